@@ -1,0 +1,85 @@
+//! The bodies of the algorithms, written once over [`Lanes`]: a register that holds one or more
+//! AES blocks. An instruction set provides the register; see [`super::x86`].
+
+mod aes;
+mod cbc;
+mod ctr;
+mod gcm;
+mod xts;
+
+pub(crate) use aes::{ecb, expand};
+pub(crate) use cbc::{cbc_decrypt, cbc_encrypt};
+pub(crate) use ctr::ctr;
+pub(crate) use gcm::{gcm_decrypt, gcm_encrypt, ghash, ghash_powers};
+pub(crate) use xts::xts;
+
+/// Registers in flight. Eight cover the latency of an AES round (4 cycles on AES-NI, 3 to 5 with
+/// VAES) at one or two instructions a cycle, and leave eight of SSE's sixteen registers for keys
+/// and hashes.
+pub(crate) const WIDE: usize = 8;
+
+/// A register of `N` AES blocks. To hold a value is proof that the instructions exist: the
+/// functions that make one from nothing are unsafe, the others are not.
+///
+/// Each method must be `#[inline(always)]`: the bodies are compiled inside functions that enable
+/// the instructions, and only what is inlined there may use them.
+pub(crate) trait Lanes: Copy {
+    /// The register that holds one block.
+    type One: Lanes<One = Self::One>;
+    /// Blocks in this register.
+    const N: usize;
+
+    /// # Safety
+    /// The machine has the instructions, and `16 * N` bytes can be read.
+    unsafe fn load(from: *const u8) -> Self;
+    /// One block in every lane.
+    ///
+    /// # Safety
+    /// The machine has the instructions.
+    unsafe fn splat(block: &[u8; 16]) -> Self;
+    /// # Safety
+    /// `16 * N` bytes can be written.
+    unsafe fn store(self, to: *mut u8);
+
+    fn xor(self, other: Self) -> Self;
+    /// One round of the cipher: ShiftRows, SubBytes, MixColumns, then the key.
+    fn encrypt_round(self, key: Self) -> Self;
+    fn encrypt_last(self, key: Self) -> Self;
+    /// One round of the equivalent inverse cipher.
+    fn decrypt_round(self, key: Self) -> Self;
+    fn decrypt_last(self, key: Self) -> Self;
+    /// InvMixColumns of every lane.
+    fn inverse_mix_columns(self) -> Self;
+
+    /// The bytes of each block reversed.
+    fn reverse(self) -> Self;
+    /// `n` added to the low 64 bits of each lane, seen as a little-endian number.
+    fn add64(self, n: u64) -> Self;
+    /// `n` added to the low 32 bits of each lane, without carry into the others.
+    fn add32(self, n: u32) -> Self;
+    /// `i` added to the low 64 bits of lane `i`.
+    fn number64(self) -> Self;
+    /// `i` added to the low 32 bits of lane `i`, without carry into the others.
+    fn number32(self) -> Self;
+
+    /// `one` in the first lane, zeros in the others.
+    fn widen(one: Self::One) -> Self;
+    /// The lanes one place up: `before` comes first, the last one falls out.
+    fn shift_in(self, before: Self::One) -> Self;
+    /// The last lane.
+    fn last(self) -> Self::One;
+
+    /// Lane `i` times x^i in XTS's field (IEEE 1619, 5.2).
+    fn xts_powers(self) -> Self;
+    /// Every lane times x^N in XTS's field.
+    fn xts_next(self) -> Self;
+
+    /// Carry-less products of the halves of each lane: low x low, the sum of the two mixed ones,
+    /// high x high.
+    fn multiply(self, other: Self) -> [Self; 3];
+    /// The sum (XOR) of all lanes.
+    fn sum(self) -> Self::One;
+    /// A 256-bit sum of products, reduced to x^-128 times itself modulo
+    /// x^128 + x^127 + x^126 + x^121 + 1 (RFC 8452, section 3, `dot`). Only for single blocks.
+    fn reduce(products: [Self; 3]) -> Self;
+}

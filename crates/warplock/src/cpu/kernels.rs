@@ -1,0 +1,111 @@
+//! What one instruction set offers: each mode over whole runs of blocks, for one thread.
+
+use super::InstructionSet;
+use super::prepared::{AesKey, GhashKey};
+use crate::Direction;
+
+/// Input and output of a kernel: `len` bytes at `src` become `len` bytes at `dst`. Either
+/// `src == dst`, or the two do not overlap; any alignment.
+#[derive(Clone, Copy)]
+pub(crate) struct Io {
+    pub(crate) src: *const u8,
+    pub(crate) dst: *mut u8,
+    pub(crate) len: usize,
+}
+
+// SAFETY: a pair of borrows, one of them mutable, that nothing else uses: it may go to the thread
+// that works on it.
+unsafe impl Send for Io {}
+
+impl Io {
+    /// The part of `len` bytes at `offset`.
+    ///
+    /// # Safety
+    /// `offset + len <= self.len`.
+    pub(crate) unsafe fn part(self, offset: usize, len: usize) -> Io {
+        debug_assert!(offset + len <= self.len);
+        // SAFETY: inside both buffers by this function's contract.
+        unsafe {
+            Io {
+                src: self.src.add(offset),
+                dst: self.dst.add(offset),
+                len,
+            }
+        }
+    }
+
+    /// A buffer in place.
+    pub(crate) fn in_place(buffer: &mut [u8]) -> Io {
+        Io {
+            src: buffer.as_ptr(),
+            dst: buffer.as_mut_ptr(),
+            len: buffer.len(),
+        }
+    }
+}
+
+/// How many bits of a 16-byte big-endian counter count before they wrap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CounterBits {
+    /// GCM's inc32 (SP 800-38D, 6.2).
+    B32,
+    /// CTR as OpenSSL and most programs have it.
+    B128,
+}
+
+/// One CBC encryption: the chain of one message.
+pub(crate) struct Chain<'a> {
+    pub(crate) key: &'a AesKey,
+    /// The IV, then the last ciphertext block.
+    pub(crate) prev: [u8; 16],
+    /// A multiple of 16 bytes.
+    pub(crate) io: Io,
+}
+
+/// The primitives of one instruction set. A value of this type is proof that this machine has the
+/// instructions. Lengths are multiples of 16 bytes unless a method says otherwise.
+///
+/// # Safety of all unsafe methods
+/// The pointers of each [`Io`] are valid for its length, and nothing else uses that memory during
+/// the call.
+pub(crate) trait Kernels: Sync {
+    /// Which instruction set this is.
+    fn set(&self) -> InstructionSet;
+
+    /// Round keys for both directions, from 16, 24 or 32 secret bytes (FIPS 197, 5.2 and 5.3.5).
+    fn expand(&self, key: &[u8]) -> AesKey;
+
+    /// What GHASH needs of its key `h` (SP 800-38D, 6.4) for messages of up to `blocks` blocks.
+    fn ghash_key(&self, h: [u8; 16], blocks: usize) -> GhashKey;
+
+    /// Each block by itself.
+    unsafe fn ecb(&self, key: &AesKey, direction: Direction, io: Io);
+
+    /// XOR with the key stream from `counter` on; any length. `counter` ends behind the last
+    /// block begun.
+    unsafe fn ctr(&self, key: &AesKey, counter: &mut [u8; 16], bits: CounterBits, io: Io);
+
+    /// CBC decryption; `prev` is the IV and becomes the last ciphertext block.
+    unsafe fn cbc_decrypt(&self, key: &AesKey, prev: &mut [u8; 16], io: Io);
+
+    /// CBC encryption of many messages, interleaved; each one's `prev` becomes its last block.
+    unsafe fn cbc_encrypt(&self, chains: &mut [Chain<'_>]);
+
+    /// XEX; `tweak` is the encrypted tweak of the first block and becomes that of the block after
+    /// the last.
+    unsafe fn xts(&self, key: &AesKey, direction: Direction, tweak: &mut [u8; 16], io: Io);
+
+    /// GCM's two halves in one pass: counter mode (32 bits), and GHASH of the ciphertext into `y`.
+    unsafe fn gcm(
+        &self,
+        key: &AesKey,
+        hash: &GhashKey,
+        direction: Direction,
+        counter: &mut [u8; 16],
+        y: &mut [u8; 16],
+        io: Io,
+    );
+
+    /// GHASH of `data` into `y`; a last partial block is padded with zeros.
+    fn ghash(&self, hash: &GhashKey, y: &mut [u8; 16], data: &[u8]);
+}

@@ -1,0 +1,319 @@
+//! One message under way: what its mode carries from piece to piece, and how it starts and ends.
+
+use subtle::ConstantTimeEq;
+use zeroize::Zeroize;
+
+use super::kernels::{Chain, CounterBits, Io, Kernels};
+use super::portable::{gf_mul, gf_pow, xts_skip};
+use super::prepared::{GhashKey, Prepared};
+use crate::{Direction, Info, Mode};
+
+/// What a mode carries from one piece of a message to the next.
+#[derive(Clone)]
+pub(crate) enum Running {
+    Ecb,
+    Cbc { prev: [u8; 16] },
+    Ctr { counter: [u8; 16] },
+    Xts { tweak: [u8; 16] },
+    Gcm(Gcm),
+}
+
+/// GCM's state (SP 800-38D, 7.1).
+#[derive(Clone)]
+pub(crate) struct Gcm {
+    /// The next counter block.
+    counter: [u8; 16],
+    /// GHASH of the associated data and the ciphertext so far.
+    y: [u8; 16],
+    /// The encrypted first counter block, which masks the tag.
+    mask: [u8; 16],
+    aad_len: u64,
+    text_len: u64,
+}
+
+impl Drop for Gcm {
+    fn drop(&mut self) {
+        // With a tag, the mask tells the hash, and with it the hash key.
+        self.mask.zeroize();
+        self.y.zeroize();
+    }
+}
+
+impl Running {
+    /// A message's start. The IV fits the algorithm.
+    pub(crate) fn start(
+        kernels: &dyn Kernels,
+        prepared: &Prepared,
+        info: &Info,
+        iv: &[u8],
+        aad: &[u8],
+    ) -> Self {
+        let block = || {
+            *iv.first_chunk::<16>()
+                .expect("the job was checked: this mode's IV is a block")
+        };
+        match info.mode {
+            Mode::Ecb => Running::Ecb,
+            Mode::Cbc => Running::Cbc { prev: block() },
+            Mode::Ctr => Running::Ctr { counter: block() },
+            Mode::Xts => {
+                let mut tweak = block();
+                let key = prepared
+                    .tweak
+                    .as_ref()
+                    .expect("an XTS key has a second half");
+                // SAFETY: the buffer is this function's own.
+                unsafe { kernels.ecb(key, Direction::Encrypt, Io::in_place(&mut tweak)) };
+                Running::Xts { tweak }
+            }
+            Mode::Gcm => Running::Gcm(Gcm::start(kernels, prepared, iv, aad)),
+        }
+    }
+
+    /// The state `blocks` later, for a piece that another thread takes. `before` is the 16 bytes
+    /// of input before that piece. GCM's copy starts a hash of its own; see [`Running::join`].
+    pub(crate) fn skip(&self, blocks: u64, before: [u8; 16]) -> Self {
+        match self {
+            Running::Ecb => Running::Ecb,
+            Running::Cbc { .. } => Running::Cbc { prev: before },
+            Running::Ctr { counter } => {
+                let counter = u128::from_be_bytes(*counter).wrapping_add(u128::from(blocks));
+                Running::Ctr {
+                    counter: counter.to_be_bytes(),
+                }
+            }
+            Running::Xts { tweak } => Running::Xts {
+                tweak: xts_skip(*tweak, blocks),
+            },
+            Running::Gcm(gcm) => {
+                let mut later = gcm.clone();
+                let start = u128::from_be_bytes(gcm.counter);
+                let low = (start as u32).wrapping_add(blocks as u32);
+                later.counter = (start & !u128::from(u32::MAX) | u128::from(low)).to_be_bytes();
+                later.y = [0; 16];
+                later.text_len = 0;
+                Running::Gcm(later)
+            }
+        }
+    }
+
+    /// Takes over from the state that has done the piece after this one.
+    pub(crate) fn join(&mut self, prepared: &Prepared, later: Running) {
+        match (self, later) {
+            (Running::Gcm(this), Running::Gcm(later)) => {
+                let h = ghash_key(prepared).h();
+                this.y = gf_mul(this.y, gf_pow(h, later.text_len / 16));
+                this.y
+                    .iter_mut()
+                    .zip(&later.y)
+                    .for_each(|(y, later)| *y ^= later);
+                this.counter = later.counter;
+                this.text_len += later.text_len;
+            }
+            (this, later) => *this = later,
+        }
+    }
+
+    /// Works on whole blocks.
+    ///
+    /// # Safety
+    /// As the methods of [`Kernels`].
+    pub(crate) unsafe fn update(
+        &mut self,
+        kernels: &dyn Kernels,
+        prepared: &Prepared,
+        direction: Direction,
+        io: Io,
+    ) {
+        debug_assert!(io.len.is_multiple_of(16));
+        let key = &prepared.aes;
+        // SAFETY: by this function's contract.
+        unsafe {
+            match self {
+                Running::Ecb => kernels.ecb(key, direction, io),
+                Running::Cbc { prev } => match direction {
+                    Direction::Decrypt => kernels.cbc_decrypt(key, prev, io),
+                    Direction::Encrypt => {
+                        let mut chain = [Chain {
+                            key,
+                            prev: *prev,
+                            io,
+                        }];
+                        kernels.cbc_encrypt(&mut chain);
+                        *prev = chain[0].prev;
+                    }
+                },
+                Running::Ctr { counter } => kernels.ctr(key, counter, CounterBits::B128, io),
+                Running::Xts { tweak } => kernels.xts(key, direction, tweak, io),
+                Running::Gcm(gcm) => {
+                    let hash = ghash_key(prepared);
+                    kernels.gcm(key, hash, direction, &mut gcm.counter, &mut gcm.y, io);
+                    gcm.text_len += io.len as u64;
+                }
+            }
+        }
+    }
+
+    /// Works on the rest of a message: whole blocks and what the mode does with a partial one.
+    /// For XTS, a rest that is no whole number of blocks has at least one.
+    ///
+    /// # Safety
+    /// As the methods of [`Kernels`].
+    pub(crate) unsafe fn finish(
+        &mut self,
+        kernels: &dyn Kernels,
+        prepared: &Prepared,
+        direction: Direction,
+        io: Io,
+    ) {
+        let partial = io.len % 16;
+        let mut whole = io.len - partial;
+        if partial > 0 && matches!(self, Running::Xts { .. }) {
+            whole -= 16;
+        }
+        // SAFETY: both parts lie in `io`; the rest by this function's contract.
+        unsafe {
+            self.update(kernels, prepared, direction, io.part(0, whole));
+            let rest = io.part(whole, io.len - whole);
+            if rest.len == 0 {
+                return;
+            }
+            match self {
+                Running::Ecb | Running::Cbc { .. } => {
+                    unreachable!("the job was checked: these modes take whole blocks");
+                }
+                Running::Ctr { counter } => {
+                    kernels.ctr(&prepared.aes, counter, CounterBits::B128, rest);
+                }
+                Running::Xts { tweak } => steal(kernels, prepared, direction, *tweak, rest),
+                Running::Gcm(gcm) => gcm.finish(kernels, prepared, direction, rest),
+            }
+        }
+    }
+
+    /// The tag of a finished message; `None` for modes without.
+    pub(crate) fn tag(&self, kernels: &dyn Kernels, prepared: &Prepared) -> Option<[u8; 16]> {
+        let Running::Gcm(gcm) = self else { return None };
+        let mut y = gcm.y;
+        let mut lengths = [0; 16];
+        lengths[..8].copy_from_slice(&(gcm.aad_len * 8).to_be_bytes());
+        lengths[8..].copy_from_slice(&(gcm.text_len * 8).to_be_bytes());
+        kernels.ghash(ghash_key(prepared), &mut y, &lengths);
+        y.iter_mut().zip(&gcm.mask).for_each(|(y, mask)| *y ^= mask);
+        Some(y)
+    }
+
+    /// Whether `tag` (or a shorter cut of it) is this finished message's, in constant time.
+    pub(crate) fn verify(&self, kernels: &dyn Kernels, prepared: &Prepared, tag: &[u8]) -> bool {
+        match self.tag(kernels, prepared) {
+            Some(expected) => expected[..tag.len()].ct_eq(tag).into(),
+            None => true,
+        }
+    }
+}
+
+fn ghash_key(prepared: &Prepared) -> &GhashKey {
+    prepared.ghash.as_ref().expect("a GCM key has a hash key")
+}
+
+impl Gcm {
+    fn start(kernels: &dyn Kernels, prepared: &Prepared, iv: &[u8], aad: &[u8]) -> Self {
+        let hash = ghash_key(prepared);
+        let mut counter = [0; 16];
+        if iv.len() == 12 {
+            counter[..12].copy_from_slice(iv);
+            counter[15] = 1;
+        } else {
+            kernels.ghash(hash, &mut counter, iv);
+            let lengths = (iv.len() as u128 * 8).to_be_bytes();
+            kernels.ghash(hash, &mut counter, &lengths);
+        }
+        // The first key-stream block masks the tag; counter mode moves the counter on.
+        let mut mask = [0; 16];
+        // SAFETY: the buffer is this function's own.
+        unsafe {
+            kernels.ctr(
+                &prepared.aes,
+                &mut counter,
+                CounterBits::B32,
+                Io::in_place(&mut mask),
+            );
+        }
+        let mut y = [0; 16];
+        kernels.ghash(hash, &mut y, aad);
+        Gcm {
+            counter,
+            y,
+            mask,
+            aad_len: aad.len() as u64,
+            text_len: 0,
+        }
+    }
+
+    /// The last, partial block.
+    ///
+    /// # Safety
+    /// As the methods of [`Kernels`].
+    unsafe fn finish(
+        &mut self,
+        kernels: &dyn Kernels,
+        prepared: &Prepared,
+        direction: Direction,
+        io: Io,
+    ) {
+        let mut block = [0; 16];
+        let text = &mut block[..io.len];
+        // SAFETY: `io.len` is below 16; the rest by this function's contract.
+        unsafe {
+            io.src.copy_to_nonoverlapping(text.as_mut_ptr(), io.len);
+            if direction == Direction::Decrypt {
+                kernels.ghash(ghash_key(prepared), &mut self.y, text);
+            }
+            kernels.ctr(
+                &prepared.aes,
+                &mut self.counter,
+                CounterBits::B32,
+                Io::in_place(text),
+            );
+            if direction == Direction::Encrypt {
+                kernels.ghash(ghash_key(prepared), &mut self.y, text);
+            }
+            io.dst.copy_from_nonoverlapping(text.as_ptr(), io.len);
+        }
+        self.text_len += io.len as u64;
+    }
+}
+
+/// XTS's ciphertext stealing (IEEE 1619, 5.3.2 and 5.4.2): the last whole block and the partial
+/// one behind it.
+///
+/// # Safety
+/// As the methods of [`Kernels`]; `io` has 17 to 31 bytes.
+unsafe fn steal(
+    kernels: &dyn Kernels,
+    prepared: &Prepared,
+    direction: Direction,
+    tweak: [u8; 16],
+    io: Io,
+) {
+    let partial = io.len - 16;
+    // Decryption takes the tweaks in the other order.
+    let (mut first, mut second) = match direction {
+        Direction::Encrypt => (tweak, xts_skip(tweak, 1)),
+        Direction::Decrypt => (xts_skip(tweak, 1), tweak),
+    };
+    let mut text = [0; 31];
+    // SAFETY: `io.len` is below 32; the rest by this function's contract.
+    unsafe {
+        io.src.copy_to_nonoverlapping(text.as_mut_ptr(), io.len);
+        let whole = Io::in_place(&mut text[..16]);
+        kernels.xts(&prepared.aes, direction, &mut first, whole);
+        // The first result's head becomes the partial block, its tail fills up the other.
+        for i in 0..partial {
+            text.swap(i, 16 + i);
+        }
+        let whole = Io::in_place(&mut text[..16]);
+        kernels.xts(&prepared.aes, direction, &mut second, whole);
+        io.dst.copy_from_nonoverlapping(text.as_ptr(), io.len);
+    }
+}

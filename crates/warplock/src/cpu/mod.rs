@@ -1,0 +1,67 @@
+//! The CPU backend: which instruction sets there are, and which one this machine gets.
+
+mod body;
+mod kernels;
+mod message;
+pub(crate) mod portable;
+mod prepared;
+mod run;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+pub(crate) use kernels::{Io, Kernels};
+pub(crate) use message::Running;
+pub(crate) use prepared::Prepared;
+pub(crate) use run::CpuBackend;
+
+/// The instruction sets that the CPU backend has code for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InstructionSet {
+    /// Plain integer code in constant time; runs everywhere, and is what the others are tested
+    /// against.
+    Portable,
+    /// AES-NI and PCLMULQDQ: nearly every x86-64 processor.
+    AesNi,
+}
+
+/// How many instruction sets there are.
+pub(crate) const SETS: usize = 2;
+
+impl InstructionSet {
+    /// Every instruction set that there is code for, slowest first.
+    pub fn all() -> impl Iterator<Item = InstructionSet> {
+        [InstructionSet::Portable, InstructionSet::AesNi].into_iter()
+    }
+
+    /// The name behind `cpu:`.
+    pub fn name(self) -> &'static str {
+        match self {
+            InstructionSet::Portable => "portable",
+            InstructionSet::AesNi => "aesni",
+        }
+    }
+
+    /// Whether this machine has the instructions.
+    pub fn is_available(self) -> bool {
+        self.kernels().is_some()
+    }
+
+    /// The fastest one on this machine.
+    pub fn best() -> InstructionSet {
+        InstructionSet::all()
+            .filter(|set| set.is_available())
+            .last()
+            .expect("portable code runs everywhere")
+    }
+
+    /// Its kernels, if this machine has the instructions: the one place where they are chosen.
+    pub(crate) fn kernels(self) -> Option<&'static dyn Kernels> {
+        match self {
+            InstructionSet::Portable => Some(&portable::Portable),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::AesNi => x86::aesni(),
+            #[cfg(not(target_arch = "x86_64"))]
+            InstructionSet::AesNi => None,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What is derived from a key once and used for every block.
+
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use super::kernels::{Io, Kernels};
+use super::portable;
+use crate::{Algorithm, Direction, Mode};
+
+/// Round keys, 16 bytes each as in FIPS 197; `enc.len() - 1` is the largest number of rounds.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+#[repr(align(16))]
+pub(crate) struct AesKey {
+    /// For the cipher (FIPS 197, 5.1).
+    pub(crate) enc: [[u8; 16]; 15],
+    /// For the equivalent inverse cipher (5.3.5): reversed, the inner ones through InvMixColumns.
+    pub(crate) dec: [[u8; 16]; 15],
+    /// 10, 12 or 14.
+    pub(crate) rounds: usize,
+}
+
+impl AesKey {
+    /// The round keys of a direction.
+    #[inline(always)]
+    pub(crate) fn round_keys(&self, direction: Direction) -> &[[u8; 16]; 15] {
+        match direction {
+            Direction::Encrypt => &self.enc,
+            Direction::Decrypt => &self.dec,
+        }
+    }
+}
+
+/// The most powers of H that a kernel multiplies with before it reduces.
+pub(crate) const MAX_POWERS: usize = 32;
+
+/// What GHASH needs of its key, in the form of the instruction set that made it.
+#[derive(Clone)]
+pub(crate) enum GhashKey {
+    /// For carry-less multiplication instructions. `powers[MAX_POWERS - k]` is H^k, byte-reversed
+    /// and times x, for k up to the kernel's width (the form of RFC 8452, appendix A).
+    Clmul {
+        h: [u8; 16],
+        powers: Box<[u128; MAX_POWERS]>,
+    },
+    /// For machines without them.
+    Portable {
+        h: [u8; 16],
+        key: portable::GhashKey,
+    },
+}
+
+impl GhashKey {
+    /// The hash key itself.
+    pub(crate) fn h(&self) -> [u8; 16] {
+        match self {
+            GhashKey::Clmul { h, .. } | GhashKey::Portable { h, .. } => *h,
+        }
+    }
+}
+
+impl Drop for GhashKey {
+    fn drop(&mut self) {
+        match self {
+            GhashKey::Clmul { h, powers } => {
+                h.zeroize();
+                powers.zeroize();
+            }
+            GhashKey::Portable { h, .. } => h.zeroize(),
+        }
+    }
+}
+
+/// A key as the CPU kernels use it.
+pub(crate) struct Prepared {
+    /// The data key.
+    pub(crate) aes: AesKey,
+    /// XTS's second key.
+    pub(crate) tweak: Option<AesKey>,
+    /// GCM's hash key.
+    pub(crate) ghash: Option<GhashKey>,
+}
+
+impl Prepared {
+    /// Derives everything from a key's bytes, for messages of any length.
+    pub(crate) fn new(kernels: &dyn Kernels, algorithm: Algorithm, bytes: &[u8]) -> Self {
+        Prepared::for_length(kernels, algorithm, bytes, usize::MAX)
+    }
+
+    /// The same, for messages of at most `len` bytes: what only longer ones need is left out.
+    pub(crate) fn for_length(
+        kernels: &dyn Kernels,
+        algorithm: Algorithm,
+        bytes: &[u8],
+        len: usize,
+    ) -> Self {
+        let info = algorithm.info();
+        let (data, tweak) = bytes.split_at(info.cipher.key_len());
+        let aes = kernels.expand(data);
+        let ghash = (info.mode == Mode::Gcm).then(|| {
+            let mut h = [0; 16];
+            // SAFETY: the buffer is this function's own.
+            unsafe { kernels.ecb(&aes, Direction::Encrypt, Io::in_place(&mut h)) };
+            kernels.ghash_key(h, len.div_ceil(16))
+        });
+        let tweak = (info.mode == Mode::Xts).then(|| kernels.expand(tweak));
+        Prepared { aes, tweak, ghash }
+    }
+}

@@ -1,0 +1,388 @@
+//! The CPU backend: cuts a job over threads and runs its messages.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rayon::prelude::*;
+
+use super::InstructionSet;
+use super::kernels::{Chain, Io, Kernels};
+use super::message::Running;
+use super::prepared::Prepared;
+use crate::backend::{Backend, Ticket};
+use crate::batch::Keys;
+use crate::job::{Job, Message};
+use crate::{Direction, Error, Mode};
+
+/// Text below this many bytes is not worth a second thread: waking one costs some 10 us, the time
+/// of about 30 KiB.
+const SMALL: u64 = 64 << 10;
+
+/// About how much text a thread takes at a time: large against the cost of taking it, small
+/// against the second cache.
+const PIECE: usize = 256 << 10;
+
+/// From this length on, a message is cut over the threads.
+const LONG: usize = 2 * PIECE;
+
+/// CBC chains that are handed to a kernel together.
+const CHAINS: usize = 64;
+
+/// Runs batches on this machine's processor.
+pub(crate) struct CpuBackend {
+    kernels: &'static dyn Kernels,
+    /// None: everything runs on the thread that submits.
+    pool: Option<rayon::ThreadPool>,
+}
+
+/// A message's key, borrowed or made for it alone.
+enum MessageKey<'a> {
+    Shared(&'a Prepared),
+    Own(Box<Prepared>),
+}
+
+impl std::ops::Deref for MessageKey<'_> {
+    type Target = Prepared;
+
+    fn deref(&self) -> &Prepared {
+        match self {
+            MessageKey::Shared(prepared) => prepared,
+            MessageKey::Own(prepared) => prepared,
+        }
+    }
+}
+
+impl CpuBackend {
+    /// A backend on one instruction set.
+    pub(crate) fn new(set: InstructionSet, threads: NonZeroUsize) -> Result<Self, Error> {
+        let name = format!("cpu:{}", set.name());
+        let kernels = set.kernels().ok_or_else(|| Error::NoBackend {
+            name: name.clone(),
+            reason: "this machine does not have the instructions; take cpu".to_owned(),
+        })?;
+        let pool = (threads.get() > 1)
+            .then(|| {
+                rayon::ThreadPoolBuilder::new()
+                    .num_threads(threads.get())
+                    .thread_name(|number| format!("warplock-cpu-{number}"))
+                    .build()
+            })
+            .transpose()
+            .map_err(|error| Error::NoBackend {
+                name,
+                reason: format!("cannot start {threads} threads ({error}); ask for fewer"),
+            })?;
+        Ok(CpuBackend { kernels, pool })
+    }
+
+    pub(crate) fn kernels(&self) -> &'static dyn Kernels {
+        self.kernels
+    }
+
+    fn prepare<'a>(&self, job: &Job<'a>, index: usize, message: &Message<'_>) -> MessageKey<'a> {
+        let key = match *job.keys() {
+            Keys::One(key) => key,
+            Keys::Indexed {
+                keys,
+                index: numbers,
+            } => &keys[numbers[index] as usize],
+            Keys::Each { algorithm, bytes } => {
+                let bytes = &bytes[index * algorithm.key_len()..][..algorithm.key_len()];
+                let longest = message
+                    .len
+                    .max(message.aad.len())
+                    .max(message.iv.bytes().len());
+                let own = Prepared::for_length(self.kernels, algorithm, bytes, longest.max(16));
+                return MessageKey::Own(Box::new(own));
+            }
+        };
+        MessageKey::Shared(key.prepared(self.kernels))
+    }
+
+    /// Runs some messages on this thread; gives back those that did not verify.
+    fn run_messages(&self, job: &Job<'_>, messages: Range<usize>) -> Vec<usize> {
+        if job.info().mode == Mode::Cbc && job.direction() == Direction::Encrypt {
+            self.run_chains(job, messages);
+            return Vec::new();
+        }
+        messages
+            .filter(|&index| !self.run_message(job, index))
+            .collect()
+    }
+
+    /// Runs one message; false if it did not verify.
+    fn run_message(&self, job: &Job<'_>, index: usize) -> bool {
+        let message = job.message(index);
+        let prepared = self.prepare(job, index, &message);
+        let direction = job.direction();
+        let Message {
+            input, output, len, ..
+        } = message;
+        let io = Io {
+            src: input,
+            dst: output,
+            len,
+        };
+        let mut state = Running::start(
+            self.kernels,
+            &prepared,
+            job.info(),
+            message.iv.bytes(),
+            message.aad,
+        );
+
+        // SAFETY: by the job's checks all pointers are valid for their lengths, no other message's
+        // output overlaps this one, and an appended tag lies behind the text.
+        unsafe {
+            // What is left for the end: a partial block, with a whole one for XTS to steal from.
+            let rest = if len.is_multiple_of(16) {
+                0
+            } else {
+                len.min(len % 16 + 16)
+            };
+            self.advance(&mut state, &prepared, direction, io.part(0, len - rest));
+            state.finish(
+                self.kernels,
+                &prepared,
+                direction,
+                io.part(len - rest, rest),
+            );
+            if !job.info().algorithm.is_aead() {
+                return true;
+            }
+            match direction {
+                Direction::Encrypt => {
+                    let tag = state
+                        .tag(self.kernels, &prepared)
+                        .expect("an AEAD makes a tag");
+                    message
+                        .tag
+                        .copy_from_nonoverlapping(tag.as_ptr(), job.tag_len());
+                    true
+                }
+                Direction::Decrypt => {
+                    let mut tag = [0; 16];
+                    let tag = &mut tag[..job.tag_len()];
+                    message
+                        .tag
+                        .cast_const()
+                        .copy_to_nonoverlapping(tag.as_mut_ptr(), tag.len());
+                    let good = state.verify(self.kernels, &prepared, tag);
+                    if !good {
+                        output.write_bytes(0, len);
+                    }
+                    good
+                }
+            }
+        }
+    }
+
+    /// Works on whole blocks of one message; long runs are cut over the threads of the pool.
+    ///
+    /// # Safety
+    /// As [`Running::update`].
+    pub(crate) unsafe fn advance(
+        &self,
+        state: &mut Running,
+        prepared: &Prepared,
+        direction: Direction,
+        io: Io,
+    ) {
+        let serial = matches!(state, Running::Cbc { .. }) && direction == Direction::Encrypt;
+        // SAFETY: by this function's contract.
+        unsafe {
+            match &self.pool {
+                Some(pool) if !serial && io.len >= LONG => {
+                    pool.install(move || self.advance_cut(state, prepared, direction, io));
+                }
+                _ => state.update(self.kernels, prepared, direction, io),
+            }
+        }
+    }
+
+    /// [`CpuBackend::advance`] in pieces, on the pool that this is called on.
+    ///
+    /// # Safety
+    /// As [`Running::update`].
+    unsafe fn advance_cut(
+        &self,
+        state: &mut Running,
+        prepared: &Prepared,
+        direction: Direction,
+        io: Io,
+    ) {
+        let pieces: Vec<(Running, Io)> = (0..io.len)
+            .step_by(PIECE)
+            .map(|offset| {
+                let mut before = [0; 16];
+                // SAFETY: inside `io`. Read before any piece is written, for work in place.
+                let part = unsafe {
+                    if offset > 0 {
+                        let src = io.src.add(offset - 16);
+                        src.copy_to_nonoverlapping(before.as_mut_ptr(), 16);
+                    }
+                    io.part(offset, PIECE.min(io.len - offset))
+                };
+                let piece = if offset == 0 {
+                    state.clone()
+                } else {
+                    state.skip(offset as u64 / 16, before)
+                };
+                (piece, part)
+            })
+            .collect();
+        let work = |(mut piece, io): (Running, Io)| {
+            // SAFETY: pieces do not overlap; the rest by this function's contract.
+            unsafe { piece.update(self.kernels, prepared, direction, io) };
+            piece
+        };
+        let mut done = pieces
+            .into_par_iter()
+            .map(work)
+            .collect::<Vec<_>>()
+            .into_iter();
+        if let Some(first) = done.next() {
+            *state = first;
+        }
+        for later in done {
+            state.join(prepared, later);
+        }
+    }
+
+    /// CBC encryption: many chains at once.
+    fn run_chains(&self, job: &Job<'_>, messages: Range<usize>) {
+        for start in messages.clone().step_by(CHAINS) {
+            let messages: Vec<_> = (start..messages.end.min(start + CHAINS))
+                .map(|index| {
+                    let message = job.message(index);
+                    let key = self.prepare(job, index, &message);
+                    (message, key)
+                })
+                .collect();
+            let mut chains: Vec<_> = messages
+                .iter()
+                .map(|(message, key)| {
+                    let Message {
+                        input,
+                        output,
+                        len,
+                        iv,
+                        ..
+                    } = *message;
+                    let prev = *iv
+                        .bytes()
+                        .first_chunk()
+                        .expect("the job was checked: IVs are blocks");
+                    Chain {
+                        key: &key.aes,
+                        prev,
+                        io: Io {
+                            src: input,
+                            dst: output,
+                            len,
+                        },
+                    }
+                })
+                .collect();
+            // SAFETY: by the job's checks, the pointers are valid and no outputs overlap.
+            unsafe { self.kernels.cbc_encrypt(&mut chains) };
+        }
+    }
+
+    /// Cuts a job over the pool: long messages by themselves, short ones in groups.
+    fn run_parallel(&self, job: &Job<'_>) -> Vec<usize> {
+        let chained = job.info().mode == Mode::Cbc && job.direction() == Direction::Encrypt;
+        let threads = rayon::current_num_threads();
+        let total = usize::try_from(job.text_bytes()).unwrap_or(usize::MAX);
+        let fair = PIECE.min(total / (4 * threads)).max(1);
+        let chains = CHAINS.min(job.count().div_ceil(threads));
+        // Messages that would keep one thread busy while the others have nothing to do.
+        let is_long = |len: usize| !chained && len >= LONG;
+        let mut long = Vec::new();
+        let mut groups = Vec::new();
+        let (mut start, mut bytes) = (0, 0);
+        for index in 0..job.count() {
+            let len = job.text_len(index);
+            if is_long(len) {
+                if start < index {
+                    groups.push(start..index);
+                }
+                long.push(index);
+                (start, bytes) = (index + 1, 0);
+                continue;
+            }
+            // A message costs something even when it is empty.
+            bytes += len + 256;
+            let full = if chained {
+                index + 1 - start >= chains
+            } else {
+                bytes >= fair
+            };
+            if full {
+                groups.push(start..index + 1);
+                (start, bytes) = (index + 1, 0);
+            }
+        }
+        if start < job.count() {
+            groups.push(start..job.count());
+        }
+        let failed = Mutex::new(Vec::new());
+        let note = |refused: Vec<usize>| {
+            if !refused.is_empty() {
+                failed
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .extend(refused);
+            }
+        };
+        groups
+            .into_par_iter()
+            .for_each(|group| note(self.run_messages(job, group)));
+        for index in long {
+            if !self.run_message(job, index) {
+                note(vec![index]);
+            }
+        }
+        let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failed.sort_unstable();
+        failed
+    }
+}
+
+impl Backend for CpuBackend {
+    fn name(&self) -> String {
+        format!("cpu:{}", self.kernels.set().name())
+    }
+
+    fn supports(&self, _job: &Job<'_>) -> bool {
+        true
+    }
+
+    fn estimate(&self, job: &Job<'_>) -> Duration {
+        // Bytes a microsecond and thread, of long messages; a calibrated model replaces this.
+        let rate = match self.kernels.set() {
+            InstructionSet::Portable => 200,
+            InstructionSet::AesNi => 2500,
+        };
+        let threads = self
+            .pool
+            .as_ref()
+            .map_or(1, rayon::ThreadPool::current_num_threads) as u64;
+        let work = job.text_bytes() / rate + job.count() as u64 / 4;
+        Duration::from_micros(if job.text_bytes() < SMALL {
+            work
+        } else {
+            work / threads
+        })
+    }
+
+    unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error> {
+        let failed = match &self.pool {
+            Some(pool) if job.text_bytes() >= SMALL => pool.install(|| self.run_parallel(job)),
+            _ => self.run_messages(job, 0..job.count()),
+        };
+        Ok(Ticket::done(failed))
+    }
+}

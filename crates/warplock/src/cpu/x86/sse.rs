@@ -1,0 +1,139 @@
+//! One block in an SSE register: AES-NI and PCLMULQDQ.
+
+use std::arch::x86_64::*;
+
+use crate::cpu::body::Lanes;
+
+/// One AES block in a 128-bit register.
+#[derive(Clone, Copy)]
+pub(super) struct Sse(__m128i);
+
+/// Runs intrinsics that need no memory.
+macro_rules! op {
+    ($e:expr) => {
+        // SAFETY: a value of the register type exists, so the machine has the instructions.
+        unsafe { $e }
+    };
+}
+
+impl Lanes for Sse {
+    type One = Sse;
+    const N: usize = 1;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: by the trait's contract.
+        Sse(unsafe { _mm_loadu_si128(from.cast()) })
+    }
+    #[inline(always)]
+    unsafe fn splat(block: &[u8; 16]) -> Self {
+        // SAFETY: the reference holds 16 bytes; the rest by the trait's contract.
+        Sse(unsafe { _mm_loadu_si128(block.as_ptr().cast()) })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: by the trait's contract.
+        unsafe { _mm_storeu_si128(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        Sse(op!(_mm_xor_si128(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn encrypt_round(self, key: Self) -> Self {
+        Sse(op!(_mm_aesenc_si128(self.0, key.0)))
+    }
+    #[inline(always)]
+    fn encrypt_last(self, key: Self) -> Self {
+        Sse(op!(_mm_aesenclast_si128(self.0, key.0)))
+    }
+    #[inline(always)]
+    fn decrypt_round(self, key: Self) -> Self {
+        Sse(op!(_mm_aesdec_si128(self.0, key.0)))
+    }
+    #[inline(always)]
+    fn decrypt_last(self, key: Self) -> Self {
+        Sse(op!(_mm_aesdeclast_si128(self.0, key.0)))
+    }
+    #[inline(always)]
+    fn inverse_mix_columns(self) -> Self {
+        Sse(op!(_mm_aesimc_si128(self.0)))
+    }
+    #[inline(always)]
+    fn reverse(self) -> Self {
+        let order = op!(_mm_set_epi8(
+            0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+        ));
+        Sse(op!(_mm_shuffle_epi8(self.0, order)))
+    }
+    #[inline(always)]
+    fn add64(self, n: u64) -> Self {
+        Sse(op!(_mm_add_epi64(self.0, _mm_set_epi64x(0, n as i64))))
+    }
+    #[inline(always)]
+    fn add32(self, n: u32) -> Self {
+        Sse(op!(_mm_add_epi32(self.0, _mm_set_epi32(0, 0, 0, n as i32))))
+    }
+    #[inline(always)]
+    fn number64(self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn number32(self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn widen(one: Self) -> Self {
+        one
+    }
+    #[inline(always)]
+    fn shift_in(self, before: Self) -> Self {
+        before
+    }
+    #[inline(always)]
+    fn last(self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn xts_powers(self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn xts_next(self) -> Self {
+        // Doubled by halves; the bits that fall out of each half, spread over a mask, select what
+        // comes into the other: 1, or x^128 = x^7 + x^2 + x + 1.
+        Sse(op!({
+            let signs = _mm_srai_epi32::<31>(_mm_shuffle_epi32::<0b00_01_00_11>(self.0));
+            let carries = _mm_and_si128(signs, _mm_set_epi32(0, 1, 0, 0x87));
+            _mm_xor_si128(_mm_add_epi64(self.0, self.0), carries)
+        }))
+    }
+    #[inline(always)]
+    fn multiply(self, other: Self) -> [Self; 3] {
+        op!({
+            let low = _mm_clmulepi64_si128::<0x00>(self.0, other.0);
+            let high = _mm_clmulepi64_si128::<0x11>(self.0, other.0);
+            let mixed = _mm_clmulepi64_si128::<0x01>(self.0, other.0);
+            let other = _mm_clmulepi64_si128::<0x10>(self.0, other.0);
+            [Sse(low), Sse(_mm_xor_si128(mixed, other)), Sse(high)]
+        })
+    }
+    #[inline(always)]
+    fn sum(self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn reduce([low, middle, high]: [Self; 3]) -> Self {
+        Sse(op!({
+            let low = _mm_xor_si128(low.0, _mm_slli_si128::<8>(middle.0));
+            let high = _mm_xor_si128(high.0, _mm_srli_si128::<8>(middle.0));
+            // x^63 + x^62 + x^57, the polynomial's upper terms seen from x^64.
+            let terms = _mm_set_epi64x(0, 0xC2 << 56);
+            let fold = |value| {
+                let swapped = _mm_shuffle_epi32::<0b01_00_11_10>(value);
+                _mm_xor_si128(swapped, _mm_clmulepi64_si128::<0x00>(value, terms))
+            };
+            _mm_xor_si128(high, fold(fold(low)))
+        }))
+    }
+}

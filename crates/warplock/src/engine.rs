@@ -1,0 +1,120 @@
+//! The engine: owns the backends and runs batches on them.
+
+use std::num::NonZeroUsize;
+
+use crate::backend::{Backend, Choice};
+use crate::cpu::{CpuBackend, InstructionSet};
+use crate::{Batch, Error, Job};
+
+/// The environment variable that names the backend where the program does not.
+pub const BACKEND_VARIABLE: &str = "WARPLOCK_BACKEND";
+
+/// Owns the backends and runs batches on them. Cheap to share between threads; make one and keep
+/// it.
+pub struct Engine {
+    cpu: CpuBackend,
+}
+
+/// Settings of an engine before it is built.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Builder {
+    choice: Option<Choice>,
+    threads: Option<NonZeroUsize>,
+}
+
+impl Builder {
+    /// Which backend to use; without this call, what `WARPLOCK_BACKEND` says, or `auto`.
+    pub fn backend(mut self, choice: Choice) -> Self {
+        self.choice = Some(choice);
+        self
+    }
+
+    /// How many CPU threads work on one batch; without this call, one for each core that this
+    /// process may use. With one thread a batch runs on the thread that calls.
+    pub fn threads(mut self, threads: NonZeroUsize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Builds the engine.
+    ///
+    /// # Errors
+    /// [`Error::NoBackend`] if the chosen backend cannot run on this machine.
+    pub fn build(self) -> Result<Engine, Error> {
+        let choice = match self.choice {
+            Some(choice) => choice,
+            None => match std::env::var(BACKEND_VARIABLE) {
+                Ok(name) if !name.is_empty() => name.parse()?,
+                _ => Choice::Auto,
+            },
+        };
+        let set = match choice {
+            Choice::Auto | Choice::Cpu(None) => InstructionSet::best(),
+            Choice::Cpu(Some(set)) => set,
+            Choice::Cuda(_) => {
+                return Err(Error::NoBackend {
+                    name: choice.to_string(),
+                    reason: "this build drives no GPUs; take cpu".to_owned(),
+                });
+            }
+        };
+        let threads = self.threads.unwrap_or_else(default_threads);
+        Ok(Engine {
+            cpu: CpuBackend::new(set, threads)?,
+        })
+    }
+}
+
+/// One thread for each core that this process may use.
+fn default_threads() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+impl Engine {
+    /// An engine with default settings; see [`Builder`].
+    ///
+    /// # Errors
+    /// [`Error::NoBackend`] if `WARPLOCK_BACKEND` names a backend that cannot run here.
+    pub fn new() -> Result<Self, Error> {
+        Builder::default().build()
+    }
+
+    /// An engine with settings of one's own.
+    ///
+    /// ```
+    /// let engine = warplock::Engine::builder().backend("cpu:portable".parse()?).build()?;
+    /// assert_eq!(engine.backend(), "cpu:portable");
+    /// # Ok::<(), warplock::Error>(())
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The name of the backend in use, such as `cpu:aesni`.
+    pub fn backend(&self) -> String {
+        self.cpu.name()
+    }
+
+    /// The processor's backend, which also runs [`crate::Stream`]s.
+    pub(crate) fn cpu(&self) -> &CpuBackend {
+        &self.cpu
+    }
+
+    /// Runs a batch and waits for it.
+    ///
+    /// # Errors
+    /// [`Error::Authentication`] if messages of an opened batch did not verify: their output is
+    /// zeros, the others' is good. [`Error::Backend`] if the machine failed. Any other error was
+    /// found before anything was written.
+    pub fn run(&self, batch: Batch<'_>) -> Result<(), Error> {
+        let job = Job::new(batch)?;
+        let total = job.count();
+        // SAFETY: the job's borrows live to the end of this function, which waits for the ticket.
+        let failed = unsafe { self.cpu.submit(&job) }?.wait()?;
+        if failed.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::Authentication { failed, total })
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Keys: secret bytes bound to the algorithm they are for.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use zeroize::Zeroizing;
+
+use crate::cpu::{self, Prepared};
+use crate::{Algorithm, Error};
+
+/// A secret key for one algorithm; wiped from memory when dropped, never printed.
+///
+/// ```
+/// use warplock::{Algorithm, Key};
+/// let key = Key::generate(Algorithm::Aes256Gcm)?;
+/// assert_eq!(format!("{key:?}"), "Key(aes-256-gcm)");
+/// assert!(Key::new(Algorithm::Aes128Gcm, &[0; 15]).is_err());
+/// # Ok::<(), warplock::Error>(())
+/// ```
+pub struct Key {
+    algorithm: Algorithm,
+    bytes: Zeroizing<Vec<u8>>,
+    /// What the CPU backends derive from the bytes (round keys, powers of H), once per instruction
+    /// set.
+    prepared: [OnceLock<Box<Prepared>>; cpu::SETS],
+}
+
+impl Key {
+    /// A key from its bytes: [`Algorithm::key_len`] of them, for XTS the data key and then the
+    /// tweak key.
+    ///
+    /// # Errors
+    /// [`Error::KeyLength`] if the length does not fit.
+    pub fn new(algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        if bytes.len() != algorithm.key_len() {
+            return Err(Error::KeyLength {
+                algorithm,
+                expected: algorithm.key_len(),
+                found: bytes.len(),
+            });
+        }
+        Ok(Key {
+            algorithm,
+            bytes: Zeroizing::new(bytes.to_vec()),
+            prepared: Default::default(),
+        })
+    }
+
+    /// A fresh random key from the operating system's generator.
+    ///
+    /// # Errors
+    /// [`Error::Randomness`] if the generator fails.
+    pub fn generate(algorithm: Algorithm) -> Result<Self, Error> {
+        let mut bytes = Zeroizing::new(vec![0; algorithm.key_len()]);
+        getrandom::fill(&mut bytes).map_err(|_| Error::Randomness)?;
+        Key::new(algorithm, &bytes)
+    }
+
+    /// The algorithm that this key is for.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The key as the CPU backends use it, computed at the first call.
+    pub(crate) fn prepared(&self, kernels: &dyn cpu::Kernels) -> &Prepared {
+        self.prepared[kernels.set() as usize]
+            .get_or_init(|| Box::new(Prepared::new(kernels, self.algorithm, &self.bytes)))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({})", self.algorithm)
+    }
+}

@@ -1,0 +1,171 @@
+//! One long message, fed in pieces.
+
+use crate::cpu::{Io, Running};
+use crate::{Direction, Engine, Error, Key, Mode};
+
+/// One message that does not fit into memory at once, or is not all there yet. The pieces are
+/// worked on in place, long ones over all threads.
+///
+/// When it opens authenticated ciphertext, what [`Stream::update`] gives is **unverified** until
+/// [`Stream::verify`] has returned `Ok`: keep it where nobody acts on it, and throw it away if the
+/// tag is wrong. [`crate::Batch`] has no such trap, nor have encrypted files.
+///
+/// ```
+/// use warplock::{Algorithm, Direction, Engine, Key, Stream};
+///
+/// let engine = Engine::new()?;
+/// let key = Key::generate(Algorithm::Aes256Ctr)?;
+/// let mut text = *b"whole blocks, then what is left";
+/// let (head, tail) = text.split_at_mut(16);
+/// let mut stream = Stream::new(&engine, Direction::Encrypt, &key, &[0; 16], b"")?;
+/// stream.update(head)?;
+/// assert_eq!(stream.finish(tail)?, None); // counter mode makes no tag
+/// # Ok::<(), warplock::Error>(())
+/// ```
+pub struct Stream<'a> {
+    engine: &'a Engine,
+    key: &'a Key,
+    direction: Direction,
+    state: Running,
+    /// Text bytes so far.
+    done: u64,
+}
+
+impl<'a> Stream<'a> {
+    /// Starts a message: `iv` and `aad` (empty if there is none) as [`crate::Batch`] takes them.
+    ///
+    /// # Errors
+    /// [`Error::Batch`] if the IV does not fit the key's algorithm, or if there is associated data
+    /// and the algorithm takes none.
+    pub fn new(
+        engine: &'a Engine,
+        direction: Direction,
+        key: &'a Key,
+        iv: &[u8],
+        aad: &[u8],
+    ) -> Result<Self, Error> {
+        let info = key.algorithm().info();
+        if !info.accepts_iv_len(iv.len()) {
+            return Err(Error::Batch(format!(
+                "{} needs {}, not {} bytes",
+                info.name,
+                info.iv_rule(),
+                iv.len()
+            )));
+        }
+        if !aad.is_empty() && !key.algorithm().is_aead() {
+            return Err(Error::Batch(format!(
+                "{} takes no associated data: it would not be authenticated",
+                info.name
+            )));
+        }
+        let kernels = engine.cpu().kernels();
+        let state = Running::start(kernels, key.prepared(kernels), info, iv, aad);
+        Ok(Stream {
+            engine,
+            key,
+            direction,
+            state,
+            done: 0,
+        })
+    }
+
+    /// Works on the next piece, in place: whole blocks of 16 bytes, and not the message's end.
+    ///
+    /// # Errors
+    /// [`Error::Batch`] if the piece is no whole number of blocks, or the message gets too long.
+    pub fn update(&mut self, piece: &mut [u8]) -> Result<(), Error> {
+        if !piece.len().is_multiple_of(16) {
+            return Err(Error::Batch(format!(
+                "a piece of {} bytes is no whole number of 16-byte blocks: only the last may be",
+                piece.len()
+            )));
+        }
+        self.count(piece.len())?;
+        let cpu = self.engine.cpu();
+        let prepared = self.key.prepared(cpu.kernels());
+        // SAFETY: the piece is borrowed for this call.
+        unsafe {
+            cpu.advance(
+                &mut self.state,
+                prepared,
+                self.direction,
+                Io::in_place(piece),
+            );
+        }
+        Ok(())
+    }
+
+    /// Works on the last piece, in place, and gives the tag if the algorithm makes one. The last
+    /// piece may be empty; for XTS, one that is no whole number of blocks has at least 17 bytes.
+    ///
+    /// # Errors
+    /// [`Error::Batch`] if the algorithm does not take a message of this length.
+    pub fn finish(mut self, last: &mut [u8]) -> Result<Option<[u8; 16]>, Error> {
+        self.end(last)?;
+        let kernels = self.engine.cpu().kernels();
+        Ok(self.state.tag(kernels, self.key.prepared(kernels)))
+    }
+
+    /// Works on the last piece as [`Stream::finish`] does, and compares the tag, in constant time.
+    ///
+    /// # Errors
+    /// [`Error::Authentication`] if the tag is wrong: all plaintext of this stream is worthless,
+    /// and `last` is zeros. [`Error::Batch`] if the tag's length is none that SP 800-38D allows
+    /// (4, 8, 12 to 16), or as for [`Stream::finish`].
+    pub fn verify(mut self, last: &mut [u8], tag: &[u8]) -> Result<(), Error> {
+        if !matches!(tag.len(), 4 | 8 | 12..=16) {
+            return Err(Error::Batch(format!(
+                "a tag of {} bytes is not allowed: 4, 8 or 12 to 16",
+                tag.len()
+            )));
+        }
+        self.end(last)?;
+        let kernels = self.engine.cpu().kernels();
+        if self.state.verify(kernels, self.key.prepared(kernels), tag) {
+            return Ok(());
+        }
+        last.fill(0);
+        Err(Error::Authentication {
+            failed: vec![0],
+            total: 1,
+        })
+    }
+
+    fn end(&mut self, last: &mut [u8]) -> Result<(), Error> {
+        self.count(last.len())?;
+        let info = self.key.algorithm().info();
+        let partial = !last.len().is_multiple_of(16);
+        let stolen = info.mode == Mode::Xts && partial;
+        if !info.accepts_text_len(self.done) || stolen && last.len() < 17 {
+            return Err(Error::Batch(format!(
+                "{} needs a text of {}; this one has {} bytes, {} of them in its last piece",
+                info.name,
+                info.text_rule(),
+                self.done,
+                last.len()
+            )));
+        }
+        let cpu = self.engine.cpu();
+        let prepared = self.key.prepared(cpu.kernels());
+        // SAFETY: the piece is borrowed for this call.
+        unsafe {
+            self.state
+                .finish(cpu.kernels(), prepared, self.direction, Io::in_place(last));
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, len: usize) -> Result<(), Error> {
+        let info = self.key.algorithm().info();
+        self.done += len as u64;
+        if info.mode == Mode::Gcm && !info.accepts_text_len(self.done) {
+            return Err(Error::Batch(format!(
+                "{} takes {} with one IV",
+                info.name,
+                info.text_rule()
+            )));
+        }
+        Ok(())
+    }
+}
