@@ -1,0 +1,199 @@
+//! Reading and writing files that hold secrets.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use crate::error::{Error, Result};
+
+/// A secret file that users other than its owner may read, as ssh warns about.
+///
+/// `Display` is the warning, with the command that mends it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exposed {
+    /// The file.
+    pub path: PathBuf,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+impl fmt::Display for Exposed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        write!(
+            f,
+            "{path} is open to other users (mode {:04o}): chmod 600 {path}",
+            self.mode
+        )
+    }
+}
+
+impl Exposed {
+    #[cfg(unix)]
+    fn of(path: &Path, file: &File) -> Option<Self> {
+        use std::os::unix::fs::PermissionsExt;
+        let metadata = file.metadata().ok()?;
+        let mode = metadata.permissions().mode() & 0o7777;
+        // Pipes and terminals are somebody else's business.
+        (metadata.is_file() && mode & 0o077 != 0).then(|| Self {
+            path: path.into(),
+            mode,
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &Path, _: &File) -> Option<Self> {
+        None
+    }
+}
+
+/// Reads all of `path` (`-`: standard input), at most `limit` bytes.
+pub(crate) fn read_secret(
+    path: &Path,
+    limit: usize,
+) -> Result<(Zeroizing<Vec<u8>>, Option<Exposed>)> {
+    let (bytes, exposed) = read_secret_prefix(path, limit + 1)?;
+    if bytes.len() > limit {
+        return Err(Error::TooLarge {
+            what: path.display().to_string(),
+            limit,
+        });
+    }
+    Ok((bytes, exposed))
+}
+
+/// Reads the first `len` bytes of `path` (`-`: standard input), or all if it is shorter.
+pub(crate) fn read_secret_prefix(
+    path: &Path,
+    len: usize,
+) -> Result<(Zeroizing<Vec<u8>>, Option<Exposed>)> {
+    let failed = |error| Error::io(format!("cannot read {}", path.display()))(error);
+    if path == Path::new("-") {
+        return Ok((read_up_to(io::stdin().lock(), len).map_err(failed)?, None));
+    }
+    let file = File::open(path).map_err(failed)?;
+    let exposed = Exposed::of(path, &file);
+    Ok((read_up_to(file, len).map_err(failed)?, exposed))
+}
+
+/// As `read_to_end`, but a growing buffer is wiped before it is given up.
+fn read_up_to(mut input: impl Read, len: usize) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut bytes = Zeroizing::new(vec![0; len.min(4096)]);
+    let mut filled = 0;
+    loop {
+        if filled == bytes.len() {
+            if filled == len {
+                break;
+            }
+            let mut larger = Zeroizing::new(vec![0; len.min(2 * filled)]);
+            larger[..filled].copy_from_slice(&bytes);
+            bytes = larger;
+        }
+        match input.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+/// Writes a file that only its owner may read, for a key or an identity.
+///
+/// Without `force` the file must not exist. With it, an existing regular file is replaced
+/// in one step: at no time is there half a file. The bytes are on the disk on return.
+///
+/// # Errors
+/// [`Error::Io`], naming the file.
+pub fn write_secret_file(path: impl AsRef<Path>, content: &[u8], force: bool) -> Result<()> {
+    let path = path.as_ref();
+    let shown = path.display();
+    match fs::symlink_metadata(path) {
+        Ok(found) if force && !found.is_file() => {
+            let error = io::Error::new(io::ErrorKind::AlreadyExists, "not a regular file");
+            return Err(Error::io(format!("cannot replace {shown}"))(error));
+        }
+        Ok(_) if force => {
+            let temporary = sibling(path)?;
+            write_new(&temporary, content)?;
+            fs::rename(&temporary, path).map_err(|error| {
+                let _ = fs::remove_file(&temporary);
+                Error::io(format!("cannot replace {shown}"))(error)
+            })?;
+        }
+        _ => write_new(path, content)?,
+    }
+    sync_folder(path);
+    Ok(())
+}
+
+fn write_new(path: &Path, content: &[u8]) -> Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options
+        .open(path)
+        .map_err(Error::io(format!("cannot create {}", path.display())))?;
+    file.write_all(content)
+        .and_then(|()| file.sync_all())
+        .map_err(|error| {
+            // Half a key helps nobody.
+            let _ = fs::remove_file(path);
+            Error::io(format!("cannot write {}", path.display()))(error)
+        })
+}
+
+/// A new name beside `path`.
+fn sibling(path: &Path) -> Result<PathBuf> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(Error::Random)?;
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{:016x}", u64::from_le_bytes(random)));
+    Ok(path.with_file_name(name))
+}
+
+/// Makes the new name durable too; file systems that cannot do this need no error.
+fn sync_folder(path: &Path) {
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    if let Ok(folder) = File::open(folder) {
+        let _ = folder.sync_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_stop_at_the_limit() {
+        // Around the first buffer, its doubling, and the limit itself.
+        for size in [0, 1, 4095, 4096, 4097, 8192, 9999, 10000, 10001, 20000] {
+            let content: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
+            let read = read_up_to(&content[..], 10000).unwrap();
+            assert_eq!(*read, content[..size.min(10000)], "size {size}");
+        }
+    }
+
+    #[test]
+    fn the_warning_names_the_command() {
+        let exposed = Exposed {
+            path: "key.txt".into(),
+            mode: 0o644,
+        };
+        let warning = exposed.to_string();
+        assert!(
+            warning.contains("0644") && warning.contains("chmod 600 key.txt"),
+            "{warning}"
+        );
+    }
+}

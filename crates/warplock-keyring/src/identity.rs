@@ -1,0 +1,317 @@
+//! Identities: what opens a wrapped key.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use age::armor::ArmoredReader;
+use zeroize::Zeroizing;
+
+use crate::age_error::{self, MAX_WORK};
+use crate::error::{Error, Result};
+use crate::file::{self, Exposed};
+use crate::header::{self, Header};
+use crate::passphrase::{AskPassphrase, PluginPrompts};
+use crate::ssh::SshKey;
+
+/// The largest identity file read, in bytes.
+const MAX_IDENTITY_FILE: usize = 1024 * 1024;
+
+/// What is offered to open a wrapped key: identity files, SSH private keys, a passphrase.
+///
+/// Passphrases, of the wrapped key and of encrypted identity files, are asked for only when
+/// they are needed, and those of identity files once only.
+pub struct Identities {
+    prompt: Arc<dyn AskPassphrase>,
+    entries: Vec<Entry>,
+    passphrase: bool,
+    exposed: Vec<Exposed>,
+}
+
+impl Identities {
+    /// No identities yet; `prompt` will be asked for passphrases and plugins' questions.
+    pub fn new(prompt: Arc<dyn AskPassphrase>) -> Self {
+        Self {
+            prompt,
+            entries: Vec::new(),
+            passphrase: false,
+            exposed: Vec::new(),
+        }
+    }
+
+    /// Adds the identities of a file (`-`: standard input): an age identity file, one
+    /// encrypted with a passphrase, or an SSH private key, encrypted or not.
+    ///
+    /// # Errors
+    /// [`Error::Io`], or as [`add`](Self::add).
+    pub fn add_file(&mut self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let (content, exposed) = file::read_secret(path, MAX_IDENTITY_FILE)?;
+        self.add(&path.display().to_string(), &content)?;
+        // Those that are encrypted are safe from a reader without their passphrase.
+        let plain = matches!(self.entries.last(), Some(Entry::Plain(_)))
+            || matches!(self.entries.last(), Some(Entry::Ssh(key)) if !key.is_encrypted());
+        self.exposed.extend(exposed.filter(|_| plain));
+        Ok(())
+    }
+
+    /// Adds the identities in the content of a file called `file`.
+    ///
+    /// # Errors
+    /// [`Error::Identity`], [`Error::Malformed`] and their like if the content is none of
+    /// the known kinds; no part of the content is in the message.
+    pub fn add(&mut self, file: &str, content: &[u8]) -> Result<()> {
+        self.entries.push(Entry::parse(file, content)?);
+        Ok(())
+    }
+
+    /// Offers a passphrase: a key wrapped for one makes the prompt ask for it.
+    pub fn add_passphrase(&mut self) {
+        self.passphrase = true;
+    }
+
+    /// Whether nothing is offered.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && !self.passphrase
+    }
+
+    /// Identity files that other users can read: print each as a warning.
+    pub fn exposed(&self) -> &[Exposed] {
+        &self.exposed
+    }
+
+    /// The recipients belonging to the identities, in order: `age-keygen -y`.
+    ///
+    /// # Errors
+    /// If a passphrase is needed and missing or wrong, and for plugin identities, which
+    /// only their plugin can convert.
+    pub fn recipients(&self) -> Result<Vec<String>> {
+        let mut recipients = Vec::new();
+        for entry in &self.entries {
+            match entry {
+                Entry::Ssh(key) => recipients.push(key.recipient()?.to_string()),
+                Entry::Plain(file) => recipients.extend(file.recipients(&self.prompt)?),
+                Entry::Encrypted(file) => {
+                    recipients.extend(file.unlock(&self.prompt)?.recipients(&self.prompt)?);
+                }
+            }
+        }
+        Ok(recipients)
+    }
+
+    /// As [`recipients`](Self::recipients), for age to encrypt to; plugins included.
+    pub(crate) fn age_recipients(&self) -> Result<Vec<Box<dyn age::Recipient + Send>>> {
+        let mut recipients: Vec<Box<dyn age::Recipient + Send>> = Vec::new();
+        for entry in &self.entries {
+            let file = match entry {
+                Entry::Ssh(key) => {
+                    recipients.push(Box::new(key.recipient()?));
+                    continue;
+                }
+                Entry::Plain(file) => file,
+                Entry::Encrypted(file) => file.unlock(&self.prompt)?,
+            };
+            let parsed = file.identities(&self.prompt)?;
+            recipients.extend(parsed.to_recipients().map_err(age_error::encrypt)?);
+        }
+        Ok(recipients)
+    }
+
+    pub(crate) fn prompt(&self) -> &dyn AskPassphrase {
+        &*self.prompt
+    }
+
+    pub(crate) fn has_passphrase(&self) -> bool {
+        self.passphrase
+    }
+
+    pub(crate) fn has_files(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
+    /// age's identities for a file with `header`, one group for each source, each made only
+    /// when the iterator comes to it.
+    pub(crate) fn for_header<'a>(
+        &'a self,
+        header: &'a Header,
+    ) -> impl Iterator<Item = Result<Vec<Box<dyn age::Identity + 'a>>>> + 'a {
+        self.entries
+            .iter()
+            .map(move |entry| entry.for_header(header, &self.prompt))
+    }
+}
+
+impl std::fmt::Debug for Identities {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identities")
+            .field("files", &self.entries.len())
+            .field("passphrase", &self.passphrase)
+            .finish_non_exhaustive()
+    }
+}
+
+enum Entry {
+    Plain(PlainFile),
+    Encrypted(EncryptedFile),
+    Ssh(Box<SshKey>),
+}
+
+impl Entry {
+    fn parse(file: &str, content: &[u8]) -> Result<Self> {
+        let start = content.trim_ascii_start();
+        if content.starts_with(b"age-encryption.org/") {
+            Ok(Self::Encrypted(EncryptedFile::parse(
+                file,
+                content.to_vec(),
+            )?))
+        } else if start.starts_with(b"-----BEGIN AGE ENCRYPTED FILE-----") {
+            let binary = dearmor(file, start)?;
+            Ok(Self::Encrypted(EncryptedFile::parse(file, binary)?))
+        } else if start.starts_with(b"-----BEGIN ") {
+            Ok(Self::Ssh(Box::new(SshKey::parse(file, start)?)))
+        } else {
+            Ok(Self::Plain(PlainFile::parse(file, content)?))
+        }
+    }
+
+    fn for_header<'a>(
+        &'a self,
+        header: &Header,
+        prompt: &Arc<dyn AskPassphrase>,
+    ) -> Result<Vec<Box<dyn age::Identity + 'a>>> {
+        let file = match self {
+            Self::Ssh(key) => {
+                let key = key.for_header(header, &**prompt)?;
+                return Ok(key
+                    .map(|key| Box::new(key.clone()) as _)
+                    .into_iter()
+                    .collect());
+            }
+            Self::Plain(file) => file,
+            Self::Encrypted(file) => file.unlock(prompt)?,
+        };
+        let identities = file.identities(prompt)?.into_identities();
+        let identities =
+            identities.map_err(|error| age_error::decrypt(error, &file.file, false))?;
+        Ok(identities
+            .into_iter()
+            .map(|identity| identity as _)
+            .collect())
+    }
+}
+
+/// The text of an age identity file, which was found to be one.
+struct PlainFile {
+    file: String,
+    text: Zeroizing<Vec<u8>>,
+}
+
+impl PlainFile {
+    fn parse(file: &str, text: &[u8]) -> Result<Self> {
+        let plain = Self {
+            file: file.into(),
+            text: Zeroizing::new(text.to_vec()),
+        };
+        age::IdentityFile::from_buffer(text).map_err(|error| plain.error(&error.to_string()))?;
+        let mut lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+        if lines.all(|line| line.is_empty() || line.starts_with(b"#")) {
+            return Err(plain.error("it holds no identity (a line AGE-SECRET-KEY-1...)"));
+        }
+        Ok(plain)
+    }
+
+    fn error(&self, why: &str) -> Error {
+        Error::Identity {
+            file: self.file.clone(),
+            why: why.into(),
+        }
+    }
+
+    /// age's identities. They wipe themselves, but cannot be used twice, so the text stays.
+    fn identities(
+        &self,
+        prompt: &Arc<dyn AskPassphrase>,
+    ) -> Result<age::IdentityFile<PluginPrompts>> {
+        age::IdentityFile::from_buffer(&self.text[..])
+            .map(|parsed| parsed.with_callbacks(PluginPrompts(prompt.clone())))
+            .map_err(|error| self.error(&error.to_string()))
+    }
+
+    fn recipients(&self, prompt: &Arc<dyn AskPassphrase>) -> Result<Vec<String>> {
+        let mut list = Vec::new();
+        self.identities(prompt)?
+            .write_recipients_file(&mut list)
+            .map_err(|error| match error {
+                age::IdentityFileConvertError::IdentityFileContainsPlugin {
+                    plugin_name, ..
+                } => self.error(&format!(
+                    "only the program age-plugin-{plugin_name} knows its recipient"
+                )),
+                other => self.error(&other.to_string()),
+            })?;
+        let list = String::from_utf8(list).expect("age writes recipients as ASCII text");
+        Ok(list.lines().map(String::from).collect())
+    }
+}
+
+/// An identity file encrypted with a passphrase, and its content once that was given.
+struct EncryptedFile {
+    file: String,
+    encrypted: Vec<u8>,
+    unlocked: OnceLock<PlainFile>,
+}
+
+impl EncryptedFile {
+    fn parse(file: &str, encrypted: Vec<u8>) -> Result<Self> {
+        if !Header::read(&encrypted, file)?.is_passphrase() {
+            let why = "it is encrypted for recipients; only a passphrase is supported here: \
+                       decrypt it with age first";
+            return Err(Error::Identity {
+                file: file.into(),
+                why: why.into(),
+            });
+        }
+        Ok(Self {
+            file: file.into(),
+            encrypted,
+            unlocked: OnceLock::new(),
+        })
+    }
+
+    fn unlock(&self, prompt: &Arc<dyn AskPassphrase>) -> Result<&PlainFile> {
+        if let Some(plain) = self.unlocked.get() {
+            return Ok(plain);
+        }
+        let text = open_with_passphrase(&self.encrypted, &self.file, &**prompt, MAX_IDENTITY_FILE)?;
+        let plain = PlainFile::parse(&self.file, &text)?;
+        Ok(self.unlocked.get_or_init(|| plain))
+    }
+}
+
+/// Opens the age file `encrypted`, whose header holds a passphrase stanza, and reads its
+/// content; of a content longer than `limit` bytes it reads one byte more.
+pub(crate) fn open_with_passphrase(
+    encrypted: &[u8],
+    what: &str,
+    prompt: &dyn AskPassphrase,
+    limit: usize,
+) -> Result<Zeroizing<Vec<u8>>> {
+    let decryptor = header::decryptor(encrypted, what)?;
+    let mut identity = age::scrypt::Identity::new(prompt.ask(&format!("passphrase for {what}"))?);
+    identity.set_max_work_factor(MAX_WORK);
+    let reader = decryptor
+        .decrypt(std::iter::once(&identity as &dyn age::Identity))
+        .map_err(|error| age_error::decrypt(error, what, true))?;
+    header::read_content(reader, what, limit)
+}
+
+/// The binary form of an age file in ASCII armor.
+pub(crate) fn dearmor(what: &str, text: &[u8]) -> Result<Vec<u8>> {
+    let mut binary = Vec::new();
+    std::io::Read::read_to_end(&mut ArmoredReader::new(text), &mut binary).map_err(|_| {
+        Error::Malformed {
+            what: what.into(),
+            why: "its armor is invalid",
+        }
+    })?;
+    Ok(binary)
+}

@@ -1,0 +1,335 @@
+//! Where passphrases come from: a terminal, a file, or a test.
+
+use std::fs::File;
+use std::io::{self, BufRead, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use age::secrecy::{ExposeSecret, SecretString};
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+use crate::error::{Error, Result};
+
+/// The longest passphrase read from a file, in bytes.
+const MAX_PASSPHRASE: usize = 64 * 1024;
+
+/// Answers requests for passphrases, and the questions of age plugins.
+///
+/// A closure `Fn(&str) -> Result<SecretString>` is one too.
+pub trait AskPassphrase: Send + Sync {
+    /// The existing passphrase for `what`, such as `"passphrase for key.txt"`; plugins also
+    /// ask for their PINs here.
+    ///
+    /// # Errors
+    /// [`Error::NoPassphrase`] where nobody can answer, or reading fails.
+    fn ask(&self, what: &str) -> Result<SecretString>;
+
+    /// A new passphrase for `what`. A person is asked twice, so that a slip of the finger
+    /// does not lock the data away; by default this is [`ask`](Self::ask).
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask), and where the passphrase is empty or the two differ.
+    fn ask_new(&self, what: &str) -> Result<SecretString> {
+        self.ask(what)
+    }
+
+    /// Shows a message of a plugin ("touch your key").
+    fn show(&self, message: &str) {
+        let _ = message;
+    }
+
+    /// A plugin's question with two answers; `None` where nobody can answer.
+    fn confirm(&self, message: &str, yes: &str, no: Option<&str>) -> Option<bool> {
+        let _ = (message, yes, no);
+        None
+    }
+
+    /// A plugin's question with an answer that is no secret; `None` where nobody can answer.
+    fn ask_public(&self, message: &str) -> Option<String> {
+        let _ = message;
+        None
+    }
+}
+
+impl<F: Fn(&str) -> Result<SecretString> + Send + Sync> AskPassphrase for F {
+    fn ask(&self, what: &str) -> Result<SecretString> {
+        self(what)
+    }
+}
+
+/// Answers nothing: for uses that need no passphrase.
+#[derive(Clone, Copy, Debug)]
+pub struct NoPrompt;
+
+impl AskPassphrase for NoPrompt {
+    fn ask(&self, what: &str) -> Result<SecretString> {
+        Err(no_passphrase(what, "there is nobody to ask"))
+    }
+}
+
+/// Answers every request with the first line of a file, without its line end.
+///
+/// The file is read at the first request and once only, so that a pipe serves too
+/// (`/dev/fd/3`); `-` is standard input, of which nothing past the first line is taken.
+pub struct PassphraseFile {
+    path: PathBuf,
+    read: Mutex<Option<SecretString>>,
+}
+
+impl PassphraseFile {
+    /// The source that reads `path` when first asked.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            read: Mutex::new(None),
+        }
+    }
+
+    fn read(&self) -> Result<SecretString> {
+        let shown = self.path.display();
+        let line = if self.path == Path::new("-") {
+            first_line(&mut io::stdin().lock())
+        } else {
+            // Unbuffered, as what follows in a pipe is not ours to take.
+            File::open(&self.path).and_then(|file| first_line(&mut ByteReader { file, byte: None }))
+        };
+        let line = line.map_err(Error::io(format!(
+            "cannot read the passphrase from {shown}"
+        )))?;
+        let refused = |why: &str| no_passphrase(&format!("passphrase in {shown}"), why);
+        if line.len() > MAX_PASSPHRASE {
+            return Err(refused("its first line is longer than 65536 bytes"));
+        }
+        let text = std::str::from_utf8(&line).map_err(|_| refused("it is not UTF-8 text"))?;
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        let text = text.strip_suffix('\r').unwrap_or(text);
+        if text.is_empty() {
+            return Err(refused("its first line is empty"));
+        }
+        Ok(secret(text))
+    }
+}
+
+impl AskPassphrase for PassphraseFile {
+    fn ask(&self, _what: &str) -> Result<SecretString> {
+        let mut read = self
+            .read
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        if read.is_none() {
+            *read = Some(self.read()?);
+        }
+        Ok(read.clone().expect("it was read above"))
+    }
+}
+
+/// The first line with its end; one byte more than allowed if it is too long.
+fn first_line(input: &mut impl BufRead) -> io::Result<Zeroizing<Vec<u8>>> {
+    // The capacity for all of it, so that no copies are left behind by a growing buffer.
+    let mut line = Zeroizing::new(Vec::with_capacity(MAX_PASSPHRASE + 1));
+    input
+        .take(MAX_PASSPHRASE as u64 + 1)
+        .read_until(b'\n', &mut line)?;
+    Ok(line)
+}
+
+/// Reads a file byte by byte: `BufRead` that takes nothing in advance.
+struct ByteReader {
+    file: File,
+    byte: Option<[u8; 1]>,
+}
+
+impl Read for ByteReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.file.read(buffer)
+    }
+}
+
+impl BufRead for ByteReader {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.byte.is_none() {
+            let mut byte = [0];
+            if self.file.read(&mut byte)? == 0 {
+                return Ok(&[]);
+            }
+            self.byte = Some(byte);
+        }
+        Ok(self.byte.as_ref().map_or(&[], |byte| &byte[..]))
+    }
+
+    fn consume(&mut self, count: usize) {
+        if count > 0 {
+            self.byte = None;
+        }
+    }
+}
+
+/// Asks the person at the terminal (`/dev/tty`, not standard input) without echo.
+#[derive(Clone, Copy, Debug)]
+pub struct Terminal;
+
+impl Terminal {
+    fn prompt(what: &str, text: &str) -> Result<SecretString> {
+        let typed = rpassword::prompt_password(text)
+            .map(Zeroizing::new)
+            .map_err(|error| {
+                let why =
+                    format!("the terminal cannot be asked ({error}); use --passphrase-file FILE");
+                no_passphrase(what, &why)
+            })?;
+        Ok(secret(&typed))
+    }
+
+    /// A line typed with echo.
+    fn line(text: &str) -> Option<String> {
+        eprint!("{text}");
+        io::stderr().flush().ok()?;
+        let tty = File::open(if cfg!(windows) { "CONIN$" } else { "/dev/tty" }).ok()?;
+        let mut line = String::new();
+        io::BufReader::new(tty)
+            .take(4096)
+            .read_line(&mut line)
+            .ok()?;
+        Some(line.trim().to_string()).filter(|line| !line.is_empty())
+    }
+}
+
+impl AskPassphrase for Terminal {
+    fn ask(&self, what: &str) -> Result<SecretString> {
+        Self::prompt(what, &format!("Enter {what}: "))
+    }
+
+    fn ask_new(&self, what: &str) -> Result<SecretString> {
+        let first = Self::prompt(what, &format!("Enter new {what}: "))?;
+        if first.expose_secret().is_empty() {
+            return Err(no_passphrase(
+                what,
+                "it is empty; type at least one character",
+            ));
+        }
+        let second = Self::prompt(what, "Enter it once more: ")?;
+        let (first_bytes, second_bytes) = (
+            first.expose_secret().as_bytes(),
+            second.expose_secret().as_bytes(),
+        );
+        if !bool::from(first_bytes.ct_eq(second_bytes)) {
+            return Err(no_passphrase(
+                what,
+                "the two that were typed differ; try again",
+            ));
+        }
+        Ok(first)
+    }
+
+    fn show(&self, message: &str) {
+        eprintln!("{message}");
+    }
+
+    fn confirm(&self, message: &str, yes: &str, no: Option<&str>) -> Option<bool> {
+        let no = no.unwrap_or("no");
+        let answer = Self::line(&format!("{message} (y = {yes}, n = {no}): "))?;
+        match answer.to_lowercase().as_str() {
+            "y" | "yes" => Some(true),
+            "n" | "no" => Some(false),
+            _ => None,
+        }
+    }
+
+    fn ask_public(&self, message: &str) -> Option<String> {
+        Self::line(&format!("{message}: "))
+    }
+}
+
+fn no_passphrase(wanted: &str, why: &str) -> Error {
+    Error::NoPassphrase {
+        wanted: wanted.into(),
+        why: why.into(),
+    }
+}
+
+/// A secret holding `text`; allocated to size, so that no shrinking leaves a copy.
+fn secret(text: &str) -> SecretString {
+    SecretString::from(Box::<str>::from(text))
+}
+
+/// age's view of an [`AskPassphrase`], for plugins.
+#[derive(Clone)]
+pub(crate) struct PluginPrompts(pub(crate) std::sync::Arc<dyn AskPassphrase>);
+
+impl age::Callbacks for PluginPrompts {
+    fn display_message(&self, message: &str) {
+        self.0.show(message);
+    }
+
+    fn confirm(&self, message: &str, yes: &str, no: Option<&str>) -> Option<bool> {
+        self.0.confirm(message, yes, no)
+    }
+
+    fn request_public_string(&self, message: &str) -> Option<String> {
+        self.0.ask_public(message)
+    }
+
+    fn request_passphrase(&self, message: &str) -> Option<SecretString> {
+        self.0.ask(message).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from_file(content: &[u8]) -> Result<SecretString> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("passphrase");
+        std::fs::write(&path, content).unwrap();
+        PassphraseFile::new(path).ask("passphrase")
+    }
+
+    #[test]
+    fn the_first_line_counts() {
+        for (content, passphrase) in [
+            (&b"secret"[..], "secret"),
+            (b"secret\n", "secret"),
+            (b"secret\r\n", "secret"),
+            (b"secret\nnot this\n", "secret"),
+            (b" with spaces \n", " with spaces "),
+            ("d\u{e9}j\u{e0} vu\n".as_bytes(), "d\u{e9}j\u{e0} vu"),
+        ] {
+            assert_eq!(from_file(content).unwrap().expose_secret(), passphrase);
+        }
+    }
+
+    #[test]
+    fn unusable_files_are_errors_without_their_content() {
+        let long = vec![b'x'; MAX_PASSPHRASE + 1];
+        for (content, says) in [
+            (&b""[..], "empty"),
+            (b"\nsecret\n", "empty"),
+            (b"secr\xffet\n", "UTF-8"),
+            (&long, "longer"),
+        ] {
+            let error = from_file(content).unwrap_err().to_string();
+            assert!(error.contains(says) && !error.contains("secr"), "{error}");
+        }
+        let missing = PassphraseFile::new("/nonexistent/passphrase")
+            .ask("x")
+            .unwrap_err();
+        assert!(missing.to_string().contains("/nonexistent/passphrase"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_read_once_and_no_further() {
+        use std::os::fd::AsRawFd;
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"secret\nrest").unwrap();
+        drop(writer);
+        let source = PassphraseFile::new(format!("/dev/fd/{}", reader.as_raw_fd()));
+        assert_eq!(source.ask("a").unwrap().expose_secret(), "secret");
+        assert_eq!(source.ask_new("b").unwrap().expose_secret(), "secret");
+        let mut rest = String::new();
+        reader.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "rest");
+    }
+}

@@ -1,0 +1,236 @@
+//! Recipients: for whom a key is wrapped.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use age::plugin::RecipientPluginV1;
+use age::secrecy::SecretString;
+
+use crate::age_error;
+use crate::error::{Error, Result};
+use crate::file;
+use crate::identity::Identities;
+use crate::passphrase::{AskPassphrase, PluginPrompts};
+use crate::ssh;
+
+/// The largest recipients file read, in bytes.
+const MAX_RECIPIENTS_FILE: usize = 1024 * 1024;
+
+/// The scrypt work of new passphrase stanzas as base-2 logarithm: the age program's choice,
+/// 256 MiB and about a second. Measuring this machine instead, as the age library would,
+/// gives less security whenever the machine is busy.
+const WORK: u8 = 18;
+
+/// For whom a key is wrapped: any number of recipients, or one passphrase.
+pub struct Recipients {
+    prompt: Arc<dyn AskPassphrase>,
+    keys: Vec<Box<dyn age::Recipient + Send>>,
+    plugins: Vec<age::plugin::Recipient>,
+    passphrase: Option<SecretString>,
+    work: u8,
+}
+
+impl Recipients {
+    /// Nobody yet; `prompt` will answer questions of plugins.
+    pub fn new(prompt: Arc<dyn AskPassphrase>) -> Self {
+        Self {
+            prompt,
+            keys: Vec::new(),
+            plugins: Vec::new(),
+            passphrase: None,
+            work: WORK,
+        }
+    }
+
+    /// Adds a recipient: `age1...` (also of plugins), `ssh-ed25519 ...` or `ssh-rsa ...`.
+    ///
+    /// # Errors
+    /// [`Error::Recipient`] if the text is none.
+    pub fn add(&mut self, recipient: &str) -> Result<()> {
+        let recipient = recipient.trim();
+        self.parse(recipient).map_err(|why| {
+            // A secret given by mistake must not reach a log.
+            let shown: String = match is_secret(recipient) {
+                true => "the recipient given".into(),
+                false => format!("recipient \"{}\"", shortened(recipient)),
+            };
+            Error::Recipient { place: shown, why }
+        })
+    }
+
+    /// Adds the recipients of a file (`-`: standard input), one a line; empty lines and
+    /// lines that start with `#` are skipped.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::TooLarge`], and [`Error::Recipient`] naming the first line
+    /// that is no recipient, or the file if it holds none.
+    pub fn add_file(&mut self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        // Read as a secret, as an identity may be given here by mistake.
+        let (content, _) = file::read_secret(path, MAX_RECIPIENTS_FILE)?;
+        self.add_list(&path.display().to_string(), &content)
+    }
+
+    /// Adds the recipients in the content of a file called `file`, as
+    /// [`add_file`](Self::add_file) does.
+    ///
+    /// # Errors
+    /// As [`add_file`](Self::add_file); no part of the content is in the message.
+    pub fn add_list(&mut self, file: &str, content: &[u8]) -> Result<()> {
+        let error = |place: String, why: &str| Error::Recipient {
+            place,
+            why: why.into(),
+        };
+        let named = format!("recipients file {file}");
+        let text =
+            std::str::from_utf8(content).map_err(|_| error(named.clone(), "it is not text"))?;
+        let mut found = false;
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            found = true;
+            self.parse(line)
+                .map_err(|why| error(format!("{named}, line {}", number + 1), &why))?;
+        }
+        if found {
+            Ok(())
+        } else {
+            Err(error(named, "it names no recipient"))
+        }
+    }
+
+    /// Adds the recipients that belong to `identities`, so that they can open the result.
+    ///
+    /// # Errors
+    /// As [`Identities::recipients`], but plugin identities are fine if the plugin is there.
+    pub fn add_identities(&mut self, identities: &Identities) -> Result<()> {
+        self.keys.extend(identities.age_recipients()?);
+        Ok(())
+    }
+
+    /// Wraps for a passphrase, which excludes everything else.
+    ///
+    /// # Errors
+    /// [`Error::MixedPassphrase`] if there is one already (recipients besides it are
+    /// noticed by [`wrap`](crate::wrap)).
+    pub fn add_passphrase(&mut self, passphrase: SecretString) -> Result<()> {
+        match self.passphrase.replace(passphrase) {
+            None => Ok(()),
+            Some(_) => Err(Error::MixedPassphrase),
+        }
+    }
+
+    /// Sets the scrypt work for a passphrase to 2^`log_n`, instead of age's 18.
+    ///
+    /// For tests, which have no second to spare; less than 18 weakens every passphrase.
+    ///
+    /// # Panics
+    /// Unless `log_n` is within 1 and 22, the most that is accepted when reading.
+    pub fn set_work_factor(&mut self, log_n: u8) {
+        assert!(
+            (1..=age_error::MAX_WORK).contains(&log_n),
+            "work factor out of range"
+        );
+        self.work = log_n;
+    }
+
+    /// Whether there is nobody to wrap for.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.plugins.is_empty() && self.passphrase.is_none()
+    }
+
+    fn parse(&mut self, text: &str) -> std::result::Result<(), String> {
+        if is_secret(text) {
+            return Err("this is a secret identity, not a recipient; \
+                        give its file with -i, or convert it with: warplock keygen -y FILE"
+                .into());
+        }
+        if ssh::looks_like_public_key(text) {
+            self.keys.push(Box::new(ssh::parse_recipient(text)?));
+        } else if let Ok(key) = text.parse::<age::x25519::Recipient>() {
+            self.keys.push(Box::new(key));
+        } else if let Ok(key) = text.parse::<age::tag::Recipient>() {
+            self.keys.push(Box::new(key));
+        } else if let Ok(key) = text.parse::<age::tagpq::Recipient>() {
+            self.keys.push(Box::new(key));
+        } else if let Ok(key) = text.parse::<age::plugin::Recipient>() {
+            self.plugins.push(key);
+        } else {
+            return Err(
+                "this is not a recipient; recipients are age1..., ssh-ed25519 ... \
+                        and ssh-rsa ..., complete and without spelling mistakes"
+                    .into(),
+            );
+        }
+        Ok(())
+    }
+
+    /// All of them for age's encryptor; looks for the plugins' programs.
+    pub(crate) fn encryptor(&self) -> Result<age::Encryptor> {
+        if self.passphrase.is_some() && !(self.keys.is_empty() && self.plugins.is_empty()) {
+            return Err(Error::MixedPassphrase);
+        }
+        let scrypt = self.passphrase.as_ref().map(|passphrase| {
+            let mut recipient = age::scrypt::Recipient::new(passphrase.clone());
+            recipient.set_work_factor(self.work);
+            recipient
+        });
+        let mut names: Vec<_> = self
+            .plugins
+            .iter()
+            .map(age::plugin::Recipient::plugin)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        let plugins = names
+            .into_iter()
+            .map(|name| {
+                let prompts = PluginPrompts(self.prompt.clone());
+                RecipientPluginV1::new(name, &self.plugins, &[], prompts)
+                    .map_err(|error| age_error::encrypt(age::EncryptError::PluginResolve(error)))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let all = (scrypt
+            .iter()
+            .map(|recipient| recipient as &dyn age::Recipient))
+        .chain(
+            self.keys
+                .iter()
+                .map(|recipient| &**recipient as &dyn age::Recipient),
+        )
+        .chain(
+            plugins
+                .iter()
+                .map(|recipient| recipient as &dyn age::Recipient),
+        );
+        age::Encryptor::with_recipients(all).map_err(age_error::encrypt)
+    }
+}
+
+impl std::fmt::Debug for Recipients {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recipients")
+            .field("keys", &(self.keys.len() + self.plugins.len()))
+            .field("passphrase", &self.passphrase.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+fn is_secret(text: &str) -> bool {
+    let start: String = text
+        .chars()
+        .take(11)
+        .collect::<String>()
+        .to_ascii_uppercase();
+    start.starts_with("AGE-SECRET-") || start.starts_with("AGE-PLUGIN-")
+}
+
+fn shortened(text: &str) -> String {
+    let mut start: String = text.chars().filter(|c| !c.is_control()).take(24).collect();
+    if start.len() < text.len() {
+        start.push_str("...");
+    }
+    start
+}

@@ -1,0 +1,226 @@
+//! SSH keys as recipients and identities, around age's own support for them.
+//!
+//! age 0.12 panics on an RSA integer that is not empty but all zeros, so every key is first
+//! taken apart here and refused if it holds one. age then gets a text rebuilt from the very
+//! bytes that were looked at.
+
+use std::sync::OnceLock;
+
+use age::ssh::{ParseRecipientKeyError, UnsupportedKey};
+use base64::Engine;
+use base64::alphabet::STANDARD as ALPHABET;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::prelude::BASE64_STANDARD_NO_PAD;
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+use crate::error::{Error, Result};
+use crate::header::Header;
+use crate::passphrase::AskPassphrase;
+
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &ALPHABET,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+const OPENSSH_BEGIN: &str = "-----BEGIN OPENSSH PRIVATE KEY-----";
+const OPENSSH_END: &str = "-----END OPENSSH PRIVATE KEY-----";
+
+/// The longest SSH private key file; a 16384-bit RSA key takes 13 KiB.
+const MAX_PRIVATE_KEY: usize = 16 * 1024;
+
+/// Whether a line looks like an SSH public key: `TYPE BASE64 [COMMENT]`.
+pub(crate) fn looks_like_public_key(line: &str) -> bool {
+    ["ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-"]
+        .iter()
+        .any(|prefix| line.starts_with(prefix))
+}
+
+/// Reads `ssh-ed25519 ...` or `ssh-rsa ...`, or says why not.
+pub(crate) fn parse_recipient(line: &str) -> std::result::Result<age::ssh::Recipient, String> {
+    let mut words = line.split_ascii_whitespace();
+    let (Some(kind), Some(text)) = (words.next(), words.next()) else {
+        return Err("an SSH public key is a type and its Base64 text".into());
+    };
+    let invalid = || format!("this is not a valid {kind} public key");
+    let blob = BASE64.decode(text).map_err(|_| invalid())?;
+    if has_zero_integer(&mut blob.as_slice(), 2) {
+        return Err(invalid());
+    }
+    format!("{kind} {text}").parse().map_err(|error| {
+        match error {
+            ParseRecipientKeyError::RsaModulusTooLarge => {
+                "RSA keys over 4096 bits are not supported"
+            }
+            ParseRecipientKeyError::RsaModulusTooSmall => "RSA keys under 2048 bits are too weak",
+            ParseRecipientKeyError::Unsupported(_) => {
+                "only ssh-ed25519 and ssh-rsa keys can be encrypted for"
+            }
+            _ => "this is not a valid SSH public key",
+        }
+        .into()
+    })
+}
+
+/// An SSH private key, perhaps encrypted.
+pub(crate) struct SshKey {
+    file: String,
+    key: age::ssh::Identity,
+    public: age::ssh::Recipient,
+    unlocked: OnceLock<age::ssh::Identity>,
+}
+
+impl SshKey {
+    /// Reads the private key in `text`, from the file called `file`.
+    pub(crate) fn parse(file: &str, text: &[u8]) -> Result<Self> {
+        let fail = |why: &str| Error::Identity {
+            file: file.into(),
+            why: why.into(),
+        };
+        if text.len() > MAX_PRIVATE_KEY {
+            return Err(Error::TooLarge {
+                what: file.into(),
+                limit: MAX_PRIVATE_KEY,
+            });
+        }
+        let text = std::str::from_utf8(text).map_err(|_| fail("it is not text"))?;
+        let invalid = || fail("this is not a valid SSH private key");
+        let key = if let Some(rest) = text.trim_start().strip_prefix(OPENSSH_BEGIN) {
+            let (lines, _) = rest.split_once(OPENSSH_END).ok_or_else(invalid)?;
+            let mut body = Zeroizing::new(String::with_capacity(lines.len()));
+            body.extend(lines.split_ascii_whitespace());
+            let blob = Zeroizing::new(BASE64.decode(&*body).map_err(|_| invalid())?);
+            if private_has_zero_integer(&blob).unwrap_or(true) {
+                return Err(invalid());
+            }
+            let pem = to_pem(&body);
+            age::ssh::Identity::from_buffer(pem.as_bytes(), None)
+        } else {
+            age::ssh::Identity::from_buffer(text.as_bytes(), None)
+        };
+        let key = key.map_err(|_| invalid())?;
+        if let age::ssh::Identity::Unsupported(kind) = &key {
+            return Err(fail(&unsupported(kind)));
+        }
+        let public = key.clone().try_into().map_err(|error| match error {
+            ParseRecipientKeyError::RsaModulusTooLarge => {
+                fail("RSA keys over 4096 bits are not supported")
+            }
+            _ => invalid(),
+        })?;
+        Ok(Self {
+            file: file.into(),
+            key,
+            public,
+            unlocked: OnceLock::new(),
+        })
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        matches!(self.key, age::ssh::Identity::Encrypted(_))
+    }
+
+    /// The public key as text, `ssh-ed25519 ...`; errors as for a recipient.
+    pub(crate) fn recipient(&self) -> Result<age::ssh::Recipient> {
+        // Through the text, for the limits on RSA sizes.
+        parse_recipient(&self.public.to_string()).map_err(|why| Error::Identity {
+            file: self.file.clone(),
+            why,
+        })
+    }
+
+    /// The key, ready to open a file with `header`; `None` if the header does not name it,
+    /// so that no passphrase is asked for in vain.
+    pub(crate) fn for_header(
+        &self,
+        header: &Header,
+        prompt: &dyn AskPassphrase,
+    ) -> Result<Option<&age::ssh::Identity>> {
+        let (kind, blob) = match &self.public {
+            age::ssh::Recipient::SshRsa(blob, _) => ("ssh-rsa", blob),
+            age::ssh::Recipient::SshEd25519(blob, _) => ("ssh-ed25519", blob),
+        };
+        // A stanza names its key by the first 4 bytes of the public key's SHA-256.
+        let tag = BASE64_STANDARD_NO_PAD.encode(&Sha256::digest(blob)[..4]);
+        if !header.names(kind, &tag) {
+            return Ok(None);
+        }
+        let age::ssh::Identity::Encrypted(encrypted) = &self.key else {
+            return Ok(Some(&self.key));
+        };
+        if let Some(unlocked) = self.unlocked.get() {
+            return Ok(Some(unlocked));
+        }
+        let passphrase = prompt.ask(&format!("passphrase for {}", self.file))?;
+        let unlocked = encrypted
+            .decrypt(passphrase)
+            .map_err(|error| crate::age_error::decrypt(error, &self.file, true))?;
+        Ok(Some(self.unlocked.get_or_init(|| unlocked.into())))
+    }
+}
+
+fn unsupported(kind: &UnsupportedKey) -> String {
+    match kind {
+        UnsupportedKey::EncryptedPem => "this old form of encrypted key is not supported; \
+             convert a copy of it with: ssh-keygen -o -p -f FILE"
+            .into(),
+        UnsupportedKey::EncryptedSsh(cipher) => {
+            format!(
+                "keys encrypted with {cipher} are not supported; use ssh-keygen -p -Z aes256-ctr"
+            )
+        }
+        UnsupportedKey::Hardware(kind) | UnsupportedKey::Type(kind) => {
+            format!("SSH keys of type {kind} cannot decrypt; use ssh-ed25519 or ssh-rsa")
+        }
+    }
+}
+
+/// The key file for this Base64 text, in lines of 70 as OpenSSH writes them.
+fn to_pem(body: &str) -> Zeroizing<String> {
+    // Room for all of it, so that no copies are left behind by a growing buffer.
+    let room = body.len() + body.len() / 70 + OPENSSH_BEGIN.len() + OPENSSH_END.len() + 4;
+    let mut pem = Zeroizing::new(String::with_capacity(room));
+    pem.push_str(OPENSSH_BEGIN);
+    for (i, c) in body.chars().enumerate() {
+        if i % 70 == 0 {
+            pem.push('\n');
+        }
+        pem.push(c);
+    }
+    pem.push('\n');
+    pem.push_str(OPENSSH_END);
+    pem.push('\n');
+    pem
+}
+
+/// Takes an SSH `string` (RFC 4251, section 5) off the front of `input`.
+fn take_string<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, rest) = input.split_first_chunk::<4>()?;
+    let (string, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    *input = rest;
+    Some(string)
+}
+
+/// Whether `blob` is an RSA key with a non-empty zero among its first `count` integers.
+fn has_zero_integer(blob: &mut &[u8], count: usize) -> bool {
+    take_string(blob) == Some(b"ssh-rsa")
+        && (0..count)
+            .map_while(|_| take_string(blob))
+            .any(|integer| !integer.is_empty() && integer.iter().all(|&byte| byte == 0))
+}
+
+/// The same for OpenSSH's private key format, public and (if not encrypted) private part;
+/// `None` if it does not follow the format.
+fn private_has_zero_integer(blob: &[u8]) -> Option<bool> {
+    let mut blob = blob.strip_prefix(b"openssh-key-v1\0")?;
+    let cipher = take_string(&mut blob)?;
+    let (_kdf, _options) = (take_string(&mut blob)?, take_string(&mut blob)?);
+    blob = blob.strip_prefix(&[0, 0, 0, 1])?;
+    let mut public = take_string(&mut blob)?;
+    // Two check integers stand before the private part.
+    let mut private = take_string(&mut blob)?.get(8..).unwrap_or_default();
+    Some(
+        has_zero_integer(&mut public, 2)
+            || (cipher == b"none" && has_zero_integer(&mut private, 6)),
+    )
+}
