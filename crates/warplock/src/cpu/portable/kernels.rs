@@ -1,8 +1,8 @@
 //! The modes over the portable cores: plain, and what all other kernels are tested against.
 
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
-use super::{GhashKey, decrypt_blocks, encrypt_blocks, encrypt_blocks_each, expand, xts_double};
+use super::{GhashKey, Sliced, SlicedEach, expand, xts_double};
 use crate::Direction;
 use crate::cpu::InstructionSet;
 use crate::cpu::kernels::{Chain, CounterBits, Io, Kernels};
@@ -38,11 +38,42 @@ fn xor(to: &mut [u8], from: &[u8]) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to ^= from);
 }
 
-fn crypt(key: &AesKey, direction: Direction, blocks: &mut [[u8; 16]]) {
+/// Encrypts a block of each chain.
+type Encrypt = Box<dyn Fn(&mut [[u8; 16]])>;
+
+fn prepare(key: &AesKey, io: Io) -> Sliced {
+    Sliced::new(&key.enc, key.rounds, io.len.div_ceil(16))
+}
+
+fn crypt(key: &Sliced, direction: Direction, blocks: &mut [[u8; 16]]) {
     match direction {
-        Direction::Encrypt => encrypt_blocks(&key.enc, key.rounds, blocks),
-        Direction::Decrypt => decrypt_blocks(&key.enc, key.rounds, blocks),
+        Direction::Encrypt => key.encrypt_blocks(blocks),
+        Direction::Decrypt => key.decrypt_blocks(blocks),
     }
+}
+
+/// XOR with the key stream from `counter` on.
+fn xor_key_stream(key: &Sliced, counter: &mut [u8; 16], bits: CounterBits, text: &mut [u8]) {
+    let mut stream = [[0; 16]; STEP];
+    for text in text.chunks_mut(16 * STEP) {
+        let stream = &mut stream[..text.len().div_ceil(16)];
+        for block in stream.iter_mut() {
+            *block = *counter;
+            let next = u128::from_be_bytes(*counter);
+            *counter = match bits {
+                CounterBits::B32 => {
+                    let low = (next as u32).wrapping_add(1);
+                    next & !u128::from(u32::MAX) | u128::from(low)
+                }
+                CounterBits::B128 => next.wrapping_add(1),
+            }
+            .to_be_bytes();
+        }
+        key.encrypt_blocks(stream);
+        xor(text, stream.as_flattened());
+    }
+    let used = text.len().div_ceil(16).min(STEP);
+    stream[..used].as_flattened_mut().zeroize();
 }
 
 impl Kernels for Portable {
@@ -68,72 +99,88 @@ impl Kernels for Portable {
 
     unsafe fn ecb(&self, key: &AesKey, direction: Direction, io: Io) {
         // SAFETY: by the trait's contract.
-        crypt(key, direction, blocks_of(unsafe { output(io) }));
+        crypt(
+            &prepare(key, io),
+            direction,
+            blocks_of(unsafe { output(io) }),
+        );
     }
 
     unsafe fn ctr(&self, key: &AesKey, counter: &mut [u8; 16], bits: CounterBits, io: Io) {
         // SAFETY: by the trait's contract.
-        let text = unsafe { output(io) };
-        let mut stream = [[0; 16]; STEP];
-        for text in text.chunks_mut(16 * STEP) {
-            let stream = &mut stream[..text.len().div_ceil(16)];
-            for block in stream.iter_mut() {
-                *block = *counter;
-                let next = u128::from_be_bytes(*counter);
-                *counter = match bits {
-                    CounterBits::B32 => {
-                        let low = (next as u32).wrapping_add(1);
-                        next & !u128::from(u32::MAX) | u128::from(low)
-                    }
-                    CounterBits::B128 => next.wrapping_add(1),
-                }
-                .to_be_bytes();
-            }
-            encrypt_blocks(&key.enc, key.rounds, stream);
-            xor(text, stream.as_flattened());
-        }
-        stream.zeroize();
+        xor_key_stream(&prepare(key, io), counter, bits, unsafe { output(io) });
     }
 
     unsafe fn cbc_decrypt(&self, key: &AesKey, prev: &mut [u8; 16], io: Io) {
         // SAFETY: by the trait's contract.
         let text = blocks_of(unsafe { output(io) });
+        let key = prepare(key, io);
         let mut chained = [[0; 16]; STEP];
         for text in text.chunks_mut(STEP) {
             let chained = &mut chained[..text.len()];
             chained[0] = *prev;
             chained[1..].copy_from_slice(&text[..text.len() - 1]);
             *prev = text[text.len() - 1];
-            decrypt_blocks(&key.enc, key.rounds, text);
+            key.decrypt_blocks(text);
             xor(text.as_flattened_mut(), chained.as_flattened());
         }
     }
 
     unsafe fn cbc_encrypt(&self, chains: &mut [Chain<'_>]) {
-        let longest = chains.iter().map(|chain| chain.io.len).max().unwrap_or(0);
-        let mut keys = Vec::with_capacity(chains.len());
+        let Some(first) = chains.first().map(|chain| chain.key) else {
+            return;
+        };
+        let one_key = chains.iter().all(|chain| std::ptr::eq(chain.key, first));
+        let mut open: Vec<usize> = (0..chains.len()).collect();
         let mut blocks = Vec::with_capacity(chains.len());
-        // Block after block of all chains in step; the ones that ended are left out.
-        for offset in (0..longest).step_by(16) {
-            let open = chains.iter_mut().filter(|chain| offset < chain.io.len);
-            keys.clear();
-            blocks.clear();
-            for chain in open {
-                // SAFETY: `offset` is inside; the rest by the trait's contract.
-                let block = unsafe { output(chain.io.part(offset, 16)) };
-                xor(block, &chain.prev);
-                keys.push(&chain.key.enc);
-                blocks.push(*block.first_chunk().expect("a part of one block"));
+        let mut offset = 0;
+        loop {
+            open.retain(|&i| offset < chains[i].io.len);
+            if open.is_empty() {
+                return;
             }
-            encrypt_blocks_each(&keys, chains[0].key.rounds, &mut blocks);
-            let open = chains.iter_mut().filter(|chain| offset < chain.io.len);
-            for (chain, block) in open.zip(&blocks) {
-                // SAFETY: as above.
-                unsafe {
-                    let to = chain.io.part(offset, 16).dst;
-                    to.copy_from_nonoverlapping(block.as_ptr(), 16);
+            let encrypt: Encrypt = if one_key {
+                let key = Sliced::new(&first.enc, first.rounds, open.len());
+                Box::new(move |blocks| key.encrypt_blocks(blocks))
+            } else {
+                let keys: Vec<_> = open.iter().map(|&i| chains[i].key.enc).collect();
+                let keys = SlicedEach::new(&Zeroizing::new(keys), first.rounds);
+                Box::new(move |blocks| keys.encrypt_blocks(blocks))
+            };
+            // Block after block of all chains in step. Those that end meanwhile keep their place,
+            // with any block in it, until they are a quarter: leaving them out means to prepare
+            // the others' keys anew.
+            let mut left = open.len();
+            while 4 * left > 3 * open.len() {
+                blocks.resize(open.len(), [0; 16]);
+                for (block, &i) in blocks.iter_mut().zip(&open) {
+                    let chain = &chains[i];
+                    if offset < chain.io.len {
+                        // SAFETY: `offset` is inside; the rest by the trait's contract.
+                        let text =
+                            unsafe { chain.io.part(offset, 16).src.cast::<[u8; 16]>().read() };
+                        *block = chain.prev;
+                        xor(block, &text);
+                    }
                 }
-                chain.prev = *block;
+                encrypt(&mut blocks);
+                for (block, &i) in blocks.iter().zip(&open) {
+                    let chain = &mut chains[i];
+                    if offset < chain.io.len {
+                        // SAFETY: as above.
+                        unsafe {
+                            chain
+                                .io
+                                .part(offset, 16)
+                                .dst
+                                .cast::<[u8; 16]>()
+                                .write(*block)
+                        };
+                        chain.prev = *block;
+                    }
+                }
+                offset += 16;
+                left = open.iter().filter(|&&i| offset < chains[i].io.len).count();
             }
         }
     }
@@ -141,6 +188,7 @@ impl Kernels for Portable {
     unsafe fn xts(&self, key: &AesKey, direction: Direction, tweak: &mut [u8; 16], io: Io) {
         // SAFETY: by the trait's contract.
         let text = blocks_of(unsafe { output(io) });
+        let key = prepare(key, io);
         let mut tweaks = [[0; 16]; STEP];
         for text in text.chunks_mut(STEP) {
             let tweaks = &mut tweaks[..text.len()];
@@ -149,10 +197,11 @@ impl Kernels for Portable {
                 *tweak = xts_double(*tweak);
             }
             xor(text.as_flattened_mut(), tweaks.as_flattened());
-            crypt(key, direction, text);
+            crypt(&key, direction, text);
             xor(text.as_flattened_mut(), tweaks.as_flattened());
         }
-        tweaks.zeroize();
+        let used = (io.len / 16).min(STEP);
+        tweaks[..used].as_flattened_mut().zeroize();
     }
 
     unsafe fn gcm(
@@ -164,18 +213,17 @@ impl Kernels for Portable {
         y: &mut [u8; 16],
         io: Io,
     ) {
-        for offset in (0..io.len).step_by(16 * STEP) {
-            // SAFETY: by the trait's contract; a step is hashed as ciphertext, and `output`
-            // leaves it as it is in place.
-            unsafe {
-                let part = io.part(offset, (16 * STEP).min(io.len - offset));
-                if direction == Direction::Decrypt {
-                    self.ghash(hash, y, output(part));
-                }
-                self.ctr(key, counter, CounterBits::B32, part);
-                if direction == Direction::Encrypt {
-                    self.ghash(hash, y, std::slice::from_raw_parts(part.dst, part.len));
-                }
+        let key = prepare(key, io);
+        // SAFETY: by the trait's contract.
+        let text = unsafe { output(io) };
+        // A step at a time, while it is in the cache; what is hashed is the ciphertext.
+        for text in text.chunks_mut(16 * STEP) {
+            if direction == Direction::Decrypt {
+                self.ghash(hash, y, text);
+            }
+            xor_key_stream(&key, counter, CounterBits::B32, text);
+            if direction == Direction::Encrypt {
+                self.ghash(hash, y, text);
             }
         }
     }

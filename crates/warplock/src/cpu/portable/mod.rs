@@ -1,66 +1,218 @@
-//! stub
+//! The portable backend's AES and GHASH: constant time, safe Rust, for any target.
+//!
+//! No table is indexed by a secret and no branch depends on one. AES works on bit planes in two
+//! cores, [`narrow`] for a few blocks and [`wide`] for many; both are also the reference that the
+//! faster backends are tested against.
+//!
+//! What holds round keys is wiped on drop, and so are the wide core's planes, which lie in memory.
+//! The narrow core's state lives in registers and a few words of stack that the next call reuses;
+//! it is not wiped.
+
+#![allow(
+    clippy::needless_range_loop,
+    reason = "a lane indexes many arrays at once, and loops of this form are vectorised"
+)]
+
+mod bits;
+mod clmul;
+mod ghash;
 mod kernels;
+mod narrow;
+mod sbox;
+mod schedule;
+#[cfg(test)]
+mod tests;
+mod wide;
+mod xts;
+
+pub(crate) use ghash::{GhashKey, gf_mul, gf_pow};
 pub(crate) use kernels::Portable;
-pub(crate) fn expand(_k: &[u8]) -> ([[u8; 16]; 15], usize) {
-    unimplemented!()
+pub(crate) use schedule::{RoundKeys, expand, expand_each, inverse_keys};
+pub(crate) use xts::{xts_double, xts_skip};
+
+use narrow::NarrowKeys;
+use wide::{LaneKeys, SpreadKeys};
+use zeroize::Zeroizing;
+
+// AES-128 on one core of a 2.5 GHz Cascade Lake, built for baseline x86-64 (SSE2), in MB/s:
+//
+//   words a plane     1     2     4     8
+//   narrow          180   178   282   286     (4, 8, 16, 32 blocks a pass)
+//   wide              -   193   352   361     (-, 128, 256, 512 blocks a pass)
+//
+// Loops over two words are too short for the compiler to vectorise. A pass of the narrow core
+// takes 0.36 us with one word and 0.93 us with four, one of the wide core 11.5 us with four.
+
+/// Words in a plane of the wide core: within 3 % of twice as many, with half the memory.
+const WIDE_WORDS: usize = 4;
+
+/// Blocks in a pass of the wide core.
+const WIDE_LANES: usize = 64 * WIDE_WORDS;
+
+/// From how many blocks on a pass of the wide core takes less time than those of the narrow one.
+const WIDE_MIN: usize = 200;
+
+/// The same for a key per block, where the narrow core takes four blocks at a time.
+const WIDE_EACH_MIN: usize = 128;
+
+/// The same where keys are expanded too, which a full pass of the wide core does 12 times
+/// as fast.
+const WIDE_FROM_KEYS_MIN: usize = 32;
+
+/// Words in a plane of the narrow core, unless there are few blocks.
+const NARROW_WORDS: usize = 4;
+
+/// Up to how many blocks one word in a plane of the narrow core is better.
+const NARROW_FEW: usize = 8;
+
+/// A key prepared for encryption and decryption of blocks by themselves (ECB); for modes to build
+/// on.
+pub(crate) struct Sliced {
+    narrow: NarrowKeys,
+    wide: Option<SpreadKeys>,
+    rounds: usize,
 }
-pub(crate) fn inverse_keys(_k: &[[u8; 16]; 15], _r: usize) -> [[u8; 16]; 15] {
-    unimplemented!()
-}
-pub(crate) fn encrypt_blocks(_k: &[[u8; 16]; 15], _r: usize, _b: &mut [[u8; 16]]) {
-    unimplemented!()
-}
-pub(crate) fn encrypt_blocks_each(_k: &[&[[u8; 16]; 15]], _r: usize, _b: &mut [[u8; 16]]) {
-    unimplemented!()
-}
-pub(crate) fn decrypt_blocks(_k: &[[u8; 16]; 15], _r: usize, _b: &mut [[u8; 16]]) {
-    unimplemented!()
-}
-#[derive(Clone)]
-pub(crate) struct GhashKey;
-impl GhashKey {
-    pub(crate) fn new(_h: [u8; 16]) -> Self {
-        GhashKey
-    }
-    pub(crate) fn update(&self, _y: &mut [u8; 16], _b: &[u8]) {
-        unimplemented!()
-    }
-}
-pub(crate) fn gf_mul(a: [u8; 16], b: [u8; 16]) -> [u8; 16] {
-    let (x, mut v) = (u128::from_be_bytes(a), u128::from_be_bytes(b));
-    let mut z = 0u128;
-    for i in 0..128 {
-        if x >> (127 - i) & 1 == 1 {
-            z ^= v
+
+impl Sliced {
+    /// Prepares the round keys that [`expand`] gave for work on about `blocks` blocks. This takes
+    /// 0.6 us, and 2 us more where there are enough blocks for the wide core; the wide form has
+    /// 15 KiB.
+    pub(crate) fn new(keys: &RoundKeys, rounds: usize, blocks: usize) -> Self {
+        let wide = (blocks >= WIDE_MIN).then(|| SpreadKeys::new(keys, rounds));
+        Self {
+            narrow: NarrowKeys::new(keys, rounds),
+            wide,
+            rounds,
         }
-        let c = v & 1;
-        v >>= 1;
-        if c == 1 {
-            v ^= 0xe1 << 120
+    }
+
+    /// Encrypts each block by itself, any number of them.
+    pub(crate) fn encrypt_blocks(&self, blocks: &mut [[u8; 16]]) {
+        let (many, some, few) = self.split(blocks);
+        if let Some(wide) = &self.wide {
+            wide.encrypt::<WIDE_WORDS>(many);
+        }
+        self.narrow.encrypt::<NARROW_WORDS>(self.rounds, some);
+        self.narrow.encrypt::<1>(self.rounds, few);
+    }
+
+    /// Decrypts each block by itself, any number of them.
+    pub(crate) fn decrypt_blocks(&self, blocks: &mut [[u8; 16]]) {
+        let (many, some, few) = self.split(blocks);
+        if let Some(wide) = &self.wide {
+            wide.decrypt::<WIDE_WORDS>(many);
+        }
+        self.narrow.decrypt::<NARROW_WORDS>(self.rounds, some);
+        self.narrow.decrypt::<1>(self.rounds, few);
+    }
+
+    /// Parts blocks into those for the wide core, for the narrow core, and for one word a plane
+    /// of it.
+    fn split<'a>(&self, blocks: Blocks<'a>) -> (Blocks<'a>, Blocks<'a>, Blocks<'a>) {
+        let many = if self.wide.is_some() {
+            wide_part(blocks.len(), WIDE_MIN)
+        } else {
+            0
+        };
+        let (many, rest) = blocks.split_at_mut(many);
+        let over = rest.len() % (4 * NARROW_WORDS);
+        let some = if over <= NARROW_FEW {
+            rest.len() - over
+        } else {
+            rest.len()
+        };
+        let (some, few) = rest.split_at_mut(some);
+        (many, some, few)
+    }
+}
+
+type Blocks<'a> = &'a mut [[u8; 16]];
+
+/// How many of `count` blocks go to the wide core, if it takes part passes of at least `min`.
+fn wide_part(count: usize, min: usize) -> usize {
+    let over = count % WIDE_LANES;
+    if over < min { count - over } else { count }
+}
+
+/// A key for each block of a batch, prepared: block `i` is worked on under key `i`.
+///
+/// For many messages with a key each, and for chains (as CBC encryption) run in step.
+pub(crate) struct SlicedEach {
+    wide: Vec<LaneKeys<WIDE_WORDS>>,
+    narrow: Vec<NarrowKeys>,
+    rounds: usize,
+    /// How many of the blocks go to the wide core.
+    in_wide: usize,
+    count: usize,
+}
+
+impl SlicedEach {
+    /// Prepares round keys, all of `rounds` rounds.
+    pub(crate) fn new(keys: &[RoundKeys], rounds: usize) -> Self {
+        let in_wide = wide_part(keys.len(), WIDE_EACH_MIN);
+        let (many, few) = keys.split_at(in_wide);
+        Self {
+            wide: many
+                .chunks(WIDE_LANES)
+                .map(|keys| LaneKeys::each(keys, rounds))
+                .collect(),
+            narrow: few
+                .chunks(4)
+                .map(|keys| NarrowKeys::each(keys, rounds))
+                .collect(),
+            rounds,
+            in_wide,
+            count: keys.len(),
         }
     }
-    z.to_be_bytes()
-}
-pub(crate) fn gf_pow(h: [u8; 16], mut n: u64) -> [u8; 16] {
-    let mut r = [0; 16];
-    r[0] = 0x80;
-    let mut b = h;
-    while n > 0 {
-        if n & 1 == 1 {
-            r = gf_mul(r, b)
+
+    /// Expands keys of `key_len` bytes, which lie one after the other in `keys`, and prepares
+    /// them, without a detour over bytes where there are many: for keys that serve a block or a
+    /// few. Where they serve more, [`expand_each`] and [`SlicedEach::new`] may choose better.
+    ///
+    /// # Panics
+    ///
+    /// If the length of a key is not 16, 24 or 32, or that of `keys` no multiple of it.
+    #[allow(
+        dead_code,
+        reason = "for batches with a key for each block, which come next"
+    )]
+    pub(crate) fn from_keys(keys: &[u8], key_len: usize) -> Self {
+        let rounds = schedule::rounds_for(key_len);
+        assert_eq!(keys.len() % key_len, 0, "whole keys");
+        let count = keys.len() / key_len;
+        let in_wide = wide_part(count, WIDE_FROM_KEYS_MIN);
+        let (many, few) = keys.split_at(key_len * in_wide);
+        let mut schedules = Zeroizing::new(vec![[[0; 16]; 15]; count - in_wide]);
+        expand_each(few, key_len, &mut schedules);
+        Self {
+            wide: many
+                .chunks(WIDE_LANES * key_len)
+                .map(|keys| LaneKeys::expand(keys, key_len))
+                .collect(),
+            narrow: schedules
+                .chunks(4)
+                .map(|keys| NarrowKeys::each(keys, rounds))
+                .collect(),
+            rounds,
+            in_wide,
+            count,
         }
-        b = gf_mul(b, b);
-        n >>= 1;
     }
-    r
-}
-pub(crate) fn xts_double(t: [u8; 16]) -> [u8; 16] {
-    let x = u128::from_le_bytes(t);
-    ((x << 1) ^ ((x >> 127) * 0x87)).to_le_bytes()
-}
-pub(crate) fn xts_skip(mut t: [u8; 16], n: u64) -> [u8; 16] {
-    for _ in 0..n {
-        t = xts_double(t)
+
+    /// Encrypts block `i` under key `i`.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many blocks as keys.
+    pub(crate) fn encrypt_blocks(&self, blocks: &mut [[u8; 16]]) {
+        assert_eq!(blocks.len(), self.count, "as many blocks as keys");
+        let (many, few) = blocks.split_at_mut(self.in_wide);
+        for (keys, blocks) in self.wide.iter().zip(many.chunks_mut(WIDE_LANES)) {
+            keys.encrypt(blocks);
+        }
+        for (keys, blocks) in self.narrow.iter().zip(few.chunks_mut(4)) {
+            keys.encrypt::<1>(self.rounds, blocks);
+        }
     }
-    t
 }

@@ -1,0 +1,63 @@
+//! What both cores do on bit planes besides the S-box: transposition, and AES's doubling.
+
+/// Three steps of a transposition: how far bits move in each, and which.
+pub(super) struct Squares {
+    shifts: [u32; 3],
+    masks: [u64; 3],
+}
+
+/// The steps that move bits within a byte.
+pub(super) const IN_BYTES: Squares = Squares {
+    shifts: [4, 2, 1],
+    masks: [
+        0x0f0f_0f0f_0f0f_0f0f,
+        0x3333_3333_3333_3333,
+        0x5555_5555_5555_5555,
+    ],
+};
+
+/// The steps that move bytes within a word.
+pub(super) const OF_BYTES: Squares = Squares {
+    shifts: [32, 16, 8],
+    masks: [
+        0x0000_0000_ffff_ffff,
+        0x0000_ffff_0000_ffff,
+        0x00ff_00ff_00ff_00ff,
+    ],
+};
+
+/// Swaps squares across the diagonal of 8 rows: in each step the masked bits of a row trade places
+/// with those shifted out of the row 4, 2 or 1 before it.
+#[inline(always)]
+pub(super) fn swap_squares(mut rows: [u64; 8], squares: &Squares) -> [u64; 8] {
+    // Pairs are spelt out because the compiler does not vectorise loops over computed ones.
+    const PAIRS: [[(usize, usize); 4]; 3] = [
+        [(0, 4), (1, 5), (2, 6), (3, 7)],
+        [(0, 2), (1, 3), (4, 6), (5, 7)],
+        [(0, 1), (2, 3), (4, 5), (6, 7)],
+    ];
+    for step in 0..3 {
+        let (shift, mask) = (squares.shifts[step], squares.masks[step]);
+        for (i, j) in PAIRS[step] {
+            let swap = ((rows[i] >> shift) ^ rows[j]) & mask;
+            rows[j] ^= swap;
+            rows[i] ^= swap << shift;
+        }
+    }
+    rows
+}
+
+/// Multiplies bytes, given as planes, by x modulo x^8 + x^4 + x^3 + x + 1.
+#[inline(always)]
+pub(super) fn double(a: [u64; 8]) -> [u64; 8] {
+    [
+        a[7],
+        a[0] ^ a[7],
+        a[1],
+        a[2] ^ a[7],
+        a[3] ^ a[7],
+        a[4],
+        a[5],
+        a[6],
+    ]
+}
