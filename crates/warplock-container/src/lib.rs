@@ -1,1 +1,71 @@
-//! To be written.
+//! Encrypted files and streams, at the speed of the machine.
+//!
+//! The bytes are those of [C2SP chunked encryption](https://c2sp.org/chunked-encryption) with
+//! AES-256-GCM ("Cobblestone-256") or AES-128-GCM: a header of 56 bytes, then chunks of 16 KiB,
+//! each authenticated by itself, the last one shorter than the others. So any part can be opened
+//! alone, and a file that was cut, extended, or whose chunks were changed or moved is noticed.
+//! An [`Envelope`] puts the wrapped key in front of such a stream. `docs/format.md` describes
+//! both, and how to open them without Warplock.
+//!
+//! - [`seal`], [`open`], [`verify`], [`open_range`]: from a [`Source`] to a [`Sink`], on all
+//!   cores, in bounded memory; files and pipes in any combination.
+//! - [`seal_bytes`], [`open_bytes`]: the same in memory.
+//! - [`Writer`], [`Reader`]: `Write`, and `Read + Seek`.
+//! - [`PartSealer`]: one stream made by many machines.
+//! - [`inspect`]: what a file tells without any key.
+//!
+//! ```
+//! use warplock_container::{InputKey, Runner, Sink, Source, Suite, open, seal};
+//!
+//! let key = InputKey::new(Suite::Cobblestone256, &[7; 32])?; // random, in earnest
+//! let runner = Runner::new()?;
+//!
+//! let mut sealed = Vec::new();
+//! seal(Source::bytes(b"a long story"), Sink::sequential(&mut sealed), &key, &runner)?;
+//! assert_eq!(sealed.len() as u64, warplock_container::sealed_len(12).unwrap());
+//!
+//! let mut opened = Vec::new();
+//! open(Source::bytes(&sealed), Sink::sequential(&mut opened), &key, &runner)?;
+//! assert_eq!(opened, b"a long story");
+//!
+//! sealed[60] ^= 1;
+//! let refused = open(Source::bytes(&sealed), Sink::nowhere(), &key, &runner).unwrap_err();
+//! assert!(refused.to_string().contains("last chunk"));
+//! # Ok::<(), warplock_container::Error>(())
+//! ```
+
+mod bytes;
+mod cipher;
+mod diagnose;
+mod envelope;
+mod error;
+mod foreign;
+mod inspect;
+mod key;
+mod layout;
+mod part;
+mod pipeline;
+mod reader;
+mod runner;
+mod sink;
+mod source;
+mod stream;
+mod writer;
+
+pub use bytes::{open_bytes, seal_bytes};
+pub use envelope::Envelope;
+pub use error::{Error, ErrorKind, Result};
+pub use foreign::Foreign;
+pub use inspect::{Format, Inspection, Length, StreamInfo, WrappedKey, inspect};
+pub use key::{InputKey, Suite};
+pub use layout::{
+    CHUNK_LEN, HEADER_LEN, Header, MAX_CHUNKS, SEALED_CHUNK_LEN, TAG_LEN, chunk_count,
+    chunk_offset, opened_len, sealed_len,
+};
+pub use part::PartSealer;
+pub use reader::Reader;
+pub use runner::{Monitor, Runner, Sizes};
+pub use sink::{Sink, WriteAt};
+pub use source::{ReadAt, Source};
+pub use stream::{open, open_range, seal, verify};
+pub use writer::Writer;

@@ -1,0 +1,128 @@
+//! The envelope: the wrapped key in front of the stream, so that one file carries all.
+
+use std::io::{Read, Write};
+
+use warplock_keyring::MAX_WRAPPED_LEN;
+
+use crate::error::{Error, Result};
+use crate::foreign::{Foreign, LONGEST_MAGIC};
+use crate::source::take;
+
+/// The first line of every envelope.
+pub(crate) const MAGIC: &[u8; 11] = b"warplock/1\n";
+/// What every version's first line begins with.
+const FAMILY: &[u8] = b"warplock/";
+const LENGTH_LEN: usize = 4;
+/// The most of an unknown first line that is shown.
+const SHOWN: usize = 24;
+
+/// What stands before the stream in a `.wl` file: `warplock/1\n`, the length of the wrapped key as
+/// a 32-bit big-endian number, the wrapped key (an age file).
+///
+/// ```no_run
+/// # fn run(wrapped: Vec<u8>, key: &warplock_container::InputKey) -> warplock_container::Result<()> {
+/// # let runner = warplock_container::Runner::new()?;
+/// use std::fs::File;
+/// use warplock_container::{Envelope, Sink, Source, seal};
+///
+/// let (input, output) = (File::open("a.txt").unwrap(), File::create("a.txt.wl").unwrap());
+/// let mut sink = Sink::file(&output).unwrap();
+/// Envelope::new(wrapped)?.write(&mut sink)?;
+/// seal(Source::file(&input).unwrap(), sink, key, &runner)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    wrapped: Vec<u8>,
+}
+
+impl Envelope {
+    /// The envelope with this wrapped key.
+    ///
+    /// # Errors
+    /// [`Error::BadEnvelope`] if it is empty or longer than readers accept.
+    pub fn new(wrapped: Vec<u8>) -> Result<Self> {
+        check_wrapped_len(wrapped.len())?;
+        Ok(Envelope { wrapped })
+    }
+
+    /// The wrapped key: an age file that opens to the stream's 32-byte input key.
+    pub fn wrapped(&self) -> &[u8] {
+        &self.wrapped
+    }
+
+    /// Bytes of the whole envelope, the stream's offset in the file.
+    pub fn encoded_len(&self) -> u64 {
+        (MAGIC.len() + LENGTH_LEN + self.wrapped.len()) as u64
+    }
+
+    /// Writes the envelope; the stream follows.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write(&self, output: &mut impl Write) -> Result<()> {
+        let len = u32::try_from(self.wrapped.len()).expect("the limit is under 4 GiB");
+        let bytes = [MAGIC, &len.to_be_bytes()[..], &self.wrapped].concat();
+        output.write_all(&bytes).map_err(Error::writing)
+    }
+
+    /// Takes the envelope off the front of `input`; the stream is what is left.
+    ///
+    /// # Errors
+    /// [`Error::Empty`], [`Error::NotWarplock`], [`Error::NewerVersion`], [`Error::BadEnvelope`],
+    /// [`Error::EnvelopeCut`], [`Error::Io`].
+    pub fn read(input: &mut impl Read) -> Result<Self> {
+        let mut start = [0; LONGEST_MAGIC];
+        let (first, rest) = start.split_at_mut(MAGIC.len());
+        let found = take(input, first).map_err(Error::reading)?;
+        if first != MAGIC {
+            let more = match found == MAGIC.len() {
+                true => take(input, rest).map_err(Error::reading)?,
+                false => 0,
+            };
+            return Err(not_an_envelope(&start[..found + more]));
+        }
+        let mut len = [0; LENGTH_LEN];
+        let found = take(input, &mut len).map_err(Error::reading)?;
+        if found < LENGTH_LEN {
+            return Err(Error::EnvelopeCut);
+        }
+        let len = u32::from_be_bytes(len) as usize;
+        check_wrapped_len(len)?;
+        let mut wrapped = vec![0; len];
+        let found = take(input, &mut wrapped).map_err(Error::reading)?;
+        if found < len {
+            return Err(Error::EnvelopeCut);
+        }
+        Ok(Envelope { wrapped })
+    }
+}
+
+fn check_wrapped_len(len: usize) -> Result<()> {
+    if (1..=MAX_WRAPPED_LEN).contains(&len) {
+        return Ok(());
+    }
+    Err(Error::BadEnvelope(format!(
+        "its wrapped key should have 1 to {MAX_WRAPPED_LEN} bytes, not {len}"
+    )))
+}
+
+/// The error for an input with these first bytes, which are not an envelope's.
+fn not_an_envelope(start: &[u8]) -> Error {
+    if start.is_empty() {
+        return Error::Empty;
+    }
+    if MAGIC.starts_with(start) {
+        return Error::EnvelopeCut;
+    }
+    if start.starts_with(FAMILY) {
+        let line = start.split(|&byte| byte == b'\n').next().unwrap_or(start);
+        let line = &line[..line.len().min(SHOWN)];
+        let found = String::from_utf8_lossy(line).escape_default().to_string();
+        return Error::NewerVersion { found };
+    }
+    Error::NotWarplock {
+        looks_like: Foreign::of(start),
+    }
+}

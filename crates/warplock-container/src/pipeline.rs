@@ -1,0 +1,475 @@
+//! The pipeline: workers that each claim a segment, read it, seal or open it, and write it.
+//!
+//! A segment is a run of chunks. Segments are claimed in ascending order: of a positioned input
+//! by counting up a number, of a sequential one by reading under a lock. Output goes to its
+//! place (positioned) or waits for its turn (sequential). So one design serves files and pipes,
+//! and memory is two buffers a worker, whatever the input's length.
+//!
+//! Files are read and written with `pread` and `pwrite` of whole segments. Measured on tmpfs, one
+//! core: `pread` 6.3 GB/s, reading a mapping 6.5 GB/s (not worth the SIGBUS when somebody cuts the
+//! file); `pwrite` of new pages 2.3 GB/s, filling a mapping 0.6 GB/s. Segments of 128 KiB to
+//! 512 KiB made no difference. Input and output have a buffer each, so that a refused chunk is
+//! still there to be diagnosed, and no scattered reads and writes are needed around the tags.
+//!
+//! Errors: a worker that fails stops the others from claiming more, but segments already claimed
+//! are finished. As every segment before a failed one was claimed before it, the error of the
+//! lowest segment is found on every run.
+
+use std::io::{self, Read, Write};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use warplock::Direction;
+use zeroize::Zeroize;
+
+use crate::cipher::{Cipher, Run};
+use crate::error::{Error, Result};
+use crate::layout::{CHUNK_LEN, SEALED_CHUNK_LEN};
+use crate::runner::Runner;
+use crate::sink::{self, Sink, WriteAt, write_full};
+use crate::source::{self, ReadAt, Source, read_full};
+
+/// What to do with the chunks of a source.
+pub(crate) struct Task<'a> {
+    pub(crate) direction: Direction,
+    pub(crate) cipher: &'a Cipher,
+    pub(crate) runner: &'a Runner,
+    /// Only for a positioned source: which chunks, and whether the last of them is the stream's
+    /// last; without it, all.
+    pub(crate) chunks: Option<(Range<u64>, bool)>,
+    /// Only these bytes of the whole output are written, the first of them first.
+    pub(crate) clip: Range<u64>,
+}
+
+/// Runs `task` over all of `source`; returns how many bytes it wrote.
+pub(crate) fn run(source: Source<'_>, sink: Sink<'_>, task: &Task<'_>) -> Result<u64> {
+    let sizes = task.runner.sizes();
+    let (chunk_in, segment_chunks) = (task.chunk_in(), sizes.segment_chunks.get());
+    let feed = Feed::new(source, task, segment_chunks);
+    let (workers, chunks_at_once) = match &feed {
+        Feed::Positioned { chunks, .. } => {
+            let count = chunks.end - chunks.start;
+            let segments = usize::try_from(count.div_ceil(segment_chunks as u64));
+            (
+                segments.map_or(sizes.workers.get(), |segments| {
+                    segments.min(sizes.workers.get())
+                }),
+                usize::try_from(count).map_or(segment_chunks, |count| count.min(segment_chunks)),
+            )
+        }
+        Feed::Sequential { .. } => (sizes.workers.get(), segment_chunks),
+    };
+    let pipeline = Pipeline {
+        task,
+        feed,
+        drain: Drain::new(sink),
+        segment_len: chunks_at_once * chunk_in,
+        output_len: chunks_at_once * task.chunk_out(),
+        stopped: AtomicBool::new(false),
+        failure: Mutex::new(None),
+        written: AtomicU64::new(0),
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..workers {
+            scope.spawn(|| pipeline.work());
+        }
+        pipeline.work();
+    });
+    if let Some((_, error)) = pipeline
+        .failure
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+    {
+        return Err(error);
+    }
+    pipeline.drain.finish()?;
+    Ok(pipeline.written.into_inner())
+}
+
+impl Task<'_> {
+    /// Bytes of a whole chunk in the input.
+    fn chunk_in(&self) -> usize {
+        match self.direction {
+            Direction::Encrypt => CHUNK_LEN,
+            Direction::Decrypt => SEALED_CHUNK_LEN,
+        }
+    }
+
+    /// Bytes of a whole chunk in the output.
+    fn chunk_out(&self) -> usize {
+        match self.direction {
+            Direction::Encrypt => SEALED_CHUNK_LEN,
+            Direction::Decrypt => CHUNK_LEN,
+        }
+    }
+}
+
+/// A claimed piece of the input, read into a worker's buffer.
+struct Segment {
+    /// Its place in the order of segments.
+    index: u64,
+    /// The number of its first chunk.
+    first: u64,
+    /// Bytes read.
+    len: usize,
+    /// Whether the stream's last chunk is in it.
+    last: bool,
+}
+
+struct Pipeline<'p> {
+    task: &'p Task<'p>,
+    feed: Feed<'p>,
+    drain: Drain<'p>,
+    /// Most bytes of input and of output in a segment.
+    segment_len: usize,
+    output_len: usize,
+    /// Set with `failure`: no more segments are claimed.
+    stopped: AtomicBool,
+    /// The error of the lowest segment so far.
+    failure: Mutex<Option<(u64, Error)>>,
+    written: AtomicU64,
+}
+
+impl Pipeline<'_> {
+    fn work(&self) {
+        let unwinding = StopOnPanic(self);
+        let mut input = Buffer::new(self.segment_len);
+        let mut output = Buffer::new(self.output_len);
+        let mut nonces = Vec::new();
+        let monitor = self.task.runner.monitor();
+        while !self.stopped.load(Ordering::Relaxed) {
+            if monitor.is_cancelled() {
+                self.stop(u64::MAX, Error::Cancelled);
+                break;
+            }
+            let claimed = self.feed.claim(input.bytes(), || monitor.is_cancelled());
+            let segment = match claimed {
+                Ok(Some(segment)) => segment,
+                Ok(None) => break,
+                Err((index, error)) => {
+                    self.stop(index, error);
+                    break;
+                }
+            };
+            if let Err(error) = self.process(&segment, input.bytes(), output.bytes(), &mut nonces) {
+                self.stop(segment.index, error);
+            }
+        }
+        std::mem::forget(unwinding);
+    }
+
+    fn process(
+        &self,
+        segment: &Segment,
+        input: &[u8],
+        output: &mut [u8],
+        nonces: &mut Vec<u8>,
+    ) -> Result<()> {
+        let Task {
+            direction,
+            cipher,
+            runner,
+            ..
+        } = self.task;
+        let run = Run {
+            first: segment.first,
+            last: segment.last,
+            bytes: &input[..segment.len],
+        };
+        let len = match direction {
+            Direction::Encrypt => cipher.seal(runner.engine(), nonces, run, output)?,
+            Direction::Decrypt => cipher.open(runner.engine(), nonces, run, output)?,
+        };
+        // The part of the output that was asked for, and its place.
+        let start = segment.first * self.task.chunk_out() as u64;
+        let clip = &self.task.clip;
+        let from = clip.start.clamp(start, start + len as u64);
+        let to = clip.end.clamp(from, start + len as u64);
+        let wanted = &output[(from - start) as usize..(to - start) as usize];
+        let offset = from - clip.start.min(from);
+        let cancelled = || runner.monitor().is_cancelled();
+        if self.drain.put(segment.index, offset, wanted, cancelled)? {
+            self.written
+                .fetch_add(wanted.len() as u64, Ordering::Relaxed);
+            runner.monitor().add(segment.len as u64);
+        }
+        Ok(())
+    }
+
+    /// Records an error about the segment `place`, and lets nobody claim another.
+    fn stop(&self, place: u64, error: Error) {
+        // A read or write that a signal interrupted to stop the run is no failure of the file.
+        let (index, error) = match error.io_kind() {
+            Some(io::ErrorKind::Interrupted) => (u64::MAX, Error::Cancelled),
+            _ => (place, error),
+        };
+        let mut failure = lock(&self.failure);
+        if failure.as_ref().is_none_or(|(lowest, _)| index < *lowest) {
+            *failure = Some((index, error));
+        }
+        drop(failure);
+        self.halt(place);
+    }
+
+    fn halt(&self, index: u64) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.drain.abandon(index);
+    }
+}
+
+/// Frees the other workers if this one panics; without it they would wait for its turn for ever.
+struct StopOnPanic<'s, 'p>(&'s Pipeline<'p>);
+
+impl Drop for StopOnPanic<'_, '_> {
+    fn drop(&mut self) {
+        self.0.halt(0);
+    }
+}
+
+/// Where segments are claimed.
+enum Feed<'f> {
+    Positioned {
+        data: Box<dyn ReadAt + 'f>,
+        /// Where chunk 0 starts.
+        start: u64,
+        /// Where the input ends.
+        end: u64,
+        /// The chunks to work on, and whether the last of them is the stream's last.
+        chunks: Range<u64>,
+        ends_stream: bool,
+        next: AtomicU64,
+        chunk_in: u64,
+        segment_chunks: u64,
+    },
+    Sequential {
+        state: Mutex<Sequence<'f>>,
+        segment_chunks: u64,
+    },
+}
+
+struct Sequence<'f> {
+    reader: Box<dyn Read + Send + 'f>,
+    next: u64,
+    ended: bool,
+}
+
+type Claim = std::result::Result<Option<Segment>, (u64, Error)>;
+
+impl<'f> Feed<'f> {
+    fn new(source: Source<'f>, task: &Task<'_>, segment_chunks: usize) -> Self {
+        let segment_chunks = segment_chunks as u64;
+        match source.0 {
+            source::Kind::Positioned { data, start, end } => {
+                let chunk_in = task.chunk_in() as u64;
+                let all = || (0..(end - start) / chunk_in + 1, true);
+                let (chunks, ends_stream) = task.chunks.clone().unwrap_or_else(all);
+                let next = AtomicU64::new(0);
+                Feed::Positioned {
+                    data,
+                    start,
+                    end,
+                    chunks,
+                    ends_stream,
+                    next,
+                    chunk_in,
+                    segment_chunks,
+                }
+            }
+            source::Kind::Sequential(reader) => Feed::Sequential {
+                state: Mutex::new(Sequence {
+                    reader,
+                    next: 0,
+                    ended: false,
+                }),
+                segment_chunks,
+            },
+        }
+    }
+
+    /// Reads the next segment into `buffer`; `None` when there are no more.
+    fn claim(&self, buffer: &mut [u8], cancelled: impl Fn() -> bool) -> Claim {
+        match self {
+            Feed::Positioned {
+                data,
+                start,
+                end,
+                chunks,
+                ends_stream,
+                next,
+                chunk_in,
+                segment_chunks,
+            } => {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let first = chunks.start + index * segment_chunks;
+                if first >= chunks.end {
+                    return Ok(None);
+                }
+                let behind = (first + segment_chunks).min(chunks.end);
+                let offset = start + first * chunk_in;
+                let len = ((start + behind * chunk_in).min(*end) - offset) as usize;
+                let read = |rest: &mut [u8], done| data.read_at(rest, offset + done);
+                match read_full(read, &mut buffer[..len], cancelled) {
+                    Ok(read) if read == len => {
+                        let last = *ends_stream && behind == chunks.end;
+                        Ok(Some(Segment {
+                            index,
+                            first,
+                            len,
+                            last,
+                        }))
+                    }
+                    Ok(read) => {
+                        let (expected, found) = (end - start, offset + read as u64 - start);
+                        Err((index, Error::InputShrank { expected, found }))
+                    }
+                    Err(error) => Err((index, Error::reading(error))),
+                }
+            }
+            Feed::Sequential {
+                state,
+                segment_chunks,
+            } => {
+                let mut state = lock(state);
+                if state.ended {
+                    return Ok(None);
+                }
+                let index = state.next;
+                state.next += 1;
+                let read = read_full(|rest, _| state.reader.read(rest), buffer, cancelled);
+                // A stream ends with a chunk that is shorter than the others, so a full buffer
+                // is never the end, and an empty one is.
+                state.ended = !matches!(read, Ok(len) if len == buffer.len());
+                let (first, last) = (index * segment_chunks, state.ended);
+                match read {
+                    Ok(len) => Ok(Some(Segment {
+                        index,
+                        first,
+                        len,
+                        last,
+                    })),
+                    Err(error) => Err((index, Error::reading(error))),
+                }
+            }
+        }
+    }
+}
+
+/// Where segments go.
+enum Drain<'d> {
+    Positioned {
+        data: Box<dyn WriteAt + 'd>,
+        start: u64,
+    },
+    Sequential {
+        turn: Mutex<Turn<'d>>,
+        changed: Condvar,
+    },
+    Nowhere,
+}
+
+struct Turn<'d> {
+    writer: Box<dyn Write + Send + 'd>,
+    /// Whose turn it is.
+    next: u64,
+    /// The lowest segment that will never come.
+    abandoned: u64,
+}
+
+impl<'d> Drain<'d> {
+    fn new(sink: Sink<'d>) -> Self {
+        match sink.0 {
+            sink::Kind::Positioned { data, start } => Drain::Positioned { data, start },
+            sink::Kind::Sequential(writer) => Drain::Sequential {
+                turn: Mutex::new(Turn {
+                    writer,
+                    next: 0,
+                    abandoned: u64::MAX,
+                }),
+                changed: Condvar::new(),
+            },
+            sink::Kind::Nowhere => Drain::Nowhere,
+        }
+    }
+
+    /// Writes the output of segment `index`, which belongs at `offset`; false if that is no
+    /// longer wanted because an earlier segment failed.
+    fn put(
+        &self,
+        index: u64,
+        offset: u64,
+        bytes: &[u8],
+        cancelled: impl Fn() -> bool,
+    ) -> Result<bool> {
+        match self {
+            Drain::Positioned { data, start } => {
+                let write = |rest: &[u8], done| data.write_at(rest, start + offset + done);
+                write_full(write, bytes, cancelled).map_err(Error::writing)?;
+            }
+            Drain::Sequential { turn, changed } => {
+                let waits = |turn: &mut Turn<'_>| turn.next != index && turn.abandoned > index;
+                let turn = changed.wait_while(lock(turn), waits);
+                let mut turn = turn.unwrap_or_else(PoisonError::into_inner);
+                if turn.next != index {
+                    return Ok(false);
+                }
+                let write = |rest: &[u8], _| turn.writer.write(rest);
+                write_full(write, bytes, cancelled).map_err(Error::writing)?;
+                turn.next += 1;
+                changed.notify_all();
+            }
+            Drain::Nowhere => {}
+        }
+        Ok(true)
+    }
+
+    /// Segment `index` will never come: nobody waits for it any more.
+    fn abandon(&self, index: u64) {
+        if let Drain::Sequential { turn, changed } = self {
+            let mut turn = lock(turn);
+            turn.abandoned = turn.abandoned.min(index);
+            changed.notify_all();
+        }
+    }
+
+    fn finish(self) -> Result<()> {
+        match self {
+            Drain::Sequential { turn, .. } => {
+                let mut turn = turn.into_inner().unwrap_or_else(PoisonError::into_inner);
+                turn.writer.flush().map_err(Error::writing)
+            }
+            Drain::Positioned { .. } | Drain::Nowhere => Ok(()),
+        }
+    }
+}
+
+/// A worker's reused memory, at the start of a page; wiped at the end, as it held plaintext.
+struct Buffer {
+    memory: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Buffer {
+    fn new(len: usize) -> Self {
+        const PAGE: usize = 4096;
+        let memory = vec![0; len + PAGE];
+        let start = memory.as_ptr().align_offset(PAGE).min(PAGE);
+        Buffer { memory, start, len }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..][..self.len]
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.bytes().zeroize();
+    }
+}
+
+/// A panic elsewhere is passed on by the scope; the state it leaves here is still valid.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
