@@ -1,3 +1,34 @@
-//! The command line of Warplock.
+//! The command line of Warplock: parse, run, report.
 
-fn main() {}
+mod args;
+mod cmd;
+mod exit;
+mod failure;
+mod input;
+mod keys;
+mod output;
+mod progress;
+mod pump;
+mod range;
+mod signals;
+mod transform;
+mod value;
+
+use std::process::ExitCode;
+
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    // No core dump shall hold keys. Where the system refuses, there is nothing better to do.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let exit = match args::parse() {
+        Err(exit) => exit,
+        Ok(cli) => match signals::install() {
+            Ok(()) => cmd::run(cli),
+            Err(error) => cmd::report(&Failure::io("cannot wait for signals", &error)),
+        },
+    };
+    exit.into()
+}

@@ -1,0 +1,387 @@
+//! The command line: one definition from which help, completions and man pages come.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::Shell;
+use warplock::{Algorithm, Choice};
+
+use crate::cmd::report;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::range::Range;
+use crate::value::Value;
+
+/// Encrypts files and streams at the speed of the machine.
+///
+/// Encrypted files (.wl) hold an age file with a random key, and the data as C2SP chunked
+/// encryption (Cobblestone-256): both open without this program.
+#[derive(Debug, Parser)]
+#[command(name = "warplock", version, arg_required_else_help = true, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  warplock keygen -o key.txt                  a new identity; prints the recipient age1...
+  warplock encrypt -r age1... data.bin        writes data.bin.wl
+  warplock decrypt -i key.txt data.bin.wl     writes data.bin
+  tar c photos | warplock encrypt -p > photos.tar.wl
+
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 authentication failed.";
+
+/// What every command takes.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Common {
+    /// Where to compute: auto, cpu, cpu:NAME (an instruction set), cuda or cuda:N.
+    /// [default: what WARPLOCK_BACKEND says, or auto]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) backend: Option<Choice>,
+    /// CPU threads to use. [default: one for each core]
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// Print results as JSON, one object a line.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say more on stderr: files, sizes, speed.
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
+    /// Say nothing but errors.
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+// Each command's help is the documentation of its options.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Keygen(Keygen),
+    Encrypt(Encrypt),
+    Decrypt(Decrypt),
+    Inspect(Inspect),
+    Verify(Verify),
+    #[command(subcommand)]
+    Raw(Raw),
+    Devices(Devices),
+    /// Print a completion script for a shell
+    Completions {
+        /// For which shell.
+        shell: Shell,
+    },
+    /// Write the man pages into a folder
+    Man {
+        /// An existing folder.
+        #[arg(value_hint = ValueHint::DirPath)]
+        dir: PathBuf,
+    },
+}
+
+/// Make a new identity (key pair), or a key file.
+///
+/// An identity is an age X25519 key as age-keygen writes it: keep it secret. Its recipient
+/// (age1...) is what others encrypt for.
+#[derive(Args, Debug)]
+pub(crate) struct Keygen {
+    /// Write to FILE, readable by its owner alone, instead of stdout.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Instead, read an identity file (without a name: stdin) and write its recipients.
+    #[arg(short = 'y', long = "recipients-of", value_name = "IDENTITY")]
+    #[arg(num_args = 0..=1, default_missing_value = "-")]
+    #[arg(value_hint = ValueHint::FilePath, conflicts_with = "raw_key")]
+    pub(crate) recipients_of: Option<PathBuf>,
+    /// Make a key for --key-file instead: 32 random bytes as 64 hex digits.
+    #[arg(long)]
+    pub(crate) raw_key: bool,
+    /// Replace an existing file.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Encrypt files or a stream.
+///
+/// Without INPUT, or for -, standard input is encrypted to standard output. Each INPUT.. is
+/// written to a file beside it with .wl at the end of its name. An output appears only when it is
+/// complete.
+#[derive(Args, Debug)]
+pub(crate) struct Encrypt {
+    /// What to encrypt (- for stdin).
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) input: Vec<PathBuf>,
+    /// Write to FILE (- for stdout).
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Encrypt for RECIPIENT (age1..., an SSH public key, a plugin's); may be repeated.
+    #[arg(short, long, value_name = "RECIPIENT")]
+    pub(crate) recipient: Vec<String>,
+    /// Encrypt for the recipients in FILE, one a line; may be repeated.
+    #[arg(short = 'R', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) recipients_file: Vec<PathBuf>,
+    /// Encrypt for the recipients of an identity file; may be repeated.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) identity: Vec<PathBuf>,
+    /// Ask for a passphrase.
+    #[arg(short, long, conflicts_with_all = ["recipient", "recipients_file", "identity"])]
+    pub(crate) passphrase: bool,
+    /// Take the passphrase from the first line of FILE (- for stdin).
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["recipient", "recipients_file", "identity", "passphrase"])]
+    pub(crate) passphrase_file: Option<PathBuf>,
+    /// Encrypt with the key in FILE: 32 bytes or 64 hex digits (- for stdin). The output is then
+    /// the bare stream, without the age file.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all =
+        ["recipient", "recipients_file", "identity", "passphrase", "passphrase_file"])]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Replace existing outputs.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// What opens an encrypted file.
+#[derive(Args, Debug)]
+pub(crate) struct Unlock {
+    /// Use the identities in FILE (an age identity file or SSH private key); may be repeated.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) identity: Vec<PathBuf>,
+    /// Ask for a passphrase; without any key option this happens where a file wants one.
+    #[arg(short, long)]
+    pub(crate) passphrase: bool,
+    /// Take the passphrase from the first line of FILE (- for stdin).
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with = "passphrase")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+    /// Use the key in FILE, for bare streams: 32 bytes or 64 hex digits (- for stdin).
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["identity", "passphrase", "passphrase_file"])]
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+/// Decrypt and verify files or a stream.
+///
+/// Without INPUT, or for -, standard input is decrypted to standard output. Each NAME.wl is
+/// written to NAME beside it. A file appears only when all of it was verified; to standard output
+/// go verified chunks of 16 KiB, so do not trust what was printed before a failure to be all.
+#[derive(Args, Debug)]
+pub(crate) struct Decrypt {
+    /// What to decrypt (- for stdin).
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) input: Vec<PathBuf>,
+    /// Write to FILE (- for stdout).
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) unlock: Unlock,
+    /// Decrypt only the bytes from A up to but not including B of the plaintext; either may be
+    /// left out. The input must be a file.
+    #[arg(long, value_name = "A..B")]
+    pub(crate) range: Option<Range>,
+    /// Replace existing outputs.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Show what an encrypted file says about itself; needs no key, and verifies nothing.
+#[derive(Args, Debug)]
+pub(crate) struct Inspect {
+    /// What to look at (- for stdin).
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) input: Vec<PathBuf>,
+}
+
+/// Check that encrypted files are whole and unchanged; writes nothing.
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    /// What to check (- for stdin).
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) input: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) unlock: Unlock,
+}
+
+/// Bare ciphers, byte for byte as the standards and `openssl enc` have them.
+///
+/// For interoperability and tests. Nothing but gcm notices changes, and ecb and cbc are here for
+/// other programs' data and for benchmarks only. To keep your own files safe take
+/// `warplock encrypt`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Raw {
+    /// Encrypt with a bare cipher
+    ///
+    /// Nothing but gcm notices changes; ecb and cbc are here for other programs' data and for
+    /// benchmarks only.
+    #[command(after_help = RAW_EXAMPLES)]
+    Encrypt(RawOptions),
+    /// Decrypt with a bare cipher
+    ///
+    /// Nothing but gcm notices changes; ecb and cbc are here for other programs' data and for
+    /// benchmarks only.
+    #[command(after_help = RAW_EXAMPLES)]
+    Decrypt(RawOptions),
+}
+
+const RAW_EXAMPLES: &str = "\
+Examples:
+  head -c 32 /dev/urandom > key; head -c 16 /dev/urandom > iv
+  warplock raw encrypt --algorithm aes-256-ctr --key @key --iv @iv -i data -o data.ctr
+  warplock raw decrypt --algorithm aes-256-ctr --key @key --iv @iv -i data.ctr -o data
+
+Other users of the machine can see hex digits given as arguments: for secrets take @FILE.
+Authenticated algorithms: the output is the ciphertext and then the tag. Decrypting gives out
+nothing before the tag was verified; where the output cannot be withdrawn (stdout, a pipe), the
+plaintext waits in an unnamed temporary file in TMPDIR.";
+
+#[derive(Args, Debug)]
+pub(crate) struct RawOptions {
+    /// Cipher and mode; `warplock devices --algorithms` tells more.
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        ignore_case = true,
+        hide_possible_values = true
+    )]
+    #[arg(value_parser = algorithm_parser())]
+    pub(crate) algorithm: Algorithm,
+    /// The key, as hex digits or as @FILE with raw bytes (@- for stdin). For xts the data key and
+    /// then the tweak key.
+    #[arg(short, long, value_name = "HEX|@FILE")]
+    pub(crate) key: Value,
+    /// The IV, nonce, start counter (ctr: all 16 bytes, wraps at 2^128) or tweak (xts).
+    #[arg(long, value_name = "HEX|@FILE")]
+    pub(crate) iv: Option<Value>,
+    /// Associated data: authenticated, not encrypted.
+    #[arg(long, value_name = "HEX|@FILE")]
+    pub(crate) aad: Option<Value>,
+    /// Padding, for cbc and ecb. [default: pkcs7, as openssl has it]
+    #[arg(long)]
+    pub(crate) pad: Option<Pad>,
+    /// For xts: units of N bytes, each with its own tweak, counted up (little-endian) from --iv,
+    /// or from 0 without one. Otherwise the whole input is one unit.
+    #[arg(long, value_name = "N")]
+    pub(crate) sector: Option<usize>,
+    /// Bytes of the tag: 12 to 16; to decrypt also 4 or 8. [default: 16]
+    #[arg(long, value_name = "N")]
+    pub(crate) tag_len: Option<usize>,
+    /// Read FILE instead of stdin.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) input: Option<PathBuf>,
+    /// Write to FILE instead of stdout.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Replace an existing output.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+fn algorithm_parser() -> impl TypedValueParser<Value = Algorithm> {
+    PossibleValuesParser::new(Algorithm::all().map(Algorithm::name)).map(|name| {
+        name.parse()
+            .expect("the parser lets only names of the table through")
+    })
+}
+
+/// How the last block is filled up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Pad {
+    /// 1 to 16 bytes, each holding their count (RFC 5652).
+    Pkcs7,
+    /// Not at all: the input must be whole blocks.
+    None,
+}
+
+/// List what this machine can compute on.
+#[derive(Args, Debug)]
+pub(crate) struct Devices {
+    /// List the algorithms instead.
+    #[arg(long)]
+    pub(crate) algorithms: bool,
+}
+
+/// Parses the process's arguments. If they are wrong or ask for help, prints that, and gives the
+/// exit code.
+pub(crate) fn parse() -> Result<Cli, Exit> {
+    Cli::try_parse().map_err(|error| {
+        if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        {
+            return report(&Failure::usage(one_line(&error)));
+        }
+        // A closed pipe is all that can go wrong.
+        let _ = error.print();
+        if error.use_stderr() {
+            Exit::Usage
+        } else {
+            Exit::Done
+        }
+    })
+}
+
+/// What clap says in paragraphs, in one line, and without arguments that might be secrets.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let mut paragraphs = text.split("\n\n").map(|paragraph| {
+        paragraph
+            .lines()
+            .map(str::trim)
+            .collect::<Vec<_>>()
+            .join(" ")
+    });
+    let first = paragraphs.next().unwrap_or_default();
+    let first = first.strip_prefix("error: ").unwrap_or(&first);
+    let given = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(given)) if error.kind() == ErrorKind::UnknownArgument => given,
+        _ => {
+            let tip = paragraphs.find(|paragraph| paragraph.starts_with("tip: "));
+            let tip = tip
+                .map(|tip| format!("; {}", &tip["tip: ".len()..]))
+                .unwrap_or_default();
+            return format!("{first}{tip}; --help tells more");
+        }
+    };
+    // A key torn apart by a space would land here.
+    let name = given.split('=').next().unwrap_or_default();
+    if name.starts_with('-') && name.len() <= MAX_OPTION_SHOWN {
+        format!("there is no option {name} here; --help lists all")
+    } else {
+        "an argument (not shown, it may be a secret) belongs to no option; --help lists all".into()
+    }
+}
+
+/// What is longer is no mistyped option.
+const MAX_OPTION_SHOWN: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn errors_are_one_line_and_show_no_secret() {
+        let secret = "00112233445566778899aabbccddeeff";
+        let raw = ["warplock", "raw", "encrypt", "--algorithm", "aes-128-ctr"];
+        for wrong in [
+            &["--key", "00", secret][..],
+            &["--kex", secret],
+            &["--00112233445566778899aabb"],
+        ] {
+            let error = Cli::try_parse_from(raw.iter().chain(wrong)).unwrap_err();
+            let line = one_line(&error);
+            assert!(!line.contains('\n') && !line.contains("0011"), "{line}");
+        }
+        let error = Cli::try_parse_from(raw).unwrap_err();
+        assert!(one_line(&error).contains("--key"), "{}", one_line(&error));
+    }
+}

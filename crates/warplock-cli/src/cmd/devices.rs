@@ -1,0 +1,110 @@
+//! `warplock devices`: what this machine can compute on.
+
+use std::fmt::Write;
+use std::fs;
+use std::thread::available_parallelism;
+
+use serde_json::json;
+use warplock::{Algorithm, InstructionSet};
+
+use super::print;
+use crate::args::{Common, Devices};
+use crate::exit::Exit;
+use crate::failure::Result;
+
+/// Prints the devices, or the algorithm table.
+pub(super) fn run(options: &Devices, common: &Common) -> Result<Exit> {
+    let text = match (options.algorithms, common.json) {
+        (true, true) => algorithms_json(),
+        (true, false) => algorithms_text(),
+        (false, json) => {
+            // Fails where the machine cannot do what was asked for.
+            let chosen = common.engine()?.backend();
+            if json {
+                devices_json(&chosen)
+            } else {
+                devices_text(&chosen)
+            }
+        }
+    };
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+fn devices_text(chosen: &str) -> String {
+    let sets = InstructionSet::all().map(|set| match set.is_available() {
+        true => format!("cpu:{}", set.name()),
+        false => format!("cpu:{} (not on this machine)", set.name()),
+    });
+    format!(
+        "CPU       {}\n\
+         cores     {} usable\n\
+         backends  {}\n\
+         chosen    {chosen}\n\
+         GPUs      no NVIDIA GPU support in this build\n",
+        cpu_model(),
+        cores(),
+        sets.collect::<Vec<_>>().join(", "),
+    )
+}
+
+fn devices_json(chosen: &str) -> String {
+    let sets: Vec<_> = InstructionSet::all()
+        .map(|set| json!({"name": format!("cpu:{}", set.name()), "available": set.is_available()}))
+        .collect();
+    let object = json!({
+        "cpu": cpu_model(),
+        "cores": cores(),
+        "backends": sets,
+        "chosen": chosen,
+        "gpus": [],
+    });
+    format!("{object}\n")
+}
+
+fn algorithms_text() -> String {
+    let mut text = format!("{:<12}  {:>9}  {}\n", "name", "key bytes", "takes");
+    for row in Algorithm::all().map(Algorithm::info) {
+        let aead = if row.algorithm.is_aead() {
+            ", associated data; authenticated"
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            text,
+            "{:<12}  {:>9}  {}{aead}",
+            row.name,
+            row.key_len,
+            row.iv_rule()
+        );
+    }
+    text
+}
+
+fn algorithms_json() -> String {
+    let rows = Algorithm::all().map(Algorithm::info).map(|row| {
+        let object = json!({
+            "name": row.name,
+            "key_bytes": row.key_len,
+            "iv": row.iv_rule(),
+            "text": row.text_rule(),
+            "authenticated": row.algorithm.is_aead(),
+        });
+        format!("{object}\n")
+    });
+    rows.collect()
+}
+
+fn cores() -> usize {
+    available_parallelism().map_or(1, Into::into)
+}
+
+/// The processor's name as the system tells it.
+fn cpu_model() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| {
+        let (field, value) = line.split_once(':')?;
+        (field.trim() == "model name").then(|| value.trim().to_owned())
+    });
+    model.unwrap_or_else(|| format!("unnamed {} processor", std::env::consts::ARCH))
+}

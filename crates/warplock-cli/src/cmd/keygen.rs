@@ -1,0 +1,88 @@
+//! `warplock keygen`: identities as age-keygen makes them, and key files.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::json;
+use warplock_keyring::{
+    Identities, MasterKey, NewIdentity, Terminal, write_key_file, write_secret_file,
+};
+use zeroize::Zeroizing;
+
+use super::{print, say};
+use crate::args::{Common, Keygen};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::input::is_dash;
+use crate::output::Output;
+
+/// Makes a key and prints or writes it.
+pub(super) fn run(options: &Keygen, common: &Common) -> Result<Exit> {
+    let output = options.output.as_deref().filter(|path| !is_dash(path));
+    if let Some(identity) = &options.recipients_of {
+        recipients(identity, output, options.force, common)?;
+    } else if options.raw_key {
+        let key = MasterKey::generate()?;
+        match output {
+            Some(path) => write_key_file(path, &key, options.force)?,
+            None => print(&hex_line(key.as_bytes()))?,
+        }
+    } else {
+        identity(output, options.force, common)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn identity(output: Option<&Path>, force: bool, common: &Common) -> Result<()> {
+    let identity = NewIdentity::generate();
+    let recipient = identity.recipient();
+    match output {
+        Some(path) => write_secret_file(path, identity.file_text().as_bytes(), force)?,
+        None => print(&identity.file_text())?,
+    }
+    if common.json && output.is_some() {
+        print(&format!("{}\n", json!({ "recipient": recipient })))
+    } else {
+        // On a terminal it can be seen already.
+        if !common.quiet && (output.is_some() || !io::stdout().is_terminal()) {
+            say(format_args!("Public key: {recipient}"));
+        }
+        Ok(())
+    }
+}
+
+/// Converts an identity file.
+fn recipients(identity: &Path, output: Option<&Path>, force: bool, common: &Common) -> Result<()> {
+    let mut identities = Identities::new(Arc::new(Terminal));
+    identities.add_file(identity)?;
+    common.warn_exposed(identities.exposed());
+    let list = identities.recipients()?;
+    let lines: String = match common.json {
+        true => list
+            .iter()
+            .map(|one| format!("{}\n", json!({ "recipient": one })))
+            .collect(),
+        false => list.iter().map(|one| format!("{one}\n")).collect(),
+    };
+    let Some(path) = output else {
+        return print(&lines);
+    };
+    let output = Output::create(path, force, None)?;
+    let written = output.file().write_all(lines.as_bytes());
+    written.map_err(|error| Failure::writing(&error).about(path.display()))?;
+    output.publish()
+}
+
+/// The key as 64 hex digits and a line end.
+fn hex_line(key: &[u8; 32]) -> Zeroizing<String> {
+    let digit = |value: u8| char::from_digit(value.into(), 16).expect("four bits are one digit");
+    // The exact size, so that no copy is left by a growing buffer.
+    let mut line = Zeroizing::new(String::with_capacity(65));
+    for byte in key {
+        line.push(digit(byte >> 4));
+        line.push(digit(byte & 15));
+    }
+    line.push('\n');
+    line
+}

@@ -1,0 +1,52 @@
+//! `warplock verify`.
+
+use std::path::Path;
+
+use serde_json::json;
+use warplock_container::Runner;
+
+use super::{each, print, unlock_uses_stdin};
+use crate::args::{Common, Verify};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::input::{Input, or_stdin};
+use crate::keys::Unlocker;
+use crate::progress::Progress;
+
+/// Verifies each input.
+pub(super) fn run(options: &Verify, common: &Common) -> Result<Exit> {
+    let inputs = or_stdin(&options.input);
+    unlock_uses_stdin(&inputs, &options.unlock)?;
+    let unlocker = Unlocker::new(&options.unlock, common)?;
+    let runner = common.runner()?;
+    Ok(each(&inputs, |input| {
+        verify(input, &unlocker, &runner, common)
+    }))
+}
+
+fn verify(input: &Path, unlocker: &Unlocker, runner: &Runner, common: &Common) -> Result<()> {
+    let input = Input::open(input)?;
+    let named = |failure: Failure| failure.about(&input.name);
+    let mut source = input.source()?;
+    let key = unlocker.key(&input.name, &mut source).map_err(named)?;
+    let (monitor, before) = (runner.monitor().clone(), runner.monitor().done());
+    let progress = Progress::start(
+        &input.name,
+        input.len,
+        move || monitor.done() - before,
+        !common.quiet,
+    );
+    let verified = warplock_container::verify(source, &key, runner);
+    drop(progress);
+    let len = verified.map_err(|error| named(error.into()))?;
+    if common.json {
+        print(&format!(
+            "{}\n",
+            json!({"file": input.name, "verified": true, "content_bytes": len})
+        ))
+    } else if common.quiet {
+        Ok(())
+    } else {
+        print(&format!("{}: verified, {len} bytes\n", input.name))
+    }
+}

@@ -1,0 +1,23 @@
+//! The exit codes.
+
+use std::process::ExitCode;
+
+/// How a run ended, as the shell sees it. Ordered: of several inputs the worst one counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// Everything that was asked for is done (or the reader of the output closed it early).
+    Done = 0,
+    /// Something failed; the line on stderr says what, with which input, and what to do.
+    Error = 1,
+    /// The command line was wrong: nothing was read or written.
+    Usage = 2,
+    /// Authentication failed: wrong key or passphrase, or the data was changed or cut.
+    Authentication = 3,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}

@@ -1,0 +1,150 @@
+//! A failure: the exit code and the one line that is printed for it.
+
+use std::fmt::{self, Display};
+use std::io;
+
+use crate::exit::Exit;
+
+/// The result of a command.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+/// Why a command did not do what was asked. `Display` is one line, without the program's name.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    /// The file it is about.
+    file: Option<String>,
+    /// `None`: the reader closed the pipe, which is not worth a word.
+    sentence: Option<String>,
+}
+
+impl Failure {
+    fn new(exit: Exit, sentence: impl Display) -> Self {
+        Failure {
+            exit,
+            file: None,
+            sentence: Some(sentence.to_string()),
+        }
+    }
+
+    /// Something failed.
+    pub(crate) fn error(sentence: impl Display) -> Self {
+        Failure::new(Exit::Error, sentence)
+    }
+
+    /// The command line asks for something that cannot be.
+    pub(crate) fn usage(sentence: impl Display) -> Self {
+        Failure::new(Exit::Usage, sentence)
+    }
+
+    /// Wrong key, or changed data.
+    pub(crate) fn authentication(sentence: impl Display) -> Self {
+        Failure::new(Exit::Authentication, sentence)
+    }
+
+    /// An error while reading or in general; `doing` is "cannot read" or the like.
+    pub(crate) fn io(doing: &str, error: &io::Error) -> Self {
+        Failure::error(format_args!("{doing}: {}", reason(error)))
+    }
+
+    /// An error while writing: a closed pipe ends the program quietly.
+    pub(crate) fn writing(error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Failure {
+                exit: Exit::Done,
+                file: None,
+                sentence: None,
+            };
+        }
+        Failure::io("cannot write", error)
+    }
+
+    /// Names the file, if none is named yet.
+    pub(crate) fn about(mut self, file: impl Display) -> Self {
+        self.file.get_or_insert_with(|| file.to_string());
+        self
+    }
+
+    /// The exit code.
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// Whether there is anything to say.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.sentence.is_none()
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = match (&self.file, &self.sentence) {
+            (_, None) => return Ok(()),
+            (None, Some(sentence)) => sentence.clone(),
+            (Some(file), Some(sentence)) => format!("{file}: {sentence}"),
+        };
+        // File names and other programs' messages may hold line ends and escape sequences.
+        line.chars().try_for_each(|c| match c {
+            '\n' => f.write_str("; "),
+            c if c.is_control() => write!(f, "{}", c.escape_default()),
+            c => write!(f, "{c}"),
+        })
+    }
+}
+
+/// The system's reason without Rust's "(os error 2)".
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_lowercase(),
+        None => text,
+    }
+}
+
+impl From<warplock::Error> for Failure {
+    fn from(error: warplock::Error) -> Self {
+        match error {
+            warplock::Error::Authentication { .. } => Failure::authentication(
+                "authentication failed: wrong key, IV or associated data, or the data was changed",
+            ),
+            other => Failure::error(other),
+        }
+    }
+}
+
+impl From<warplock_keyring::Error> for Failure {
+    fn from(error: warplock_keyring::Error) -> Self {
+        use warplock_keyring::{Error, ErrorKind};
+        match (&error, error.kind()) {
+            // Nothing was tried.
+            (
+                Error::NoMatch {
+                    had_identities: false,
+                    had_passphrase: false,
+                    ..
+                },
+                _,
+            ) => Failure::usage(error),
+            (_, ErrorKind::Authentication) => Failure::authentication(error),
+            (_, ErrorKind::Usage) => Failure::usage(error),
+            (_, ErrorKind::Failure) => Failure::error(error),
+        }
+    }
+}
+
+impl From<warplock_container::Error> for Failure {
+    fn from(error: warplock_container::Error) -> Self {
+        use warplock_container::{Error, ErrorKind};
+        match (error.kind(), error) {
+            (_, Error::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
+                Failure::writing(&source)
+            }
+            (_, Error::Io { doing, source }) => Failure::io(doing, &source),
+            (_, Error::Engine(error)) => error.into(),
+            (_, Error::Keyring(error)) => error.into(),
+            (ErrorKind::Authentication, error) => Failure::authentication(error),
+            (ErrorKind::Usage, error) => Failure::usage(error),
+            (_, error) => Failure::error(error),
+        }
+    }
+}

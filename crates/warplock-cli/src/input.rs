@@ -1,0 +1,99 @@
+//! Where the bytes come from: a file, a device, a pipe, standard input.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Seek};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use warplock_container::Source;
+
+use crate::failure::{Failure, Result};
+
+/// The name that stands for standard input or output.
+const DASH: &str = "-";
+
+/// Whether a path on the command line means standard input or output.
+pub(crate) fn is_dash(path: &Path) -> bool {
+    path == Path::new(DASH)
+}
+
+/// An opened input.
+#[derive(Debug)]
+pub(crate) struct Input {
+    /// Its name in messages.
+    pub(crate) name: String,
+    /// The open file.
+    pub(crate) file: File,
+    /// Its length in bytes, if it is one that can be read at any place (a regular file or a block
+    /// device, from its start on).
+    pub(crate) len: Option<u64>,
+    metadata: Metadata,
+}
+
+impl Input {
+    /// Opens `path`, or standard input for `-`.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let name = if is_dash(path) {
+            "stdin".to_owned()
+        } else {
+            path.display().to_string()
+        };
+        let opened = if is_dash(path) {
+            io::stdin().as_fd().try_clone_to_owned().map(File::from)
+        } else {
+            File::open(path)
+        };
+        let failed = |error: io::Error| Failure::io("cannot read", &error).about(&name);
+        let mut file = opened.map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.is_dir() {
+            let what = "is a directory; pack it first, for example: tar c DIR | warplock ...";
+            return Err(Failure::error(what).about(name));
+        }
+        let len = if metadata.is_file() {
+            Some(metadata.len())
+        } else if metadata.file_type().is_block_device() {
+            let end = file.seek(io::SeekFrom::End(0)).map_err(failed)?;
+            file.rewind().map_err(failed)?;
+            Some(end)
+        } else {
+            None
+        };
+        // A shell may hand over a file of which something else has read the beginning.
+        let at_start = len.is_some() && file.stream_position().is_ok_and(|place| place == 0);
+        // Files of /proc and /sys say that they are empty and are not.
+        let len = len.filter(|&len| at_start && len > 0);
+        Ok(Input {
+            name,
+            file,
+            len,
+            metadata,
+        })
+    }
+
+    /// Whether `other` is the same file, under whatever name.
+    pub(crate) fn is_same_file(&self, other: &Metadata) -> bool {
+        self.metadata.is_file()
+            && other.is_file()
+            && (self.metadata.dev(), self.metadata.ino()) == (other.dev(), other.ino())
+    }
+
+    /// The input for a pipeline, from the file's current position on.
+    pub(crate) fn source(&self) -> Result<Source<'_>> {
+        match self.len {
+            Some(len) => Ok(Source::positioned(&self.file, 0..len)),
+            None => Source::file(&self.file)
+                .map_err(|error| Failure::io("cannot read", &error).about(&self.name)),
+        }
+    }
+}
+
+/// The inputs of a command: those given, or standard input.
+pub(crate) fn or_stdin(inputs: &[PathBuf]) -> Vec<PathBuf> {
+    if inputs.is_empty() {
+        vec![PathBuf::from(DASH)]
+    } else {
+        inputs.to_vec()
+    }
+}

@@ -1,0 +1,230 @@
+//! From the key options of a command to the keys of files.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use warplock_container::{Envelope, InputKey, Source};
+use warplock_keyring::{
+    AskPassphrase, Error, Identities, MasterKey, PassphraseFile, Recipients, SecretString,
+    Terminal, read_key_file, unwrap, wrap,
+};
+
+use crate::args::{Common, Encrypt, Unlock};
+use crate::failure::{Failure, Result};
+
+/// What files are encrypted with.
+pub(crate) enum Lock {
+    /// The same key for all of them, kept elsewhere: bare streams.
+    KeyFile(InputKey),
+    /// A random key for each, wrapped in its envelope.
+    Recipients(Recipients),
+}
+
+impl Lock {
+    /// Gathers recipients, asks for a passphrase, or reads the key file.
+    pub(crate) fn new(options: &Encrypt, common: &Common) -> Result<Self> {
+        if let Some(path) = &options.key_file {
+            return Ok(Lock::KeyFile(key_from_file(path, common)?));
+        }
+        let mut recipients = Recipients::new(Arc::new(Terminal));
+        for recipient in &options.recipient {
+            recipients.add(recipient).map_err(Failure::usage)?;
+        }
+        for file in &options.recipients_file {
+            recipients.add_file(file)?;
+        }
+        if !options.identity.is_empty() {
+            let identities = read_identities(&options.identity, Arc::new(Terminal), common)?;
+            recipients.add_identities(&identities)?;
+        }
+        if options.passphrase {
+            recipients.add_passphrase(Terminal.ask_new("passphrase")?)?;
+        }
+        if let Some(file) = &options.passphrase_file {
+            recipients.add_passphrase(PassphraseFile::new(file).ask("passphrase")?)?;
+        }
+        if recipients.is_empty() {
+            return Err(Failure::usage(
+                "say who shall be able to open it: -r RECIPIENT, -R FILE or -i IDENTITY, -p for a \
+                 passphrase, or --key-file FILE (`warplock keygen` makes keys)",
+            ));
+        }
+        Ok(Lock::Recipients(recipients))
+    }
+
+    /// The key for one file, and the envelope that goes in front of its stream.
+    pub(crate) fn key(&self) -> Result<(InputKeyRef<'_>, Option<Envelope>)> {
+        match self {
+            Lock::KeyFile(key) => Ok((InputKeyRef::Shared(key), None)),
+            Lock::Recipients(recipients) => {
+                let key = MasterKey::generate()?;
+                let envelope = Envelope::new(wrap(&key, recipients)?)?;
+                Ok((InputKeyRef::Own(InputKey::from(&key)), Some(envelope)))
+            }
+        }
+    }
+}
+
+/// A key of this file alone, or one that all files share.
+pub(crate) enum InputKeyRef<'a> {
+    Own(InputKey),
+    Shared(&'a InputKey),
+}
+
+impl std::ops::Deref for InputKeyRef<'_> {
+    type Target = InputKey;
+
+    fn deref(&self) -> &InputKey {
+        match self {
+            InputKeyRef::Own(key) => key,
+            InputKeyRef::Shared(key) => key,
+        }
+    }
+}
+
+/// What opens files.
+pub(crate) enum Unlocker {
+    KeyFile(InputKey),
+    Identities {
+        identities: Identities,
+        prompt: Arc<FilePrompt>,
+        /// Without any key option a passphrase is asked for where a file wants one.
+        nothing_given: bool,
+    },
+}
+
+impl Unlocker {
+    /// Reads the identities or the key file. Passphrases are asked for only when needed.
+    pub(crate) fn new(options: &Unlock, common: &Common) -> Result<Self> {
+        if let Some(path) = &options.key_file {
+            return Ok(Unlocker::KeyFile(key_from_file(path, common)?));
+        }
+        let prompt = Arc::new(match &options.passphrase_file {
+            Some(file) => FilePrompt::new(PassphraseFile::new(file)),
+            None => FilePrompt::new(Terminal),
+        });
+        let passphrase = options.passphrase || options.passphrase_file.is_some();
+        let nothing_given = !passphrase && options.identity.is_empty();
+        let mut identities = read_identities(&options.identity, prompt.clone(), common)?;
+        if passphrase || nothing_given {
+            identities.add_passphrase();
+        }
+        Ok(Unlocker::Identities {
+            identities,
+            prompt,
+            nothing_given,
+        })
+    }
+
+    /// The key of the file called `name`; takes the envelope off `source`, if there must be one.
+    pub(crate) fn key(&self, name: &str, source: &mut Source<'_>) -> Result<InputKeyRef<'_>> {
+        match self {
+            Unlocker::KeyFile(key) => Ok(InputKeyRef::Shared(key)),
+            Unlocker::Identities {
+                identities,
+                prompt,
+                nothing_given,
+            } => {
+                let envelope = Envelope::read(source)?;
+                prompt.next_file(name);
+                match unwrap(envelope.wrapped(), identities) {
+                    Ok(key) => Ok(InputKeyRef::Own(InputKey::from(&key))),
+                    Err(error @ Error::NoMatch { .. }) if *nothing_given => {
+                        Err(Failure::usage(error))
+                    }
+                    Err(error) => {
+                        prompt.forget();
+                        Err(error.into())
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn key_from_file(path: &Path, common: &Common) -> Result<InputKey> {
+    let file = read_key_file(path)?;
+    common.warn_exposed(&file.exposed);
+    Ok(InputKey::from(&file.key))
+}
+
+fn read_identities(
+    files: &[PathBuf],
+    prompt: Arc<dyn AskPassphrase>,
+    common: &Common,
+) -> Result<Identities> {
+    let mut identities = Identities::new(prompt);
+    for file in files {
+        identities.add_file(file)?;
+    }
+    common.warn_exposed(identities.exposed());
+    Ok(identities)
+}
+
+/// Asks for the passphrase of a file by the file's name, and offers one that was right to the
+/// next files too.
+pub(crate) struct FilePrompt {
+    inner: Box<dyn AskPassphrase>,
+    state: Mutex<PromptState>,
+}
+
+#[derive(Default)]
+struct PromptState {
+    file: String,
+    known: Option<SecretString>,
+}
+
+/// What the keyring calls the key of a file when it asks.
+const WRAPPED_KEY: &str = "the wrapped key";
+
+impl FilePrompt {
+    fn new(inner: impl AskPassphrase + 'static) -> Self {
+        FilePrompt {
+            inner: Box::new(inner),
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, PromptState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next_file(&self, name: &str) {
+        name.clone_into(&mut self.state().file);
+    }
+
+    fn forget(&self) {
+        self.state().known = None;
+    }
+}
+
+impl AskPassphrase for FilePrompt {
+    fn ask(&self, what: &str) -> warplock_keyring::Result<SecretString> {
+        let Some(what) = what.strip_suffix(WRAPPED_KEY) else {
+            return self.inner.ask(what);
+        };
+        let mut state = self.state();
+        if let Some(known) = &state.known {
+            return Ok(known.clone());
+        }
+        let passphrase = self.inner.ask(&format!("{what}{}", state.file))?;
+        state.known = Some(passphrase.clone());
+        Ok(passphrase)
+    }
+
+    fn ask_new(&self, what: &str) -> warplock_keyring::Result<SecretString> {
+        self.inner.ask_new(what)
+    }
+
+    fn show(&self, message: &str) {
+        self.inner.show(message);
+    }
+
+    fn confirm(&self, message: &str, yes: &str, no: Option<&str>) -> Option<bool> {
+        self.inner.confirm(message, yes, no)
+    }
+
+    fn ask_public(&self, message: &str) -> Option<String> {
+        self.inner.ask_public(message)
+    }
+}

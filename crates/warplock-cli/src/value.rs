@@ -1,0 +1,175 @@
+//! Values given as hex digits or as a file: `--key`, `--iv`, `--aad`.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::str::FromStr;
+
+use zeroize::Zeroizing;
+
+use crate::failure::{Failure, Result};
+
+/// The longest value accepted, in bytes: associated data is held in memory.
+const LIMIT: usize = 64 << 20;
+
+/// A value as it stands on the command line, perhaps a secret: never shown.
+#[derive(Clone)]
+pub(crate) struct Value(Zeroizing<String>);
+
+impl FromStr for Value {
+    type Err = Infallible;
+
+    // Everything parses: an error here would be printed with the value in it.
+    fn from_str(text: &str) -> std::result::Result<Self, Infallible> {
+        Ok(Value(Zeroizing::new(text.to_owned())))
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Value(not shown)")
+    }
+}
+
+impl Value {
+    /// Whether the value is to be read from standard input.
+    pub(crate) fn is_stdin(&self) -> bool {
+        self.0.as_str() == "@-"
+    }
+
+    /// The bytes: hex digits, or the content of the file after `@`. `option` is for errors.
+    pub(crate) fn read(&self, option: &str) -> Result<Bytes> {
+        match self.0.strip_prefix('@') {
+            None => Ok(Bytes {
+                bytes: from_hex(&self.0)
+                    .map_err(|why| Failure::usage(format_args!("{option}: {why}")))?,
+                from_file: false,
+            }),
+            Some(file) => {
+                let failed = |error: io::Error| {
+                    Failure::io("cannot read", &error).about(format_args!("{option} @{file}"))
+                };
+                let bytes = if file == "-" {
+                    read_all(io::stdin().lock())
+                } else {
+                    File::open(file).and_then(read_all)
+                };
+                Ok(Bytes {
+                    bytes: bytes.map_err(failed)?,
+                    from_file: true,
+                })
+            }
+        }
+    }
+}
+
+/// The bytes of a value, and where they came from.
+pub(crate) struct Bytes {
+    /// The bytes, wiped when dropped.
+    pub(crate) bytes: Zeroizing<Vec<u8>>,
+    from_file: bool,
+}
+
+impl Bytes {
+    /// So many zeros.
+    pub(crate) fn zeros(len: usize) -> Self {
+        Bytes {
+            bytes: Zeroizing::new(vec![0; len]),
+            from_file: false,
+        }
+    }
+
+    /// A hint for a value of the wrong length: a file holds raw bytes, not hex digits.
+    pub(crate) fn hint(&self) -> &'static str {
+        let text = self.bytes.trim_ascii_end();
+        if self.from_file && !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit) {
+            " (the file seems to hold hex digits; @FILE takes raw bytes)"
+        } else {
+            ""
+        }
+    }
+}
+
+/// As `read_to_end`, but bounded, and a buffer that grows is wiped before it is given up.
+fn read_all(mut input: impl Read) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut bytes = Zeroizing::new(vec![0; 4096]);
+    let mut filled = 0;
+    loop {
+        if filled == bytes.len() {
+            if filled >= LIMIT {
+                return Err(io::Error::other(format!("longer than {} MiB", LIMIT >> 20)));
+            }
+            let mut larger = Zeroizing::new(vec![0; 2 * filled]);
+            larger[..filled].copy_from_slice(&bytes);
+            bytes = larger;
+        }
+        match input.read(&mut bytes[filled..]) {
+            Ok(0) => {
+                bytes.truncate(filled);
+                return Ok(bytes);
+            }
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn from_hex(text: &str) -> std::result::Result<Zeroizing<Vec<u8>>, String> {
+    let digits = text.as_bytes();
+    let value = |digit: u8| (digit as char).to_digit(16).map(|value| value as u8);
+    // The digit itself stays unsaid: it may be part of a key.
+    if let Some(place) = digits.iter().position(|&digit| value(digit).is_none()) {
+        return Err(format!(
+            "character {} is not a hex digit; give hex digits without spaces, or @FILE",
+            place + 1
+        ));
+    }
+    let (pairs, rest) = digits.as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(format!(
+            "{} hex digits are no whole bytes: one is missing",
+            digits.len()
+        ));
+    }
+    let mut bytes = Zeroizing::new(Vec::with_capacity(pairs.len()));
+    bytes.extend(
+        pairs
+            .iter()
+            .filter_map(|&[high, low]| Some(value(high)? << 4 | value(low)?)),
+    );
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_in_either_case() {
+        assert_eq!(*from_hex("00fFAa10").unwrap(), [0, 0xFF, 0xAA, 0x10]);
+        assert!(from_hex("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn errors_do_not_show_the_value() {
+        for (text, says) in [
+            ("abc", "one is missing"),
+            ("secret", "character 1 "),
+            ("00 11", "character 3 "),
+        ] {
+            let error = from_hex(text).unwrap_err();
+            assert!(error.contains(says) && !error.contains(text), "{error}");
+        }
+        assert!(!format!("{:?}", Value::from_str("00ff").unwrap()).contains("00ff"));
+    }
+
+    #[test]
+    fn reading_grows_past_the_first_buffer() {
+        for len in [0, 1, 4095, 4096, 4097, 70_000] {
+            let content: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+            assert_eq!(*read_all(&content[..]).unwrap(), content, "{len}");
+        }
+    }
+}
