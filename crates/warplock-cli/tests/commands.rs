@@ -1,0 +1,6 @@
+//! What the program prints, as data: one file for each case under `tests/cmd`.
+
+#[test]
+fn cases() {
+    trycmd::TestCases::new().case("tests/cmd/*.toml");
+}

@@ -1,0 +1,134 @@
+//! What the tests of the command line share: a folder, the program, and what came of it.
+
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// The program under test, without a terminal to ask at and untouched by the environment.
+pub(crate) fn warplock() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warplock"));
+    command.env_remove("WARPLOCK_BACKEND").stdin(Stdio::null());
+    command
+}
+
+/// A folder with an identity `key.txt`, its recipient in `recipient.txt` and a key file `k.key`.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let folder = Folder(TempDir::new().unwrap());
+        folder.run(["keygen", "-o", "key.txt"]).code(0);
+        folder
+            .run(["keygen", "-y", "key.txt", "-o", "recipient.txt"])
+            .code(0);
+        folder.run(["keygen", "--raw-key", "-o", "k.key"]).code(0);
+        folder
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        fs::write(self.path(name), bytes).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// The names of all files in it, hidden ones too, but for the keys.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.retain(|name| !["key.txt", "recipient.txt", "k.key"].contains(&name.as_str()));
+        names.sort();
+        names
+    }
+
+    /// The program, to be started in this folder.
+    pub(crate) fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
+        let mut command = warplock();
+        command.current_dir(self.0.path()).args(args);
+        command
+    }
+
+    pub(crate) fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Outcome {
+        Outcome(self.command(args).output().unwrap())
+    }
+
+    /// Runs with `input` in a pipe to standard input.
+    pub(crate) fn pipe<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+        input: impl AsRef<[u8]>,
+    ) -> Outcome {
+        let mut command = self.command(args);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.as_ref();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // A program that refuses early does not read its input.
+                let _ = stdin.write_all(input);
+            });
+            Outcome(child.wait_with_output().unwrap())
+        })
+    }
+}
+
+/// How a run ended.
+pub(crate) struct Outcome(Output);
+
+impl Outcome {
+    /// Checks the exit code, and that errors are one line from this program.
+    #[track_caller]
+    pub(crate) fn code(self, code: i32) -> Self {
+        let stderr = self.stderr();
+        assert_eq!(self.0.status.code(), Some(code), "{stderr}");
+        if code != 0 {
+            for line in stderr.lines() {
+                assert!(line.starts_with("warplock: "), "{stderr}");
+            }
+            assert!(!stderr.is_empty());
+        }
+        self
+    }
+
+    /// Checks that the error says this.
+    #[track_caller]
+    pub(crate) fn says(self, text: &str) -> Self {
+        let stderr = self.stderr();
+        assert!(stderr.contains(text), "{text:?} is not in {stderr:?}");
+        self
+    }
+
+    pub(crate) fn stdout(&self) -> &[u8] {
+        &self.0.stdout
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        String::from_utf8(self.0.stderr.clone()).unwrap()
+    }
+}
+
+/// Bytes with a period that no block, sector or chunk length shares, so that swapped ones show.
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|index| (index % 251) as u8).collect()
+}
