@@ -48,3 +48,7 @@ pub use error::Error;
 pub use job::Job;
 pub use key::Key;
 pub use stream::Stream;
+
+#[cfg(doctest)]
+#[doc = include_str!("../tests/misuse.md")]
+mod misuse {}

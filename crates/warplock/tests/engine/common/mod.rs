@@ -1,0 +1,51 @@
+//! What the tests share: engines, randomness, vectors, another author's ciphers, batch layouts.
+
+pub(crate) mod case;
+pub(crate) mod layout;
+pub(crate) mod oracle;
+pub(crate) mod random;
+pub(crate) mod vectors;
+
+use std::num::NonZeroUsize;
+
+use warplock::{Algorithm, Engine, InstructionSet, Mode};
+
+/// An engine for every instruction set of this machine and every number of threads given.
+pub(crate) fn engines(threads: &[usize]) -> Vec<Engine> {
+    let sets = InstructionSet::all().filter(|set| set.is_available());
+    sets.flat_map(|set| threads.iter().map(move |&threads| (set, threads)))
+        .map(|(set, threads)| {
+            let choice = format!("cpu:{}", set.name()).parse().unwrap();
+            let threads = NonZeroUsize::new(threads).unwrap();
+            Engine::builder()
+                .backend(choice)
+                .threads(threads)
+                .build()
+                .unwrap()
+        })
+        .collect()
+}
+
+/// The algorithm of a mode whose key has this many bytes; none for AES-192-XTS, which SP 800-38E
+/// does not know.
+pub(crate) fn algorithm(mode: Mode, key_len: usize) -> Option<Algorithm> {
+    Algorithm::all().find(|known| known.info().mode == mode && known.key_len() == key_len)
+}
+
+/// The text lengths nearest to `len` that the algorithm takes, from below.
+pub(crate) fn round_len(mode: Mode, len: usize) -> usize {
+    match mode {
+        Mode::Ecb | Mode::Cbc => len / 16 * 16,
+        Mode::Xts if len < 16 => 0,
+        _ => len,
+    }
+}
+
+/// The IV length that everybody uses.
+pub(crate) fn iv_len(mode: Mode) -> usize {
+    match mode {
+        Mode::Ecb => 0,
+        Mode::Cbc | Mode::Ctr | Mode::Xts => 16,
+        Mode::Gcm => 12,
+    }
+}
