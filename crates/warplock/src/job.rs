@@ -397,7 +397,12 @@ fn check_ivs(info: &Info, ivs: &Ivs<'_>, count: usize) -> Result<(), Error> {
 
 fn same_lengths(input: &Spans<'_>, output: &Spans<'_>) -> Result<(), Error> {
     same_count(output.count(), input.count(), "places for results")?;
-    match (0..input.count()).find(|&i| input.get(i).len != output.get(i).len) {
+    // Where all are alike, the first tells: a count may be absurd, and no array bounds it.
+    let looked_at = match (input, output) {
+        (Spans::Even { count, .. }, Spans::Even { .. }) => (*count).min(1),
+        _ => input.count(),
+    };
+    match (0..looked_at).find(|&i| input.get(i).len != output.get(i).len) {
         None => Ok(()),
         Some(index) => Err(Error::Message {
             index,

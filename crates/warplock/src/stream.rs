@@ -112,8 +112,14 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// [`Error::Authentication`] if the tag is wrong: all plaintext of this stream is worthless,
     /// and `last` is zeros. [`Error::Batch`] if the tag's length is none that SP 800-38D allows
-    /// (4, 8, 12 to 16), or as for [`Stream::finish`].
+    /// (4, 8, 12 to 16), if the algorithm makes no tags, or as for [`Stream::finish`].
     pub fn verify(mut self, last: &mut [u8], tag: &[u8]) -> Result<(), Error> {
+        if !self.key.algorithm().is_aead() {
+            return Err(Error::Batch(format!(
+                "{} makes no tags, so there is nothing to verify: finish instead",
+                self.key.algorithm()
+            )));
+        }
         if !matches!(tag.len(), 4 | 8 | 12..=16) {
             return Err(Error::Batch(format!(
                 "a tag of {} bytes is not allowed: 4, 8 or 12 to 16",
