@@ -22,15 +22,20 @@ pub enum InstructionSet {
     Portable,
     /// AES-NI and PCLMULQDQ: nearly every x86-64 processor.
     AesNi,
+    /// VAES and VPCLMULQDQ on 256-bit registers: two blocks an instruction.
+    Vaes256,
+    /// The same on 512-bit registers (AVX-512): four blocks an instruction.
+    Vaes512,
 }
 
 /// How many instruction sets there are.
-pub(crate) const SETS: usize = 2;
+pub(crate) const SETS: usize = 4;
 
 impl InstructionSet {
     /// Every instruction set that there is code for, slowest first.
     pub fn all() -> impl Iterator<Item = InstructionSet> {
-        [InstructionSet::Portable, InstructionSet::AesNi].into_iter()
+        use InstructionSet::*;
+        [Portable, AesNi, Vaes256, Vaes512].into_iter()
     }
 
     /// The name behind `cpu:`.
@@ -38,6 +43,8 @@ impl InstructionSet {
         match self {
             InstructionSet::Portable => "portable",
             InstructionSet::AesNi => "aesni",
+            InstructionSet::Vaes256 => "vaes256",
+            InstructionSet::Vaes512 => "vaes512",
         }
     }
 
@@ -60,8 +67,12 @@ impl InstructionSet {
             InstructionSet::Portable => Some(&portable::Portable),
             #[cfg(target_arch = "x86_64")]
             InstructionSet::AesNi => x86::aesni(),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Vaes256 => x86::vaes256(),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Vaes512 => x86::vaes512(),
             #[cfg(not(target_arch = "x86_64"))]
-            InstructionSet::AesNi => None,
+            _ => None,
         }
     }
 }

@@ -365,6 +365,8 @@ impl Backend for CpuBackend {
         let rate = match self.kernels.set() {
             InstructionSet::Portable => 200,
             InstructionSet::AesNi => 2500,
+            InstructionSet::Vaes256 => 5000,
+            InstructionSet::Vaes512 => 9000,
         };
         let threads = self
             .pool

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::{Lanes, WIDE};
+use super::{Block, Lanes, WIDE};
 use crate::Direction;
 use crate::cpu::kernels::Io;
 use crate::cpu::prepared::AesKey;
@@ -230,7 +230,7 @@ fn word(schedule: &[u8], i: usize) -> u32 {
 /// # Safety
 /// The machine has the instructions.
 #[inline(always)]
-unsafe fn substitute<One: Lanes>(word: u32) -> u32 {
+unsafe fn substitute<One: Block>(word: u32) -> u32 {
     let mut bytes = [0; 16];
     for column in bytes.chunks_exact_mut(4) {
         column.copy_from_slice(&word.to_le_bytes());

@@ -3,7 +3,7 @@
 use zeroize::Zeroize;
 
 use super::aes::{Step, Steps, decrypt, load, store, xor_each};
-use super::{Lanes, WIDE};
+use super::{Block, Lanes, WIDE};
 use crate::cpu::kernels::{Chain, Io};
 use crate::cpu::prepared::AesKey;
 
@@ -76,7 +76,7 @@ pub(crate) unsafe fn cbc_encrypt<L: Lanes>(chains: &mut [Chain<'_>]) {
 /// # Safety
 /// As [`cbc_encrypt`]; there are `W` chains.
 #[inline(always)]
-unsafe fn rows<One: Lanes, const W: usize>(chains: &mut [Chain<'_>], done: &mut [usize]) {
+unsafe fn rows<One: Block, const W: usize>(chains: &mut [Chain<'_>], done: &mut [usize]) {
     let rounds = chains[0].key.rounds;
     let len = (0..W)
         .map(|i| chains[i].io.len - done[i])

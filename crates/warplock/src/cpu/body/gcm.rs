@@ -8,7 +8,7 @@ use std::hint::black_box;
 
 use super::aes::{encrypt, load, store, xor_each};
 use super::ctr::{advance, counters, ctr};
-use super::{Lanes, WIDE};
+use super::{Block, Lanes, WIDE};
 use crate::cpu::kernels::{CounterBits, Io};
 use crate::cpu::prepared::{AesKey, MAX_POWERS};
 

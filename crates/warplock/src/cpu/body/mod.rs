@@ -25,7 +25,7 @@ pub(crate) const WIDE: usize = 8;
 /// the instructions, and only what is inlined there may use them.
 pub(crate) trait Lanes: Copy {
     /// The register that holds one block.
-    type One: Lanes<One = Self::One>;
+    type One: Block;
     /// Blocks in this register.
     const N: usize;
 
@@ -48,8 +48,6 @@ pub(crate) trait Lanes: Copy {
     /// One round of the equivalent inverse cipher.
     fn decrypt_round(self, key: Self) -> Self;
     fn decrypt_last(self, key: Self) -> Self;
-    /// InvMixColumns of every lane.
-    fn inverse_mix_columns(self) -> Self;
 
     /// The bytes of each block reversed.
     fn reverse(self) -> Self;
@@ -79,7 +77,13 @@ pub(crate) trait Lanes: Copy {
     fn multiply(self, other: Self) -> [Self; 3];
     /// The sum (XOR) of all lanes.
     fn sum(self) -> Self::One;
+}
+
+/// A register of one block, for what is done once for many blocks.
+pub(crate) trait Block: Lanes<One = Self> {
+    /// InvMixColumns (FIPS 197, 5.3.3).
+    fn inverse_mix_columns(self) -> Self;
     /// A 256-bit sum of products, reduced to x^-128 times itself modulo
-    /// x^128 + x^127 + x^126 + x^121 + 1 (RFC 8452, section 3, `dot`). Only for single blocks.
+    /// x^128 + x^127 + x^126 + x^121 + 1 (RFC 8452, section 3, `dot`).
     fn reduce(products: [Self; 3]) -> Self;
 }

@@ -1,6 +1,8 @@
 //! x86-64: the bodies compiled for each instruction set.
 
 mod sse;
+mod vaes256;
+mod vaes512;
 
 use super::InstructionSet;
 use super::body;
@@ -206,6 +208,45 @@ instruction_set!(
         && is_x86_feature_detected!("pclmulqdq")
         && is_x86_feature_detected!("avx")
 );
+
+instruction_set!(
+    /// VAES and VPCLMULQDQ on 256-bit registers: processors without AVX-512 since 2020.
+    Vaes256,
+    vaes256::Ymm,
+    InstructionSet::Vaes256,
+    "aes,pclmulqdq,avx2,vaes,vpclmulqdq",
+    is_x86_feature_detected!("aes")
+        && is_x86_feature_detected!("pclmulqdq")
+        && is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("vaes")
+        && is_x86_feature_detected!("vpclmulqdq")
+);
+
+instruction_set!(
+    /// VAES and VPCLMULQDQ on 512-bit registers.
+    Vaes512,
+    vaes512::Zmm,
+    InstructionSet::Vaes512,
+    "aes,pclmulqdq,avx512f,avx512bw,avx512vl,avx512dq,vaes,vpclmulqdq",
+    is_x86_feature_detected!("aes")
+        && is_x86_feature_detected!("pclmulqdq")
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("vaes")
+        && is_x86_feature_detected!("vpclmulqdq")
+);
+
+/// VAES on 256 bits, if this machine has it.
+pub(super) fn vaes256() -> Option<&'static dyn Kernels> {
+    Vaes256::detect()
+}
+
+/// VAES on 512 bits, if this machine has it.
+pub(super) fn vaes512() -> Option<&'static dyn Kernels> {
+    Vaes512::detect()
+}
 
 /// The best encoding of AES-NI that this machine has.
 pub(super) fn aesni() -> Option<&'static dyn Kernels> {

@@ -2,11 +2,11 @@
 
 use std::arch::x86_64::*;
 
-use crate::cpu::body::Lanes;
+use crate::cpu::body::{Block, Lanes};
 
 /// One AES block in a 128-bit register.
 #[derive(Clone, Copy)]
-pub(super) struct Sse(__m128i);
+pub(super) struct Sse(pub(super) __m128i);
 
 /// Runs intrinsics that need no memory.
 macro_rules! op {
@@ -15,6 +15,8 @@ macro_rules! op {
         unsafe { $e }
     };
 }
+
+pub(super) use op;
 
 impl Lanes for Sse {
     type One = Sse;
@@ -54,10 +56,6 @@ impl Lanes for Sse {
     #[inline(always)]
     fn decrypt_last(self, key: Self) -> Self {
         Sse(op!(_mm_aesdeclast_si128(self.0, key.0)))
-    }
-    #[inline(always)]
-    fn inverse_mix_columns(self) -> Self {
-        Sse(op!(_mm_aesimc_si128(self.0)))
     }
     #[inline(always)]
     fn reverse(self) -> Self {
@@ -121,6 +119,13 @@ impl Lanes for Sse {
     #[inline(always)]
     fn sum(self) -> Self {
         self
+    }
+}
+
+impl Block for Sse {
+    #[inline(always)]
+    fn inverse_mix_columns(self) -> Self {
+        Sse(op!(_mm_aesimc_si128(self.0)))
     }
     #[inline(always)]
     fn reduce([low, middle, high]: [Self; 3]) -> Self {

@@ -1,0 +1,144 @@
+//! Two blocks in an AVX register: VAES and VPCLMULQDQ, without AVX-512.
+
+use std::arch::x86_64::*;
+
+use super::sse::{Sse, op};
+use crate::cpu::body::Lanes;
+
+/// Two AES blocks in a 256-bit register.
+#[derive(Clone, Copy)]
+pub(super) struct Ymm(__m256i);
+
+/// One number for each lane's low 64 bits.
+#[inline(always)]
+fn low64([a, b]: [u64; 2]) -> __m256i {
+    op!(_mm256_set_epi64x(0, b as i64, 0, a as i64))
+}
+
+impl Lanes for Ymm {
+    type One = Sse;
+    const N: usize = 2;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: by the trait's contract.
+        Ymm(unsafe { _mm256_loadu_si256(from.cast()) })
+    }
+    #[inline(always)]
+    unsafe fn splat(block: &[u8; 16]) -> Self {
+        // SAFETY: the reference holds 16 bytes; the rest by the trait's contract.
+        Ymm(unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(block.as_ptr().cast())) })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: by the trait's contract.
+        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        Ymm(op!(_mm256_xor_si256(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn encrypt_round(self, key: Self) -> Self {
+        Ymm(op!(_mm256_aesenc_epi128(self.0, key.0)))
+    }
+    #[inline(always)]
+    fn encrypt_last(self, key: Self) -> Self {
+        Ymm(op!(_mm256_aesenclast_epi128(self.0, key.0)))
+    }
+    #[inline(always)]
+    fn decrypt_round(self, key: Self) -> Self {
+        Ymm(op!(_mm256_aesdec_epi128(self.0, key.0)))
+    }
+    #[inline(always)]
+    fn decrypt_last(self, key: Self) -> Self {
+        Ymm(op!(_mm256_aesdeclast_epi128(self.0, key.0)))
+    }
+    #[inline(always)]
+    fn reverse(self) -> Self {
+        let order = op!(_mm256_broadcastsi128_si256(_mm_set_epi8(
+            0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+        )));
+        Ymm(op!(_mm256_shuffle_epi8(self.0, order)))
+    }
+    #[inline(always)]
+    fn add64(self, n: u64) -> Self {
+        Ymm(op!(_mm256_add_epi64(self.0, low64([n; 2]))))
+    }
+    #[inline(always)]
+    fn add32(self, n: u32) -> Self {
+        Ymm(op!(_mm256_add_epi32(self.0, low64([u64::from(n); 2]))))
+    }
+    #[inline(always)]
+    fn number64(self) -> Self {
+        Ymm(op!(_mm256_add_epi64(self.0, low64([0, 1]))))
+    }
+    #[inline(always)]
+    fn number32(self) -> Self {
+        Ymm(op!(_mm256_add_epi32(self.0, low64([0, 1]))))
+    }
+    #[inline(always)]
+    fn widen(one: Sse) -> Self {
+        Ymm(op!(_mm256_zextsi128_si256(one.0)))
+    }
+    #[inline(always)]
+    fn shift_in(self, before: Sse) -> Self {
+        op!({
+            let first = _mm256_castsi256_si128(self.0);
+            Ymm(_mm256_inserti128_si256::<1>(
+                _mm256_castsi128_si256(before.0),
+                first,
+            ))
+        })
+    }
+    #[inline(always)]
+    fn last(self) -> Sse {
+        Sse(op!(_mm256_extracti128_si256::<1>(self.0)))
+    }
+    #[inline(always)]
+    fn xts_powers(self) -> Self {
+        // Lane i times x^i: the halves shifted by i, what falls out of each carried on.
+        let count = op!(_mm256_set_epi64x(1, 1, 0, 0));
+        let back = op!(_mm256_set_epi64x(63, 63, 64, 64));
+        op!({
+            let fallen = _mm256_srlv_epi64(self.0, back);
+            Ymm(xts_carry(_mm256_sllv_epi64(self.0, count), fallen))
+        })
+    }
+    #[inline(always)]
+    fn xts_next(self) -> Self {
+        op!({
+            let fallen = _mm256_srli_epi64::<62>(self.0);
+            Ymm(xts_carry(_mm256_slli_epi64::<2>(self.0), fallen))
+        })
+    }
+    #[inline(always)]
+    fn multiply(self, other: Self) -> [Self; 3] {
+        op!({
+            let low = _mm256_clmulepi64_epi128::<0x00>(self.0, other.0);
+            let high = _mm256_clmulepi64_epi128::<0x11>(self.0, other.0);
+            let mixed = _mm256_clmulepi64_epi128::<0x01>(self.0, other.0);
+            let other = _mm256_clmulepi64_epi128::<0x10>(self.0, other.0);
+            [Ymm(low), Ymm(_mm256_xor_si256(mixed, other)), Ymm(high)]
+        })
+    }
+    #[inline(always)]
+    fn sum(self) -> Sse {
+        op!({
+            let upper = _mm256_extracti128_si256::<1>(self.0);
+            Sse(_mm_xor_si128(_mm256_castsi256_si128(self.0), upper))
+        })
+    }
+}
+
+/// Puts the bits that fell out of shifted halves where they belong: from the low half into the
+/// high one, from the high one times x^128 = x^7 + x^2 + x + 1 into the low one.
+#[inline(always)]
+fn xts_carry(shifted: __m256i, fallen: __m256i) -> __m256i {
+    op!({
+        let poly = _mm256_set1_epi64x(0x87);
+        let wrapped = _mm256_clmulepi64_epi128::<0x01>(fallen, poly);
+        let carried = _mm256_bslli_epi128::<8>(fallen);
+        _mm256_xor_si256(_mm256_xor_si256(shifted, wrapped), carried)
+    })
+}

@@ -1,0 +1,142 @@
+//! Four blocks in an AVX-512 register: VAES and VPCLMULQDQ.
+
+use std::arch::x86_64::*;
+
+use super::sse::{Sse, op};
+use crate::cpu::body::Lanes;
+
+/// Four AES blocks in a 512-bit register.
+#[derive(Clone, Copy)]
+pub(super) struct Zmm(__m512i);
+
+/// One number for each lane's low 64 bits.
+#[inline(always)]
+fn low64(lanes: [u64; 4]) -> __m512i {
+    let [a, b, c, d] = lanes.map(|n| n as i64);
+    op!(_mm512_set_epi64(0, d, 0, c, 0, b, 0, a))
+}
+
+impl Lanes for Zmm {
+    type One = Sse;
+    const N: usize = 4;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: by the trait's contract.
+        Zmm(unsafe { _mm512_loadu_si512(from.cast()) })
+    }
+    #[inline(always)]
+    unsafe fn splat(block: &[u8; 16]) -> Self {
+        // SAFETY: the reference holds 16 bytes; the rest by the trait's contract.
+        Zmm(unsafe { _mm512_broadcast_i32x4(_mm_loadu_si128(block.as_ptr().cast())) })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: by the trait's contract.
+        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        Zmm(op!(_mm512_xor_si512(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn encrypt_round(self, key: Self) -> Self {
+        Zmm(op!(_mm512_aesenc_epi128(self.0, key.0)))
+    }
+    #[inline(always)]
+    fn encrypt_last(self, key: Self) -> Self {
+        Zmm(op!(_mm512_aesenclast_epi128(self.0, key.0)))
+    }
+    #[inline(always)]
+    fn decrypt_round(self, key: Self) -> Self {
+        Zmm(op!(_mm512_aesdec_epi128(self.0, key.0)))
+    }
+    #[inline(always)]
+    fn decrypt_last(self, key: Self) -> Self {
+        Zmm(op!(_mm512_aesdeclast_epi128(self.0, key.0)))
+    }
+    #[inline(always)]
+    fn reverse(self) -> Self {
+        let order = op!(_mm512_broadcast_i32x4(_mm_set_epi8(
+            0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+        )));
+        Zmm(op!(_mm512_shuffle_epi8(self.0, order)))
+    }
+    #[inline(always)]
+    fn add64(self, n: u64) -> Self {
+        Zmm(op!(_mm512_add_epi64(self.0, low64([n; 4]))))
+    }
+    #[inline(always)]
+    fn add32(self, n: u32) -> Self {
+        Zmm(op!(_mm512_add_epi32(self.0, low64([u64::from(n); 4]))))
+    }
+    #[inline(always)]
+    fn number64(self) -> Self {
+        Zmm(op!(_mm512_add_epi64(self.0, low64([0, 1, 2, 3]))))
+    }
+    #[inline(always)]
+    fn number32(self) -> Self {
+        Zmm(op!(_mm512_add_epi32(self.0, low64([0, 1, 2, 3]))))
+    }
+    #[inline(always)]
+    fn widen(one: Sse) -> Self {
+        Zmm(op!(_mm512_zextsi128_si512(one.0)))
+    }
+    #[inline(always)]
+    fn shift_in(self, before: Sse) -> Self {
+        let before = op!(_mm512_broadcast_i32x4(before.0));
+        Zmm(op!(_mm512_alignr_epi64::<6>(self.0, before)))
+    }
+    #[inline(always)]
+    fn last(self) -> Sse {
+        Sse(op!(_mm512_extracti32x4_epi32::<3>(self.0)))
+    }
+    #[inline(always)]
+    fn xts_powers(self) -> Self {
+        // Lane i times x^i: the halves shifted by i, what falls out of each carried on.
+        let count = op!(_mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0));
+        let back = op!(_mm512_set_epi64(61, 61, 62, 62, 63, 63, 64, 64));
+        op!({
+            let fallen = _mm512_srlv_epi64(self.0, back);
+            Zmm(xts_carry(_mm512_sllv_epi64(self.0, count), fallen))
+        })
+    }
+    #[inline(always)]
+    fn xts_next(self) -> Self {
+        op!({
+            let fallen = _mm512_srli_epi64::<60>(self.0);
+            Zmm(xts_carry(_mm512_slli_epi64::<4>(self.0), fallen))
+        })
+    }
+    #[inline(always)]
+    fn multiply(self, other: Self) -> [Self; 3] {
+        op!({
+            let low = _mm512_clmulepi64_epi128::<0x00>(self.0, other.0);
+            let high = _mm512_clmulepi64_epi128::<0x11>(self.0, other.0);
+            let mixed = _mm512_clmulepi64_epi128::<0x01>(self.0, other.0);
+            let other = _mm512_clmulepi64_epi128::<0x10>(self.0, other.0);
+            [Zmm(low), Zmm(_mm512_xor_si512(mixed, other)), Zmm(high)]
+        })
+    }
+    #[inline(always)]
+    fn sum(self) -> Sse {
+        op!({
+            let upper = _mm512_extracti64x4_epi64::<1>(self.0);
+            let half = _mm256_xor_si256(_mm512_castsi512_si256(self.0), upper);
+            let upper = _mm256_extracti128_si256::<1>(half);
+            Sse(_mm_xor_si128(_mm256_castsi256_si128(half), upper))
+        })
+    }
+}
+
+/// Puts the bits that fell out of shifted halves where they belong: from the low half into the
+/// high one, from the high one times x^128 = x^7 + x^2 + x + 1 into the low one.
+#[inline(always)]
+fn xts_carry(shifted: __m512i, fallen: __m512i) -> __m512i {
+    op!({
+        let poly = _mm512_set1_epi64(0x87);
+        let wrapped = _mm512_clmulepi64_epi128::<0x01>(fallen, poly);
+        let carried = _mm512_bslli_epi128::<8>(fallen);
+        _mm512_ternarylogic_epi64::<0x96>(shifted, wrapped, carried)
+    })
+}
