@@ -81,6 +81,9 @@ pub(crate) trait Kernels: Sync {
     /// Each block by itself.
     unsafe fn ecb(&self, key: &AesKey, direction: Direction, io: Io);
 
+    /// AES-128 encryption of each block under the 16 bytes at the same place of `keys`.
+    unsafe fn ecb_each(&self, keys: &[u8], io: Io);
+
     /// XOR with the key stream from `counter` on; any length. `counter` ends behind the last
     /// block begun.
     unsafe fn ctr(&self, key: &AesKey, counter: &mut [u8; 16], bits: CounterBits, io: Io);

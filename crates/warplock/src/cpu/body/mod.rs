@@ -4,12 +4,14 @@
 mod aes;
 mod cbc;
 mod ctr;
+mod each;
 mod gcm;
 mod xts;
 
 pub(crate) use aes::{ecb, expand};
 pub(crate) use cbc::{cbc_decrypt, cbc_encrypt};
 pub(crate) use ctr::ctr;
+pub(crate) use each::ecb_each;
 pub(crate) use gcm::{gcm_decrypt, gcm_encrypt, ghash, ghash_powers};
 pub(crate) use xts::xts;
 
@@ -66,6 +68,11 @@ pub(crate) trait Lanes: Copy {
     fn shift_in(self, before: Self::One) -> Self;
     /// The last lane.
     fn last(self) -> Self::One;
+
+    /// The key schedule's RotWord of each lane's last 32-bit word, in all four words.
+    fn rotated_last_word(self) -> Self;
+    /// Each 32-bit word XORed with all words before it in its lane.
+    fn sum_words_before(self) -> Self;
 
     /// Lane `i` times x^i in XTS's field (IEEE 1619, 5.2).
     fn xts_powers(self) -> Self;

@@ -106,6 +106,15 @@ impl Kernels for Portable {
         );
     }
 
+    unsafe fn ecb_each(&self, keys: &[u8], io: Io) {
+        // SAFETY: by the trait's contract.
+        let blocks = blocks_of(unsafe { output(io) });
+        for (keys, blocks) in keys.chunks(16 * STEP).zip(blocks.chunks_mut(STEP)) {
+            let schedules: Vec<_> = keys.chunks_exact(16).map(|key| expand(key).0).collect();
+            encrypt_blocks_each(&schedules.iter().collect::<Vec<_>>(), 10, blocks);
+        }
+    }
+
     unsafe fn ctr(&self, key: &AesKey, counter: &mut [u8; 16], bits: CounterBits, io: Io) {
         // SAFETY: by the trait's contract.
         xor_key_stream(&prepare(key, io), counter, bits, unsafe { output(io) });

@@ -47,6 +47,11 @@ macro_rules! instruction_set {
                 }
             }
             #[target_feature(enable = $features)]
+            unsafe fn ecb_each(keys: &[u8], io: Io) {
+                // SAFETY: as above.
+                unsafe { body::ecb_each::<$lanes>(keys, io) }
+            }
+            #[target_feature(enable = $features)]
             unsafe fn ctr(key: &AesKey, counter: &mut [u8; 16], bits: CounterBits, io: Io) {
                 // SAFETY: as above.
                 unsafe {
@@ -128,6 +133,10 @@ macro_rules! instruction_set {
             unsafe fn ecb(&self, key: &AesKey, direction: Direction, io: Io) {
                 // SAFETY: as above, and by the trait's contract; so for all that follow.
                 unsafe { $name::ecb(key, direction, io) }
+            }
+            unsafe fn ecb_each(&self, keys: &[u8], io: Io) {
+                // SAFETY: as above.
+                unsafe { $name::ecb_each(keys, io) }
             }
             unsafe fn ctr(
                 &self,

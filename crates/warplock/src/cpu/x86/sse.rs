@@ -93,6 +93,21 @@ impl Lanes for Sse {
         self
     }
     #[inline(always)]
+    fn rotated_last_word(self) -> Self {
+        let order = op!(_mm_set1_epi32(0x0C_0F_0E_0D));
+        Sse(op!(_mm_shuffle_epi8(self.0, order)))
+    }
+    #[inline(always)]
+    fn sum_words_before(self) -> Self {
+        // Within each half by a shift, which other ports than the shuffles' can do; then the
+        // lower half's sum into the upper half.
+        op!({
+            let halves = _mm_xor_si128(self.0, _mm_slli_epi64::<32>(self.0));
+            let order = _mm_set_epi8(7, 6, 5, 4, 7, 6, 5, 4, -1, -1, -1, -1, -1, -1, -1, -1);
+            Sse(_mm_xor_si128(halves, _mm_shuffle_epi8(halves, order)))
+        })
+    }
+    #[inline(always)]
     fn xts_powers(self) -> Self {
         self
     }

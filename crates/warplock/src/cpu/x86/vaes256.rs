@@ -96,6 +96,21 @@ impl Lanes for Ymm {
         Sse(op!(_mm256_extracti128_si256::<1>(self.0)))
     }
     #[inline(always)]
+    fn rotated_last_word(self) -> Self {
+        let order = op!(_mm256_set1_epi32(0x0C_0F_0E_0D));
+        Ymm(op!(_mm256_shuffle_epi8(self.0, order)))
+    }
+    #[inline(always)]
+    fn sum_words_before(self) -> Self {
+        op!({
+            let halves = _mm256_xor_si256(self.0, _mm256_slli_epi64::<32>(self.0));
+            let order = _mm256_broadcastsi128_si256(_mm_set_epi8(
+                7, 6, 5, 4, 7, 6, 5, 4, -1, -1, -1, -1, -1, -1, -1, -1,
+            ));
+            Ymm(_mm256_xor_si256(halves, _mm256_shuffle_epi8(halves, order)))
+        })
+    }
+    #[inline(always)]
     fn xts_powers(self) -> Self {
         // Lane i times x^i: the halves shifted by i, what falls out of each carried on.
         let count = op!(_mm256_set_epi64x(1, 1, 0, 0));

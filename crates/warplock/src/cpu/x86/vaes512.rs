@@ -92,6 +92,21 @@ impl Lanes for Zmm {
         Sse(op!(_mm512_extracti32x4_epi32::<3>(self.0)))
     }
     #[inline(always)]
+    fn rotated_last_word(self) -> Self {
+        let order = op!(_mm512_set1_epi32(0x0C_0F_0E_0D));
+        Zmm(op!(_mm512_shuffle_epi8(self.0, order)))
+    }
+    #[inline(always)]
+    fn sum_words_before(self) -> Self {
+        op!({
+            let halves = _mm512_xor_si512(self.0, _mm512_slli_epi64::<32>(self.0));
+            let order = _mm512_broadcast_i32x4(_mm_set_epi8(
+                7, 6, 5, 4, 7, 6, 5, 4, -1, -1, -1, -1, -1, -1, -1, -1,
+            ));
+            Zmm(_mm512_xor_si512(halves, _mm512_shuffle_epi8(halves, order)))
+        })
+    }
+    #[inline(always)]
     fn xts_powers(self) -> Self {
         // Lane i times x^i: the halves shifted by i, what falls out of each carried on.
         let count = op!(_mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0));

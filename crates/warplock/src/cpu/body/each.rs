@@ -1,0 +1,95 @@
+//! AES-128 with a key for each block: the schedule is computed in registers, beside the rounds.
+
+use std::mem::MaybeUninit;
+
+use super::Lanes;
+use crate::cpu::kernels::Io;
+
+/// Registers of keys in flight, each with one of blocks: a round takes three shuffles for each,
+/// so that four cover the latency of a key's next round (a shuffle, an AES instruction, a XOR).
+const FLIGHT: usize = 4;
+
+/// The round constants (FIPS 197, 5.2).
+const ROUND_CONSTANTS: [u8; 10] = [0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0x1B, 0x36];
+
+/// A block each under its own key, see [`crate::cpu::kernels::Kernels::ecb_each`].
+///
+/// # Safety
+/// As there; the machine has the instructions.
+#[inline(always)]
+pub(crate) unsafe fn ecb_each<L: Lanes>(keys: &[u8], io: Io) {
+    let stride = 16 * L::N * FLIGHT;
+    let whole = io.len - io.len % stride;
+    // SAFETY: the parts lie inside the keys and the text, which are equally long.
+    unsafe {
+        for offset in (0..whole).step_by(stride) {
+            let text = io.part(offset, stride);
+            step::<L>(keys.as_ptr().add(offset), text.src, text.dst);
+        }
+        let rest = io.len - whole;
+        if rest > 0 {
+            let mut copies = MaybeUninit::<[[u8; 16 * 4 * FLIGHT]; 2]>::zeroed().assume_init();
+            let [key, text] = &mut copies;
+            key[..rest].copy_from_slice(&keys[whole..]);
+            io.src
+                .add(whole)
+                .copy_to_nonoverlapping(text.as_mut_ptr(), rest);
+            step::<L>(key.as_ptr(), text.as_ptr(), text.as_mut_ptr());
+            io.dst
+                .add(whole)
+                .copy_from_nonoverlapping(text.as_ptr(), rest);
+            zeroize::Zeroize::zeroize(key);
+        }
+    }
+}
+
+/// [`FLIGHT`] registers of keys and blocks.
+///
+/// # Safety
+/// `16 * N * FLIGHT` bytes lie behind each pointer, and the machine has the instructions.
+#[inline(always)]
+unsafe fn step<L: Lanes>(keys: *const u8, src: *const u8, dst: *mut u8) {
+    // SAFETY: by this function's contract.
+    unsafe {
+        let mut key = [L::load(keys); FLIGHT];
+        let mut block = key;
+        for i in 0..FLIGHT {
+            key[i] = L::load(keys.add(16 * L::N * i));
+            block[i] = L::load(src.add(16 * L::N * i)).xor(key[i]);
+        }
+        for constant in &ROUND_CONSTANTS[..9] {
+            let constant = round_constant::<L>(*constant);
+            for i in 0..FLIGHT {
+                key[i] = next_key(key[i], constant);
+                block[i] = block[i].encrypt_round(key[i]);
+            }
+        }
+        let constant = round_constant::<L>(ROUND_CONSTANTS[9]);
+        for i in 0..FLIGHT {
+            key[i] = next_key(key[i], constant);
+            block[i].encrypt_last(key[i]).store(dst.add(16 * L::N * i));
+        }
+    }
+}
+
+/// A round constant in every word.
+///
+/// # Safety
+/// The machine has the instructions.
+#[inline(always)]
+unsafe fn round_constant<L: Lanes>(constant: u8) -> L {
+    let mut words = [0; 16];
+    for word in words.chunks_exact_mut(4) {
+        word[0] = constant;
+    }
+    // SAFETY: by this function's contract.
+    unsafe { L::splat(&words) }
+}
+
+/// The next round key of each lane (FIPS 197, 5.2). Without `aeskeygenassist`, which is slow:
+/// with four equal columns, the last round of the cipher is SubWord and the XOR in one.
+#[inline(always)]
+fn next_key<L: Lanes>(key: L, constant: L) -> L {
+    key.sum_words_before()
+        .xor(key.rotated_last_word().encrypt_last(constant))
+}
