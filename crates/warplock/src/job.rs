@@ -1,6 +1,7 @@
 //! A batch after all checks: what backends work on.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use crate::batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 use crate::{Error, Info};
@@ -143,6 +144,37 @@ impl<'a> Job<'a> {
             aad,
             tag,
         }
+    }
+
+    /// The keys and the text of some messages, if each is one block under a key of its own and
+    /// they follow each other without gaps: the pointers are valid for 16 bytes a message.
+    pub(crate) fn single_blocks(
+        &self,
+        messages: Range<usize>,
+    ) -> Option<(&'a [u8], *const u8, *mut u8)> {
+        let gapless = |spans: &Spans<'_>| {
+            matches!(
+                spans,
+                Spans::Even {
+                    len: 16,
+                    stride: 16,
+                    ..
+                }
+            )
+        };
+        let Keys::Each { bytes, algorithm } = self.keys else {
+            return None;
+        };
+        if messages.is_empty() || !gapless(&self.input_spans) || !gapless(&self.output_spans) {
+            return None;
+        }
+        let Message { input, output, .. } = self.message(messages.start);
+        let len = algorithm.key_len();
+        Some((
+            &bytes[messages.start * len..messages.end * len],
+            input,
+            output,
+        ))
     }
 
     /// Checks a batch; the only way to a job.
