@@ -3,7 +3,7 @@
 use zeroize::Zeroize;
 
 use super::aes::{Step, Steps, decrypt, load, store, xor_each};
-use super::{Block, Lanes, WIDE};
+use super::{Lanes, WIDE};
 use crate::cpu::kernels::{Chain, Io};
 use crate::cpu::prepared::AesKey;
 
@@ -37,8 +37,11 @@ pub(crate) unsafe fn cbc_decrypt<L: Lanes>(key: &AesKey, prev: &mut [u8; 16], io
     }
 }
 
+/// The most chains in step: four lanes of each of [`WIDE`] registers.
+const MOST: usize = 4 * WIDE;
+
 /// CBC encryption of many chains, see [`crate::cpu::kernels::Kernels::cbc_encrypt`]: a chain is
-/// serial, so [`WIDE`] of them fill the pipeline.
+/// serial, so [`WIDE`] registers of them fill the pipeline.
 ///
 /// # Safety
 /// As there; the machine has the instructions.
@@ -58,66 +61,78 @@ pub(crate) unsafe fn cbc_encrypt<L: Lanes>(chains: &mut [Chain<'_>]) {
                 i += 1;
             }
         }
-        // SAFETY: by this function's contract; every chain below `left` has blocks to do.
+        let (chains, done) = (&mut chains[..left], &mut done[..left]);
+        // SAFETY: by this function's contract; each arm leaves out no more chains than there are.
         unsafe {
             match left {
                 0 => return,
-                1 => rows::<L::One, 1>(&mut chains[..1], &mut done[..1]),
-                2 | 3 => rows::<L::One, 2>(&mut chains[..2], &mut done[..2]),
-                4..WIDE => rows::<L::One, 4>(&mut chains[..4], &mut done[..4]),
-                _ => rows::<L::One, WIDE>(&mut chains[..WIDE], &mut done[..WIDE]),
+                _ if left >= L::N * WIDE => rows::<L, WIDE>(chains, done),
+                _ if left >= L::N * WIDE / 2 => rows::<L, { WIDE / 2 }>(chains, done),
+                WIDE.. => rows::<L::One, WIDE>(chains, done),
+                4.. => rows::<L::One, 4>(chains, done),
+                2 | 3 => rows::<L::One, 2>(chains, done),
+                1 => rows::<L::One, 1>(chains, done),
             }
         }
     }
 }
 
-/// Encrypts `W` chains in step until the first one ends.
+/// Encrypts the first `W * N` chains in step until one of them ends.
 ///
 /// # Safety
-/// As [`cbc_encrypt`]; there are `W` chains.
+/// As [`cbc_encrypt`]; there are that many chains.
 #[inline(always)]
-unsafe fn rows<One: Block, const W: usize>(chains: &mut [Chain<'_>], done: &mut [usize]) {
+unsafe fn rows<L: Lanes, const W: usize>(chains: &mut [Chain<'_>], done: &mut [usize]) {
+    let count = W * L::N;
+    let chains = &mut chains[..count];
     let rounds = chains[0].key.rounds;
-    let len = (0..W)
-        .map(|i| chains[i].io.len - done[i])
-        .min()
-        .expect("at least one chain");
-    // Side by side, so that one pointer reaches the keys of all chains.
-    let mut keys = [[[0; 16]; W]; 15];
-    for (round, row) in keys.iter_mut().enumerate() {
-        for (key, chain) in row.iter_mut().zip(chains.iter()) {
-            *key = chain.key.enc[round];
+    let mut len = usize::MAX;
+    // Side by side, so that one pointer reaches the keys of all chains, and a load those of all
+    // lanes.
+    let mut keys = [[[0; 16]; MOST]; 15];
+    let mut prev = [[0; 16]; MOST];
+    let mut src = [std::ptr::null(); MOST];
+    let mut dst = [std::ptr::null_mut(); MOST];
+    for (i, chain) in chains.iter().enumerate() {
+        len = len.min(chain.io.len - done[i]);
+        prev[i] = chain.prev;
+        for (row, key) in keys.iter_mut().zip(&chain.key.enc) {
+            row[i] = *key;
+        }
+        // SAFETY: `done` never exceeds a chain's length.
+        unsafe {
+            src[i] = chain.io.src.add(done[i]);
+            dst[i] = chain.io.dst.add(done[i]);
         }
     }
     // SAFETY: `len` bytes are left in each chain; the rest by this function's contract.
     unsafe {
-        let mut state = [One::load(chains[0].prev.as_ptr()); W];
-        let mut src = [std::ptr::null(); W];
-        let mut dst = [std::ptr::null_mut(); W];
-        for i in 0..W {
-            state[i] = One::load(chains[i].prev.as_ptr());
-            src[i] = chains[i].io.src.add(done[i]);
-            dst[i] = chains[i].io.dst.add(done[i]);
+        let mut state = [L::load(prev[0].as_ptr()); W];
+        for (i, state) in state.iter_mut().enumerate() {
+            *state = L::load(prev[i * L::N].as_ptr());
         }
         for offset in (0..len).step_by(16) {
-            for i in 0..W {
-                let text = One::load(src[i].add(offset)).xor(One::load(keys[0][i].as_ptr()));
-                state[i] = state[i].xor(text);
+            for (i, state) in state.iter_mut().enumerate() {
+                let text = L::gather(&src[i * L::N..], offset);
+                *state = state.xor(text.xor(L::load(keys[0][i * L::N].as_ptr())));
             }
             for row in &keys[1..rounds] {
-                for i in 0..W {
-                    state[i] = state[i].encrypt_round(One::load(row[i].as_ptr()));
+                for (i, state) in state.iter_mut().enumerate() {
+                    *state = state.encrypt_round(L::load(row[i * L::N].as_ptr()));
                 }
             }
-            for i in 0..W {
-                state[i] = state[i].encrypt_last(One::load(keys[rounds][i].as_ptr()));
-                state[i].store(dst[i].add(offset));
+            for (i, state) in state.iter_mut().enumerate() {
+                *state = state.encrypt_last(L::load(keys[rounds][i * L::N].as_ptr()));
+                state.scatter(&dst[i * L::N..], offset);
             }
         }
-        for i in 0..W {
-            state[i].store(chains[i].prev.as_mut_ptr());
-            done[i] += len;
+        for (i, state) in state.iter().enumerate() {
+            state.store(prev[i * L::N].as_mut_ptr());
         }
+    }
+    for ((chain, done), prev) in chains.iter_mut().zip(done).zip(prev) {
+        chain.prev = prev;
+        *done += len;
     }
     keys.zeroize();
 }

@@ -43,6 +43,17 @@ pub(crate) trait Lanes: Copy {
     /// `16 * N` bytes can be written.
     unsafe fn store(self, to: *mut u8);
 
+    /// One block from each of the first `N` pointers, `offset` bytes behind it.
+    ///
+    /// # Safety
+    /// The machine has the instructions, and there are `N` pointers that can be read there.
+    unsafe fn gather(from: &[*const u8], offset: usize) -> Self;
+    /// One block to each of the first `N` pointers, `offset` bytes behind it.
+    ///
+    /// # Safety
+    /// There are `N` pointers that can be written there.
+    unsafe fn scatter(self, to: &[*mut u8], offset: usize);
+
     fn xor(self, other: Self) -> Self;
     /// One round of the cipher: ShiftRows, SubBytes, MixColumns, then the key.
     fn encrypt_round(self, key: Self) -> Self;

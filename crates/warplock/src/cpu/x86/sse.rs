@@ -38,6 +38,16 @@ impl Lanes for Sse {
         unsafe { _mm_storeu_si128(to.cast(), self.0) }
     }
     #[inline(always)]
+    unsafe fn gather(from: &[*const u8], offset: usize) -> Self {
+        // SAFETY: by the trait's contract.
+        unsafe { Sse::load(from[0].add(offset)) }
+    }
+    #[inline(always)]
+    unsafe fn scatter(self, to: &[*mut u8], offset: usize) {
+        // SAFETY: by the trait's contract.
+        unsafe { self.store(to[0].add(offset)) }
+    }
+    #[inline(always)]
     fn xor(self, other: Self) -> Self {
         Sse(op!(_mm_xor_si128(self.0, other.0)))
     }

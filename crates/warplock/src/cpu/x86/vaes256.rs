@@ -35,6 +35,26 @@ impl Lanes for Ymm {
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
     #[inline(always)]
+    unsafe fn gather(from: &[*const u8], offset: usize) -> Self {
+        // SAFETY: by the trait's contract.
+        unsafe {
+            let a = _mm_loadu_si128(from[0].add(offset).cast());
+            let b = _mm_loadu_si128(from[1].add(offset).cast());
+            Ymm(_mm256_set_m128i(b, a))
+        }
+    }
+    #[inline(always)]
+    unsafe fn scatter(self, to: &[*mut u8], offset: usize) {
+        // SAFETY: by the trait's contract.
+        unsafe {
+            _mm_storeu_si128(to[0].add(offset).cast(), _mm256_castsi256_si128(self.0));
+            _mm_storeu_si128(
+                to[1].add(offset).cast(),
+                _mm256_extracti128_si256::<1>(self.0),
+            );
+        }
+    }
+    #[inline(always)]
     fn xor(self, other: Self) -> Self {
         Ymm(op!(_mm256_xor_si256(self.0, other.0)))
     }

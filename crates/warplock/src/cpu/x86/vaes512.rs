@@ -36,6 +36,40 @@ impl Lanes for Zmm {
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
     #[inline(always)]
+    unsafe fn gather(from: &[*const u8], offset: usize) -> Self {
+        // SAFETY: by the trait's contract.
+        unsafe {
+            let a = _mm_loadu_si128(from[0].add(offset).cast());
+            let b = _mm_loadu_si128(from[1].add(offset).cast());
+            let c = _mm_loadu_si128(from[2].add(offset).cast());
+            let d = _mm_loadu_si128(from[3].add(offset).cast());
+            let (lower, upper) = (_mm256_set_m128i(b, a), _mm256_set_m128i(d, c));
+            Zmm(_mm512_inserti64x4::<1>(
+                _mm512_castsi256_si512(lower),
+                upper,
+            ))
+        }
+    }
+    #[inline(always)]
+    unsafe fn scatter(self, to: &[*mut u8], offset: usize) {
+        // SAFETY: by the trait's contract.
+        unsafe {
+            _mm_storeu_si128(to[0].add(offset).cast(), _mm512_castsi512_si128(self.0));
+            _mm_storeu_si128(
+                to[1].add(offset).cast(),
+                _mm512_extracti32x4_epi32::<1>(self.0),
+            );
+            _mm_storeu_si128(
+                to[2].add(offset).cast(),
+                _mm512_extracti32x4_epi32::<2>(self.0),
+            );
+            _mm_storeu_si128(
+                to[3].add(offset).cast(),
+                _mm512_extracti32x4_epi32::<3>(self.0),
+            );
+        }
+    }
+    #[inline(always)]
     fn xor(self, other: Self) -> Self {
         Zmm(op!(_mm512_xor_si512(self.0, other.0)))
     }
