@@ -9,8 +9,17 @@ use crate::cpu::kernels::Io;
 /// so that four cover the latency of a key's next round (a shuffle, an AES instruction, a XOR).
 const FLIGHT: usize = 4;
 
-/// The round constants (FIPS 197, 5.2).
-const ROUND_CONSTANTS: [u8; 10] = [0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0x1B, 0x36];
+/// The round constants (FIPS 197, 5.2), in every word of a block.
+const ROUND_CONSTANTS: [[u8; 16]; 10] = {
+    let values = [0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0x1B, 0x36];
+    let mut blocks = [[0; 16]; 10];
+    let mut i = 0;
+    while i < 40 {
+        blocks[i / 4][i % 4 * 4] = values[i / 4];
+        i += 1;
+    }
+    blocks
+};
 
 /// A block each under its own key, see [`crate::cpu::kernels::Kernels::ecb_each`].
 ///
@@ -58,32 +67,18 @@ unsafe fn step<L: Lanes>(keys: *const u8, src: *const u8, dst: *mut u8) {
             block[i] = L::load(src.add(16 * L::N * i)).xor(key[i]);
         }
         for constant in &ROUND_CONSTANTS[..9] {
-            let constant = round_constant::<L>(*constant);
+            let constant = L::splat(constant);
             for i in 0..FLIGHT {
                 key[i] = next_key(key[i], constant);
                 block[i] = block[i].encrypt_round(key[i]);
             }
         }
-        let constant = round_constant::<L>(ROUND_CONSTANTS[9]);
+        let constant = L::splat(&ROUND_CONSTANTS[9]);
         for i in 0..FLIGHT {
             key[i] = next_key(key[i], constant);
             block[i].encrypt_last(key[i]).store(dst.add(16 * L::N * i));
         }
     }
-}
-
-/// A round constant in every word.
-///
-/// # Safety
-/// The machine has the instructions.
-#[inline(always)]
-unsafe fn round_constant<L: Lanes>(constant: u8) -> L {
-    let mut words = [0; 16];
-    for word in words.chunks_exact_mut(4) {
-        word[0] = constant;
-    }
-    // SAFETY: by this function's contract.
-    unsafe { L::splat(&words) }
 }
 
 /// The next round key of each lane (FIPS 197, 5.2). Without `aeskeygenassist`, which is slow:
