@@ -72,8 +72,9 @@ pub(crate) trait Kernels: Sync {
     /// Which instruction set this is.
     fn set(&self) -> InstructionSet;
 
-    /// Round keys for both directions, from 16, 24 or 32 secret bytes (FIPS 197, 5.2 and 5.3.5).
-    fn expand(&self, key: &[u8]) -> AesKey;
+    /// Round keys from 16, 24 or 32 secret bytes (FIPS 197, 5.2), and if wanted those of the
+    /// equivalent inverse cipher (5.3.5).
+    fn expand(&self, key: &[u8], inverse: bool) -> AesKey;
 
     /// What GHASH needs of its key `h` (SP 800-38D, 6.4) for messages of up to `blocks` blocks.
     fn ghash_key(&self, h: [u8; 16], blocks: usize) -> GhashKey;

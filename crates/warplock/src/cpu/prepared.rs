@@ -1,21 +1,31 @@
 //! What is derived from a key once and used for every block.
 
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::Zeroize;
 
 use super::kernels::{Io, Kernels};
 use super::portable;
 use crate::{Algorithm, Direction, Mode};
 
 /// Round keys, 16 bytes each as in FIPS 197; `enc.len() - 1` is the largest number of rounds.
-#[derive(Clone, Zeroize, ZeroizeOnDrop)]
-#[repr(align(16))]
+#[derive(Clone)]
+#[repr(C, align(16))]
 pub(crate) struct AesKey {
     /// For the cipher (FIPS 197, 5.1).
     pub(crate) enc: [[u8; 16]; 15],
     /// For the equivalent inverse cipher (5.3.5): reversed, the inner ones through InvMixColumns.
+    /// Zeros if the key's mode never decrypts a block.
     pub(crate) dec: [[u8; 16]; 15],
     /// 10, 12 or 14.
     pub(crate) rounds: usize,
+}
+
+impl Drop for AesKey {
+    fn drop(&mut self) {
+        let keys: *mut u128 = (&raw mut self.enc).cast();
+        // SAFETY: `enc` and `dec` lie behind each other (`repr(C)`), together 30 blocks aligned
+        // to 16. Wiped by words: by bytes, it would take longer than a short message.
+        unsafe { std::slice::from_raw_parts_mut(keys, 30) }.zeroize();
+    }
 }
 
 impl AesKey {
@@ -94,14 +104,15 @@ impl Prepared {
     ) -> Self {
         let info = algorithm.info();
         let (data, tweak) = bytes.split_at(info.cipher.key_len());
-        let aes = kernels.expand(data);
+        let inverse = matches!(info.mode, Mode::Ecb | Mode::Cbc | Mode::Xts);
+        let aes = kernels.expand(data, inverse);
         let ghash = (info.mode == Mode::Gcm).then(|| {
             let mut h = [0; 16];
             // SAFETY: the buffer is this function's own.
             unsafe { kernels.ecb(&aes, Direction::Encrypt, Io::in_place(&mut h)) };
             kernels.ghash_key(h, len.div_ceil(16))
         });
-        let tweak = (info.mode == Mode::Xts).then(|| kernels.expand(tweak));
+        let tweak = (info.mode == Mode::Xts).then(|| kernels.expand(tweak, false));
         Prepared { aes, tweak, ghash }
     }
 }

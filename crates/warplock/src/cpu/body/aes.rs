@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::{Block, Lanes, WIDE};
+use super::{Lanes, WIDE};
 use crate::Direction;
 use crate::cpu::kernels::Io;
 use crate::cpu::prepared::AesKey;
@@ -171,75 +171,4 @@ pub(crate) unsafe fn ecb<L: Lanes>(key: &AesKey, direction: Direction, io: Io) {
             store(blocks, dst);
         }
     }
-}
-
-/// Round keys for both directions, see [`crate::cpu::kernels::Kernels::expand`].
-///
-/// # Safety
-/// The machine has the instructions.
-#[inline(always)]
-pub(crate) unsafe fn expand<L: Lanes>(key: &[u8]) -> AesKey {
-    let words = key.len() / 4;
-    let rounds = words + 6;
-    let mut expanded = AesKey {
-        enc: [[0; 16]; 15],
-        dec: [[0; 16]; 15],
-        rounds,
-    };
-    let enc = expanded.enc.as_flattened_mut();
-    enc[..key.len()].copy_from_slice(key);
-    let mut last = word(enc, words - 1);
-    let mut round_constant = 1u32;
-    for i in words..4 * (rounds + 1) {
-        // FIPS 197, 5.2, with words in little-endian order: RotWord turns right.
-        if i % words == 0 {
-            // SAFETY: by this function's contract.
-            last = unsafe { substitute::<L::One>(last.rotate_right(8)) } ^ round_constant;
-            round_constant = (round_constant << 1) ^ ((round_constant >> 7) * 0x11B);
-        } else if words == 8 && i % 8 == 4 {
-            // SAFETY: by this function's contract.
-            last = unsafe { substitute::<L::One>(last) };
-        }
-        last ^= word(enc, i - words);
-        enc[4 * i..4 * i + 4].copy_from_slice(&last.to_le_bytes());
-    }
-    expanded.dec[0] = expanded.enc[rounds];
-    expanded.dec[rounds] = expanded.enc[0];
-    for round in 1..rounds {
-        // SAFETY: one block on each side; the rest by this function's contract.
-        unsafe {
-            let key = <L::One as Lanes>::load(expanded.enc[rounds - round].as_ptr());
-            key.inverse_mix_columns()
-                .store(expanded.dec[round].as_mut_ptr());
-        }
-    }
-    expanded
-}
-
-#[inline(always)]
-fn word(schedule: &[u8], i: usize) -> u32 {
-    u32::from_le_bytes(
-        *schedule[4 * i..]
-            .first_chunk()
-            .expect("a word inside the schedule"),
-    )
-}
-
-/// SubWord (FIPS 197, 5.2) in constant time: ShiftRows leaves four equal columns as they are.
-///
-/// # Safety
-/// The machine has the instructions.
-#[inline(always)]
-unsafe fn substitute<One: Block>(word: u32) -> u32 {
-    let mut bytes = [0; 16];
-    for column in bytes.chunks_exact_mut(4) {
-        column.copy_from_slice(&word.to_le_bytes());
-    }
-    // SAFETY: one block on each side; the rest by this function's contract.
-    unsafe {
-        One::load(bytes.as_ptr())
-            .encrypt_last(One::splat(&[0; 16]))
-            .store(bytes.as_mut_ptr());
-    }
-    u32::from_le_bytes(*bytes.first_chunk().expect("a block has four bytes"))
 }

@@ -89,7 +89,7 @@ unsafe fn rows<L: Lanes, const W: usize>(chains: &mut [Chain<'_>], done: &mut [u
     let mut len = usize::MAX;
     // Side by side, so that one pointer reaches the keys of all chains, and a load those of all
     // lanes.
-    let mut keys = [[[0; 16]; MOST]; 15];
+    let mut keys = [[0u128; MOST]; 15];
     let mut prev = [[0; 16]; MOST];
     let mut src = [std::ptr::null(); MOST];
     let mut dst = [std::ptr::null_mut(); MOST];
@@ -97,7 +97,7 @@ unsafe fn rows<L: Lanes, const W: usize>(chains: &mut [Chain<'_>], done: &mut [u
         len = len.min(chain.io.len - done[i]);
         prev[i] = chain.prev;
         for (row, key) in keys.iter_mut().zip(&chain.key.enc) {
-            row[i] = *key;
+            row[i] = u128::from_ne_bytes(*key);
         }
         // SAFETY: `done` never exceeds a chain's length.
         unsafe {
@@ -114,15 +114,15 @@ unsafe fn rows<L: Lanes, const W: usize>(chains: &mut [Chain<'_>], done: &mut [u
         for offset in (0..len).step_by(16) {
             for (i, state) in state.iter_mut().enumerate() {
                 let text = L::gather(&src[i * L::N..], offset);
-                *state = state.xor(text.xor(L::load(keys[0][i * L::N].as_ptr())));
+                *state = state.xor(text.xor(L::load((&raw const keys[0][i * L::N]).cast())));
             }
             for row in &keys[1..rounds] {
                 for (i, state) in state.iter_mut().enumerate() {
-                    *state = state.encrypt_round(L::load(row[i * L::N].as_ptr()));
+                    *state = state.encrypt_round(L::load((&raw const row[i * L::N]).cast()));
                 }
             }
             for (i, state) in state.iter_mut().enumerate() {
-                *state = state.encrypt_last(L::load(keys[rounds][i * L::N].as_ptr()));
+                *state = state.encrypt_last(L::load((&raw const keys[rounds][i * L::N]).cast()));
                 state.scatter(&dst[i * L::N..], offset);
             }
         }
@@ -134,5 +134,8 @@ unsafe fn rows<L: Lanes, const W: usize>(chains: &mut [Chain<'_>], done: &mut [u
         chain.prev = prev;
         *done += len;
     }
-    keys.zeroize();
+    // Only what was written, and by words: by bytes, it would take longer than short messages.
+    for row in &mut keys[..=rounds] {
+        row[..count].zeroize();
+    }
 }

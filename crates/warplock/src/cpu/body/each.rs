@@ -3,23 +3,12 @@
 use std::mem::MaybeUninit;
 
 use super::Lanes;
+use super::expand::{ROUND_CONSTANTS, next_key};
 use crate::cpu::kernels::Io;
 
 /// Registers of keys in flight, each with one of blocks: a round takes three shuffles for each,
 /// so that four cover the latency of a key's next round (a shuffle, an AES instruction, a XOR).
 const FLIGHT: usize = 4;
-
-/// The round constants (FIPS 197, 5.2), in every word of a block.
-const ROUND_CONSTANTS: [[u8; 16]; 10] = {
-    let values = [0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0x1B, 0x36];
-    let mut blocks = [[0; 16]; 10];
-    let mut i = 0;
-    while i < 40 {
-        blocks[i / 4][i % 4 * 4] = values[i / 4];
-        i += 1;
-    }
-    blocks
-};
 
 /// A block each under its own key, see [`crate::cpu::kernels::Kernels::ecb_each`].
 ///
@@ -69,22 +58,14 @@ unsafe fn step<L: Lanes>(keys: *const u8, src: *const u8, dst: *mut u8) {
         for constant in &ROUND_CONSTANTS[..9] {
             let constant = L::splat(constant);
             for i in 0..FLIGHT {
-                key[i] = next_key(key[i], constant);
+                key[i] = next_key(key[i], key[i], constant);
                 block[i] = block[i].encrypt_round(key[i]);
             }
         }
         let constant = L::splat(&ROUND_CONSTANTS[9]);
         for i in 0..FLIGHT {
-            key[i] = next_key(key[i], constant);
+            key[i] = next_key(key[i], key[i], constant);
             block[i].encrypt_last(key[i]).store(dst.add(16 * L::N * i));
         }
     }
-}
-
-/// The next round key of each lane (FIPS 197, 5.2). Without `aeskeygenassist`, which is slow:
-/// with four equal columns, the last round of the cipher is SubWord and the XOR in one.
-#[inline(always)]
-fn next_key<L: Lanes>(key: L, constant: L) -> L {
-    key.sum_words_before()
-        .xor(key.rotated_last_word().encrypt_last(constant))
 }

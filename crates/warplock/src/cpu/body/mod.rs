@@ -5,13 +5,15 @@ mod aes;
 mod cbc;
 mod ctr;
 mod each;
+mod expand;
 mod gcm;
 mod xts;
 
-pub(crate) use aes::{ecb, expand};
+pub(crate) use aes::ecb;
 pub(crate) use cbc::{cbc_decrypt, cbc_encrypt};
 pub(crate) use ctr::ctr;
 pub(crate) use each::ecb_each;
+pub(crate) use expand::expand;
 pub(crate) use gcm::{gcm_decrypt, gcm_encrypt, ghash, ghash_powers};
 pub(crate) use xts::xts;
 
@@ -82,6 +84,8 @@ pub(crate) trait Lanes: Copy {
 
     /// The key schedule's RotWord of each lane's last 32-bit word, in all four words.
     fn rotated_last_word(self) -> Self;
+    /// Each lane's last 32-bit word in all four words.
+    fn last_word(self) -> Self;
     /// Each 32-bit word XORed with all words before it in its lane.
     fn sum_words_before(self) -> Self;
 

@@ -25,9 +25,9 @@ macro_rules! instruction_set {
             }
 
             #[target_feature(enable = $features)]
-            fn expand(key: &[u8]) -> AesKey {
+            fn expand(key: &[u8], inverse: bool) -> AesKey {
                 // SAFETY: this function has the instructions; so for all that follow.
-                unsafe { body::expand::<$lanes>(key) }
+                unsafe { body::expand::<$lanes>(key, inverse) }
             }
             #[target_feature(enable = $features)]
             fn powers(h: &[u8; 16], blocks: usize) -> GhashKey {
@@ -122,9 +122,9 @@ macro_rules! instruction_set {
             fn set(&self) -> InstructionSet {
                 $set
             }
-            fn expand(&self, key: &[u8]) -> AesKey {
+            fn expand(&self, key: &[u8], inverse: bool) -> AesKey {
                 // SAFETY: `detect` found the instructions; so for all that follow.
-                unsafe { $name::expand(key) }
+                unsafe { $name::expand(key, inverse) }
             }
             fn ghash_key(&self, h: [u8; 16], blocks: usize) -> GhashKey {
                 // SAFETY: as above.

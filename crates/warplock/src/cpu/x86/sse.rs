@@ -108,6 +108,10 @@ impl Lanes for Sse {
         Sse(op!(_mm_shuffle_epi8(self.0, order)))
     }
     #[inline(always)]
+    fn last_word(self) -> Self {
+        Sse(op!(_mm_shuffle_epi32::<0xFF>(self.0)))
+    }
+    #[inline(always)]
     fn sum_words_before(self) -> Self {
         // Within each half by a shift, which other ports than the shuffles' can do; then the
         // lower half's sum into the upper half.

@@ -121,6 +121,10 @@ impl Lanes for Ymm {
         Ymm(op!(_mm256_shuffle_epi8(self.0, order)))
     }
     #[inline(always)]
+    fn last_word(self) -> Self {
+        Ymm(op!(_mm256_shuffle_epi32::<0xFF>(self.0)))
+    }
+    #[inline(always)]
     fn sum_words_before(self) -> Self {
         op!({
             let halves = _mm256_xor_si256(self.0, _mm256_slli_epi64::<32>(self.0));

@@ -131,6 +131,10 @@ impl Lanes for Zmm {
         Zmm(op!(_mm512_shuffle_epi8(self.0, order)))
     }
     #[inline(always)]
+    fn last_word(self) -> Self {
+        Zmm(op!(_mm512_shuffle_epi32::<0xFF>(self.0)))
+    }
+    #[inline(always)]
     fn sum_words_before(self) -> Self {
         op!({
             let halves = _mm512_xor_si512(self.0, _mm512_slli_epi64::<32>(self.0));
