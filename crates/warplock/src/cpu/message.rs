@@ -87,9 +87,7 @@ impl Running {
             },
             Running::Gcm(gcm) => {
                 let mut later = gcm.clone();
-                let start = u128::from_be_bytes(gcm.counter);
-                let low = (start as u32).wrapping_add(blocks as u32);
-                later.counter = (start & !u128::from(u32::MAX) | u128::from(low)).to_be_bytes();
+                later.counter = skip32(gcm.counter, blocks);
                 later.y = [0; 16];
                 later.text_len = 0;
                 Running::Gcm(later)
@@ -212,6 +210,16 @@ impl Running {
     }
 }
 
+/// GCM's counter, `blocks` later: 32 bits that wrap (SP 800-38D, 6.2).
+fn skip32(counter: [u8; 16], blocks: u64) -> [u8; 16] {
+    let (head, low) = counter.split_at(12);
+    let low = u32::from_be_bytes(*low.first_chunk().expect("the last four of 16 bytes"));
+    let mut later = [0; 16];
+    later[..12].copy_from_slice(head);
+    later[12..].copy_from_slice(&low.wrapping_add(blocks as u32).to_be_bytes());
+    later
+}
+
 fn ghash_key(prepared: &Prepared) -> &GhashKey {
     prepared.ghash.as_ref().expect("a GCM key has a hash key")
 }
@@ -228,17 +236,13 @@ impl Gcm {
             let lengths = (iv.len() as u128 * 8).to_be_bytes();
             kernels.ghash(hash, &mut counter, &lengths);
         }
-        // The first key-stream block masks the tag; counter mode moves the counter on.
-        let mut mask = [0; 16];
+        // The first key-stream block masks the tag.
+        let mut mask = counter;
         // SAFETY: the buffer is this function's own.
         unsafe {
-            kernels.ctr(
-                &prepared.aes,
-                &mut counter,
-                CounterBits::B32,
-                Io::in_place(&mut mask),
-            );
+            kernels.ecb(&prepared.aes, Direction::Encrypt, Io::in_place(&mut mask));
         }
+        let counter = skip32(counter, 1);
         let mut y = [0; 16];
         kernels.ghash(hash, &mut y, aad);
         Gcm {

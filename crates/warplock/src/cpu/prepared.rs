@@ -49,7 +49,7 @@ pub(crate) enum GhashKey {
     /// and times x, for k up to the kernel's width (the form of RFC 8452, appendix A).
     Clmul {
         h: [u8; 16],
-        powers: Box<[u128; MAX_POWERS]>,
+        powers: [u128; MAX_POWERS],
     },
     /// For machines without them.
     Portable {

@@ -38,9 +38,13 @@ pub(crate) struct CpuBackend {
 }
 
 /// A message's key, borrowed or made for it alone.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "an allocation would take longer than the key of a short message"
+)]
 enum MessageKey<'a> {
     Shared(&'a Prepared),
-    Own(Box<Prepared>),
+    Own(Prepared),
 }
 
 impl std::ops::Deref for MessageKey<'_> {
@@ -95,7 +99,7 @@ impl CpuBackend {
                     .max(message.aad.len())
                     .max(message.iv.bytes().len());
                 let own = Prepared::for_length(self.kernels, algorithm, bytes, longest.max(16));
-                return MessageKey::Own(Box::new(own));
+                return MessageKey::Own(own);
             }
         };
         MessageKey::Shared(key.prepared(self.kernels))

@@ -156,6 +156,11 @@ pub(super) fn xor_each<L: Lanes, const W: usize>(blocks: &mut [L; W], other: L) 
 /// As there; the machine has the instructions.
 #[inline(always)]
 pub(crate) unsafe fn ecb<L: Lanes>(key: &AesKey, direction: Direction, io: Io) {
+    if io.len == 16 {
+        // SAFETY: one block on each side; the rest by this function's contract.
+        unsafe { single::<L::One>(key, direction, io) };
+        return;
+    }
     // SAFETY: by this function's contract.
     let first = unsafe { L::splat(&key.round_keys(direction)[0]) };
     let mut steps = Steps::new::<L>(io);
@@ -170,5 +175,23 @@ pub(crate) unsafe fn ecb<L: Lanes>(key: &AesKey, direction: Direction, io: Io) {
             }
             store(blocks, dst);
         }
+    }
+}
+
+/// One block, for what a message needs once: tweaks, hash keys, masks.
+///
+/// # Safety
+/// As [`ecb`].
+#[inline(always)]
+unsafe fn single<One: Lanes>(key: &AesKey, direction: Direction, io: Io) {
+    // SAFETY: by this function's contract.
+    unsafe {
+        let first = One::splat(&key.round_keys(direction)[0]);
+        let mut block = [One::load(io.src).xor(first)];
+        match direction {
+            Direction::Encrypt => encrypt(key, &mut block),
+            Direction::Decrypt => decrypt(key, &mut block),
+        }
+        block[0].store(io.dst);
     }
 }

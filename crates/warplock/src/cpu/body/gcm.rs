@@ -18,23 +18,23 @@ use crate::cpu::prepared::{AesKey, MAX_POWERS};
 /// # Safety
 /// The machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn ghash_powers<L: Lanes>(
-    h: &[u8; 16],
-    blocks: usize,
-) -> Box<[u128; MAX_POWERS]> {
+pub(crate) unsafe fn ghash_powers<L: Lanes>(h: &[u8; 16], blocks: usize) -> [u128; MAX_POWERS] {
     let value = u128::from_be_bytes(*h);
     let carry = 0u128.wrapping_sub(value >> 127);
     let shifted = value << 1 ^ carry & (0xC2 << 120 | 1);
-    let mut powers = Box::new([0; MAX_POWERS]);
-    powers[MAX_POWERS - 1] = shifted;
+    let mut powers = [0; MAX_POWERS];
     let needed = (WIDE * L::N).min(blocks.next_multiple_of(L::N));
     // SAFETY: one block on each side; the rest by this function's contract.
     unsafe {
-        let base = <L::One as Lanes>::load(shifted.to_le_bytes().as_ptr());
-        let mut power = base;
-        for k in 2..=needed {
-            power = L::One::reduce(power.multiply(base));
-            power.store((&raw mut powers[MAX_POWERS - k]).cast());
+        let zero = L::One::splat(&[0; 16]);
+        let mut known = [zero; MAX_POWERS + 1];
+        known[1] = L::One::splat(&shifted.to_le_bytes());
+        for k in 1..=needed {
+            if k > 1 {
+                // From its halves, so that most do not wait for the one before.
+                known[k] = L::One::reduce(known[k.div_ceil(2)].multiply(known[k / 2]));
+            }
+            known[k].store((&raw mut powers[MAX_POWERS - k]).cast());
         }
     }
     powers
