@@ -44,6 +44,10 @@ pub(crate) const MAX_POWERS: usize = 32;
 
 /// What GHASH needs of its key, in the form of the instruction set that made it.
 #[derive(Clone)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "an allocation would take longer than the key of a short message"
+)]
 pub(crate) enum GhashKey {
     /// For carry-less multiplication instructions. `powers[MAX_POWERS - k]` is H^k, byte-reversed
     /// and times x, for k up to the kernel's width (the form of RFC 8452, appendix A).

@@ -111,8 +111,7 @@ impl Kernels for Portable {
         // SAFETY: by the trait's contract.
         let blocks = blocks_of(unsafe { output(io) });
         for (keys, blocks) in keys.chunks(16 * STEP).zip(blocks.chunks_mut(STEP)) {
-            let schedules: Vec<_> = keys.chunks_exact(16).map(|key| expand(key).0).collect();
-            encrypt_blocks_each(&schedules.iter().collect::<Vec<_>>(), 10, blocks);
+            SlicedEach::from_keys(keys, 16).encrypt_blocks(blocks);
         }
     }
 

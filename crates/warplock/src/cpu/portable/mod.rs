@@ -27,7 +27,7 @@ mod xts;
 
 pub(crate) use ghash::{GhashKey, gf_mul, gf_pow};
 pub(crate) use kernels::Portable;
-pub(crate) use schedule::{RoundKeys, expand, expand_each, inverse_keys};
+pub(crate) use schedule::{RoundKeys, expand, expand_each};
 pub(crate) use xts::{xts_double, xts_skip};
 
 use narrow::NarrowKeys;
@@ -173,10 +173,6 @@ impl SlicedEach {
     /// # Panics
     ///
     /// If the length of a key is not 16, 24 or 32, or that of `keys` no multiple of it.
-    #[allow(
-        dead_code,
-        reason = "for batches with a key for each block, which come next"
-    )]
     pub(crate) fn from_keys(keys: &[u8], key_len: usize) -> Self {
         let rounds = schedule::rounds_for(key_len);
         assert_eq!(keys.len() % key_len, 0, "whole keys");

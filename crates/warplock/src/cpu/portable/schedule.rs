@@ -70,22 +70,6 @@ pub(crate) fn expand_each(keys: &[u8], key_len: usize, out: &mut [RoundKeys]) {
     }
 }
 
-/// The round keys of the equivalent inverse cipher (FIPS 197, section 5.3.5) in the order of their
-/// use, as `aesdec` and its like take them: `dec[0] = enc[rounds]`, `dec[rounds] = enc[0]`, and
-/// InvMixColumns of `enc[rounds - i]` between.
-pub(crate) fn inverse_keys(keys: &RoundKeys, rounds: usize) -> RoundKeys {
-    let mut inverse = [[0; 16]; 15];
-    for (i, inverse) in inverse[..=rounds].iter_mut().enumerate() {
-        *inverse = keys[rounds - i];
-        if i != 0 && i != rounds {
-            for column in inverse.as_chunks_mut().0 {
-                *column = inv_mix_column(u32::from_le_bytes(*column)).to_le_bytes();
-            }
-        }
-    }
-    inverse
-}
-
 /// The round constant that follows another.
 pub(super) fn next_rcon(rcon: u8) -> u8 {
     (rcon << 1) ^ (0x1b * (rcon >> 7))
@@ -93,18 +77,4 @@ pub(super) fn next_rcon(rcon: u8) -> u8 {
 
 fn sub_word(word: u32) -> u32 {
     sbox::sub_bytes(u64::from(word)) as u32
-}
-
-/// InvMixColumns on a column, row 0 in the lowest byte: the forward matrix times
-/// circ(5, 0, 4, 0).
-fn inv_mix_column(a: u32) -> u32 {
-    let a = a ^ double_bytes(double_bytes(a ^ a.rotate_right(16)));
-    let next = a.rotate_right(8);
-    let sum = a ^ next;
-    double_bytes(sum) ^ next ^ sum.rotate_right(16)
-}
-
-/// Multiplies four bytes by x in AES's field.
-fn double_bytes(a: u32) -> u32 {
-    ((a & 0x7f7f_7f7f) << 1) ^ (((a >> 7) & 0x0101_0101) * 0x1b)
 }
