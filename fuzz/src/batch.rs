@@ -52,8 +52,7 @@ impl Input<'_> {
                 0..200 => len.saturating_add(16),
                 _ => self.number(size),
             };
-            // An endless batch of nothing is legal, and never done.
-            let count = if self.byte() > 252 && len > 0 {
+            let count = if self.byte() > 252 {
                 self.number(count)
             } else {
                 count

@@ -1,6 +1,6 @@
 //! Texts of a wrong length, spans outside their buffers, and spans that overlap.
 
-use warplock::{Batch, Ivs, Keys, Spans, Text};
+use warplock::{Algorithm, Batch, Engine, Ivs, Key, Keys, Spans, Text};
 
 use super::{One, Whole, apart, check, even, place, span};
 
@@ -246,4 +246,13 @@ fn overlaps() {
             batch.ivs(Ivs::Each(&p.ivs[..24]))
         }),
     ]);
+}
+
+/// Nor must a count of nothing: there is no work in it.
+#[test]
+fn any_number_of_empty_messages_is_done_at_once() {
+    let key = Key::generate(Algorithm::Aes128Ecb).unwrap();
+    let mut nothing = [];
+    let batch = Batch::encrypt(Keys::One(&key), place(&mut nothing, even(usize::MAX, 0, 0)));
+    Engine::new().unwrap().run(batch).unwrap();
 }
