@@ -12,7 +12,7 @@
 //! - [`seal_bytes`], [`open_bytes`]: the same in memory.
 //! - [`Writer`], [`Reader`]: `Write`, and `Read + Seek`.
 //! - [`PartSealer`]: one stream made by many machines.
-//! - [`inspect`]: what a file tells without any key.
+//! - [`inspect()`]: what a file tells without any key.
 //!
 //! ```
 //! use warplock_container::{InputKey, Runner, Sink, Source, Suite, open, seal};

@@ -5,7 +5,7 @@
 //!
 //! **Who may have the key?** The key is *wrapped*: stored as a small
 //! [age](https://age-encryption.org/v1) file whose content is exactly those 32 bytes.
-//! [`wrap`] makes it for [`Recipients`] (a passphrase, `age1...` keys, SSH public keys,
+//! [`wrap()`] makes it for [`Recipients`] (a passphrase, `age1...` keys, SSH public keys,
 //! plugins such as hardware tokens), and [`unwrap`] opens it with [`Identities`] (a
 //! passphrase, identity files, SSH private keys, plugins). The `age` program opens the same
 //! bytes: key management is age's, nothing here is a format of our own.
