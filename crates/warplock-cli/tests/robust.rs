@@ -40,8 +40,17 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
+/// Children start with what this process has: in a background job of a shell, SIGINT is ignored.
+fn receive_signals() {
+    for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the default action, which needs no handler.
+        unsafe { libc::signal(number, libc::SIG_DFL) };
+    }
+}
+
 #[test]
 fn signals_leave_nothing_and_are_seen_by_the_shell() {
+    receive_signals();
     let folder = Folder::new();
     make_fifo(&folder.path("fifo"));
     folder.write("key", pattern(32));
