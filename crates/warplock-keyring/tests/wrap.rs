@@ -77,13 +77,13 @@ fn a_passphrase_opens_its_own() {
 }
 
 #[test]
-fn the_default_work_is_that_of_age() {
+fn the_default_work_takes_128_mib() {
     let mut recipients = Recipients::new(Arc::new(NoPrompt));
     recipients.add_passphrase("x".to_string().into()).unwrap();
     let wrapped = wrap(&known_key(), &recipients).unwrap();
     assert_eq!(
         inspect_wrapped(&wrapped).unwrap(),
-        [StanzaKind::Scrypt { log_n: Some(18) }]
+        [StanzaKind::Scrypt { log_n: Some(17) }]
     );
 }
 
