@@ -1,0 +1,36 @@
+//! Buffers on page boundaries: what direct I/O needs and copies like.
+
+/// Alignment of direct I/O that every file system and disk accepts.
+pub(crate) const PAGE: usize = 4096;
+
+#[derive(Clone)]
+#[repr(C, align(4096))]
+struct Page([u8; PAGE]);
+
+/// Bytes that begin on a page boundary; made once and used again and again.
+pub(crate) struct Buffer(Vec<Page>);
+
+impl Buffer {
+    /// Zeros; `len` is rounded up to whole pages.
+    pub(crate) fn new(len: usize) -> Self {
+        Buffer(vec![Page([0; PAGE]); len.div_ceil(PAGE)])
+    }
+}
+
+impl std::ops::Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let len = self.0.len() * PAGE;
+        // SAFETY: a page is `PAGE` bytes without padding, and pages in a vector lie side by side.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), len) }
+    }
+}
+
+impl std::ops::DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let len = self.0.len() * PAGE;
+        // SAFETY: as above; any byte may be written.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
+    }
+}

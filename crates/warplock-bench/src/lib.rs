@@ -1,0 +1,45 @@
+//! The suites behind `warplock bench`: what Warplock does on this machine, measured and verified.
+//!
+//! - [`Suite`]: one table of results; [`suite`] has them all.
+//! - [`Report`]: its rows and columns, as a table for people ([`Report::table`]), as JSON for
+//!   machines ([`Report::json`]) and as an SVG plot ([`Report::svg`]).
+//! - [`Generate`]: files of keys, plaintexts and ciphertexts for the suite [`suite::Entries`].
+//!
+//! Every measured number is the median of repeated runs after a warm-up, on random data, and every
+//! run's result is compared with another implementation's before its time counts. Numbers of other
+//! people are marked as quoted.
+//!
+//! ```
+//! use warplock_bench::{Context, Plan, Suite, suite::FileSizes};
+//!
+//! let suite = FileSizes { sizes: vec![1028, 20560], ..FileSizes::default() };
+//! let context = Context { plan: Plan::quick(), ..Context::default() };
+//! let report = suite.run(&context)?;
+//! assert!(report.table().contains("20,560"));
+//! assert!(report.svg()?.starts_with("<svg"));
+//! # Ok::<(), warplock_bench::Error>(())
+//! ```
+
+mod buffer;
+mod context;
+mod error;
+mod generate;
+mod machine;
+mod measure;
+mod output;
+mod plot;
+mod random;
+mod report;
+pub mod size;
+pub mod suite;
+mod table;
+mod workers;
+
+pub use context::Context;
+pub use error::Error;
+pub use generate::{Generate, Generated};
+pub use machine::Machine;
+pub use measure::{Plan, Sample};
+pub use plot::{Axis, Plot, Series};
+pub use report::{Column, Report, Unit, Value};
+pub use suite::Suite;

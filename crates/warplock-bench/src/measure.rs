@@ -1,0 +1,259 @@
+//! Timing: rounds over all contenders, a warm-up, medians.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::error::Result;
+
+/// How often to repeat a measurement.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Fewest measured runs of each contender.
+    pub min_runs: usize,
+    /// Most measured runs of each contender.
+    pub max_runs: usize,
+    /// About how long all runs of one contender may take together.
+    pub budget: Duration,
+    /// A warm-up round that took longer than this is itself the measurement: caches and clocks
+    /// settled long before its end, and nobody waits for a second one.
+    pub enough: Duration,
+    /// Work shorter than this is repeated inside one run, so that the clock's own cost (some 25
+    /// ns) does not show.
+    pub shortest: Duration,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Plan {
+            min_runs: 3,
+            max_runs: 101,
+            budget: Duration::from_millis(400),
+            enough: Duration::from_secs(60),
+            shortest: Duration::from_micros(10),
+        }
+    }
+}
+
+impl Plan {
+    /// A look instead of a measurement: for tests and trials.
+    pub fn quick() -> Self {
+        Plan {
+            min_runs: 1,
+            max_runs: 1,
+            budget: Duration::ZERO,
+            ..Plan::default()
+        }
+    }
+}
+
+/// The median of some runs, with the extremes beside it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// The middle run; the mean of the two middle ones where their number is even.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+    /// How many runs.
+    pub runs: usize,
+}
+
+impl Sample {
+    /// The sample of some values.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        let median = if values.len().is_multiple_of(2) {
+            (values[middle - 1] + values[middle]) / 2.0
+        } else {
+            values[middle]
+        };
+        Sample {
+            median,
+            min: values[0],
+            max: values[values.len() - 1],
+            runs: values.len(),
+        }
+    }
+
+    /// The sample in another unit. `unit` may fall, as from seconds to a rate.
+    pub fn map(self, unit: impl Fn(f64) -> f64) -> Self {
+        let (a, b) = (unit(self.min), unit(self.max));
+        Sample {
+            median: unit(self.median),
+            min: a.min(b),
+            max: a.max(b),
+            runs: self.runs,
+        }
+    }
+}
+
+/// Seconds that something took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Timing {
+    /// On the clock.
+    pub(crate) wall: f64,
+    /// Of all threads of this process, in user code and in the system (as `getrusage` has it).
+    pub(crate) cpu: f64,
+}
+
+/// Times one piece of work.
+pub(crate) fn time<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, Timing)> {
+    let cpu = cpu_seconds();
+    let start = Instant::now();
+    let value = work()?;
+    let wall = start.elapsed().as_secs_f64();
+    let cpu = cpu_seconds() - cpu;
+    Ok((value, Timing { wall, cpu }))
+}
+
+fn cpu_seconds() -> f64 {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
+}
+
+/// Runs contenders 0 to `count` in turn, round after round (A B C, A B C), so that what disturbs
+/// the machine disturbs all of them. `run` prepares, times and verifies one run.
+pub(crate) fn rounds(
+    plan: &Plan,
+    count: usize,
+    mut run: impl FnMut(usize) -> Result<Timing>,
+) -> Result<Vec<Vec<Timing>>> {
+    let start = Instant::now();
+    let mut round = || (0..count).map(&mut run).collect::<Result<Vec<_>>>();
+    let warm_up = round()?;
+    let took = start.elapsed();
+    let all = if took > plan.enough {
+        vec![warm_up]
+    } else {
+        let afford = plan.budget.as_secs_f64() * count as f64 / took.as_secs_f64().max(1e-9);
+        let runs = (afford as usize).clamp(plan.min_runs, plan.max_runs);
+        (0..runs).map(|_| round()).collect::<Result<Vec<_>>>()?
+    };
+    Ok((0..count)
+        .map(|contender| all.iter().map(|round| round[contender]).collect())
+        .collect())
+}
+
+/// Wall times of contenders that work on shared buffers: `prepare` spoils them before each run,
+/// `work(state, i)` is timed, `check(state, i)` refuses a wrong result.
+///
+/// Short work is repeated inside a run, so `work` must give the same result when repeated, or the
+/// plan must not ask for it (`shortest` zero).
+pub(crate) fn interleave<S>(
+    plan: &Plan,
+    count: usize,
+    state: &mut S,
+    mut prepare: impl FnMut(&mut S),
+    mut work: impl FnMut(&mut S, usize) -> Result<()>,
+    mut check: impl FnMut(&S, usize) -> Result<()>,
+) -> Result<Vec<Sample>> {
+    let mut repeats = vec![1u32; count];
+    for (contender, repeats) in repeats.iter_mut().enumerate() {
+        // Twice: the first run pays for page faults and lazily made tables.
+        for _ in 0..2 {
+            prepare(state);
+            let ((), timing) = time(|| work(state, contender))?;
+            check(state, contender)?;
+            *repeats = (plan.shortest.as_secs_f64() / timing.wall).clamp(1.0, 1000.0) as u32;
+        }
+    }
+    let runs = rounds(plan, count, |contender| {
+        prepare(state);
+        let ((), timing) =
+            time(|| (0..repeats[contender]).try_for_each(|_| work(state, contender)))?;
+        check(state, contender)?;
+        let share = 1.0 / f64::from(repeats[contender]);
+        Ok(Timing {
+            wall: timing.wall * share,
+            cpu: timing.cpu * share,
+        })
+    })?;
+    let wall = |runs: Vec<Timing>| Sample::of(runs.into_iter().map(|timing| timing.wall));
+    Ok(runs.into_iter().map(wall).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn median_of_odd_and_even_counts() {
+        let odd = Sample::of([3.0, 1.0, 9.0]);
+        assert_eq!((odd.median, odd.min, odd.max, odd.runs), (3.0, 1.0, 9.0, 3));
+        assert_eq!(Sample::of([4.0, 1.0, 2.0, 100.0]).median, 3.0);
+        let rate = odd.map(|seconds| 9.0 / seconds);
+        assert_eq!((rate.median, rate.min, rate.max), (3.0, 1.0, 9.0));
+    }
+
+    #[test]
+    fn rounds_take_turns_and_drop_the_warm_up() {
+        let mut order = Vec::new();
+        let plan = Plan {
+            min_runs: 2,
+            max_runs: 2,
+            ..Plan::default()
+        };
+        let runs = rounds(&plan, 3, |contender| {
+            order.push(contender);
+            Ok(Timing {
+                wall: order.len() as f64,
+                cpu: 0.0,
+            })
+        })
+        .unwrap();
+        assert_eq!(order, [0, 1, 2, 0, 1, 2, 0, 1, 2]);
+        let walls: Vec<f64> = runs[1].iter().map(|timing| timing.wall).collect();
+        assert_eq!(walls, [5.0, 8.0]);
+    }
+
+    #[test]
+    fn a_long_warm_up_is_the_measurement() {
+        let plan = Plan {
+            enough: Duration::ZERO,
+            ..Plan::default()
+        };
+        let mut calls = 0;
+        let runs = rounds(&plan, 1, |_| {
+            calls += 1;
+            Ok(time(|| Ok(std::hint::black_box(())))?.1)
+        })
+        .unwrap();
+        assert_eq!((calls, runs[0].len()), (1, 1));
+    }
+
+    #[test]
+    fn a_wrong_result_is_refused_and_every_run_is_checked() {
+        let plan = Plan::quick();
+        let refuse = |state: &u32, contender: usize| match state {
+            1 => Ok(()),
+            _ => Err(crate::Error::Wrong(format!("contender {contender}"))),
+        };
+        let work = |state: &mut u32, contender: usize| {
+            *state = 1 + contender as u32;
+            Ok(())
+        };
+        let good = interleave(&plan, 1, &mut 0, |state| *state = 0, work, refuse).unwrap();
+        assert_eq!(good.len(), 1);
+        let bad = interleave(&plan, 2, &mut 0, |state| *state = 0, work, refuse).unwrap_err();
+        assert_eq!(bad.to_string(), "contender 1; nothing is reported");
+    }
+
+    #[test]
+    fn cpu_time_counts_other_threads() {
+        let spin = || {
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(30) {
+                std::hint::spin_loop();
+            }
+        };
+        let (_, timing) = time(|| Ok(std::thread::spawn(spin).join())).unwrap();
+        assert!(timing.cpu > 0.002 && timing.wall >= 0.03, "{timing:?}");
+    }
+}

@@ -1,0 +1,139 @@
+//! Output files that appear only when they are complete.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat, openat, statvfs};
+use rustix::io::Errno;
+use tempfile::{NamedTempFile, TempPath};
+
+use crate::Error;
+use crate::error::Result;
+
+/// A file without its name yet. Dropped without [`Output::publish`], it leaves nothing behind.
+pub(crate) struct Output {
+    file: File,
+    /// Where the file system has no unnamed files.
+    temporary: Option<TempPath>,
+    path: PathBuf,
+}
+
+impl Output {
+    /// An empty file that shall become `path`.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let folder = path.parent().expect("a file in a folder");
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let (file, temporary) = match openat(CWD, folder, flags, Mode::from_raw_mode(0o666)) {
+            Ok(file) => (File::from(file), None),
+            // By file system and kernel.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+                let named = NamedTempFile::with_prefix_in(".warplock-", folder);
+                let (file, path) = named.map_err(Error::file("create", path))?.into_parts();
+                (file, Some(path))
+            }
+            Err(error) => return Err(Error::file("create", path)(error.into())),
+        };
+        Ok(Output {
+            file,
+            temporary,
+            path: path.to_owned(),
+        })
+    }
+
+    /// The file to write to.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Takes the room for `len` bytes on the disk, so that a full one shows now, not in the
+    /// middle. File systems that cannot do this find out later.
+    pub(crate) fn allocate(&self, len: u64) -> Result<()> {
+        match fallocate(&self.file, FallocateFlags::empty(), 0, len) {
+            Err(Errno::NOSPC | Errno::FBIG | Errno::DQUOT) => Err(no_room(&self.path, len)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets the file appear under its name, after its bytes have reached the disk. An older file
+    /// of this name is replaced.
+    pub(crate) fn publish(self) -> Result<()> {
+        let failed = |error: io::Error| Error::file("write", &self.path)(error);
+        self.file.sync_all().map_err(failed)?;
+        match self.temporary {
+            Some(temporary) => temporary
+                .persist(&self.path)
+                .map_err(|error| failed(error.error)),
+            None => link(&self.file, &self.path).map_err(failed),
+        }
+    }
+}
+
+/// Gives an unnamed file its name. No call replaces a name by an unnamed file, so that the older
+/// file goes first.
+fn link(file: &File, path: &Path) -> io::Result<()> {
+    let source = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let give = || linkat(CWD, &source, CWD, path, AtFlags::SYMLINK_FOLLOW);
+    match give() {
+        Err(Errno::EXIST) => {
+            fs::remove_file(path)?;
+            Ok(give()?)
+        }
+        outcome => Ok(outcome?),
+    }
+}
+
+/// Refuses if the file system of `folder` has less than `len` bytes left.
+pub(crate) fn check_room(folder: &Path, len: u64) -> Result<()> {
+    let room = statvfs(folder).map_err(|error| Error::file("look at", folder)(error.into()))?;
+    if room.f_bavail.saturating_mul(room.f_frsize) < len {
+        return Err(no_room(folder, len));
+    }
+    Ok(())
+}
+
+fn no_room(path: &Path, len: u64) -> Error {
+    let left = statvfs(path.parent().unwrap_or(path))
+        .map_or(0, |room| room.f_bavail.saturating_mul(room.f_frsize));
+    Error::Input(format!(
+        "{} needs {} bytes, but only {} are left on its disk; make room, or take fewer entries or \
+         another folder",
+        path.display(),
+        crate::table::grouped(len),
+        crate::table::grouped(left)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_file_appears_when_published_and_replaces_an_older_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for text in ["first", "second"] {
+            let output = Output::create(&path).unwrap();
+            output.file().write_all(text.as_bytes()).unwrap();
+            assert_ne!(fs::read(&path).ok().as_deref(), Some(text.as_bytes()));
+            output.publish().unwrap();
+            assert_eq!(fs::read(&path).unwrap(), text.as_bytes());
+        }
+        drop(Output::create(&path).unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_full_disk_is_refused_in_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = check_room(folder.path(), u64::MAX).unwrap_err().to_string();
+        assert!(
+            error.contains("18,446,744,073,709,551,615 bytes, but only"),
+            "{error}"
+        );
+        check_room(folder.path(), 1).unwrap();
+    }
+}

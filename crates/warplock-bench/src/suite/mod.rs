@@ -1,0 +1,21 @@
+//! All suites, one file or folder each.
+
+mod file_sizes;
+
+pub use file_sizes::FileSizes;
+
+use crate::error::Result;
+use crate::{Context, Report};
+
+/// Something to measure that ends in one table.
+pub trait Suite {
+    /// Its name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Measures and verifies everything.
+    ///
+    /// # Errors
+    /// [`crate::Error::Wrong`] if a result was wrong; then no number is given out. Any other
+    /// error if the machine, the files or the options do not allow the run.
+    fn run(&self, context: &Context<'_>) -> Result<Report>;
+}
