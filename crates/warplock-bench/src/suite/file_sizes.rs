@@ -14,9 +14,11 @@ use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, random};
 const SOURCE: &str = "quoted from the README of Iluvatar's GPU AES sample (BI-V100 GPU; CPU: \
                       Xeon Gold 6338), which does not name its mode; not measured here";
 
-/// Bytes; then seconds on their CPU and GPU to encrypt, and to decrypt. Of the largest size they
-/// published the GPU's alone.
-const PUBLISHED: [(usize, [Option<f64>; 2], [Option<f64>; 2]); 27] = [
+/// Bytes; then seconds on their CPU and GPU to encrypt, and to decrypt.
+type Published = (usize, [Option<f64>; 2], [Option<f64>; 2]);
+
+/// What they published; of the largest size the GPU's times alone.
+const PUBLISHED: [Published; 27] = [
     (
         1_028,
         [Some(0.00093), Some(0.002233)],

@@ -1,7 +1,9 @@
 //! All suites, one file or folder each.
 
+mod entries;
 mod file_sizes;
 
+pub use entries::Entries;
 pub use file_sizes::FileSizes;
 
 use crate::error::Result;

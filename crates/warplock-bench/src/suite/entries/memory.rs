@@ -1,0 +1,120 @@
+//! The same work in memory, without files: what the processor can do.
+
+use std::num::NonZeroUsize;
+
+use warplock::Engine;
+
+use crate::context::{self, Context};
+use crate::error::Result;
+use crate::generate::{ENTRY, encrypt_entries};
+use crate::measure::interleave;
+use crate::report::Value;
+use crate::table::grouped;
+use crate::{Error, random};
+
+/// Entries whose keys, plaintexts and ciphertexts stay in a core's second cache (192 KiB).
+const CACHED: usize = 4 << 10;
+
+/// Entries that come from memory: 16 MB of each kind.
+const FROM_MEMORY: usize = 1_000_000;
+
+/// About how many entries a run works on, so that starting threads does not show.
+const RUN: usize = 2_000_000;
+
+/// One thread's share of a run.
+struct Share {
+    keys: Vec<u8>,
+    plains: Vec<u8>,
+    ciphers: Vec<u8>,
+    expected: Vec<u8>,
+}
+
+impl Share {
+    fn new(entries: usize, reference: &Engine) -> Result<Self> {
+        let len = entries * ENTRY as usize;
+        let mut share = Share {
+            keys: random::bytes(len)?,
+            plains: random::bytes(len)?,
+            ciphers: vec![0; len],
+            expected: Vec::new(),
+        };
+        share.encrypt(reference)?;
+        share.expected = share.ciphers.clone();
+        Ok(share)
+    }
+
+    fn encrypt(&mut self, engine: &Engine) -> Result<()> {
+        encrypt_entries(engine, &self.keys, &self.plains, &mut self.ciphers)
+    }
+}
+
+/// Rows for one core and for all, from cache and from memory.
+pub(super) fn rows(context: &Context<'_>, engine: &Engine) -> Result<Vec<Vec<Value>>> {
+    let reference = context::portable()?;
+    let mut threads = vec![NonZeroUsize::MIN, context.threads];
+    threads.dedup();
+    let mut rows = Vec::new();
+    for (place, entries) in [("cache", CACHED), ("memory", FROM_MEMORY)] {
+        for &threads in &threads {
+            // From memory, the threads share the 16 MB; a cache, each has its own.
+            let each = match place {
+                "cache" => entries,
+                _ => entries.div_ceil(threads.get()),
+            };
+            let repeats = (RUN / each).max(1);
+            let shares = (0..threads.get()).map(|_| Share::new(each, &reference));
+            let mut shares = shares.collect::<Result<Vec<_>>>()?;
+            let seconds = interleave(
+                &context.plan,
+                1,
+                &mut shares,
+                |shares| shares.iter_mut().for_each(|share| share.ciphers.fill(0xa5)),
+                |shares, _| run(engine, shares, repeats),
+                |shares, _| check(shares),
+            )?[0];
+            let count = (each * threads.get() * repeats) as f64;
+            rows.push(vec![
+                format!("in memory, from {place}, {threads} threads").into(),
+                Value::None,
+                ((each * threads.get()) as f64).into(),
+                Value::None,
+                Value::None,
+                seconds.map(|seconds| count / seconds).into(),
+                seconds.map(|seconds| seconds / count).into(),
+                Value::None,
+                Value::None,
+            ]);
+        }
+    }
+    Ok(rows)
+}
+
+/// Each thread encrypts its share, again and again.
+fn run(engine: &Engine, shares: &mut [Share], repeats: usize) -> Result<()> {
+    let work = |share: &mut Share| (0..repeats).try_for_each(|_| share.encrypt(engine));
+    let (first, others) = shares.split_first_mut().expect("at least one thread");
+    std::thread::scope(|scope| {
+        let others: Vec<_> = others
+            .iter_mut()
+            .map(|share| scope.spawn(move || work(share)))
+            .collect();
+        let mut outcome = work(first);
+        for other in others {
+            let theirs = other
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            outcome = outcome.and(theirs);
+        }
+        outcome
+    })
+}
+
+fn check(shares: &[Share]) -> Result<()> {
+    match shares.iter().all(|share| share.ciphers == share.expected) {
+        true => Ok(()),
+        false => Err(Error::Wrong(format!(
+            "a key for each of {} blocks in memory: the result does not agree with cpu:portable",
+            grouped((shares[0].ciphers.len() as u64) / ENTRY)
+        ))),
+    }
+}
