@@ -2,9 +2,13 @@
 
 mod entries;
 mod file_sizes;
+#[cfg(feature = "peers")]
+mod peers;
 
 pub use entries::Entries;
 pub use file_sizes::FileSizes;
+#[cfg(feature = "peers")]
+pub use peers::Peers;
 
 use crate::error::Result;
 use crate::{Context, Report};

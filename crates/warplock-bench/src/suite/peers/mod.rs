@@ -1,0 +1,255 @@
+//! `peers`: what a user would take instead, on the same buffers and the same thread, in turn.
+
+mod aws_lc;
+mod evp;
+mod gcrypt;
+mod ipsec_mb;
+mod ours;
+mod ring;
+mod rustcrypto;
+mod task;
+
+use std::cell::RefCell;
+
+use self::task::{Task, Texts, Work};
+use super::Suite;
+use crate::context::portable;
+use crate::error::Result;
+use crate::measure::interleave;
+use crate::report::{Column, Report, Unit, Value};
+use crate::table::grouped;
+use crate::{Axis, Context, Error, Machine, Plan, Plot, Sample, Series};
+
+/// A library. All of them work in place: on a copy of the task's input that lies in the cache as
+/// the copying left it.
+trait Peer {
+    /// Its name in the table.
+    fn name(&self) -> &'static str;
+
+    /// Its version.
+    fn version(&self) -> String;
+
+    /// The task as this library does it fastest, or none if it has no such thing. Where one key
+    /// serves all messages, its schedule is made here, outside of the time.
+    ///
+    /// A call that fails needs no report: it leaves the plaintext or the poisoned tag, which no
+    /// check lets pass.
+    fn prepare(&self, task: &Task, texts: &Texts) -> Option<Work>;
+}
+
+/// A library that is loaded where it is installed, or the reason why not.
+type Found = std::result::Result<Box<dyn Peer>, String>;
+
+/// The suite; it has no options.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Peers;
+
+impl Suite for Peers {
+    fn name(&self) -> &'static str {
+        "peers"
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Report> {
+        let machine = Machine::here(context)?;
+        let (peers, notes) = peers();
+        let ours = ours::Ours::new(context.one_thread()?);
+        let reference = ours::Ours::new(portable()?);
+        let plan = Plan {
+            // In place, a task cannot be repeated on its own result.
+            shortest: std::time::Duration::ZERO,
+            ..context.plan
+        };
+        let mut rows = Vec::new();
+        for task in task::all() {
+            (context.notify)(&task.name());
+            let all: Vec<&dyn Peer> = std::iter::once(&ours as &dyn Peer)
+                .chain(peers.iter().map(AsRef::as_ref))
+                .collect();
+            let samples = measure(&plan, &task, &all, &reference)?;
+            rows.push(row(&task, &samples));
+        }
+        let columns = columns(&peers);
+        Ok(Report {
+            suite: self.name(),
+            title: "peers: bytes per second on one thread, against what a user would take instead"
+                .to_owned(),
+            notes,
+            plot: plot(&columns, &rows),
+            columns,
+            rows,
+            machine,
+        })
+    }
+}
+
+/// All libraries there are, and lines for people: versions, and who is missing.
+fn peers() -> (Vec<Box<dyn Peer>>, Vec<String>) {
+    let found: [Found; 6] = [
+        evp::openssl(),
+        Ok(Box::new(aws_lc::AwsLc::new())),
+        Ok(Box::new(ring::Ring)),
+        Ok(Box::new(rustcrypto::RustCrypto)),
+        gcrypt::load(),
+        ipsec_mb::load(),
+    ];
+    let mut notes = vec![
+        "In place, one thread, contenders in turn; each result compared with cpu:portable. With \
+         one key its schedule is made before the time starts, with a key each within it. The last \
+         column: ours against the fastest peer."
+            .to_owned(),
+    ];
+    let mut peers = Vec::new();
+    for peer in found {
+        match peer {
+            Ok(peer) => {
+                notes.push(format!("{}: {}", peer.name(), peer.version()));
+                peers.push(peer);
+            }
+            Err(reason) => notes.push(reason),
+        }
+    }
+    (peers, notes)
+}
+
+/// Seconds of each peer; none for one that does not have the task.
+fn measure(
+    plan: &Plan,
+    task: &Task,
+    peers: &[&dyn Peer],
+    reference: &dyn Peer,
+) -> Result<Vec<Option<Sample>>> {
+    let mut texts = Texts::new(task)?;
+    let mut right = reference
+        .prepare(task, &texts)
+        .expect("the engine has every task");
+    right(&mut texts);
+    texts.expect();
+
+    let works: Vec<Option<RefCell<Work>>> = peers
+        .iter()
+        .map(|peer| peer.prepare(task, &texts).map(RefCell::new))
+        .collect();
+    let able: Vec<usize> = (0..peers.len())
+        .filter(|&peer| works[peer].is_some())
+        .collect();
+    let samples = interleave(
+        plan,
+        able.len(),
+        &mut texts,
+        Texts::reset,
+        |texts, number| {
+            if let Some(work) = &works[able[number]] {
+                work.borrow_mut()(texts);
+            }
+            Ok(())
+        },
+        |texts, number| match texts.is_right() {
+            true => Ok(()),
+            false => Err(Error::Wrong(format!(
+                "{}: {} does not agree with cpu:portable",
+                task.name(),
+                peers[able[number]].name()
+            ))),
+        },
+    )?;
+    let mut all = vec![None; peers.len()];
+    for (peer, sample) in able.into_iter().zip(samples) {
+        all[peer] = Some(sample);
+    }
+    Ok(all)
+}
+
+fn columns(peers: &[Box<dyn Peer>]) -> Vec<Column> {
+    let mut columns = vec![
+        Column::new("task", "task", Unit::Text),
+        Column::new("bytes", "bytes", Unit::Bytes),
+        Column::new("warplock", "warplock", Unit::BytesPerSecond),
+    ];
+    columns.extend(peers.iter().map(|peer| {
+        let key = peer.name().to_lowercase().replace('-', "_");
+        Column::new(key, peer.name(), Unit::BytesPerSecond)
+    }));
+    columns.push(Column::new("ratio", "ratio", Unit::Ratio));
+    columns
+}
+
+fn row(task: &Task, samples: &[Option<Sample>]) -> Vec<Value> {
+    let bytes = task.bytes() as f64;
+    let rates: Vec<Option<Sample>> = samples
+        .iter()
+        .map(|sample| sample.map(|sample| sample.map(|seconds| bytes / seconds)))
+        .collect();
+    let median = |rate: &Option<Sample>| rate.map(|rate| rate.median);
+    let fastest = rates[1..].iter().filter_map(median).reduce(f64::max);
+    let ratio = median(&rates[0])
+        .zip(fastest)
+        .map(|(ours, fastest)| ours / fastest);
+    let mut row = vec![task.name().into(), bytes.into()];
+    row.extend(rates.into_iter().map(Value::from));
+    row.push(ratio.into());
+    row
+}
+
+fn plot(columns: &[Column], rows: &[Vec<Value>]) -> Plot {
+    let libraries = 2..columns.len() - 1;
+    Plot {
+        title: "one thread, bytes per second".to_owned(),
+        x_label: "task, in the table's order".to_owned(),
+        x: Axis::Names((1..=rows.len()).map(|row| grouped(row as u64)).collect()),
+        y_label: "bytes per second".to_owned(),
+        y: Axis::Log,
+        series: libraries
+            .map(|column| Series {
+                name: columns[column].title.clone(),
+                points: rows
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(place, row)| Some((place as f64, row[column].number()?)))
+                    .collect(),
+                quoted: false,
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_peer_that_has_a_task_agrees_on_it() {
+        let reference = ours::Ours::new(portable().unwrap());
+        let (peers, _) = peers();
+        let all: Vec<&dyn Peer> = peers.iter().map(AsRef::as_ref).collect();
+        for mut task in task::all() {
+            task.count = task.count.min(20);
+            task.len = task.len.min(4096);
+            let samples = measure(&Plan::quick(), &task, &all, &reference).unwrap();
+            assert!(samples.iter().any(Option::is_some), "{}", task.name());
+        }
+    }
+
+    #[test]
+    fn a_peer_that_does_nothing_is_found() {
+        struct Lazy;
+        impl Peer for Lazy {
+            fn name(&self) -> &'static str {
+                "lazy"
+            }
+            fn version(&self) -> String {
+                String::new()
+            }
+            fn prepare(&self, _: &Task, _: &Texts) -> Option<Work> {
+                Some(Box::new(|_| {}))
+            }
+        }
+        let reference = ours::Ours::new(portable().unwrap());
+        for task in task::all()
+            .into_iter()
+            .filter(|task| task.bytes() < 1 << 20)
+        {
+            let error = measure(&Plan::quick(), &task, &[&Lazy], &reference).unwrap_err();
+            assert!(error.to_string().contains("lazy does not agree"));
+        }
+    }
+}
