@@ -10,8 +10,9 @@ use crate::error::Result;
 /// The circumstances of a run.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// The backend of the columns that are not named after one.
-    pub choice: Choice,
+    /// The backend of the columns that are not named after one; none: what `WARPLOCK_BACKEND`
+    /// says, or the best.
+    pub choice: Option<Choice>,
     /// Threads of the columns with all threads.
     pub threads: NonZeroUsize,
     /// How often to repeat.
@@ -21,10 +22,10 @@ pub struct Context<'a> {
 }
 
 impl Default for Context<'_> {
-    /// The best backend, all cores that this process may use, and nobody to tell.
+    /// No backend named, all cores that this process may use, and nobody to tell.
     fn default() -> Self {
         Context {
-            choice: Choice::Auto,
+            choice: None,
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             plan: Plan::default(),
             notify: &|_| {},
@@ -46,13 +47,14 @@ impl Context<'_> {
 
 /// The portable backend on one thread: the reference.
 pub(crate) fn portable() -> Result<Engine> {
-    engine(
-        Choice::Cpu(Some(InstructionSet::Portable)),
-        NonZeroUsize::MIN,
-    )
+    let choice = Choice::Cpu(Some(InstructionSet::Portable));
+    engine(Some(choice), NonZeroUsize::MIN)
 }
 
-fn engine(choice: Choice, threads: NonZeroUsize) -> Result<Engine> {
-    let builder = Engine::builder().backend(choice).threads(threads);
+fn engine(choice: Option<Choice>, threads: NonZeroUsize) -> Result<Engine> {
+    let mut builder = Engine::builder().threads(threads);
+    if let Some(choice) = choice {
+        builder = builder.backend(choice);
+    }
     Ok(builder.build()?)
 }

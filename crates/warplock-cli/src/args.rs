@@ -70,6 +70,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Raw(Raw),
     Devices(Devices),
+    Bench(Bench),
+    Gen(Gen),
     /// Print a completion script for a shell
     Completions {
         /// For which shell.
@@ -303,6 +305,78 @@ pub(crate) struct Devices {
     /// List the algorithms instead.
     #[arg(long)]
     pub(crate) algorithms: bool,
+}
+
+/// Measure what this machine can do.
+///
+/// Each suite prints a table (with --json: an object), and verifies every result before its time
+/// counts.
+#[derive(Args, Debug)]
+#[command(after_help = BENCH_EXAMPLES)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    pub(crate) suite: BenchSuite,
+    /// Also write the results as JSON to FILE.
+    #[arg(short, long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Also draw a plot into FILE, as SVG.
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) plot: Option<PathBuf>,
+    /// Replace existing outputs.
+    #[arg(long, global = true)]
+    pub(crate) force: bool,
+}
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  warplock bench file-sizes --plot sizes.svg
+  warplock gen --entries 10M entries && warplock bench entries entries -o entries.json";
+
+/// The suites.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchSuite {
+    /// Seconds to encrypt and decrypt buffers of 1,028 to 102,800,000 bytes
+    FileSizes {
+        /// Cipher and mode.
+        #[arg(short, long, value_name = "NAME", default_value = "aes-128-ctr")]
+        #[arg(ignore_case = true, hide_possible_values = true)]
+        #[arg(value_parser = algorithm_parser())]
+        algorithm: Algorithm,
+    },
+    /// AES-128 with a key for each 16-byte entry, from files to a file
+    Entries {
+        /// The folder that `warplock gen` has filled; ciphers.out.bin is written there.
+        #[arg(value_hint = ValueHint::DirPath)]
+        dir: PathBuf,
+        /// Buffers of the simple loop. [default: 1kB to 100MB in steps of ten]
+        #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
+        #[arg(value_parser = warplock_bench::size::parse)]
+        chunk: Vec<u64>,
+        /// Read from the disk, not from memory that caches it, and wait until all is written.
+        #[arg(long)]
+        cold: bool,
+    },
+    /// What a user would take instead: other libraries, on the same buffers
+    Peers,
+}
+
+/// Fill a folder with keys.bin, plains.bin and ciphers.bin: 16 bytes an entry, a key each.
+///
+/// For `warplock bench entries`. The keys follow from the seed and protect nothing.
+#[derive(Args, Debug)]
+pub(crate) struct Gen {
+    /// How many entries (10M: ten million).
+    #[arg(short = 'n', long, value_name = "N", value_parser = warplock_bench::size::parse)]
+    pub(crate) entries: u64,
+    /// The same seed gives the same files. [default: a random one, which is printed]
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// Replace existing files.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// The folder; it is made if it does not exist.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
 }
 
 /// Parses the process's arguments. If they are wrong or ask for help, prints that, and gives the

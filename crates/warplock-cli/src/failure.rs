@@ -112,6 +112,15 @@ impl From<warplock::Error> for Failure {
     }
 }
 
+impl From<warplock_bench::Error> for Failure {
+    fn from(error: warplock_bench::Error) -> Self {
+        match error {
+            warplock_bench::Error::Engine(error) => Failure::from(error),
+            error => Failure::error(error),
+        }
+    }
+}
+
 impl From<warplock_keyring::Error> for Failure {
     fn from(error: warplock_keyring::Error) -> Self {
         use warplock_keyring::{Error, ErrorKind};

@@ -1,8 +1,10 @@
 //! One file for each command.
 
+mod bench;
 mod decrypt;
 mod devices;
 mod encrypt;
+mod generate;
 mod inspect;
 mod keygen;
 mod raw;
@@ -39,6 +41,8 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Verify(options) => verify::run(&options, common),
         Command::Raw(raw) => raw::run(raw, common),
         Command::Devices(options) => devices::run(&options, common),
+        Command::Bench(options) => bench::run(options, common),
+        Command::Gen(options) => generate::run(options, common),
         Command::Completions { shell } => completions(shell),
         Command::Man { dir } => man(&dir),
     };

@@ -10,6 +10,7 @@ mod rustcrypto;
 mod task;
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use self::task::{Task, Texts, Work};
 use super::Suite;
@@ -54,18 +55,13 @@ impl Suite for Peers {
         let (peers, notes) = peers();
         let ours = ours::Ours::new(context.one_thread()?);
         let reference = ours::Ours::new(portable()?);
-        let plan = Plan {
-            // In place, a task cannot be repeated on its own result.
-            shortest: std::time::Duration::ZERO,
-            ..context.plan
-        };
         let mut rows = Vec::new();
         for task in task::all() {
             (context.notify)(&task.name());
             let all: Vec<&dyn Peer> = std::iter::once(&ours as &dyn Peer)
                 .chain(peers.iter().map(AsRef::as_ref))
                 .collect();
-            let samples = measure(&plan, &task, &all, &reference)?;
+            let samples = measure(context.plan, &task, &all, &reference)?;
             rows.push(row(&task, &samples));
         }
         let columns = columns(&peers);
@@ -113,7 +109,7 @@ fn peers() -> (Vec<Box<dyn Peer>>, Vec<String>) {
 
 /// Seconds of each peer; none for one that does not have the task.
 fn measure(
-    plan: &Plan,
+    plan: Plan,
     task: &Task,
     peers: &[&dyn Peer],
     reference: &dyn Peer,
@@ -132,8 +128,13 @@ fn measure(
     let able: Vec<usize> = (0..peers.len())
         .filter(|&peer| works[peer].is_some())
         .collect();
+    let plan = Plan {
+        // In place, a task cannot be repeated on its own result.
+        shortest: Duration::ZERO,
+        ..plan
+    };
     let samples = interleave(
-        plan,
+        &plan,
         able.len(),
         &mut texts,
         Texts::reset,
@@ -224,7 +225,7 @@ mod tests {
         for mut task in task::all() {
             task.count = task.count.min(20);
             task.len = task.len.min(4096);
-            let samples = measure(&Plan::quick(), &task, &all, &reference).unwrap();
+            let samples = measure(Plan::quick(), &task, &all, &reference).unwrap();
             assert!(samples.iter().any(Option::is_some), "{}", task.name());
         }
     }
@@ -248,7 +249,7 @@ mod tests {
             .into_iter()
             .filter(|task| task.bytes() < 1 << 20)
         {
-            let error = measure(&Plan::quick(), &task, &[&Lazy], &reference).unwrap_err();
+            let error = measure(Plan::quick(), &task, &[&Lazy], &reference).unwrap_err();
             assert!(error.to_string().contains("lazy does not agree"));
         }
     }

@@ -1,0 +1,82 @@
+//! `warplock bench`: measures, and shows what came out.
+
+use std::io::Write;
+use std::path::Path;
+
+use warplock_bench::suite::{Entries, FileSizes};
+use warplock_bench::{Context, Suite};
+
+use super::print;
+use crate::args::{Bench, BenchSuite, Common};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+
+/// Runs a suite.
+pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
+    let suite = suite(options.suite)?;
+    // Refused now, not after minutes of work.
+    let create = |path: &Path| Output::create(path, options.force, None);
+    let json = options.output.as_deref().map(create).transpose()?;
+    let plot = options.plot.as_deref().map(create).transpose()?;
+
+    let defaults = Context::default();
+    let context = Context {
+        choice: common.backend,
+        threads: common.threads.unwrap_or(defaults.threads),
+        notify: &|step| common.note(step),
+        ..defaults
+    };
+    let report = suite.run(&context)?;
+    print(&match common.json {
+        true => format!("{}\n", report.json()),
+        false => report.table(),
+    })?;
+    if let Some(output) = json {
+        write(output, &format!("{:#}\n", report.json()))?;
+    }
+    if let Some(output) = plot {
+        write(output, &report.svg()?)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
+    Ok(match which {
+        BenchSuite::FileSizes { algorithm } => Box::new(FileSizes {
+            algorithm,
+            ..FileSizes::default()
+        }),
+        BenchSuite::Entries { dir, chunk, cold } => {
+            let defaults = Entries::new(dir);
+            let chunks = match chunk.is_empty() {
+                true => defaults.chunks,
+                false => chunk,
+            };
+            Box::new(Entries {
+                chunks,
+                cold,
+                ..defaults
+            })
+        }
+        BenchSuite::Peers => peers()?,
+    })
+}
+
+#[cfg(feature = "peers")]
+fn peers() -> Result<Box<dyn Suite>> {
+    Ok(Box::new(warplock_bench::suite::Peers))
+}
+
+#[cfg(not(feature = "peers"))]
+fn peers() -> Result<Box<dyn Suite>> {
+    Err(Failure::usage(
+        "this build has no other libraries to compare with; build it with --features peers",
+    ))
+}
+
+fn write(output: Output, text: &str) -> Result<()> {
+    let written = output.file().write_all(text.as_bytes());
+    written.map_err(|error| Failure::writing(&error).about(&output.name))?;
+    output.publish()
+}

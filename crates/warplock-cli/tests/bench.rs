@@ -1,0 +1,97 @@
+//! `gen` and `bench`: options, outputs and exit codes; what is measured has its own tests.
+
+mod common;
+
+use common::Folder;
+use serde_json::Value;
+
+fn generate(folder: &Folder) {
+    let made = folder
+        .run(["gen", "-n", "3k", "--seed", "5", "data"])
+        .code(0);
+    let line = String::from_utf8_lossy(made.stdout()).into_owned();
+    assert_eq!(
+        line,
+        "3000 entries in data, 144000 bytes; --seed 5 makes the same again\n"
+    );
+}
+
+#[test]
+fn entries_are_measured_and_reported_in_every_form() {
+    let folder = Folder::new();
+    generate(&folder);
+    let entries = ["bench", "entries", "data", "--chunk", "1kB,10kB"];
+    let outputs = ["-o", "report.json", "--plot", "plot.svg"];
+    let table = folder
+        .run([&entries[..], &outputs, &["--threads", "1"]].concat())
+        .code(0);
+    assert!(String::from_utf8_lossy(table.stdout()).contains("3,000 entries"));
+    assert_eq!(
+        folder.names(),
+        ["data", "plot.svg", "report.json"],
+        "nothing else is left"
+    );
+    assert_eq!(
+        folder.read("data/ciphers.out.bin"),
+        folder.read("data/ciphers.bin")
+    );
+    assert!(folder.read("plot.svg").starts_with(b"<svg"));
+    let report: Value = serde_json::from_slice(&folder.read("report.json")).unwrap();
+    assert_eq!(report["suite"], "entries");
+    assert_eq!(report["machine"]["threads"], 1);
+    let printed = folder.run([&entries[..], &["--json"]].concat()).code(0);
+    let printed: Value = serde_json::from_slice(printed.stdout()).unwrap();
+    assert_eq!(printed["rows"][0]["chunk"], 1000.0);
+
+    // An existing output is refused before anything is measured.
+    folder
+        .run([&entries[..], &outputs].concat())
+        .code(1)
+        .says("report.json: exists already");
+}
+
+#[test]
+fn a_wrong_result_is_an_error_and_leaves_no_report() {
+    let folder = Folder::new();
+    generate(&folder);
+    let mut ciphers = folder.read("data/ciphers.bin");
+    ciphers[16 * 2_999] ^= 1;
+    folder.write("data/ciphers.bin", &ciphers);
+    folder
+        .run(["bench", "entries", "data", "-o", "report.json"])
+        .code(1)
+        .says("entry 2,999 differs");
+    assert_eq!(folder.names(), ["data"]);
+    folder
+        .run(["bench", "entries", "nowhere"])
+        .code(1)
+        .says("warplock gen");
+}
+
+#[test]
+fn wrong_usage() {
+    let folder = Folder::new();
+    folder.run(["gen", "data"]).code(2).says("--entries");
+    folder
+        .run(["gen", "-n", "ten", "data"])
+        .code(2)
+        .says("'ten' is no size");
+    folder
+        .run(["gen", "-n", "0", "data"])
+        .code(1)
+        .says("at least 1");
+    folder
+        .run(["bench", "entries", "data", "--chunk", "5 miles"])
+        .code(2);
+    generate(&folder);
+    folder
+        .run(["gen", "-n", "1", "data"])
+        .code(1)
+        .says("keys.bin exists already");
+    if !cfg!(feature = "peers") {
+        folder
+            .run(["bench", "peers"])
+            .code(2)
+            .says("--features peers");
+    }
+}
