@@ -146,21 +146,22 @@ fn a_closed_pipe_is_no_error() {
     }
 }
 
-/// A file system of one MiB, while it lives.
+/// A small RAM disk, while it lives.
 struct SmallDisk<'a>(&'a Path);
 
 impl<'a> SmallDisk<'a> {
-    fn mount(at: &'a Path) -> Option<Self> {
+    fn mount(at: &'a Path, size: &str) -> Option<Self> {
         fs::create_dir(at).unwrap();
         let mut mount = Command::new("mount");
         mount
-            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
             .arg(at)
             .stderr(Stdio::null());
-        mount
-            .status()
-            .is_ok_and(|status| status.success())
-            .then_some(SmallDisk(at))
+        let mounted = mount.status().is_ok_and(|status| status.success());
+        if !mounted {
+            eprintln!("skipped: only root may mount a small file system");
+        }
+        mounted.then_some(SmallDisk(at))
     }
 }
 
@@ -175,8 +176,7 @@ impl Drop for SmallDisk<'_> {
 fn a_full_disk_leaves_nothing() {
     let folder = Folder::new();
     let disk = folder.path("disk");
-    let Some(_disk) = SmallDisk::mount(&disk) else {
-        eprintln!("skipped: only root may mount a small file system");
+    let Some(_disk) = SmallDisk::mount(&disk, "1m") else {
         return;
     };
     folder.write("a", pattern(3 << 20));
@@ -211,6 +211,67 @@ fn a_full_disk_leaves_nothing() {
         .command(["encrypt", "-R", "recipient.txt", "-o", "/dev/full", "a"])
         .output();
     assert_eq!(full.unwrap().status.code(), Some(1));
+}
+
+/// Long files on a RAM disk are filled in place.
+#[test]
+fn a_full_ram_disk_leaves_nothing() {
+    let folder = Folder::new();
+    let disk = folder.path("disk");
+    let Some(_disk) = SmallDisk::mount(&disk, "36m") else {
+        return;
+    };
+    let plain = pattern(35 << 20);
+    folder.write("fits", &plain);
+    folder.write("too long", pattern(37 << 20));
+    let encrypt = ["encrypt", "-R", "recipient.txt", "--force", "-o"];
+    let decrypt = ["decrypt", "-i", "key.txt", "--force", "-o"];
+    for name in ["fits", "too long"] {
+        let sealed = format!("{name}.wl");
+        folder
+            .run([&encrypt[..], &[&sealed, name]].concat())
+            .code(0);
+    }
+    for (way, fits, too_long) in [
+        (&encrypt, "fits", "too long"),
+        (&decrypt, "fits.wl", "too long.wl"),
+    ] {
+        for output in ["disk/old", "disk/new"] {
+            fs::write(folder.path("disk/old"), "precious").unwrap();
+            let full = folder.run([&way[..], &[output, too_long]].concat());
+            full.code(1).says("no space left");
+            assert_eq!(fs::read_dir(&disk).unwrap().count(), 1, "{output}");
+            assert_eq!(folder.read("disk/old"), b"precious");
+            folder.run([&way[..], &["disk/old", fits]].concat()).code(0);
+        }
+    }
+    assert!(folder.read("disk/old") == plain);
+}
+
+#[test]
+fn a_signal_leaves_nothing_on_a_ram_disk() {
+    receive_signals();
+    let folder = Folder::new();
+    let disk = folder.path("disk");
+    let Some(_disk) = SmallDisk::mount(&disk, "2g") else {
+        return;
+    };
+    let big = File::create(folder.path("big")).unwrap();
+    big.set_len(64 << 30).unwrap();
+    let used = || {
+        let disk = rustix::fs::statvfs(&disk).unwrap();
+        (disk.f_blocks - disk.f_bfree) * disk.f_frsize
+    };
+    let args = ["encrypt", "-R", "recipient.txt", "-o", "disk/out", "big"];
+    let mut child = folder.command(args).spawn().unwrap();
+    // Well under way, and far from its end.
+    while used() < 32 << 20 && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    signal(&child, Signal::INT);
+    assert_eq!(wait(&mut child).signal(), Some(2));
+    assert_eq!(fs::read_dir(&disk).unwrap().count(), 0);
+    assert_eq!(used(), 0);
 }
 
 #[test]
@@ -307,7 +368,7 @@ fn memory_is_bounded() {
         "/dev/null",
     ];
     check(&mut folder.command([&["raw", "encrypt", "-i", "big"], &ctr[..]].concat()));
-    // File to file, at a size that a small disk holds.
+    // File to file, at a size that a small disk holds; on a RAM disk too, whose pages are mapped.
     File::create(folder.path("big"))
         .unwrap()
         .set_len(300 << 20)
@@ -316,4 +377,12 @@ fn memory_is_bounded() {
     check(&mut folder.command([
         "decrypt", "-i", "key.txt", "--force", "-o", "again", "big.wl",
     ]));
+    let disk = folder.path("disk");
+    let Some(_disk) = SmallDisk::mount(&disk, "700m") else {
+        return;
+    };
+    let args = ["encrypt", "-R", "recipient.txt", "-o", "disk/a.wl", "big"];
+    check(&mut folder.command(args));
+    let args = ["decrypt", "-i", "key.txt", "-o", "disk/a", "disk/a.wl"];
+    check(&mut folder.command(args));
 }

@@ -37,6 +37,7 @@
 mod bytes;
 mod cipher;
 mod diagnose;
+mod drain;
 mod envelope;
 mod error;
 mod foreign;
@@ -45,6 +46,8 @@ mod key;
 mod layout;
 mod part;
 mod pipeline;
+#[cfg_attr(not(target_os = "linux"), path = "no_ram_file.rs")]
+mod ram_file;
 mod reader;
 mod runner;
 mod sink;

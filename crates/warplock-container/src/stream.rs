@@ -62,7 +62,7 @@ pub fn seal(
 /// is looked at first). Also [`Error::Empty`], [`Error::NotWarplock`], and those of [`seal`].
 pub fn open(
     mut source: Source<'_>,
-    sink: Sink<'_>,
+    mut sink: Sink<'_>,
     key: &InputKey,
     runner: &Runner,
 ) -> Result<u64> {
