@@ -8,9 +8,10 @@
 //!
 //! Files are read and written with `pread` and `pwrite` of whole segments. Measured on tmpfs, one
 //! core: `pread` 6.3 GB/s, reading a mapping 6.5 GB/s (not worth the SIGBUS when somebody cuts the
-//! file); `pwrite` of new pages 2.3 GB/s, filling a mapping of small pages 0.6 GB/s (of huge ones
-//! more than 4, see `ram_file`). Segments of 128 KiB to 512 KiB made no difference. Input and output have a buffer each, so that a refused chunk is
-//! still there to be diagnosed, and no scattered reads and writes are needed around the tags.
+//! file); `pwrite` of new pages 2.3 GB/s, filling a mapping of small pages 0.6 GB/s (for one of
+//! huge pages see `ram_file`). Segments of 128 KiB to 512 KiB made no difference. Input and output
+//! have a buffer each, so that a refused chunk is still there to be diagnosed, and no scattered
+//! reads and writes are needed around the tags.
 //!
 //! Errors: a worker that fails stops the others from claiming more, but segments already claimed
 //! are finished. As every segment before a failed one was claimed before it, the error of the

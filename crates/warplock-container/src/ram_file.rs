@@ -210,7 +210,7 @@ mod tests {
     /// An unnamed file on the RAM disk that every Linux has.
     fn unnamed() -> Option<File> {
         let file = tempfile::tempfile_in("/dev/shm").ok();
-        let file = file.filter(|file| is_on_tmpfs(file));
+        let file = file.filter(is_on_tmpfs);
         if file.is_none() {
             eprintln!("skipped: /dev/shm is no RAM disk to write to");
         }
