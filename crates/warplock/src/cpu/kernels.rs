@@ -1,7 +1,7 @@
 //! What one instruction set offers: each mode over whole runs of blocks, for one thread.
 
 use super::InstructionSet;
-use super::prepared::{AesKey, GhashKey};
+use super::prepared::{AesKey, GhashKey, Prepared};
 use crate::Direction;
 
 /// Input and output of a kernel: `len` bytes at `src` become `len` bytes at `dst`. Either
@@ -62,6 +62,31 @@ pub(crate) struct Chain<'a> {
     pub(crate) io: Io,
 }
 
+/// The longest text, and the longest associated data, of a [`Short`] message.
+pub(crate) const SHORT: usize = 2048;
+
+/// A GCM message of at most [`SHORT`] bytes of text, for work on many of them in step.
+pub(crate) struct Short<'a> {
+    /// Which one it is in its batch.
+    pub(crate) index: usize,
+    pub(crate) key: ShortKey<'a>,
+    pub(crate) iv: &'a [u8; 12],
+    /// At most [`SHORT`] bytes.
+    pub(crate) aad: &'a [u8],
+    pub(crate) io: Io,
+    /// The tag, when the message is done.
+    pub(crate) tag: [u8; 16],
+}
+
+/// The key of a [`Short`] message; all messages of a call have the same kind.
+#[derive(Clone, Copy)]
+pub(crate) enum ShortKey<'a> {
+    /// For this message alone.
+    Bytes(&'a [u8]),
+    /// Shared.
+    Prepared(&'a Prepared),
+}
+
 /// The primitives of one instruction set. A value of this type is proof that this machine has the
 /// instructions. Lengths are multiples of 16 bytes unless a method says otherwise.
 ///
@@ -109,6 +134,12 @@ pub(crate) trait Kernels: Sync {
         y: &mut [u8; 16],
         io: Io,
     );
+
+    /// Short GCM messages in step. They are put in another order; how many of the first ones are
+    /// done is returned, and the others are left for [`Kernels::gcm`].
+    unsafe fn gcm_short(&self, _direction: Direction, _messages: &mut [Short<'_>]) -> usize {
+        0
+    }
 
     /// GHASH of `data` into `y`; a last partial block is padded with zeros.
     fn ghash(&self, hash: &GhashKey, y: &mut [u8; 16], data: &[u8]);

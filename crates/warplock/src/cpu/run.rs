@@ -6,14 +6,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rayon::prelude::*;
+use subtle::ConstantTimeEq;
 
 use super::InstructionSet;
-use super::kernels::{Chain, Io, Kernels};
+use super::kernels::{Chain, Io, Kernels, SHORT, Short, ShortKey};
 use super::message::Running;
 use super::prepared::Prepared;
 use crate::backend::{Backend, Ticket};
 use crate::batch::Keys;
-use crate::job::{Job, Message};
+use crate::job::{Iv, Job, Message};
 use crate::{Algorithm, Direction, Error, Mode};
 
 /// Text below this many bytes is not worth a second thread: waking one costs some 10 us, the time
@@ -29,6 +30,10 @@ const LONG: usize = 2 * PIECE;
 
 /// CBC chains that are handed to a kernel together.
 const CHAINS: usize = 64;
+
+/// Short messages that are handed to a kernel together: enough to find some of about the same
+/// length.
+const SHORTS: usize = 256;
 
 /// Runs batches on this machine's processor.
 pub(crate) struct CpuBackend {
@@ -120,9 +125,75 @@ impl CpuBackend {
             unsafe { self.kernels.ecb_each(keys, Io { src, dst, len }) };
             return Vec::new();
         }
+        if job.info().mode == Mode::Gcm && messages.len() > 1 {
+            return self.run_gcm(job, messages);
+        }
         messages
             .filter(|&index| !self.run_message(job, index))
             .collect()
+    }
+
+    /// GCM: short messages in step, the others one after the other.
+    fn run_gcm(&self, job: &Job<'_>, messages: Range<usize>) -> Vec<usize> {
+        let mut failed = Vec::new();
+        let mut shorts = Vec::with_capacity(messages.len().min(SHORTS));
+        for start in messages.clone().step_by(SHORTS) {
+            for index in start..messages.end.min(start + SHORTS) {
+                match self.short(job, index) {
+                    Some(short) => shorts.push(short),
+                    None if self.run_message(job, index) => {}
+                    None => failed.push(index),
+                }
+            }
+            // SAFETY: by the job's checks the pointers are valid and no outputs overlap.
+            let done = unsafe { self.kernels.gcm_short(job.direction(), &mut shorts) };
+            for (place, short) in shorts.drain(..).enumerate() {
+                let good = if place < done {
+                    // SAFETY: by the job's checks; this message is done.
+                    unsafe { conclude(job, &job.message(short.index), &short.tag) }
+                } else {
+                    self.run_message(job, short.index)
+                };
+                if !good {
+                    failed.push(short.index);
+                }
+            }
+        }
+        failed.sort_unstable();
+        failed
+    }
+
+    /// A message as one to be done in step with others, if it is short.
+    fn short<'a>(&self, job: &Job<'a>, index: usize) -> Option<Short<'a>> {
+        let message = job.message(index);
+        let Iv::Bytes(iv) = message.iv else {
+            return None;
+        };
+        if message.len.max(message.aad.len()) > SHORT {
+            return None;
+        }
+        let key = match *job.keys() {
+            Keys::One(key) => ShortKey::Prepared(key.prepared(self.kernels)),
+            Keys::Indexed {
+                keys,
+                index: numbers,
+            } => ShortKey::Prepared(keys[numbers[index] as usize].prepared(self.kernels)),
+            Keys::Each { algorithm, bytes } => {
+                ShortKey::Bytes(&bytes[index * algorithm.key_len()..][..algorithm.key_len()])
+            }
+        };
+        Some(Short {
+            index,
+            key,
+            iv: iv.try_into().ok()?,
+            aad: message.aad,
+            io: Io {
+                src: message.input,
+                dst: message.output,
+                len: message.len,
+            },
+            tag: [0; 16],
+        })
     }
 
     /// Runs one message; false if it did not verify.
@@ -162,32 +233,9 @@ impl CpuBackend {
                 direction,
                 io.part(len - rest, rest),
             );
-            if !job.info().algorithm.is_aead() {
-                return true;
-            }
-            match direction {
-                Direction::Encrypt => {
-                    let tag = state
-                        .tag(self.kernels, &prepared)
-                        .expect("an AEAD makes a tag");
-                    message
-                        .tag
-                        .copy_from_nonoverlapping(tag.as_ptr(), job.tag_len());
-                    true
-                }
-                Direction::Decrypt => {
-                    let mut tag = [0; 16];
-                    let tag = &mut tag[..job.tag_len()];
-                    message
-                        .tag
-                        .cast_const()
-                        .copy_to_nonoverlapping(tag.as_mut_ptr(), tag.len());
-                    let good = state.verify(self.kernels, &prepared, tag);
-                    if !good {
-                        output.write_bytes(0, len);
-                    }
-                    good
-                }
+            match state.tag(self.kernels, &prepared) {
+                Some(tag) => conclude(job, &message, &tag),
+                None => true,
             }
         }
     }
@@ -361,6 +409,39 @@ impl CpuBackend {
         let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
         failed.sort_unstable();
         failed
+    }
+}
+
+/// Ends a message whose tag is computed: writes the tag, or compares it and wipes the text of a
+/// forgery. False if it did not verify.
+///
+/// # Safety
+/// `message` is the job's, and nobody else works on it.
+unsafe fn conclude(job: &Job<'_>, message: &Message<'_>, tag: &[u8; 16]) -> bool {
+    let tag = &tag[..job.tag_len()];
+    // SAFETY: by the job's checks the pointers are valid for the text and the tag.
+    unsafe {
+        match job.direction() {
+            Direction::Encrypt => {
+                message
+                    .tag
+                    .copy_from_nonoverlapping(tag.as_ptr(), tag.len());
+                true
+            }
+            Direction::Decrypt => {
+                let mut given = [0; 16];
+                let given = &mut given[..tag.len()];
+                message
+                    .tag
+                    .cast_const()
+                    .copy_to_nonoverlapping(given.as_mut_ptr(), tag.len());
+                let good = bool::from(tag.ct_eq(given));
+                if !good {
+                    message.output.write_bytes(0, message.len);
+                }
+                good
+            }
+        }
     }
 }
 

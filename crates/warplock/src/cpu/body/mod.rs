@@ -7,6 +7,7 @@ mod ctr;
 mod each;
 mod expand;
 mod gcm;
+mod short;
 mod xts;
 
 pub(crate) use aes::ecb;
@@ -15,6 +16,7 @@ pub(crate) use ctr::ctr;
 pub(crate) use each::ecb_each;
 pub(crate) use expand::expand;
 pub(crate) use gcm::{gcm_decrypt, gcm_encrypt, ghash, ghash_powers};
+pub(crate) use short::gcm_short;
 pub(crate) use xts::xts;
 
 /// Registers in flight. Eight cover the latency of an AES round (4 cycles on AES-NI, 3 to 5 with
@@ -97,6 +99,11 @@ pub(crate) trait Lanes: Copy {
     /// Carry-less products of the halves of each lane: low x low, the sum of the two mixed ones,
     /// high x high.
     fn multiply(self, other: Self) -> [Self; 3];
+    /// Each lane divided by x^64 modulo x^128 + x^127 + x^126 + x^121 + 1.
+    fn fold(self) -> Self;
+    /// Each lane times H, for a `key` of H times x^64 (the form of RFC 8452, `dot`: H / x^64 times
+    /// x^128) and H times x^128: half of the reduction is done in the key.
+    fn hash(self, key: [Self; 2]) -> Self;
     /// The sum (XOR) of all lanes.
     fn sum(self) -> Self::One;
 }

@@ -6,7 +6,7 @@ mod vaes512;
 
 use super::InstructionSet;
 use super::body;
-use super::kernels::{Chain, CounterBits, Io, Kernels};
+use super::kernels::{Chain, CounterBits, Io, Kernels, Short};
 use super::prepared::{AesKey, GhashKey};
 use crate::Direction;
 
@@ -112,6 +112,20 @@ macro_rules! instruction_set {
                 }
             }
             #[target_feature(enable = $features)]
+            unsafe fn gcm_short(direction: Direction, messages: &mut [Short<'_>]) -> usize {
+                // SAFETY: as above.
+                unsafe {
+                    match direction {
+                        Direction::Encrypt => {
+                            body::gcm_short::<$lanes>(Direction::Encrypt, messages)
+                        }
+                        Direction::Decrypt => {
+                            body::gcm_short::<$lanes>(Direction::Decrypt, messages)
+                        }
+                    }
+                }
+            }
+            #[target_feature(enable = $features)]
             fn ghash(hash: &GhashKey, y: &mut [u8; 16], data: &[u8]) {
                 // SAFETY: as above.
                 unsafe { body::ghash::<$lanes>(powers_of(hash), y, data) }
@@ -177,6 +191,14 @@ macro_rules! instruction_set {
             ) {
                 // SAFETY: as above.
                 unsafe { $name::gcm(key, hash, direction, counter, y, io) }
+            }
+            unsafe fn gcm_short(
+                &self,
+                direction: Direction,
+                messages: &mut [Short<'_>],
+            ) -> usize {
+                // SAFETY: as above.
+                unsafe { $name::gcm_short(direction, messages) }
             }
             fn ghash(&self, hash: &GhashKey, y: &mut [u8; 16], data: &[u8]) {
                 // SAFETY: as above.

@@ -146,6 +146,29 @@ impl Lanes for Sse {
         })
     }
     #[inline(always)]
+    fn fold(self) -> Self {
+        // x^63 + x^62 + x^57, the polynomial's upper terms seen from x^64.
+        Sse(op!({
+            let terms = _mm_set_epi64x(0, 0xC2 << 56);
+            let swapped = _mm_shuffle_epi32::<0b01_00_11_10>(self.0);
+            _mm_xor_si128(swapped, _mm_clmulepi64_si128::<0x00>(self.0, terms))
+        }))
+    }
+    #[inline(always)]
+    fn hash(self, [low, high]: [Self; 2]) -> Self {
+        op!({
+            let below = _mm_xor_si128(
+                _mm_clmulepi64_si128::<0x00>(self.0, low.0),
+                _mm_clmulepi64_si128::<0x01>(self.0, high.0),
+            );
+            let above = _mm_xor_si128(
+                _mm_clmulepi64_si128::<0x10>(self.0, low.0),
+                _mm_clmulepi64_si128::<0x11>(self.0, high.0),
+            );
+            Sse(_mm_xor_si128(above, Sse(below).fold().0))
+        })
+    }
+    #[inline(always)]
     fn sum(self) -> Self {
         self
     }
@@ -158,16 +181,10 @@ impl Block for Sse {
     }
     #[inline(always)]
     fn reduce([low, middle, high]: [Self; 3]) -> Self {
-        Sse(op!({
+        op!({
             let low = _mm_xor_si128(low.0, _mm_slli_si128::<8>(middle.0));
             let high = _mm_xor_si128(high.0, _mm_srli_si128::<8>(middle.0));
-            // x^63 + x^62 + x^57, the polynomial's upper terms seen from x^64.
-            let terms = _mm_set_epi64x(0, 0xC2 << 56);
-            let fold = |value| {
-                let swapped = _mm_shuffle_epi32::<0b01_00_11_10>(value);
-                _mm_xor_si128(swapped, _mm_clmulepi64_si128::<0x00>(value, terms))
-            };
-            _mm_xor_si128(high, fold(fold(low)))
-        }))
+            Sse(high).xor(Sse(low).fold().fold())
+        })
     }
 }

@@ -162,6 +162,28 @@ impl Lanes for Ymm {
         })
     }
     #[inline(always)]
+    fn fold(self) -> Self {
+        Ymm(op!({
+            let terms = _mm256_set_epi64x(0, 0xC2 << 56, 0, 0xC2 << 56);
+            let swapped = _mm256_shuffle_epi32::<0b01_00_11_10>(self.0);
+            _mm256_xor_si256(swapped, _mm256_clmulepi64_epi128::<0x00>(self.0, terms))
+        }))
+    }
+    #[inline(always)]
+    fn hash(self, [low, high]: [Self; 2]) -> Self {
+        op!({
+            let below = _mm256_xor_si256(
+                _mm256_clmulepi64_epi128::<0x00>(self.0, low.0),
+                _mm256_clmulepi64_epi128::<0x01>(self.0, high.0),
+            );
+            let above = _mm256_xor_si256(
+                _mm256_clmulepi64_epi128::<0x10>(self.0, low.0),
+                _mm256_clmulepi64_epi128::<0x11>(self.0, high.0),
+            );
+            Ymm(_mm256_xor_si256(above, Ymm(below).fold().0))
+        })
+    }
+    #[inline(always)]
     fn sum(self) -> Sse {
         op!({
             let upper = _mm256_extracti128_si256::<1>(self.0);

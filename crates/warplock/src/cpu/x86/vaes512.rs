@@ -172,6 +172,29 @@ impl Lanes for Zmm {
         })
     }
     #[inline(always)]
+    fn fold(self) -> Self {
+        Zmm(op!({
+            let terms =
+                _mm512_set_epi64(0, 0xC2 << 56, 0, 0xC2 << 56, 0, 0xC2 << 56, 0, 0xC2 << 56);
+            let swapped = _mm512_shuffle_epi32::<0b01_00_11_10>(self.0);
+            _mm512_xor_si512(swapped, _mm512_clmulepi64_epi128::<0x00>(self.0, terms))
+        }))
+    }
+    #[inline(always)]
+    fn hash(self, [low, high]: [Self; 2]) -> Self {
+        op!({
+            let below = _mm512_xor_si512(
+                _mm512_clmulepi64_epi128::<0x00>(self.0, low.0),
+                _mm512_clmulepi64_epi128::<0x01>(self.0, high.0),
+            );
+            let above = _mm512_xor_si512(
+                _mm512_clmulepi64_epi128::<0x10>(self.0, low.0),
+                _mm512_clmulepi64_epi128::<0x11>(self.0, high.0),
+            );
+            Zmm(_mm512_xor_si512(above, Zmm(below).fold().0))
+        })
+    }
+    #[inline(always)]
     fn sum(self) -> Sse {
         op!({
             let upper = _mm512_extracti64x4_epi64::<1>(self.0);

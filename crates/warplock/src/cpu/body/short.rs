@@ -1,0 +1,556 @@
+//! Short GCM messages in step, as many as the registers hold: one block of each message at a time.
+//! Nothing is set up for a message that more blocks would have to pay for: the key schedules are
+//! computed side by side, and no powers of H are needed, as the other messages fill the time that
+//! a hash waits for its last block.
+
+use std::hint::black_box;
+
+use zeroize::Zeroize;
+
+use super::expand::{ROUND_CONSTANTS, expand, next_key};
+use super::{Lanes, WIDE};
+use crate::Direction;
+use crate::cpu::kernels::{SHORT, Short, ShortKey};
+
+/// The most messages in step: four lanes of each of [`WIDE`] registers.
+const MOST: usize = 4 * WIDE;
+
+/// x^129 in GHASH's field (of byte-reversed blocks): a product with it and x^-128 is a product
+/// with x (RFC 8452, appendix A).
+const X129: u128 = 1 << 126 | 1 << 122 | 1 << 121 | 1 << 1 | 1;
+
+/// Short messages, see [`crate::cpu::kernels::Kernels::gcm_short`].
+///
+/// # Safety
+/// As there; the machine has the instructions.
+#[inline(always)]
+pub(crate) unsafe fn gcm_short<L: Lanes>(
+    direction: Direction,
+    messages: &mut [Short<'_>],
+) -> usize {
+    // Messages of about the same length beside each other.
+    messages.sort_unstable_by_key(|message| message.io.len);
+    let mut step = InStep::new();
+    let mut rest = &mut *messages;
+    // SAFETY: by this function's contract; no group is larger than its registers.
+    unsafe {
+        loop {
+            // A few empty lanes cost less than narrower registers.
+            let (wide, narrow) = (WIDE * L::N, WIDE);
+            let width = if rest.len() > narrow { wide } else { narrow };
+            let count = rest.len().min(width);
+            if count < 2 {
+                break;
+            }
+            let (group, later) = rest.split_at_mut(count);
+            if width == wide {
+                step.run::<L>(direction, group);
+            } else {
+                step.run::<L::One>(direction, group);
+            }
+            rest = later;
+        }
+    }
+    let left = rest.len();
+    messages.len() - left
+}
+
+/// The state of a group: message `i` has lane `i`. Blocks of text and key are in the order of
+/// their bytes, those of counters and hashes reversed.
+#[repr(C, align(64))]
+struct InStep {
+    keys: [[u128; MOST]; 15],
+    /// The hash key in the form of [`Lanes::hash`].
+    hash_keys: [[u128; MOST]; 2],
+    counters: [u128; MOST],
+    /// Blocks of ciphertext that are not hashed yet.
+    pending: [u128; MOST],
+    hashes: [u128; MOST],
+    /// The hash of the associated data.
+    starts: [u128; MOST],
+    /// What masks the tag.
+    masks: [u128; MOST],
+    /// Text for lanes that have none.
+    scratch: [u128; SHORT / 16],
+    src: [*const u8; MOST],
+    dst: [*mut u8; MOST],
+    /// The keys that are in place.
+    known: [*const crate::cpu::Prepared; MOST],
+    rounds: usize,
+    /// Lanes and blocks of the scratch text that were used, and so are to be wiped.
+    lanes: usize,
+    scratched: usize,
+}
+
+impl InStep {
+    fn new() -> Self {
+        InStep {
+            keys: [[0; MOST]; 15],
+            hash_keys: [[0; MOST]; 2],
+            counters: [0; MOST],
+            pending: [0; MOST],
+            hashes: [0; MOST],
+            starts: [0; MOST],
+            masks: [0; MOST],
+            scratch: [0; SHORT / 16],
+            src: [std::ptr::null(); MOST],
+            dst: [std::ptr::null_mut(); MOST],
+            known: [std::ptr::null(); MOST],
+            rounds: 0,
+            lanes: 0,
+            scratched: 0,
+        }
+    }
+
+    /// Encrypts or decrypts up to `WIDE * N` messages.
+    ///
+    /// # Safety
+    /// As [`gcm_short`].
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(&mut self, direction: Direction, messages: &mut [Short<'_>]) {
+        self.lanes = self.lanes.max(WIDE * L::N);
+        // SAFETY: by this function's contract, as each `unsafe` below; lanes without a message
+        // work on the scratch text.
+        unsafe {
+            for (lane, message) in messages.iter().enumerate() {
+                self.counters[lane] = counter(message.iv, 1);
+            }
+            self.set_keys::<L>(messages);
+            self.set_masks::<L>();
+            self.hash_aad::<L>(messages);
+            self.text::<L>(direction, messages);
+
+            for (lane, message) in messages.iter().enumerate() {
+                let bits = |bytes: usize| 8 * bytes as u128;
+                self.pending[lane] = bits(message.aad.len()) << 64 | bits(message.io.len);
+            }
+            for i in 0..WIDE {
+                let lengths = load::<L>(&self.pending, i);
+                let hash = self.hashed::<L>(i, lengths).reverse();
+                store(hash.xor(load(&self.masks, i)), &mut self.hashes, i);
+            }
+        }
+        for (message, tag) in messages.iter_mut().zip(&self.hashes) {
+            message.tag = tag.to_ne_bytes();
+        }
+    }
+
+    /// Puts the round keys and hash keys in place.
+    ///
+    /// # Safety
+    /// As [`gcm_short`].
+    #[inline(always)]
+    unsafe fn set_keys<L: Lanes>(&mut self, messages: &[Short<'_>]) {
+        let mut raw = [[0u8; 0].as_ptr(); MOST];
+        let mut len = 0;
+        let mut changed = false;
+        for (lane, message) in messages.iter().enumerate() {
+            match message.key {
+                ShortKey::Bytes(bytes) => {
+                    raw[lane] = bytes.as_ptr();
+                    len = bytes.len();
+                }
+                ShortKey::Prepared(prepared) => {
+                    if !std::ptr::eq(prepared, self.known[lane]) {
+                        changed = true;
+                        self.known[lane] = prepared;
+                        self.rounds = prepared.aes.rounds;
+                        for (row, key) in self.keys.iter_mut().zip(&prepared.aes.enc) {
+                            row[lane] = u128::from_ne_bytes(*key);
+                        }
+                    }
+                    let hash = prepared.ghash.as_ref().expect("a GCM key has a hash key");
+                    self.hashes[lane] = u128::from_ne_bytes(hash.h());
+                }
+            }
+        }
+        // SAFETY: by this function's contract: there are `len` bytes behind each raw key.
+        unsafe {
+            if len > 0 {
+                // Lanes without a message take any key.
+                let any = raw[0];
+                raw[messages.len()..].fill(any);
+                self.rounds = len / 4 + 6;
+                match len {
+                    16 => self.expand128::<L>(&raw),
+                    24 => self.expand192::<L>(messages),
+                    _ => self.expand256::<L>(&raw),
+                }
+                let mut blocks = [L::splat(&[0; 16]); WIDE];
+                self.encrypt(&mut blocks);
+                store_all(blocks, &mut self.hashes);
+            } else if !changed {
+                return;
+            }
+            let x = L::splat(&X129.to_le_bytes());
+            let times_x = [x.fold(), x];
+            for i in 0..WIDE {
+                let key = load::<L>(&self.hashes, i).reverse().hash(times_x);
+                store(key.fold(), &mut self.hash_keys[0], i);
+                store(key, &mut self.hash_keys[1], i);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`gcm_short`]; there are 16 bytes behind each pointer.
+    #[inline(always)]
+    unsafe fn expand128<L: Lanes>(&mut self, raw: &[*const u8; MOST]) {
+        // SAFETY: by this function's contract.
+        unsafe {
+            let mut keys = [L::splat(&[0; 16]); WIDE];
+            for (i, key) in keys.iter_mut().enumerate() {
+                *key = L::gather(&raw[i * L::N..], 0);
+                store(*key, &mut self.keys[0], i);
+            }
+            for (row, constant) in self.keys[1..].iter_mut().zip(&ROUND_CONSTANTS) {
+                let constant = L::splat(constant);
+                for (i, key) in keys.iter_mut().enumerate() {
+                    *key = next_key(*key, *key, constant);
+                    store(*key, row, i);
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`gcm_short`]; there are 32 bytes behind each pointer.
+    #[inline(always)]
+    unsafe fn expand256<L: Lanes>(&mut self, raw: &[*const u8; MOST]) {
+        // Two registers for each key: half of the keys at a time.
+        const HALF: usize = WIDE / 2;
+        // SAFETY: by this function's contract.
+        unsafe {
+            let zero = L::splat(&[0; 16]);
+            for half in [0, HALF] {
+                let mut pairs = [[zero; 2]; HALF];
+                for (i, pair) in pairs.iter_mut().enumerate() {
+                    let raw = &raw[(half + i) * L::N..];
+                    *pair = [L::gather(raw, 0), L::gather(raw, 16)];
+                    store(pair[0], &mut self.keys[0], half + i);
+                    store(pair[1], &mut self.keys[1], half + i);
+                }
+                for (rows, constant) in self.keys[2..].chunks_mut(2).zip(&ROUND_CONSTANTS) {
+                    let constant = L::splat(constant);
+                    for (i, pair) in pairs.iter_mut().enumerate() {
+                        pair[0] = next_key(pair[0], pair[1], constant);
+                        store(pair[0], &mut rows[0], half + i);
+                    }
+                    let Some(row) = rows.get_mut(1) else { break };
+                    for (i, pair) in pairs.iter_mut().enumerate() {
+                        let substituted = pair[0].last_word().encrypt_last(zero);
+                        pair[1] = pair[1].sum_words_before().xor(substituted);
+                        store(pair[1], row, half + i);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One after the other: six words do not fill registers of four.
+    ///
+    /// # Safety
+    /// As [`gcm_short`].
+    #[inline(always)]
+    unsafe fn expand192<L: Lanes>(&mut self, messages: &[Short<'_>]) {
+        for (lane, message) in messages.iter().enumerate() {
+            let ShortKey::Bytes(bytes) = message.key else {
+                unreachable!("a batch has keys of one kind");
+            };
+            // SAFETY: by this function's contract.
+            let key = unsafe { expand::<L>(bytes, false) };
+            for (row, key) in self.keys.iter_mut().zip(&key.enc) {
+                row[lane] = u128::from_ne_bytes(*key);
+            }
+        }
+    }
+
+    /// Encrypts the first counter blocks, which mask the tags.
+    ///
+    /// # Safety
+    /// As [`gcm_short`].
+    #[inline(always)]
+    unsafe fn set_masks<L: Lanes>(&mut self) {
+        // SAFETY: by this function's contract.
+        unsafe {
+            let mut blocks = [L::splat(&[0; 16]); WIDE];
+            for (i, block) in blocks.iter_mut().enumerate() {
+                *block = load::<L>(&self.counters, i).reverse();
+            }
+            self.encrypt(&mut blocks);
+            store_all(blocks, &mut self.masks);
+        }
+    }
+
+    /// # Safety
+    /// The machine has the instructions.
+    #[inline(always)]
+    unsafe fn encrypt<L: Lanes>(&self, blocks: &mut [L; WIDE]) {
+        // SAFETY: by this function's contract.
+        unsafe {
+            for (i, block) in blocks.iter_mut().enumerate() {
+                *block = block.xor(load(&self.keys[0], i));
+            }
+            for row in &self.keys[1..self.rounds] {
+                for (i, block) in blocks.iter_mut().enumerate() {
+                    *block = block.encrypt_round(load(row, i));
+                }
+            }
+            for (i, block) in blocks.iter_mut().enumerate() {
+                *block = block.encrypt_last(load(&self.keys[self.rounds], i));
+            }
+        }
+    }
+
+    /// The hashes of register `i` after one more block each, which is given reversed.
+    ///
+    /// # Safety
+    /// The machine has the instructions.
+    #[inline(always)]
+    unsafe fn hashed<L: Lanes>(&self, i: usize, blocks: L) -> L {
+        // SAFETY: by this function's contract.
+        unsafe {
+            let [low, high] = &self.hash_keys;
+            let hash = load::<L>(&self.hashes, i).xor(blocks);
+            hash.hash([load(low, i), load(high, i)])
+        }
+    }
+
+    /// Hashes the pending blocks of register `i`.
+    ///
+    /// # Safety
+    /// The machine has the instructions.
+    #[inline(always)]
+    unsafe fn hash_pending<L: Lanes>(&mut self, i: usize) {
+        // SAFETY: by this function's contract.
+        unsafe {
+            let blocks = load::<L>(&self.pending, i).reverse();
+            store(self.hashed(i, blocks), &mut self.hashes, i);
+        }
+    }
+
+    /// Hashes the associated data. All end in step: zeros before them leave a hash zero.
+    ///
+    /// # Safety
+    /// As [`gcm_short`].
+    #[inline(always)]
+    unsafe fn hash_aad<L: Lanes>(&mut self, messages: &[Short<'_>]) {
+        self.hashes = [0; MOST];
+        let blocks = |message: &Short<'_>| message.aad.len().div_ceil(16);
+        let mut most = 0;
+        for message in messages {
+            most = most.max(blocks(message));
+        }
+        for step in 0..most {
+            for (lane, message) in messages.iter().enumerate() {
+                let mut block = [0; 16];
+                if let Some(number) = (step + blocks(message)).checked_sub(most) {
+                    let data = &message.aad[16 * number..];
+                    match data.first_chunk() {
+                        Some(whole) => block = *whole,
+                        None => block[..data.len()].copy_from_slice(data),
+                    }
+                }
+                self.pending[lane] = u128::from_ne_bytes(block);
+            }
+            for i in 0..WIDE {
+                // SAFETY: by this function's contract.
+                unsafe { self.hash_pending::<L>(i) };
+            }
+        }
+        self.starts = self.hashes;
+    }
+
+    /// Encrypts or decrypts and hashes the texts. All end in step; until a message begins, its
+    /// lane works on the scratch text.
+    ///
+    /// # Safety
+    /// As [`gcm_short`].
+    #[inline(always)]
+    unsafe fn text<L: Lanes>(&mut self, direction: Direction, messages: &[Short<'_>]) {
+        let blocks = |message: &Short<'_>| message.io.len.div_ceil(16);
+        let (mut total, mut partial) = (0, false);
+        for message in messages {
+            total = total.max(blocks(message));
+            partial |= !message.io.len.is_multiple_of(16);
+        }
+        let mut done = 0;
+        // SAFETY: by this function's contract; each part ends where a message begins, and the
+        // last block, where it is partial, is apart.
+        unsafe {
+            loop {
+                let mut until = total;
+                if partial && done + 1 < total {
+                    until -= 1;
+                }
+                self.src = [self.scratch.as_ptr().cast(); MOST];
+                self.dst = [self.scratch.as_mut_ptr().cast(); MOST];
+                for (lane, message) in messages.iter().enumerate() {
+                    let start = total - blocks(message);
+                    if start > done {
+                        until = until.min(start);
+                        continue;
+                    }
+                    if start == done {
+                        self.hashes[lane] = self.starts[lane];
+                        self.counters[lane] = counter(message.iv, 2);
+                    }
+                    let offset = 16 * (done - start);
+                    self.src[lane] = message.io.src.add(offset);
+                    self.dst[lane] = message.io.dst.add(offset);
+                }
+                if done == total {
+                    return;
+                }
+                if partial && done + 1 == total {
+                    self.last_blocks::<L>(direction, messages);
+                    done = total;
+                    continue;
+                }
+                self.scratched = self.scratched.max(until - done);
+                self.step::<L, false>(direction, 0);
+                for number in 1..until - done {
+                    self.step::<L, true>(direction, 16 * number);
+                }
+                for i in 0..WIDE {
+                    self.hash_pending::<L>(i);
+                }
+                done = until;
+            }
+        }
+    }
+
+    /// The last step, if any message ends with a partial block: through padded copies.
+    ///
+    /// # Safety
+    /// As [`gcm_short`].
+    #[inline(always)]
+    unsafe fn last_blocks<L: Lanes>(&mut self, direction: Direction, messages: &[Short<'_>]) {
+        let mut copies = [[0u8; 16]; MOST];
+        // SAFETY: by this function's contract; a copy takes less than a block.
+        unsafe {
+            self.scratched = self.scratched.max(1);
+            let mut ends = self.dst;
+            for (lane, message) in messages.iter().enumerate() {
+                let len = message.io.len % 16;
+                if len > 0 {
+                    let copy = copies[lane].as_mut_ptr();
+                    copy.copy_from_nonoverlapping(self.src[lane], len);
+                    ends[lane] = self.dst[lane];
+                    self.src[lane] = copy;
+                    self.dst[lane] = copy;
+                }
+            }
+            self.step::<L, false>(direction, 0);
+            for (lane, message) in messages.iter().enumerate() {
+                let len = message.io.len % 16;
+                if len > 0 {
+                    ends[lane].copy_from_nonoverlapping(copies[lane].as_ptr(), len);
+                    // The hash takes zeros behind the text.
+                    self.pending[lane] &= !0 >> (128 - 8 * len);
+                }
+            }
+            for i in 0..WIDE {
+                self.hash_pending::<L>(i);
+            }
+        }
+        copies.as_flattened_mut().zeroize();
+    }
+
+    /// One block of every message, `offset` bytes behind the pointers; while it is encrypted, the
+    /// pending one is hashed.
+    ///
+    /// # Safety
+    /// As [`gcm_short`].
+    #[inline(always)]
+    unsafe fn step<L: Lanes, const HASH: bool>(&mut self, direction: Direction, offset: usize) {
+        // SAFETY: by this function's contract.
+        unsafe {
+            let mut blocks = [L::splat(&[0; 16]); WIDE];
+            for (i, block) in blocks.iter_mut().enumerate() {
+                let counter = load::<L>(&self.counters, i);
+                store(counter.add32(1), &mut self.counters, i);
+                *block = counter.reverse().xor(load(&self.keys[0], i));
+            }
+            // A loop also when compiled, see `encrypt_and_hash` in `gcm`.
+            for round in 1..black_box(WIDE) {
+                for (i, block) in blocks.iter_mut().enumerate() {
+                    *block = block.encrypt_round(load(&self.keys[round], i));
+                }
+                if HASH {
+                    self.hash_pending::<L>(round);
+                }
+            }
+            if HASH {
+                self.hash_pending::<L>(0);
+            }
+            for round in WIDE..self.rounds {
+                for (i, block) in blocks.iter_mut().enumerate() {
+                    *block = block.encrypt_round(load(&self.keys[round], i));
+                }
+            }
+            for (i, block) in blocks.iter_mut().enumerate() {
+                let stream = block.encrypt_last(load(&self.keys[self.rounds], i));
+                let text = L::gather(&self.src[i * L::N..], offset);
+                let out = text.xor(stream);
+                out.scatter(&self.dst[i * L::N..], offset);
+                let cipher = match direction {
+                    Direction::Encrypt => out,
+                    Direction::Decrypt => text,
+                };
+                store(cipher, &mut self.pending, i);
+            }
+        }
+    }
+}
+
+impl Drop for InStep {
+    fn drop(&mut self) {
+        let lanes = ..self.lanes;
+        for row in &mut self.keys[..=self.rounds] {
+            row[lanes].zeroize();
+        }
+        let [low, high] = &mut self.hash_keys;
+        for row in [
+            low,
+            high,
+            &mut self.hashes,
+            &mut self.starts,
+            &mut self.masks,
+        ] {
+            row[lanes].zeroize();
+        }
+        self.scratch[..self.scratched].zeroize();
+    }
+}
+
+/// A counter block, reversed, of a message with an IV of 12 bytes (SP 800-38D, 7.1).
+#[inline(always)]
+fn counter(iv: &[u8; 12], number: u32) -> u128 {
+    let mut block = [0; 16];
+    block[..12].copy_from_slice(iv);
+    u128::from_be_bytes(block) | u128::from(number)
+}
+
+/// Register `i` of a row.
+///
+/// # Safety
+/// The machine has the instructions.
+#[inline(always)]
+unsafe fn load<L: Lanes>(row: &[u128; MOST], i: usize) -> L {
+    // SAFETY: the index is checked, and `MOST` has room for `WIDE` of the widest registers.
+    unsafe { L::load((&raw const row[i * L::N]).cast()) }
+}
+
+#[inline(always)]
+fn store<L: Lanes>(lanes: L, row: &mut [u128; MOST], i: usize) {
+    // SAFETY: as above.
+    unsafe { lanes.store((&raw mut row[i * L::N]).cast()) }
+}
+
+#[inline(always)]
+fn store_all<L: Lanes>(registers: [L; WIDE], row: &mut [u128; MOST]) {
+    for (i, lanes) in registers.into_iter().enumerate() {
+        store(lanes, row, i);
+    }
+}
