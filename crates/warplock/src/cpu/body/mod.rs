@@ -24,6 +24,11 @@ pub(crate) use xts::xts;
 /// and hashes.
 pub(crate) const WIDE: usize = 8;
 
+/// Blocks in all registers in flight.
+pub(crate) const fn width<L: Lanes>() -> usize {
+    WIDE * L::N
+}
+
 /// A register of `N` AES blocks. To hold a value is proof that the instructions exist: the
 /// functions that make one from nothing are unsafe, the others are not.
 ///

@@ -12,9 +12,6 @@ use super::{Lanes, WIDE};
 use crate::Direction;
 use crate::cpu::kernels::{SHORT, Short, ShortKey};
 
-/// The most messages in step: four lanes of each of [`WIDE`] registers.
-const MOST: usize = 4 * WIDE;
-
 /// x^129 in GHASH's field (of byte-reversed blocks): a product with it and x^-128 is a product
 /// with x (RFC 8452, appendix A).
 const X129: u128 = 1 << 126 | 1 << 122 | 1 << 121 | 1 << 1 | 1;
@@ -24,13 +21,14 @@ const X129: u128 = 1 << 126 | 1 << 122 | 1 << 121 | 1 << 1 | 1;
 /// # Safety
 /// As there; the machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn gcm_short<L: Lanes>(
+pub(crate) unsafe fn gcm_short<L: Lanes, const M: usize>(
     direction: Direction,
     messages: &mut [Short<'_>],
 ) -> usize {
     // Messages of about the same length beside each other.
     messages.sort_unstable_by_key(|message| message.io.len);
-    let mut step = InStep::new();
+    const { assert!(M == WIDE * L::N) };
+    let mut step = InStep::<M>::new();
     let mut rest = &mut *messages;
     // SAFETY: by this function's contract; no group is larger than its registers.
     unsafe {
@@ -56,46 +54,48 @@ pub(crate) unsafe fn gcm_short<L: Lanes>(
 }
 
 /// The state of a group: message `i` has lane `i`. Blocks of text and key are in the order of
-/// their bytes, those of counters and hashes reversed.
+/// their bytes, those of counters and hashes reversed. There are just as many lanes as the registers
+/// hold: with the rows beside each other, loads do not wait for stores that are a multiple of 4 KiB
+/// away.
 #[repr(C, align(64))]
-struct InStep {
-    keys: [[u128; MOST]; 15],
+struct InStep<const M: usize> {
+    keys: [[u128; M]; 15],
     /// The hash key in the form of [`Lanes::hash`].
-    hash_keys: [[u128; MOST]; 2],
-    counters: [u128; MOST],
+    hash_keys: [[u128; M]; 2],
+    counters: [u128; M],
     /// Blocks of ciphertext that are not hashed yet.
-    pending: [u128; MOST],
-    hashes: [u128; MOST],
+    pending: [u128; M],
+    hashes: [u128; M],
     /// The hash of the associated data.
-    starts: [u128; MOST],
+    starts: [u128; M],
     /// What masks the tag.
-    masks: [u128; MOST],
+    masks: [u128; M],
     /// Text for lanes that have none.
     scratch: [u128; SHORT / 16],
-    src: [*const u8; MOST],
-    dst: [*mut u8; MOST],
+    src: [*const u8; M],
+    dst: [*mut u8; M],
     /// The keys that are in place.
-    known: [*const crate::cpu::Prepared; MOST],
+    known: [*const crate::cpu::Prepared; M],
     rounds: usize,
     /// Lanes and blocks of the scratch text that were used, and so are to be wiped.
     lanes: usize,
     scratched: usize,
 }
 
-impl InStep {
+impl<const M: usize> InStep<M> {
     fn new() -> Self {
         InStep {
-            keys: [[0; MOST]; 15],
-            hash_keys: [[0; MOST]; 2],
-            counters: [0; MOST],
-            pending: [0; MOST],
-            hashes: [0; MOST],
-            starts: [0; MOST],
-            masks: [0; MOST],
+            keys: [[0; M]; 15],
+            hash_keys: [[0; M]; 2],
+            counters: [0; M],
+            pending: [0; M],
+            hashes: [0; M],
+            starts: [0; M],
+            masks: [0; M],
             scratch: [0; SHORT / 16],
-            src: [std::ptr::null(); MOST],
-            dst: [std::ptr::null_mut(); MOST],
-            known: [std::ptr::null(); MOST],
+            src: [std::ptr::null(); M],
+            dst: [std::ptr::null_mut(); M],
+            known: [std::ptr::null(); M],
             rounds: 0,
             lanes: 0,
             scratched: 0,
@@ -125,7 +125,7 @@ impl InStep {
                 self.pending[lane] = bits(message.aad.len()) << 64 | bits(message.io.len);
             }
             for i in 0..WIDE {
-                let lengths = load::<L>(&self.pending, i);
+                let lengths = load::<L, M>(&self.pending, i);
                 let hash = self.hashed::<L>(i, lengths).reverse();
                 store(hash.xor(load(&self.masks, i)), &mut self.hashes, i);
             }
@@ -141,7 +141,7 @@ impl InStep {
     /// As [`gcm_short`].
     #[inline(always)]
     unsafe fn set_keys<L: Lanes>(&mut self, messages: &[Short<'_>]) {
-        let mut raw = [[0u8; 0].as_ptr(); MOST];
+        let mut raw = [[0u8; 0].as_ptr(); M];
         let mut len = 0;
         let mut changed = false;
         for (lane, message) in messages.iter().enumerate() {
@@ -185,7 +185,7 @@ impl InStep {
             let x = L::splat(&X129.to_le_bytes());
             let times_x = [x.fold(), x];
             for i in 0..WIDE {
-                let key = load::<L>(&self.hashes, i).reverse().hash(times_x);
+                let key = load::<L, M>(&self.hashes, i).reverse().hash(times_x);
                 store(key.fold(), &mut self.hash_keys[0], i);
                 store(key, &mut self.hash_keys[1], i);
             }
@@ -195,7 +195,7 @@ impl InStep {
     /// # Safety
     /// As [`gcm_short`]; there are 16 bytes behind each pointer.
     #[inline(always)]
-    unsafe fn expand128<L: Lanes>(&mut self, raw: &[*const u8; MOST]) {
+    unsafe fn expand128<L: Lanes>(&mut self, raw: &[*const u8; M]) {
         // SAFETY: by this function's contract.
         unsafe {
             let mut keys = [L::splat(&[0; 16]); WIDE];
@@ -216,7 +216,7 @@ impl InStep {
     /// # Safety
     /// As [`gcm_short`]; there are 32 bytes behind each pointer.
     #[inline(always)]
-    unsafe fn expand256<L: Lanes>(&mut self, raw: &[*const u8; MOST]) {
+    unsafe fn expand256<L: Lanes>(&mut self, raw: &[*const u8; M]) {
         // Two registers for each key: half of the keys at a time.
         const HALF: usize = WIDE / 2;
         // SAFETY: by this function's contract.
@@ -275,7 +275,7 @@ impl InStep {
         unsafe {
             let mut blocks = [L::splat(&[0; 16]); WIDE];
             for (i, block) in blocks.iter_mut().enumerate() {
-                *block = load::<L>(&self.counters, i).reverse();
+                *block = load::<L, M>(&self.counters, i).reverse();
             }
             self.encrypt(&mut blocks);
             store_all(blocks, &mut self.masks);
@@ -311,7 +311,7 @@ impl InStep {
         // SAFETY: by this function's contract.
         unsafe {
             let [low, high] = &self.hash_keys;
-            let hash = load::<L>(&self.hashes, i).xor(blocks);
+            let hash = load::<L, M>(&self.hashes, i).xor(blocks);
             hash.hash([load(low, i), load(high, i)])
         }
     }
@@ -324,7 +324,7 @@ impl InStep {
     unsafe fn hash_pending<L: Lanes>(&mut self, i: usize) {
         // SAFETY: by this function's contract.
         unsafe {
-            let blocks = load::<L>(&self.pending, i).reverse();
+            let blocks = load::<L, M>(&self.pending, i).reverse();
             store(self.hashed(i, blocks), &mut self.hashes, i);
         }
     }
@@ -335,7 +335,7 @@ impl InStep {
     /// As [`gcm_short`].
     #[inline(always)]
     unsafe fn hash_aad<L: Lanes>(&mut self, messages: &[Short<'_>]) {
-        self.hashes = [0; MOST];
+        self.hashes = [0; M];
         let blocks = |message: &Short<'_>| message.aad.len().div_ceil(16);
         let mut most = 0;
         for message in messages {
@@ -383,8 +383,8 @@ impl InStep {
                 if partial && done + 1 < total {
                     until -= 1;
                 }
-                self.src = [self.scratch.as_ptr().cast(); MOST];
-                self.dst = [self.scratch.as_mut_ptr().cast(); MOST];
+                self.src = [self.scratch.as_ptr().cast(); M];
+                self.dst = [self.scratch.as_mut_ptr().cast(); M];
                 for (lane, message) in messages.iter().enumerate() {
                     let start = total - blocks(message);
                     if start > done {
@@ -426,7 +426,7 @@ impl InStep {
     /// As [`gcm_short`].
     #[inline(always)]
     unsafe fn last_blocks<L: Lanes>(&mut self, direction: Direction, messages: &[Short<'_>]) {
-        let mut copies = [[0u8; 16]; MOST];
+        let mut copies = [[0u8; 16]; M];
         // SAFETY: by this function's contract; a copy takes less than a block.
         unsafe {
             self.scratched = self.scratched.max(1);
@@ -468,7 +468,7 @@ impl InStep {
         unsafe {
             let mut blocks = [L::splat(&[0; 16]); WIDE];
             for (i, block) in blocks.iter_mut().enumerate() {
-                let counter = load::<L>(&self.counters, i);
+                let counter = load::<L, M>(&self.counters, i);
                 store(counter.add32(1), &mut self.counters, i);
                 *block = counter.reverse().xor(load(&self.keys[0], i));
             }
@@ -504,7 +504,7 @@ impl InStep {
     }
 }
 
-impl Drop for InStep {
+impl<const M: usize> Drop for InStep<M> {
     fn drop(&mut self) {
         let lanes = ..self.lanes;
         for row in &mut self.keys[..=self.rounds] {
@@ -537,19 +537,19 @@ fn counter(iv: &[u8; 12], number: u32) -> u128 {
 /// # Safety
 /// The machine has the instructions.
 #[inline(always)]
-unsafe fn load<L: Lanes>(row: &[u128; MOST], i: usize) -> L {
-    // SAFETY: the index is checked, and `MOST` has room for `WIDE` of the widest registers.
+unsafe fn load<L: Lanes, const M: usize>(row: &[u128; M], i: usize) -> L {
+    // SAFETY: the index is checked, and `M` has room for `WIDE` registers.
     unsafe { L::load((&raw const row[i * L::N]).cast()) }
 }
 
 #[inline(always)]
-fn store<L: Lanes>(lanes: L, row: &mut [u128; MOST], i: usize) {
+fn store<L: Lanes, const M: usize>(lanes: L, row: &mut [u128; M], i: usize) {
     // SAFETY: as above.
     unsafe { lanes.store((&raw mut row[i * L::N]).cast()) }
 }
 
 #[inline(always)]
-fn store_all<L: Lanes>(registers: [L; WIDE], row: &mut [u128; MOST]) {
+fn store_all<L: Lanes, const M: usize>(registers: [L; WIDE], row: &mut [u128; M]) {
     for (i, lanes) in registers.into_iter().enumerate() {
         store(lanes, row, i);
     }

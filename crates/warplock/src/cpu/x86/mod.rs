@@ -117,10 +117,10 @@ macro_rules! instruction_set {
                 unsafe {
                     match direction {
                         Direction::Encrypt => {
-                            body::gcm_short::<$lanes>(Direction::Encrypt, messages)
+                            body::gcm_short::<$lanes, { body::width::<$lanes>() }>(Direction::Encrypt, messages)
                         }
                         Direction::Decrypt => {
-                            body::gcm_short::<$lanes>(Direction::Decrypt, messages)
+                            body::gcm_short::<$lanes, { body::width::<$lanes>() }>(Direction::Decrypt, messages)
                         }
                     }
                 }
