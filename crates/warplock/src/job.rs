@@ -18,6 +18,8 @@ pub struct Job<'a> {
     input_spans: Spans<'a>,
     output_spans: Spans<'a>,
     ivs: Ivs<'a>,
+    /// Bytes of each of [`Ivs::Each`]: a division for each message would show.
+    iv_len: usize,
     aad: Aad<'a>,
     tags: TagPlace,
     tag_len: usize,
@@ -124,10 +126,7 @@ impl<'a> Job<'a> {
         };
         let iv = match self.ivs {
             Ivs::None => Iv::Bytes(&[]),
-            Ivs::Each(bytes) => {
-                let len = bytes.len() / self.count();
-                Iv::Bytes(&bytes[index * len..][..len])
-            }
+            Ivs::Each(bytes) => Iv::Bytes(&bytes[index * self.iv_len..][..self.iv_len]),
             Ivs::Ragged { bytes, spans } => Iv::Bytes(slice(bytes, spans.get(index))),
             Ivs::Sectors { first } => Iv::Sector(first.wrapping_add(index as u128).to_le_bytes()),
         };
@@ -288,6 +287,10 @@ impl<'a> Job<'a> {
                 inside(&spans, 0, bytes.len(), "the associated data")?;
             }
         }
+        let iv_len = match ivs {
+            Ivs::Each(bytes) => bytes.len().checked_div(count).unwrap_or(0),
+            _ => 0,
+        };
         Ok(Job {
             info,
             direction,
@@ -297,6 +300,7 @@ impl<'a> Job<'a> {
             input_spans,
             output_spans,
             ivs,
+            iv_len,
             aad,
             tags,
             tag_len,

@@ -147,6 +147,29 @@ fn many_short_messages_with_a_key_each() {
     }
 }
 
+/// GCM does short messages in step, up to 256 of a batch at a time.
+#[test]
+fn short_messages_of_many_lengths() {
+    let engines = engines(&[1, 2]);
+    for (seed, algorithm) in Algorithm::all().filter(|a| a.is_aead()).enumerate() {
+        let mut random = Random::new(5000 + seed as u64);
+        // Keys of their own, keys that change within a group, one key.
+        for keys in [300, 5, 1] {
+            let lens: Vec<usize> = (0..300).map(|_| random.below(2100)).collect();
+            let style = Style {
+                keys,
+                ivs_ragged: false,
+                sectors: false,
+                aad_shared: false,
+                aad: 70,
+                tag_len: 16,
+            };
+            let messages = messages(&mut random, algorithm, &style, &lens);
+            both_ways("short", algorithm, &messages, &engines, &mut random);
+        }
+    }
+}
+
 #[test]
 fn ivs_of_1_to_1000_bytes() {
     let engines = engines(&[1, 2]);
