@@ -4,220 +4,9 @@ mod sse;
 mod vaes256;
 mod vaes512;
 
-use super::InstructionSet;
-use super::body;
-use super::kernels::{Chain, CounterBits, Io, Kernels, Short};
-use super::prepared::{AesKey, GhashKey};
-use crate::Direction;
+use super::instruction_set::names::*;
 
-/// Compiles every body for one register type and one list of instructions. A macro, because
-/// `target_feature` takes neither constants nor type parameters.
-macro_rules! instruction_set {
-    ($(#[$doc:meta])* $name:ident, $lanes:ty, $set:expr, $features:literal, $detect:expr) => {
-        $(#[$doc])*
-        pub(super) struct $name(());
-
-        impl $name {
-            /// The kernels, if this machine has the instructions.
-            pub(super) fn detect() -> Option<&'static dyn Kernels> {
-                static KERNELS: $name = $name(());
-                $detect.then_some(&KERNELS as &dyn Kernels)
-            }
-
-            #[target_feature(enable = $features)]
-            fn expand(key: &[u8], inverse: bool) -> AesKey {
-                // SAFETY: this function has the instructions; so for all that follow.
-                unsafe { body::expand::<$lanes>(key, inverse) }
-            }
-            #[target_feature(enable = $features)]
-            fn powers(h: &[u8; 16], blocks: usize) -> GhashKey {
-                // SAFETY: as above.
-                let powers = unsafe { body::ghash_powers::<$lanes>(h, blocks) };
-                GhashKey::Clmul { h: *h, powers }
-            }
-            #[target_feature(enable = $features)]
-            unsafe fn ecb(key: &AesKey, direction: Direction, io: Io) {
-                // Two calls, so that each direction is compiled by itself.
-                // SAFETY: as above, and by the trait's contract; so for all that follow.
-                unsafe {
-                    match direction {
-                        Direction::Encrypt => body::ecb::<$lanes>(key, Direction::Encrypt, io),
-                        Direction::Decrypt => body::ecb::<$lanes>(key, Direction::Decrypt, io),
-                    }
-                }
-            }
-            #[target_feature(enable = $features)]
-            unsafe fn ecb_each(keys: &[u8], io: Io) {
-                // SAFETY: as above.
-                unsafe { body::ecb_each::<$lanes>(keys, io) }
-            }
-            #[target_feature(enable = $features)]
-            unsafe fn ctr(key: &AesKey, counter: &mut [u8; 16], bits: CounterBits, io: Io) {
-                // SAFETY: as above.
-                unsafe {
-                    match bits {
-                        CounterBits::B32 => {
-                            body::ctr::<$lanes>(key, counter, CounterBits::B32, io);
-                        }
-                        CounterBits::B128 => {
-                            body::ctr::<$lanes>(key, counter, CounterBits::B128, io);
-                        }
-                    }
-                }
-            }
-            #[target_feature(enable = $features)]
-            unsafe fn cbc_decrypt(key: &AesKey, prev: &mut [u8; 16], io: Io) {
-                // SAFETY: as above.
-                unsafe { body::cbc_decrypt::<$lanes>(key, prev, io) }
-            }
-            #[target_feature(enable = $features)]
-            unsafe fn cbc_encrypt(chains: &mut [Chain<'_>]) {
-                // SAFETY: as above.
-                unsafe { body::cbc_encrypt::<$lanes>(chains) }
-            }
-            #[target_feature(enable = $features)]
-            unsafe fn xts(key: &AesKey, direction: Direction, tweak: &mut [u8; 16], io: Io) {
-                // SAFETY: as above.
-                unsafe {
-                    match direction {
-                        Direction::Encrypt => {
-                            body::xts::<$lanes>(key, Direction::Encrypt, tweak, io);
-                        }
-                        Direction::Decrypt => {
-                            body::xts::<$lanes>(key, Direction::Decrypt, tweak, io);
-                        }
-                    }
-                }
-            }
-            #[target_feature(enable = $features)]
-            unsafe fn gcm(
-                key: &AesKey,
-                hash: &GhashKey,
-                direction: Direction,
-                counter: &mut [u8; 16],
-                y: &mut [u8; 16],
-                io: Io,
-            ) {
-                let powers = powers_of(hash);
-                // SAFETY: as above.
-                unsafe {
-                    match direction {
-                        Direction::Encrypt => {
-                            body::gcm_encrypt::<$lanes>(key, powers, counter, y, io);
-                        }
-                        Direction::Decrypt => {
-                            body::gcm_decrypt::<$lanes>(key, powers, counter, y, io);
-                        }
-                    }
-                }
-            }
-            #[target_feature(enable = $features)]
-            unsafe fn gcm_short(direction: Direction, messages: &mut [Short<'_>]) -> usize {
-                // SAFETY: as above.
-                unsafe {
-                    match direction {
-                        Direction::Encrypt => {
-                            body::gcm_short::<$lanes, { body::width::<$lanes>() }>(Direction::Encrypt, messages)
-                        }
-                        Direction::Decrypt => {
-                            body::gcm_short::<$lanes, { body::width::<$lanes>() }>(Direction::Decrypt, messages)
-                        }
-                    }
-                }
-            }
-            #[target_feature(enable = $features)]
-            fn ghash(hash: &GhashKey, y: &mut [u8; 16], data: &[u8]) {
-                // SAFETY: as above.
-                unsafe { body::ghash::<$lanes>(powers_of(hash), y, data) }
-            }
-        }
-
-        impl Kernels for $name {
-            fn set(&self) -> InstructionSet {
-                $set
-            }
-            fn expand(&self, key: &[u8], inverse: bool) -> AesKey {
-                // SAFETY: `detect` found the instructions; so for all that follow.
-                unsafe { $name::expand(key, inverse) }
-            }
-            fn ghash_key(&self, h: [u8; 16], blocks: usize) -> GhashKey {
-                // SAFETY: as above.
-                unsafe { $name::powers(&h, blocks) }
-            }
-            unsafe fn ecb(&self, key: &AesKey, direction: Direction, io: Io) {
-                // SAFETY: as above, and by the trait's contract; so for all that follow.
-                unsafe { $name::ecb(key, direction, io) }
-            }
-            unsafe fn ecb_each(&self, keys: &[u8], io: Io) {
-                // SAFETY: as above.
-                unsafe { $name::ecb_each(keys, io) }
-            }
-            unsafe fn ctr(
-                &self,
-                key: &AesKey,
-                counter: &mut [u8; 16],
-                bits: CounterBits,
-                io: Io,
-            ) {
-                // SAFETY: as above.
-                unsafe { $name::ctr(key, counter, bits, io) }
-            }
-            unsafe fn cbc_decrypt(&self, key: &AesKey, prev: &mut [u8; 16], io: Io) {
-                // SAFETY: as above.
-                unsafe { $name::cbc_decrypt(key, prev, io) }
-            }
-            unsafe fn cbc_encrypt(&self, chains: &mut [Chain<'_>]) {
-                // SAFETY: as above.
-                unsafe { $name::cbc_encrypt(chains) }
-            }
-            unsafe fn xts(
-                &self,
-                key: &AesKey,
-                direction: Direction,
-                tweak: &mut [u8; 16],
-                io: Io,
-            ) {
-                // SAFETY: as above.
-                unsafe { $name::xts(key, direction, tweak, io) }
-            }
-            unsafe fn gcm(
-                &self,
-                key: &AesKey,
-                hash: &GhashKey,
-                direction: Direction,
-                counter: &mut [u8; 16],
-                y: &mut [u8; 16],
-                io: Io,
-            ) {
-                // SAFETY: as above.
-                unsafe { $name::gcm(key, hash, direction, counter, y, io) }
-            }
-            unsafe fn gcm_short(
-                &self,
-                direction: Direction,
-                messages: &mut [Short<'_>],
-            ) -> usize {
-                // SAFETY: as above.
-                unsafe { $name::gcm_short(direction, messages) }
-            }
-            fn ghash(&self, hash: &GhashKey, y: &mut [u8; 16], data: &[u8]) {
-                // SAFETY: as above.
-                unsafe { $name::ghash(hash, y, data) }
-            }
-        }
-    };
-}
-
-/// The powers of H; a key of another family does not reach these kernels, as
-/// [`crate::Key::prepared`] keeps one form for each instruction set.
-fn powers_of(hash: &GhashKey) -> &[u128; super::prepared::MAX_POWERS] {
-    match hash {
-        GhashKey::Clmul { powers, .. } => powers,
-        GhashKey::Portable { .. } => unreachable!("kernels get hash keys that they made"),
-    }
-}
-
-instruction_set!(
+kernels_of!(
     /// AES-NI and PCLMULQDQ in SSE's encoding: any x86-64 processor since about 2010.
     AesNi,
     sse::Sse,
@@ -229,7 +18,7 @@ instruction_set!(
         && is_x86_feature_detected!("sse4.1")
 );
 
-instruction_set!(
+kernels_of!(
     /// The same in AVX's three-operand encoding, which saves the copies.
     AesNiAvx,
     sse::Sse,
@@ -240,7 +29,7 @@ instruction_set!(
         && is_x86_feature_detected!("avx")
 );
 
-instruction_set!(
+kernels_of!(
     /// VAES and VPCLMULQDQ on 256-bit registers: processors without AVX-512 since 2020.
     Vaes256,
     vaes256::Ymm,
@@ -253,7 +42,7 @@ instruction_set!(
         && is_x86_feature_detected!("vpclmulqdq")
 );
 
-instruction_set!(
+kernels_of!(
     /// VAES and VPCLMULQDQ on 512-bit registers.
     Vaes512,
     vaes512::Zmm,
