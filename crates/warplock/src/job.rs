@@ -105,6 +105,7 @@ impl<'a> Job<'a> {
         self.input_spans.get(index).len
     }
 
+    #[inline(always)]
     pub(crate) fn message(&self, index: usize) -> Message<'a> {
         let from = self.input_spans.get(index);
         let to = self.output_spans.get(index);

@@ -3,6 +3,7 @@
 use super::InstructionSet;
 use super::prepared::{AesKey, GhashKey, Prepared};
 use crate::Direction;
+use crate::job::Message;
 
 /// Input and output of a kernel: `len` bytes at `src` become `len` bytes at `dst`. Either
 /// `src == dst`, or the two do not overlap; any alignment.
@@ -70,10 +71,9 @@ pub(crate) struct Short<'a> {
     /// Which one it is in its batch.
     pub(crate) index: usize,
     pub(crate) key: ShortKey<'a>,
+    /// Has an IV of 12 bytes, and at most [`SHORT`] bytes of text and of associated data.
+    pub(crate) message: Message<'a>,
     pub(crate) iv: &'a [u8; 12],
-    /// At most [`SHORT`] bytes.
-    pub(crate) aad: &'a [u8],
-    pub(crate) io: Io,
     /// The tag, when the message is done.
     pub(crate) tag: [u8; 16],
 }

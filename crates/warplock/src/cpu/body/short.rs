@@ -26,7 +26,7 @@ pub(crate) unsafe fn gcm_short<L: Lanes, const M: usize>(
     messages: &mut [Short<'_>],
 ) -> usize {
     // Messages of about the same length beside each other.
-    messages.sort_unstable_by_key(|message| message.io.len);
+    messages.sort_unstable_by_key(|message| message.message.len);
     const { assert!(M == WIDE * L::N) };
     let mut step = InStep::<M>::new();
     let mut rest = &mut *messages;
@@ -122,7 +122,8 @@ impl<const M: usize> InStep<M> {
 
             for (lane, message) in messages.iter().enumerate() {
                 let bits = |bytes: usize| 8 * bytes as u128;
-                self.pending[lane] = bits(message.aad.len()) << 64 | bits(message.io.len);
+                self.pending[lane] =
+                    bits(message.message.aad.len()) << 64 | bits(message.message.len);
             }
             for i in 0..WIDE {
                 let lengths = load::<L, M>(&self.pending, i);
@@ -336,7 +337,7 @@ impl<const M: usize> InStep<M> {
     #[inline(always)]
     unsafe fn hash_aad<L: Lanes>(&mut self, messages: &[Short<'_>]) {
         self.hashes = [0; M];
-        let blocks = |message: &Short<'_>| message.aad.len().div_ceil(16);
+        let blocks = |message: &Short<'_>| message.message.aad.len().div_ceil(16);
         let mut most = 0;
         for message in messages {
             most = most.max(blocks(message));
@@ -345,7 +346,7 @@ impl<const M: usize> InStep<M> {
             for (lane, message) in messages.iter().enumerate() {
                 let mut block = [0; 16];
                 if let Some(number) = (step + blocks(message)).checked_sub(most) {
-                    let data = &message.aad[16 * number..];
+                    let data = &message.message.aad[16 * number..];
                     match data.first_chunk() {
                         Some(whole) => block = *whole,
                         None => block[..data.len()].copy_from_slice(data),
@@ -368,11 +369,11 @@ impl<const M: usize> InStep<M> {
     /// As [`gcm_short`].
     #[inline(always)]
     unsafe fn text<L: Lanes>(&mut self, direction: Direction, messages: &[Short<'_>]) {
-        let blocks = |message: &Short<'_>| message.io.len.div_ceil(16);
+        let blocks = |message: &Short<'_>| message.message.len.div_ceil(16);
         let (mut total, mut partial) = (0, false);
         for message in messages {
             total = total.max(blocks(message));
-            partial |= !message.io.len.is_multiple_of(16);
+            partial |= !message.message.len.is_multiple_of(16);
         }
         let mut done = 0;
         // SAFETY: by this function's contract; each part ends where a message begins, and the
@@ -396,8 +397,8 @@ impl<const M: usize> InStep<M> {
                         self.counters[lane] = counter(message.iv, 2);
                     }
                     let offset = 16 * (done - start);
-                    self.src[lane] = message.io.src.add(offset);
-                    self.dst[lane] = message.io.dst.add(offset);
+                    self.src[lane] = message.message.input.add(offset);
+                    self.dst[lane] = message.message.output.add(offset);
                 }
                 if done == total {
                     return;
@@ -432,7 +433,7 @@ impl<const M: usize> InStep<M> {
             self.scratched = self.scratched.max(1);
             let mut ends = self.dst;
             for (lane, message) in messages.iter().enumerate() {
-                let len = message.io.len % 16;
+                let len = message.message.len % 16;
                 if len > 0 {
                     let copy = copies[lane].as_mut_ptr();
                     copy.copy_from_nonoverlapping(self.src[lane], len);
@@ -443,7 +444,7 @@ impl<const M: usize> InStep<M> {
             }
             self.step::<L, false>(direction, 0);
             for (lane, message) in messages.iter().enumerate() {
-                let len = message.io.len % 16;
+                let len = message.message.len % 16;
                 if len > 0 {
                     ends[lane].copy_from_nonoverlapping(copies[lane].as_ptr(), len);
                     // The hash takes zeros behind the text.
