@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use crate::backend::{Backend, Choice};
 use crate::cpu::{CpuBackend, InstructionSet};
+use crate::cuda::CudaBackend;
 use crate::{Batch, Error, Job};
 
 /// The environment variable that names the backend where the program does not.
@@ -13,6 +14,8 @@ pub const BACKEND_VARIABLE: &str = "WARPLOCK_BACKEND";
 /// it.
 pub struct Engine {
     cpu: CpuBackend,
+    /// Where batches run, if not on the processor.
+    gpu: Option<CudaBackend>,
 }
 
 /// Settings of an engine before it is built.
@@ -49,18 +52,17 @@ impl Builder {
             },
         };
         let set = match choice {
-            Choice::Auto | Choice::Cpu(None) => InstructionSet::best(),
             Choice::Cpu(Some(set)) => set,
-            Choice::Cuda(_) => {
-                return Err(Error::NoBackend {
-                    name: choice.to_string(),
-                    reason: "this build drives no GPUs; take cpu".to_owned(),
-                });
-            }
+            Choice::Auto | Choice::Cpu(None) | Choice::Cuda(_) => InstructionSet::best(),
         };
         let threads = self.threads.unwrap_or_else(default_threads);
+        let gpu = match choice {
+            Choice::Cuda(number) => Some(CudaBackend::new(number, threads)?),
+            Choice::Auto | Choice::Cpu(_) => None,
+        };
         Ok(Engine {
             cpu: CpuBackend::new(set, threads)?,
+            gpu,
         })
     }
 }
@@ -92,7 +94,15 @@ impl Engine {
 
     /// The name of the backend in use, such as `cpu:aesni`.
     pub fn backend(&self) -> String {
-        self.cpu.name()
+        self.batches().name()
+    }
+
+    /// The backend that runs batches.
+    fn batches(&self) -> &dyn Backend {
+        match &self.gpu {
+            Some(gpu) => gpu,
+            None => &self.cpu,
+        }
     }
 
     /// The processor's backend, which also runs [`crate::Stream`]s.
@@ -114,7 +124,7 @@ impl Engine {
             return Ok(());
         }
         // SAFETY: the job's borrows live to the end of this function, which waits for the ticket.
-        let failed = unsafe { self.cpu.submit(&job) }?.wait()?;
+        let failed = unsafe { self.batches().submit(&job) }?.wait()?;
         if failed.is_empty() {
             Ok(())
         } else {

@@ -105,6 +105,14 @@ impl<'a> Job<'a> {
         self.input_spans.get(index).len
     }
 
+    pub(crate) fn aad_len(&self, index: usize) -> usize {
+        match self.aad {
+            Aad::None => 0,
+            Aad::Shared(bytes) => bytes.len(),
+            Aad::Each { spans, .. } => spans.get(index).len,
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn message(&self, index: usize) -> Message<'a> {
         let from = self.input_spans.get(index);

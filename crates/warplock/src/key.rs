@@ -61,6 +61,11 @@ impl Key {
         self.algorithm
     }
 
+    /// The secret bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The key as the CPU backends use it, computed at the first call.
     pub(crate) fn prepared(&self, kernels: &dyn cpu::Kernels) -> &Prepared {
         self.prepared[kernels.set() as usize]

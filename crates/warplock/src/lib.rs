@@ -32,6 +32,7 @@ mod algorithm;
 mod backend;
 mod batch;
 mod cpu;
+mod cuda;
 mod engine;
 mod error;
 mod job;

@@ -1,0 +1,74 @@
+//! Embeds the compiled GPU kernels, after a check that they belong to their sources.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use sha2::{Digest, Sha256};
+
+fn main() {
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels");
+    if let Err(problem) = check(&kernels) {
+        panic!("{problem}: run scripts/build-kernels (it needs no GPU)");
+    }
+    let fatbin = kernels.join("prebuilt/kernels.fatbin");
+    let fatbin = fatbin.canonicalize().expect("it was read just now");
+    println!("cargo:rustc-env=WARPLOCK_KERNELS={}", fatbin.display());
+}
+
+/// Compares the sources and the result with the sums written when they were compiled.
+fn check(kernels: &Path) -> Result<(), String> {
+    println!("cargo:rerun-if-changed={}", kernels.display());
+    let list = kernels.join("prebuilt/SOURCES.sha256");
+    let sums = read(&list)?;
+    let sums = String::from_utf8_lossy(&sums);
+    let mut listed = BTreeSet::new();
+    for line in sums.lines().filter(|line| !line.starts_with('#')) {
+        let (sum, name) = line
+            .split_once("  ")
+            .ok_or_else(|| format!("{} has a line that is no sum: '{line}'", list.display()))?;
+        let path = match name {
+            "kernels.fatbin" => kernels.join("prebuilt").join(name),
+            _ => kernels.join(name),
+        };
+        let found: String = Sha256::digest(read(&path)?)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        if found != sum {
+            return Err(format!(
+                "{} is not what the GPU kernels in {} were compiled from",
+                path.display(),
+                list.display()
+            ));
+        }
+        listed.insert(PathBuf::from(name));
+    }
+    let entries = fs::read_dir(kernels).map_err(|error| no_access(kernels, &error))?;
+    for entry in entries {
+        let name = PathBuf::from(
+            entry
+                .map_err(|error| no_access(kernels, &error))?
+                .file_name(),
+        );
+        let source = name
+            .extension()
+            .is_some_and(|end| end == "cu" || end == "cuh");
+        if source && !listed.contains(&name) {
+            return Err(format!(
+                "{} is not listed in {}",
+                name.display(),
+                list.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| no_access(path, &error))
+}
+
+fn no_access(path: &Path, error: &std::io::Error) -> String {
+    format!("cannot read {} ({error})", path.display())
+}

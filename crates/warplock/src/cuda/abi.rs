@@ -1,0 +1,79 @@
+//! What kernels are handed: the same structures as in `kernels/abi.cuh`, which explains them.
+
+use zeroize::Zeroize;
+
+/// An address on the device, or 0.
+pub(crate) type Address = u64;
+
+/// The most rounds of AES and one: how many round keys there can be.
+const ROUND_KEYS: usize = 15;
+
+/// Round keys of one key and direction in the order in which they are used.
+#[repr(C, align(16))]
+pub(crate) struct RoundKeys {
+    pub(crate) round: [[u8; 16]; ROUND_KEYS],
+}
+
+impl Drop for RoundKeys {
+    fn drop(&mut self) {
+        self.round.zeroize();
+    }
+}
+
+/// What `expand_keys` makes of a key; only its size is known here.
+pub(crate) const TABLE_KEY: usize = 3 * size_of::<RoundKeys>() + 16;
+
+/// What `gcm_powers` makes of a hash key; only its size is known here.
+pub(crate) const GCM_POWERS: usize = 5 * 256 * 16;
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Piece {
+    pub(crate) input: Address,
+    pub(crate) output: Address,
+    pub(crate) len: u64,
+    pub(crate) before: u64,
+    pub(crate) iv: Address,
+    pub(crate) key: u32,
+    pub(crate) message: u32,
+    pub(crate) after: u64,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+pub(crate) struct GcmMessage {
+    pub(crate) iv: Address,
+    pub(crate) aad: Address,
+    pub(crate) tag: Address,
+    pub(crate) iv_len: u64,
+    pub(crate) aad_len: u64,
+    pub(crate) len: u64,
+    pub(crate) key: u32,
+    pub(crate) failed: u32,
+    pub(crate) padding: u64,
+    /// Counter, mask and hash: made and used on the device alone.
+    pub(crate) state: [[u8; 16]; 3],
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Work {
+    pub(crate) pieces: Address,
+    pub(crate) starts: Address,
+    pub(crate) each: u64,
+    pub(crate) units: u64,
+    pub(crate) count: u64,
+}
+
+// The other side checks the same numbers.
+const _: () = {
+    assert!(size_of::<RoundKeys>() == 240 && align_of::<RoundKeys>() == 16);
+    assert!(TABLE_KEY == 736);
+    assert!(size_of::<Piece>() == 56 && align_of::<Piece>() == 8);
+    assert!(std::mem::offset_of!(Piece, after) == 48);
+    assert!(size_of::<GcmMessage>() == 112 && align_of::<GcmMessage>() == 16);
+    assert!(std::mem::offset_of!(GcmMessage, failed) == 52);
+    assert!(std::mem::offset_of!(GcmMessage, state) == 64);
+    assert!(size_of::<Work>() == 40);
+    assert!(GCM_POWERS == 20_480);
+};

@@ -1,0 +1,140 @@
+//! The CUDA backend: jobs in host memory on one GPU.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::copy::Copier;
+use super::driver::{Context, Device, Driver, Failure, NO_GPU};
+use super::module::Module;
+use super::policy::Policy;
+use super::ring::{Gpu, Ring};
+use crate::backend::{Backend, Ticket};
+use crate::{Choice, Error, Job};
+
+/// Runs batches on a GPU.
+pub(crate) struct CudaBackend {
+    name: String,
+    gpu: Arc<Gpu>,
+    rings: Mutex<Rings>,
+    returned: Condvar,
+}
+
+/// The rings of a device: made when they are needed, kept for the next job.
+#[derive(Default)]
+struct Rings {
+    idle: Vec<Ring>,
+    made: usize,
+}
+
+impl CudaBackend {
+    /// A backend on a GPU, or on the first one.
+    pub(crate) fn new(number: Option<u32>, threads: NonZeroUsize) -> Result<Self, Error> {
+        let no_backend = |reason: String| Error::NoBackend {
+            name: Choice::Cuda(number).to_string(),
+            reason,
+        };
+        let driver = Driver::load().map_err(no_backend)?;
+        let failed = |failure: Failure| no_backend(format!("{failure}; take cpu"));
+        let devices = driver.devices().map_err(failed)?;
+        let wanted = number.unwrap_or(0);
+        let Some(device) = devices.get(wanted as usize) else {
+            return Err(no_backend(match devices.len() {
+                0 => NO_GPU.to_owned(),
+                1 => "this machine has one GPU, cuda:0".to_owned(),
+                count => format!("this machine has the GPUs cuda:0 to cuda:{}", count - 1),
+            }));
+        };
+        CudaBackend::on(device, threads).map_err(failed)
+    }
+
+    fn on(device: &Device, threads: NonZeroUsize) -> Result<Self, Failure> {
+        let policy = Policy::DEFAULT;
+        let context = Context::new(device)?;
+        let module = {
+            let _bound = context.bind()?;
+            Module::load(&context)?
+        };
+        let most = NonZeroUsize::new(policy.copy_threads).unwrap_or(NonZeroUsize::MIN);
+        let gpu = Gpu {
+            context,
+            module,
+            multiprocessors: device.multiprocessors,
+            policy,
+            copier: Copier::new(threads.min(most)),
+        };
+        Ok(CudaBackend {
+            name: format!("cuda:{}", device.number),
+            gpu: Arc::new(gpu),
+            rings: Mutex::default(),
+            returned: Condvar::new(),
+        })
+    }
+
+    /// A ring that no other job uses, now or when one comes back.
+    fn take_ring(&self) -> Lease<'_> {
+        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(ring) = rings.idle.pop() {
+                return Lease(self, Some(ring));
+            }
+            if rings.made < self.gpu.policy.rings {
+                rings.made += 1;
+                return Lease(self, Some(Ring::new(&self.gpu)));
+            }
+            rings = self
+                .returned
+                .wait(rings)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// A ring in use; it goes back when this is dropped, unless it was taken out.
+struct Lease<'a>(&'a CudaBackend, Option<Ring>);
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        // After a panic, something may still be under way: the ring's end waits for it.
+        let ring = self.1.take().filter(|_| !std::thread::panicking());
+        let mut rings = self.0.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        match ring {
+            Some(ring) => rings.idle.push(ring),
+            None => rings.made -= 1,
+        }
+        self.0.returned.notify_one();
+    }
+}
+
+impl Backend for CudaBackend {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn supports(&self, _job: &Job<'_>) -> bool {
+        true
+    }
+
+    fn estimate(&self, job: &Job<'_>) -> Duration {
+        // Bytes a microsecond over the link; a calibrated model replaces this.
+        Duration::from_micros(50 + job.text_bytes() / 40_000 + job.count() as u64 / 100)
+    }
+
+    unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error> {
+        let mut lease = self.take_ring();
+        let ring = lease.1.as_mut().expect("a fresh lease has a ring");
+        // SAFETY: by this function's contract.
+        let ran = unsafe { ring.run(job) };
+        match ran {
+            Ok(failed) => Ok(Ticket::done(failed)),
+            Err(failure) => {
+                // Nobody knows in which state it is.
+                lease.1 = None;
+                Err(Error::Backend {
+                    backend: self.name.clone(),
+                    reason: failure.to_string(),
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Copies between the caller's memory and page-locked memory, by several threads.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::cut::{Chunk, Part};
+use crate::job::Job;
+
+/// What a thread copies at a time: large against the cost of taking it, and in its cache.
+const BLOCK: usize = 256 << 10;
+
+/// Bytes that lie together in the caller's memory and in a chunk's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// Where they lie in the caller's memory.
+    pub(crate) user: *mut u8,
+    /// Where they lie in the chunk's text.
+    pub(crate) place: usize,
+    pub(crate) len: usize,
+}
+
+// SAFETY: a pointer into what the job borrows; different runs do not overlap where they are
+// written.
+unsafe impl Send for Run {}
+// SAFETY: as above.
+unsafe impl Sync for Run {}
+
+impl Run {
+    /// Whether it lies inside these addresses.
+    pub(crate) fn inside(&self, addresses: &Range<usize>) -> bool {
+        let start = self.user as usize;
+        addresses.start <= start && start + self.len <= addresses.end
+    }
+
+    fn part(self, offset: usize, len: usize) -> Run {
+        Run {
+            user: self.user.wrapping_add(offset),
+            place: self.place + offset,
+            len,
+        }
+    }
+}
+
+/// Joins runs that follow each other on both sides.
+fn joined(runs: impl Iterator<Item = Run>) -> Vec<Run> {
+    let mut all: Vec<Run> = Vec::new();
+    for run in runs.filter(|run| run.len > 0) {
+        match all.last_mut() {
+            Some(last)
+                if last.user.wrapping_add(last.len) == run.user
+                    && last.place + last.len == run.place =>
+            {
+                last.len += run.len;
+            }
+            _ => all.push(run),
+        }
+    }
+    all
+}
+
+fn part_run(part: &Part, start: *mut u8) -> Run {
+    Run {
+        user: start.wrapping_add(part.before),
+        place: part.place,
+        len: part.len,
+    }
+}
+
+/// What a chunk takes from the caller. The keys of single blocks lie behind their text.
+pub(crate) fn inputs(job: &Job<'_>, chunk: &Chunk) -> Vec<Run> {
+    if let Chunk::Blocks(messages) = chunk {
+        let (keys, text, _) = single_blocks(job, messages);
+        let keys = Run {
+            user: keys.as_ptr().cast_mut(),
+            place: 16 * messages.len(),
+            len: keys.len(),
+        };
+        return vec![text_run(text.cast_mut(), messages), keys];
+    }
+    let parts = chunk.parts().iter();
+    joined(parts.map(|part| part_run(part, job.message(part.message).input.cast_mut())))
+}
+
+/// What a chunk gives to the caller.
+pub(crate) fn outputs(job: &Job<'_>, chunk: &Chunk) -> Vec<Run> {
+    if let Chunk::Blocks(messages) = chunk {
+        let (_, _, text) = single_blocks(job, messages);
+        return vec![text_run(text, messages)];
+    }
+    let parts = chunk.parts().iter();
+    joined(parts.map(|part| part_run(part, job.message(part.message).output)))
+}
+
+fn single_blocks<'a>(job: &Job<'a>, messages: &Range<usize>) -> (&'a [u8], *const u8, *mut u8) {
+    job.single_blocks(messages.clone())
+        .expect("the cutter asked before it made this chunk")
+}
+
+fn text_run(user: *mut u8, messages: &Range<usize>) -> Run {
+    Run {
+        user,
+        place: 0,
+        len: 16 * messages.len(),
+    }
+}
+
+/// Bytes of a chunk's text, with what lies between messages.
+pub(crate) fn extent(inputs: &[Run]) -> usize {
+    inputs.last().map_or(0, |run| run.place + run.len)
+}
+
+/// The start of page-locked memory.
+#[derive(Clone, Copy)]
+struct Base(*mut u8);
+
+// SAFETY: threads use different runs behind it.
+unsafe impl Send for Base {}
+// SAFETY: as above.
+unsafe impl Sync for Base {}
+
+impl Base {
+    /// # Safety
+    /// The run's place lies in the memory that starts here.
+    unsafe fn at(self, run: Run) -> *mut u8 {
+        // SAFETY: by this function's contract.
+        unsafe { self.0.add(run.place) }
+    }
+}
+
+/// Copies with several threads.
+pub(crate) struct Copier {
+    pool: Option<rayon::ThreadPool>,
+}
+
+impl Copier {
+    /// With so many threads; with one, or if no more can be had, on the thread that calls.
+    pub(crate) fn new(threads: NonZeroUsize) -> Self {
+        let pool = (threads.get() > 1).then(|| {
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(threads.get())
+                .thread_name(|number| format!("warplock-copy-{number}"))
+                .build()
+                .ok()
+        });
+        Copier {
+            pool: pool.flatten(),
+        }
+    }
+
+    fn each(&self, runs: &[Run], work: impl Fn(Run) + Send + Sync) {
+        let total: usize = runs.iter().map(|run| run.len).sum();
+        let Some(pool) = self.pool.as_ref().filter(|_| total >= 2 * BLOCK) else {
+            runs.iter().copied().for_each(work);
+            return;
+        };
+        let cut = |run: &Run| {
+            let (run, len) = (*run, run.len);
+            (0..len)
+                .step_by(BLOCK)
+                .map(move |offset| run.part(offset, BLOCK.min(len - offset)))
+        };
+        let blocks: Vec<Run> = runs.iter().flat_map(cut).collect();
+        let together = (blocks.len() * BLOCK / total).max(1);
+        pool.install(|| {
+            blocks.into_par_iter().with_min_len(together).for_each(work);
+        });
+    }
+
+    /// From the caller to page-locked memory at `to`.
+    ///
+    /// # Safety
+    /// All runs are valid on both sides, and nobody writes there during the call.
+    pub(crate) unsafe fn gather(&self, runs: &[Run], to: *mut u8) {
+        let to = Base(to);
+        self.each(runs, |run| {
+            // SAFETY: by this function's contract; the runs' places do not overlap.
+            unsafe { run.user.copy_to_nonoverlapping(to.at(run), run.len) };
+        });
+    }
+
+    /// From page-locked memory at `from` to the caller; with `wipe`, zeros stay behind.
+    ///
+    /// # Safety
+    /// All runs are valid on both sides, they do not overlap, and nobody else uses the memory
+    /// during the call.
+    pub(crate) unsafe fn scatter(&self, runs: &[Run], from: *mut u8, wipe: bool) {
+        let from = Base(from);
+        self.each(runs, |run| {
+            // SAFETY: by this function's contract.
+            unsafe {
+                let source = from.at(run);
+                run.user.copy_from_nonoverlapping(source, run.len);
+                if wipe {
+                    wipe_bytes(source, run.len);
+                }
+            }
+        });
+    }
+}
+
+/// Overwrites with zeros, also where a compiler sees no reader.
+///
+/// # Safety
+/// `at` is valid for `len` bytes, and nobody else uses them.
+unsafe fn wipe_bytes(at: *mut u8, len: usize) {
+    // SAFETY: by this function's contract.
+    unsafe { at.write_bytes(0, len) };
+    // The memory is read by a device, and the pointer is opaque here: no store can be left out.
+    std::hint::black_box(at);
+}

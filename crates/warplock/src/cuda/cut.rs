@@ -1,0 +1,273 @@
+//! Cuts a job into chunks that fit into a slot of the ring.
+//!
+//! Short messages go whole, many to a chunk. A message that is longer than a chunk is cut where
+//! its mode allows: CTR, XTS and GCM count blocks, CBC decryption needs the ciphertext block
+//! before. CBC encryption is a chain: there a chunk takes a part of many messages at once, and the
+//! next one goes on where that ended.
+
+use std::ops::Range;
+
+use super::policy::Policy;
+use crate::job::Job;
+use crate::{Direction, Keys, Mode};
+
+/// Where long parts are cut, and where long messages start: a row of the kernels, 32 blocks.
+pub(crate) const ROW: usize = 512;
+
+/// From this length on a message starts at a multiple of [`ROW`]; shorter ones at one of 16.
+const LONG_START: usize = 8 * ROW;
+
+/// The block of ciphertext, IV or counter that a part starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Previous {
+    /// The message's IV.
+    Iv,
+    /// CBC decryption: the ciphertext block before the part.
+    Block([u8; 16]),
+    /// CBC encryption: the block at this place of the chunk before.
+    Chained(usize),
+}
+
+/// A message, or a part of a long one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// The message's place in the job.
+    pub(crate) message: usize,
+    /// Bytes of the message before this part.
+    pub(crate) before: usize,
+    /// Bytes of this part.
+    pub(crate) len: usize,
+    /// Bytes of the message behind this part.
+    pub(crate) after: usize,
+    /// Where the part lies in the chunk's text.
+    pub(crate) place: usize,
+    pub(crate) previous: Previous,
+}
+
+/// What a chunk holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Chunk {
+    /// Messages from their start to their end.
+    Whole(Vec<Part>),
+    /// A part of one message.
+    Long(Part),
+    /// Parts of chains, one of each message.
+    Chains(Vec<Part>),
+    /// Messages of one block with a key each, without gaps.
+    Blocks(Range<usize>),
+}
+
+impl Chunk {
+    /// The parts, in the order of their places; none where messages are single blocks.
+    pub(crate) fn parts(&self) -> &[Part] {
+        match self {
+            Chunk::Whole(parts) | Chunk::Chains(parts) => parts,
+            Chunk::Long(part) => std::slice::from_ref(part),
+            Chunk::Blocks(_) => &[],
+        }
+    }
+}
+
+/// A chain of CBC encryption that was begun.
+struct Chain {
+    message: usize,
+    before: usize,
+    /// Where its last block lies in the chunk before.
+    last: usize,
+}
+
+/// Cuts a job from its first message to its last.
+pub(crate) struct Cutter<'a, 'job> {
+    job: &'a Job<'job>,
+    policy: &'a Policy,
+    /// Bytes of text in a chunk.
+    room: usize,
+    /// The next message, and how much of it is already cut off.
+    next: usize,
+    before: usize,
+    /// CBC decryption: the ciphertext block before the next part.
+    previous: [u8; 16],
+    chains: Vec<Chain>,
+}
+
+/// Where something that follows `end` starts, if it is `len` bytes long.
+fn place_after(end: usize, len: usize) -> usize {
+    end.next_multiple_of(if len >= LONG_START { ROW } else { 16 })
+}
+
+impl<'a, 'job> Cutter<'a, 'job> {
+    pub(crate) fn new(job: &'a Job<'job>, policy: &'a Policy) -> Self {
+        Cutter {
+            job,
+            policy,
+            room: policy.room(job.text_bytes()),
+            next: 0,
+            before: 0,
+            previous: [0; 16],
+            chains: Vec::new(),
+        }
+    }
+
+    /// The most bytes that a chunk's text takes.
+    pub(crate) fn room(&self) -> usize {
+        self.room
+    }
+
+    fn blocks(&mut self) -> Option<Chunk> {
+        let count = self.job.count();
+        if self.job.info().mode != Mode::Ecb || self.job.direction() != Direction::Encrypt {
+            return None;
+        }
+        self.job.single_blocks(0..count)?;
+        let each = 16 + self.job.info().key_len;
+        let end = count.min(self.next + self.room / each);
+        let start = std::mem::replace(&mut self.next, end);
+        Some(Chunk::Blocks(start..end))
+    }
+
+    /// As many whole messages from `next` on as fit.
+    fn whole(&self) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let (mut end, mut aad) = (0, 0);
+        for message in self.next..self.job.count() {
+            let len = self.job.text_len(message);
+            let place = place_after(end, len);
+            aad += self.job.aad_len(message);
+            let full = parts.len() >= self.policy.messages
+                || aad > self.room && !parts.is_empty()
+                || place + len > self.room;
+            if full {
+                break;
+            }
+            end = place + len;
+            parts.push(Part {
+                message,
+                before: 0,
+                len,
+                after: 0,
+                place,
+                previous: Previous::Iv,
+            });
+        }
+        parts
+    }
+
+    /// The next part of the message at `next`, which is longer than a chunk.
+    fn long(&mut self) -> Chunk {
+        let all = self.job.text_len(self.next);
+        let left = all - self.before;
+        // Equal parts: a short last one would leave the link idle.
+        let each = all.div_ceil(all.div_ceil(self.room)).next_multiple_of(ROW);
+        let mut len = left.min(each.min(self.room));
+        // XTS steals from the last whole block: the two go together.
+        if self.job.info().mode == Mode::Xts && left > len && left - len < 32 {
+            len -= ROW;
+        }
+        let part = Part {
+            message: self.next,
+            before: self.before,
+            len,
+            after: left - len,
+            place: 0,
+            previous: match (self.job.info().mode, self.before) {
+                (Mode::Cbc, 1..) => Previous::Block(self.previous),
+                _ => Previous::Iv,
+            },
+        };
+        self.before += len;
+        if part.after == 0 {
+            self.next += 1;
+            self.before = 0;
+        } else if self.job.info().mode == Mode::Cbc {
+            // Read now: once this chunk is under way, it may be overwritten in place.
+            let message = self.job.message(part.message);
+            // SAFETY: `before` is at least a block and inside the message.
+            unsafe {
+                let last = message.input.add(self.before - 16);
+                last.copy_to_nonoverlapping(self.previous.as_mut_ptr(), 16);
+            }
+        }
+        Chunk::Long(part)
+    }
+
+    /// Begins chains with the next messages: with as many as keep the device busy.
+    fn begin_chains(&mut self) {
+        let most = self.policy.chains.min(self.room / ROW).max(1);
+        let end = self.job.count().min(self.next + most);
+        let begun = (self.next..end).map(|message| Chain {
+            message,
+            before: 0,
+            last: 0,
+        });
+        self.chains = begun
+            .filter(|chain| self.job.text_len(chain.message) > 0)
+            .collect();
+        self.next = end;
+    }
+
+    /// The next part of every chain.
+    fn advance_chains(&mut self) -> Chunk {
+        let each = self.room / self.chains.len() / 16 * 16;
+        let mut parts = Vec::with_capacity(self.chains.len());
+        let mut place = 0;
+        for chain in &mut self.chains {
+            let left = self.job.text_len(chain.message) - chain.before;
+            let len = left.min(each);
+            parts.push(Part {
+                message: chain.message,
+                before: chain.before,
+                len,
+                after: left - len,
+                place,
+                previous: match chain.before {
+                    0 => Previous::Iv,
+                    _ => Previous::Chained(chain.last),
+                },
+            });
+            chain.before += len;
+            place += len;
+            chain.last = place - 16;
+        }
+        let job = self.job;
+        self.chains
+            .retain(|chain| chain.before < job.text_len(chain.message));
+        Chunk::Chains(parts)
+    }
+}
+
+impl Iterator for Cutter<'_, '_> {
+    type Item = Chunk;
+
+    fn next(&mut self) -> Option<Chunk> {
+        if !self.chains.is_empty() {
+            return Some(self.advance_chains());
+        }
+        if self.before > 0 {
+            return Some(self.long());
+        }
+        if self.next >= self.job.count() {
+            return None;
+        }
+        if let Some(blocks) = self.blocks() {
+            return Some(blocks);
+        }
+        let parts = self.whole();
+        let end = self.next + parts.len();
+        let chained =
+            self.job.info().mode == Mode::Cbc && self.job.direction() == Direction::Encrypt;
+        if chained && end < self.job.count() && parts.len() < self.policy.chains {
+            self.begin_chains();
+            return self.next();
+        }
+        if parts.is_empty() {
+            return Some(self.long());
+        }
+        self.next = end;
+        Some(Chunk::Whole(parts))
+    }
+}
+
+/// Whether a job's messages have keys of their own, so that kernels look them up in a table.
+pub(crate) fn has_table(job: &Job<'_>) -> bool {
+    !matches!(job.keys(), Keys::One(_))
+}

@@ -1,0 +1,326 @@
+//! The CUDA driver: whether there is one, its devices, contexts, streams and events.
+//!
+//! Each call into the driver is checked, and fails with what was being done and CUDA's own name
+//! for the error.
+
+use std::borrow::Cow;
+use std::ffi::CStr;
+use std::fmt;
+use std::ptr::null_mut;
+use std::sync::{Arc, OnceLock};
+
+use cudarc::driver::result::DriverError;
+use cudarc::driver::sys;
+
+/// The driver API that the kernels need: 13.0, which is driver 580.
+const NEEDED: i32 = 13_000;
+
+/// A call into the driver that failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    doing: Cow<'static, str>,
+    code: sys::CUresult,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = DriverError(self.code);
+        let unnamed = |_| c"?";
+        write!(
+            f,
+            "{}: {} (CUDA error {}: {})",
+            self.doing,
+            error.error_name().unwrap_or_else(unnamed).to_string_lossy(),
+            self.code as u32,
+            error
+                .error_string()
+                .unwrap_or_else(unnamed)
+                .to_string_lossy(),
+        )
+    }
+}
+
+/// Turns the driver's answer into a result; `doing` completes "failed while ...".
+pub(crate) fn check<D: Into<Cow<'static, str>>>(
+    code: sys::CUresult,
+    doing: impl FnOnce() -> D,
+) -> Result<(), Failure> {
+    match code {
+        sys::CUresult::CUDA_SUCCESS => Ok(()),
+        code => Err(Failure {
+            doing: doing().into(),
+            code,
+        }),
+    }
+}
+
+/// Why no GPU can be used, in words that say what to do.
+pub(crate) type Absent = String;
+
+/// The driver, loaded and found new enough. A value of this type is proof that its functions can
+/// be called.
+#[derive(Clone, Copy)]
+pub(crate) struct Driver {
+    version: i32,
+}
+
+impl Driver {
+    /// Loads the driver, once a process.
+    pub(crate) fn load() -> Result<Driver, Absent> {
+        static DRIVER: OnceLock<Result<Driver, Absent>> = OnceLock::new();
+        DRIVER.get_or_init(Driver::try_load).clone()
+    }
+
+    fn try_load() -> Result<Driver, Absent> {
+        // SAFETY: this only tries to load a library, whose initialisation is the driver's own.
+        if !unsafe { sys::is_culib_present() } {
+            return Err("there is no NVIDIA driver on this machine; take cpu".to_owned());
+        }
+        let mut version = 0;
+        // SAFETY: the library is there; the pointer is a local variable's.
+        let code = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+        check(code, || "asking for the driver's version").map_err(|failure| failure.to_string())?;
+        if version < NEEDED {
+            return Err(format!(
+                "the NVIDIA driver is too old: it knows CUDA {}, but {} is needed; install driver \
+                 580 or newer, or take cpu",
+                Version(version),
+                Version(NEEDED),
+            ));
+        }
+        // SAFETY: the library is there; the flags must be 0.
+        match unsafe { sys::cuInit(0) } {
+            sys::CUresult::CUDA_SUCCESS => Ok(Driver { version }),
+            sys::CUresult::CUDA_ERROR_NO_DEVICE => Err(NO_GPU.to_owned()),
+            code => Err(Failure {
+                doing: "starting the NVIDIA driver".into(),
+                code,
+            }
+            .to_string()),
+        }
+    }
+
+    /// The version of CUDA that the driver knows, such as 13.0.
+    pub(crate) fn version(self) -> Version {
+        Version(self.version)
+    }
+
+    /// Every GPU that the driver shows, in its order.
+    pub(crate) fn devices(self) -> Result<Vec<Device>, Failure> {
+        let mut count = 0;
+        // SAFETY: the driver is loaded; the pointer is a local variable's.
+        let code = unsafe { sys::cuDeviceGetCount(&raw mut count) };
+        check(code, || "counting the GPUs")?;
+        (0..count).map(Device::new).collect()
+    }
+}
+
+/// What is said where the driver finds no GPU.
+pub(crate) const NO_GPU: &str =
+    "the NVIDIA driver finds no GPU (CUDA_VISIBLE_DEVICES may hide it); take cpu";
+
+/// A version of CUDA as the driver counts it: 1000 times the major number, 10 times the minor.
+#[derive(Clone, Copy)]
+pub(crate) struct Version(i32);
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)
+    }
+}
+
+/// One GPU.
+#[derive(Clone, Debug)]
+pub(crate) struct Device {
+    pub(crate) handle: sys::CUdevice,
+    /// The number behind `cuda:`.
+    pub(crate) number: u32,
+    pub(crate) name: String,
+    /// Compute capability: major and minor number.
+    pub(crate) capability: (u32, u32),
+    /// Bytes of its memory.
+    pub(crate) memory: u64,
+    /// Streaming multiprocessors.
+    pub(crate) multiprocessors: u32,
+}
+
+impl Device {
+    fn new(number: i32) -> Result<Self, Failure> {
+        use sys::CUdevice_attribute_enum as Attribute;
+        let mut handle = 0;
+        let mut name = [0_u8; 256];
+        let mut memory = 0;
+        // SAFETY: the driver is loaded (only `Driver` calls this); pointers are of local
+        // variables, and the name's length is its buffer's.
+        unsafe {
+            let doing = || format!("looking at GPU {number}");
+            check(sys::cuDeviceGet(&raw mut handle, number), doing)?;
+            let len = name.len() as i32;
+            check(
+                sys::cuDeviceGetName(name.as_mut_ptr().cast(), len, handle),
+                doing,
+            )?;
+            check(sys::cuDeviceTotalMem_v2(&raw mut memory, handle), doing)?;
+        }
+        let attribute = |which| {
+            let mut value = 0;
+            // SAFETY: as above.
+            let code = unsafe { sys::cuDeviceGetAttribute(&raw mut value, which, handle) };
+            check(code, || format!("asking GPU {number} for its attributes"))?;
+            Ok(u32::try_from(value).unwrap_or(0))
+        };
+        let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
+        Ok(Device {
+            handle,
+            number: number as u32,
+            name: name.to_string_lossy().into_owned(),
+            capability: (
+                attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+                attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+            ),
+            memory: memory as u64,
+            multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        })
+    }
+}
+
+/// A device's primary context, which it shares with everything else in this process.
+pub(crate) struct Context {
+    handle: sys::CUcontext,
+    device: sys::CUdevice,
+}
+
+// SAFETY: contexts may be used from any thread; each binds it for itself.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    pub(crate) fn new(device: &Device) -> Result<Arc<Self>, Failure> {
+        let mut handle = null_mut();
+        // SAFETY: a `Device` comes from the loaded driver.
+        let code = unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut handle, device.handle) };
+        check(code, || {
+            format!("starting GPU {} ({})", device.number, device.name)
+        })?;
+        let device = device.handle;
+        Ok(Arc::new(Context { handle, device }))
+    }
+
+    /// Makes the context this thread's until the guard is dropped.
+    pub(crate) fn bind(&self) -> Result<Bound, Failure> {
+        // SAFETY: the context lives as long as `self`; the guard keeps the order of the stack.
+        let code = unsafe { sys::cuCtxPushCurrent_v2(self.handle) };
+        check(code, || "entering the GPU's context")?;
+        Ok(Bound(std::marker::PhantomData))
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: retained in `new`. An error leaves nothing to do.
+        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}
+
+/// While it lives, its thread's calls go to the context that was bound.
+#[must_use]
+pub(crate) struct Bound(std::marker::PhantomData<*const ()>);
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let mut old = null_mut();
+        // SAFETY: pops what `bind` has pushed on this thread: the guard cannot leave it.
+        let _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut old) };
+    }
+}
+
+/// A queue of work on a device.
+pub(crate) struct Stream {
+    handle: sys::CUstream,
+    context: Arc<Context>,
+}
+
+// SAFETY: streams may be used from any thread.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    /// A queue that does not wait for others. The context is bound.
+    pub(crate) fn new(context: &Arc<Context>) -> Result<Self, Failure> {
+        let mut handle = null_mut();
+        let flags = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: a context is bound; the pointer is a local variable's.
+        let code = unsafe { sys::cuStreamCreate(&raw mut handle, flags) };
+        check(code, || "making a stream")?;
+        let context = Arc::clone(context);
+        Ok(Stream { handle, context })
+    }
+
+    pub(crate) fn handle(&self) -> sys::CUstream {
+        self.handle
+    }
+
+    /// Waits until everything queued so far is done.
+    pub(crate) fn wait(&self, doing: &'static str) -> Result<(), Failure> {
+        // SAFETY: the stream lives.
+        check(unsafe { sys::cuStreamSynchronize(self.handle) }, || doing)
+    }
+
+    /// Lets what is queued from now on wait for an event of another stream.
+    pub(crate) fn wait_for(&self, event: &Event) -> Result<(), Failure> {
+        // SAFETY: both live; the flags must be 0.
+        let code = unsafe { sys::cuStreamWaitEvent(self.handle, event.handle, 0) };
+        check(code, || "letting a stream wait for another")
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _bound = self.context.bind();
+        // SAFETY: made in `new`; the driver keeps what is still queued alive until it is done.
+        let _ = unsafe { sys::cuStreamDestroy_v2(self.handle) };
+    }
+}
+
+/// A mark in a stream.
+pub(crate) struct Event {
+    handle: sys::CUevent,
+    context: Arc<Context>,
+}
+
+// SAFETY: events may be used from any thread.
+unsafe impl Send for Event {}
+
+impl Event {
+    /// An event that is not yet recorded, and so counts as past. The context is bound.
+    pub(crate) fn new(context: &Arc<Context>) -> Result<Self, Failure> {
+        let mut handle = null_mut();
+        let flags = sys::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING as u32;
+        // SAFETY: a context is bound; the pointer is a local variable's.
+        let code = unsafe { sys::cuEventCreate(&raw mut handle, flags) };
+        check(code, || "making an event")?;
+        let context = Arc::clone(context);
+        Ok(Event { handle, context })
+    }
+
+    /// Marks what is queued in the stream so far.
+    pub(crate) fn record(&self, stream: &Stream) -> Result<(), Failure> {
+        // SAFETY: both live and belong to one context.
+        let code = unsafe { sys::cuEventRecord(self.handle, stream.handle) };
+        check(code, || "marking a place in a stream")
+    }
+
+    /// Waits until what was marked is done.
+    pub(crate) fn wait(&self, doing: &'static str) -> Result<(), Failure> {
+        // SAFETY: the event lives.
+        check(unsafe { sys::cuEventSynchronize(self.handle) }, || doing)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        let _bound = self.context.bind();
+        // SAFETY: made in `new`.
+        let _ = unsafe { sys::cuEventDestroy_v2(self.handle) };
+    }
+}

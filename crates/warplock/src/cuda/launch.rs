@@ -1,0 +1,353 @@
+//! Which kernels run a chunk, in which order and with which parameters.
+
+use super::abi::{Address, RoundKeys, Work};
+use super::driver::{Failure, Stream};
+use super::keys::OneKey;
+use super::module::{Argument, Family, Module, argument};
+use super::pack::Located;
+use crate::job::Job;
+use crate::{Cipher, Direction, Mode};
+
+/// A parameter of a kernel.
+#[derive(Clone, Copy)]
+pub(crate) enum Parameter<'a> {
+    Work(Work),
+    Keys(&'a RoundKeys),
+    Address(Address),
+    Count(u64),
+    Number(u32),
+    Block([u8; 16]),
+}
+
+impl Parameter<'_> {
+    fn argument(&self) -> Argument {
+        match self {
+            Parameter::Work(work) => argument(work),
+            Parameter::Keys(keys) => argument(*keys),
+            Parameter::Address(address) => argument(address),
+            Parameter::Count(count) => argument(count),
+            Parameter::Number(number) => argument(number),
+            Parameter::Block(block) => argument(block),
+        }
+    }
+}
+
+/// How many blocks, and of how many threads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Grid {
+    /// So many for each multiprocessor, which share the work out among themselves.
+    Persistent(u32),
+    /// The grid of this other kernel, persistent.
+    Like(String),
+    Blocks(u32),
+    /// One thread for so many things each.
+    Threads {
+        things: u64,
+        per_block: u64,
+    },
+    /// A thread for each of these chains, spread over all multiprocessors.
+    Chains(u64),
+}
+
+/// One launch.
+pub(crate) struct Step<'a> {
+    pub(crate) name: String,
+    pub(crate) family: Family,
+    pub(crate) grid: Grid,
+    pub(crate) parameters: Vec<Parameter<'a>>,
+}
+
+impl Step<'_> {
+    /// Queues the launch. The context is bound.
+    ///
+    /// # Safety
+    /// All memory that the parameters name is valid until the stream has passed this point, and
+    /// nothing else uses it meanwhile.
+    pub(crate) unsafe fn launch(
+        &self,
+        module: &Module,
+        multiprocessors: u32,
+        stream: &Stream,
+    ) -> Result<(), Failure> {
+        let kernel = module.kernel(&self.name, self.family)?;
+        let mut threads = kernel.threads;
+        let blocks = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let grid = match &self.grid {
+            Grid::Persistent(each) => multiprocessors * each,
+            Grid::Like(other) => {
+                threads = module.kernel(other, Family::Flat)?.threads;
+                multiprocessors
+            }
+            Grid::Blocks(count) => *count,
+            Grid::Threads { things, per_block } => blocks(things.div_ceil(*per_block)),
+            Grid::Chains(chains) => {
+                let each = blocks(chains.div_ceil(u64::from(multiprocessors)));
+                threads = each.next_multiple_of(32).clamp(32, threads);
+                blocks(chains.div_ceil(u64::from(threads)))
+            }
+        };
+        let mut arguments: Vec<_> = self.parameters.iter().map(Parameter::argument).collect();
+        // SAFETY: the parameters are those of the kernel, see below; the rest by this function's
+        // contract.
+        unsafe { kernel.launch(&self.name, stream, grid, threads, &mut arguments) }
+    }
+}
+
+/// What the kernels of a job have in common.
+pub(crate) struct Launcher {
+    mode: Mode,
+    direction: Direction,
+    cipher: Cipher,
+    tag_len: usize,
+}
+
+impl Launcher {
+    pub(crate) fn new(job: &Job<'_>) -> Self {
+        Launcher {
+            mode: job.info().mode,
+            direction: job.direction(),
+            cipher: job.info().cipher,
+            tag_len: job.tag_len(),
+        }
+    }
+
+    fn bits(&self) -> usize {
+        8 * self.cipher.key_len()
+    }
+
+    fn rounds(&self) -> Parameter<'static> {
+        Parameter::Number(match self.cipher {
+            Cipher::Aes128 => 10,
+            Cipher::Aes192 => 12,
+            Cipher::Aes256 => 14,
+        })
+    }
+
+    fn way(&self) -> &'static str {
+        match self.direction {
+            Direction::Encrypt => "encrypt",
+            Direction::Decrypt => "decrypt",
+        }
+    }
+
+    /// `expand_keys`: from raw bytes to the table.
+    fn expand(&self, at: &Located) -> Option<Step<'static>> {
+        let (raw, count) = at.raw_keys?;
+        let decrypts = self.direction == Direction::Decrypt
+            && matches!(self.mode, Mode::Ecb | Mode::Cbc | Mode::Xts);
+        let two = self.mode == Mode::Xts;
+        let hashes = self.mode == Mode::Gcm;
+        let parts = u32::from(decrypts) | u32::from(two) << 1 | u32::from(hashes) << 2;
+        Some(Step {
+            name: "expand_keys".to_owned(),
+            family: Family::Plain,
+            grid: Grid::Threads {
+                things: u64::from(count),
+                per_block: 128,
+            },
+            parameters: vec![
+                Parameter::Address(raw),
+                Parameter::Address(at.table?),
+                Parameter::Number(count),
+                self.rounds(),
+                Parameter::Number(parts),
+            ],
+        })
+    }
+
+    /// All modes but GCM: pieces, with one key or a table.
+    pub(crate) fn pieces<'a>(&self, at: &Located, key: Option<&'a OneKey>) -> Vec<Step<'a>> {
+        let mut steps: Vec<Step<'a>> = self.expand(at).into_iter().collect();
+        let way = self.way();
+        let (family, stem) = match (self.mode, self.direction) {
+            (Mode::Ecb, _) => (Family::Flat, format!("ecb_{way}")),
+            (Mode::Cbc, Direction::Encrypt) => (Family::Cbc, "cbc_encrypt".to_owned()),
+            (Mode::Cbc, Direction::Decrypt) => (Family::Flat, "cbc_decrypt".to_owned()),
+            (Mode::Ctr, _) if key.is_none() => (Family::Flat, "ctr".to_owned()),
+            (Mode::Ctr, _) => (Family::Ctr, "ctr".to_owned()),
+            (Mode::Xts, _) => (Family::Flat, format!("xts_{way}")),
+            (Mode::Gcm, _) => unreachable!("GCM has launches of its own"),
+        };
+        let mut parameters = vec![Parameter::Work(at.work)];
+        let name = match (key, at.table) {
+            (Some(key), _) => {
+                let keys = match self.mode {
+                    Mode::Ctr => &key.encrypt,
+                    _ => key.schedule(self.direction),
+                };
+                parameters.push(Parameter::Keys(keys));
+                if self.mode == Mode::Xts {
+                    parameters.push(Parameter::Keys(&key.tweak));
+                }
+                format!("{stem}_{}", self.bits())
+            }
+            (None, table) => {
+                let table = table.expect("without one key there is a table");
+                parameters.extend([Parameter::Address(table), self.rounds()]);
+                format!("{stem}_table")
+            }
+        };
+        let chained = self.mode == Mode::Cbc && self.direction == Direction::Encrypt;
+        if self.mode == Mode::Cbc && !chained {
+            parameters.push(Parameter::Address(at.scratch));
+            steps.push(Step {
+                name: "cbc_save".to_owned(),
+                family: Family::Plain,
+                grid: Grid::Like(name.clone()),
+                parameters: vec![Parameter::Work(at.work), Parameter::Address(at.scratch)],
+            });
+        }
+        steps.push(Step {
+            name,
+            family,
+            grid: match chained {
+                true => Grid::Chains(at.work.count),
+                false => Grid::Persistent(1),
+            },
+            parameters,
+        });
+        if at.work.units == 0 {
+            // Nothing but blocks that XTS steals from.
+            steps.retain(|step| step.name == "expand_keys");
+        }
+        if at.steal.count > 0 {
+            let table = at.table.expect("stealing takes its key from a table");
+            steps.push(Step {
+                name: format!("xts_steal_{way}"),
+                family: Family::Flat,
+                grid: Grid::Threads {
+                    things: at.steal.count,
+                    per_block: 256,
+                },
+                parameters: vec![
+                    Parameter::Work(at.steal),
+                    Parameter::Address(table),
+                    self.rounds(),
+                ],
+            });
+        }
+        steps
+    }
+
+    /// GCM for short messages or many keys: everything at once.
+    pub(crate) fn gcm_small(&self, at: &Located) -> Vec<Step<'static>> {
+        let mut steps: Vec<_> = self.expand(at).into_iter().collect();
+        steps.push(Step {
+            name: format!("gcm_small_{}", self.way()),
+            family: Family::Small,
+            grid: Grid::Persistent(1),
+            parameters: vec![
+                Parameter::Work(at.work),
+                Parameter::Address(at.messages),
+                Parameter::Address(
+                    at.table
+                        .expect("short messages take their keys from a table"),
+                ),
+                self.rounds(),
+                Parameter::Number(self.tag_len as u32),
+            ],
+        });
+        steps
+    }
+
+    /// GCM for long messages with one key: what comes before the text.
+    pub(crate) fn gcm_begin<'a>(&self, at: &Located, key: &'a OneKey) -> Vec<Step<'a>> {
+        vec![
+            Step {
+                name: "gcm_powers".to_owned(),
+                family: Family::Plain,
+                grid: Grid::Blocks(5),
+                parameters: vec![Parameter::Block(key.hash), Parameter::Address(at.powers)],
+            },
+            Step {
+                name: format!("gcm_prepare_{}", self.bits()),
+                family: Family::Gcm,
+                grid: Grid::Threads {
+                    things: at.message_count,
+                    per_block: 32,
+                },
+                parameters: vec![
+                    Parameter::Address(at.messages),
+                    Parameter::Count(at.message_count),
+                    Parameter::Keys(&key.encrypt),
+                    Parameter::Address(at.powers),
+                ],
+            },
+        ]
+    }
+
+    /// GCM for long messages with one key: pieces of text, of messages at `messages`.
+    pub(crate) fn gcm_text<'a>(
+        &self,
+        work: Work,
+        messages: &Located,
+        key: &'a OneKey,
+    ) -> Option<Step<'a>> {
+        (work.units > 0).then(|| Step {
+            name: format!("gcm_{}_{}", self.way(), self.bits()),
+            family: Family::Gcm,
+            grid: Grid::Persistent(1),
+            parameters: vec![
+                Parameter::Work(work),
+                Parameter::Address(messages.messages),
+                Parameter::Keys(&key.encrypt),
+                Parameter::Address(messages.powers),
+            ],
+        })
+    }
+
+    /// GCM for long messages with one key: tags are made or compared.
+    pub(crate) fn gcm_end(&self, at: &Located) -> Step<'static> {
+        let opens = self.direction == Direction::Decrypt;
+        Step {
+            name: "gcm_finish".to_owned(),
+            family: Family::Plain,
+            grid: Grid::Threads {
+                things: at.message_count,
+                per_block: 128,
+            },
+            parameters: vec![
+                Parameter::Address(at.messages),
+                Parameter::Count(at.message_count),
+                Parameter::Address(at.powers),
+                Parameter::Number(self.tag_len as u32),
+                Parameter::Number(u32::from(opens)),
+            ],
+        }
+    }
+
+    /// GCM for whole messages with one key.
+    pub(crate) fn gcm_whole<'a>(&self, at: &Located, key: &'a OneKey) -> Vec<Step<'a>> {
+        let mut steps = self.gcm_begin(at, key);
+        steps.extend(self.gcm_text(at.work, at, key));
+        steps.push(self.gcm_end(at));
+        steps.extend(self.gcm_wipe(at));
+        steps
+    }
+
+    /// GCM: refused messages become zeros, where their text is still on the device.
+    fn gcm_wipe(&self, at: &Located) -> Option<Step<'static>> {
+        let opens = self.direction == Direction::Decrypt;
+        (opens && at.work.units > 0).then(|| Step {
+            name: "gcm_wipe".to_owned(),
+            family: Family::Plain,
+            grid: Grid::Persistent(4),
+            parameters: vec![Parameter::Work(at.work), Parameter::Address(at.messages)],
+        })
+    }
+
+    /// Single blocks with a key each, encrypted in place.
+    pub(crate) fn blocks(&self, keys: Address, text: Address, count: u64) -> Step<'static> {
+        Step {
+            name: format!("ecb_each_{}", self.bits()),
+            family: Family::Each,
+            grid: Grid::Persistent(1),
+            parameters: vec![
+                Parameter::Address(keys),
+                Parameter::Address(text),
+                Parameter::Address(text),
+                Parameter::Count(count),
+            ],
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Memory on the device, and memory of the host that the device reaches by itself.
+
+use std::ffi::c_void;
+use std::ops::Range;
+use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
+
+use cudarc::driver::sys;
+use zeroize::Zeroize;
+
+use super::abi::Address;
+use super::driver::{Context, Failure, Stream, check};
+
+/// Bytes on the device, wiped when dropped.
+pub(crate) struct DeviceBuffer {
+    address: Address,
+    len: usize,
+    context: Arc<Context>,
+}
+
+impl DeviceBuffer {
+    /// Room for `len` bytes of undefined content. The context is bound.
+    pub(crate) fn new(context: &Arc<Context>, len: usize) -> Result<Self, Failure> {
+        let mut address = 0;
+        if len > 0 {
+            // SAFETY: a context is bound; the pointer is a local variable's.
+            let code = unsafe { sys::cuMemAlloc_v2(&raw mut address, len) };
+            check(code, || format!("asking for {len} bytes of GPU memory"))?;
+        }
+        Ok(DeviceBuffer {
+            address,
+            len,
+            context: Arc::clone(context),
+        })
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        self.address
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for DeviceBuffer {
+    fn drop(&mut self) {
+        if self.len == 0 {
+            return;
+        }
+        let _bound = self.context.bind();
+        // SAFETY: allocated in `new`, and no longer in use: owners wait for their streams first.
+        unsafe {
+            let _ = sys::cuMemsetD8_v2(self.address, 0, self.len);
+            let _ = sys::cuMemFree_v2(self.address);
+        }
+    }
+}
+
+/// Page-locked bytes of the host, wiped when dropped.
+pub(crate) struct PinnedBuffer {
+    start: NonNull<u8>,
+    len: usize,
+    context: Arc<Context>,
+}
+
+// SAFETY: it owns its bytes.
+unsafe impl Send for PinnedBuffer {}
+// SAFETY: shared references give out a pointer only.
+unsafe impl Sync for PinnedBuffer {}
+
+impl PinnedBuffer {
+    /// `len` bytes of zeros. The context is bound.
+    pub(crate) fn new(context: &Arc<Context>, len: usize) -> Result<Self, Failure> {
+        let mut start = null_mut();
+        if len > 0 {
+            // SAFETY: a context is bound; the pointer is a local variable's.
+            let code =
+                unsafe { sys::cuMemHostAlloc(&raw mut start, len, sys::CU_MEMHOSTALLOC_PORTABLE) };
+            check(code, || {
+                format!("asking for {len} bytes of page-locked memory")
+            })?;
+            // SAFETY: allocated just now with this length.
+            unsafe { start.cast::<u8>().write_bytes(0, len) };
+        }
+        Ok(PinnedBuffer {
+            start: NonNull::new(start.cast()).unwrap_or(NonNull::dangling()),
+            len,
+            context: Arc::clone(context),
+        })
+    }
+
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// All bytes. The device must not be at work on them.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: allocated and initialised with this length, or empty; borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for PinnedBuffer {
+    fn drop(&mut self) {
+        if self.len == 0 {
+            return;
+        }
+        self.bytes().zeroize();
+        let _bound = self.context.bind();
+        // SAFETY: allocated in `new`, and no longer in use: owners wait for their streams first.
+        let _ = unsafe { sys::cuMemFreeHost(self.start.as_ptr().cast()) };
+    }
+}
+
+/// The addresses of the page-locked allocation that `address` lies in; none if it lies in
+/// ordinary memory.
+pub(crate) fn pinned_around(address: *const u8) -> Option<Range<usize>> {
+    use sys::CUpointer_attribute_enum as Attribute;
+    let ask = |which, value: *mut c_void| {
+        // SAFETY: the driver looks the address up and does not follow it; `value` is of the type
+        // that belongs to the attribute.
+        let code = unsafe { sys::cuPointerGetAttribute(value, which, address as Address) };
+        code == sys::CUresult::CUDA_SUCCESS
+    };
+    let (mut kind, mut start, mut len, mut managed) = (0_u32, 0_u64, 0_usize, 0_u32);
+    let known = ask(
+        Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        (&raw mut kind).cast(),
+    ) && ask(
+        Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        (&raw mut managed).cast(),
+    ) && ask(
+        Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        (&raw mut start).cast(),
+    ) && ask(
+        Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+        (&raw mut len).cast(),
+    );
+    let host = sys::CUmemorytype_enum::CU_MEMORYTYPE_HOST as u32;
+    let start = start as usize;
+    (known && kind == host && managed == 0).then(|| start..start.saturating_add(len))
+}
+
+/// Queues a copy to the device.
+///
+/// # Safety
+/// Both places are valid for `len` bytes, and stay so until the stream has passed this point;
+/// until then nobody writes the source.
+pub(crate) unsafe fn upload(
+    stream: &Stream,
+    to: Address,
+    from: *const u8,
+    len: usize,
+) -> Result<(), Failure> {
+    // SAFETY: by this function's contract.
+    let code = unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.cast(), len, stream.handle()) };
+    check(code, || format!("copying {len} bytes to the GPU"))
+}
+
+/// Queues a copy from the device.
+///
+/// # Safety
+/// Both places are valid for `len` bytes, and stay so until the stream has passed this point;
+/// until then nobody uses the target.
+pub(crate) unsafe fn download(
+    stream: &Stream,
+    to: *mut u8,
+    from: Address,
+    len: usize,
+) -> Result<(), Failure> {
+    // SAFETY: by this function's contract.
+    let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, len, stream.handle()) };
+    check(code, || format!("copying {len} bytes from the GPU"))
+}
+
+/// Queues zeros for `len` bytes of the device.
+///
+/// # Safety
+/// The place is valid for `len` bytes until the stream has passed this point.
+pub(crate) unsafe fn wipe(stream: &Stream, at: Address, len: usize) -> Result<(), Failure> {
+    // SAFETY: by this function's contract.
+    let code = unsafe { sys::cuMemsetD8Async(at, 0, len, stream.handle()) };
+    check(code, || format!("wiping {len} bytes of GPU memory"))
+}

@@ -1,0 +1,20 @@
+//! The CUDA backend: NVIDIA GPUs through their driver, which is loaded at run time.
+//!
+//! A job in host memory is cut into chunks ([`cut`]), each packed with what kernels must know
+//! ([`pack`]), and passed through a ring of slots ([`ring`]), where it meets the kernels that
+//! [`launch`] names.
+
+mod abi;
+mod backend;
+mod copy;
+mod cut;
+mod driver;
+mod keys;
+mod launch;
+mod memory;
+mod module;
+mod pack;
+mod policy;
+mod ring;
+
+pub(crate) use backend::CudaBackend;

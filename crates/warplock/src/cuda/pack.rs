@@ -1,0 +1,535 @@
+//! What kernels must know about a chunk, packed for one copy to the device: pieces, IVs, associated
+//! data, keys and tags.
+
+use std::collections::HashMap;
+
+use super::abi::{Address, GCM_POWERS, GcmMessage, Piece, TABLE_KEY, Work};
+use super::cut::{Chunk, Part, Previous, ROW, has_table};
+use super::keys::{OneKey, raw_key};
+use super::policy::Policy;
+use crate::job::Job;
+use crate::{Direction, Keys, Mode};
+
+/// Every part of a sheet starts at a multiple of this.
+const ALIGN: usize = 16;
+
+/// Bytes of a tag on the device.
+pub(crate) const TAG: usize = 16;
+
+/// The most warps of a block, each of which CBC decryption hands a block on to the next.
+const WARPS: usize = 32;
+
+/// How many units of work a part is, and so which kernels take it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// 16 bytes.
+    Block,
+    /// 16 bytes; what ciphertext stealing touches is left to a kernel of its own.
+    XtsBlock,
+    /// 32 blocks.
+    Row,
+    /// A whole part.
+    Message,
+}
+
+impl Unit {
+    fn of(self, part: &Part) -> u64 {
+        let units = match self {
+            Unit::Message => 1,
+            Unit::Row => part.len.div_ceil(ROW),
+            Unit::Block => part.len.div_ceil(16),
+            Unit::XtsBlock if steals(part) => part.len / 16 - 1,
+            Unit::XtsBlock => part.len / 16,
+        };
+        units as u64
+    }
+}
+
+/// Whether XTS must steal at the end of this part.
+fn steals(part: &Part) -> bool {
+    !part.len.is_multiple_of(16)
+}
+
+/// Whether kernels work on a part. GCM's messages without text have a tag, and so work for the
+/// kernels that do all of a message in one thread.
+fn is_piece(part: &Part, small: bool) -> bool {
+    part.len > 0 || small
+}
+
+/// Where the keys of a chunk are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeyPlace {
+    /// A parameter of the kernels.
+    Parameter,
+    /// A table of one key that the host has made.
+    OneInTable,
+    /// A table that the device makes of raw bytes.
+    Table,
+}
+
+/// Where everything of a chunk lies, in bytes from the sheet's start.
+#[derive(Debug)]
+pub(crate) struct Sheet {
+    unit: Unit,
+    small: bool,
+    keys: KeyPlace,
+    /// Bytes that the host writes and copies up.
+    pub(crate) len: usize,
+    /// Bytes that the device needs.
+    pub(crate) device_len: usize,
+    pieces: usize,
+    piece_count: usize,
+    starts: usize,
+    each: u64,
+    units: u64,
+    steal: usize,
+    steal_count: usize,
+    ivs: usize,
+    aads: usize,
+    raw_keys: usize,
+    /// For each raw key, a message that has it.
+    key_owners: Vec<usize>,
+    /// For each part, its key's place in the table; empty: all 0.
+    key_numbers: Vec<u32>,
+    messages: usize,
+    pub(crate) message_count: usize,
+    tags: usize,
+    table: usize,
+    scratch: usize,
+    powers: usize,
+    tag_len: usize,
+    opens: bool,
+}
+
+/// Whether a chunk of whole messages takes GCM's kernel for short ones, a thread for each.
+pub(crate) fn is_small(job: &Job<'_>, policy: &Policy) -> bool {
+    job.info().mode == Mode::Gcm
+        && (has_table(job) || job.text_bytes() / (job.count().max(1) as u64) < policy.gcm_long)
+}
+
+/// Hands out places one behind the other.
+struct Places(usize);
+
+impl Places {
+    fn take(&mut self, len: usize) -> usize {
+        let at = self.0;
+        self.0 = (at + len).next_multiple_of(ALIGN);
+        at
+    }
+}
+
+impl Sheet {
+    /// Finds the places for a chunk. `multiprocessors` bounds what CBC decryption hands on.
+    pub(crate) fn new(job: &Job<'_>, chunk: &Chunk, policy: &Policy, multiprocessors: u32) -> Self {
+        let whole = matches!(chunk, Chunk::Whole(_));
+        let long = matches!(chunk, Chunk::Long(_));
+        let small = whole && is_small(job, policy);
+        let table = !long && has_table(job);
+        Sheet::lay_out(job, chunk.parts(), whole, small, table, multiprocessors)
+    }
+
+    /// Finds the places for what GCM must know of one long message from its first part to its
+    /// last. Its pieces are in the chunks' sheets.
+    pub(crate) fn of_long_message(job: &Job<'_>, message: usize) -> (Self, Part) {
+        let part = Part {
+            message,
+            before: 0,
+            len: job.text_len(message),
+            after: 0,
+            place: 0,
+            previous: Previous::Iv,
+        };
+        (Sheet::lay_out(job, &[part], true, false, false, 0), part)
+    }
+
+    /// `whole`: messages from start to end, whose tags are made or compared. `small`: a thread for
+    /// each. `table`: keys of their own.
+    fn lay_out(
+        job: &Job<'_>,
+        parts: &[Part],
+        whole: bool,
+        small: bool,
+        table: bool,
+        multiprocessors: u32,
+    ) -> Self {
+        let mode = job.info().mode;
+        let opens = job.direction() == Direction::Decrypt;
+        let unit = match mode {
+            Mode::Gcm if small => Unit::Message,
+            Mode::Ctr | Mode::Gcm => Unit::Row,
+            Mode::Cbc if !opens => Unit::Message,
+            Mode::Xts => Unit::XtsBlock,
+            Mode::Ecb | Mode::Cbc => Unit::Block,
+        };
+        let pieces = || parts.iter().filter(|part| is_piece(part, small));
+        let piece_count = pieces().count();
+        let steal_count = match unit {
+            Unit::XtsBlock => parts.iter().filter(|part| steals(part)).count(),
+            _ => 0,
+        };
+        let units = pieces().map(|part| unit.of(part)).sum();
+        let each = pieces().next().map_or(0, |part| unit.of(part));
+        let even = pieces().all(|part| unit.of(part) == each);
+
+        let keys = match () {
+            () if table => KeyPlace::Table,
+            () if small || steal_count > 0 => KeyPlace::OneInTable,
+            () => KeyPlace::Parameter,
+        };
+        let (key_owners, key_numbers) = match keys {
+            KeyPlace::Table => number_keys(job, parts),
+            _ => (Vec::new(), Vec::new()),
+        };
+        let message_count = if mode == Mode::Gcm && whole {
+            parts.len()
+        } else {
+            0
+        };
+
+        let mut places = Places(0);
+        let pieces = places.take(piece_count * size_of::<Piece>());
+        let starts = places.take(if even { 0 } else { (piece_count + 1) * 8 });
+        let steal = places.take(steal_count * size_of::<Piece>());
+        let ivs = places.take(match mode {
+            Mode::Ecb => 0,
+            Mode::Gcm if !whole => 0,
+            _ => ivs(job, parts).map(|iv| padded(iv.len())).sum(),
+        });
+        let aads = places.take(if message_count > 0 {
+            AadPlaces::default().all(job, parts)
+        } else {
+            0
+        });
+        let raw_keys = places.take(match keys {
+            KeyPlace::Parameter => 0,
+            KeyPlace::OneInTable => TABLE_KEY,
+            KeyPlace::Table => key_owners.len() * job.info().key_len,
+        });
+        let messages = places.take(message_count * size_of::<GcmMessage>());
+        let tags = places.take(message_count * TAG);
+        let len = places.0;
+        let table = match keys {
+            KeyPlace::Table => places.take(key_owners.len() * TABLE_KEY),
+            _ => raw_keys,
+        };
+        let hands_on = mode == Mode::Cbc && opens;
+        let scratch = places.take(if hands_on {
+            multiprocessors as usize * WARPS * 16
+        } else {
+            0
+        });
+        let powers = places.take(if message_count > 0 && !small {
+            GCM_POWERS
+        } else {
+            0
+        });
+        Sheet {
+            unit,
+            small,
+            keys,
+            len,
+            device_len: places.0,
+            pieces,
+            piece_count,
+            starts: if even { usize::MAX } else { starts },
+            each: if even { each } else { 0 },
+            units,
+            steal,
+            steal_count,
+            ivs,
+            aads,
+            raw_keys,
+            key_owners,
+            key_numbers,
+            messages,
+            message_count,
+            tags,
+            table,
+            scratch,
+            powers,
+            tag_len: job.tag_len(),
+            opens,
+        }
+    }
+
+    /// Writes the sheet into `host`, for a copy at `device`. The chunk's text lies at `text`, that
+    /// of the chunk before at `previous`; `key` is the one key where there is only one.
+    pub(crate) fn write(
+        &self,
+        job: &Job<'_>,
+        parts: &[Part],
+        key: Option<&OneKey>,
+        host: &mut [u8],
+        at: &Addresses,
+    ) {
+        let gcm_whole = self.message_count > 0;
+        let (mut piece, mut steal, mut units) = (0, 0, 0);
+        let mut iv = self.ivs;
+        let mut aads = AadPlaces::default();
+        let starts = (self.starts != usize::MAX).then_some(self.starts);
+        for (number, part) in parts.iter().enumerate() {
+            let mut iv_at = 0;
+            let bytes = iv_bytes(job, part);
+            if !bytes.as_ref().is_empty() && (job.info().mode != Mode::Gcm || gcm_whole) {
+                let bytes = bytes.as_ref();
+                host[iv..][..bytes.len()].copy_from_slice(bytes);
+                iv_at = at.sheet + iv as Address;
+                iv += padded(bytes.len());
+            } else if let Previous::Chained(place) = part.previous {
+                iv_at = at.previous + place as Address;
+            }
+            let key_number = self.key_numbers.get(number).copied().unwrap_or(0);
+            if gcm_whole {
+                let message = job.message(part.message);
+                let (aad, fresh) = aads.place(message.aad);
+                let aad = self.aads + aad;
+                if fresh {
+                    host[aad..][..message.aad.len()].copy_from_slice(message.aad);
+                }
+                let tag = self.tags + number * TAG;
+                if self.opens {
+                    // SAFETY: by the job's checks, a tag of this length can be read.
+                    let given = unsafe {
+                        std::slice::from_raw_parts(message.tag.cast_const(), self.tag_len)
+                    };
+                    host[tag..][..self.tag_len].copy_from_slice(given);
+                }
+                let message = GcmMessage {
+                    iv: iv_at,
+                    aad: at.sheet + aad as Address,
+                    tag: at.sheet + tag as Address,
+                    iv_len: bytes.as_ref().len() as u64,
+                    aad_len: message.aad.len() as u64,
+                    len: part.len as u64,
+                    key: key_number,
+                    failed: 0,
+                    padding: 0,
+                    state: [[0; 16]; 3],
+                };
+                put(
+                    host,
+                    self.messages + number * size_of::<GcmMessage>(),
+                    message,
+                );
+            }
+            if !is_piece(part, self.small) {
+                continue;
+            }
+            let text = at.text + part.place as Address;
+            let this = Piece {
+                input: text,
+                output: text,
+                len: part.len as u64,
+                before: part.before as u64,
+                iv: iv_at,
+                key: key_number,
+                message: if gcm_whole { number as u32 } else { 0 },
+                after: part.after as u64,
+            };
+            put(host, self.pieces + piece * size_of::<Piece>(), this);
+            if let Some(starts) = starts {
+                put(host, starts + piece * 8, units);
+            }
+            units += self.unit.of(part);
+            piece += 1;
+            if self.unit == Unit::XtsBlock && steals(part) {
+                put(host, self.steal + steal * size_of::<Piece>(), this);
+                steal += 1;
+            }
+        }
+        if let Some(starts) = starts {
+            put(host, starts + piece * 8, units);
+        }
+        debug_assert_eq!(
+            (piece, steal, units),
+            (self.piece_count, self.steal_count, self.units)
+        );
+        self.write_keys(job, key, host);
+    }
+
+    fn write_keys(&self, job: &Job<'_>, key: Option<&OneKey>, host: &mut [u8]) {
+        let room = &mut host[self.raw_keys..];
+        match (self.keys, key) {
+            (KeyPlace::Table, _) => {
+                let each = job.info().key_len;
+                let places = room.chunks_exact_mut(each);
+                for (place, &owner) in places.zip(&self.key_owners) {
+                    place.copy_from_slice(raw_key(job, owner));
+                }
+            }
+            (KeyPlace::OneInTable, Some(key)) => key.write_table_key(&mut room[..TABLE_KEY]),
+            (KeyPlace::OneInTable, None) => unreachable!("a table of one is for jobs with one key"),
+            (KeyPlace::Parameter, _) => {}
+        }
+    }
+
+    /// The addresses of what was written, for a copy at `sheet`.
+    pub(crate) fn located(&self, sheet: Address) -> Located {
+        let at = |offset: usize| sheet + offset as Address;
+        Located {
+            work: Work {
+                pieces: at(self.pieces),
+                starts: match self.starts {
+                    usize::MAX => 0,
+                    starts => at(starts),
+                },
+                each: self.each,
+                units: self.units,
+                count: self.piece_count as u64,
+            },
+            steal: Work {
+                pieces: at(self.steal),
+                starts: 0,
+                each: 1,
+                units: self.steal_count as u64,
+                count: self.steal_count as u64,
+            },
+            table: (self.keys != KeyPlace::Parameter).then(|| at(self.table)),
+            raw_keys: (self.keys == KeyPlace::Table)
+                .then(|| (at(self.raw_keys), self.key_owners.len() as u32)),
+            messages: at(self.messages),
+            message_count: self.message_count as u64,
+            small: self.small,
+            scratch: at(self.scratch),
+            powers: at(self.powers),
+        }
+    }
+
+    /// What must come back: tags that were made, or messages with the verdict on theirs.
+    pub(crate) fn results(&self) -> (usize, usize) {
+        match (self.message_count, self.opens) {
+            (0, _) => (0, 0),
+            (count, true) => (self.messages, count * size_of::<GcmMessage>()),
+            (count, false) => (self.tags, count * TAG),
+        }
+    }
+}
+
+/// Where a chunk lies on the device.
+pub(crate) struct Addresses {
+    pub(crate) sheet: Address,
+    pub(crate) text: Address,
+    /// The text of the chunk before.
+    pub(crate) previous: Address,
+}
+
+/// A written sheet's parts, as kernels are handed them.
+#[derive(Clone, Copy)]
+pub(crate) struct Located {
+    pub(crate) work: Work,
+    pub(crate) steal: Work,
+    pub(crate) table: Option<Address>,
+    /// Raw keys to expand into the table, and how many.
+    pub(crate) raw_keys: Option<(Address, u32)>,
+    pub(crate) messages: Address,
+    pub(crate) message_count: u64,
+    /// Whether GCM's kernels for short messages work.
+    pub(crate) small: bool,
+    pub(crate) scratch: Address,
+    pub(crate) powers: Address,
+}
+
+/// Whether the message at `index` of downloaded [`GcmMessage`]s was refused.
+pub(crate) fn was_refused(messages: &[u8], index: usize) -> bool {
+    let at = index * size_of::<GcmMessage>() + std::mem::offset_of!(GcmMessage, failed);
+    messages[at..at + 4] != [0; 4]
+}
+
+fn padded(len: usize) -> usize {
+    len.next_multiple_of(ALIGN)
+}
+
+/// Writes a structure at any alignment.
+fn put<T: Copy>(host: &mut [u8], at: usize, value: T) {
+    let place = &mut host[at..at + size_of::<T>()];
+    // SAFETY: the place is as long as the value.
+    unsafe { place.as_mut_ptr().cast::<T>().write_unaligned(value) };
+}
+
+/// The bytes that a part starts from: the message's IV, or the ciphertext before; none where they
+/// are on the device.
+enum StartBytes<'a> {
+    Iv(crate::job::Iv<'a>),
+    Block([u8; 16]),
+    None,
+}
+
+impl AsRef<[u8]> for StartBytes<'_> {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            StartBytes::Iv(iv) => iv.bytes(),
+            StartBytes::Block(block) => block,
+            StartBytes::None => &[],
+        }
+    }
+}
+
+impl StartBytes<'_> {
+    fn len(&self) -> usize {
+        self.as_ref().len()
+    }
+}
+
+fn iv_bytes<'a>(job: &Job<'a>, part: &Part) -> StartBytes<'a> {
+    match part.previous {
+        Previous::Iv => StartBytes::Iv(job.message(part.message).iv),
+        Previous::Block(block) => StartBytes::Block(block),
+        Previous::Chained(_) => StartBytes::None,
+    }
+}
+
+fn ivs<'a>(job: &Job<'a>, parts: &[Part]) -> impl Iterator<Item = StartBytes<'a>> {
+    parts.iter().map(|part| iv_bytes(job, part))
+}
+
+/// Places of associated data; what follows itself (the same for all messages) is stored once.
+#[derive(Default)]
+struct AadPlaces {
+    last: Option<(*const u8, usize, usize)>,
+    end: usize,
+}
+
+impl AadPlaces {
+    /// The place for one, and whether it is a new one.
+    fn place(&mut self, aad: &[u8]) -> (usize, bool) {
+        match self.last {
+            Some((start, len, place)) if start == aad.as_ptr() && len == aad.len() => {
+                (place, false)
+            }
+            _ => {
+                let place = self.end;
+                self.end += padded(aad.len());
+                self.last = Some((aad.as_ptr(), aad.len(), place));
+                (place, true)
+            }
+        }
+    }
+
+    /// Bytes for all.
+    fn all(mut self, job: &Job<'_>, parts: &[Part]) -> usize {
+        for part in parts {
+            self.place(job.message(part.message).aad);
+        }
+        self.end
+    }
+}
+
+/// Numbers the keys of some parts: an owner for each key, a number for each part.
+fn number_keys(job: &Job<'_>, parts: &[Part]) -> (Vec<usize>, Vec<u32>) {
+    let Keys::Indexed { index, .. } = job.keys() else {
+        let owners = parts.iter().map(|part| part.message).collect();
+        return (owners, (0..parts.len() as u32).collect());
+    };
+    let mut owners = Vec::new();
+    let mut known = HashMap::new();
+    let numbers = parts
+        .iter()
+        .map(|part| {
+            *known.entry(index[part.message]).or_insert_with(|| {
+                owners.push(part.message);
+                owners.len() as u32 - 1
+            })
+        })
+        .collect();
+    (owners, numbers)
+}

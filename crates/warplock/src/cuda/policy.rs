@@ -1,0 +1,53 @@
+//! The numbers that decide how work is cut and buffered, in one place.
+
+use super::cut::ROW;
+
+/// How a job is cut into chunks, and how many chunks are under way at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    /// Chunks under way at once: one is filled, one goes up, one is worked on, one comes down.
+    pub(crate) slots: usize,
+    /// The most bytes of text in a chunk: large against the cost of starting a copy.
+    pub(crate) largest: usize,
+    /// The fewest, unless there are not more.
+    pub(crate) smallest: usize,
+    /// A job of some size is cut into about this many chunks: the first copy in and the last copy
+    /// out overlap with nothing.
+    pub(crate) chunks: u64,
+    /// The most messages in a chunk: bounds what must be said about them.
+    pub(crate) messages: usize,
+    /// Chains of CBC encryption that keep the device busy.
+    pub(crate) chains: usize,
+    /// Copies to and from the caller's memory that are queued for one chunk; if more are needed,
+    /// the text is gathered in page-locked memory first.
+    pub(crate) direct_copies: usize,
+    /// From this mean length on, messages with one key take the GCM kernels for long ones.
+    pub(crate) gcm_long: u64,
+    /// Threads that copy to and from page-locked memory.
+    pub(crate) copy_threads: usize,
+    /// Jobs that may be under way on one device at once, each with a ring of its own.
+    pub(crate) rings: usize,
+}
+
+impl Policy {
+    /// The numbers in use.
+    pub(crate) const DEFAULT: Policy = Policy {
+        slots: 4,
+        largest: 16 << 20,
+        smallest: 1 << 20,
+        chunks: 24,
+        messages: 32 << 10,
+        chains: 4096,
+        direct_copies: 64,
+        gcm_long: 2048,
+        copy_threads: 16,
+        rings: 4,
+    };
+
+    /// Bytes of text in a chunk of a job with `total` bytes.
+    pub(crate) fn room(&self, total: u64) -> usize {
+        let fair = usize::try_from(total / self.chunks).unwrap_or(usize::MAX);
+        fair.clamp(self.smallest, self.largest)
+            .next_multiple_of(ROW)
+    }
+}

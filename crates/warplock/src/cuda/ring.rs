@@ -1,0 +1,581 @@
+//! A ring of slots through which the chunks of a job pass: while one is filled, others are copied
+//! in, worked on and copied out.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::copy::{Copier, Run, extent, inputs, outputs};
+use super::cut::{Chunk, Cutter, Previous, has_table};
+use super::driver::{Context, Event, Failure, Stream};
+use super::keys::OneKey;
+use super::launch::{Launcher, Step};
+use super::memory::{DeviceBuffer, PinnedBuffer, download, pinned_around, upload, wipe};
+use super::module::Module;
+use super::pack::{Addresses, Located, Sheet, TAG, was_refused};
+use super::policy::Policy;
+use crate::job::Job;
+use crate::{Direction, Mode};
+
+/// Buffers grow to powers of two from here on.
+const SMALLEST_BUFFER: usize = 64 << 10;
+
+/// What rings of a device share.
+pub(crate) struct Gpu {
+    pub(crate) context: Arc<Context>,
+    pub(crate) module: Module,
+    pub(crate) multiprocessors: u32,
+    pub(crate) policy: Policy,
+    pub(crate) copier: Copier,
+}
+
+/// The same bytes on both sides of the link.
+struct Mirror {
+    host: PinnedBuffer,
+    device: DeviceBuffer,
+}
+
+impl Mirror {
+    fn empty(context: &Arc<Context>) -> Result<Self, Failure> {
+        Ok(Mirror {
+            host: PinnedBuffer::new(context, 0)?,
+            device: DeviceBuffer::new(context, 0)?,
+        })
+    }
+
+    /// Makes room; what was there is lost. Neither side may be in use.
+    fn grow(&mut self, context: &Arc<Context>, host: usize, device: usize) -> Result<(), Failure> {
+        let size = |len: usize| len.next_power_of_two().max(SMALLEST_BUFFER);
+        if host > self.host.len() {
+            self.host = PinnedBuffer::new(context, 0)?;
+            self.host = PinnedBuffer::new(context, size(host))?;
+        }
+        if device > self.device.len() {
+            self.device = DeviceBuffer::new(context, 0)?;
+            self.device = DeviceBuffer::new(context, size(device))?;
+        }
+        Ok(())
+    }
+
+    /// Whether [`Mirror::grow`] would leave the device's side where it is.
+    fn fits(&self, device: usize) -> bool {
+        device <= self.device.len()
+    }
+}
+
+/// Room for one chunk under way.
+struct Slot {
+    stream: Stream,
+    /// The kernels are done.
+    worked: Event,
+    /// Everything is back on the host.
+    arrived: Event,
+    text: Mirror,
+    sheet: Mirror,
+    flight: Option<Flight>,
+}
+
+/// A chunk under way.
+struct Flight {
+    chunk: Chunk,
+    sheet: Sheet,
+    /// What is to be copied from page-locked memory to the caller.
+    staged: Vec<Run>,
+    /// Bytes of page-locked text that must be wiped.
+    secret: Range<usize>,
+    /// The state of the long message that ends here.
+    ends: Option<usize>,
+}
+
+/// What GCM keeps on the device from a long message's first part to its last.
+struct State {
+    mirror: Mirror,
+    ready: Event,
+    /// The message, and where its parts are.
+    current: Option<(usize, Sheet, Located)>,
+}
+
+/// The ring. Only one job uses it at a time.
+pub(crate) struct Ring {
+    gpu: Arc<Gpu>,
+    slots: Vec<Slot>,
+    states: Vec<State>,
+}
+
+/// One job on its way through a ring.
+struct Passage<'r, 'job> {
+    gpu: &'r Gpu,
+    slots: &'r mut Vec<Slot>,
+    states: &'r mut Vec<State>,
+    job: &'r Job<'job>,
+    launcher: Launcher,
+    /// The job's key, if there is one for all; or that of the long message under way.
+    key: Option<(usize, OneKey)>,
+    /// Page-locked memory of the caller.
+    pinned_input: Option<Range<usize>>,
+    pinned_output: Option<Range<usize>>,
+    /// Long messages so far.
+    long: usize,
+    failed: Vec<usize>,
+}
+
+impl Ring {
+    pub(crate) fn new(gpu: &Arc<Gpu>) -> Self {
+        Ring {
+            gpu: Arc::clone(gpu),
+            slots: Vec::new(),
+            states: Vec::new(),
+        }
+    }
+
+    /// Runs a job; gives back the messages that did not verify, ascending. After an error, nothing
+    /// is under way any more, and the ring is of no further use.
+    ///
+    /// # Safety
+    /// Nothing else uses what the job borrows during the call.
+    pub(crate) unsafe fn run(&mut self, job: &Job<'_>) -> Result<Vec<usize>, Failure> {
+        let gpu = Arc::clone(&self.gpu);
+        let _bound = gpu.context.bind()?;
+        if job.count() == 0 {
+            return Ok(Vec::new());
+        }
+        let first = job.message(0);
+        let mut passage = Passage {
+            gpu: &gpu,
+            slots: &mut self.slots,
+            states: &mut self.states,
+            job,
+            launcher: Launcher::new(job),
+            key: None,
+            pinned_input: pinned_around(first.input),
+            pinned_output: pinned_around(first.output),
+            long: 0,
+            failed: Vec::new(),
+        };
+        // SAFETY: by this function's contract.
+        let ran = unsafe { passage.run() };
+        let mut failed = std::mem::take(&mut passage.failed);
+        if ran.is_err() {
+            self.stop();
+        }
+        ran?;
+        failed.sort_unstable();
+        Ok(failed)
+    }
+
+    /// Waits until nothing is under way; the context is bound.
+    fn stop(&mut self) {
+        for slot in &mut self.slots {
+            // If this fails, the device is lost, and works on nothing.
+            let _ = slot.stream.wait("stopping");
+            slot.flight = None;
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if let Ok(_bound) = self.gpu.context.bind() {
+            // What is queued may still wipe.
+            for slot in &self.slots {
+                let _ = slot.stream.wait("stopping");
+            }
+        }
+    }
+}
+
+impl Passage<'_, '_> {
+    /// # Safety
+    /// Nothing else uses what the job borrows until this has returned, and if that is an error,
+    /// until all streams were waited for.
+    unsafe fn run(&mut self) -> Result<(), Failure> {
+        let gpu = self.gpu;
+        let cutter = Cutter::new(self.job, &gpu.policy);
+        let mut number = 0;
+        for chunk in cutter {
+            let place = number % gpu.policy.slots;
+            if place == self.slots.len() {
+                self.slots.push(Slot::new(gpu)?);
+            }
+            // SAFETY: by this function's contract.
+            unsafe {
+                self.drain(place)?;
+                self.fill(number, chunk)?;
+            }
+            number += 1;
+        }
+        for later in number..number + self.slots.len() {
+            // SAFETY: by this function's contract.
+            unsafe { self.drain(later % self.slots.len())? };
+        }
+        Ok(())
+    }
+
+    /// Finds the key where one is all that a chunk needs.
+    fn find_key(&mut self, chunk: &Chunk) {
+        let message = match (chunk, has_table(self.job)) {
+            (Chunk::Blocks(_), _) => return,
+            (_, false) => 0,
+            (Chunk::Long(part), true) => part.message,
+            (_, true) => {
+                self.key = None;
+                return;
+            }
+        };
+        if self.key.as_ref().is_none_or(|(of, _)| *of != message) {
+            self.key = Some((message, OneKey::new(self.job, message)));
+        }
+    }
+
+    /// Starts a chunk in its slot, which is empty.
+    ///
+    /// # Safety
+    /// As [`Passage::run`].
+    unsafe fn fill(&mut self, number: usize, chunk: Chunk) -> Result<(), Failure> {
+        let (gpu, job) = (self.gpu, self.job);
+        let place = number % gpu.policy.slots;
+        let before = number
+            .checked_sub(1)
+            .map(|before| before % gpu.policy.slots);
+        self.find_key(&chunk);
+        let sheet = Sheet::new(job, &chunk, &gpu.policy, gpu.multiprocessors);
+        let (from, to) = (inputs(job, &chunk), outputs(job, &chunk));
+        let len = extent(&from);
+        let direct = |runs: &[Run], pinned: &Option<Range<usize>>| {
+            runs.len() <= gpu.policy.direct_copies
+                && pinned
+                    .as_ref()
+                    .is_some_and(|range| runs.iter().all(|run| run.inside(range)))
+        };
+        let direct_in = direct(&from, &self.pinned_input);
+        let direct_out = direct(&to, &self.pinned_output);
+        let staged = if direct_in && direct_out { 0 } else { len };
+
+        if !self.slots[place].text.fits(len) || !self.slots[place].sheet.fits(sheet.device_len) {
+            // A chain may still read the old text.
+            self.wait_for_all()?;
+        }
+        let slot = &mut self.slots[place];
+        slot.text.grow(&gpu.context, staged, len)?;
+        slot.sheet.grow(&gpu.context, sheet.len, sheet.device_len)?;
+        let text = slot.text.device.address();
+        let at = Addresses {
+            sheet: slot.sheet.device.address(),
+            text,
+            previous: before.map_or(0, |before| self.slots[before].text.device.address()),
+        };
+        let parts = chunk.parts();
+        let key = self.key.as_ref().map(|(_, key)| key);
+        let host = self.slots[place].sheet.host.bytes();
+        sheet.write(job, parts, key, host, &at);
+        let located = sheet.located(at.sheet);
+
+        let slot = &self.slots[place];
+        let stream = &slot.stream;
+        if matches!(chunk, Chunk::Chains(_)) {
+            // The next slot's chunk has gone on from the text that is now overwritten.
+            if let Some(next) = self.slots.get((place + 1) % gpu.policy.slots) {
+                stream.wait_for(&next.worked)?;
+            }
+        }
+        // SAFETY: the slot's buffers are large enough, and in use by this chunk alone until
+        // `drain` has waited for it; the caller's memory by this function's contract.
+        unsafe {
+            if direct_in {
+                for run in &from {
+                    upload(stream, text + run.place as u64, run.user, run.len)?;
+                }
+            } else {
+                gpu.copier.gather(&from, slot.text.host.start());
+                upload(stream, text, slot.text.host.start(), len)?;
+            }
+            if sheet.len > 0 {
+                upload(stream, at.sheet, slot.sheet.host.start(), sheet.len)?;
+            }
+        }
+        let chained = parts
+            .iter()
+            .any(|part| matches!(part.previous, Previous::Chained(_)));
+        if let (true, Some(before)) = (chained, before) {
+            stream.wait_for(&self.slots[before].worked)?;
+        }
+        // SAFETY: what the kernels read is uploaded before them in their stream, or waited for.
+        let ends = unsafe { self.work(place, &chunk, &located, text)? };
+
+        let slot = &self.slots[place];
+        let (results, results_len) = sheet.results();
+        let decrypts = job.direction() == Direction::Decrypt;
+        // SAFETY: as above.
+        unsafe {
+            if results_len > 0 {
+                let host = slot.sheet.host.start().add(results);
+                download(
+                    stream_of(slot),
+                    host,
+                    at.sheet + results as u64,
+                    results_len,
+                )?;
+            }
+            for run in if direct_out { &to[..] } else { &[] } {
+                download(stream_of(slot), run.user, text + run.place as u64, run.len)?;
+            }
+            if !direct_out {
+                let back = extent(&to);
+                download(stream_of(slot), slot.text.host.start(), text, back)?;
+            }
+            slot.arrived.record(&slot.stream)?;
+            if sheet.device_len > 0 {
+                wipe(&slot.stream, at.sheet, sheet.device_len)?;
+            }
+            if decrypts || matches!(chunk, Chunk::Blocks(_)) {
+                wipe(&slot.stream, text, len)?;
+            }
+        }
+        let secret = match &chunk {
+            // Their keys; the text was encrypted.
+            Chunk::Blocks(messages) if !direct_in => 16 * messages.len()..len,
+            _ => 0..0,
+        };
+        self.slots[place].flight = Some(Flight {
+            chunk,
+            sheet,
+            staged: if direct_out { Vec::new() } else { to },
+            secret,
+            ends,
+        });
+        Ok(())
+    }
+
+    /// Queues the kernels for a chunk; gives the state of a long message that ends here.
+    ///
+    /// # Safety
+    /// Everything that `located` names is valid until the slot's stream has passed this point.
+    unsafe fn work(
+        &mut self,
+        place: usize,
+        chunk: &Chunk,
+        located: &Located,
+        text: u64,
+    ) -> Result<Option<usize>, Failure> {
+        if let (Chunk::Long(part), Mode::Gcm) = (chunk, self.job.info().mode) {
+            let part = *part;
+            // SAFETY: by this function's contract.
+            return unsafe { self.work_long(place, part, located) };
+        }
+        let key = self.key.as_ref().map(|(_, key)| key);
+        let steps: Vec<Step<'_>> = match (chunk, self.job.info().mode) {
+            (Chunk::Blocks(messages), _) => {
+                let count = messages.len() as u64;
+                vec![self.launcher.blocks(text + 16 * count, text, count)]
+            }
+            (_, Mode::Gcm) if located.small => self.launcher.gcm_small(located),
+            (_, Mode::Gcm) => {
+                let key = key.expect("many keys take the kernels for short messages");
+                self.launcher.gcm_whole(located, key)
+            }
+            _ => self.launcher.pieces(located, key),
+        };
+        let slot = &self.slots[place];
+        for step in &steps {
+            // SAFETY: by this function's contract.
+            unsafe { step.launch(&self.gpu.module, self.gpu.multiprocessors, &slot.stream)? };
+        }
+        slot.worked.record(&slot.stream)?;
+        Ok(None)
+    }
+
+    /// GCM for a part of a long message.
+    ///
+    /// # Safety
+    /// As [`Passage::work`].
+    unsafe fn work_long(
+        &mut self,
+        place: usize,
+        part: super::cut::Part,
+        located: &Located,
+    ) -> Result<Option<usize>, Failure> {
+        let gpu = self.gpu;
+        let number = self.long % gpu.policy.slots;
+        if part.before == 0 {
+            self.begin_long(place, number, part.message)?;
+        }
+        let (_, key) = self.key.as_ref().expect("a long message has one key");
+        let slot = &self.slots[place];
+        let stream = &slot.stream;
+        let state = &self.states[number];
+        let (_, sheet, kept) = state.current.as_ref().expect("begun with the first part");
+        // SAFETY: by this function's contract; the state lives until the last part was drained,
+        // and its upload is waited for.
+        unsafe {
+            let launch = |step: &Step<'_>| step.launch(&gpu.module, gpu.multiprocessors, stream);
+            if part.before == 0 {
+                let host = state.mirror.host.start();
+                upload(stream, state.mirror.device.address(), host, sheet.len)?;
+                for step in self.launcher.gcm_begin(kept, key) {
+                    launch(&step)?;
+                }
+                state.ready.record(stream)?;
+            } else {
+                stream.wait_for(&state.ready)?;
+            }
+            if let Some(step) = self.launcher.gcm_text(located.work, kept, key) {
+                launch(&step)?;
+            }
+            slot.worked.record(stream)?;
+            if part.after > 0 {
+                return Ok(None);
+            }
+            for (other, slot) in self.slots.iter().enumerate() {
+                if other != place {
+                    stream.wait_for(&slot.worked)?;
+                }
+            }
+            launch(&self.launcher.gcm_end(kept))?;
+            let (results, len) = sheet.results();
+            let device = state.mirror.device.address();
+            let host = state.mirror.host.start().add(results);
+            download(stream, host, device + results as u64, len)?;
+            wipe(stream, device, sheet.device_len)?;
+        }
+        self.long += 1;
+        Ok(Some(number))
+    }
+
+    /// Readies the state of a long message. Its last user was drained: since then, more chunks
+    /// were filled than there are slots.
+    fn begin_long(&mut self, place: usize, number: usize, message: usize) -> Result<(), Failure> {
+        let gpu = self.gpu;
+        let (sheet, part) = Sheet::of_long_message(self.job, message);
+        if number == self.states.len() {
+            self.states.push(State {
+                mirror: Mirror::empty(&gpu.context)?,
+                ready: Event::new(&gpu.context)?,
+                current: None,
+            });
+        }
+        if !self.states[number].mirror.fits(sheet.device_len) {
+            self.wait_for_all()?;
+        }
+        let state = &mut self.states[number];
+        state
+            .mirror
+            .grow(&gpu.context, sheet.len, sheet.device_len)?;
+        let at = Addresses {
+            sheet: state.mirror.device.address(),
+            // Its piece is never launched.
+            text: self.slots[place].text.device.address(),
+            previous: 0,
+        };
+        sheet.write(self.job, &[part], None, state.mirror.host.bytes(), &at);
+        let located = sheet.located(at.sheet);
+        state.current = Some((message, sheet, located));
+        Ok(())
+    }
+
+    /// Waits for every slot's kernels.
+    fn wait_for_all(&self) -> Result<(), Failure> {
+        self.slots
+            .iter()
+            .try_for_each(|slot| slot.stream.wait("waiting for the GPU"))
+    }
+
+    /// Waits for the chunk in a slot, and gives its results to the caller.
+    ///
+    /// # Safety
+    /// As [`Passage::run`].
+    unsafe fn drain(&mut self, place: usize) -> Result<(), Failure> {
+        let Some(flight) = self.slots[place].flight.take() else {
+            return Ok(());
+        };
+        let slot = &mut self.slots[place];
+        slot.arrived.wait("waiting for the GPU")?;
+        let decrypts = self.job.direction() == Direction::Decrypt;
+        // SAFETY: the device is done with these buffers; the rest by this function's contract.
+        unsafe {
+            let host = slot.text.host.start();
+            self.gpu.copier.scatter(&flight.staged, host, decrypts);
+        }
+        if !flight.secret.is_empty() {
+            zero(&mut slot.text.host.bytes()[flight.secret]);
+        }
+        let results = slot.sheet.host.bytes();
+        let messages = flight.chunk.parts().iter().map(|part| part.message);
+        if flight.sheet.message_count > 0 {
+            // SAFETY: by this function's contract.
+            unsafe { give_results(self.job, &flight.sheet, results, messages, &mut self.failed) };
+        }
+        zero(&mut results[..flight.sheet.len]);
+        let Some(number) = flight.ends else {
+            return Ok(());
+        };
+        let state = &mut self.states[number];
+        if let Some((message, sheet, _)) = state.current.take() {
+            let results = state.mirror.host.bytes();
+            let refused = self.failed.len();
+            // SAFETY: by this function's contract; all parts of the message were drained.
+            unsafe {
+                let message = std::iter::once(message);
+                give_results(self.job, &sheet, results, message, &mut self.failed);
+                for &message in &self.failed[refused..] {
+                    // Its parts had left the device before the tag was known.
+                    let message = self.job.message(message);
+                    message.output.write_bytes(0, message.len);
+                }
+            }
+            zero(&mut results[..sheet.len]);
+        }
+        Ok(())
+    }
+}
+
+impl Slot {
+    /// An empty slot. The context is bound.
+    fn new(gpu: &Gpu) -> Result<Self, Failure> {
+        let context = &gpu.context;
+        Ok(Slot {
+            stream: Stream::new(context)?,
+            worked: Event::new(context)?,
+            arrived: Event::new(context)?,
+            text: Mirror::empty(context)?,
+            sheet: Mirror::empty(context)?,
+            flight: None,
+        })
+    }
+}
+
+fn stream_of(slot: &Slot) -> &Stream {
+    &slot.stream
+}
+
+fn zero(bytes: &mut [u8]) {
+    use zeroize::Zeroize;
+    bytes.zeroize();
+}
+
+/// Copies tags to the caller, or notes the messages that were refused.
+///
+/// # Safety
+/// Nothing else uses the messages' tags during the call.
+unsafe fn give_results(
+    job: &Job<'_>,
+    sheet: &Sheet,
+    host: &[u8],
+    messages: impl Iterator<Item = usize>,
+    failed: &mut Vec<usize>,
+) {
+    let (at, len) = sheet.results();
+    let results = &host[at..at + len];
+    for (number, message) in messages.enumerate() {
+        match job.direction() {
+            Direction::Encrypt => {
+                let tag = &results[number * TAG..][..job.tag_len()];
+                // SAFETY: by the job's checks there is room for a tag.
+                unsafe {
+                    let place = job.message(message).tag;
+                    place.copy_from_nonoverlapping(tag.as_ptr(), tag.len());
+                }
+            }
+            Direction::Decrypt if was_refused(results, number) => failed.push(message),
+            Direction::Decrypt => {}
+        }
+    }
+}
