@@ -45,8 +45,8 @@ pub(crate) enum Grid {
         things: u64,
         per_block: u64,
     },
-    /// A thread for each of these chains, spread over all multiprocessors.
-    Chains(u64),
+    /// A thread for each of so many things, spread over all multiprocessors.
+    Spread(u64),
 }
 
 /// One launch.
@@ -80,10 +80,10 @@ impl Step<'_> {
             }
             Grid::Blocks(count) => *count,
             Grid::Threads { things, per_block } => blocks(things.div_ceil(*per_block)),
-            Grid::Chains(chains) => {
-                let each = blocks(chains.div_ceil(u64::from(multiprocessors)));
+            Grid::Spread(things) => {
+                let each = blocks(things.div_ceil(u64::from(multiprocessors)));
                 threads = each.next_multiple_of(32).clamp(32, threads);
-                blocks(chains.div_ceil(u64::from(threads)))
+                blocks(things.div_ceil(u64::from(threads)))
             }
         };
         let mut arguments: Vec<_> = self.parameters.iter().map(Parameter::argument).collect();
@@ -140,7 +140,7 @@ impl Launcher {
         let parts = u32::from(decrypts) | u32::from(two) << 1 | u32::from(hashes) << 2;
         Some(Step {
             name: "expand_keys".to_owned(),
-            family: Family::Plain,
+            family: Family::Flat,
             grid: Grid::Threads {
                 things: u64::from(count),
                 per_block: 128,
@@ -171,14 +171,10 @@ impl Launcher {
         let mut parameters = vec![Parameter::Work(at.work)];
         let name = match (key, at.table) {
             (Some(key), _) => {
-                let keys = match self.mode {
+                parameters.push(Parameter::Keys(match self.mode {
                     Mode::Ctr => &key.encrypt,
                     _ => key.schedule(self.direction),
-                };
-                parameters.push(Parameter::Keys(keys));
-                if self.mode == Mode::Xts {
-                    parameters.push(Parameter::Keys(&key.tweak));
-                }
+                }));
                 format!("{stem}_{}", self.bits())
             }
             (None, table) => {
@@ -188,45 +184,55 @@ impl Launcher {
             }
         };
         let chained = self.mode == Mode::Cbc && self.direction == Direction::Encrypt;
-        if self.mode == Mode::Cbc && !chained {
-            parameters.push(Parameter::Address(at.scratch));
-            steps.push(Step {
-                name: "cbc_save".to_owned(),
-                family: Family::Plain,
-                grid: Grid::Like(name.clone()),
-                parameters: vec![Parameter::Work(at.work), Parameter::Address(at.scratch)],
-            });
+        match self.mode {
+            Mode::Xts => {
+                parameters.push(Parameter::Address(at.scratch));
+                let grid = Grid::Spread(at.work.count);
+                steps.push(self.with_tweaks("xts_tweaks".to_owned(), grid, at));
+            }
+            Mode::Cbc if !chained => {
+                parameters.push(Parameter::Address(at.scratch));
+                steps.push(Step {
+                    name: "cbc_save".to_owned(),
+                    family: Family::Flat,
+                    grid: Grid::Like(name.clone()),
+                    parameters: vec![Parameter::Work(at.work), Parameter::Address(at.scratch)],
+                });
+            }
+            _ => {}
         }
-        steps.push(Step {
-            name,
-            family,
-            grid: match chained {
-                true => Grid::Chains(at.work.count),
-                false => Grid::Persistent(1),
-            },
-            parameters,
-        });
-        if at.work.units == 0 {
-            // Nothing but blocks that XTS steals from.
-            steps.retain(|step| step.name == "expand_keys");
-        }
-        if at.steal.count > 0 {
-            let table = at.table.expect("stealing takes its key from a table");
+        // XTS may have nothing but blocks to steal from.
+        if at.work.units > 0 {
             steps.push(Step {
-                name: format!("xts_steal_{way}"),
-                family: Family::Flat,
-                grid: Grid::Threads {
-                    things: at.steal.count,
-                    per_block: 256,
+                name,
+                family,
+                grid: match chained {
+                    true => Grid::Spread(at.work.count),
+                    false => Grid::Persistent(1),
                 },
-                parameters: vec![
-                    Parameter::Work(at.steal),
-                    Parameter::Address(table),
-                    self.rounds(),
-                ],
+                parameters,
             });
+        }
+        if at.steals {
+            let grid = Grid::Spread(at.work.count);
+            steps.push(self.with_tweaks(format!("xts_steal_{way}"), grid, at));
         }
         steps
+    }
+
+    /// A kernel of XTS that takes its key from a table.
+    fn with_tweaks(&self, name: String, grid: Grid, at: &Located) -> Step<'static> {
+        Step {
+            name,
+            family: Family::Flat,
+            grid,
+            parameters: vec![
+                Parameter::Work(at.work),
+                Parameter::Address(at.table.expect("XTS has its keys in a table")),
+                self.rounds(),
+                Parameter::Address(at.scratch),
+            ],
+        }
     }
 
     /// GCM for short messages or many keys: everything at once.

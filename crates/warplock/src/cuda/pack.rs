@@ -82,8 +82,8 @@ pub(crate) struct Sheet {
     starts: usize,
     each: u64,
     units: u64,
-    steal: usize,
-    steal_count: usize,
+    /// Whether XTS must steal from any piece.
+    steals: bool,
     ivs: usize,
     aads: usize,
     raw_keys: usize,
@@ -163,17 +163,15 @@ impl Sheet {
         };
         let pieces = || parts.iter().filter(|part| is_piece(part, small));
         let piece_count = pieces().count();
-        let steal_count = match unit {
-            Unit::XtsBlock => parts.iter().filter(|part| steals(part)).count(),
-            _ => 0,
-        };
+        let steals = unit == Unit::XtsBlock && parts.iter().any(steals);
         let units = pieces().map(|part| unit.of(part)).sum();
         let each = pieces().next().map_or(0, |part| unit.of(part));
         let even = pieces().all(|part| unit.of(part) == each);
 
         let keys = match () {
             () if table => KeyPlace::Table,
-            () if small || steal_count > 0 => KeyPlace::OneInTable,
+            // The tweaks' key is looked up in a table.
+            () if small || mode == Mode::Xts => KeyPlace::OneInTable,
             () => KeyPlace::Parameter,
         };
         let (key_owners, key_numbers) = match keys {
@@ -189,7 +187,6 @@ impl Sheet {
         let mut places = Places(0);
         let pieces = places.take(piece_count * size_of::<Piece>());
         let starts = places.take(if even { 0 } else { (piece_count + 1) * 8 });
-        let steal = places.take(steal_count * size_of::<Piece>());
         let ivs = places.take(match mode {
             Mode::Ecb => 0,
             Mode::Gcm if !whole => 0,
@@ -212,11 +209,10 @@ impl Sheet {
             KeyPlace::Table => places.take(key_owners.len() * TABLE_KEY),
             _ => raw_keys,
         };
-        let hands_on = mode == Mode::Cbc && opens;
-        let scratch = places.take(if hands_on {
-            multiprocessors as usize * WARPS * 16
-        } else {
-            0
+        let scratch = places.take(match mode {
+            Mode::Cbc if opens => multiprocessors as usize * WARPS * 16,
+            Mode::Xts => piece_count * 16,
+            _ => 0,
         });
         let powers = places.take(if message_count > 0 && !small {
             GCM_POWERS
@@ -234,8 +230,7 @@ impl Sheet {
             starts: if even { usize::MAX } else { starts },
             each: if even { each } else { 0 },
             units,
-            steal,
-            steal_count,
+            steals,
             ivs,
             aads,
             raw_keys,
@@ -263,7 +258,7 @@ impl Sheet {
         at: &Addresses,
     ) {
         let gcm_whole = self.message_count > 0;
-        let (mut piece, mut steal, mut units) = (0, 0, 0);
+        let (mut piece, mut units) = (0, 0);
         let mut iv = self.ivs;
         let mut aads = AadPlaces::default();
         let starts = (self.starts != usize::MAX).then_some(self.starts);
@@ -332,18 +327,11 @@ impl Sheet {
             }
             units += self.unit.of(part);
             piece += 1;
-            if self.unit == Unit::XtsBlock && steals(part) {
-                put(host, self.steal + steal * size_of::<Piece>(), this);
-                steal += 1;
-            }
         }
         if let Some(starts) = starts {
             put(host, starts + piece * 8, units);
         }
-        debug_assert_eq!(
-            (piece, steal, units),
-            (self.piece_count, self.steal_count, self.units)
-        );
+        debug_assert_eq!((piece, units), (self.piece_count, self.units));
         self.write_keys(job, key, host);
     }
 
@@ -377,13 +365,7 @@ impl Sheet {
                 units: self.units,
                 count: self.piece_count as u64,
             },
-            steal: Work {
-                pieces: at(self.steal),
-                starts: 0,
-                each: 1,
-                units: self.steal_count as u64,
-                count: self.steal_count as u64,
-            },
+            steals: self.steals,
             table: (self.keys != KeyPlace::Parameter).then(|| at(self.table)),
             raw_keys: (self.keys == KeyPlace::Table)
                 .then(|| (at(self.raw_keys), self.key_owners.len() as u32)),
@@ -417,7 +399,8 @@ pub(crate) struct Addresses {
 #[derive(Clone, Copy)]
 pub(crate) struct Located {
     pub(crate) work: Work,
-    pub(crate) steal: Work,
+    /// Whether XTS must steal from any piece.
+    pub(crate) steals: bool,
     pub(crate) table: Option<Address>,
     /// Raw keys to expand into the table, and how many.
     pub(crate) raw_keys: Option<(Address, u32)>,
@@ -425,6 +408,7 @@ pub(crate) struct Located {
     pub(crate) message_count: u64,
     /// Whether GCM's kernels for short messages work.
     pub(crate) small: bool,
+    /// Room for what CBC decryption hands on, or for the tweaks of XTS's pieces.
     pub(crate) scratch: Address,
     pub(crate) powers: Address,
 }
