@@ -63,7 +63,7 @@ pub enum Choice {
     Auto,
     /// `cpu`: the fastest instruction set here; `cpu:NAME`: that one.
     Cpu(Option<InstructionSet>),
-    /// `cuda`: all NVIDIA GPUs; `cuda:N`: that one.
+    /// `cuda`: the first NVIDIA GPU; `cuda:N`: that one.
     Cuda(Option<u32>),
 }
 

@@ -32,7 +32,7 @@ mod algorithm;
 mod backend;
 mod batch;
 mod cpu;
-mod cuda;
+pub mod cuda;
 mod engine;
 mod error;
 mod job;

@@ -5,7 +5,8 @@ use std::fs;
 use std::thread::available_parallelism;
 
 use serde_json::json;
-use warplock::{Algorithm, InstructionSet};
+use warplock::cuda::{self, Gpu};
+use warplock::{Algorithm, Error, InstructionSet};
 
 use super::print;
 use crate::args::{Common, Devices};
@@ -41,23 +42,78 @@ fn devices_text(chosen: &str) -> String {
          cores     {} usable\n\
          backends  {}\n\
          chosen    {chosen}\n\
-         GPUs      no NVIDIA GPU support in this build\n",
+         {}",
         cpu_model(),
         cores(),
         sets.collect::<Vec<_>>().join(", "),
+        gpus_text(),
     )
+}
+
+/// The GPUs, one a line, or why there are none.
+fn gpus_text() -> String {
+    let found = match cuda::devices() {
+        Ok(found) => found,
+        Err(error) => return format!("GPUs      none: {}\n", no_gpu(error)),
+    };
+    let mut text = String::new();
+    for gpu in &found.gpus {
+        let label = if gpu.number == 0 { "GPUs" } else { "" };
+        let _ = writeln!(
+            text,
+            "{label:<8}  cuda:{}: {}, compute capability {}, {:.1} GiB, {} multiprocessors, driver \
+             for CUDA {}",
+            gpu.number,
+            gpu.name,
+            capability(gpu),
+            gpu.memory as f64 / f64::from(1 << 30),
+            gpu.multiprocessors,
+            found.driver,
+        );
+    }
+    text
+}
+
+fn capability(gpu: &Gpu) -> String {
+    format!("{}.{}", gpu.capability.0, gpu.capability.1)
+}
+
+/// The reason alone: the rest of the sentence stands before it.
+fn no_gpu(error: Error) -> String {
+    match error {
+        Error::NoBackend { reason, .. } => reason,
+        other => other.to_string(),
+    }
 }
 
 fn devices_json(chosen: &str) -> String {
     let sets: Vec<_> = InstructionSet::all()
         .map(|set| json!({"name": format!("cpu:{}", set.name()), "available": set.is_available()}))
         .collect();
+    let (gpus, driver, reason) = match cuda::devices() {
+        Ok(found) => (found.gpus, Some(found.driver), None),
+        Err(error) => (Vec::new(), None, Some(no_gpu(error))),
+    };
+    let gpus: Vec<_> = gpus
+        .iter()
+        .map(|gpu| {
+            json!({
+                "name": format!("cuda:{}", gpu.number),
+                "model": gpu.name,
+                "compute_capability": capability(gpu),
+                "memory_bytes": gpu.memory,
+                "multiprocessors": gpu.multiprocessors,
+            })
+        })
+        .collect();
     let object = json!({
         "cpu": cpu_model(),
         "cores": cores(),
         "backends": sets,
         "chosen": chosen,
-        "gpus": [],
+        "gpus": gpus,
+        "cuda_driver": driver,
+        "no_gpu": reason,
     });
     format!("{object}\n")
 }

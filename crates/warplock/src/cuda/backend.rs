@@ -32,10 +32,10 @@ impl CudaBackend {
     pub(crate) fn new(number: Option<u32>, threads: NonZeroUsize) -> Result<Self, Error> {
         let no_backend = |reason: String| Error::NoBackend {
             name: Choice::Cuda(number).to_string(),
-            reason,
+            reason: format!("{reason}; take cpu, or see `warplock devices`"),
         };
         let driver = Driver::load().map_err(no_backend)?;
-        let failed = |failure: Failure| no_backend(format!("{failure}; take cpu"));
+        let failed = |failure: Failure| no_backend(failure.to_string());
         let devices = driver.devices().map_err(failed)?;
         let wanted = number.unwrap_or(0);
         let Some(device) = devices.get(wanted as usize) else {

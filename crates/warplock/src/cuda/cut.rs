@@ -108,11 +108,6 @@ impl<'a, 'job> Cutter<'a, 'job> {
         }
     }
 
-    /// The most bytes that a chunk's text takes.
-    pub(crate) fn room(&self) -> usize {
-        self.room
-    }
-
     fn blocks(&mut self) -> Option<Chunk> {
         let count = self.job.count();
         if self.job.info().mode != Mode::Ecb || self.job.direction() != Direction::Encrypt {

@@ -74,7 +74,7 @@ impl Driver {
     fn try_load() -> Result<Driver, Absent> {
         // SAFETY: this only tries to load a library, whose initialisation is the driver's own.
         if !unsafe { sys::is_culib_present() } {
-            return Err("there is no NVIDIA driver on this machine; take cpu".to_owned());
+            return Err("there is no NVIDIA driver on this machine".to_owned());
         }
         let mut version = 0;
         // SAFETY: the library is there; the pointer is a local variable's.
@@ -83,7 +83,7 @@ impl Driver {
         if version < NEEDED {
             return Err(format!(
                 "the NVIDIA driver is too old: it knows CUDA {}, but {} is needed; install driver \
-                 580 or newer, or take cpu",
+                 580 or newer",
                 Version(version),
                 Version(NEEDED),
             ));
@@ -116,8 +116,7 @@ impl Driver {
 }
 
 /// What is said where the driver finds no GPU.
-pub(crate) const NO_GPU: &str =
-    "the NVIDIA driver finds no GPU (CUDA_VISIBLE_DEVICES may hide it); take cpu";
+pub(crate) const NO_GPU: &str = "the NVIDIA driver finds no GPU (CUDA_VISIBLE_DEVICES may hide it)";
 
 /// A version of CUDA as the driver counts it: 1000 times the major number, 10 times the minor.
 #[derive(Clone, Copy)]

@@ -1,13 +1,14 @@
-//! The CUDA backend: NVIDIA GPUs through their driver, which is loaded at run time.
-//!
-//! A job in host memory is cut into chunks ([`cut`]), each packed with what kernels must know
-//! ([`pack`]), and passed through a ring of slots ([`ring`]), where it meets the kernels that
-//! [`launch`] names.
+//! NVIDIA GPUs through their driver, which is loaded at run time where there is one.
+
+// A job in host memory is cut into chunks (`cut`), each packed with what kernels must know
+// (`pack`), and passed through a ring of slots (`ring`), where it meets the kernels that `launch`
+// names.
 
 mod abi;
 mod backend;
 mod copy;
 mod cut;
+mod devices;
 mod driver;
 mod keys;
 mod launch;
@@ -18,3 +19,4 @@ mod policy;
 mod ring;
 
 pub(crate) use backend::CudaBackend;
+pub use devices::{Devices, Gpu, devices};

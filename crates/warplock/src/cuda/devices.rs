@@ -1,0 +1,62 @@
+//! Which GPUs there are.
+
+use super::driver::{Device, Driver, NO_GPU};
+use crate::{Choice, Error};
+
+/// The GPUs of this machine and what drives them.
+#[derive(Clone, Debug)]
+pub struct Devices {
+    /// The version of CUDA that the driver knows, such as `13.0`.
+    pub driver: String,
+    /// The GPUs, in the driver's order; never empty.
+    pub gpus: Vec<Gpu>,
+}
+
+/// One GPU.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    /// The number behind `cuda:`.
+    pub number: u32,
+    /// The product's name.
+    pub name: String,
+    /// Compute capability: major and minor number.
+    pub capability: (u32, u32),
+    /// Bytes of its memory.
+    pub memory: u64,
+    /// How many streaming multiprocessors it has.
+    pub multiprocessors: u32,
+}
+
+/// Lists the GPUs that batches can run on.
+///
+/// # Errors
+/// [`Error::NoBackend`] if there is none, with the reason: no driver, one that is too old, or no
+/// GPU.
+pub fn devices() -> Result<Devices, Error> {
+    let none = |reason: String| Error::NoBackend {
+        name: Choice::Cuda(None).to_string(),
+        reason,
+    };
+    let driver = Driver::load().map_err(none)?;
+    let found = driver.devices();
+    let found = found.map_err(|failure| none(failure.to_string()))?;
+    if found.is_empty() {
+        return Err(none(NO_GPU.to_owned()));
+    }
+    Ok(Devices {
+        driver: driver.version().to_string(),
+        gpus: found.into_iter().map(Gpu::from).collect(),
+    })
+}
+
+impl From<Device> for Gpu {
+    fn from(device: Device) -> Self {
+        Gpu {
+            number: device.number,
+            name: device.name,
+            capability: device.capability,
+            memory: device.memory,
+            multiprocessors: device.multiprocessors,
+        }
+    }
+}
