@@ -14,8 +14,12 @@ mod run;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+#[cfg(test)]
+pub(crate) use kernels::{Chain, CounterBits};
 pub(crate) use kernels::{Io, Kernels};
 pub(crate) use message::Running;
+#[cfg(test)]
+pub(crate) use prepared::AesKey;
 pub(crate) use prepared::Prepared;
 pub(crate) use run::CpuBackend;
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::copy::Copier;
-use super::driver::{Context, Device, Driver, Failure, NO_GPU};
-use super::module::Module;
+use super::driver::{Device, Driver, Failure, NO_GPU};
+use super::link::CudaLink;
 use super::policy::Policy;
 use super::ring::{Gpu, Ring};
 use crate::backend::{Backend, Ticket};
@@ -15,7 +15,7 @@ use crate::{Choice, Error, Job};
 /// Runs batches on a GPU.
 pub(crate) struct CudaBackend {
     name: String,
-    gpu: Arc<Gpu>,
+    gpu: Arc<Gpu<CudaLink>>,
     rings: Mutex<Rings>,
     returned: Condvar,
 }
@@ -23,7 +23,7 @@ pub(crate) struct CudaBackend {
 /// The rings of a device: made when they are needed, kept for the next job.
 #[derive(Default)]
 struct Rings {
-    idle: Vec<Ring>,
+    idle: Vec<Ring<CudaLink>>,
     made: usize,
 }
 
@@ -50,16 +50,9 @@ impl CudaBackend {
 
     fn on(device: &Device, threads: NonZeroUsize) -> Result<Self, Failure> {
         let policy = Policy::DEFAULT;
-        let context = Context::new(device)?;
-        let module = {
-            let _bound = context.bind()?;
-            Module::load(&context)?
-        };
         let most = NonZeroUsize::new(policy.copy_threads).unwrap_or(NonZeroUsize::MIN);
         let gpu = Gpu {
-            context,
-            module,
-            multiprocessors: device.multiprocessors,
+            link: CudaLink::new(device)?,
             policy,
             copier: Copier::new(threads.min(most)),
         };
@@ -91,7 +84,7 @@ impl CudaBackend {
 }
 
 /// A ring in use; it goes back when this is dropped, unless it was taken out.
-struct Lease<'a>(&'a CudaBackend, Option<Ring>);
+struct Lease<'a>(&'a CudaBackend, Option<Ring<CudaLink>>);
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {

@@ -156,7 +156,7 @@ impl<'a, 'job> Cutter<'a, 'job> {
         let mut len = left.min(each.min(self.room));
         // XTS steals from the last whole block: the two go together.
         if self.job.info().mode == Mode::Xts && left > len && left - len < 32 {
-            len -= ROW;
+            len -= 32;
         }
         let part = Part {
             message: self.next,

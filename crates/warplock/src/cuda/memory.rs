@@ -10,6 +10,7 @@ use zeroize::Zeroize;
 
 use super::abi::Address;
 use super::driver::{Context, Failure, Stream, check};
+use super::link::{DeviceBytes, HostBytes};
 
 /// Bytes on the device, wiped when dropped.
 pub(crate) struct DeviceBuffer {
@@ -33,12 +34,14 @@ impl DeviceBuffer {
             context: Arc::clone(context),
         })
     }
+}
 
-    pub(crate) fn address(&self) -> Address {
+impl DeviceBytes for DeviceBuffer {
+    fn address(&self) -> Address {
         self.address
     }
 
-    pub(crate) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.len
     }
 }
@@ -89,17 +92,18 @@ impl PinnedBuffer {
             context: Arc::clone(context),
         })
     }
+}
 
-    pub(crate) fn start(&self) -> *mut u8 {
+impl HostBytes for PinnedBuffer {
+    fn start(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    pub(crate) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.len
     }
 
-    /// All bytes. The device must not be at work on them.
-    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+    fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: allocated and initialised with this length, or empty; borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }

@@ -12,11 +12,14 @@ mod devices;
 mod driver;
 mod keys;
 mod launch;
+mod link;
 mod memory;
 mod module;
 mod pack;
 mod policy;
 mod ring;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use backend::CudaBackend;
 pub use devices::{Devices, Gpu, devices};

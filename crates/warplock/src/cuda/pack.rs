@@ -156,6 +156,8 @@ impl Sheet {
         let opens = job.direction() == Direction::Decrypt;
         let unit = match mode {
             Mode::Gcm if small => Unit::Message,
+            // With a key each, CTR goes by blocks.
+            Mode::Ctr if table => Unit::Block,
             Mode::Ctr | Mode::Gcm => Unit::Row,
             Mode::Cbc if !opens => Unit::Message,
             Mode::Xts => Unit::XtsBlock,

@@ -14,6 +14,8 @@ pub(crate) struct Policy {
     /// A job of some size is cut into about this many chunks: the first copy in and the last copy
     /// out overlap with nothing.
     pub(crate) chunks: u64,
+    /// Buffers grow to powers of two from here on.
+    pub(crate) smallest_buffer: usize,
     /// The most messages in a chunk: bounds what must be said about them.
     pub(crate) messages: usize,
     /// Chains of CBC encryption that keep the device busy.
@@ -36,6 +38,7 @@ impl Policy {
         largest: 16 << 20,
         smallest: 1 << 20,
         chunks: 24,
+        smallest_buffer: 64 << 10,
         messages: 32 << 10,
         chains: 4096,
         direct_copies: 64,

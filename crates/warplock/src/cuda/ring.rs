@@ -6,52 +6,46 @@ use std::sync::Arc;
 
 use super::copy::{Copier, Run, extent, inputs, outputs};
 use super::cut::{Chunk, Cutter, Previous, has_table};
-use super::driver::{Context, Event, Failure, Stream};
+use super::driver::Failure;
 use super::keys::OneKey;
 use super::launch::{Launcher, Step};
-use super::memory::{DeviceBuffer, PinnedBuffer, download, pinned_around, upload, wipe};
-use super::module::Module;
+use super::link::{DeviceBytes, HostBytes, Link};
 use super::pack::{Addresses, Located, Sheet, TAG, was_refused};
 use super::policy::Policy;
 use crate::job::Job;
 use crate::{Direction, Mode};
 
-/// Buffers grow to powers of two from here on.
-const SMALLEST_BUFFER: usize = 64 << 10;
-
 /// What rings of a device share.
-pub(crate) struct Gpu {
-    pub(crate) context: Arc<Context>,
-    pub(crate) module: Module,
-    pub(crate) multiprocessors: u32,
+pub(crate) struct Gpu<L> {
+    pub(crate) link: L,
     pub(crate) policy: Policy,
     pub(crate) copier: Copier,
 }
 
 /// The same bytes on both sides of the link.
-struct Mirror {
-    host: PinnedBuffer,
-    device: DeviceBuffer,
+struct Mirror<L: Link> {
+    host: L::Host,
+    device: L::Device,
 }
 
-impl Mirror {
-    fn empty(context: &Arc<Context>) -> Result<Self, Failure> {
+impl<L: Link> Mirror<L> {
+    fn empty(link: &L) -> Result<Self, Failure> {
         Ok(Mirror {
-            host: PinnedBuffer::new(context, 0)?,
-            device: DeviceBuffer::new(context, 0)?,
+            host: link.host(0)?,
+            device: link.device(0)?,
         })
     }
 
     /// Makes room; what was there is lost. Neither side may be in use.
-    fn grow(&mut self, context: &Arc<Context>, host: usize, device: usize) -> Result<(), Failure> {
-        let size = |len: usize| len.next_power_of_two().max(SMALLEST_BUFFER);
+    fn grow(&mut self, gpu: &Gpu<L>, host: usize, device: usize) -> Result<(), Failure> {
+        let size = |len: usize| len.next_power_of_two().max(gpu.policy.smallest_buffer);
         if host > self.host.len() {
-            self.host = PinnedBuffer::new(context, 0)?;
-            self.host = PinnedBuffer::new(context, size(host))?;
+            self.host = gpu.link.host(0)?;
+            self.host = gpu.link.host(size(host))?;
         }
         if device > self.device.len() {
-            self.device = DeviceBuffer::new(context, 0)?;
-            self.device = DeviceBuffer::new(context, size(device))?;
+            self.device = gpu.link.device(0)?;
+            self.device = gpu.link.device(size(device))?;
         }
         Ok(())
     }
@@ -63,14 +57,14 @@ impl Mirror {
 }
 
 /// Room for one chunk under way.
-struct Slot {
-    stream: Stream,
+struct Slot<L: Link> {
+    stream: L::Stream,
     /// The kernels are done.
-    worked: Event,
+    worked: L::Event,
     /// Everything is back on the host.
-    arrived: Event,
-    text: Mirror,
-    sheet: Mirror,
+    arrived: L::Event,
+    text: Mirror<L>,
+    sheet: Mirror<L>,
     flight: Option<Flight>,
 }
 
@@ -87,25 +81,25 @@ struct Flight {
 }
 
 /// What GCM keeps on the device from a long message's first part to its last.
-struct State {
-    mirror: Mirror,
-    ready: Event,
+struct State<L: Link> {
+    mirror: Mirror<L>,
+    ready: L::Event,
     /// The message, and where its parts are.
     current: Option<(usize, Sheet, Located)>,
 }
 
 /// The ring. Only one job uses it at a time.
-pub(crate) struct Ring {
-    gpu: Arc<Gpu>,
-    slots: Vec<Slot>,
-    states: Vec<State>,
+pub(crate) struct Ring<L: Link> {
+    gpu: Arc<Gpu<L>>,
+    slots: Vec<Slot<L>>,
+    states: Vec<State<L>>,
 }
 
 /// One job on its way through a ring.
-struct Passage<'r, 'job> {
-    gpu: &'r Gpu,
-    slots: &'r mut Vec<Slot>,
-    states: &'r mut Vec<State>,
+struct Passage<'r, 'job, L: Link> {
+    gpu: &'r Gpu<L>,
+    slots: &'r mut Vec<Slot<L>>,
+    states: &'r mut Vec<State<L>>,
     job: &'r Job<'job>,
     launcher: Launcher,
     /// The job's key, if there is one for all; or that of the long message under way.
@@ -118,8 +112,8 @@ struct Passage<'r, 'job> {
     failed: Vec<usize>,
 }
 
-impl Ring {
-    pub(crate) fn new(gpu: &Arc<Gpu>) -> Self {
+impl<L: Link> Ring<L> {
+    pub(crate) fn new(gpu: &Arc<Gpu<L>>) -> Self {
         Ring {
             gpu: Arc::clone(gpu),
             slots: Vec::new(),
@@ -134,7 +128,7 @@ impl Ring {
     /// Nothing else uses what the job borrows during the call.
     pub(crate) unsafe fn run(&mut self, job: &Job<'_>) -> Result<Vec<usize>, Failure> {
         let gpu = Arc::clone(&self.gpu);
-        let _bound = gpu.context.bind()?;
+        let _bound = gpu.link.bind()?;
         if job.count() == 0 {
             return Ok(Vec::new());
         }
@@ -146,8 +140,8 @@ impl Ring {
             job,
             launcher: Launcher::new(job),
             key: None,
-            pinned_input: pinned_around(first.input),
-            pinned_output: pinned_around(first.output),
+            pinned_input: gpu.link.pinned_around(first.input),
+            pinned_output: gpu.link.pinned_around(first.output),
             long: 0,
             failed: Vec::new(),
         };
@@ -166,24 +160,24 @@ impl Ring {
     fn stop(&mut self) {
         for slot in &mut self.slots {
             // If this fails, the device is lost, and works on nothing.
-            let _ = slot.stream.wait("stopping");
+            let _ = self.gpu.link.wait_stream(&slot.stream);
             slot.flight = None;
         }
     }
 }
 
-impl Drop for Ring {
+impl<L: Link> Drop for Ring<L> {
     fn drop(&mut self) {
-        if let Ok(_bound) = self.gpu.context.bind() {
+        if let Ok(_bound) = self.gpu.link.bind() {
             // What is queued may still wipe.
             for slot in &self.slots {
-                let _ = slot.stream.wait("stopping");
+                let _ = self.gpu.link.wait_stream(&slot.stream);
             }
         }
     }
 }
 
-impl Passage<'_, '_> {
+impl<L: Link> Passage<'_, '_, L> {
     /// # Safety
     /// Nothing else uses what the job borrows until this has returned, and if that is an error,
     /// until all streams were waited for.
@@ -194,7 +188,7 @@ impl Passage<'_, '_> {
         for chunk in cutter {
             let place = number % gpu.policy.slots;
             if place == self.slots.len() {
-                self.slots.push(Slot::new(gpu)?);
+                self.slots.push(Slot::new(&gpu.link)?);
             }
             // SAFETY: by this function's contract.
             unsafe {
@@ -232,12 +226,13 @@ impl Passage<'_, '_> {
     /// As [`Passage::run`].
     unsafe fn fill(&mut self, number: usize, chunk: Chunk) -> Result<(), Failure> {
         let (gpu, job) = (self.gpu, self.job);
+        let link = &gpu.link;
         let place = number % gpu.policy.slots;
         let before = number
             .checked_sub(1)
             .map(|before| before % gpu.policy.slots);
         self.find_key(&chunk);
-        let sheet = Sheet::new(job, &chunk, &gpu.policy, gpu.multiprocessors);
+        let sheet = Sheet::new(job, &chunk, &gpu.policy, gpu.link.multiprocessors());
         let (from, to) = (inputs(job, &chunk), outputs(job, &chunk));
         let len = extent(&from);
         let direct = |runs: &[Run], pinned: &Option<Range<usize>>| {
@@ -255,8 +250,8 @@ impl Passage<'_, '_> {
             self.wait_for_all()?;
         }
         let slot = &mut self.slots[place];
-        slot.text.grow(&gpu.context, staged, len)?;
-        slot.sheet.grow(&gpu.context, sheet.len, sheet.device_len)?;
+        slot.text.grow(gpu, staged, len)?;
+        slot.sheet.grow(gpu, sheet.len, sheet.device_len)?;
         let text = slot.text.device.address();
         let at = Addresses {
             sheet: slot.sheet.device.address(),
@@ -271,32 +266,33 @@ impl Passage<'_, '_> {
 
         let slot = &self.slots[place];
         let stream = &slot.stream;
-        if matches!(chunk, Chunk::Chains(_)) {
-            // The next slot's chunk has gone on from the text that is now overwritten.
-            if let Some(next) = self.slots.get((place + 1) % gpu.policy.slots) {
-                stream.wait_for(&next.worked)?;
-            }
+        if let Some(next) = self.slots.get((place + 1) % gpu.policy.slots)
+            && let Some(flight) = &next.flight
+            && matches!(flight.chunk, Chunk::Chains(_))
+        {
+            // It goes on from the text that is now overwritten.
+            link.wait_for(stream, &next.worked)?;
         }
         // SAFETY: the slot's buffers are large enough, and in use by this chunk alone until
         // `drain` has waited for it; the caller's memory by this function's contract.
         unsafe {
             if direct_in {
                 for run in &from {
-                    upload(stream, text + run.place as u64, run.user, run.len)?;
+                    link.upload(stream, text + run.place as u64, run.user, run.len)?;
                 }
-            } else {
+            } else if len > 0 {
                 gpu.copier.gather(&from, slot.text.host.start());
-                upload(stream, text, slot.text.host.start(), len)?;
+                link.upload(stream, text, slot.text.host.start(), len)?;
             }
             if sheet.len > 0 {
-                upload(stream, at.sheet, slot.sheet.host.start(), sheet.len)?;
+                link.upload(stream, at.sheet, slot.sheet.host.start(), sheet.len)?;
             }
         }
         let chained = parts
             .iter()
             .any(|part| matches!(part.previous, Previous::Chained(_)));
         if let (true, Some(before)) = (chained, before) {
-            stream.wait_for(&self.slots[before].worked)?;
+            link.wait_for(stream, &self.slots[before].worked)?;
         }
         // SAFETY: what the kernels read is uploaded before them in their stream, or waited for.
         let ends = unsafe { self.work(place, &chunk, &located, text)? };
@@ -308,31 +304,29 @@ impl Passage<'_, '_> {
         unsafe {
             if results_len > 0 {
                 let host = slot.sheet.host.start().add(results);
-                download(
-                    stream_of(slot),
-                    host,
-                    at.sheet + results as u64,
-                    results_len,
-                )?;
+                link.download(&slot.stream, host, at.sheet + results as u64, results_len)?;
             }
             for run in if direct_out { &to[..] } else { &[] } {
-                download(stream_of(slot), run.user, text + run.place as u64, run.len)?;
+                link.download(&slot.stream, run.user, text + run.place as u64, run.len)?;
             }
-            if !direct_out {
-                let back = extent(&to);
-                download(stream_of(slot), slot.text.host.start(), text, back)?;
+            let back = extent(&to);
+            if !direct_out && back > 0 {
+                link.download(&slot.stream, slot.text.host.start(), text, back)?;
             }
-            slot.arrived.record(&slot.stream)?;
+            link.record(&slot.arrived, &slot.stream)?;
             if sheet.device_len > 0 {
-                wipe(&slot.stream, at.sheet, sheet.device_len)?;
+                link.wipe(&slot.stream, at.sheet, sheet.device_len)?;
             }
-            if decrypts || matches!(chunk, Chunk::Blocks(_)) {
-                wipe(&slot.stream, text, len)?;
+            if len > 0 && (decrypts || matches!(chunk, Chunk::Blocks(_))) {
+                link.wipe(&slot.stream, text, len)?;
             }
         }
         let secret = match &chunk {
-            // Their keys; the text was encrypted.
-            Chunk::Blocks(messages) if !direct_in => 16 * messages.len()..len,
+            _ if direct_in => 0..0,
+            // Nothing came back over the plaintext.
+            _ if direct_out && !decrypts => 0..len,
+            // Their keys.
+            Chunk::Blocks(messages) => 16 * messages.len()..len,
             _ => 0..0,
         };
         self.slots[place].flight = Some(Flight {
@@ -377,9 +371,9 @@ impl Passage<'_, '_> {
         let slot = &self.slots[place];
         for step in &steps {
             // SAFETY: by this function's contract.
-            unsafe { step.launch(&self.gpu.module, self.gpu.multiprocessors, &slot.stream)? };
+            unsafe { self.gpu.link.launch(&slot.stream, step)? };
         }
-        slot.worked.record(&slot.stream)?;
+        self.gpu.link.record(&slot.worked, &slot.stream)?;
         Ok(None)
     }
 
@@ -394,6 +388,7 @@ impl Passage<'_, '_> {
         located: &Located,
     ) -> Result<Option<usize>, Failure> {
         let gpu = self.gpu;
+        let link = &gpu.link;
         let number = self.long % gpu.policy.slots;
         if part.before == 0 {
             self.begin_long(place, number, part.message)?;
@@ -406,35 +401,35 @@ impl Passage<'_, '_> {
         // SAFETY: by this function's contract; the state lives until the last part was drained,
         // and its upload is waited for.
         unsafe {
-            let launch = |step: &Step<'_>| step.launch(&gpu.module, gpu.multiprocessors, stream);
+            let launch = |step: &Step<'_>| link.launch(stream, step);
             if part.before == 0 {
                 let host = state.mirror.host.start();
-                upload(stream, state.mirror.device.address(), host, sheet.len)?;
+                link.upload(stream, state.mirror.device.address(), host, sheet.len)?;
                 for step in self.launcher.gcm_begin(kept, key) {
                     launch(&step)?;
                 }
-                state.ready.record(stream)?;
+                link.record(&state.ready, stream)?;
             } else {
-                stream.wait_for(&state.ready)?;
+                link.wait_for(stream, &state.ready)?;
             }
             if let Some(step) = self.launcher.gcm_text(located.work, kept, key) {
                 launch(&step)?;
             }
-            slot.worked.record(stream)?;
+            link.record(&slot.worked, stream)?;
             if part.after > 0 {
                 return Ok(None);
             }
             for (other, slot) in self.slots.iter().enumerate() {
                 if other != place {
-                    stream.wait_for(&slot.worked)?;
+                    link.wait_for(stream, &slot.worked)?;
                 }
             }
             launch(&self.launcher.gcm_end(kept))?;
             let (results, len) = sheet.results();
             let device = state.mirror.device.address();
             let host = state.mirror.host.start().add(results);
-            download(stream, host, device + results as u64, len)?;
-            wipe(stream, device, sheet.device_len)?;
+            link.download(stream, host, device + results as u64, len)?;
+            link.wipe(stream, device, sheet.device_len)?;
         }
         self.long += 1;
         Ok(Some(number))
@@ -447,8 +442,8 @@ impl Passage<'_, '_> {
         let (sheet, part) = Sheet::of_long_message(self.job, message);
         if number == self.states.len() {
             self.states.push(State {
-                mirror: Mirror::empty(&gpu.context)?,
-                ready: Event::new(&gpu.context)?,
+                mirror: Mirror::empty(&gpu.link)?,
+                ready: gpu.link.event()?,
                 current: None,
             });
         }
@@ -456,9 +451,7 @@ impl Passage<'_, '_> {
             self.wait_for_all()?;
         }
         let state = &mut self.states[number];
-        state
-            .mirror
-            .grow(&gpu.context, sheet.len, sheet.device_len)?;
+        state.mirror.grow(gpu, sheet.len, sheet.device_len)?;
         let at = Addresses {
             sheet: state.mirror.device.address(),
             // Its piece is never launched.
@@ -473,9 +466,8 @@ impl Passage<'_, '_> {
 
     /// Waits for every slot's kernels.
     fn wait_for_all(&self) -> Result<(), Failure> {
-        self.slots
-            .iter()
-            .try_for_each(|slot| slot.stream.wait("waiting for the GPU"))
+        let mut slots = self.slots.iter();
+        slots.try_for_each(|slot| self.gpu.link.wait_stream(&slot.stream))
     }
 
     /// Waits for the chunk in a slot, and gives its results to the caller.
@@ -487,7 +479,7 @@ impl Passage<'_, '_> {
             return Ok(());
         };
         let slot = &mut self.slots[place];
-        slot.arrived.wait("waiting for the GPU")?;
+        self.gpu.link.wait_event(&slot.arrived)?;
         let decrypts = self.job.direction() == Direction::Decrypt;
         // SAFETY: the device is done with these buffers; the rest by this function's contract.
         unsafe {
@@ -527,23 +519,18 @@ impl Passage<'_, '_> {
     }
 }
 
-impl Slot {
+impl<L: Link> Slot<L> {
     /// An empty slot. The context is bound.
-    fn new(gpu: &Gpu) -> Result<Self, Failure> {
-        let context = &gpu.context;
+    fn new(link: &L) -> Result<Self, Failure> {
         Ok(Slot {
-            stream: Stream::new(context)?,
-            worked: Event::new(context)?,
-            arrived: Event::new(context)?,
-            text: Mirror::empty(context)?,
-            sheet: Mirror::empty(context)?,
+            stream: link.stream()?,
+            worked: link.event()?,
+            arrived: link.event()?,
+            text: Mirror::empty(link)?,
+            sheet: Mirror::empty(link)?,
             flight: None,
         })
     }
-}
-
-fn stream_of(slot: &Slot) -> &Stream {
-    &slot.stream
 }
 
 fn zero(bytes: &mut [u8]) {

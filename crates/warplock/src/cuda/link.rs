@@ -1,0 +1,190 @@
+//! What the ring asks of a device: buffers, queues, copies and launches. A trait, so that the ring
+//! can be tested where there is no GPU, and where copies and kernels overlap as badly as they can.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::abi::Address;
+use super::driver::{Bound, Context, Device, Event, Failure, Stream};
+use super::launch::Step;
+use super::memory::{self, DeviceBuffer, PinnedBuffer};
+use super::module::Module;
+
+/// Page-locked bytes of the host, wiped when dropped.
+pub(crate) trait HostBytes: Send {
+    /// Where they start.
+    fn start(&self) -> *mut u8;
+    fn len(&self) -> usize;
+    /// All of them. The device must not be at work on them.
+    fn bytes(&mut self) -> &mut [u8];
+}
+
+/// Bytes on the device, wiped when dropped.
+pub(crate) trait DeviceBytes: Send {
+    fn address(&self) -> Address;
+    fn len(&self) -> usize;
+}
+
+/// A device and the way to it. All methods but `bind` are called on a thread that has bound it.
+///
+/// # Safety of all unsafe methods
+/// All memory that is named is valid until the stream has passed this point, and until then nobody
+/// else writes what is read or uses what is written, except through streams that wait.
+pub(crate) trait Link: Send + Sync {
+    /// While it lives, its thread's calls go to this device.
+    type Bound;
+    type Stream: Send;
+    type Event: Send;
+    type Host: HostBytes;
+    type Device: DeviceBytes;
+
+    fn bind(&self) -> Result<Self::Bound, Failure>;
+    fn multiprocessors(&self) -> u32;
+    /// A queue that does not wait for others.
+    fn stream(&self) -> Result<Self::Stream, Failure>;
+    /// A mark that counts as past until it is recorded.
+    fn event(&self) -> Result<Self::Event, Failure>;
+    fn host(&self, len: usize) -> Result<Self::Host, Failure>;
+    fn device(&self, len: usize) -> Result<Self::Device, Failure>;
+    /// The addresses of the page-locked allocation that `address` lies in; none if it lies in
+    /// ordinary memory.
+    fn pinned_around(&self, address: *const u8) -> Option<Range<usize>>;
+
+    /// Marks what is queued so far.
+    fn record(&self, event: &Self::Event, stream: &Self::Stream) -> Result<(), Failure>;
+    /// Lets what is queued from now on wait for what was marked last.
+    fn wait_for(&self, stream: &Self::Stream, event: &Self::Event) -> Result<(), Failure>;
+    /// Waits on the host for what was marked last.
+    fn wait_event(&self, event: &Self::Event) -> Result<(), Failure>;
+    /// Waits on the host for all that is queued.
+    fn wait_stream(&self, stream: &Self::Stream) -> Result<(), Failure>;
+
+    /// Queues a copy to the device.
+    unsafe fn upload(
+        &self,
+        stream: &Self::Stream,
+        to: Address,
+        from: *const u8,
+        len: usize,
+    ) -> Result<(), Failure>;
+    /// Queues a copy from the device.
+    unsafe fn download(
+        &self,
+        stream: &Self::Stream,
+        to: *mut u8,
+        from: Address,
+        len: usize,
+    ) -> Result<(), Failure>;
+    /// Queues zeros.
+    unsafe fn wipe(&self, stream: &Self::Stream, at: Address, len: usize) -> Result<(), Failure>;
+    /// Queues a kernel.
+    unsafe fn launch(&self, stream: &Self::Stream, step: &Step<'_>) -> Result<(), Failure>;
+}
+
+/// A GPU with its kernels.
+pub(crate) struct CudaLink {
+    context: Arc<Context>,
+    module: Module,
+    multiprocessors: u32,
+}
+
+impl CudaLink {
+    pub(crate) fn new(device: &Device) -> Result<Self, Failure> {
+        let context = Context::new(device)?;
+        let _bound = context.bind()?;
+        let module = Module::load(&context)?;
+        drop(_bound);
+        Ok(CudaLink {
+            context,
+            module,
+            multiprocessors: device.multiprocessors,
+        })
+    }
+}
+
+/// What a failed wait was for.
+const WAITING: &str = "waiting for the GPU";
+
+impl Link for CudaLink {
+    type Bound = Bound;
+    type Stream = Stream;
+    type Event = Event;
+    type Host = PinnedBuffer;
+    type Device = DeviceBuffer;
+
+    fn bind(&self) -> Result<Bound, Failure> {
+        self.context.bind()
+    }
+
+    fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
+
+    fn stream(&self) -> Result<Stream, Failure> {
+        Stream::new(&self.context)
+    }
+
+    fn event(&self) -> Result<Event, Failure> {
+        Event::new(&self.context)
+    }
+
+    fn host(&self, len: usize) -> Result<PinnedBuffer, Failure> {
+        PinnedBuffer::new(&self.context, len)
+    }
+
+    fn device(&self, len: usize) -> Result<DeviceBuffer, Failure> {
+        DeviceBuffer::new(&self.context, len)
+    }
+
+    fn pinned_around(&self, address: *const u8) -> Option<Range<usize>> {
+        memory::pinned_around(address)
+    }
+
+    fn record(&self, event: &Event, stream: &Stream) -> Result<(), Failure> {
+        event.record(stream)
+    }
+
+    fn wait_for(&self, stream: &Stream, event: &Event) -> Result<(), Failure> {
+        stream.wait_for(event)
+    }
+
+    fn wait_event(&self, event: &Event) -> Result<(), Failure> {
+        event.wait(WAITING)
+    }
+
+    fn wait_stream(&self, stream: &Stream) -> Result<(), Failure> {
+        stream.wait(WAITING)
+    }
+
+    unsafe fn upload(
+        &self,
+        stream: &Stream,
+        to: Address,
+        from: *const u8,
+        len: usize,
+    ) -> Result<(), Failure> {
+        // SAFETY: by this function's contract.
+        unsafe { memory::upload(stream, to, from, len) }
+    }
+
+    unsafe fn download(
+        &self,
+        stream: &Stream,
+        to: *mut u8,
+        from: Address,
+        len: usize,
+    ) -> Result<(), Failure> {
+        // SAFETY: by this function's contract.
+        unsafe { memory::download(stream, to, from, len) }
+    }
+
+    unsafe fn wipe(&self, stream: &Stream, at: Address, len: usize) -> Result<(), Failure> {
+        // SAFETY: by this function's contract.
+        unsafe { memory::wipe(stream, at, len) }
+    }
+
+    unsafe fn launch(&self, stream: &Stream, step: &Step<'_>) -> Result<(), Failure> {
+        // SAFETY: by this function's contract.
+        unsafe { step.launch(&self.module, self.multiprocessors, stream) }
+    }
+}

@@ -1,0 +1,308 @@
+//! A device that is none: queues of copies and kernels which run as late and in as odd an order as
+//! streams and events allow, so that what should have been waited for is found out.
+
+use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cudarc::driver::sys::CUresult;
+
+use super::interpreter::{self, Launch};
+use crate::cuda::abi::Address;
+use crate::cuda::driver::{Failure, check};
+use crate::cuda::launch::Step;
+use crate::cuda::link::{DeviceBytes, HostBytes, Link};
+
+enum Work {
+    Copy { to: usize, from: usize, len: usize },
+    Zero { at: usize, len: usize },
+    Launch(Launch),
+    Record { event: usize, version: u64 },
+    Wait { event: usize, version: u64 },
+}
+
+/// How often an event was recorded, and how often its mark was passed.
+#[derive(Clone, Copy, Default)]
+struct Marks {
+    recorded: u64,
+    passed: u64,
+}
+
+#[derive(Default)]
+struct World {
+    queues: Vec<VecDeque<Work>>,
+    events: Vec<Marks>,
+    /// Freed memory is kept and spoilt: who still uses it gets wrong results, not a crash.
+    freed: Vec<Vec<u128>>,
+    random: u64,
+    /// Calls until one fails.
+    good_calls: Option<u64>,
+    /// Bytes that must not be found in freed buffers.
+    secrets: HashSet<[u8; 16]>,
+    leaks: usize,
+}
+
+impl World {
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z ^ (z >> 29)
+    }
+
+    fn can_run(&self, queue: usize) -> bool {
+        match self.queues[queue].front() {
+            None => false,
+            Some(Work::Wait { event, version }) => self.events[*event].passed >= *version,
+            Some(_) => true,
+        }
+    }
+
+    /// Runs one thing at the head of some queue.
+    fn step(&mut self) {
+        let ready: Vec<usize> = (0..self.queues.len())
+            .filter(|&queue| self.can_run(queue))
+            .collect();
+        assert!(!ready.is_empty(), "the host waits for what will never come");
+        let queue = ready[self.random() as usize % ready.len()];
+        match self.queues[queue].pop_front().expect("it can run") {
+            // SAFETY: whoever queued it guarantees that the memory is valid; nothing else runs,
+            // as the world is locked and the host waits.
+            Work::Copy { to, from, len } => unsafe {
+                (from as *const u8).copy_to(to as *mut u8, len);
+            },
+            // SAFETY: as above.
+            Work::Zero { at, len } => unsafe { (at as *mut u8).write_bytes(0, len) },
+            // SAFETY: as above.
+            Work::Launch(launch) => unsafe { interpreter::run(&launch) },
+            Work::Record { event, version } => self.events[event].passed = version,
+            Work::Wait { .. } => {}
+        }
+    }
+
+    /// A call that may be the one that fails.
+    fn call(&mut self) -> Result<(), Failure> {
+        let code = match &mut self.good_calls {
+            Some(0) => CUresult::CUDA_ERROR_LAUNCH_FAILED,
+            Some(left) => {
+                *left -= 1;
+                CUresult::CUDA_SUCCESS
+            }
+            None => CUresult::CUDA_SUCCESS,
+        };
+        check(code, || "being tested")
+    }
+}
+
+type Shared = Arc<Mutex<World>>;
+
+fn lock(world: &Shared) -> MutexGuard<'_, World> {
+    world.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) struct FakeLink {
+    world: Shared,
+    /// The memory of the caller that counts as page-locked.
+    pinned: Vec<Range<usize>>,
+}
+
+impl FakeLink {
+    pub(super) fn new(seed: u64, good_calls: Option<u64>, secrets: HashSet<[u8; 16]>) -> Self {
+        let world = World {
+            random: seed,
+            good_calls,
+            secrets,
+            ..World::default()
+        };
+        FakeLink {
+            world: Arc::new(Mutex::new(world)),
+            pinned: Vec::new(),
+        }
+    }
+
+    pub(super) fn pin(&mut self, bytes: &[u8]) {
+        let range = bytes.as_ptr_range();
+        self.pinned.push(range.start as usize..range.end as usize);
+    }
+
+    /// How much is queued and has not run.
+    pub(super) fn under_way(&self) -> usize {
+        lock(&self.world).queues.iter().map(VecDeque::len).sum()
+    }
+
+    /// How many secrets were found in freed buffers.
+    pub(super) fn leaks(&self) -> usize {
+        lock(&self.world).leaks
+    }
+
+    fn queue(&self, stream: usize, work: Work) -> Result<(), Failure> {
+        let mut world = lock(&self.world);
+        world.call()?;
+        world.queues[stream].push_back(work);
+        Ok(())
+    }
+
+    fn buffer(&self, len: usize) -> Result<Buffer, Failure> {
+        lock(&self.world).call()?;
+        Ok(Buffer {
+            // What was there before.
+            words: vec![u128::MAX / 5; len.div_ceil(16)],
+            len,
+            world: Arc::clone(&self.world),
+        })
+    }
+}
+
+pub(super) struct Buffer {
+    words: Vec<u128>,
+    len: usize,
+    world: Shared,
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let mut world = lock(&self.world);
+        let bytes: Vec<u8> = self
+            .words
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect();
+        let is_secret = |found: &&[u8]| world.secrets.contains(*found);
+        let found = bytes.windows(16).filter(is_secret).count();
+        world.leaks += found;
+        self.words.fill(u128::MAX / 3);
+        let words = std::mem::take(&mut self.words);
+        world.freed.push(words);
+    }
+}
+
+impl HostBytes for Buffer {
+    fn start(&self) -> *mut u8 {
+        self.words.as_ptr().cast_mut().cast()
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: at least so many bytes are allocated; borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.len) }
+    }
+}
+
+impl DeviceBytes for Buffer {
+    fn address(&self) -> Address {
+        self.words.as_ptr() as Address
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Link for FakeLink {
+    type Bound = ();
+    type Stream = usize;
+    type Event = usize;
+    type Host = Buffer;
+    type Device = Buffer;
+
+    fn bind(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn multiprocessors(&self) -> u32 {
+        3
+    }
+
+    fn stream(&self) -> Result<usize, Failure> {
+        let mut world = lock(&self.world);
+        world.call()?;
+        world.queues.push(VecDeque::new());
+        Ok(world.queues.len() - 1)
+    }
+
+    fn event(&self) -> Result<usize, Failure> {
+        let mut world = lock(&self.world);
+        world.call()?;
+        world.events.push(Marks::default());
+        Ok(world.events.len() - 1)
+    }
+
+    fn host(&self, len: usize) -> Result<Buffer, Failure> {
+        self.buffer(len)
+    }
+
+    fn device(&self, len: usize) -> Result<Buffer, Failure> {
+        self.buffer(len)
+    }
+
+    fn pinned_around(&self, address: *const u8) -> Option<Range<usize>> {
+        let ranges = self.pinned.iter();
+        ranges
+            .cloned()
+            .find(|range| range.contains(&(address as usize)))
+    }
+
+    fn record(&self, &event: &usize, &stream: &usize) -> Result<(), Failure> {
+        let version = {
+            let marks = &mut lock(&self.world).events[event];
+            marks.recorded += 1;
+            marks.recorded
+        };
+        self.queue(stream, Work::Record { event, version })
+    }
+
+    fn wait_for(&self, &stream: &usize, &event: &usize) -> Result<(), Failure> {
+        let version = lock(&self.world).events[event].recorded;
+        self.queue(stream, Work::Wait { event, version })
+    }
+
+    fn wait_event(&self, &event: &usize) -> Result<(), Failure> {
+        let mut world = lock(&self.world);
+        world.call()?;
+        while world.events[event].passed < world.events[event].recorded {
+            world.step();
+        }
+        Ok(())
+    }
+
+    fn wait_stream(&self, &stream: &usize) -> Result<(), Failure> {
+        let mut world = lock(&self.world);
+        while !world.queues[stream].is_empty() {
+            world.step();
+        }
+        Ok(())
+    }
+
+    unsafe fn upload(
+        &self,
+        &stream: &usize,
+        to: Address,
+        from: *const u8,
+        len: usize,
+    ) -> Result<(), Failure> {
+        let (to, from) = (to as usize, from as usize);
+        self.queue(stream, Work::Copy { to, from, len })
+    }
+
+    unsafe fn download(
+        &self,
+        &stream: &usize,
+        to: *mut u8,
+        from: Address,
+        len: usize,
+    ) -> Result<(), Failure> {
+        let (to, from) = (to as usize, from as usize);
+        self.queue(stream, Work::Copy { to, from, len })
+    }
+
+    unsafe fn wipe(&self, &stream: &usize, at: Address, len: usize) -> Result<(), Failure> {
+        let at = at as usize;
+        self.queue(stream, Work::Zero { at, len })
+    }
+
+    unsafe fn launch(&self, &stream: &usize, step: &Step<'_>) -> Result<(), Failure> {
+        self.queue(stream, Work::Launch(Launch::new(step)))
+    }
+}
