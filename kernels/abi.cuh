@@ -28,6 +28,10 @@ struct Piece {
     uint32_t key;     // place in the table of keys; 0 with one key
     uint32_t message; // GCM: place in the array of GcmMessage; else unused
     uint64_t after;   // bytes of the message behind this piece (GCM)
+
+#ifdef __CUDACC__
+    __device__ __forceinline__ uint64_t after_blocks() const { return (after + 15) / 16; }
+#endif
 };
 
 // One message of GCM; the host fills the first part, `gcm_prepare` the second.
@@ -55,7 +59,9 @@ struct Work {
     uint64_t count; // pieces
 };
 
-// What a GCM key is expanded to: powers[d][v] = H^(v * 256^d), natural bit order.
+// What a GCM key is expanded to, in natural bit order: powers[d][v] = H^(v * 256^d), inverse[v] =
+// H^-v.
 struct GcmPowers {
     uint4 powers[5][256];
+    uint4 inverse[32];
 };

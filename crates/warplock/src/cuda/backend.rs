@@ -8,7 +8,8 @@ use super::copy::Copier;
 use super::driver::{Device, Driver, Failure, NO_GPU};
 use super::link::CudaLink;
 use super::policy::Policy;
-use super::ring::{Gpu, Ring};
+use super::ring::Ring;
+use super::slot::Gpu;
 use crate::backend::{Backend, Ticket};
 use crate::{Choice, Error, Job};
 

@@ -40,11 +40,8 @@ pub(crate) enum Grid {
     /// The grid of this other kernel, persistent.
     Like(String),
     Blocks(u32),
-    /// One thread for so many things each.
-    Threads {
-        things: u64,
-        per_block: u64,
-    },
+    /// So many threads.
+    Threads(u64),
     /// A thread for each of so many things, spread over all multiprocessors.
     Spread(u64),
 }
@@ -79,7 +76,7 @@ impl Step<'_> {
                 multiprocessors
             }
             Grid::Blocks(count) => *count,
-            Grid::Threads { things, per_block } => blocks(things.div_ceil(*per_block)),
+            Grid::Threads(count) => blocks(count.div_ceil(u64::from(threads))),
             Grid::Spread(things) => {
                 let each = blocks(things.div_ceil(u64::from(multiprocessors)));
                 threads = each.next_multiple_of(32).clamp(32, threads);
@@ -141,10 +138,7 @@ impl Launcher {
         Some(Step {
             name: "expand_keys".to_owned(),
             family: Family::Flat,
-            grid: Grid::Threads {
-                things: u64::from(count),
-                per_block: 128,
-            },
+            grid: Grid::Threads(u64::from(count)),
             parameters: vec![
                 Parameter::Address(raw),
                 Parameter::Address(at.table?),
@@ -262,16 +256,15 @@ impl Launcher {
             Step {
                 name: "gcm_powers".to_owned(),
                 family: Family::Plain,
-                grid: Grid::Blocks(5),
+                // Five rows of powers, and their inverses.
+                grid: Grid::Blocks(6),
                 parameters: vec![Parameter::Block(key.hash), Parameter::Address(at.powers)],
             },
             Step {
                 name: format!("gcm_prepare_{}", self.bits()),
                 family: Family::Gcm,
-                grid: Grid::Threads {
-                    things: at.message_count,
-                    per_block: 32,
-                },
+                // Eight lanes a message.
+                grid: Grid::Threads(8 * at.message_count),
                 parameters: vec![
                     Parameter::Address(at.messages),
                     Parameter::Count(at.message_count),
@@ -308,10 +301,7 @@ impl Launcher {
         Step {
             name: "gcm_finish".to_owned(),
             family: Family::Plain,
-            grid: Grid::Threads {
-                things: at.message_count,
-                per_block: 128,
-            },
+            grid: Grid::Threads(at.message_count),
             parameters: vec![
                 Parameter::Address(at.messages),
                 Parameter::Count(at.message_count),

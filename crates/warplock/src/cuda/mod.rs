@@ -16,8 +16,10 @@ mod link;
 mod memory;
 mod module;
 mod pack;
+mod parts;
 mod policy;
 mod ring;
+mod slot;
 #[cfg(test)]
 mod tests;
 

@@ -1,17 +1,13 @@
 //! What kernels must know about a chunk, packed for one copy to the device: pieces, IVs, associated
 //! data, keys and tags.
 
-use std::collections::HashMap;
-
 use super::abi::{Address, GCM_POWERS, GcmMessage, Piece, TABLE_KEY, Work};
 use super::cut::{Chunk, Part, Previous, ROW, has_table};
 use super::keys::{OneKey, raw_key};
+use super::parts::{ALIGN, AadPlaces, iv_bytes, ivs, number_keys, padded, put};
 use super::policy::Policy;
 use crate::job::Job;
-use crate::{Direction, Keys, Mode};
-
-/// Every part of a sheet starts at a multiple of this.
-const ALIGN: usize = 16;
+use crate::{Direction, Mode};
 
 /// Bytes of a tag on the device.
 pub(crate) const TAG: usize = 16;
@@ -419,103 +415,4 @@ pub(crate) struct Located {
 pub(crate) fn was_refused(messages: &[u8], index: usize) -> bool {
     let at = index * size_of::<GcmMessage>() + std::mem::offset_of!(GcmMessage, failed);
     messages[at..at + 4] != [0; 4]
-}
-
-fn padded(len: usize) -> usize {
-    len.next_multiple_of(ALIGN)
-}
-
-/// Writes a structure at any alignment.
-fn put<T: Copy>(host: &mut [u8], at: usize, value: T) {
-    let place = &mut host[at..at + size_of::<T>()];
-    // SAFETY: the place is as long as the value.
-    unsafe { place.as_mut_ptr().cast::<T>().write_unaligned(value) };
-}
-
-/// The bytes that a part starts from: the message's IV, or the ciphertext before; none where they
-/// are on the device.
-enum StartBytes<'a> {
-    Iv(crate::job::Iv<'a>),
-    Block([u8; 16]),
-    None,
-}
-
-impl AsRef<[u8]> for StartBytes<'_> {
-    fn as_ref(&self) -> &[u8] {
-        match self {
-            StartBytes::Iv(iv) => iv.bytes(),
-            StartBytes::Block(block) => block,
-            StartBytes::None => &[],
-        }
-    }
-}
-
-impl StartBytes<'_> {
-    fn len(&self) -> usize {
-        self.as_ref().len()
-    }
-}
-
-fn iv_bytes<'a>(job: &Job<'a>, part: &Part) -> StartBytes<'a> {
-    match part.previous {
-        Previous::Iv => StartBytes::Iv(job.message(part.message).iv),
-        Previous::Block(block) => StartBytes::Block(block),
-        Previous::Chained(_) => StartBytes::None,
-    }
-}
-
-fn ivs<'a>(job: &Job<'a>, parts: &[Part]) -> impl Iterator<Item = StartBytes<'a>> {
-    parts.iter().map(|part| iv_bytes(job, part))
-}
-
-/// Places of associated data; what follows itself (the same for all messages) is stored once.
-#[derive(Default)]
-struct AadPlaces {
-    last: Option<(*const u8, usize, usize)>,
-    end: usize,
-}
-
-impl AadPlaces {
-    /// The place for one, and whether it is a new one.
-    fn place(&mut self, aad: &[u8]) -> (usize, bool) {
-        match self.last {
-            Some((start, len, place)) if start == aad.as_ptr() && len == aad.len() => {
-                (place, false)
-            }
-            _ => {
-                let place = self.end;
-                self.end += padded(aad.len());
-                self.last = Some((aad.as_ptr(), aad.len(), place));
-                (place, true)
-            }
-        }
-    }
-
-    /// Bytes for all.
-    fn all(mut self, job: &Job<'_>, parts: &[Part]) -> usize {
-        for part in parts {
-            self.place(job.message(part.message).aad);
-        }
-        self.end
-    }
-}
-
-/// Numbers the keys of some parts: an owner for each key, a number for each part.
-fn number_keys(job: &Job<'_>, parts: &[Part]) -> (Vec<usize>, Vec<u32>) {
-    let Keys::Indexed { index, .. } = job.keys() else {
-        let owners = parts.iter().map(|part| part.message).collect();
-        return (owners, (0..parts.len() as u32).collect());
-    };
-    let mut owners = Vec::new();
-    let mut known = HashMap::new();
-    let numbers = parts
-        .iter()
-        .map(|part| {
-            *known.entry(index[part.message]).or_insert_with(|| {
-                owners.push(part.message);
-                owners.len() as u32 - 1
-            })
-        })
-        .collect();
-    (owners, numbers)
 }

@@ -4,89 +4,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::copy::{Copier, Run, extent, inputs, outputs};
+use super::copy::{Run, extent, inputs, outputs};
 use super::cut::{Chunk, Cutter, Previous, has_table};
 use super::driver::Failure;
 use super::keys::OneKey;
 use super::launch::{Launcher, Step};
 use super::link::{DeviceBytes, HostBytes, Link};
 use super::pack::{Addresses, Located, Sheet, TAG, was_refused};
-use super::policy::Policy;
+use super::slot::{Flight, Gpu, Slot, State};
 use crate::job::Job;
 use crate::{Direction, Mode};
-
-/// What rings of a device share.
-pub(crate) struct Gpu<L> {
-    pub(crate) link: L,
-    pub(crate) policy: Policy,
-    pub(crate) copier: Copier,
-}
-
-/// The same bytes on both sides of the link.
-struct Mirror<L: Link> {
-    host: L::Host,
-    device: L::Device,
-}
-
-impl<L: Link> Mirror<L> {
-    fn empty(link: &L) -> Result<Self, Failure> {
-        Ok(Mirror {
-            host: link.host(0)?,
-            device: link.device(0)?,
-        })
-    }
-
-    /// Makes room; what was there is lost. Neither side may be in use.
-    fn grow(&mut self, gpu: &Gpu<L>, host: usize, device: usize) -> Result<(), Failure> {
-        let size = |len: usize| len.next_power_of_two().max(gpu.policy.smallest_buffer);
-        if host > self.host.len() {
-            self.host = gpu.link.host(0)?;
-            self.host = gpu.link.host(size(host))?;
-        }
-        if device > self.device.len() {
-            self.device = gpu.link.device(0)?;
-            self.device = gpu.link.device(size(device))?;
-        }
-        Ok(())
-    }
-
-    /// Whether [`Mirror::grow`] would leave the device's side where it is.
-    fn fits(&self, device: usize) -> bool {
-        device <= self.device.len()
-    }
-}
-
-/// Room for one chunk under way.
-struct Slot<L: Link> {
-    stream: L::Stream,
-    /// The kernels are done.
-    worked: L::Event,
-    /// Everything is back on the host.
-    arrived: L::Event,
-    text: Mirror<L>,
-    sheet: Mirror<L>,
-    flight: Option<Flight>,
-}
-
-/// A chunk under way.
-struct Flight {
-    chunk: Chunk,
-    sheet: Sheet,
-    /// What is to be copied from page-locked memory to the caller.
-    staged: Vec<Run>,
-    /// Bytes of page-locked text that must be wiped.
-    secret: Range<usize>,
-    /// The state of the long message that ends here.
-    ends: Option<usize>,
-}
-
-/// What GCM keeps on the device from a long message's first part to its last.
-struct State<L: Link> {
-    mirror: Mirror<L>,
-    ready: L::Event,
-    /// The message, and where its parts are.
-    current: Option<(usize, Sheet, Located)>,
-}
 
 /// The ring. Only one job uses it at a time.
 pub(crate) struct Ring<L: Link> {
@@ -441,11 +368,7 @@ impl<L: Link> Passage<'_, '_, L> {
         let gpu = self.gpu;
         let (sheet, part) = Sheet::of_long_message(self.job, message);
         if number == self.states.len() {
-            self.states.push(State {
-                mirror: Mirror::empty(&gpu.link)?,
-                ready: gpu.link.event()?,
-                current: None,
-            });
+            self.states.push(State::new(&gpu.link)?);
         }
         if !self.states[number].mirror.fits(sheet.device_len) {
             self.wait_for_all()?;
@@ -516,20 +439,6 @@ impl<L: Link> Passage<'_, '_, L> {
             zero(&mut results[..sheet.len]);
         }
         Ok(())
-    }
-}
-
-impl<L: Link> Slot<L> {
-    /// An empty slot. The context is bound.
-    fn new(link: &L) -> Result<Self, Failure> {
-        Ok(Slot {
-            stream: link.stream()?,
-            worked: link.event()?,
-            arrived: link.event()?,
-            text: Mirror::empty(link)?,
-            sheet: Mirror::empty(link)?,
-            flight: None,
-        })
     }
 }
 

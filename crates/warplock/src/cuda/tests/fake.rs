@@ -238,10 +238,10 @@ impl Link for FakeLink {
     }
 
     fn pinned_around(&self, address: *const u8) -> Option<Range<usize>> {
-        let ranges = self.pinned.iter();
+        let mut ranges = self.pinned.iter();
         ranges
-            .cloned()
             .find(|range| range.contains(&(address as usize)))
+            .cloned()
     }
 
     fn record(&self, &event: &usize, &stream: &usize) -> Result<(), Failure> {

@@ -72,16 +72,16 @@ fn kernels() -> &'static dyn Kernels {
 
 /// Where round keys come from: a parameter for all pieces, or the table.
 enum KeySource {
-    One(Schedule, usize),
+    One(Box<Schedule>, usize),
     Table(Address, usize),
 }
 
 impl KeySource {
     /// The schedule in place `which` of a table's key: encryption, decryption, tweak.
     unsafe fn key(&self, number: u32, which: usize) -> AesKey {
-        let (schedule, rounds) = match *self {
-            KeySource::One(schedule, rounds) => (schedule, rounds),
-            KeySource::Table(table, rounds) => {
+        let (schedule, rounds) = match self {
+            KeySource::One(schedule, rounds) => (**schedule, *rounds),
+            &KeySource::Table(table, rounds) => {
                 let at = table + (number as usize * TABLE_KEY + which * 240) as u64;
                 // SAFETY: by this function's contract.
                 (unsafe { read(at) }, rounds)
@@ -200,7 +200,7 @@ pub(super) unsafe fn run(launch: &Launch) {
     };
     let source = |place: usize| match bits {
         "table" => KeySource::Table(launch.number(place), launch.number(place + 1) as usize),
-        _ => KeySource::One(launch.keys(place), rounds),
+        _ => KeySource::One(Box::new(launch.keys(place)), rounds),
     };
     // SAFETY: by this function's contract, for all of it.
     unsafe {
@@ -287,14 +287,14 @@ pub(super) unsafe fn run(launch: &Launch) {
             }
             "gcm_powers" => write(launch.number(1), launch.block(0)),
             "gcm_prepare" => {
-                let key = KeySource::One(launch.keys(2), rounds).key(0, 0);
+                let key = KeySource::One(Box::new(launch.keys(2)), rounds).key(0, 0);
                 for number in 0..launch.number(1) {
                     let at = launch.number(0) + 112 * number;
                     write(at, prepare(read(at), &key, read(launch.number(3))));
                 }
             }
             "gcm_encrypt" | "gcm_decrypt" => {
-                let key = KeySource::One(launch.keys(2), rounds).key(0, 0);
+                let key = KeySource::One(Box::new(launch.keys(2)), rounds).key(0, 0);
                 let (direction, _) = way(stem);
                 for piece in pieces(&launch.work(0), |piece| piece.len.div_ceil(512)) {
                     let at = launch.number(1) + 112 * u64::from(piece.message);

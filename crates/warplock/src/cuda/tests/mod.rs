@@ -13,7 +13,8 @@ use fake::FakeLink;
 
 use super::copy::Copier;
 use super::policy::Policy;
-use super::ring::{Gpu, Ring};
+use super::ring::Ring;
+use super::slot::Gpu;
 use crate::backend::Backend;
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::job::Job;
@@ -166,7 +167,7 @@ impl Setup {
             input_spans,
             ivs,
             iv_spans,
-            sectors: sectors.then(|| u128::MAX - 3),
+            sectors: sectors.then_some(u128::MAX - 3),
             aad: random.bytes(700),
             aad_spans,
             aad_shared: random.flip(),

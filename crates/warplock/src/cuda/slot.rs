@@ -1,0 +1,108 @@
+//! What a ring is made of: buffers, streams and marks for the chunks under way.
+
+use std::ops::Range;
+
+use super::copy::{Copier, Run};
+use super::cut::Chunk;
+use super::driver::Failure;
+use super::link::{DeviceBytes, HostBytes, Link};
+use super::pack::{Located, Sheet};
+use super::policy::Policy;
+
+/// What rings of a device share.
+pub(crate) struct Gpu<L> {
+    pub(crate) link: L,
+    pub(crate) policy: Policy,
+    pub(crate) copier: Copier,
+}
+
+/// The same bytes on both sides of the link.
+pub(crate) struct Mirror<L: Link> {
+    pub(crate) host: L::Host,
+    pub(crate) device: L::Device,
+}
+
+impl<L: Link> Mirror<L> {
+    pub(crate) fn empty(link: &L) -> Result<Self, Failure> {
+        Ok(Mirror {
+            host: link.host(0)?,
+            device: link.device(0)?,
+        })
+    }
+
+    /// Makes room; what was there is lost. Neither side may be in use.
+    pub(crate) fn grow(&mut self, gpu: &Gpu<L>, host: usize, device: usize) -> Result<(), Failure> {
+        let size = |len: usize| len.next_power_of_two().max(gpu.policy.smallest_buffer);
+        if host > self.host.len() {
+            self.host = gpu.link.host(0)?;
+            self.host = gpu.link.host(size(host))?;
+        }
+        if device > self.device.len() {
+            self.device = gpu.link.device(0)?;
+            self.device = gpu.link.device(size(device))?;
+        }
+        Ok(())
+    }
+
+    /// Whether [`Mirror::grow`] would leave the device's side where it is.
+    pub(crate) fn fits(&self, device: usize) -> bool {
+        device <= self.device.len()
+    }
+}
+
+/// Room for one chunk under way.
+pub(crate) struct Slot<L: Link> {
+    pub(crate) stream: L::Stream,
+    /// The kernels are done.
+    pub(crate) worked: L::Event,
+    /// Everything is back on the host.
+    pub(crate) arrived: L::Event,
+    pub(crate) text: Mirror<L>,
+    pub(crate) sheet: Mirror<L>,
+    pub(crate) flight: Option<Flight>,
+}
+
+/// A chunk under way.
+pub(crate) struct Flight {
+    pub(crate) chunk: Chunk,
+    pub(crate) sheet: Sheet,
+    /// What is to be copied from page-locked memory to the caller.
+    pub(crate) staged: Vec<Run>,
+    /// Bytes of page-locked text that must be wiped.
+    pub(crate) secret: Range<usize>,
+    /// The state of the long message that ends here.
+    pub(crate) ends: Option<usize>,
+}
+
+/// What GCM keeps on the device from a long message's first part to its last.
+pub(crate) struct State<L: Link> {
+    pub(crate) mirror: Mirror<L>,
+    pub(crate) ready: L::Event,
+    /// The message, and where its parts are.
+    pub(crate) current: Option<(usize, Sheet, Located)>,
+}
+
+impl<L: Link> Slot<L> {
+    /// An empty slot. The context is bound.
+    pub(crate) fn new(link: &L) -> Result<Self, Failure> {
+        Ok(Slot {
+            stream: link.stream()?,
+            worked: link.event()?,
+            arrived: link.event()?,
+            text: Mirror::empty(link)?,
+            sheet: Mirror::empty(link)?,
+            flight: None,
+        })
+    }
+}
+
+impl<L: Link> State<L> {
+    /// A state without a message. The context is bound.
+    pub(crate) fn new(link: &L) -> Result<Self, Failure> {
+        Ok(State {
+            mirror: Mirror::empty(link)?,
+            ready: link.event()?,
+            current: None,
+        })
+    }
+}
