@@ -2,6 +2,7 @@
 //! every buffer, in rings so small that all messages are cut, with copies and kernels in random
 //! order.
 
+mod cuts;
 mod fake;
 mod interpreter;
 
