@@ -86,7 +86,7 @@ fn every_byte_is_in_one_chunk() {
                 // Empty messages need no chunk where there is no tag.
                 let len = job.text_len(message);
                 let missing_is_good = len == 0 && mode != Mode::Gcm;
-                assert!(*done == Some(len) || *done == None && missing_is_good);
+                assert!(*done == Some(len) || done.is_none() && missing_is_good);
             }
         }
     }
