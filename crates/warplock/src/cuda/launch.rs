@@ -5,6 +5,7 @@ use super::driver::{Failure, Stream};
 use super::keys::OneKey;
 use super::module::{Argument, Family, Module, argument};
 use super::pack::Located;
+use super::policy;
 use crate::job::Job;
 use crate::{Cipher, Direction, Mode};
 
@@ -42,6 +43,8 @@ pub(crate) enum Grid {
     Blocks(u32),
     /// So many threads.
     Threads(u64),
+    /// So many threads, or as many as fill all multiprocessors.
+    AtMost(u64),
     /// A thread for each of so many things, spread over all multiprocessors.
     Spread(u64),
 }
@@ -77,6 +80,7 @@ impl Step<'_> {
             }
             Grid::Blocks(count) => *count,
             Grid::Threads(count) => blocks(count.div_ceil(u64::from(threads))),
+            Grid::AtMost(count) => blocks(count.div_ceil(u64::from(threads))).min(multiprocessors),
             Grid::Spread(things) => {
                 let each = blocks(things.div_ceil(u64::from(multiprocessors)));
                 threads = each.next_multiple_of(32).clamp(32, threads);
@@ -155,6 +159,9 @@ impl Launcher {
         let way = self.way();
         let (family, stem) = match (self.mode, self.direction) {
             (Mode::Ecb, _) => (Family::Flat, format!("ecb_{way}")),
+            (Mode::Cbc, Direction::Encrypt) if at.work.count <= policy::FEW_CHAINS => {
+                (Family::Flat, "cbc_encrypt_few".to_owned())
+            }
             (Mode::Cbc, Direction::Encrypt) => (Family::Cbc, "cbc_encrypt".to_owned()),
             (Mode::Cbc, Direction::Decrypt) => (Family::Flat, "cbc_decrypt".to_owned()),
             (Mode::Ctr, _) if key.is_none() => (Family::Flat, "ctr".to_owned()),
@@ -200,9 +207,11 @@ impl Launcher {
             steps.push(Step {
                 name,
                 family,
-                grid: match chained {
-                    true => Grid::Spread(at.work.count),
-                    false => Grid::Persistent(1),
+                grid: match (chained, family) {
+                    // Four lanes a message.
+                    (true, Family::Flat) => Grid::Spread(4 * at.work.count),
+                    (true, _) => Grid::Spread(at.work.count),
+                    (false, _) => Grid::Persistent(1),
                 },
                 parameters,
             });
@@ -264,7 +273,7 @@ impl Launcher {
                 name: format!("gcm_prepare_{}", self.bits()),
                 family: Family::Gcm,
                 // Eight lanes a message.
-                grid: Grid::Threads(8 * at.message_count),
+                grid: Grid::AtMost(8 * at.message_count),
                 parameters: vec![
                     Parameter::Address(at.messages),
                     Parameter::Count(at.message_count),

@@ -2,6 +2,10 @@
 
 use super::cut::ROW;
 
+/// Up to this many chains of CBC encryption take four lanes each. On an H100, 4,096 of 16 KiB then
+/// make 137 instead of 119 GB/s, 8,192 as much as with a lane each.
+pub(crate) const FEW_CHAINS: u64 = 6144;
+
 /// How a job is cut into chunks, and how many chunks are under way at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {

@@ -7,13 +7,16 @@ pub(crate) mod random;
 pub(crate) mod vectors;
 
 use std::num::NonZeroUsize;
+use std::sync::Once;
 
 use warplock::{Algorithm, Engine, InstructionSet, Mode};
 
-/// An engine for every instruction set of this machine and every number of threads given.
+/// An engine for every instruction set of this machine and every number of threads given, and one
+/// on the first GPU.
 pub(crate) fn engines(threads: &[usize]) -> Vec<Engine> {
     let sets = InstructionSet::all().filter(|set| set.is_available());
-    sets.flat_map(|set| threads.iter().map(move |&threads| (set, threads)))
+    let mut engines: Vec<_> = sets
+        .flat_map(|set| threads.iter().map(move |&threads| (set, threads)))
         .map(|(set, threads)| {
             let choice = format!("cpu:{}", set.name()).parse().unwrap();
             let threads = NonZeroUsize::new(threads).unwrap();
@@ -23,7 +26,18 @@ pub(crate) fn engines(threads: &[usize]) -> Vec<Engine> {
                 .build()
                 .unwrap()
         })
-        .collect()
+        .collect();
+    engines.extend(gpu());
+    engines
+}
+
+/// An engine on the first GPU; without one, a line that says so.
+pub(crate) fn gpu() -> Option<Engine> {
+    static WHY_NOT: Once = Once::new();
+    let built = Engine::builder().backend("cuda".parse().unwrap()).build();
+    built
+        .inspect_err(|error| WHY_NOT.call_once(|| eprintln!("skipped: no GPU ({error})")))
+        .ok()
 }
 
 /// The algorithm of a mode whose key has this many bytes; none for AES-192-XTS, which SP 800-38E

@@ -1,0 +1,198 @@
+// AES (FIPS 197) by tables in shared memory, replicated once per lane.
+//
+// A table entry is one 4-byte word, stored 32 times: lane l only ever reads bank l. So no lookup
+// waits for another, whatever key and data are: fast, and no secret decides how long it takes.
+// Two tables share a row of 256 bytes: [T0[b] x 32 lanes][T1[b] x 32 lanes]. The address of a
+// lookup is then one byte permute, { 4 * lane, byte of the state, 0, 0 }, plus a constant.
+// State words are little-endian, so that texts need no byte swap.
+#pragma once
+#include "gf128.cuh"
+
+// Parts with 160 KiB of shared memory and more hold all four tables (128 KiB); others hold two
+// and rotate (64 KiB).
+#if defined(WARPLOCK_SMALL_TABLES)
+#define WARPLOCK_ALL_TABLES 0
+#elif defined(__CUDA_ARCH__) && \
+    (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000)
+#define WARPLOCK_ALL_TABLES 1
+#else
+#define WARPLOCK_ALL_TABLES 0
+#endif
+
+constexpr uint32_t ROW = 256;                 // bytes of an entry of two tables
+constexpr uint32_t SECOND = 128;              // from T0 to T1, from T2 to T3
+constexpr uint32_t THIRD = 256 * ROW;         // from T0 to T2
+constexpr uint32_t TABLES = WARPLOCK_ALL_TABLES ? 2 * THIRD : THIRD;
+
+// Where a block's dynamic shared memory begins: Hopper and later keep the first KiB for themselves.
+// A constant, so that the addresses of tables are part of the load instructions.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+constexpr uint32_t SHARED_BASE = 1024;
+#else
+constexpr uint32_t SHARED_BASE = 0;
+#endif
+
+extern __shared__ __align__(16) uint8_t shared[];
+
+// What a lane needs to look up: its column of the tables.
+struct Lane {
+    uint32_t column; // 4 * lane; the other three bytes are 0
+
+    // To be called once the tables are filled: no lookup can be moved before it.
+    static __device__ __forceinline__ Lane here() {
+        uint32_t column = (threadIdx.x & 31) * 4;
+        asm volatile("" : "+r"(column)::"memory");
+        return {column};
+    }
+
+    __device__ __forceinline__ uint32_t number() const { return column >> 2; }
+
+    // T_index of byte `k` of `word`.
+    template <int index, int k>
+    __device__ __forceinline__ uint32_t look(uint32_t word) const {
+        const uint32_t at = __byte_perm(column, word, 0x1100 | (4 + k) << 4);
+        constexpr uint32_t which = WARPLOCK_ALL_TABLES ? index : index & 1;
+        constexpr uint32_t table = SHARED_BASE + (which & 1) * SECOND + (which >> 1) * THIRD;
+        uint32_t entry;
+        asm("ld.shared.u32 %0, [%1 + %2];" : "=r"(entry) : "r"(at), "n"(table));
+        return which == index ? entry : __byte_perm(entry, 0, 0x1032);
+    }
+};
+
+// Multiplication by x in GF(2^8), reduced by x^8 + x^4 + x^3 + x + 1.
+__host__ __device__ constexpr uint32_t times_x(uint32_t a) { return (a << 1 & 0xff) ^ (a >> 7) * 0x1b; }
+
+// Rotation of a byte to the left.
+constexpr uint32_t turn(uint32_t a, int by) { return (a << by | a >> (8 - by)) & 0xff; }
+
+// Both tables' first words, and the S-box for key schedules.
+struct Entries {
+    uint32_t encrypt[256]; // 02, 01, 01, 03 times the S-box: a column of MixColumns
+    uint32_t decrypt[256]; // 0e, 09, 0d, 0b times the inverse S-box
+};
+
+// From the definition (FIPS 197, 5.1.1): 3 generates the field's units, so the powers of 3 walk
+// through all of them, and those of 1/3 beside them through their inverses.
+constexpr Entries entries() {
+    Entries table = {};
+    uint32_t a = 1, inverse = 1;
+    for (int i = 0; i < 256; i++) {
+        const uint32_t of = i < 255 ? a : 0, b = i < 255 ? inverse : 0;
+        const uint32_t s = b ^ turn(b, 1) ^ turn(b, 2) ^ turn(b, 3) ^ turn(b, 4) ^ 0x63;
+        const uint32_t s2 = times_x(s);
+        table.encrypt[of] = s2 | s << 8 | s << 16 | (s2 ^ s) << 24;
+        const uint32_t o2 = times_x(of), o4 = times_x(o2), o8 = times_x(o4);
+        table.decrypt[s] =
+            (o8 ^ o4 ^ o2) | (o8 ^ of) << 8 | (o8 ^ o4 ^ of) << 16 | (o8 ^ o2 ^ of) << 24;
+        a ^= times_x(a);
+        // Division by 3: times 0xf6.
+        uint32_t quotient = 0, power = inverse;
+        for (int bit = 0; bit < 8; bit++, power = times_x(power))
+            quotient ^= (0xf6 >> bit & 1) * power;
+        inverse = quotient;
+    }
+    return table;
+}
+__device__ constexpr Entries ENTRIES = entries();
+
+// Fills the tables for one direction; all threads of the block take part.
+template <bool DECRYPT>
+__device__ inline void fill_tables() {
+    if (__cvta_generic_to_shared(shared) != SHARED_BASE) __trap();
+    const uint32_t lane = threadIdx.x & 31;
+#pragma unroll 1
+    for (uint32_t number = threadIdx.x >> 5; number < 256; number += blockDim.x >> 5) {
+        const uint32_t word = DECRYPT ? ENTRIES.decrypt[number] : ENTRIES.encrypt[number];
+        uint32_t* row = reinterpret_cast<uint32_t*>(shared + number * ROW) + lane;
+        row[0] = word;
+        row[32] = __byte_perm(word, 0, 0x2103);
+        if constexpr (WARPLOCK_ALL_TABLES) {
+            row[THIRD / 4] = __byte_perm(word, 0, 0x1032);
+            row[THIRD / 4 + 32] = __byte_perm(word, 0, 0x0321);
+        }
+    }
+    __syncthreads();
+}
+
+// One inner round. Column j of the cipher takes its bytes from columns j, j+1, j+2, j+3
+// (ShiftRows), that of the inverse from j, j-1, j-2, j-3.
+template <bool DECRYPT>
+__device__ __forceinline__ uint32_t column(Lane t, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    return t.look<0, 0>(a) ^ t.look<1, 1>(DECRYPT ? d : b) ^ t.look<2, 2>(c) ^
+           t.look<3, 3>(DECRYPT ? b : d);
+}
+
+template <bool DECRYPT>
+__device__ __forceinline__ uint4 inner_round(Lane t, uint4 s, uint4 key) {
+    return make_uint4(column<DECRYPT>(t, s.x, s.y, s.z, s.w) ^ key.x,
+                      column<DECRYPT>(t, s.y, s.z, s.w, s.x) ^ key.y,
+                      column<DECRYPT>(t, s.z, s.w, s.x, s.y) ^ key.z,
+                      column<DECRYPT>(t, s.w, s.x, s.y, s.z) ^ key.w);
+}
+
+// SubBytes of four bytes, each from another column: the S-box's value stands in two bytes of each
+// table's word, so it needs no table of its own.
+// The bits of `a` where `mask` is set, those of `b` elsewhere; one instruction.
+template <uint32_t MASK>
+__device__ __forceinline__ uint32_t choose(uint32_t a, uint32_t b) {
+    uint32_t result;
+    asm("lop3.b32 %0, %1, %2, %3, 0xe4;" : "=r"(result) : "r"(a), "r"(b), "n"(MASK));
+    return result;
+}
+
+__device__ __forceinline__ uint32_t last_encrypt(Lane t, uint32_t a, uint32_t b, uint32_t c,
+                                                 uint32_t d) {
+    const uint32_t low = choose<0x000000ff>(t.look<2, 0>(a), t.look<3, 1>(b));
+    const uint32_t high = choose<0x00ff0000>(t.look<0, 2>(c), t.look<1, 3>(d));
+    return choose<0x0000ffff>(low, high);
+}
+
+// Of the inverse tables no byte is the inverse S-box's value, but the sum of a word's four bytes
+// is: 0e ^ 09 ^ 0d ^ 0b = 01.
+__device__ __forceinline__ uint32_t last_decrypt(Lane t, uint32_t a, uint32_t b, uint32_t c,
+                                                 uint32_t d) {
+    const uint32_t u0 = t.look<0, 0>(a), u1 = t.look<1, 1>(d), u2 = t.look<2, 2>(c),
+                   u3 = t.look<3, 3>(b);
+    const uint32_t ab = __byte_perm(u0, u1, 0x5410) ^ __byte_perm(u0, u1, 0x7632);
+    const uint32_t cd = __byte_perm(u2, u3, 0x5410) ^ __byte_perm(u2, u3, 0x7632);
+    return __byte_perm(ab, cd, 0x6420) ^ __byte_perm(ab, cd, 0x7531);
+}
+
+template <bool DECRYPT>
+__device__ __forceinline__ uint4 last_round(Lane t, uint4 s, uint4 key) {
+    if constexpr (DECRYPT) {
+        return make_uint4(last_decrypt(t, s.x, s.y, s.z, s.w) ^ key.x,
+                          last_decrypt(t, s.y, s.z, s.w, s.x) ^ key.y,
+                          last_decrypt(t, s.z, s.w, s.x, s.y) ^ key.z,
+                          last_decrypt(t, s.w, s.x, s.y, s.z) ^ key.w);
+    } else {
+        return make_uint4(last_encrypt(t, s.x, s.y, s.z, s.w) ^ key.x,
+                          last_encrypt(t, s.y, s.z, s.w, s.x) ^ key.y,
+                          last_encrypt(t, s.z, s.w, s.x, s.y) ^ key.z,
+                          last_encrypt(t, s.w, s.x, s.y, s.z) ^ key.w);
+    }
+}
+
+// Rounds `FIRST` to the last of a state that already carries the key of the round before.
+template <bool DECRYPT, int ROUNDS, int FIRST = 1>
+__device__ __forceinline__ uint4 rounds_from(Lane t, uint4 s, const RoundKeys& keys) {
+#pragma unroll
+    for (int round = FIRST; round < ROUNDS; round++)
+        s = inner_round<DECRYPT>(t, s, keys.round[round]);
+    return last_round<DECRYPT>(t, s, keys.round[ROUNDS]);
+}
+
+template <bool DECRYPT, int ROUNDS>
+__device__ __forceinline__ uint4 cipher(Lane t, uint4 block, const RoundKeys& keys) {
+    return rounds_from<DECRYPT, ROUNDS>(t, block ^ keys.round[0], keys);
+}
+
+// The same with a number of rounds known only at run time and keys in memory.
+template <bool DECRYPT>
+__device__ __forceinline__ uint4 cipher(Lane t, uint4 s, const RoundKeys* keys, uint32_t rounds) {
+    s = s ^ keys->round[0];
+#pragma unroll 1
+    for (uint32_t round = 1; round < rounds; round++)
+        s = inner_round<DECRYPT>(t, s, keys->round[round]);
+    return last_round<DECRYPT>(t, s, keys->round[rounds]);
+}

@@ -1,0 +1,250 @@
+// CBC encryption: a chain is serial, so a thread is a message (SP 800-38A, 6.2).
+//
+// Neighbouring lanes' texts lie far apart, and a load that touches 32 lines keeps the memory pipe,
+// which the table lookups need, busy for 32 cycles. So the lanes of a warp fetch and write
+// together, 64 bytes of a message by four lanes, and pass the blocks through shared memory.
+#pragma once
+#include "flat.cuh"
+
+// What shared memory beside the tables allows.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr bool CBC_STAGED = false;
+constexpr uint32_t CBC_THREADS = 512;
+#else
+constexpr bool CBC_STAGED = true;
+constexpr uint32_t CBC_THREADS = WARPLOCK_ALL_TABLES ? 512 : 128;
+#endif
+constexpr uint32_t STAGE = 4;               // blocks of each message that are fetched together
+constexpr uint32_t STAGE_BYTES = 32 * 16 * STAGE; // of a warp
+constexpr uint32_t STAGES = 3;              // two of text, one of results
+
+__device__ __forceinline__ void fetch(uint32_t to, const uint8_t* from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+#endif
+}
+
+// Waits until at most `LEFT` groups of fetches are under way.
+template <int LEFT>
+__device__ __forceinline__ void await_fetches() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+#endif
+}
+
+__device__ __forceinline__ void end_group() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Where block `c` of message `m` stands in a stage: so that eight lanes which read the same block
+// of neighbouring messages, or all blocks of two messages, touch all banks once.
+__device__ __forceinline__ uint32_t stage_place(uint32_t m, uint32_t c) {
+    return m * 64 + ((c ^ m >> 1) & 3) * 16;
+}
+
+__device__ __forceinline__ uint4 load_shared(uint32_t at) {
+    uint4 a;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(a.x), "=r"(a.y), "=r"(a.z), "=r"(a.w)
+                 : "r"(at)
+                 : "memory");
+    return a;
+}
+
+__device__ __forceinline__ void store_shared(uint32_t at, uint4 a) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a.x), "r"(a.y),
+                 "r"(a.z), "r"(a.w)
+                 : "memory");
+}
+
+// A message for each lane, all texts aligned to blocks; `blocks` is 0 for a lane without one.
+template <class Keys>
+__device__ __forceinline__ void cbc_staged(Lane t, const Keys& keys, const uint8_t* input,
+                                           uint8_t* output, uint64_t blocks, uint4 chain,
+                                           uint32_t key) {
+    const uint32_t lane = t.number();
+    const uint32_t warp_stage = SHARED_BASE + TABLES + (threadIdx.x >> 5) * STAGES * STAGE_BYTES;
+    const uint32_t results = warp_stage + 2 * STAGE_BYTES;
+    // What this lane fetches and writes for others: block `part` of four messages.
+    const uint32_t part = lane & 3;
+    const uint8_t* from[4];
+    uint8_t* to[4];
+    uint64_t left[4];
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t m = 8 * i + lane / 4;
+        from[i] = reinterpret_cast<const uint8_t*>(
+                      __shfl_sync(~0u, reinterpret_cast<uint64_t>(input), m)) + 16 * part;
+        to[i] = reinterpret_cast<uint8_t*>(
+                    __shfl_sync(~0u, reinterpret_cast<uint64_t>(output), m)) + 16 * part;
+        left[i] = __shfl_sync(~0u, blocks, m);
+    }
+    uint64_t longest = blocks;
+#pragma unroll
+    for (uint32_t mask = 16; mask > 0; mask /= 2) {
+        const uint64_t other = __shfl_xor_sync(~0u, longest, mask);
+        longest = other > longest ? other : longest;
+    }
+    const auto fetch_stage = [&](uint64_t at, uint32_t buffer) {
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++)
+            if (at + part < left[i])
+                fetch(warp_stage + buffer * STAGE_BYTES + stage_place(8 * i + lane / 4, part),
+                      from[i] + 16 * at);
+        end_group();
+    };
+    fetch_stage(0, 0);
+    uint32_t buffer = 0;
+#pragma unroll 1
+    for (uint64_t at = 0; at < longest; at += STAGE) {
+        fetch_stage(at + STAGE, buffer ^ 1);
+        await_fetches<1>();
+        __syncwarp();
+#pragma unroll
+        for (uint32_t c = 0; c < STAGE; c++) {
+            const uint32_t place = stage_place(lane, c);
+            const uint4 text = load_shared(warp_stage + buffer * STAGE_BYTES + place);
+            chain = keys.template run<false>(t, chain ^ text, key);
+            store_shared(results + place, chain);
+        }
+        __syncwarp();
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++)
+            if (at + part < left[i])
+                store_aligned(to[i] + 16 * at,
+                              load_shared(results + stage_place(8 * i + lane / 4, part)));
+        buffer ^= 1;
+        __syncwarp();
+    }
+    await_fetches<0>();
+}
+
+template <class Keys>
+__device__ __forceinline__ void cbc_encrypt(const Work& work, const Keys& keys) {
+    fill_tables<false>();
+    const Lane t = Lane::here();
+    const uint64_t threads = uint64_t(gridDim.x) * blockDim.x;
+    for (uint64_t base = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x - t.number();
+         base < work.count; base += threads) {
+        const uint64_t number = base + t.number();
+        const bool active = number < work.count;
+        const Piece& piece = work.pieces[active ? number : base];
+        const uint8_t* input = piece.input;
+        uint8_t* output = piece.output;
+        uint64_t blocks = active ? piece.len / 16 : 0;
+        uint4 chain = load(piece.iv);
+        if (CBC_STAGED && __all_sync(~0u, aligned(input, 16) && aligned(output, 16))) {
+            cbc_staged(t, keys, input, output, blocks, chain, piece.key);
+            continue;
+        }
+#pragma unroll 1
+        for (; blocks > 0; blocks--) {
+            chain = keys.template run<false>(t, chain ^ load(input), piece.key);
+            store(output, chain);
+            input += 16;
+            output += 16;
+        }
+        __syncwarp();
+    }
+}
+
+// Few messages: four lanes a message, a column of the state each. One lane alone would need 270
+// instructions of one unit for a block, two cycles each; so it is 6 a round, and what remains is
+// the time of a lookup and of the exchange between the lanes.
+constexpr uint32_t FEW_THREADS = 256;
+constexpr uint32_t FEW_AHEAD = 4; // blocks of text that are under way
+
+__device__ __forceinline__ uint32_t load_word(const uint8_t* at) {
+    if (aligned(at, 4)) return *reinterpret_cast<const uint32_t*>(at);
+    return at[0] | at[1] << 8 | at[2] << 16 | uint32_t(at[3]) << 24;
+}
+
+__device__ __forceinline__ void store_word(uint8_t* at, uint32_t word) {
+    if (aligned(at, 4)) {
+        *reinterpret_cast<uint32_t*>(at) = word;
+    } else {
+#pragma unroll
+        for (uint32_t k = 0; k < 4; k++) at[k] = uint8_t(word >> 8 * k);
+    }
+}
+
+template <int ROUNDS>
+__device__ __forceinline__ uint32_t cipher_column(Lane t, uint32_t s,
+                                                  const uint32_t (&keys)[ROUNDS + 1]) {
+    const uint32_t at = t.number();
+    const uint32_t second = at & ~3u | at + 1 & 3, third = at ^ 2, fourth = at & ~3u | at + 3 & 3;
+    s ^= keys[0];
+#pragma unroll
+    for (int round = 1; round <= ROUNDS; round++) {
+        const uint32_t b = __shfl_sync(~0u, s, second), c = __shfl_sync(~0u, s, third),
+                       d = __shfl_sync(~0u, s, fourth);
+        s = (round < ROUNDS ? column<false>(t, s, b, c, d) : last_encrypt(t, s, b, c, d)) ^
+            keys[round];
+    }
+    return s;
+}
+
+template <int ROUNDS>
+__device__ __forceinline__ void cbc_few(const Work& work, const RoundKeys* one,
+                                        const TableKey* table) {
+    fill_tables<false>();
+    const Lane t = Lane::here();
+    const uint32_t part = t.number() & 3;
+    const uint64_t step = uint64_t(gridDim.x) * blockDim.x / 4;
+    for (uint64_t base = 8ull * warp_number(); base < work.count; base += step) {
+        const uint64_t number = base + t.number() / 4;
+        const bool active = number < work.count;
+        const Piece& piece = work.pieces[active ? number : base];
+        const RoundKeys& schedule = one ? *one : table[piece.key].encrypt;
+        uint32_t keys[ROUNDS + 1];
+#pragma unroll
+        for (int round = 0; round <= ROUNDS; round++)
+            keys[round] = reinterpret_cast<const uint32_t*>(&schedule.round[round])[part];
+        const uint8_t* input = piece.input + 4 * part;
+        uint8_t* output = piece.output + 4 * part;
+        const uint64_t blocks = active ? piece.len / 16 : 0;
+        uint32_t chain = load_word(piece.iv + 4 * part);
+        uint32_t next[FEW_AHEAD];
+#pragma unroll
+        for (uint32_t i = 0; i < FEW_AHEAD; i++)
+            next[i] = i < blocks ? load_word(input + 16 * i) : 0;
+#pragma unroll 1
+        for (uint64_t at = 0; __any_sync(~0u, at < blocks); at += FEW_AHEAD) {
+#pragma unroll
+            for (uint32_t i = 0; i < FEW_AHEAD; i++) {
+                const uint32_t text = next[i];
+                const uint64_t later = at + i + FEW_AHEAD;
+                if (later < blocks) next[i] = load_word(input + 16 * later);
+                chain = cipher_column<ROUNDS>(t, chain ^ text, keys);
+                if (at + i < blocks) store_word(output + 16 * (at + i), chain);
+            }
+        }
+    }
+}
+
+#define WARPLOCK_CBC(SIZE, ROUNDS)                                                        \
+    extern "C" __global__ void __launch_bounds__(CBC_THREADS, 1) cbc_encrypt_##SIZE(      \
+        WARPLOCK_CONST Work work, WARPLOCK_CONST RoundKeys keys) {                        \
+        cbc_encrypt(work, OneKey<ROUNDS>{keys});                                          \
+    }                                                                                     \
+    extern "C" __global__ void __launch_bounds__(FEW_THREADS, 1) cbc_encrypt_few_##SIZE(  \
+        WARPLOCK_CONST Work work, WARPLOCK_CONST RoundKeys keys) {                        \
+        cbc_few<ROUNDS>(work, &keys, nullptr);                                            \
+    }
+WARPLOCK_CBC(128, 10)
+WARPLOCK_CBC(192, 12)
+WARPLOCK_CBC(256, 14)
+extern "C" __global__ void __launch_bounds__(CBC_THREADS, 1)
+    cbc_encrypt_table(WARPLOCK_CONST Work work, const TableKey* keys, uint32_t rounds) {
+    cbc_encrypt(work, KeyTable{keys, rounds});
+}
+extern "C" __global__ void __launch_bounds__(FEW_THREADS, 1)
+    cbc_encrypt_few_table(WARPLOCK_CONST Work work, const TableKey* keys, uint32_t rounds) {
+    if (rounds == 10) cbc_few<10>(work, nullptr, keys);
+    else if (rounds == 12) cbc_few<12>(work, nullptr, keys);
+    else cbc_few<14>(work, nullptr, keys);
+}
+extern "C" __device__ const uint32_t shared_cbc =
+    TABLES + (CBC_STAGED ? CBC_THREADS / 32 * STAGES * STAGE_BYTES : 0);

@@ -1,0 +1,295 @@
+// Modes in which every block can be worked on alone: ECB, CBC decryption, XTS (SP 800-38A,
+// IEEE 1619), and CTR under many keys. A unit is a block; neighbouring lanes take neighbouring
+// blocks, whichever messages those belong to.
+#pragma once
+#include "counter.cuh"
+#include "work.cuh"
+
+enum class Mode { Ecb, Cbc, Ctr, Xts };
+
+// 64 registers a thread; more would be of no use to a loop that waits for table lookups.
+constexpr uint32_t FLAT_THREADS = 1024;
+
+// One key, in the constant bank: round keys are operands of the instructions that use them.
+template <int ROUNDS>
+struct OneKey {
+    const RoundKeys& keys;
+
+    template <bool DECRYPT>
+    __device__ __forceinline__ uint4 run(Lane t, uint4 block, uint32_t) const {
+        return cipher<DECRYPT, ROUNDS>(t, block, keys);
+    }
+};
+
+// A table of keys in memory.
+struct KeyTable {
+    const TableKey* keys;
+    uint32_t rounds;
+
+    template <bool DECRYPT>
+    __device__ __forceinline__ uint4 run(Lane t, uint4 block, uint32_t key) const {
+        return cipher<DECRYPT>(t, block, DECRYPT ? &keys[key].decrypt : &keys[key].encrypt,
+                               rounds);
+    }
+};
+
+// A lane's walk over the pieces, block by block in rising order.
+struct Cursor {
+    uint64_t number = 0, start = 0, end = 0; // the piece and its units
+    const uint8_t* input = nullptr;
+    uint8_t* output = nullptr;
+    uint32_t key = 0;
+
+    // Goes to the piece of a unit.
+    __device__ __forceinline__ void move(const Work& work, uint64_t unit) {
+        uint32_t tries = 4;
+        if (end == 0) tries = 0;
+        for (; tries > 0 && unit >= end; tries--) {
+            number++;
+            start = end;
+            end = first_unit(work, number + 1);
+        }
+        if (tries == 0 && unit >= end) {
+            number = find_piece(work, unit);
+            start = first_unit(work, number);
+            end = first_unit(work, number + 1);
+        }
+        const Piece& piece = work.pieces[number];
+        input = piece.input;
+        output = piece.output;
+        key = piece.key;
+    }
+};
+
+// The units of a warp: chunks of 32, `step` units apart.
+struct Chunks {
+    uint64_t from, to, step;
+};
+
+// One piece: the warps of a thread block take turns, so that a block streams through one region.
+// Several: each warp has a region of its own and rarely changes piece.
+__device__ __forceinline__ Chunks chunks(const Work& work) {
+    if (work.count == 1) {
+        const Range rows = share((work.units + 31) / 32, blockIdx.x, gridDim.x);
+        const uint64_t to = 32 * rows.to < work.units ? 32 * rows.to : work.units;
+        return {32 * rows.from + (threadIdx.x & ~31), to, blockDim.x};
+    }
+    const Range range = share(work.units, warp_number(), warp_count());
+    return {range.from, range.to, 32};
+}
+
+template <bool DECRYPT, class Keys>
+__device__ __forceinline__ void ecb(const Work& work, const Keys& keys) {
+    fill_tables<DECRYPT>();
+    const Lane t = Lane::here();
+    const Chunks chunk = chunks(work);
+    Cursor at;
+    for (uint64_t unit = chunk.from + t.number(); unit < chunk.to; unit += chunk.step) {
+        if (unit >= at.end) at.move(work, unit);
+        const uint64_t offset = 16 * (unit - at.start);
+        const uint4 text = load(at.input + offset);
+        store(at.output + offset, keys.template run<DECRYPT>(t, text, at.key));
+    }
+}
+
+template <class Keys>
+__device__ __forceinline__ void ctr_blocks(const Work& work, const Keys& keys) {
+    fill_tables<false>();
+    const Lane t = Lane::here();
+    const Chunks chunk = chunks(work);
+    Cursor at;
+    Counter first;
+    uint64_t end;
+    for (uint64_t unit = chunk.from + t.number(); unit < chunk.to; unit += chunk.step) {
+        if (unit >= at.end) {
+            at.move(work, unit);
+            const Piece& piece = work.pieces[at.number];
+            first = Counter::of(load(piece.iv)).plus(piece.before / 16);
+            end = piece.len;
+        }
+        const uint64_t block = unit - at.start;
+        const uint4 stream = keys.template run<false>(t, first.plus(block).block(), at.key);
+        const uint32_t len = block_len(end, 16 * block);
+        store(at.output + 16 * block, load(at.input + 16 * block, len) ^ stream, len);
+    }
+}
+
+// CBC decryption needs the ciphertext block before each. In place, another warp may already have
+// overwritten the one before this warp's first: `cbc_save` puts those aside.
+__device__ __forceinline__ void save_neighbours(const Work& work, uint4* before) {
+    const Range range = share(work.units, warp_number(), warp_count());
+    if (range.from == range.to || (threadIdx.x & 31) != 0) return;
+    const uint64_t number = find_piece(work, range.from);
+    const uint64_t block = range.from - first_unit(work, number);
+    if (block > 0)
+        before[warp_number()] = load(work.pieces[number].input + 16 * (block - 1));
+}
+
+template <class Keys>
+__device__ __forceinline__ void cbc_decrypt(const Work& work, const Keys& keys,
+                                            const uint4* before) {
+    fill_tables<true>();
+    const Lane t = Lane::here();
+    const uint32_t lane = t.number();
+    const Range range = share(work.units, warp_number(), warp_count());
+    Cursor at;
+    // In the last lane, the ciphertext before this chunk; in all others, unused.
+    uint4 last = before[warp_number()];
+    for (uint64_t base = range.from; base < range.to; base += 32) {
+        const uint64_t unit = base + lane;
+        const bool active = unit < range.to;
+        if (active && unit >= at.end) at.move(work, unit);
+        const uint64_t block = unit - at.start;
+        uint4 text = make_uint4(0, 0, 0, 0);
+        if (active) text = load(at.input + 16 * block);
+        // The lane below has the block before; lane 0 gets what the last one had a chunk ago.
+        const uint4 give = lane == 31 ? last : text;
+        const uint32_t from = (lane - 1) & 31;
+        uint4 previous = make_uint4(__shfl_sync(~0u, give.x, from), __shfl_sync(~0u, give.y, from),
+                                    __shfl_sync(~0u, give.z, from), __shfl_sync(~0u, give.w, from));
+        last = text;
+        if (!active) continue;
+        if (block == 0) previous = load(work.pieces[at.number].iv);
+        const uint4 plain = keys.template run<true>(t, text, at.key) ^ previous;
+        store(at.output + 16 * block, plain);
+    }
+}
+
+// XTS: `tweaks` holds E(iv) * x^(blocks before) of each piece; block j takes that times x^j.
+template <bool DECRYPT, class Keys>
+__device__ __forceinline__ void xts(const Work& work, const Keys& keys, const uint4* tweaks) {
+    fill_tables<DECRYPT>();
+    const Lane t = Lane::here();
+    const Range range = share(work.units, warp_number(), warp_count());
+    Cursor at;
+    uint4 tweak;
+    for (uint64_t unit = range.from + t.number(); unit < range.to; unit += 32) {
+        if (unit < at.end) {
+            tweak = times_x32(tweak);
+        } else {
+            at.move(work, unit);
+            tweak = times_x_many(tweaks[at.number], unit - at.start);
+        }
+        const uint64_t offset = 16 * (unit - at.start);
+        const uint4 text = load(at.input + offset) ^ tweak;
+        store(at.output + offset, keys.template run<DECRYPT>(t, text, at.key) ^ tweak);
+    }
+}
+
+// The tweaks of all pieces, before `xts` runs; a thread a piece.
+template <class Keys>
+__device__ __forceinline__ void make_tweaks(const Work& work, const Keys& keys, uint4* tweaks) {
+    fill_tables<false>();
+    const Lane t = Lane::here();
+    for (uint64_t number = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x; number < work.count;
+         number += uint64_t(gridDim.x) * blockDim.x) {
+        const Piece& piece = work.pieces[number];
+        const uint4 tweak = keys.template run<false>(t, load(piece.iv), piece.key);
+        tweaks[number] = times_x_many(tweak, piece.before / 16);
+    }
+}
+
+// Ciphertext stealing (IEEE 1619, 5.3.2): the last whole block and the partial one behind it, of
+// each piece with whose end a message ends. A thread a piece; runs after `xts`.
+template <bool DECRYPT, class Keys>
+__device__ __forceinline__ void xts_steal(const Work& work, const Keys& keys,
+                                          const uint4* tweaks) {
+    fill_tables<DECRYPT>();
+    const Lane t = Lane::here();
+    for (uint64_t number = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x; number < work.count;
+         number += uint64_t(gridDim.x) * blockDim.x) {
+        const Piece& piece = work.pieces[number];
+        const uint32_t rest = uint32_t(piece.len & 15);
+        if (rest == 0) continue;
+        const uint64_t whole = piece.len / 16 - 1; // blocks before the two
+        const uint4 earlier = times_x_many(tweaks[number], whole);
+        const uint4 later = times_x_few(earlier, 1);
+        const uint8_t* input = piece.input + 16 * whole;
+        uint8_t* output = piece.output + 16 * whole;
+        // Encryption takes the tweaks in order, decryption in reverse.
+        const uint4 first = DECRYPT ? later : earlier, second = DECRYPT ? earlier : later;
+        const uint4 stolen =
+            keys.template run<DECRYPT>(t, load(input) ^ first, piece.key) ^ first;
+        // The partial text, filled up with the end of the block just made.
+        const uint4 last =
+            load(input + 16, rest) ^ stolen ^ first_bytes(stolen, rest);
+        const uint4 made = keys.template run<DECRYPT>(t, last ^ second, piece.key) ^ second;
+        store(output + 16, stolen, rest);
+        store(output, made);
+    }
+}
+
+// The tweak key of a table.
+struct TweakTable {
+    const TableKey* keys;
+    uint32_t rounds;
+
+    template <bool DECRYPT>
+    __device__ __forceinline__ uint4 run(Lane t, uint4 block, uint32_t key) const {
+        return cipher<false>(t, block, &keys[key].tweak, rounds);
+    }
+};
+
+#define WARPLOCK_KERNEL extern "C" __global__ void __launch_bounds__(FLAT_THREADS, 1)
+#define WARPLOCK_CONST const __grid_constant__
+
+#define WARPLOCK_FLAT(SIZE, ROUNDS)                                                               \
+    WARPLOCK_KERNEL ecb_encrypt_##SIZE(WARPLOCK_CONST Work work, WARPLOCK_CONST RoundKeys keys) { \
+        ecb<false>(work, OneKey<ROUNDS>{keys});                                                   \
+    }                                                                                             \
+    WARPLOCK_KERNEL ecb_decrypt_##SIZE(WARPLOCK_CONST Work work, WARPLOCK_CONST RoundKeys keys) { \
+        ecb<true>(work, OneKey<ROUNDS>{keys});                                                    \
+    }                                                                                             \
+    WARPLOCK_KERNEL cbc_decrypt_##SIZE(WARPLOCK_CONST Work work, WARPLOCK_CONST RoundKeys keys,   \
+                                       const uint4* before) {                                    \
+        cbc_decrypt(work, OneKey<ROUNDS>{keys}, before);                                          \
+    }                                                                                             \
+    WARPLOCK_KERNEL xts_encrypt_##SIZE(WARPLOCK_CONST Work work, WARPLOCK_CONST RoundKeys keys,   \
+                                       const uint4* tweaks) {                                    \
+        xts<false>(work, OneKey<ROUNDS>{keys}, tweaks);                                           \
+    }                                                                                             \
+    WARPLOCK_KERNEL xts_decrypt_##SIZE(WARPLOCK_CONST Work work, WARPLOCK_CONST RoundKeys keys,   \
+                                       const uint4* tweaks) {                                    \
+        xts<true>(work, OneKey<ROUNDS>{keys}, tweaks);                                            \
+    }
+WARPLOCK_FLAT(128, 10)
+WARPLOCK_FLAT(192, 12)
+WARPLOCK_FLAT(256, 14)
+
+WARPLOCK_KERNEL cbc_save(WARPLOCK_CONST Work work, uint4* before) {
+    save_neighbours(work, before);
+}
+WARPLOCK_KERNEL ctr_table(WARPLOCK_CONST Work work, const TableKey* keys, uint32_t rounds) {
+    ctr_blocks(work, KeyTable{keys, rounds});
+}
+WARPLOCK_KERNEL ecb_encrypt_table(WARPLOCK_CONST Work work, const TableKey* keys, uint32_t rounds) {
+    ecb<false>(work, KeyTable{keys, rounds});
+}
+WARPLOCK_KERNEL ecb_decrypt_table(WARPLOCK_CONST Work work, const TableKey* keys, uint32_t rounds) {
+    ecb<true>(work, KeyTable{keys, rounds});
+}
+WARPLOCK_KERNEL cbc_decrypt_table(WARPLOCK_CONST Work work, const TableKey* keys, uint32_t rounds,
+                                  const uint4* before) {
+    cbc_decrypt(work, KeyTable{keys, rounds}, before);
+}
+WARPLOCK_KERNEL xts_encrypt_table(WARPLOCK_CONST Work work, const TableKey* keys, uint32_t rounds,
+                                  const uint4* tweaks) {
+    xts<false>(work, KeyTable{keys, rounds}, tweaks);
+}
+WARPLOCK_KERNEL xts_decrypt_table(WARPLOCK_CONST Work work, const TableKey* keys, uint32_t rounds,
+                                  const uint4* tweaks) {
+    xts<true>(work, KeyTable{keys, rounds}, tweaks);
+}
+WARPLOCK_KERNEL xts_tweaks(WARPLOCK_CONST Work work, const TableKey* keys, uint32_t rounds,
+                           uint4* tweaks) {
+    make_tweaks(work, TweakTable{keys, rounds}, tweaks);
+}
+WARPLOCK_KERNEL xts_steal_encrypt(WARPLOCK_CONST Work work, const TableKey* keys, uint32_t rounds,
+                                  const uint4* tweaks) {
+    xts_steal<false>(work, KeyTable{keys, rounds}, tweaks);
+}
+WARPLOCK_KERNEL xts_steal_decrypt(WARPLOCK_CONST Work work, const TableKey* keys, uint32_t rounds,
+                                  const uint4* tweaks) {
+    xts_steal<true>(work, KeyTable{keys, rounds}, tweaks);
+}
+extern "C" __device__ const uint32_t shared_flat = TABLES;

@@ -1,0 +1,317 @@
+// GCM (SP 800-38D) under one key: rows of 32 blocks, GHASH on the tensor cores.
+//
+// gcm_powers makes a key's powers of H; gcm_prepare each message's J0, its cipher and the hash of
+// the associated data; gcm_encrypt or gcm_decrypt adds the texts, any piece of any message in any
+// order; gcm_finish makes or compares tags; gcm_wipe erases what did not verify.
+#pragma once
+#include "counter.cuh"
+#include "ghash.cuh"
+#include "work.cuh"
+
+#ifndef WARPLOCK_GCM_THREADS
+#define WARPLOCK_GCM_THREADS 512
+#endif
+constexpr uint32_t GCM_THREADS = WARPLOCK_GCM_THREADS;
+// Rows that share a reduction: their ciphertext stays in registers between cipher and hash.
+#ifndef WARPLOCK_GCM_ROWS
+#define WARPLOCK_GCM_ROWS 4
+#endif
+constexpr int GCM_ROWS = WARPLOCK_GCM_ROWS;
+
+// a^(2^count).
+__device__ inline uint4 square_often(uint4 a, uint32_t count) {
+#pragma unroll 1
+    for (uint32_t i = 0; i < count; i++) a = square(a);
+    return a;
+}
+
+// 1 / a = a^(2^128 - 2), from a^(2^k - 1) for k = 1, 3, 7, 15, 31, 63, 127; for 0, 0.
+__device__ inline uint4 invert(uint4 a) {
+    uint4 ones = a;
+#pragma unroll 1
+    for (uint32_t k = 1; k < 127; k = 2 * k + 1)
+        ones = multiply(square(multiply(square_often(ones, k), ones)), a);
+    return square(ones);
+}
+
+// Blocks 0 to 4 make a row of `powers` each, block 5 the inverses.
+extern "C" __global__ void __launch_bounds__(256) gcm_powers(uint4 h, GcmPowers* out) {
+    const uint4 base = reflect(h);
+    const uint32_t digit = blockIdx.x;
+    if (digit < 5)
+        out->powers[digit][threadIdx.x] = power(square_often(base, 8 * digit), threadIdx.x);
+    else if (threadIdx.x < 32)
+        out->inverse[threadIdx.x] = power(invert(base), threadIdx.x);
+}
+
+// H^exponent from the table; the exponent is no secret.
+static __device__ inline uint4 h_power(const GcmPowers* powers, uint64_t exponent) {
+    uint32_t digit = 0;
+    for (; exponent > 255 && (exponent & 255) == 0; exponent >>= 8) digit++;
+    uint4 result = powers->powers[digit][exponent & 255];
+#pragma unroll 1
+    for (digit++; exponent >>= 8; digit++)
+        if (exponent & 255)
+            result = multiply(result, powers->powers[digit][exponent & 255]);
+    return result;
+}
+
+__device__ __forceinline__ void add_to(uint4* sum, uint4 value) {
+    atomicXor(&sum->x, value.x);
+    atomicXor(&sum->y, value.y);
+    atomicXor(&sum->z, value.z);
+    atomicXor(&sum->w, value.w);
+}
+
+// The sum of block b of n times H^(n - b), by eight lanes side by side; `lane8` is this one's
+// place among them. The last block may be partial. All lanes of the warp must take part.
+__device__ inline uint4 ghash_bytes(const uint8_t* bytes, uint64_t len, uint32_t lane8, uint4 h8,
+                                    uint4 h_lane) {
+    const uint64_t blocks = (len + 15) / 16, pad = (8 - blocks % 8) % 8;
+    uint4 sum = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+    for (uint64_t i = lane8; i < blocks + pad; i += 8) {
+        if (i >= 8) sum = multiply(sum, h8);
+        if (i >= pad) {
+            const uint64_t at = 16 * (i - pad);
+            sum = sum ^ reflect(load(bytes + at, block_len(len, at)));
+        }
+    }
+    sum = multiply(sum, h_lane);
+    __syncwarp();
+    sum = sum ^ shuffle_xor(sum, 1);
+    sum = sum ^ shuffle_xor(sum, 2);
+    return sum ^ shuffle_xor(sum, 4);
+}
+
+// The last block of GHASH's input: two lengths in bytes, as bits.
+__device__ __forceinline__ uint4 lengths(uint64_t first, uint64_t second) {
+    return make_uint4(__brev(uint32_t(first >> 29)), __brev(uint32_t(first << 3)),
+                      __brev(uint32_t(second >> 29)), __brev(uint32_t(second << 3)));
+}
+
+// J0 (SP 800-38D, 7.1 step 2). All lanes of the warp must take part.
+__device__ inline uint4 start_counter(const GcmMessage& message, uint32_t lane8, uint4 h, uint4 h8,
+                                      uint4 h_lane) {
+    const bool standard = message.iv_len == 12;
+    uint4 block = load(message.iv, standard ? 12 : 0);
+    block.w = 0x01000000;
+    if (__all_sync(~0u, standard)) return block;
+    const uint4 sum = ghash_bytes(message.iv, standard ? 0 : message.iv_len, lane8, h8, h_lane);
+    return standard ? block : reflect(multiply(sum ^ lengths(0, message.iv_len), h));
+}
+
+constexpr uint32_t PREPARE_THREADS = 256;
+
+// Eight lanes a message.
+template <int ROUNDS>
+__device__ __forceinline__ void gcm_prepare(GcmMessage* messages, uint64_t count,
+                                            const RoundKeys& keys, const GcmPowers* powers) {
+    fill_tables<false>();
+    const Lane t = Lane::here();
+    const uint32_t lane8 = threadIdx.x & 7;
+    const uint4 h = powers->powers[0][1], h8 = powers->powers[0][8],
+                h_lane = powers->powers[0][8 - lane8];
+    const uint64_t step = uint64_t(gridDim.x) * PREPARE_THREADS / 8;
+    for (uint64_t base = uint64_t(warp_number()) * 4; base < count; base += step) {
+        const uint64_t number = base + t.number() / 8;
+        // Lanes without a message repeat the last one's work.
+        GcmMessage& message = messages[number < count ? number : count - 1];
+        const uint4 counter = start_counter(message, lane8, h, h8, h_lane);
+        const uint4 mask = cipher<false, ROUNDS>(t, counter, keys);
+        uint4 hash = make_uint4(0, 0, 0, 0);
+        if (__any_sync(~0u, message.aad_len > 0)) {
+            hash = ghash_bytes(message.aad, message.aad_len, lane8, h8, h_lane);
+            hash = multiply(hash, h_power(powers, (message.len + 15) / 16));
+        }
+        if (number < count && lane8 == 0) {
+            message.counter = counter;
+            message.mask = mask;
+            message.hash = hash;
+            message.failed = 0;
+        }
+        __syncwarp();
+    }
+}
+
+// Rows [from, to) of a piece.
+template <int ROUNDS, bool DECRYPT>
+__device__ __forceinline__ void gcm_rows(Lane t, uint32_t strings, const Piece& piece,
+                                         GcmMessage& message, uint64_t from, uint64_t to,
+                                         const RoundKeys& keys, const GcmPowers* powers) {
+    const uint32_t lane = t.number();
+    const auto start = [&message, &piece, from](uint64_t blocks) {
+        return Counter::of(message.counter).plus32(1 + piece.before / 16 + 32 * from + blocks);
+    };
+    Groups groups(t, start, keys);
+    // Column 0 without byte 15's term, which is added for each block.
+    const uint32_t constant =
+        near_column(t, start(0).block(), keys) ^
+        t.look<3, 3>(start(0).block().w ^ keys.round[0].w);
+    const uint32_t key_15 = keys.round[0].w >> 24;
+    const uint8_t* input = piece.input + 512 * from + 16 * lane;
+    uint8_t* output = piece.output + 512 * from + 16 * lane;
+    // In lane 0 of each group, its running value; in the others 0.
+    const uint32_t first_lane = (lane & 3) == 0 ? ~0u : 0;
+    const uint4 zero = make_uint4(0, 0, 0, 0);
+    uint4 running = zero;
+    const uint32_t one = 1 + uint32_t(piece.len >> 63);
+    uint64_t row = from;
+    uint32_t cycle = 0;
+
+    const auto stream = [&](uint32_t i) {
+        groups.enter(i);
+        const uint32_t column = constant ^ t.look<3, 0>(groups.position ^ key_15);
+        groups.position += 32;
+        return rounds_from<false, ROUNDS, 3>(t, near_part(t, column) ^ groups.far, keys);
+    };
+
+    const bool even = aligned(piece.input, 16) && aligned(piece.output, 16);
+    const uint64_t in_blocks = (piece.len + 15) / 16;
+    // A run of rows with 32 blocks each, then one of the last row if it has fewer.
+    const uint64_t full = in_blocks / 32 < to ? in_blocks / 32 : to;
+    uint64_t stop = full > from ? full : to;
+#pragma unroll 1
+    while (row < to) {
+        const uint64_t whole = even ? (piece.len / 512 < stop ? piece.len / 512 : stop) : 0;
+#pragma unroll 1
+        for (; row + GCM_ROWS <= whole; row += GCM_ROWS) {
+            groups.start_cycle(t, keys);
+            uint4 blocks[GCM_ROWS];
+#pragma unroll
+            for (uint32_t i = 0; i < GCM_ROWS; i++) {
+                const uint4 text = load_aligned(input + 512 * i);
+                const uint4 result = text ^ stream(cycle + i & CYCLE - 1);
+                store_aligned(output + 512 * i, result);
+                blocks[i] = apart(DECRYPT ? text : result, one);
+            }
+            blocks[0] = blocks[0] ^ running;
+            running = ghash_rows<GCM_ROWS / 2, 0>(strings_anew<GCM_ROWS>(strings, lane), blocks) &
+                      first_lane;
+            input += 512 * GCM_ROWS;
+            output += 512 * GCM_ROWS;
+            cycle += GCM_ROWS;
+        }
+#pragma unroll 1
+        for (; row < stop; row++) {
+            groups.start_cycle(t, keys);
+            const uint64_t at = 512 * row + 16 * lane;
+            const uint4 pad = stream(cycle & CYCLE - 1);
+            uint4 block = zero;
+            if (at < piece.len) {
+                const uint32_t len = block_len(piece.len, at);
+                const uint4 text = load(input, len);
+                const uint4 result = first_bytes(text ^ pad, len);
+                store(output, result, len);
+                block = DECRYPT ? text : result;
+            }
+            // A row that is not full moves up, so that its last block stands in the last lane.
+            if (row == full) {
+                const uint32_t source = lane + uint32_t(in_blocks - 32 * full) & 31;
+                block = make_uint4(__shfl_sync(~0u, block.x, source),
+                                   __shfl_sync(~0u, block.y, source),
+                                   __shfl_sync(~0u, block.z, source),
+                                   __shfl_sync(~0u, block.w, source));
+            }
+            const uint4 blocks[2] = {zero, block ^ running};
+            running = ghash_rows<1, GCM_ROWS / 2 - 1>(strings, blocks) & first_lane;
+            input += 512;
+            output += 512;
+            cycle++;
+        }
+        const uint64_t behind =
+            piece.after_blocks() + (in_blocks > 32 * stop ? in_blocks - 32 * stop : 0);
+        const uint4 sum = join_groups(running, behind, powers);
+        if (lane == 0) add_to(&message.hash, sum);
+        running = zero;
+        stop = to;
+    }
+}
+
+template <int ROUNDS, bool DECRYPT>
+__device__ __forceinline__ void gcm(const Work& work, GcmMessage* messages, const RoundKeys& keys,
+                                    const GcmPowers* powers) {
+    fill_strings<GCM_ROWS>(shared + TABLES, powers);
+    fill_tables<false>();
+    const Lane t = Lane::here();
+    const uint32_t strings = SHARED_BASE + TABLES + 2 * t.column;
+    const Range batches =
+        share((work.units + GCM_ROWS - 1) / GCM_ROWS, warp_number(), warp_count());
+    const uint64_t last = batches.to * GCM_ROWS < work.units ? batches.to * GCM_ROWS : work.units;
+    uint64_t row = batches.from * GCM_ROWS;
+    if (row >= last) return;
+    for (uint64_t number = find_piece(work, row); row < last; number++) {
+        const uint64_t start = first_unit(work, number), end = first_unit(work, number + 1);
+        const uint64_t to = end < last ? end : last;
+        if (row < to) {
+            const Piece& piece = work.pieces[number];
+            gcm_rows<ROUNDS, DECRYPT>(t, strings, piece, messages[piece.message], row - start,
+                                      to - start, keys, powers);
+        }
+        row = to > row ? to : row;
+    }
+}
+
+// Whether the tags differ in their first `len` bytes; always looks at all of them.
+__device__ __forceinline__ bool differ(uint4 a, uint4 b, uint32_t len) {
+    const uint4 d = a ^ b;
+    const uint32_t words[4] = {d.x, d.y, d.z, d.w};
+    uint32_t any = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < 16; i++) any |= i < len ? words[i / 4] >> 8 * (i % 4) & 0xff : 0;
+    return any != 0;
+}
+
+// A thread a message.
+extern "C" __global__ void __launch_bounds__(128)
+    gcm_finish(GcmMessage* messages, uint64_t count, const GcmPowers* powers, uint32_t tag_len,
+               uint32_t open) {
+    const uint64_t number = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (number >= count) return;
+    GcmMessage& message = messages[number];
+    const uint4 sum = message.hash ^ lengths(message.aad_len, message.len);
+    const uint4 tag = reflect(multiply(sum, powers->powers[0][1])) ^ message.mask;
+    if (open) message.failed = differ(tag, load(message.tag, tag_len), tag_len);
+    else store(message.tag, tag, tag_len);
+}
+
+// Nothing unverified is given out.
+extern "C" __global__ void __launch_bounds__(256)
+    gcm_wipe(const __grid_constant__ Work work, const GcmMessage* messages) {
+    const uint64_t threads = uint64_t(gridDim.x) * blockDim.x;
+    const uint64_t thread = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+    const Range rows = share(work.units, uint32_t(thread / 32), uint32_t(threads / 32));
+    for (uint64_t row = rows.from; row < rows.to; row++) {
+        const uint64_t number = find_piece(work, row);
+        const Piece& piece = work.pieces[number];
+        if (!messages[piece.message].failed) {
+            const uint64_t end = first_unit(work, number + 1);
+            row = end - 1;
+            continue;
+        }
+        const uint64_t at = 512 * (row - first_unit(work, number)) + 16 * (threadIdx.x & 31);
+        if (at < piece.len)
+            store(piece.output + at, make_uint4(0, 0, 0, 0), block_len(piece.len, at));
+    }
+}
+
+#define WARPLOCK_GCM(SIZE, ROUNDS)                                                              \
+    extern "C" __global__ void __launch_bounds__(PREPARE_THREADS)                               \
+        gcm_prepare_##SIZE(GcmMessage* messages, uint64_t count,                                \
+                           const __grid_constant__ RoundKeys keys, const GcmPowers* powers) {   \
+        gcm_prepare<ROUNDS>(messages, count, keys, powers);                                     \
+    }                                                                                           \
+    extern "C" __global__ void __launch_bounds__(GCM_THREADS, 1)                                \
+        gcm_encrypt_##SIZE(const __grid_constant__ Work work, GcmMessage* messages,             \
+                           const __grid_constant__ RoundKeys keys, const GcmPowers* powers) {   \
+        gcm<ROUNDS, false>(work, messages, keys, powers);                                       \
+    }                                                                                           \
+    extern "C" __global__ void __launch_bounds__(GCM_THREADS, 1)                                \
+        gcm_decrypt_##SIZE(const __grid_constant__ Work work, GcmMessage* messages,             \
+                           const __grid_constant__ RoundKeys keys, const GcmPowers* powers) {   \
+        gcm<ROUNDS, true>(work, messages, keys, powers);                                        \
+    }
+WARPLOCK_GCM(128, 10)
+WARPLOCK_GCM(192, 12)
+WARPLOCK_GCM(256, 14)
+extern "C" __device__ const uint32_t shared_gcm = TABLES + STRING_BYTES<GCM_ROWS>;

@@ -1,0 +1,36 @@
+// How the units of a launch are shared out and which piece a unit belongs to.
+#pragma once
+#include "abi.cuh"
+
+struct Range {
+    uint64_t from, to;
+};
+
+// Share `number` of `count` equal shares of `total` units.
+__device__ __forceinline__ Range share(uint64_t total, uint32_t number, uint32_t count) {
+    const uint64_t each = total / count, rest = total % count;
+    const uint64_t from = each * number + (number < rest ? number : rest);
+    return {from, from + each + (number < rest ? 1 : 0)};
+}
+
+__device__ __forceinline__ uint64_t first_unit(const Work& work, uint64_t piece) {
+    return work.starts ? work.starts[piece] : piece * work.each;
+}
+
+// The piece that a unit belongs to. Needs unit < work.units.
+__device__ inline uint64_t find_piece(const Work& work, uint64_t unit) {
+    if (!work.starts) return unit / work.each;
+    uint64_t low = 0, high = work.count;
+    while (high - low > 1) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (work.starts[middle] <= unit) low = middle;
+        else high = middle;
+    }
+    return low;
+}
+
+// This warp's number among all of the grid, and how many there are.
+__device__ __forceinline__ uint32_t warp_number() {
+    return (blockIdx.x * blockDim.x + threadIdx.x) >> 5;
+}
+__device__ __forceinline__ uint32_t warp_count() { return (gridDim.x * blockDim.x) >> 5; }
