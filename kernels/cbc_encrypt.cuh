@@ -44,21 +44,6 @@ __device__ __forceinline__ uint32_t stage_place(uint32_t m, uint32_t c) {
     return m * 64 + ((c ^ m >> 1) & 3) * 16;
 }
 
-__device__ __forceinline__ uint4 load_shared(uint32_t at) {
-    uint4 a;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(a.x), "=r"(a.y), "=r"(a.z), "=r"(a.w)
-                 : "r"(at)
-                 : "memory");
-    return a;
-}
-
-__device__ __forceinline__ void store_shared(uint32_t at, uint4 a) {
-    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a.x), "r"(a.y),
-                 "r"(a.z), "r"(a.w)
-                 : "memory");
-}
-
 // A message for each lane, all texts aligned to blocks; `blocks` is 0 for a lane without one.
 template <class Keys>
 __device__ __forceinline__ void cbc_staged(Lane t, const Keys& keys, const uint8_t* input,

@@ -103,11 +103,7 @@ struct Groups {
     // Brings `far` up to date for row `i` of a cycle.
     __device__ __forceinline__ void enter(uint32_t i) {
         if (crossing >> i & 1) {
-            const uint32_t from = (position >> 8) - held;
-            far.x = __shfl_sync(~0u, ahead.x, from);
-            far.y = __shfl_sync(~0u, ahead.y, from);
-            far.z = __shfl_sync(~0u, ahead.z, from);
-            far.w = __shfl_sync(~0u, ahead.w, from);
+            far = shuffle(ahead, (position >> 8) - held);
         }
     }
 };

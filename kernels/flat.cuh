@@ -145,8 +145,7 @@ __device__ __forceinline__ void cbc_decrypt(const Work& work, const Keys& keys,
         // The lane below has the block before; lane 0 gets what the last one had a chunk ago.
         const uint4 give = lane == 31 ? last : text;
         const uint32_t from = (lane - 1) & 31;
-        uint4 previous = make_uint4(__shfl_sync(~0u, give.x, from), __shfl_sync(~0u, give.y, from),
-                                    __shfl_sync(~0u, give.z, from), __shfl_sync(~0u, give.w, from));
+        uint4 previous = shuffle(give, from);
         last = text;
         if (!active) continue;
         if (block == 0) previous = load(work.pieces[at.number].iv);

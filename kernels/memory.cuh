@@ -24,49 +24,75 @@ __device__ __forceinline__ void store_aligned(uint8_t* at, uint4 block) {
                  : "memory");
 }
 
-__device__ __noinline__ uint4 load_slowly(const uint8_t* at, uint32_t len) {
-    uint32_t words[4];
-    if (len == 16 && aligned(at, 4)) {
-        for (int i = 0; i < 4; i++) words[i] = reinterpret_cast<const uint32_t*>(at)[i];
-    } else {
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            words[i] = 0;
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                if (4 * i + k < len) words[i] |= uint32_t(at[4 * i + k]) << 8 * k;
-        }
+// Any alignment, any length up to 16. Loops, not calls: a call would take registers from the code
+// that hardly ever comes here.
+__device__ __forceinline__ uint4 load_slowly(const uint8_t* at, uint32_t len) {
+    uint4 block = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+    for (uint32_t i = 0; i < len; i++) {
+        const uint32_t byte = uint32_t(at[i]) << 8 * (i & 3);
+        block.x |= i < 4 ? byte : 0;
+        block.y |= i >> 2 == 1 ? byte : 0;
+        block.z |= i >> 2 == 2 ? byte : 0;
+        block.w |= i >> 2 == 3 ? byte : 0;
     }
-    return make_uint4(words[0], words[1], words[2], words[3]);
+    return block;
 }
 
 // A block, or its first `len` bytes and zeros.
 __device__ __forceinline__ uint4 load(const uint8_t* at, uint32_t len = 16) {
     if (len >= 16 && aligned(at, 16)) return load_aligned(at);
-    return load_slowly(at, len);
+    if (len >= 16 && aligned(at, 4)) {
+        const uint32_t* words = reinterpret_cast<const uint32_t*>(at);
+        return make_uint4(words[0], words[1], words[2], words[3]);
+    }
+    return load_slowly(at, len < 16 ? len : 16);
 }
 
-__device__ __noinline__ void store_slowly(uint8_t* at, uint4 block, uint32_t len) {
-    const uint32_t words[4] = {block.x, block.y, block.z, block.w};
-    if (len == 16 && aligned(at, 4)) {
-        for (int i = 0; i < 4; i++) reinterpret_cast<uint32_t*>(at)[i] = words[i];
-    } else {
-#pragma unroll
-        for (int i = 0; i < 16; i++)
-            if (i < len) at[i] = uint8_t(words[i / 4] >> 8 * (i % 4));
+__device__ __forceinline__ void store_slowly(uint8_t* at, uint4 block, uint32_t len) {
+#pragma unroll 1
+    for (uint32_t i = 0; i < len; i++) {
+        const uint32_t word = i < 4 ? block.x : i < 8 ? block.y : i < 12 ? block.z : block.w;
+        at[i] = uint8_t(word >> 8 * (i & 3));
     }
 }
 
 __device__ __forceinline__ void store(uint8_t* at, uint4 block, uint32_t len = 16) {
-    if (len >= 16 && aligned(at, 16))
+    if (len >= 16 && aligned(at, 16)) {
         store_aligned(at, block);
-    else
-        store_slowly(at, block, len);
+    } else if (len >= 16 && aligned(at, 4)) {
+        uint32_t* words = reinterpret_cast<uint32_t*>(at);
+        words[0] = block.x, words[1] = block.y, words[2] = block.z, words[3] = block.w;
+    } else {
+        store_slowly(at, block, len < 16 ? len : 16);
+    }
 }
 
 // What is left of `len` from `offset` on, at most a block.
 __device__ __forceinline__ uint32_t block_len(uint64_t len, uint64_t offset) {
     return len - offset < 16 ? uint32_t(len - offset) : 16;
+}
+
+// Blocks in shared memory, by their 32-bit address.
+__device__ __forceinline__ uint4 load_shared(uint32_t at) {
+    uint4 a;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(a.x), "=r"(a.y), "=r"(a.z), "=r"(a.w)
+                 : "r"(at)
+                 : "memory");
+    return a;
+}
+
+__device__ __forceinline__ void store_shared(uint32_t at, uint4 a) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a.x), "r"(a.y),
+                 "r"(a.z), "r"(a.w)
+                 : "memory");
+}
+
+// The block of another lane.
+__device__ __forceinline__ uint4 shuffle(uint4 a, uint32_t lane) {
+    return make_uint4(__shfl_sync(~0u, a.x, lane), __shfl_sync(~0u, a.y, lane),
+                      __shfl_sync(~0u, a.z, lane), __shfl_sync(~0u, a.w, lane));
 }
 
 // A block with zeros behind its first `len` bytes.

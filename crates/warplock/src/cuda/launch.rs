@@ -165,6 +165,9 @@ impl Launcher {
             (Mode::Cbc, Direction::Encrypt) => (Family::Cbc, "cbc_encrypt".to_owned()),
             (Mode::Cbc, Direction::Decrypt) => (Family::Flat, "cbc_decrypt".to_owned()),
             (Mode::Ctr, _) if key.is_none() => (Family::Flat, "ctr".to_owned()),
+            (Mode::Ctr, _) if at.work.count == 1 && at.work.units >= policy::LONG_ROWS => {
+                (Family::Long, "ctr_long".to_owned())
+            }
             (Mode::Ctr, _) => (Family::Ctr, "ctr".to_owned()),
             (Mode::Xts, _) => (Family::Flat, format!("xts_{way}")),
             (Mode::Gcm, _) => unreachable!("GCM has launches of its own"),

@@ -20,6 +20,7 @@ const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 pub(crate) enum Family {
     Flat,
     Ctr,
+    Long,
     Cbc,
     Gcm,
     Small,
@@ -34,6 +35,7 @@ impl Family {
         match self {
             Family::Flat => Some("shared_flat"),
             Family::Ctr => Some("shared_ctr"),
+            Family::Long => Some("shared_long"),
             Family::Cbc => Some("shared_cbc"),
             Family::Gcm => Some("shared_gcm"),
             Family::Small => Some("shared_small"),

@@ -6,6 +6,10 @@ use super::cut::ROW;
 /// make 137 instead of 119 GB/s, 8,192 as much as with a lane each.
 pub(crate) const FEW_CHAINS: u64 = 6144;
 
+/// From this many rows of 32 blocks on (32 MiB), one piece of CTR goes to the kernel that needs
+/// each warp to take many rows.
+pub(crate) const LONG_ROWS: u64 = 64 << 10;
+
 /// How a job is cut into chunks, and how many chunks are under way at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
