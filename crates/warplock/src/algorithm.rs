@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::Error;
+use crate::{Direction, Error};
 
-/// A block cipher, as FIPS 197 names it.
+/// A cipher: a block cipher as FIPS 197 names it, or one that is its own mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cipher {
     /// AES with a 128-bit key, 10 rounds.
@@ -14,6 +14,8 @@ pub enum Cipher {
     Aes192,
     /// AES with a 256-bit key, 14 rounds.
     Aes256,
+    /// ACORN-128 v3, a shift register with a 128-bit key.
+    Acorn128,
 }
 
 /// A mode of operation.
@@ -33,9 +35,13 @@ pub enum Mode {
     Xts,
     /// Galois/counter mode (SP 800-38D): authenticated encryption. The one to take.
     Gcm,
+    /// ACORN-128 v3 (H. Wu, 2016; in CAESAR's portfolio for small devices): lightweight
+    /// authenticated encryption, here for interoperability and research. Nothing is
+    /// claimed for it once a nonce has come twice with one key.
+    Acorn,
 }
 
-/// An algorithm: a cipher in a mode. `Display` and `FromStr` use names like `aes-256-gcm`.
+/// An algorithm: a cipher in a mode, or ACORN, which is both. `Display` and `FromStr` use names like `aes-256-gcm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each name is its own documentation")]
 pub enum Algorithm {
@@ -53,6 +59,7 @@ pub enum Algorithm {
     Aes128Gcm,
     Aes192Gcm,
     Aes256Gcm,
+    Acorn128,
 }
 
 /// One row of the algorithm table.
@@ -82,9 +89,9 @@ const fn row(algorithm: Algorithm, name: &'static str, cipher: Cipher, mode: Mod
 }
 
 /// In the order of the enum, so that a discriminant is an index.
-static TABLE: [Info; 14] = {
+static TABLE: [Info; 15] = {
     use Algorithm::*;
-    use Cipher::*;
+    use Cipher::{Aes128, Aes192, Aes256};
     use Mode::*;
     [
         row(Aes128Ecb, "aes-128-ecb", Aes128, Ecb),
@@ -101,6 +108,7 @@ static TABLE: [Info; 14] = {
         row(Aes128Gcm, "aes-128-gcm", Aes128, Gcm),
         row(Aes192Gcm, "aes-192-gcm", Aes192, Gcm),
         row(Aes256Gcm, "aes-256-gcm", Aes256, Gcm),
+        row(Acorn128, "acorn-128", Cipher::Acorn128, Acorn),
     ]
 };
 
@@ -108,7 +116,7 @@ impl Cipher {
     /// Key length in bytes.
     pub const fn key_len(self) -> usize {
         match self {
-            Cipher::Aes128 => 16,
+            Cipher::Aes128 | Cipher::Acorn128 => 16,
             Cipher::Aes192 => 24,
             Cipher::Aes256 => 32,
         }
@@ -138,17 +146,17 @@ impl Algorithm {
 
     /// Whether the algorithm authenticates what it encrypts.
     pub fn is_aead(self) -> bool {
-        self.info().mode == Mode::Gcm
+        matches!(self.info().mode, Mode::Gcm | Mode::Acorn)
     }
 }
 
 impl Info {
     /// Whether an IV, nonce, start counter or tweak of `len` bytes fits this algorithm: none for
-    /// ECB, 16 bytes for CBC, CTR and XTS, at least one byte for GCM.
+    /// ECB, 16 bytes for CBC, CTR, XTS and ACORN, at least one byte for GCM.
     pub fn accepts_iv_len(&self, len: usize) -> bool {
         match self.mode {
             Mode::Ecb => len == 0,
-            Mode::Cbc | Mode::Ctr | Mode::Xts => len == 16,
+            Mode::Cbc | Mode::Ctr | Mode::Xts | Mode::Acorn => len == 16,
             Mode::Gcm => len > 0,
         }
     }
@@ -161,18 +169,21 @@ impl Info {
             Mode::Ctr => "a start counter of 16 bytes",
             Mode::Xts => "a tweak of 16 bytes",
             Mode::Gcm => "an IV of at least one byte (12 is best)",
+            Mode::Acorn => "a nonce of 16 bytes",
         }
     }
 
     /// Whether the algorithm can take a text of `len` bytes: whole blocks for ECB and CBC, no
     /// text at all or at least one block for XTS (at most 2^20 blocks by IEEE 1619 is advice, not
-    /// checked), at most 2^36 - 32 bytes for GCM (SP 800-38D, 5.2.1.1), anything for CTR.
+    /// checked), at most 2^36 - 32 bytes for GCM (SP 800-38D, 5.2.1.1), less than 2^61
+    /// bytes for ACORN, anything for CTR.
     pub fn accepts_text_len(&self, len: u64) -> bool {
         match self.mode {
             Mode::Ecb | Mode::Cbc => len.is_multiple_of(16),
             Mode::Ctr => true,
             Mode::Xts => len == 0 || len >= 16,
             Mode::Gcm => len <= (1 << 36) - 32,
+            Mode::Acorn => len < 1 << 61,
         }
     }
 
@@ -183,6 +194,28 @@ impl Info {
             Mode::Ctr => "any length",
             Mode::Xts => "at least 16 bytes",
             Mode::Gcm => "at most 68,719,476,704 bytes",
+            Mode::Acorn => "less than 2^61 bytes",
+        }
+    }
+
+    /// Whether a tag of `len` bytes fits: for GCM 12 to 16 to seal, also 4 or 8 to open (SP
+    /// 800-38D, 5.2.1.2). For ACORN only 16: that is what its authors propose, and a shorter tag
+    /// would be the last bytes of this one, not the first. None for the other modes.
+    pub fn accepts_tag_len(&self, direction: Direction, len: usize) -> bool {
+        match (self.mode, direction) {
+            (Mode::Gcm, Direction::Encrypt) => matches!(len, 12..=16),
+            (Mode::Gcm, Direction::Decrypt) => matches!(len, 4 | 8 | 12..=16),
+            (Mode::Acorn, _) => len == 16,
+            _ => false,
+        }
+    }
+
+    /// What [`Info::accepts_tag_len`] accepts, in words for an error message.
+    pub fn tag_rule(&self) -> &'static str {
+        match self.mode {
+            Mode::Gcm => "12 to 16 to seal, 4, 8 or 12 to 16 to open",
+            Mode::Acorn => "16 bytes, no fewer",
+            _ => "none, as the algorithm makes no tags",
         }
     }
 }

@@ -272,8 +272,7 @@ impl<'a> Batch<'a> {
         self
     }
 
-    /// The tags' length in bytes: 12 to 16 to seal, 4, 8 or 12 to 16 to open (SP 800-38D,
-    /// 5.2.1.2).
+    /// The tags' length in bytes; see [`crate::Info::accepts_tag_len`].
     pub fn tag_len(mut self, len: usize) -> Self {
         self.tag_len = len;
         self

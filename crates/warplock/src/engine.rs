@@ -114,7 +114,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Authentication`] if messages of an opened batch did not verify: their output is
-    /// zeros, the others' is good. [`Error::Backend`] if the machine failed. Any other error was
+    /// zeros, the others' is good. [`Error::Backend`] if the machine failed. [`Error::NoBackend`]
+    /// if the chosen backend does not have the algorithm. Any other error was
     /// found before anything was written.
     pub fn run(&self, batch: Batch<'_>) -> Result<(), Error> {
         let job = Job::new(batch)?;
@@ -123,12 +124,68 @@ impl Engine {
         if job.text_bytes() == 0 && !job.info().algorithm.is_aead() {
             return Ok(());
         }
+        let backend = self.batches();
+        supported(backend, &job)?;
         // SAFETY: the job's borrows live to the end of this function, which waits for the ticket.
-        let failed = unsafe { self.batches().submit(&job) }?.wait()?;
+        let failed = unsafe { backend.submit(&job) }?.wait()?;
         if failed.is_empty() {
             Ok(())
         } else {
             Err(Error::Authentication { failed, total })
         }
+    }
+}
+
+/// Refuses a job that the backend cannot run.
+fn supported(backend: &dyn Backend, job: &Job<'_>) -> Result<(), Error> {
+    if backend.supports(job) {
+        return Ok(());
+    }
+    Err(Error::NoBackend {
+        name: backend.name(),
+        reason: format!("{} does not run there; take cpu", job.info().name),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Ticket;
+    use crate::{Algorithm, Ivs, Key, Keys, Mode, Text};
+    use std::time::Duration;
+
+    /// A backend without ACORN.
+    struct Without;
+
+    impl Backend for Without {
+        fn name(&self) -> String {
+            "without".to_owned()
+        }
+        fn supports(&self, job: &Job<'_>) -> bool {
+            job.info().mode != Mode::Acorn
+        }
+        fn estimate(&self, _: &Job<'_>) -> Duration {
+            Duration::ZERO
+        }
+        unsafe fn submit(&self, _: &Job<'_>) -> Result<Ticket, Error> {
+            Ok(Ticket::done(Vec::new()))
+        }
+    }
+
+    #[test]
+    fn what_a_backend_does_not_have_is_refused_by_name() {
+        let key = Key::new(Algorithm::Acorn128, &[0; 16]).unwrap();
+        let mut buffer = [0; 32];
+        let text = Text::InPlace {
+            buffer: &mut buffer,
+            spans: crate::Spans::one(16),
+        };
+        let batch = Batch::seal(Keys::One(&key), text).ivs(Ivs::Each(&[0; 16]));
+        let job = Job::new(batch).unwrap();
+        let refused = supported(&Without, &job).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "backend 'without' cannot be used: acorn-128 does not run there; take cpu"
+        );
     }
 }

@@ -229,7 +229,7 @@ impl<'a> Job<'a> {
         let count = input_spans.count();
 
         check_keys(&keys, count)?;
-        check_tag_len(direction, aead, tag_len)?;
+        check_tag_len(info, direction, tag_len)?;
         if !in_place {
             same_lengths(&input_spans, &output_spans)?;
         }
@@ -391,16 +391,13 @@ fn check_keys(keys: &Keys<'_>, count: usize) -> Result<(), Error> {
     }
 }
 
-fn check_tag_len(direction: Direction, aead: bool, len: usize) -> Result<(), Error> {
-    let fits = match direction {
-        Direction::Encrypt => (12..=16).contains(&len),
-        Direction::Decrypt => matches!(len, 4 | 8 | 12..=16),
-    };
-    if fits || !aead {
+fn check_tag_len(info: &Info, direction: Direction, len: usize) -> Result<(), Error> {
+    if info.accepts_tag_len(direction, len) || !info.algorithm.is_aead() {
         return Ok(());
     }
     Err(Error::Batch(format!(
-        "a tag of {len} bytes is not allowed: 12 to 16 to seal, 4, 8 or 12 to 16 to open"
+        "a tag of {len} bytes is not allowed: {}",
+        info.tag_rule()
     )))
 }
 

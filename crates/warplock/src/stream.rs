@@ -111,8 +111,8 @@ impl<'a> Stream<'a> {
     ///
     /// # Errors
     /// [`Error::Authentication`] if the tag is wrong: all plaintext of this stream is worthless,
-    /// and `last` is zeros. [`Error::Batch`] if the tag's length is none that SP 800-38D allows
-    /// (4, 8, 12 to 16), if the algorithm makes no tags, or as for [`Stream::finish`].
+    /// and `last` is zeros. [`Error::Batch`] if the tag's length is none that the algorithm
+    /// takes ([`crate::Info::accepts_tag_len`]), if it makes no tags, or as for [`Stream::finish`].
     pub fn verify(mut self, last: &mut [u8], tag: &[u8]) -> Result<(), Error> {
         if !self.key.algorithm().is_aead() {
             return Err(Error::Batch(format!(
@@ -120,10 +120,12 @@ impl<'a> Stream<'a> {
                 self.key.algorithm()
             )));
         }
-        if !matches!(tag.len(), 4 | 8 | 12..=16) {
+        let info = self.key.algorithm().info();
+        if !info.accepts_tag_len(Direction::Decrypt, tag.len()) {
             return Err(Error::Batch(format!(
-                "a tag of {} bytes is not allowed: 4, 8 or 12 to 16",
-                tag.len()
+                "a tag of {} bytes is not allowed: {}",
+                tag.len(),
+                info.tag_rule()
             )));
         }
         self.end(last)?;

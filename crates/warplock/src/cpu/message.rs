@@ -3,6 +3,7 @@
 use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
+use super::acorn::Acorn;
 use super::kernels::{Chain, CounterBits, Io, Kernels};
 use super::portable::{gf_mul, gf_pow, xts_skip};
 use super::prepared::{GhashKey, Prepared};
@@ -16,6 +17,7 @@ pub(crate) enum Running {
     Ctr { counter: [u8; 16] },
     Xts { tweak: [u8; 16] },
     Gcm(Gcm),
+    Acorn(Acorn),
 }
 
 /// GCM's state (SP 800-38D, 7.1).
@@ -67,6 +69,10 @@ impl Running {
                 Running::Xts { tweak }
             }
             Mode::Gcm => Running::Gcm(Gcm::start(kernels, prepared, iv, aad)),
+            Mode::Acorn => {
+                let key = prepared.acorn.as_ref().expect("a key of ACORN's");
+                Running::Acorn(Acorn::start(key, &block(), aad))
+            }
         }
     }
 
@@ -92,6 +98,7 @@ impl Running {
                 later.text_len = 0;
                 Running::Gcm(later)
             }
+            Running::Acorn(_) => unreachable!("ACORN's messages are not cut"),
         }
     }
 
@@ -148,6 +155,7 @@ impl Running {
                     kernels.gcm(key, hash, direction, &mut gcm.counter, &mut gcm.y, io);
                     gcm.text_len += io.len as u64;
                 }
+                Running::Acorn(acorn) => acorn.update(direction, io),
             }
         }
     }
@@ -185,13 +193,18 @@ impl Running {
                 }
                 Running::Xts { tweak } => steal(kernels, prepared, direction, *tweak, rest),
                 Running::Gcm(gcm) => gcm.finish(kernels, prepared, direction, rest),
+                Running::Acorn(acorn) => acorn.update(direction, rest),
             }
         }
     }
 
     /// The tag of a finished message; `None` for modes without.
     pub(crate) fn tag(&self, kernels: &dyn Kernels, prepared: &Prepared) -> Option<[u8; 16]> {
-        let Running::Gcm(gcm) = self else { return None };
+        let gcm = match self {
+            Running::Gcm(gcm) => gcm,
+            Running::Acorn(acorn) => return Some(acorn.tag()),
+            _ => return None,
+        };
         let mut y = gcm.y;
         let mut lengths = [0; 16];
         lengths[..8].copy_from_slice(&(gcm.aad_len * 8).to_be_bytes());

@@ -1,5 +1,6 @@
 //! The CPU backend: which instruction sets there are, and which one this machine gets.
 
+mod acorn;
 #[cfg(target_arch = "aarch64")]
 mod arm;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -1,6 +1,6 @@
 //! What is derived from a key once and used for every block.
 
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::kernels::{Io, Kernels};
 use super::portable;
@@ -85,12 +85,14 @@ impl Drop for GhashKey {
 
 /// A key as the CPU kernels use it.
 pub(crate) struct Prepared {
-    /// The data key.
+    /// The data key; all zeros if the cipher is not AES.
     pub(crate) aes: AesKey,
     /// XTS's second key.
     pub(crate) tweak: Option<AesKey>,
     /// GCM's hash key.
     pub(crate) ghash: Option<GhashKey>,
+    /// ACORN's key, as it is.
+    pub(crate) acorn: Option<Zeroizing<[u8; 16]>>,
 }
 
 impl Prepared {
@@ -107,6 +109,18 @@ impl Prepared {
         len: usize,
     ) -> Self {
         let info = algorithm.info();
+        if info.mode == Mode::Acorn {
+            return Prepared {
+                aes: AesKey {
+                    enc: [[0; 16]; 15],
+                    dec: [[0; 16]; 15],
+                    rounds: 0,
+                },
+                tweak: None,
+                ghash: None,
+                acorn: bytes.try_into().ok().map(Zeroizing::new),
+            };
+        }
         let (data, tweak) = bytes.split_at(info.cipher.key_len());
         let inverse = matches!(info.mode, Mode::Ecb | Mode::Cbc | Mode::Xts);
         let aes = kernels.expand(data, inverse);
@@ -117,6 +131,11 @@ impl Prepared {
             kernels.ghash_key(h, len.div_ceil(16))
         });
         let tweak = (info.mode == Mode::Xts).then(|| kernels.expand(tweak, false));
-        Prepared { aes, tweak, ghash }
+        Prepared {
+            aes,
+            tweak,
+            ghash,
+            acorn: None,
+        }
     }
 }

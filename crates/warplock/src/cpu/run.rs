@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use subtle::ConstantTimeEq;
 
 use super::InstructionSet;
+use super::acorn;
 use super::kernels::{Chain, Io, Kernels, SHORT, Short, ShortKey};
 use super::message::Running;
 use super::prepared::Prepared;
@@ -115,6 +116,9 @@ impl CpuBackend {
         if job.info().mode == Mode::Cbc && job.direction() == Direction::Encrypt {
             self.run_chains(job, messages);
             return Vec::new();
+        }
+        if job.info().mode == Mode::Acorn {
+            return acorn::run_messages(self.kernels.set(), job, messages);
         }
         if job.info().algorithm == Algorithm::Aes128Ecb
             && job.direction() == Direction::Encrypt
@@ -247,7 +251,11 @@ impl CpuBackend {
         direction: Direction,
         io: Io,
     ) {
-        let serial = matches!(state, Running::Cbc { .. }) && direction == Direction::Encrypt;
+        let serial = match state {
+            Running::Cbc { .. } => direction == Direction::Encrypt,
+            Running::Acorn(_) => true,
+            _ => false,
+        };
         // SAFETY: by this function's contract.
         unsafe {
             match &self.pool {
@@ -356,7 +364,9 @@ impl CpuBackend {
         let fair = PIECE.min(total / (4 * threads)).max(1);
         let chains = CHAINS.min(job.count().div_ceil(threads));
         // Messages that would keep one thread busy while the others have nothing to do.
-        let is_long = |len: usize| !chained && len >= LONG;
+        let acorn = job.info().mode == Mode::Acorn;
+        let is_long = |len: usize| !chained && !acorn && len >= LONG;
+        let together = acorn::TOGETHER.min(job.count().div_ceil(threads));
         let mut long = Vec::new();
         let mut groups = Vec::new();
         let (mut start, mut bytes) = (0, 0);
@@ -375,7 +385,7 @@ impl CpuBackend {
             let full = if chained {
                 index + 1 - start >= chains
             } else {
-                bytes >= fair
+                bytes >= fair && (!acorn || index + 1 - start >= together)
             };
             if full {
                 groups.push(start..index + 1);

@@ -11,7 +11,7 @@ use super::policy::Policy;
 use super::ring::Ring;
 use super::slot::Gpu;
 use crate::backend::{Backend, Ticket};
-use crate::{Choice, Error, Job};
+use crate::{Choice, Error, Job, Mode};
 
 /// Runs batches on a GPU.
 pub(crate) struct CudaBackend {
@@ -105,8 +105,8 @@ impl Backend for CudaBackend {
         self.name.clone()
     }
 
-    fn supports(&self, _job: &Job<'_>) -> bool {
-        true
+    fn supports(&self, job: &Job<'_>) -> bool {
+        job.info().mode != Mode::Acorn
     }
 
     fn estimate(&self, job: &Job<'_>) -> Duration {

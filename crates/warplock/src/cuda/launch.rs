@@ -121,6 +121,7 @@ impl Launcher {
             Cipher::Aes128 => 10,
             Cipher::Aes192 => 12,
             Cipher::Aes256 => 14,
+            Cipher::Acorn128 => unreachable!("the backend does not support it"),
         })
     }
 
@@ -171,6 +172,7 @@ impl Launcher {
             (Mode::Ctr, _) => (Family::Ctr, "ctr".to_owned()),
             (Mode::Xts, _) => (Family::Flat, format!("xts_{way}")),
             (Mode::Gcm, _) => unreachable!("GCM has launches of its own"),
+            (Mode::Acorn, _) => unreachable!("the backend does not support it"),
         };
         let mut parameters = vec![Parameter::Work(at.work)];
         let name = match (key, at.table) {

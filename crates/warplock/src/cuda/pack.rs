@@ -158,6 +158,7 @@ impl Sheet {
             Mode::Cbc if !opens => Unit::Message,
             Mode::Xts => Unit::XtsBlock,
             Mode::Ecb | Mode::Cbc => Unit::Block,
+            Mode::Acorn => unreachable!("the backend does not support it"),
         };
         let pieces = || parts.iter().filter(|part| is_piece(part, small));
         let piece_count = pieces().count();

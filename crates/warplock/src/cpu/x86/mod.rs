@@ -1,9 +1,12 @@
 //! x86-64: the bodies compiled for each instruction set.
 
+mod acorn256;
+mod acorn512;
 mod sse;
 mod vaes256;
 mod vaes512;
 
+use super::acorn::LaneKernels;
 use super::instruction_set::names::*;
 
 kernels_of!(
@@ -57,6 +60,15 @@ kernels_of!(
         && is_x86_feature_detected!("vaes")
         && is_x86_feature_detected!("vpclmulqdq")
 );
+
+/// ACORN-128 on each kind of vectors, as far as this machine has them, the best one first.
+pub(super) fn acorn() -> [Option<&'static LaneKernels>; 3] {
+    [
+        acorn512::detect_funnel(),
+        acorn512::detect(),
+        acorn256::detect(),
+    ]
+}
 
 /// VAES on 256 bits, if this machine has it.
 pub(super) fn vaes256() -> Option<&'static dyn Kernels> {

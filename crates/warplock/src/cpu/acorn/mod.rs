@@ -1,0 +1,220 @@
+//! ACORN-128 v3 on the processor: messages side by side where there are vector instructions, and
+//! single ones on integers.
+//!
+//! Which vectors a machine has is another question than which AES instructions: every instruction
+//! set but `cpu:portable` takes the widest vectors that the machine has.
+
+mod block;
+mod lanes;
+mod one;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use subtle::ConstantTimeEq;
+
+pub(crate) use block::Words;
+pub(crate) use lanes::{From, LONGEST, MOST, To, Wide, Work, run};
+pub(crate) use one::Acorn;
+
+use super::InstructionSet;
+use super::kernels::Io;
+use crate::Direction;
+use crate::batch::Keys;
+use crate::job::{Iv, Job, Message};
+
+/// Messages that are ordered by length together: enough to find some of about the same length,
+/// few enough to keep to a part of the memory.
+const WINDOW: usize = 1024;
+
+/// Bytes that a message takes its lane besides associated data and text: the initialization.
+const START: usize = 224;
+
+/// Messages side by side on one kind of vectors.
+pub(crate) struct LaneKernels {
+    lanes: usize,
+    /// From how many messages of a length on they are done sooner than one after the other.
+    worth: usize,
+    seal: unsafe fn(&mut [Work<'_>]),
+    open: unsafe fn(&mut [Work<'_>]),
+}
+
+impl LaneKernels {
+    /// # Safety
+    /// Both functions may be called as [`run`] where this value is given out, with up to `lanes`
+    /// messages.
+    pub(crate) const unsafe fn new(
+        lanes: usize,
+        worth: usize,
+        seal: unsafe fn(&mut [Work<'_>]),
+        open: unsafe fn(&mut [Work<'_>]),
+    ) -> Self {
+        LaneKernels {
+            lanes,
+            worth,
+            seal,
+            open,
+        }
+    }
+
+    /// Every kind that this machine has, the best one first.
+    fn all() -> impl Iterator<Item = &'static LaneKernels> {
+        #[cfg(target_arch = "x86_64")]
+        let kinds = super::x86::acorn();
+        #[cfg(not(target_arch = "x86_64"))]
+        let kinds = [None];
+        kinds.into_iter().flatten()
+    }
+
+    /// What goes with an instruction set.
+    fn of(set: InstructionSet) -> Option<&'static LaneKernels> {
+        match set {
+            InstructionSet::Portable => None,
+            _ => LaneKernels::all().next(),
+        }
+    }
+}
+
+/// How many messages of a job one thread should get at least, where there are enough.
+pub(crate) const TOGETHER: usize = 4 * MOST;
+
+/// Runs some messages of a job on this thread; gives back those that did not verify.
+pub(crate) fn run_messages(
+    set: InstructionSet,
+    job: &Job<'_>,
+    messages: Range<usize>,
+) -> Vec<usize> {
+    run_with(LaneKernels::of(set), job, messages)
+}
+
+fn run_with(kernels: Option<&LaneKernels>, job: &Job<'_>, messages: Range<usize>) -> Vec<usize> {
+    let mut failed = Vec::new();
+    let Some(kernels) = kernels else {
+        failed.extend(messages.filter(|&index| !run_one(job, index)));
+        return failed;
+    };
+    let mut order = Vec::with_capacity(messages.len().min(WINDOW));
+    let mut group = Vec::with_capacity(kernels.lanes);
+    for start in messages.clone().step_by(WINDOW) {
+        order.clear();
+        let window = start..messages.end.min(start + WINDOW);
+        order.extend(window.map(|index| {
+            let bytes = job.aad_len(index).saturating_add(job.text_len(index));
+            (bytes.saturating_add(START), index)
+        }));
+        if order.iter().any(|(bytes, _)| *bytes != order[0].0) {
+            // Lanes that end together do not wait for each other.
+            order.sort_unstable_by_key(|&(bytes, index)| (std::cmp::Reverse(bytes), index));
+        }
+        let mut rest = &order[..];
+        while let Some(&(longest, first)) = rest.first() {
+            let together = &rest[..rest.len().min(kernels.lanes)];
+            let sum: u128 = together.iter().map(|&(bytes, _)| bytes as u128).sum();
+            if longest > LONGEST / 2 || sum < (kernels.worth * longest) as u128 {
+                if !run_one(job, first) {
+                    failed.push(first);
+                }
+                rest = &rest[1..];
+                continue;
+            }
+            group.clear();
+            group.extend(together.iter().map(|&(_, index)| work(job, index)));
+            // SAFETY: by the job's checks the pointers are valid and no outputs overlap; the
+            // kernels were found on this machine.
+            unsafe {
+                match job.direction() {
+                    Direction::Encrypt => (kernels.seal)(&mut group),
+                    Direction::Decrypt => (kernels.open)(&mut group),
+                }
+            }
+            for (work, &(_, index)) in group.iter().zip(together) {
+                // SAFETY: by the job's checks; this message is done.
+                if !unsafe { conclude(job, &job.message(index), work.tag) } {
+                    failed.push(index);
+                }
+            }
+            rest = &rest[together.len()..];
+        }
+    }
+    failed.sort_unstable();
+    failed
+}
+
+/// A message's key.
+fn key<'a>(job: &Job<'a>, index: usize) -> &'a [u8; 16] {
+    let bytes = match *job.keys() {
+        Keys::One(key) => key.bytes(),
+        Keys::Indexed {
+            keys,
+            index: numbers,
+        } => keys[numbers[index] as usize].bytes(),
+        Keys::Each { bytes, .. } => &bytes[16 * index..][..16],
+    };
+    bytes
+        .try_into()
+        .expect("the job was checked: the key has 16 bytes")
+}
+
+/// A message's nonce.
+fn nonce<'a>(message: &Message<'a>) -> &'a [u8; 16] {
+    match message.iv {
+        Iv::Bytes(bytes) => bytes
+            .try_into()
+            .expect("the job was checked: a nonce of 16 bytes"),
+        Iv::Sector(_) => unreachable!("the job was checked: only XTS has sectors"),
+    }
+}
+
+/// A message for a lane.
+fn work<'a>(job: &Job<'a>, index: usize) -> Work<'a> {
+    let message = job.message(index);
+    Work {
+        key: key(job, index),
+        iv: nonce(&message),
+        aad: message.aad,
+        src: message.input,
+        dst: message.output,
+        len: message.len,
+        tag: [0; 16],
+    }
+}
+
+/// Runs one message on integers; false if it did not verify.
+fn run_one(job: &Job<'_>, index: usize) -> bool {
+    let message = job.message(index);
+    let mut state = Acorn::start(key(job, index), nonce(&message), message.aad);
+    let io = Io {
+        src: message.input,
+        dst: message.output,
+        len: message.len,
+    };
+    // SAFETY: by the job's checks the pointers are valid and no other message's output overlaps.
+    unsafe {
+        state.update(job.direction(), io);
+        conclude(job, &message, state.tag())
+    }
+}
+
+/// Writes a message's tag, or compares it and wipes the text of a forgery. False if it did not
+/// verify.
+///
+/// # Safety
+/// `message` is the job's, and nobody else works on it.
+unsafe fn conclude(job: &Job<'_>, message: &Message<'_>, tag: [u8; 16]) -> bool {
+    let place: *mut [u8; 16] = message.tag.cast();
+    // SAFETY: by the job's checks the pointers are valid for the text and a tag of 16 bytes, the
+    // only length that this algorithm has.
+    unsafe {
+        if job.direction() == Direction::Encrypt {
+            place.write(tag);
+            return true;
+        }
+        let given = u128::from_le_bytes(place.cast_const().read());
+        let good = bool::from(u128::from_le_bytes(tag).ct_eq(&given));
+        if !good {
+            message.output.write_bytes(0, message.len);
+        }
+        good
+    }
+}

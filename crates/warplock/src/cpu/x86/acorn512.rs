@@ -1,0 +1,207 @@
+//! ACORN-128 on AVX-512: sixteen messages side by side, with the funnel shifts of VBMI2 where the
+//! machine has them.
+
+use std::arch::x86_64::*;
+
+use super::sse::op;
+use crate::cpu::acorn::{From, LaneKernels, MOST, To, Wide, Words, Work, run};
+
+/// A word of sixteen messages, with the type that shifts between two words.
+#[derive(Clone, Copy)]
+struct Zmm<const FUNNEL: bool>(__m512i);
+
+/// The kernels, if this machine has the instructions.
+pub(in crate::cpu) fn detect() -> Option<&'static LaneKernels> {
+    // SAFETY: they are handed out where the instructions are.
+    static KERNELS: LaneKernels = unsafe { LaneKernels::new(16, 3, seal, open) };
+    is_x86_feature_detected!("avx512f").then_some(&KERNELS)
+}
+
+/// The same with VBMI2.
+pub(in crate::cpu) fn detect_funnel() -> Option<&'static LaneKernels> {
+    // SAFETY: as above.
+    static KERNELS: LaneKernels = unsafe { LaneKernels::new(16, 2, seal_funnel, open_funnel) };
+    (is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vbmi2"))
+        .then_some(&KERNELS)
+}
+
+#[target_feature(enable = "avx512f")]
+unsafe fn seal(work: &mut [Work<'_>]) {
+    // SAFETY: this function has the instructions; the rest by its contract. So for all that follow.
+    unsafe { run::<Zmm<false>, false>(work) }
+}
+
+#[target_feature(enable = "avx512f")]
+unsafe fn open(work: &mut [Work<'_>]) {
+    // SAFETY: as above.
+    unsafe { run::<Zmm<false>, true>(work) }
+}
+
+#[target_feature(enable = "avx512f,avx512vbmi2")]
+unsafe fn seal_funnel(work: &mut [Work<'_>]) {
+    // SAFETY: as above.
+    unsafe { run::<Zmm<true>, false>(work) }
+}
+
+#[target_feature(enable = "avx512f,avx512vbmi2")]
+unsafe fn open_funnel(work: &mut [Work<'_>]) {
+    // SAFETY: as above.
+    unsafe { run::<Zmm<true>, true>(work) }
+}
+
+/// Any function of three bits: the truth table is that of `_mm512_ternarylogic_epi32`.
+macro_rules! logic {
+    ($table:literal, $a:expr, $b:expr, $c:expr) => {
+        Zmm(op!(_mm512_ternarylogic_epi32::<$table>($a.0, $b.0, $c.0)))
+    };
+}
+
+impl<const FUNNEL: bool> Words for Zmm<FUNNEL> {
+    /// The older 32 steps, then the newer ones.
+    type Line = [__m512i; 2];
+
+    #[inline(always)]
+    fn tap<const RIGHT: i32, const LEFT: i32>([older, newer]: [__m512i; 2]) -> Self {
+        op!({
+            if FUNNEL {
+                Zmm(_mm512_shrdi_epi32::<RIGHT>(older, newer))
+            } else {
+                // Constant counts: these become shifts by an immediate.
+                let older = _mm512_srlv_epi32(older, _mm512_set1_epi32(RIGHT));
+                let newer = _mm512_sllv_epi32(newer, _mm512_set1_epi32(LEFT));
+                Zmm(_mm512_or_si512(older, newer))
+            }
+        })
+    }
+    #[inline(always)]
+    fn push([_, newer]: [__m512i; 2], entered: Self) -> [__m512i; 2] {
+        [newer, entered.0]
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        Zmm(op!(_mm512_xor_si512(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn xor3(self, b: Self, c: Self) -> Self {
+        logic!(0x96, self, b, c)
+    }
+    #[inline(always)]
+    fn xnor3(self, b: Self, c: Self) -> Self {
+        logic!(0x69, self, b, c)
+    }
+    #[inline(always)]
+    fn majority(self, b: Self, c: Self) -> Self {
+        logic!(0xE8, self, b, c)
+    }
+    #[inline(always)]
+    fn choose(self, one: Self, zero: Self) -> Self {
+        logic!(0xCA, self, one, zero)
+    }
+    #[inline(always)]
+    fn xor_and(self, a: Self, b: Self) -> Self {
+        logic!(0x78, self, a, b)
+    }
+}
+
+/// Transposes four words of four messages in each quarter.
+#[inline(always)]
+fn transpose(rows: [__m512i; 4]) -> [__m512i; 4] {
+    let [a, b, c, d] = rows;
+    op!({
+        let (ab, cd) = (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d));
+        let (ab_high, cd_high) = (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d));
+        [
+            _mm512_unpacklo_epi64(ab, cd),
+            _mm512_unpackhi_epi64(ab, cd),
+            _mm512_unpacklo_epi64(ab_high, cd_high),
+            _mm512_unpackhi_epi64(ab_high, cd_high),
+        ]
+    })
+}
+
+impl<const FUNNEL: bool> Wide for Zmm<FUNNEL> {
+    const N: usize = 16;
+
+    #[inline(always)]
+    unsafe fn empty() -> [__m512i; 2] {
+        // SAFETY: by the trait's contract; so for all that follow.
+        unsafe { [_mm512_setzero_si512(); 2] }
+    }
+    #[inline(always)]
+    unsafe fn splat(number: u32) -> Self {
+        // SAFETY: as above.
+        Zmm(unsafe { _mm512_set1_epi32(number as i32) })
+    }
+    #[inline(always)]
+    unsafe fn numbers(numbers: &[u32; MOST]) -> Self {
+        // SAFETY: as above; there are as many numbers as lanes.
+        Zmm(unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) })
+    }
+    #[inline(always)]
+    unsafe fn load(from: &From) -> [Self; 8] {
+        // SAFETY: as above.
+        unsafe {
+            // Two messages a register: four words of each in the even quarters, four in the odd.
+            let mut rows = [[_mm512_setzero_si512(); 4]; 2];
+            for (half, rows) in rows.iter_mut().enumerate() {
+                for (lane, row) in rows.iter_mut().enumerate() {
+                    let first = _mm256_loadu_si256(from[8 * half + lane].cast());
+                    let second = _mm256_loadu_si256(from[8 * half + lane + 4].cast());
+                    *row = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(first), second);
+                }
+            }
+            let (first, second) = (transpose(rows[0]), transpose(rows[1]));
+            let mut words = [Zmm(first[0]); 8];
+            for i in 0..4 {
+                words[i] = Zmm(_mm512_shuffle_i32x4::<0x88>(first[i], second[i]));
+                words[i + 4] = Zmm(_mm512_shuffle_i32x4::<0xDD>(first[i], second[i]));
+            }
+            words
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(words: [Self; 8], to: &To) {
+        // SAFETY: as above.
+        unsafe {
+            let order = [
+                _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0),
+                _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4),
+            ];
+            for (half, order) in order.into_iter().enumerate() {
+                let mut rows = [order; 4];
+                for (i, row) in rows.iter_mut().enumerate() {
+                    *row = _mm512_permutex2var_epi64(words[i].0, order, words[i + 4].0);
+                }
+                for (lane, row) in transpose(rows).into_iter().enumerate() {
+                    let (first, second) = (to[8 * half + lane], to[8 * half + lane + 4]);
+                    _mm256_storeu_si256(first.cast(), _mm512_castsi512_si256(row));
+                    _mm256_storeu_si256(second.cast(), _mm512_extracti64x4_epi64::<1>(row));
+                }
+            }
+        }
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Zmm(op!(_mm512_add_epi32(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn at_or_behind(self, place: Self) -> Self {
+        op!({
+            let before = _mm512_sub_epi32(self.0, place.0);
+            let before = _mm512_max_epi32(before, _mm512_setzero_si512());
+            let before = _mm512_min_epi32(before, _mm512_set1_epi32(4));
+            let bits = _mm512_slli_epi32::<3>(before);
+            Zmm(_mm512_sllv_epi32(_mm512_set1_epi32(-1), bits))
+        })
+    }
+    #[inline(always)]
+    fn first_bit(self, place: Self) -> Self {
+        op!({
+            // A place before the word is a huge number without its sign.
+            let before = _mm512_sub_epi32(self.0, place.0);
+            let before = _mm512_min_epu32(before, _mm512_set1_epi32(4));
+            let bits = _mm512_slli_epi32::<3>(before);
+            Zmm(_mm512_sllv_epi32(_mm512_set1_epi32(1), bits))
+        })
+    }
+}
