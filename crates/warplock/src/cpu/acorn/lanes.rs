@@ -11,7 +11,7 @@
 //! tiles compute masks from the borders of each lane's parts. Steps behind a message's end do no
 //! harm. Nothing here depends on secrets but the words themselves.
 
-use zeroize::Zeroize;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::block::{Lines, Masks, Words};
 
@@ -20,6 +20,16 @@ const TILE: usize = 32;
 
 /// Words of a tile.
 const WORDS: usize = TILE / 4;
+
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+
+/// Tiles of a lane that are copied to the stage at once. Messages often lie a power of two apart,
+/// so that the lanes fight for a few lines of the cache: each line is to be used up when it comes.
+const DEPTH: usize = 8;
+
+/// Tiles from a lane's place on the stage to the next one's: no power of two.
+const ROW: usize = DEPTH + 2;
 
 /// The most lanes that a register has.
 pub(crate) const MOST: usize = 16;
@@ -67,6 +77,8 @@ pub(crate) trait Wide: Words {
     /// # Safety
     /// The first `N` pointers can be written for a tile.
     unsafe fn store(words: [Self; WORDS], to: &To);
+    /// Asks for memory that will be read soon, if it is there.
+    fn fetch(from: *const u8);
     /// The sum of numbers.
     fn add(self, other: Self) -> Self;
     /// Where this is a byte's place in the run, the bytes at or behind it, of the word at `place`.
@@ -181,8 +193,8 @@ mod kind {
 struct Places {
     from: From,
     to: To,
-    /// How far to go on for the next tile: a tile, or nothing.
-    step: [usize; MOST],
+    /// Whether a lane goes on with the next tile; otherwise it may do what it likes.
+    steps: [bool; MOST],
 }
 
 /// Where each lane's parts begin.
@@ -195,18 +207,9 @@ struct Borders {
 #[repr(C, align(64))]
 struct Tiles([[u8; TILE]; MOST]);
 
-impl Tiles {
-    const fn zeros() -> Self {
-        Tiles([[0; TILE]; MOST])
-    }
-
-    fn wipe(&mut self) {
-        let words: *mut u64 = (&raw mut self.0).cast();
-        // SAFETY: the tiles, aligned to more than words. By bytes it would take eight times as
-        // long.
-        unsafe { std::slice::from_raw_parts_mut(words, MOST * TILE / 8) }.zeroize();
-    }
-}
+/// Where the lanes' text is worked on.
+#[repr(C, align(64))]
+struct Stage([[[u8; TILE]; ROW]; MOST]);
 
 /// Seals or opens up to `N` messages, and computes their tags.
 ///
@@ -217,8 +220,9 @@ impl Tiles {
 #[inline(always)]
 pub(crate) unsafe fn run<W: Wide, const OPEN: bool>(work: &mut [Work<'_>]) {
     debug_assert!(work.len() <= W::N && work.iter().all(|work| work.end() <= LONGEST));
-    let mut input = Tiles::zeros();
-    let mut output = Tiles::zeros();
+    let mut stage = Stage([[[0; TILE]; ROW]; MOST]);
+    let mut input = Tiles([[0; TILE]; MOST]);
+    let mut output = Tiles([[0; TILE]; MOST]);
     let mut borders = Borders {
         aad_end: [0; MOST],
         text_end: [0; MOST],
@@ -237,7 +241,7 @@ pub(crate) unsafe fn run<W: Wide, const OPEN: bool>(work: &mut [Work<'_>]) {
     let mut places = Places {
         from: [home.cast_const().cast(); MOST],
         to: [result.cast(); MOST],
-        step: [0; MOST],
+        steps: [false; MOST],
     };
 
     // SAFETY: by this function's contract; there are as many tiles as lanes, and pointers into
@@ -257,18 +261,18 @@ pub(crate) unsafe fn run<W: Wide, const OPEN: bool>(work: &mut [Work<'_>]) {
                 tiles = tiles.min(run);
                 places.from[lane] = home.add(lane).cast_const().cast();
                 places.to[lane] = result.add(lane).cast();
-                places.step[lane] = 0;
+                places.steps[lane] = false;
                 match part {
                     Part::Text => {
                         no_text = false;
                         places.from[lane] = work.src.add(x - work.text());
                         places.to[lane] = work.dst.add(x - work.text());
-                        places.step[lane] = TILE;
+                        places.steps[lane] = true;
                     }
                     Part::Aad => {
                         all_text = false;
                         places.from[lane] = work.aad.as_ptr().add(x);
-                        places.step[lane] = TILE;
+                        places.steps[lane] = true;
                     }
                     Part::Zeros => {
                         // A lane behind its end goes with any other.
@@ -283,12 +287,12 @@ pub(crate) unsafe fn run<W: Wide, const OPEN: bool>(work: &mut [Work<'_>]) {
             }
             if all_text {
                 if OPEN {
-                    uniform::<W, { kind::OPEN }>(&mut lines, &mut places, tiles);
+                    uniform::<W, { kind::OPEN }>(&mut lines, &mut places, &mut stage, tiles);
                 } else {
-                    uniform::<W, { kind::SEAL }>(&mut lines, &mut places, tiles);
+                    uniform::<W, { kind::SEAL }>(&mut lines, &mut places, &mut stage, tiles);
                 }
             } else if no_text {
-                uniform::<W, { kind::ABSORB }>(&mut lines, &mut places, tiles);
+                uniform::<W, { kind::ABSORB }>(&mut lines, &mut places, &mut stage, tiles);
             } else {
                 tiles = 1;
                 mixed::<W, OPEN>(&mut lines, &places, &borders, x as u32);
@@ -300,10 +304,11 @@ pub(crate) unsafe fn run<W: Wide, const OPEN: bool>(work: &mut [Work<'_>]) {
             }
             x += tiles * TILE;
         }
-        wipe(&mut lines);
+        wipe::<W, _>(&mut lines);
+        wipe::<W, _>(&mut input);
+        wipe::<W, _>(&mut output);
+        wipe::<W, _>(&mut stage);
     }
-    input.wipe();
-    output.wipe();
 }
 
 /// Key and nonce, which lie together at each pointer.
@@ -338,32 +343,65 @@ unsafe fn start<W: Wide>(state: &mut Lines<W>, from: &From) {
 unsafe fn uniform<W: Wide, const KIND: u8>(
     state: &mut Lines<W>,
     places: &mut Places,
+    stage: &mut Stage,
     tiles: usize,
 ) {
     // In registers over all tiles.
     let mut lines = *state;
-    for _ in 0..tiles {
-        // SAFETY: by this function's contract.
+    let mut done = 0;
+    while done < tiles {
+        let depth = DEPTH.min(tiles - done);
+        // SAFETY: by this function's contract there are that many tiles behind each pointer that
+        // steps; what is fetched ahead need not be there.
         unsafe {
-            let mut words = W::load(&places.from);
-            for word in &mut words {
-                match KIND {
-                    kind::ABSORB => lines.absorb(*word),
-                    kind::SEAL => *word = lines.seal(*word),
-                    _ => *word = lines.open(*word),
+            for lane in 0..W::N {
+                let row = &mut stage.0[lane];
+                let from = places.from[lane];
+                if places.steps[lane] {
+                    for (tile, room) in row[..depth].iter_mut().enumerate() {
+                        *room = from.add(tile * TILE).cast::<[u8; TILE]>().read();
+                    }
+                    places.from[lane] = from.add(depth * TILE);
+                    for line in 0..DEPTH * TILE / LINE {
+                        W::fetch(places.from[lane].wrapping_add(line * LINE));
+                    }
+                } else if KIND == kind::ABSORB {
+                    *row = [[0; TILE]; ROW];
+                }
+            }
+            let base: *mut u8 = (&raw mut stage.0).cast();
+            for tile in 0..depth {
+                let mut from = [base.cast_const(); MOST];
+                let mut to = [base; MOST];
+                for lane in 0..W::N {
+                    to[lane] = base.add((lane * ROW + tile) * TILE);
+                    from[lane] = to[lane].cast_const();
+                }
+                let mut words = W::load(&from);
+                for word in &mut words {
+                    match KIND {
+                        kind::ABSORB => lines.absorb(*word),
+                        kind::SEAL => *word = lines.seal(*word),
+                        _ => *word = lines.open(*word),
+                    }
+                }
+                if KIND != kind::ABSORB {
+                    W::store(words, &to);
                 }
             }
             if KIND != kind::ABSORB {
-                W::store(words, &places.to);
-            }
-            for lane in 0..W::N {
-                let step = places.step[lane];
-                places.from[lane] = places.from[lane].add(step);
-                if KIND != kind::ABSORB {
-                    places.to[lane] = places.to[lane].add(step);
+                for lane in 0..W::N {
+                    if places.steps[lane] {
+                        let to = places.to[lane];
+                        for (tile, bytes) in stage.0[lane][..depth].iter().enumerate() {
+                            to.add(tile * TILE).cast::<[u8; TILE]>().write(*bytes);
+                        }
+                        places.to[lane] = to.add(depth * TILE);
+                    }
                 }
             }
         }
+        done += depth;
     }
     *state = lines;
 }
@@ -413,9 +451,23 @@ unsafe fn mixed<W: Wide, const OPEN: bool>(
     *state = lines;
 }
 
-fn wipe<W: Words>(lines: &mut Lines<W>) {
-    let words: *mut u64 = (&raw mut *lines).cast();
-    let count = size_of::<Lines<W>>() / 8;
-    // SAFETY: lines are registers, which hold whole words and are aligned to more.
-    unsafe { std::slice::from_raw_parts_mut(words, count) }.zeroize();
+/// Overwrites a value with zeros, a register at a time: by words it would take as long as a short
+/// message.
+///
+/// # Safety
+/// The machine has the instructions. `T` is made of whole registers, aligned as they are, and all
+/// zeros are a value of it.
+#[inline(always)]
+unsafe fn wipe<W: Wide, T>(value: &mut T) {
+    const { assert!(size_of::<T>().is_multiple_of(size_of::<W>())) };
+    const { assert!(align_of::<T>() >= align_of::<W>()) };
+    // SAFETY: by this function's contract.
+    unsafe {
+        let (place, zero) = ((&raw mut *value).cast::<W>(), W::splat(0));
+        for i in 0..size_of::<T>() / size_of::<W>() {
+            place.add(i).write_volatile(zero);
+        }
+    }
+    // What comes after stays after.
+    compiler_fence(Ordering::SeqCst);
 }
