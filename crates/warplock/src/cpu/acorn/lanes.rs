@@ -6,7 +6,7 @@
 //! AD | 01, 31 zeros | text | 01, 31 zeros | 96 zeros, with the tag as the last 16 of key stream
 //! ```
 //!
-//! All lanes go through their runs in step, a tile of 32 bytes at a time. While all lanes are
+//! All lanes go through their runs in step, a tile of 64 bytes at a time. While all lanes are
 //! inside their texts, or all outside of texts and padding, the control bits are constants; other
 //! tiles compute masks from the borders of each lane's parts. Steps behind a message's end do no
 //! harm. Nothing here depends on secrets but the words themselves.
@@ -15,21 +15,15 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::block::{Lines, Masks, Words};
 
-/// Bytes of a tile.
-const TILE: usize = 32;
+/// Bytes of a tile: a line of the cache. Messages often lie a power of two apart, so that the
+/// lanes fight for a few lines; each is used up when it comes.
+const TILE: usize = 64;
 
 /// Words of a tile.
 const WORDS: usize = TILE / 4;
 
-/// Bytes of a line of the cache.
-const LINE: usize = 64;
-
-/// Tiles of a lane that are copied to the stage at once. Messages often lie a power of two apart,
-/// so that the lanes fight for a few lines of the cache: each line is to be used up when it comes.
-const DEPTH: usize = 8;
-
-/// Tiles from a lane's place on the stage to the next one's: no power of two.
-const ROW: usize = DEPTH + 2;
+/// How far ahead memory is asked for.
+const AHEAD: usize = 256;
 
 /// The most lanes that a register has.
 pub(crate) const MOST: usize = 16;
@@ -193,8 +187,8 @@ mod kind {
 struct Places {
     from: From,
     to: To,
-    /// Whether a lane goes on with the next tile; otherwise it may do what it likes.
-    steps: [bool; MOST],
+    /// How far to go on for the next tile: a tile, or nothing.
+    step: [usize; MOST],
 }
 
 /// Where each lane's parts begin.
@@ -203,13 +197,9 @@ struct Borders {
     text_end: [u32; MOST],
 }
 
-/// Tiles of lanes, 64 bytes aligned.
+/// A tile for each lane.
 #[repr(C, align(64))]
 struct Tiles([[u8; TILE]; MOST]);
-
-/// Where the lanes' text is worked on.
-#[repr(C, align(64))]
-struct Stage([[[u8; TILE]; ROW]; MOST]);
 
 /// Seals or opens up to `N` messages, and computes their tags.
 ///
@@ -220,7 +210,6 @@ struct Stage([[[u8; TILE]; ROW]; MOST]);
 #[inline(always)]
 pub(crate) unsafe fn run<W: Wide, const OPEN: bool>(work: &mut [Work<'_>]) {
     debug_assert!(work.len() <= W::N && work.iter().all(|work| work.end() <= LONGEST));
-    let mut stage = Stage([[[0; TILE]; ROW]; MOST]);
     let mut input = Tiles([[0; TILE]; MOST]);
     let mut output = Tiles([[0; TILE]; MOST]);
     let mut borders = Borders {
@@ -230,7 +219,7 @@ pub(crate) unsafe fn run<W: Wide, const OPEN: bool>(work: &mut [Work<'_>]) {
     let mut end = 0;
     for (lane, work) in work.iter().enumerate() {
         input.0[lane][..16].copy_from_slice(work.key);
-        input.0[lane][16..].copy_from_slice(work.iv);
+        input.0[lane][16..32].copy_from_slice(work.iv);
         borders.aad_end[lane] = work.aad.len() as u32;
         borders.text_end[lane] = work.text_end() as u32;
         end = end.max(work.end());
@@ -241,7 +230,7 @@ pub(crate) unsafe fn run<W: Wide, const OPEN: bool>(work: &mut [Work<'_>]) {
     let mut places = Places {
         from: [home.cast_const().cast(); MOST],
         to: [result.cast(); MOST],
-        steps: [false; MOST],
+        step: [0; MOST],
     };
 
     // SAFETY: by this function's contract; there are as many tiles as lanes, and pointers into
@@ -261,18 +250,18 @@ pub(crate) unsafe fn run<W: Wide, const OPEN: bool>(work: &mut [Work<'_>]) {
                 tiles = tiles.min(run);
                 places.from[lane] = home.add(lane).cast_const().cast();
                 places.to[lane] = result.add(lane).cast();
-                places.steps[lane] = false;
+                places.step[lane] = 0;
                 match part {
                     Part::Text => {
                         no_text = false;
                         places.from[lane] = work.src.add(x - work.text());
                         places.to[lane] = work.dst.add(x - work.text());
-                        places.steps[lane] = true;
+                        places.step[lane] = TILE;
                     }
                     Part::Aad => {
                         all_text = false;
                         places.from[lane] = work.aad.as_ptr().add(x);
-                        places.steps[lane] = true;
+                        places.step[lane] = TILE;
                     }
                     Part::Zeros => {
                         // A lane behind its end goes with any other.
@@ -287,12 +276,12 @@ pub(crate) unsafe fn run<W: Wide, const OPEN: bool>(work: &mut [Work<'_>]) {
             }
             if all_text {
                 if OPEN {
-                    uniform::<W, { kind::OPEN }>(&mut lines, &mut places, &mut stage, tiles);
+                    uniform::<W, { kind::OPEN }>(&mut lines, &mut places, tiles);
                 } else {
-                    uniform::<W, { kind::SEAL }>(&mut lines, &mut places, &mut stage, tiles);
+                    uniform::<W, { kind::SEAL }>(&mut lines, &mut places, tiles);
                 }
             } else if no_text {
-                uniform::<W, { kind::ABSORB }>(&mut lines, &mut places, &mut stage, tiles);
+                uniform::<W, { kind::ABSORB }>(&mut lines, &mut places, tiles);
             } else {
                 tiles = 1;
                 mixed::<W, OPEN>(&mut lines, &places, &borders, x as u32);
@@ -307,11 +296,10 @@ pub(crate) unsafe fn run<W: Wide, const OPEN: bool>(work: &mut [Work<'_>]) {
         wipe::<W, _>(&mut lines);
         wipe::<W, _>(&mut input);
         wipe::<W, _>(&mut output);
-        wipe::<W, _>(&mut stage);
     }
 }
 
-/// Key and nonce, which lie together at each pointer.
+/// Key and nonce, which lie together at each pointer, at the start of a tile.
 ///
 /// # Safety
 /// As [`Wide::load`].
@@ -320,8 +308,8 @@ unsafe fn start<W: Wide>(state: &mut Lines<W>, from: &From) {
     let mut lines = *state;
     // SAFETY: by this function's contract.
     let (words, one) = unsafe { (W::load(from), W::splat(1)) };
-    for word in words {
-        lines.absorb(word);
+    for word in &words[..8] {
+        lines.absorb(*word);
     }
     lines.absorb(words[0].xor(one));
     for word in &words[1..4] {
@@ -343,65 +331,32 @@ unsafe fn start<W: Wide>(state: &mut Lines<W>, from: &From) {
 unsafe fn uniform<W: Wide, const KIND: u8>(
     state: &mut Lines<W>,
     places: &mut Places,
-    stage: &mut Stage,
     tiles: usize,
 ) {
     // In registers over all tiles.
     let mut lines = *state;
-    let mut done = 0;
-    while done < tiles {
-        let depth = DEPTH.min(tiles - done);
-        // SAFETY: by this function's contract there are that many tiles behind each pointer that
-        // steps; what is fetched ahead need not be there.
+    for _ in 0..tiles {
+        // SAFETY: by this function's contract; what is fetched ahead need not be there.
         unsafe {
+            let mut words = W::load(&places.from);
             for lane in 0..W::N {
-                let row = &mut stage.0[lane];
-                let from = places.from[lane];
-                if places.steps[lane] {
-                    for (tile, room) in row[..depth].iter_mut().enumerate() {
-                        *room = from.add(tile * TILE).cast::<[u8; TILE]>().read();
-                    }
-                    places.from[lane] = from.add(depth * TILE);
-                    for line in 0..DEPTH * TILE / LINE {
-                        W::fetch(places.from[lane].wrapping_add(line * LINE));
-                    }
-                } else if KIND == kind::ABSORB {
-                    *row = [[0; TILE]; ROW];
-                }
+                places.from[lane] = places.from[lane].add(places.step[lane]);
+                W::fetch(places.from[lane].wrapping_add(AHEAD));
             }
-            let base: *mut u8 = (&raw mut stage.0).cast();
-            for tile in 0..depth {
-                let mut from = [base.cast_const(); MOST];
-                let mut to = [base; MOST];
-                for lane in 0..W::N {
-                    to[lane] = base.add((lane * ROW + tile) * TILE);
-                    from[lane] = to[lane].cast_const();
-                }
-                let mut words = W::load(&from);
-                for word in &mut words {
-                    match KIND {
-                        kind::ABSORB => lines.absorb(*word),
-                        kind::SEAL => *word = lines.seal(*word),
-                        _ => *word = lines.open(*word),
-                    }
-                }
-                if KIND != kind::ABSORB {
-                    W::store(words, &to);
+            for word in &mut words {
+                match KIND {
+                    kind::ABSORB => lines.absorb(*word),
+                    kind::SEAL => *word = lines.seal(*word),
+                    _ => *word = lines.open(*word),
                 }
             }
             if KIND != kind::ABSORB {
+                W::store(words, &places.to);
                 for lane in 0..W::N {
-                    if places.steps[lane] {
-                        let to = places.to[lane];
-                        for (tile, bytes) in stage.0[lane][..depth].iter().enumerate() {
-                            to.add(tile * TILE).cast::<[u8; TILE]>().write(*bytes);
-                        }
-                        places.to[lane] = to.add(depth * TILE);
-                    }
+                    places.to[lane] = places.to[lane].add(places.step[lane]);
                 }
             }
         }
-        done += depth;
     }
     *state = lines;
 }

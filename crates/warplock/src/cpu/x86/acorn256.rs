@@ -79,16 +79,16 @@ impl Words for Ymm {
 
 /// Transposes four words of four messages in each half.
 #[inline(always)]
-fn transpose(rows: [__m256i; 4]) -> [__m256i; 4] {
-    let [a, b, c, d] = rows;
+fn transpose(rows: [Ymm; 4]) -> [Ymm; 4] {
+    let [Ymm(a), Ymm(b), Ymm(c), Ymm(d)] = rows;
     op!({
         let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
         let (ab_high, cd_high) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
         [
-            _mm256_unpacklo_epi64(ab, cd),
-            _mm256_unpackhi_epi64(ab, cd),
-            _mm256_unpacklo_epi64(ab_high, cd_high),
-            _mm256_unpackhi_epi64(ab_high, cd_high),
+            Ymm(_mm256_unpacklo_epi64(ab, cd)),
+            Ymm(_mm256_unpackhi_epi64(ab, cd)),
+            Ymm(_mm256_unpacklo_epi64(ab_high, cd_high)),
+            Ymm(_mm256_unpackhi_epi64(ab_high, cd_high)),
         ]
     })
 }
@@ -112,41 +112,31 @@ impl Wide for Ymm {
         Ymm(unsafe { _mm256_loadu_si256(numbers.as_ptr().cast()) })
     }
     #[inline(always)]
-    unsafe fn load(from: &From) -> [Self; 8] {
+    unsafe fn load(from: &From) -> [Self; 16] {
         // SAFETY: as above.
         unsafe {
-            let mut rows = [[_mm256_setzero_si256(); 4]; 2];
-            for (half, rows) in rows.iter_mut().enumerate() {
-                for (lane, row) in rows.iter_mut().enumerate() {
-                    let first = _mm_loadu_si128(from[lane].add(16 * half).cast());
-                    let second = _mm_loadu_si128(from[lane + 4].add(16 * half).cast());
-                    *row = _mm256_set_m128i(second, first);
+            let mut words = [Ymm(_mm256_setzero_si256()); 16];
+            for (quarter, words) in words.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                for (lane, row) in words.iter_mut().enumerate() {
+                    let first = _mm_loadu_si128(from[lane].add(16 * quarter).cast());
+                    let second = _mm_loadu_si128(from[lane + 4].add(16 * quarter).cast());
+                    *row = Ymm(_mm256_set_m128i(second, first));
                 }
+                *words = transpose(*words);
             }
-            let ([a, b, c, d], [e, f, g, h]) = (transpose(rows[0]), transpose(rows[1]));
-            [
-                Ymm(a),
-                Ymm(b),
-                Ymm(c),
-                Ymm(d),
-                Ymm(e),
-                Ymm(f),
-                Ymm(g),
-                Ymm(h),
-            ]
+            words
         }
     }
     #[inline(always)]
-    unsafe fn store(words: [Self; 8], to: &To) {
-        let [a, b, c, d, e, f, g, h] = words;
-        let halves = [[a.0, b.0, c.0, d.0], [e.0, f.0, g.0, h.0]];
-        for (half, words) in halves.into_iter().enumerate() {
-            for (lane, row) in transpose(words).into_iter().enumerate() {
+    unsafe fn store(words: [Self; 16], to: &To) {
+        for (quarter, words) in words.as_chunks::<4>().0.iter().enumerate() {
+            for (lane, row) in transpose(*words).into_iter().enumerate() {
                 // SAFETY: as above.
                 unsafe {
-                    let (first, second) = (to[lane].add(16 * half), to[lane + 4].add(16 * half));
-                    _mm_storeu_si128(first.cast(), _mm256_castsi256_si128(row));
-                    _mm_storeu_si128(second.cast(), _mm256_extracti128_si256::<1>(row));
+                    let first = to[lane].add(16 * quarter);
+                    let second = to[lane + 4].add(16 * quarter);
+                    _mm_storeu_si128(first.cast(), _mm256_castsi256_si128(row.0));
+                    _mm_storeu_si128(second.cast(), _mm256_extracti128_si256::<1>(row.0));
                 }
             }
         }

@@ -103,20 +103,40 @@ impl<const FUNNEL: bool> Words for Zmm<FUNNEL> {
     }
 }
 
-/// Transposes four words of four messages in each quarter.
+/// Transposes sixteen words of sixteen messages.
 #[inline(always)]
-fn transpose(rows: [__m512i; 4]) -> [__m512i; 4] {
-    let [a, b, c, d] = rows;
-    op!({
-        let (ab, cd) = (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d));
-        let (ab_high, cd_high) = (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d));
-        [
-            _mm512_unpacklo_epi64(ab, cd),
-            _mm512_unpackhi_epi64(ab, cd),
-            _mm512_unpacklo_epi64(ab_high, cd_high),
-            _mm512_unpackhi_epi64(ab_high, cd_high),
-        ]
-    })
+fn transpose<const FUNNEL: bool>(rows: [Zmm<FUNNEL>; 16]) -> [Zmm<FUNNEL>; 16] {
+    // Four rows each, in quarters: quarter q of the word i there is word 4q + i of the four.
+    let mut fours = rows;
+    for i in 0..4 {
+        let (a, b) = (rows[4 * i].0, rows[4 * i + 1].0);
+        let (c, d) = (rows[4 * i + 2].0, rows[4 * i + 3].0);
+        op!({
+            let (ab, cd) = (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d));
+            let (ab_high, cd_high) = (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d));
+            fours[4 * i] = Zmm(_mm512_unpacklo_epi64(ab, cd));
+            fours[4 * i + 1] = Zmm(_mm512_unpackhi_epi64(ab, cd));
+            fours[4 * i + 2] = Zmm(_mm512_unpacklo_epi64(ab_high, cd_high));
+            fours[4 * i + 3] = Zmm(_mm512_unpackhi_epi64(ab_high, cd_high));
+        });
+    }
+    let mut words = rows;
+    for i in 0..4 {
+        let (a, b, c, d) = (fours[i].0, fours[i + 4].0, fours[i + 8].0, fours[i + 12].0);
+        op!({
+            let (ab, cd) = (
+                _mm512_shuffle_i32x4::<0x44>(a, b),
+                _mm512_shuffle_i32x4::<0x44>(c, d),
+            );
+            let ab_high = _mm512_shuffle_i32x4::<0xEE>(a, b);
+            let cd_high = _mm512_shuffle_i32x4::<0xEE>(c, d);
+            words[i] = Zmm(_mm512_shuffle_i32x4::<0x88>(ab, cd));
+            words[i + 4] = Zmm(_mm512_shuffle_i32x4::<0xDD>(ab, cd));
+            words[i + 8] = Zmm(_mm512_shuffle_i32x4::<0x88>(ab_high, cd_high));
+            words[i + 12] = Zmm(_mm512_shuffle_i32x4::<0xDD>(ab_high, cd_high));
+        });
+    }
+    words
 }
 
 impl<const FUNNEL: bool> Wide for Zmm<FUNNEL> {
@@ -138,46 +158,21 @@ impl<const FUNNEL: bool> Wide for Zmm<FUNNEL> {
         Zmm(unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) })
     }
     #[inline(always)]
-    unsafe fn load(from: &From) -> [Self; 8] {
+    unsafe fn load(from: &From) -> [Self; 16] {
         // SAFETY: as above.
         unsafe {
-            // Two messages a register: four words of each in the even quarters, four in the odd.
-            let mut rows = [[_mm512_setzero_si512(); 4]; 2];
-            for (half, rows) in rows.iter_mut().enumerate() {
-                for (lane, row) in rows.iter_mut().enumerate() {
-                    let first = _mm256_loadu_si256(from[8 * half + lane].cast());
-                    let second = _mm256_loadu_si256(from[8 * half + lane + 4].cast());
-                    *row = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(first), second);
-                }
+            let mut rows = [Zmm(_mm512_setzero_si512()); 16];
+            for (row, from) in rows.iter_mut().zip(from) {
+                *row = Zmm(_mm512_loadu_si512(from.cast()));
             }
-            let (first, second) = (transpose(rows[0]), transpose(rows[1]));
-            let mut words = [Zmm(first[0]); 8];
-            for i in 0..4 {
-                words[i] = Zmm(_mm512_shuffle_i32x4::<0x88>(first[i], second[i]));
-                words[i + 4] = Zmm(_mm512_shuffle_i32x4::<0xDD>(first[i], second[i]));
-            }
-            words
+            transpose(rows)
         }
     }
     #[inline(always)]
-    unsafe fn store(words: [Self; 8], to: &To) {
-        // SAFETY: as above.
-        unsafe {
-            let order = [
-                _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0),
-                _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4),
-            ];
-            for (half, order) in order.into_iter().enumerate() {
-                let mut rows = [order; 4];
-                for (i, row) in rows.iter_mut().enumerate() {
-                    *row = _mm512_permutex2var_epi64(words[i].0, order, words[i + 4].0);
-                }
-                for (lane, row) in transpose(rows).into_iter().enumerate() {
-                    let (first, second) = (to[8 * half + lane], to[8 * half + lane + 4]);
-                    _mm256_storeu_si256(first.cast(), _mm512_castsi512_si256(row));
-                    _mm256_storeu_si256(second.cast(), _mm512_extracti64x4_epi64::<1>(row));
-                }
-            }
+    unsafe fn store(words: [Self; 16], to: &To) {
+        for (row, to) in transpose(words).into_iter().zip(to) {
+            // SAFETY: as above.
+            unsafe { _mm512_storeu_si512(to.cast(), row.0) }
         }
     }
     #[inline(always)]
