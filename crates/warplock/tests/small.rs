@@ -27,7 +27,8 @@ fn spans(mode: Mode) -> [Span; 4] {
 
 /// One of each mode: Miri takes minutes as it is.
 fn algorithms() -> impl Iterator<Item = Algorithm> {
-    Algorithm::all().filter(|algorithm| algorithm.info().cipher == Cipher::Aes128)
+    Algorithm::all()
+        .filter(|algorithm| matches!(algorithm.info().cipher, Cipher::Aes128 | Cipher::Acorn128))
 }
 
 fn in_place<'a>(buffer: &'a mut [u8], spans: Spans<'a>) -> Text<'a> {

@@ -50,7 +50,10 @@ impl Style {
             sectors: mode == Mode::Xts && random.flip(),
             aad_shared: random.flip(),
             aad: *random.pick(&[0, 20, 1000]),
-            tag_len: *random.pick(&[12, 13, 14, 15, 16, 16, 16]),
+            tag_len: match mode {
+                Mode::Gcm => *random.pick(&[12, 13, 14, 15, 16, 16, 16]),
+                _ => 16,
+            },
         }
     }
 }
@@ -173,7 +176,7 @@ fn short_messages_of_many_lengths() {
 #[test]
 fn ivs_of_1_to_1000_bytes() {
     let engines = engines(&[1, 2]);
-    for algorithm in Algorithm::all().filter(|algorithm| algorithm.is_aead()) {
+    for algorithm in Algorithm::all().filter(|algorithm| algorithm.info().mode == Mode::Gcm) {
         let mut random = Random::new(3000);
         let key = random.bytes(algorithm.key_len());
         let messages: Vec<Message> = (1..=1000)
@@ -203,7 +206,8 @@ fn associated_data_of_0_to_200_kib() {
             .iter()
             .map(|&len| {
                 let key = random.bytes(algorithm.key_len());
-                let (iv, aad, text) = (random.bytes(12), random.bytes(len), random.bytes(len % 50));
+                let iv = random.bytes(iv_len(algorithm.info().mode));
+                let (aad, text) = (random.bytes(len), random.bytes(len % 50));
                 Message::new(algorithm, &key, &iv, &aad, text)
             })
             .collect();

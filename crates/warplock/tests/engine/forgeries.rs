@@ -3,13 +3,14 @@
 
 use warplock::{Algorithm, Direction};
 
-use crate::common::engines;
 use crate::common::layout::{Message, Plan};
 use crate::common::random::Random;
+use crate::common::{engines, iv_len};
 
 fn sealed(random: &mut Random, algorithm: Algorithm, len: usize) -> Message {
     let key = random.bytes(algorithm.key_len());
-    let (iv, aad, text) = (random.bytes(12), random.bytes(20), random.bytes(len));
+    let iv = random.bytes(iv_len(algorithm.info().mode));
+    let (aad, text) = (random.bytes(20), random.bytes(len));
     Message::new(algorithm, &key, &iv, &aad, text)
 }
 
@@ -45,7 +46,9 @@ fn every_bit_of_the_tag() {
     let mut random = Random::new(1);
     for algorithm in algorithms() {
         for len in [0, 5, 16, 700] {
-            for tag_len in [4, 8, 12, 13, 14, 15, 16] {
+            let info = algorithm.info();
+            let fits = |len: &usize| info.accepts_tag_len(Direction::Decrypt, *len);
+            for tag_len in [4, 8, 12, 13, 14, 15, 16].into_iter().filter(fits) {
                 let mut good = sealed(&mut random, algorithm, len).reversed();
                 good.tag.truncate(tag_len);
                 let forged = (0..8 * tag_len).map(|bit| {

@@ -3,6 +3,7 @@
 
 mod common;
 
+mod acorn;
 mod counters;
 mod differential;
 mod forgeries;

@@ -1,76 +1,10 @@
 //! Every kind of lanes, and single messages, against a model that goes step by step.
 
+#[path = "../../../tests/engine/common/acorn.rs"]
+mod model;
+
 use super::*;
 use crate::{Aad, Algorithm, Batch, Error, Ivs, Key, Keys, Span, Spans, Tags, Text};
-
-/// The specification's register, bit by bit.
-struct Model([bool; 293]);
-
-impl Model {
-    fn step(&mut self, m: bool, ca: bool, cb: bool) -> bool {
-        self.crypt(ca, cb, |_| m)
-    }
-
-    /// A step whose message bit may depend on the key stream; gives that.
-    fn crypt(&mut self, ca: bool, cb: bool, m: impl Fn(bool) -> bool) -> bool {
-        let s = &mut self.0;
-        s[289] ^= s[235] ^ s[230];
-        s[230] ^= s[196] ^ s[193];
-        s[193] ^= s[160] ^ s[154];
-        s[154] ^= s[111] ^ s[107];
-        s[107] ^= s[66] ^ s[61];
-        s[61] ^= s[23] ^ s[0];
-        let majority = |x: bool, y: bool, z: bool| (x & y) ^ (x & z) ^ (y & z);
-        let choice = |x: bool, y: bool, z: bool| (x & y) ^ (!x & z);
-        let ks = s[12] ^ s[154] ^ majority(s[235], s[61], s[193]) ^ choice(s[230], s[111], s[66]);
-        let f = s[0] ^ !s[107] ^ majority(s[244], s[23], s[160]) ^ (ca & s[196]) ^ (cb & ks);
-        s.rotate_left(1);
-        s[292] = f ^ m(ks);
-        ks
-    }
-
-    fn pad(&mut self, cb: bool) {
-        for i in 0..256 {
-            self.step(i == 0, i < 128, cb);
-        }
-    }
-}
-
-fn bit(bytes: &[u8], i: usize) -> bool {
-    bytes[i / 8] >> (i % 8) & 1 == 1
-}
-
-/// Seals step by step: ciphertext and tag.
-fn model(key: &[u8], iv: &[u8], aad: &[u8], plain: &[u8]) -> (Vec<u8>, [u8; 16]) {
-    let mut model = Model([false; 293]);
-    for i in 0..1792 {
-        let m = match i {
-            0..128 => bit(key, i),
-            128..256 => bit(iv, i - 128),
-            256 => !bit(key, 0),
-            _ => bit(key, i % 128),
-        };
-        model.step(m, true, true);
-    }
-    for i in 0..8 * aad.len() {
-        model.step(bit(aad, i), true, true);
-    }
-    model.pad(true);
-    let mut cipher = plain.to_vec();
-    for i in 0..8 * plain.len() {
-        let ks = model.step(bit(plain, i), true, false);
-        cipher[i / 8] ^= u8::from(ks) << (i % 8);
-    }
-    model.pad(false);
-    let mut tag = [0; 16];
-    for i in 0..768usize {
-        let ks = model.step(false, true, true);
-        if let Some(i) = i.checked_sub(640) {
-            tag[i / 8] |= u8::from(ks) << (i % 8);
-        }
-    }
-    (cipher, tag)
-}
 
 /// Numbers that are the same in each run (xorshift64).
 struct Random(u64);
@@ -142,7 +76,7 @@ fn check(kind: Option<&LaneKernels>, lens: &[usize], aad_lens: &[usize], random:
         let aad = &aad[aad_spans[i].offset..][..aad_spans[i].len];
         let text = &mut sealed[span.offset..][..span.len + 16];
         let each = 16 * i..16 * i + 16;
-        let (cipher, tag) = model(&keys[each.clone()], &ivs[each], aad, &text[..span.len]);
+        let (cipher, tag) = model::seal(&keys[each.clone()], &ivs[each], aad, &text[..span.len]);
         text.copy_from_slice(&[&cipher[..], &tag].concat());
     }
     let tags: Vec<u8> = spans
@@ -284,7 +218,7 @@ fn windows_and_tables() {
     let Span { offset, len } = spans[count - 1];
     let key = keys[index[count - 1] as usize].bytes();
     let iv = &ivs[16 * (count - 1)..];
-    let (cipher, tag) = model(key, iv, b"the same", &plain[offset..][..len]);
+    let (cipher, tag) = model::seal(key, iv, b"the same", &plain[offset..][..len]);
     assert_eq!(
         results[0][offset..][..len + 16],
         [&cipher[..], &tag].concat()

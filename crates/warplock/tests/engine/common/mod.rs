@@ -1,5 +1,6 @@
 //! What the tests share: engines, randomness, vectors, another author's ciphers, batch layouts.
 
+pub(crate) mod acorn;
 pub(crate) mod case;
 pub(crate) mod layout;
 pub(crate) mod oracle;
@@ -59,7 +60,7 @@ pub(crate) fn round_len(mode: Mode, len: usize) -> usize {
 pub(crate) fn iv_len(mode: Mode) -> usize {
     match mode {
         Mode::Ecb => 0,
-        Mode::Cbc | Mode::Ctr | Mode::Xts => 16,
+        Mode::Cbc | Mode::Ctr | Mode::Xts | Mode::Acorn => 16,
         Mode::Gcm => 12,
     }
 }

@@ -1,10 +1,12 @@
-//! The same algorithms by another author: RustCrypto's crates.
+//! The same algorithms by another author: RustCrypto's crates; for ACORN a model of our own.
 
 use aes::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, BlockSizeUser, KeyInit};
 use aes::cipher::{BlockModeEncrypt, InnerIvInit, StreamCipher, consts::U16};
 use aes::{Aes128, Aes192, Aes256};
 use ghash::{GHash, universal_hash::UniversalHash};
 use warplock::{Algorithm, Cipher, Mode};
+
+use super::acorn;
 
 /// Everything that the modes ask of a cipher.
 trait Block:
@@ -17,7 +19,7 @@ impl<C> Block for C where
 {
 }
 
-/// Ciphertext and, for GCM, the 16-byte tag (otherwise none).
+/// Ciphertext and, for authenticated algorithms, the 16-byte tag (otherwise none).
 pub(crate) fn encrypt(
     algorithm: Algorithm,
     key: &[u8],
@@ -30,6 +32,10 @@ pub(crate) fn encrypt(
         Cipher::Aes128 => encrypt_with::<Aes128>,
         Cipher::Aes192 => encrypt_with::<Aes192>,
         Cipher::Aes256 => encrypt_with::<Aes256>,
+        Cipher::Acorn128 => {
+            let (text, tag) = acorn::seal(key, iv, aad, plain);
+            return (text, tag.to_vec());
+        }
     };
     run(info.mode, key, iv, aad, plain)
 }
@@ -72,6 +78,7 @@ fn encrypt_with<C: Block>(
             let tag = gcm(&cipher, iv, aad, &mut text);
             return (text, tag.to_vec());
         }
+        Mode::Acorn => unreachable!("no mode of a block cipher"),
     }
     (text, Vec::new())
 }
@@ -126,5 +133,6 @@ pub(crate) fn hash_key(algorithm: Algorithm, key: &[u8]) -> [u8; 16] {
         Cipher::Aes128 => hash_key_of(&Aes128::new_from_slice(key).unwrap()),
         Cipher::Aes192 => hash_key_of(&Aes192::new_from_slice(key).unwrap()),
         Cipher::Aes256 => hash_key_of(&Aes256::new_from_slice(key).unwrap()),
+        Cipher::Acorn128 => unreachable!("only GCM has a hash key"),
     }
 }
