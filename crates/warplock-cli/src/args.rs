@@ -210,21 +210,21 @@ pub(crate) struct Verify {
 
 /// Bare ciphers, byte for byte as the standards and `openssl enc` have them.
 ///
-/// For interoperability and tests. Nothing but gcm notices changes, and ecb and cbc are here for
-/// other programs' data and for benchmarks only. To keep your own files safe take
-/// `warplock encrypt`.
+/// For interoperability and tests. Nothing but gcm and acorn-128 notices changes; ecb and cbc are
+/// here for other programs' data and for benchmarks only, acorn-128 (ACORN v3) for small devices'
+/// data and for research. To keep your own files safe take `warplock encrypt`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Raw {
     /// Encrypt with a bare cipher
     ///
-    /// Nothing but gcm notices changes; ecb and cbc are here for other programs' data and for
-    /// benchmarks only.
+    /// Nothing but gcm and acorn-128 notices changes; ecb and cbc are here for other programs'
+    /// data and for benchmarks only, acorn-128 for small devices' data and for research.
     #[command(after_help = RAW_EXAMPLES)]
     Encrypt(RawOptions),
     /// Decrypt with a bare cipher
     ///
-    /// Nothing but gcm notices changes; ecb and cbc are here for other programs' data and for
-    /// benchmarks only.
+    /// Nothing but gcm and acorn-128 notices changes; ecb and cbc are here for other programs'
+    /// data and for benchmarks only, acorn-128 for small devices' data and for research.
     #[command(after_help = RAW_EXAMPLES)]
     Decrypt(RawOptions),
 }
@@ -269,7 +269,8 @@ pub(crate) struct RawOptions {
     /// or from 0 without one. Otherwise the whole input is one unit.
     #[arg(long, value_name = "N")]
     pub(crate) sector: Option<usize>,
-    /// Bytes of the tag: 12 to 16; to decrypt also 4 or 8. [default: 16]
+    /// Bytes of the tag: for gcm 12 to 16, to decrypt also 4 or 8; for acorn-128 only 16.
+    /// [default: 16]
     #[arg(long, value_name = "N")]
     pub(crate) tag_len: Option<usize>,
     /// Read FILE instead of stdin.

@@ -223,6 +223,38 @@ fn short_tags() {
         .says("--tag-len");
 }
 
+/// The fourth vector of the specification; the tag has its one length.
+#[test]
+fn acorn_of_the_specification() {
+    let folder = Folder::new();
+    let with = |verb| {
+        vec![
+            "raw",
+            verb,
+            "--algorithm",
+            "acorn-128",
+            "--key",
+            "000102030405060708090a0b0c0d0e0f",
+            "--iv",
+            "000306090c0f1215181b1e2124272a2d",
+            "--aad",
+            "01010101010101010101010101010101",
+        ]
+    };
+    let sealed: Vec<u8> = 0x8680_1FA8_9E33_D992_35DD_4D1A_72CE_001A_u128
+        .to_be_bytes()
+        .into_iter()
+        .chain(0xD9C6_6B4A_DB3C_DE07_3E63_50CC_7E23_7E01_u128.to_be_bytes())
+        .collect();
+    let found = folder.pipe(with("encrypt"), &[1; 16]).code(0);
+    assert_eq!(found.stdout(), sealed);
+    let opened = folder.pipe(with("decrypt"), &sealed).code(0);
+    assert_eq!(opened.stdout(), [1; 16]);
+    let mut short = with("encrypt");
+    short.extend(["--tag-len", "12"]);
+    folder.pipe(short, b"text").code(2).says("--tag-len");
+}
+
 #[test]
 fn wrong_values_say_what_would_fit() {
     let folder = Folder::new();

@@ -260,7 +260,7 @@ fn padded(algorithm: Algorithm, size: usize) -> usize {
     match algorithm.info().mode {
         Mode::Ecb | Mode::Cbc => size.next_multiple_of(16),
         Mode::Xts => size.max(16),
-        Mode::Ctr | Mode::Gcm => size,
+        Mode::Ctr | Mode::Gcm | Mode::Acorn => size,
     }
 }
 
@@ -271,7 +271,7 @@ impl Buffers {
         let iv_len = match algorithm.info().mode {
             Mode::Ecb => 0,
             Mode::Gcm => 12,
-            Mode::Cbc | Mode::Ctr | Mode::Xts => 16,
+            Mode::Cbc | Mode::Ctr | Mode::Xts | Mode::Acorn => 16,
         };
         let mut buffers = Buffers {
             key: Key::generate(algorithm)?,

@@ -104,13 +104,11 @@ fn parameters(
         }
         len => len.unwrap_or(16),
     };
-    let allowed = match direction {
-        Direction::Encrypt => matches!(tag_len, 12..=16),
-        Direction::Decrypt => matches!(tag_len, 4 | 8 | 12..=16),
-    };
-    if !allowed {
+    if info.algorithm.is_aead() && !info.accepts_tag_len(direction, tag_len) {
         return Err(Failure::usage(format_args!(
-            "--tag-len: a tag has 12 to 16 bytes (to decrypt also 4 or 8), not {tag_len}"
+            "--tag-len: for {} {}, not {tag_len}",
+            info.name,
+            info.tag_rule()
         )));
     }
     let algorithm = info.algorithm;

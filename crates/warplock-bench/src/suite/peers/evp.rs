@@ -166,6 +166,7 @@ impl Peer for OpenSsl {
             Mode::Ctr => "ctr",
             Mode::Xts => "xts",
             Mode::Gcm => "gcm",
+            Mode::Acorn => return None,
         };
         let name = format!("EVP_aes_{}_{mode}", task.bits());
         // SAFETY: these functions take nothing and give the cipher of that name.

@@ -108,6 +108,7 @@ impl Cipher {
             Mode::Ctr => 6,
             Mode::Gcm => 9,
             Mode::Xts => 13,
+            Mode::Acorn => return None,
         };
         let mut handle = null_mut();
         // SAFETY: the handle is set on success.

@@ -156,7 +156,7 @@ impl Peer for IpsecMb {
     fn prepare(&self, task: &Task, texts: &Texts) -> Option<Work> {
         let instance = Rc::clone(&self.instance);
         match task.mode() {
-            Mode::Xts => None,
+            Mode::Xts | Mode::Acorn => None,
             Mode::Gcm => Some(gcm(instance, task, texts)),
             Mode::Ecb | Mode::Cbc | Mode::Ctr => Some(jobs(instance, *task, texts)),
         }

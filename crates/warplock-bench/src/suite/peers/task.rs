@@ -85,7 +85,7 @@ impl Task {
         match self.mode() {
             Mode::Ecb => 0,
             Mode::Gcm => 12,
-            Mode::Cbc | Mode::Ctr | Mode::Xts => 16,
+            Mode::Cbc | Mode::Ctr | Mode::Xts | Mode::Acorn => 16,
         }
     }
 
