@@ -357,6 +357,13 @@ pub(crate) enum BenchSuite {
         #[arg(long)]
         cold: bool,
     },
+    /// Sealing and opening many short messages with associated data: ACORN-128 beside AES-GCM
+    AeadBatch {
+        /// How many messages, a key each. [default: 65,536]
+        #[arg(long, value_name = "N,..", value_delimiter = ',')]
+        #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+        messages: Vec<u64>,
+    },
     /// What a user would take instead: other libraries, on the same buffers
     Peers,
 }

@@ -246,7 +246,7 @@ fn acorn_of_the_specification() {
         .into_iter()
         .chain(0xD9C6_6B4A_DB3C_DE07_3E63_50CC_7E23_7E01_u128.to_be_bytes())
         .collect();
-    let found = folder.pipe(with("encrypt"), &[1; 16]).code(0);
+    let found = folder.pipe(with("encrypt"), [1; 16]).code(0);
     assert_eq!(found.stdout(), sealed);
     let opened = folder.pipe(with("decrypt"), &sealed).code(0);
     assert_eq!(opened.stdout(), [1; 16]);

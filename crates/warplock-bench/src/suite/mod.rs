@@ -1,10 +1,12 @@
 //! All suites, one file or folder each.
 
+mod aead_batch;
 mod entries;
 mod file_sizes;
 #[cfg(feature = "peers")]
 mod peers;
 
+pub use aead_batch::AeadBatch;
 pub use entries::Entries;
 pub use file_sizes::FileSizes;
 #[cfg(feature = "peers")]

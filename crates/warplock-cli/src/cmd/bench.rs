@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use warplock_bench::suite::{Entries, FileSizes};
+use warplock_bench::suite::{AeadBatch, Entries, FileSizes};
 use warplock_bench::{Context, Suite};
 
 use super::print;
@@ -58,6 +58,14 @@ fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
                 cold,
                 ..defaults
             })
+        }
+        BenchSuite::AeadBatch { messages } => {
+            let mut suite = AeadBatch::default();
+            if !messages.is_empty() {
+                let count = |&count: &u64| usize::try_from(count).unwrap_or(usize::MAX);
+                suite.counts = messages.iter().map(count).collect();
+            }
+            Box::new(suite)
         }
         BenchSuite::Peers => peers()?,
     })

@@ -11,7 +11,7 @@ use super::policy::Policy;
 use super::ring::Ring;
 use super::slot::Gpu;
 use crate::backend::{Backend, Ticket};
-use crate::{Choice, Error, Job, Mode};
+use crate::{Algorithm, Choice, Error, Job};
 
 /// Runs batches on a GPU.
 pub(crate) struct CudaBackend {
@@ -100,13 +100,18 @@ impl Drop for Lease<'_> {
     }
 }
 
+/// Whether there are kernels for an algorithm.
+pub(crate) fn has(algorithm: Algorithm) -> bool {
+    algorithm != Algorithm::Acorn128
+}
+
 impl Backend for CudaBackend {
     fn name(&self) -> String {
         self.name.clone()
     }
 
     fn supports(&self, job: &Job<'_>) -> bool {
-        job.info().mode != Mode::Acorn
+        has(job.info().algorithm)
     }
 
     fn estimate(&self, job: &Job<'_>) -> Duration {

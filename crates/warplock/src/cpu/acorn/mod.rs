@@ -96,6 +96,7 @@ fn run_with(kernels: Option<&LaneKernels>, job: &Job<'_>, messages: Range<usize>
     };
     let mut order = Vec::with_capacity(messages.len().min(WINDOW));
     let mut group = Vec::with_capacity(kernels.lanes);
+    let mut places = Vec::with_capacity(kernels.lanes);
     for start in messages.clone().step_by(WINDOW) {
         order.clear();
         let window = start..messages.end.min(start + WINDOW);
@@ -119,7 +120,12 @@ fn run_with(kernels: Option<&LaneKernels>, job: &Job<'_>, messages: Range<usize>
                 continue;
             }
             group.clear();
-            group.extend(together.iter().map(|&(_, index)| work(job, index)));
+            places.clear();
+            for &(_, index) in together {
+                let message = job.message(index);
+                group.push(work(key(job, index), &message));
+                places.push(message);
+            }
             // SAFETY: by the job's checks the pointers are valid and no outputs overlap; the
             // kernels were found on this machine.
             unsafe {
@@ -128,9 +134,9 @@ fn run_with(kernels: Option<&LaneKernels>, job: &Job<'_>, messages: Range<usize>
                     Direction::Decrypt => (kernels.open)(&mut group),
                 }
             }
-            for (work, &(_, index)) in group.iter().zip(together) {
+            for ((work, message), &(_, index)) in group.iter().zip(&places).zip(together) {
                 // SAFETY: by the job's checks; this message is done.
-                if !unsafe { conclude(job, &job.message(index), work.tag) } {
+                if !unsafe { conclude(job, message, work.tag) } {
                     failed.push(index);
                 }
             }
@@ -167,11 +173,10 @@ fn nonce<'a>(message: &Message<'a>) -> &'a [u8; 16] {
 }
 
 /// A message for a lane.
-fn work<'a>(job: &Job<'a>, index: usize) -> Work<'a> {
-    let message = job.message(index);
+fn work<'a>(key: &'a [u8; 16], message: &Message<'a>) -> Work<'a> {
     Work {
-        key: key(job, index),
-        iv: nonce(&message),
+        key,
+        iv: nonce(message),
         aad: message.aad,
         src: message.input,
         dst: message.output,
