@@ -9,6 +9,7 @@ use super::driver::{Device, Driver, Failure, NO_GPU};
 use super::link::CudaLink;
 use super::policy::Policy;
 use super::ring::Ring;
+use super::selftest::Tested;
 use super::slot::Gpu;
 use crate::backend::{Backend, Ticket};
 use crate::{Algorithm, Choice, Error, Job};
@@ -17,6 +18,7 @@ use crate::{Algorithm, Choice, Error, Job};
 pub(crate) struct CudaBackend {
     name: String,
     gpu: Arc<Gpu<CudaLink>>,
+    tested: Arc<Tested>,
     rings: Mutex<Rings>,
     returned: Condvar,
 }
@@ -60,6 +62,7 @@ impl CudaBackend {
         Ok(CudaBackend {
             name: format!("cuda:{}", device.number),
             gpu: Arc::new(gpu),
+            tested: Tested::on(device.number),
             rings: Mutex::default(),
             returned: Condvar::new(),
         })
@@ -122,18 +125,18 @@ impl Backend for CudaBackend {
     unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error> {
         let mut lease = self.take_ring();
         let ring = lease.1.as_mut().expect("a fresh lease has a ring");
+        // SAFETY: nothing else uses what the tests' jobs borrow.
+        let test = |job: &Job<'_>| unsafe { ring.run(job) };
+        let tested = self.tested.ensure(job, &self.gpu.policy, test);
         // SAFETY: by this function's contract.
-        let ran = unsafe { ring.run(job) };
-        match ran {
-            Ok(failed) => Ok(Ticket::done(failed)),
-            Err(failure) => {
-                // Nobody knows in which state it is.
-                lease.1 = None;
-                Err(Error::Backend {
-                    backend: self.name.clone(),
-                    reason: failure.to_string(),
-                })
+        let ran = tested.and_then(|()| unsafe { ring.run(job) }.map_err(|f| f.to_string()));
+        ran.map(Ticket::done).map_err(|reason| {
+            // Nobody knows in which state it is.
+            lease.1 = None;
+            Error::Backend {
+                backend: self.name.clone(),
+                reason,
             }
-        }
+        })
     }
 }

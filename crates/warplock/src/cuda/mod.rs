@@ -19,6 +19,7 @@ mod pack;
 mod parts;
 mod policy;
 mod ring;
+mod selftest;
 mod slot;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! A device that is none: queues of copies and kernels which run as late and in as odd an order as
 //! streams and events allow, so that what should have been waited for is found out.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -40,6 +40,10 @@ struct World {
     /// Bytes that must not be found in freed buffers.
     secrets: HashSet<[u8; 16]>,
     leaks: usize,
+    /// The names of all kernels that were launched.
+    launched: BTreeSet<String>,
+    /// A kernel that does nothing.
+    broken: Option<String>,
 }
 
 impl World {
@@ -132,6 +136,16 @@ impl FakeLink {
     /// How many secrets were found in freed buffers.
     pub(super) fn leaks(&self) -> usize {
         lock(&self.world).leaks
+    }
+
+    /// A kernel that shall do nothing from now on.
+    pub(super) fn break_kernel(&self, name: &str) {
+        lock(&self.world).broken = Some(name.to_owned());
+    }
+
+    /// The names of the kernels that were launched since the last call.
+    pub(super) fn launched(&self) -> BTreeSet<String> {
+        std::mem::take(&mut lock(&self.world).launched)
     }
 
     fn queue(&self, stream: usize, work: Work) -> Result<(), Failure> {
@@ -303,6 +317,13 @@ impl Link for FakeLink {
     }
 
     unsafe fn launch(&self, &stream: &usize, step: &Step<'_>) -> Result<(), Failure> {
+        {
+            let mut world = lock(&self.world);
+            world.launched.insert(step.name.clone());
+            if world.broken.as_ref() == Some(&step.name) {
+                return Ok(());
+            }
+        }
         self.queue(stream, Work::Launch(Launch::new(step)))
     }
 }

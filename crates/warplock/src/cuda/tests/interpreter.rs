@@ -236,7 +236,7 @@ pub(super) unsafe fn run(launch: &Launch) {
                     kernels().cbc_decrypt(&key, &mut iv, io(&piece, 0, piece.len));
                 }
             }
-            "cbc_encrypt" => {
+            "cbc_encrypt" | "cbc_encrypt_few" => {
                 let keys = source(1);
                 for piece in pieces(&launch.work(0), |_| 1) {
                     let key = &keys.key(piece.key, 0);

@@ -5,6 +5,7 @@
 mod cuts;
 mod fake;
 mod interpreter;
+mod selftest;
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -406,6 +407,9 @@ fn check(
     // SAFETY: nothing else uses the buffers.
     let failed = unsafe { ring.run(&job) }.unwrap();
     drop(ring);
+    let known = selftest::kernels_tested_for(&job, &policy);
+    let launched = gpu.link.launched();
+    assert!(launched.is_subset(&known), "{context}: {launched:?}");
     assert_eq!(failed, refused, "{context}");
     assert_eq!(found.tags, wanted.tags, "{context}");
     assert_eq!(found.input, wanted.input, "{context}");

@@ -1,0 +1,356 @@
+//! Known-answer tests of the kernels: before a kernel sees data of a caller, it works on small
+//! messages whose answers the portable code of the same process knows.
+
+use std::collections::{HashMap, HashSet};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::cut::has_table;
+use super::driver::Failure;
+use super::pack::is_small;
+use super::policy::{FEW_CHAINS, Policy};
+use crate::backend::Backend;
+use crate::cpu::{CpuBackend, InstructionSet};
+use crate::job::Job;
+use crate::{Aad, Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text};
+
+/// What makes jobs of one algorithm and direction take different kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Shape {
+    /// One key for all messages; for GCM: long messages.
+    One,
+    /// Keys from a table.
+    Table,
+    /// A key for each block.
+    Blocks,
+    /// CBC encryption of more messages than [`FEW_CHAINS`].
+    Many,
+    /// The same with keys from a table.
+    ManyTable,
+    /// GCM of short messages with one key.
+    Small,
+}
+
+/// One test: the kernels of an algorithm, a direction and a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Case {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) direction: Direction,
+    pub(crate) shape: Shape,
+}
+
+impl Case {
+    /// The cases that cover every kernel that a job may take.
+    pub(crate) fn of(job: &Job<'_>, policy: &Policy) -> Vec<Case> {
+        let (mode, direction) = (job.info().mode, job.direction());
+        let chains = mode == Mode::Cbc && direction == Direction::Encrypt;
+        let many = chains && job.count() as u64 > FEW_CHAINS;
+        let mut shapes = Vec::new();
+        if mode == Mode::Ecb
+            && direction == Direction::Encrypt
+            && job.single_blocks(0..job.count()).is_some()
+        {
+            shapes.push(Shape::Blocks);
+        } else if has_table(job) {
+            shapes.push(Shape::Table);
+            if many {
+                shapes.push(Shape::ManyTable);
+            }
+            if !chains {
+                // For the parts of messages that are longer than a chunk.
+                shapes.push(Shape::One);
+            }
+        } else {
+            if is_small(job, policy) {
+                shapes.push(Shape::Small);
+            }
+            shapes.push(Shape::One);
+            if many {
+                shapes.push(Shape::Many);
+            }
+        }
+        let algorithm = job.info().algorithm;
+        let case = |shape| Case {
+            algorithm,
+            direction,
+            shape,
+        };
+        shapes.into_iter().map(case).collect()
+    }
+
+    /// The kernels that it covers.
+    pub(crate) fn kernels(self) -> Vec<String> {
+        let info = self.algorithm.info();
+        let bits = 8 * info.cipher.key_len();
+        let encrypts = self.direction == Direction::Encrypt;
+        let way = if encrypts { "encrypt" } else { "decrypt" };
+        let table = matches!(self.shape, Shape::Table | Shape::ManyTable);
+        let end = match table {
+            true => "table".to_owned(),
+            false => bits.to_string(),
+        };
+        let many = matches!(self.shape, Shape::Many | Shape::ManyTable);
+        let mut names = match info.mode {
+            Mode::Ecb if self.shape == Shape::Blocks => vec![format!("ecb_each_{bits}")],
+            Mode::Ecb => vec![format!("ecb_{way}_{end}")],
+            Mode::Cbc if encrypts && many => vec![format!("cbc_encrypt_{end}")],
+            Mode::Cbc if encrypts => vec![format!("cbc_encrypt_few_{end}")],
+            Mode::Cbc => vec!["cbc_save".to_owned(), format!("cbc_decrypt_{end}")],
+            Mode::Ctr => vec![format!("ctr_{end}")],
+            Mode::Xts => vec![
+                "xts_tweaks".to_owned(),
+                format!("xts_{way}_{end}"),
+                format!("xts_steal_{way}"),
+            ],
+            Mode::Gcm if self.shape == Shape::One => {
+                let mut names = vec![
+                    "gcm_powers".to_owned(),
+                    format!("gcm_prepare_{bits}"),
+                    format!("gcm_{way}_{bits}"),
+                    "gcm_finish".to_owned(),
+                ];
+                names.extend((!encrypts).then(|| "gcm_wipe".to_owned()));
+                names
+            }
+            Mode::Gcm => vec![format!("gcm_small_{way}")],
+        };
+        if table {
+            names.insert(0, "expand_keys".to_owned());
+        }
+        names
+    }
+
+    /// The messages' lengths: around blocks, rows of 32 of them, and several rows.
+    fn lens(self) -> Vec<usize> {
+        let lens: &[usize] = match (self.algorithm.info().mode, self.shape) {
+            (_, Shape::Blocks) => &[16; 70],
+            (_, Shape::Many | Shape::ManyTable) => &[16; FEW_CHAINS as usize + 1],
+            (Mode::Gcm, Shape::One) => &[0, 8209, 2048],
+            (Mode::Gcm, _) => &[0, 1, 16, 33, 500, 513, 1500],
+            (Mode::Ecb | Mode::Cbc, _) => &[16, 48, 496, 512, 528, 4128],
+            (Mode::Xts, _) => &[16, 33, 500, 512, 513, 4127],
+            (Mode::Ctr, _) => &[1, 16, 33, 500, 512, 513, 4127],
+        };
+        lens.to_vec()
+    }
+
+    /// Has `run` work on the case, and tells whether the answer was right.
+    pub(crate) fn passes(
+        self,
+        run: impl FnOnce(&Job<'_>) -> Result<Vec<usize>, Failure>,
+    ) -> Result<bool, Failure> {
+        let question = Question::new(self);
+        let mut right = question.blank();
+        let mut refused = Vec::new();
+        question.ask(self, &mut right, |job| refused = portable(job));
+        let mut found = question.blank();
+        let mut answer = Ok(Vec::new());
+        question.ask(self, &mut found, |job| answer = run(job));
+        Ok(answer? == refused && found == right)
+    }
+}
+
+/// The right answer; gives the messages that do not verify.
+fn portable(job: &Job<'_>) -> Vec<usize> {
+    let portable = CpuBackend::new(InstructionSet::Portable, NonZeroUsize::MIN)
+        .expect("portable code runs everywhere");
+    // SAFETY: the job's borrows live until it was waited for.
+    let ticket = unsafe { portable.submit(job) };
+    let refused = ticket.and_then(|ticket| ticket.wait());
+    refused.expect("the processor does not fail")
+}
+
+/// What a case asks for.
+struct Question {
+    keys: Vec<Key>,
+    raw_keys: Vec<u8>,
+    index: Vec<u32>,
+    spans: Vec<Span>,
+    ivs: Vec<u8>,
+    iv_spans: Vec<Span>,
+    aad: Vec<u8>,
+    input: Vec<u8>,
+    /// Of the messages to open; one is forged.
+    tags: Vec<u8>,
+}
+
+/// What comes out: texts and tags.
+type Answer = (Vec<u8>, Vec<u8>);
+
+/// Bytes that look random and are always the same: splitmix64.
+fn bytes(state: &mut u64, len: usize) -> Vec<u8> {
+    let words = (0..len.div_ceil(8)).flat_map(|_| {
+        *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)).to_le_bytes()
+    });
+    words.take(len).collect()
+}
+
+fn side_by_side(lens: impl Iterator<Item = usize>) -> (Vec<Span>, usize) {
+    let mut end = 0;
+    let spans = lens.map(|len| {
+        let offset = end;
+        end += len;
+        Span { offset, len }
+    });
+    (spans.collect(), end)
+}
+
+impl Question {
+    fn new(case: Case) -> Self {
+        let mode = case.algorithm.info().mode;
+        let key_len = case.algorithm.key_len();
+        let lens = case.lens();
+        let count = lens.len();
+        let random = &mut 0;
+        let key = |random: &mut u64| {
+            Key::new(case.algorithm, &bytes(random, key_len)).expect("keys of this length fit")
+        };
+        let iv_len = |message: usize| match (mode, message % 3) {
+            (Mode::Ecb, _) => 0,
+            (Mode::Gcm, 0 | 1) => 12,
+            _ => 16,
+        };
+        let (spans, size) = side_by_side(lens.into_iter());
+        let (iv_spans, ivs_size) = side_by_side((0..count).map(iv_len));
+        let mut ivs = bytes(random, ivs_size);
+        for span in iv_spans.iter().step_by(2) {
+            // Counters that wrap soon.
+            let iv = &mut ivs[span.offset..][..span.len];
+            iv.iter_mut().rev().skip(1).for_each(|byte| *byte = 0xFF);
+        }
+        let mut question = Question {
+            keys: (0..3).map(|_| key(random)).collect(),
+            raw_keys: match case.shape {
+                Shape::Blocks => bytes(random, count * key_len),
+                _ => Vec::new(),
+            },
+            index: (0..count as u32).map(|message| message % 3).collect(),
+            spans,
+            ivs,
+            iv_spans,
+            aad: bytes(random, 21),
+            input: bytes(random, size),
+            tags: vec![0; if mode == Mode::Gcm { 16 * count } else { 0 }],
+        };
+        if case.direction == Direction::Decrypt && mode == Mode::Gcm {
+            question.seal(case);
+        }
+        question
+    }
+
+    /// Makes the input ciphertext that verifies, but for one message.
+    fn seal(&mut self, case: Case) {
+        let seals = Case {
+            direction: Direction::Encrypt,
+            ..case
+        };
+        let mut sealed = self.blank();
+        self.ask(seals, &mut sealed, |job| {
+            portable(job);
+        });
+        (self.input, self.tags) = sealed;
+        self.tags[16] ^= 1;
+    }
+
+    /// Room for an answer, filled with what none is.
+    fn blank(&self) -> Answer {
+        (vec![0xA5; self.input.len()], self.tags.clone())
+    }
+
+    fn ask(&self, case: Case, answer: &mut Answer, run: impl FnOnce(&Job<'_>)) {
+        let (output, tags) = answer;
+        let keys = match case.shape {
+            Shape::Blocks => Keys::Each {
+                algorithm: case.algorithm,
+                bytes: &self.raw_keys,
+            },
+            Shape::Table | Shape::ManyTable => Keys::Indexed {
+                keys: &self.keys,
+                index: &self.index,
+            },
+            Shape::One | Shape::Many | Shape::Small => Keys::One(&self.keys[0]),
+        };
+        let spans = match case.shape {
+            Shape::Blocks => Spans::Even {
+                count: self.spans.len(),
+                len: 16,
+                stride: 16,
+            },
+            _ => Spans::Ragged(&self.spans),
+        };
+        let text = Text::Apart {
+            input: &self.input,
+            input_spans: spans,
+            output,
+            output_spans: spans,
+        };
+        let mut batch = Batch::new(case.direction, keys, text);
+        if !self.ivs.is_empty() {
+            batch = batch.ivs(Ivs::Ragged {
+                bytes: &self.ivs,
+                spans: Spans::Ragged(&self.iv_spans),
+            });
+        }
+        if case.algorithm.is_aead() {
+            batch = batch.aad(Aad::Shared(&self.aad)).tags(Tags::Apart(tags));
+        }
+        run(&Job::new(batch).expect("the cases keep the rules of batches"));
+    }
+}
+
+/// Which kernels of a device gave the right answers.
+#[derive(Default)]
+pub(crate) struct Tested {
+    passed: Mutex<HashSet<Case>>,
+    /// What was wrong; then the device is not used any more.
+    broken: OnceLock<String>,
+}
+
+impl Tested {
+    /// What this process knows about a device.
+    pub(crate) fn on(device: u32) -> Arc<Tested> {
+        static DEVICES: OnceLock<Mutex<HashMap<u32, Arc<Tested>>>> = OnceLock::new();
+        let devices = DEVICES.get_or_init(Mutex::default);
+        let mut devices = devices.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(devices.entry(device).or_default())
+    }
+
+    /// Tests the kernels that a job may take and that were not tested yet: `run` has the device
+    /// work on the cases' jobs. Meanwhile other callers wait.
+    ///
+    /// # Errors
+    /// What was wrong, in words.
+    pub(crate) fn ensure(
+        &self,
+        job: &Job<'_>,
+        policy: &Policy,
+        mut run: impl FnMut(&Job<'_>) -> Result<Vec<usize>, Failure>,
+    ) -> Result<(), String> {
+        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(wrong) = self.broken.get() {
+            return Err(wrong.clone());
+        }
+        for case in Case::of(job, policy) {
+            if passed.contains(&case) {
+                continue;
+            }
+            let kernels = case.kernels().join(", ");
+            let right = case
+                .passes(&mut run)
+                .map_err(|failure| format!("testing {kernels}: {failure}"))?;
+            if !right {
+                let wrong = format!(
+                    "{kernels}: wrong answer in the test with known answers ({}, {:?}); this GPU \
+                     is not used any more, take cpu",
+                    case.algorithm, case.direction
+                );
+                return Err(self.broken.get_or_init(|| wrong).clone());
+            }
+            passed.insert(case);
+        }
+        Ok(())
+    }
+}
