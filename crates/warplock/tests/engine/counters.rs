@@ -5,7 +5,7 @@ use warplock::{Algorithm, Mode};
 
 use crate::common::layout::{Message, both_ways};
 use crate::common::random::Random;
-use crate::common::{engines, oracle};
+use crate::common::{engines, gpu, oracle};
 
 /// More blocks than two steps of any kernel.
 const STEPS: u32 = 72;
@@ -21,6 +21,20 @@ fn around_cuts() -> impl Iterator<Item = u32> + Clone {
     [PIECE, 2 * PIECE]
         .into_iter()
         .flat_map(|cut| [cut - 8, cut - 1, cut, cut + 1, cut + 8])
+}
+
+/// Blocks of the parts in which a GPU gets [`CHUNKED_TEXT`], or a few less.
+const CHUNK: u32 = (1 << 20) / 16;
+
+/// A text that a GPU gets in three parts.
+const CHUNKED_TEXT: usize = (2 << 20) + 600;
+
+/// The distances from the start at which a wrap may disturb a text in parts.
+fn around_chunks() -> impl Iterator<Item = u32> {
+    let third = (CHUNKED_TEXT.div_ceil(3).next_multiple_of(512) / 16) as u32;
+    [third, CHUNK, 2 * third]
+        .into_iter()
+        .flat_map(|cut| [cut - 33, cut - 1, cut, cut + 1, cut + 32])
 }
 
 fn of_mode(mode: Mode) -> impl Iterator<Item = Algorithm> {
@@ -51,9 +65,17 @@ fn ctr() {
         };
         let steps = messages(&mut (0..=STEPS), 80 * 16 + 5);
         let cuts = messages(&mut around_cuts(), CUT_TEXT);
+        let gpu = gpu();
+        let chunks = match &gpu {
+            Some(_) => messages(&mut around_chunks(), CHUNKED_TEXT),
+            None => Vec::new(),
+        };
         both_ways("steps", algorithm, &steps, &engines(&[1]), &mut random);
         if algorithm == Algorithm::Aes128Ctr {
             both_ways("cuts", algorithm, &cuts, &engines(&[2, 3]), &mut random);
+        }
+        if let Some(gpu) = gpu {
+            both_ways("chunks", algorithm, &chunks, &[gpu], &mut random);
         }
     }
 }
@@ -105,9 +127,17 @@ fn gcm() {
         };
         let steps = messages(&mut (0..=STEPS), 80 * 16 + 5);
         let cuts = messages(&mut around_cuts(), CUT_TEXT);
+        let gpu = gpu();
+        let chunks = match &gpu {
+            Some(_) => messages(&mut around_chunks(), CHUNKED_TEXT),
+            None => Vec::new(),
+        };
         both_ways("steps", algorithm, &steps, &engines(&[1]), &mut random);
         if algorithm == Algorithm::Aes128Gcm {
             both_ways("cuts", algorithm, &cuts, &engines(&[2, 3]), &mut random);
+        }
+        if let Some(gpu) = gpu {
+            both_ways("chunks", algorithm, &chunks, &[gpu], &mut random);
         }
     }
 }

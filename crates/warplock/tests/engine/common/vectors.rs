@@ -5,10 +5,16 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+/// Names the folder with the vectors, where the tests do not run beside their sources.
+const FOLDER_VARIABLE: &str = "WARPLOCK_VECTORS";
+
 /// The text of a vector file.
 pub(crate) fn read(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors");
-    let path = path.join(name);
+    let folder = match std::env::var_os(FOLDER_VARIABLE) {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors"),
+    };
+    let path = folder.join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
