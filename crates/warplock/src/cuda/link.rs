@@ -83,8 +83,8 @@ pub(crate) trait Link: Send + Sync {
 
 /// A GPU with its kernels.
 pub(crate) struct CudaLink {
-    context: Arc<Context>,
-    module: Module,
+    pub(super) context: Arc<Context>,
+    pub(super) module: Module,
     multiprocessors: u32,
 }
 

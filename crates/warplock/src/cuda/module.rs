@@ -70,9 +70,18 @@ unsafe impl Sync for Module {}
 impl Module {
     /// Loads the kernels. The context is bound.
     pub(crate) fn load(context: &Arc<Context>) -> Result<Self, Failure> {
+        // SAFETY: the image is a whole fatbin.
+        unsafe { Module::load_image(context, FATBIN) }
+    }
+
+    /// Loads kernels. The context is bound.
+    ///
+    /// # Safety
+    /// The image is a whole fatbin, which knows its length.
+    pub(super) unsafe fn load_image(context: &Arc<Context>, image: &[u8]) -> Result<Self, Failure> {
         let mut handle = null_mut();
-        // SAFETY: a context is bound; the image is a whole fatbin, which knows its length.
-        let code = unsafe { sys::cuModuleLoadData(&raw mut handle, FATBIN.as_ptr().cast()) };
+        // SAFETY: a context is bound; the image by this function's contract.
+        let code = unsafe { sys::cuModuleLoadData(&raw mut handle, image.as_ptr().cast()) };
         check(code, || "loading the kernels")?;
         Ok(Module {
             handle,

@@ -6,15 +6,13 @@
 //! `cargo test --release -p warplock --test constant_time -- --ignored --nocapture --test-threads 1`
 
 mod leaky;
+mod welch;
 
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use warplock::{Algorithm, Batch, Direction, Engine, Ivs, Keys, Tags, Text};
-
-/// Above this |t|, dudect calls a function not constant time; chance gives 5 once in a million
-/// tests.
-const THRESHOLD: f64 = 10.0;
+use welch::{THRESHOLD, largest_t};
 
 /// Measurements of each case, of both classes together.
 const RUNS: usize = 20_000;
@@ -54,37 +52,6 @@ fn inputs(secret: Secret, key_len: usize, text_len: usize, count: usize) -> Vec<
         Input { fixed, key, text }
     };
     (0..count).map(input).collect()
-}
-
-/// Welch's t of two sets of times: the difference of the means in units of its own deviation.
-fn welch(a: &[f64], b: &[f64]) -> f64 {
-    let moments = |values: &[f64]| {
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let squares = values.iter().map(|value| (value - mean).powi(2));
-        (mean, squares.sum::<f64>() / (n - 1.0) / n)
-    };
-    let ((mean_a, error_a), (mean_b, error_b)) = (moments(a), moments(b));
-    (mean_a - mean_b) / (error_a + error_b).sqrt().max(f64::MIN_POSITIVE)
-}
-
-/// The largest |t| over all times and over those below some percentiles, as the long ones tell of
-/// interruptions and not of the code.
-fn largest_t(times: &[(bool, f64)]) -> f64 {
-    let mut sorted: Vec<f64> = times.iter().map(|&(_, time)| time).collect();
-    sorted.sort_by(f64::total_cmp);
-    let crops = [1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.5];
-    let t = crops.map(|part| {
-        let limit = sorted[(part * (sorted.len() - 1) as f64) as usize];
-        let class = |wanted: bool| -> Vec<f64> {
-            let kept = times
-                .iter()
-                .filter(|(fixed, time)| *fixed == wanted && *time <= limit);
-            kept.map(|&(_, time)| time).collect()
-        };
-        welch(&class(true), &class(false)).abs()
-    });
-    t.into_iter().fold(0.0, f64::max)
 }
 
 /// Times `run` on inputs of both classes and gives the largest |t|.
@@ -180,12 +147,4 @@ fn the_leaky_code_is_aes() {
         u128::from_be_bytes(block),
         0x69C4_E0D8_6A7B_0430_D8CD_B780_70B4_C55A
     );
-}
-
-#[test]
-fn welch_tells_means_apart() {
-    let near = |mean: f64| -> Vec<f64> { (0..100).map(|i| mean + f64::from(i % 10)).collect() };
-    assert_eq!(welch(&near(5.0), &near(5.0)), 0.0);
-    assert!(welch(&near(15.0), &near(5.0)) > THRESHOLD);
-    assert!(welch(&near(5.0), &near(15.0)) < -THRESHOLD);
 }

@@ -5,7 +5,10 @@
 mod cuts;
 mod fake;
 mod interpreter;
+mod leak;
 mod selftest;
+#[path = "../../../tests/constant_time/welch.rs"]
+mod welch;
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
