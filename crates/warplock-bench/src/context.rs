@@ -43,6 +43,26 @@ impl Context<'_> {
     pub(crate) fn all_threads(&self) -> Result<Engine> {
         engine(self.choice, self.threads)
     }
+
+    /// The chosen GPU; without a choice the first one, if there is one.
+    pub(crate) fn gpu(&self) -> Result<Option<Engine>> {
+        match self.choice {
+            Some(choice @ Choice::Cuda(_)) => engine(Some(choice), self.threads).map(Some),
+            Some(Choice::Cpu(_)) => Ok(None),
+            Some(Choice::Auto) | None => Ok(engine(Some(Choice::Cuda(None)), self.threads).ok()),
+        }
+    }
+
+    /// The same without a GPU: for columns of the processor.
+    pub(crate) fn on_cpu(self) -> Self {
+        Context {
+            choice: match self.choice {
+                Some(Choice::Cuda(_)) => Some(Choice::Cpu(None)),
+                choice => choice,
+            },
+            ..self
+        }
+    }
 }
 
 /// The portable backend on one thread: the reference.

@@ -364,6 +364,8 @@ pub(crate) enum BenchSuite {
         #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
         messages: Vec<u64>,
     },
+    /// A GPU on data in host memory, against its link and the processor
+    Host,
     /// What a user would take instead: other libraries, on the same buffers
     Peers,
 }

@@ -189,12 +189,17 @@ impl Suite for FileSizes {
 
     fn run(&self, context: &Context<'_>) -> Result<Report> {
         let machine = Machine::here(context)?;
-        let engines = [portable()?, context.one_thread()?, context.all_threads()?];
-        let names = [
+        let cpu = context.on_cpu();
+        let mut engines = vec![portable()?, cpu.one_thread()?, cpu.all_threads()?];
+        let mut names = vec![
             "cpu:portable, 1 thread".to_owned(),
             format!("{}, 1 thread", engines[1].backend()),
             format!("{}, {} threads", engines[2].backend(), context.threads),
         ];
+        if let Some(gpu) = context.gpu()? {
+            names.push(format!("{}, with copies", gpu.backend()));
+            engines.push(gpu);
+        }
         let mut rows = Vec::new();
         for &size in &self.sizes {
             (context.notify)(&format!("{size} bytes"));
@@ -237,7 +242,8 @@ impl FileSizes {
     fn notes(&self) -> Vec<String> {
         let mut notes = vec![
             "total: encrypt + decrypt. Files are read before, as in the quoted comparison; the \
-             time of the cipher alone is shown, with the key's schedule made before."
+             time of the cipher alone is shown, with the key's schedule made before. On a GPU: from \
+             host memory to host memory."
                 .to_owned(),
             format!("their CPU, their GPU: {SOURCE}."),
         ];
@@ -349,9 +355,9 @@ fn measure(
     )
 }
 
-fn columns(names: &[String; 3]) -> Vec<Column> {
+fn columns(names: &[String]) -> Vec<Column> {
     let mut columns = vec![Column::new("bytes", "bytes", Unit::Bytes)];
-    let ours = ["portable_1", "best_1", "best_all"];
+    let ours = ["portable_1", "best_1", "best_all", "gpu"];
     let theirs = [("their_cpu", "their CPU"), ("their_gpu", "their GPU")];
     let ours = ours.into_iter().zip(names.iter().map(String::as_str));
     for (group, (key, name)) in ours.chain(theirs).enumerate() {
@@ -362,7 +368,7 @@ fn columns(names: &[String; 3]) -> Vec<Column> {
                 _ => heading.to_owned(),
             };
             let column = Column::new(format!("{key}_{heading}"), title, Unit::Seconds);
-            columns.push(if group < 3 {
+            columns.push(if group < names.len() {
                 column
             } else {
                 column.quoted(SOURCE)

@@ -3,12 +3,14 @@
 mod aead_batch;
 mod entries;
 mod file_sizes;
+mod host;
 #[cfg(feature = "peers")]
 mod peers;
 
 pub use aead_batch::AeadBatch;
 pub use entries::Entries;
 pub use file_sizes::FileSizes;
+pub use host::Host;
 #[cfg(feature = "peers")]
 pub use peers::Peers;
 

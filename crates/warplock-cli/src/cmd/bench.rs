@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use warplock_bench::suite::{AeadBatch, Entries, FileSizes};
+use warplock_bench::suite::{AeadBatch, Entries, FileSizes, Host};
 use warplock_bench::{Context, Suite};
 
 use super::print;
@@ -67,6 +67,7 @@ fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
             }
             Box::new(suite)
         }
+        BenchSuite::Host => Box::new(Host::default()),
         BenchSuite::Peers => peers()?,
     })
 }

@@ -5,14 +5,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::copy::Copier;
-use super::driver::{Device, Driver, Failure, NO_GPU};
+use super::devices::{find, no_backend};
+use super::driver::{Device, Failure};
 use super::link::CudaLink;
 use super::policy::Policy;
 use super::ring::Ring;
 use super::selftest::Tested;
 use super::slot::Gpu;
 use crate::backend::{Backend, Ticket};
-use crate::{Algorithm, Choice, Error, Job};
+use crate::{Algorithm, Error, Job};
 
 /// Runs batches on a GPU.
 pub(crate) struct CudaBackend {
@@ -33,22 +34,9 @@ struct Rings {
 impl CudaBackend {
     /// A backend on a GPU, or on the first one.
     pub(crate) fn new(number: Option<u32>, threads: NonZeroUsize) -> Result<Self, Error> {
-        let no_backend = |reason: String| Error::NoBackend {
-            name: Choice::Cuda(number).to_string(),
-            reason: format!("{reason}; take cpu, or see `warplock devices`"),
-        };
-        let driver = Driver::load().map_err(no_backend)?;
-        let failed = |failure: Failure| no_backend(failure.to_string());
-        let devices = driver.devices().map_err(failed)?;
-        let wanted = number.unwrap_or(0);
-        let Some(device) = devices.get(wanted as usize) else {
-            return Err(no_backend(match devices.len() {
-                0 => NO_GPU.to_owned(),
-                1 => "this machine has one GPU, cuda:0".to_owned(),
-                count => format!("this machine has the GPUs cuda:0 to cuda:{}", count - 1),
-            }));
-        };
-        CudaBackend::on(device, threads).map_err(failed)
+        let device = find(number)?;
+        CudaBackend::on(&device, threads)
+            .map_err(|failure| no_backend(number, &failure.to_string()))
     }
 
     fn on(device: &Device, threads: NonZeroUsize) -> Result<Self, Failure> {

@@ -60,3 +60,28 @@ impl From<Device> for Gpu {
         }
     }
 }
+
+/// Why a GPU cannot be used, and what to do.
+pub(super) fn no_backend(number: Option<u32>, reason: &str) -> Error {
+    Error::NoBackend {
+        name: Choice::Cuda(number).to_string(),
+        reason: format!("{reason}; take cpu, or see `warplock devices`"),
+    }
+}
+
+/// The GPU with this number, or the first one.
+pub(super) fn find(number: Option<u32>) -> Result<Device, Error> {
+    let driver = Driver::load().map_err(|reason| no_backend(number, &reason))?;
+    let devices = driver.devices();
+    let mut devices = devices.map_err(|failure| no_backend(number, &failure.to_string()))?;
+    let wanted = number.unwrap_or(0) as usize;
+    if wanted < devices.len() {
+        return Ok(devices.swap_remove(wanted));
+    }
+    let there = match devices.len() {
+        0 => NO_GPU.to_owned(),
+        1 => "this machine has one GPU, cuda:0".to_owned(),
+        count => format!("this machine has the GPUs cuda:0 to cuda:{}", count - 1),
+    };
+    Err(no_backend(number, &there))
+}

@@ -17,6 +17,7 @@ mod memory;
 mod module;
 mod pack;
 mod parts;
+mod pinned;
 mod policy;
 mod ring;
 mod selftest;
@@ -26,3 +27,4 @@ mod tests;
 
 pub(crate) use backend::CudaBackend;
 pub use devices::{Devices, Gpu, devices};
+pub use pinned::{LinkRates, PinnedBytes, link_rates};

@@ -48,9 +48,8 @@ impl Share {
     }
 }
 
-/// Rows for one core and for all, from cache and from memory.
+/// Rows for one core and for all, from cache and from memory, and for a GPU.
 pub(super) fn rows(context: &Context<'_>, engine: &Engine) -> Result<Vec<Vec<Value>>> {
-    let reference = context::portable()?;
     let mut threads = vec![NonZeroUsize::MIN, context.threads];
     threads.dedup();
     let mut rows = Vec::new();
@@ -62,31 +61,51 @@ pub(super) fn rows(context: &Context<'_>, engine: &Engine) -> Result<Vec<Vec<Val
                 _ => entries.div_ceil(threads.get()),
             };
             let repeats = (RUN / each).max(1);
-            let shares = (0..threads.get()).map(|_| Share::new(each, &reference));
-            let mut shares = shares.collect::<Result<Vec<_>>>()?;
-            let seconds = interleave(
-                &context.plan,
-                1,
-                &mut shares,
-                |shares| shares.iter_mut().for_each(|share| share.ciphers.fill(0xa5)),
-                |shares, _| run(engine, shares, repeats),
-                |shares, _| check(shares),
-            )?[0];
-            let count = (each * threads.get() * repeats) as f64;
-            rows.push(vec![
-                format!("in memory, from {place}, {threads} threads").into(),
-                Value::None,
-                ((each * threads.get()) as f64).into(),
-                Value::None,
-                Value::None,
-                seconds.map(|seconds| count / seconds).into(),
-                seconds.map(|seconds| seconds / count).into(),
-                Value::None,
-                Value::None,
-            ]);
+            let name = format!("in memory, from {place}, {threads} threads");
+            rows.push(row(context, engine, name, threads, each, repeats)?);
+        }
+    }
+    if let Some(gpu) = context.gpu()? {
+        for entries in [FROM_MEMORY, 16 * FROM_MEMORY] {
+            let name = format!("in memory, {}, with copies", gpu.backend());
+            rows.push(row(context, &gpu, name, NonZeroUsize::MIN, entries, 1)?);
         }
     }
     Ok(rows)
+}
+
+/// Measures: each thread has so many entries, and encrypts them so often.
+fn row(
+    context: &Context<'_>,
+    engine: &Engine,
+    name: String,
+    threads: NonZeroUsize,
+    each: usize,
+    repeats: usize,
+) -> Result<Vec<Value>> {
+    let reference = context::portable()?;
+    let shares = (0..threads.get()).map(|_| Share::new(each, &reference));
+    let mut shares = shares.collect::<Result<Vec<_>>>()?;
+    let seconds = interleave(
+        &context.plan,
+        1,
+        &mut shares,
+        |shares| shares.iter_mut().for_each(|share| share.ciphers.fill(0xa5)),
+        |shares, _| run(engine, shares, repeats),
+        |shares, _| check(shares),
+    )?[0];
+    let count = (each * threads.get() * repeats) as f64;
+    Ok(vec![
+        name.into(),
+        Value::None,
+        ((each * threads.get()) as f64).into(),
+        Value::None,
+        Value::None,
+        seconds.map(|seconds| count / seconds).into(),
+        seconds.map(|seconds| seconds / count).into(),
+        Value::None,
+        Value::None,
+    ])
 }
 
 /// Each thread encrypts its share, again and again.

@@ -71,7 +71,7 @@ impl Suite for Entries {
 
     fn run(&self, context: &Context<'_>) -> Result<Report> {
         let machine = Machine::here(context)?;
-        let engine = context.one_thread()?;
+        let engine = context.on_cpu().one_thread()?;
         let files = Files::open(&self.dir, context.threads)?;
         let ways = self.ways(context.threads)?;
 

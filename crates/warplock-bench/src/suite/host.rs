@@ -1,0 +1,237 @@
+//! `host`: a GPU on data in host memory, against the link that all of it must pass twice, and
+//! against the processor.
+
+use warplock::cuda::{PinnedBytes, link_rates};
+use warplock::{Algorithm, Batch, Choice, Direction, Engine, Ivs, Key, Keys, Mode, Tags, Text};
+
+use super::Suite;
+use crate::error::Result;
+use crate::measure::interleave;
+use crate::report::{Column, Report, Unit, Value};
+use crate::{Axis, Context, Error, Machine, Plot, Series, random, size};
+
+/// The suite and its options.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Ciphers and modes.
+    pub algorithms: Vec<Algorithm>,
+    /// Sizes in bytes.
+    pub sizes: Vec<usize>,
+}
+
+impl Default for Host {
+    /// AES-128-CTR and AES-256-GCM on 64 MiB, 256 MiB and 1 GiB.
+    fn default() -> Self {
+        Host {
+            algorithms: vec![Algorithm::Aes128Ctr, Algorithm::Aes256Gcm],
+            sizes: vec![64 << 20, 256 << 20, 1 << 30],
+        }
+    }
+}
+
+/// Ordinary memory or page-locked memory.
+enum Bytes {
+    Pageable(Vec<u8>),
+    Pinned(PinnedBytes),
+}
+
+impl Bytes {
+    fn new(pinned: bool, len: usize) -> Result<Self> {
+        Ok(match pinned {
+            true => Bytes::Pinned(PinnedBytes::new(len)?),
+            false => Bytes::Pageable(vec![0; len]),
+        })
+    }
+
+    fn all(&mut self) -> &mut [u8] {
+        match self {
+            Bytes::Pageable(bytes) => bytes,
+            Bytes::Pinned(bytes) => bytes,
+        }
+    }
+}
+
+/// One message's buffers, shared by both devices.
+struct Buffers {
+    key: Key,
+    iv: Vec<u8>,
+    input: Bytes,
+    output: Bytes,
+    tag: [u8; 16],
+    expected: Vec<u8>,
+    expected_tag: [u8; 16],
+}
+
+impl Buffers {
+    fn new(algorithm: Algorithm, text: &[u8], pinned: bool, reference: &Engine) -> Result<Self> {
+        let iv_len = match algorithm.info().mode {
+            Mode::Ecb => 0,
+            Mode::Gcm => 12,
+            Mode::Cbc | Mode::Ctr | Mode::Xts => 16,
+        };
+        let mut buffers = Buffers {
+            key: Key::generate(algorithm)?,
+            iv: random::bytes(iv_len)?,
+            input: Bytes::new(pinned, text.len())?,
+            output: Bytes::new(pinned, text.len())?,
+            tag: [0; 16],
+            expected: Vec::new(),
+            expected_tag: [0; 16],
+        };
+        buffers.input.all().copy_from_slice(text);
+        buffers.encrypt(reference)?;
+        buffers.expected = buffers.output.all().to_vec();
+        buffers.expected_tag = buffers.tag;
+        Ok(buffers)
+    }
+
+    fn encrypt(&mut self, engine: &Engine) -> Result<()> {
+        let text = Text::apart(self.input.all(), self.output.all());
+        let mut batch = Batch::new(Direction::Encrypt, Keys::One(&self.key), text);
+        if !self.iv.is_empty() {
+            batch = batch.ivs(Ivs::Each(&self.iv));
+        }
+        if self.key.algorithm().is_aead() {
+            batch = batch.tags(Tags::Apart(&mut self.tag));
+        }
+        Ok(engine.run(batch)?)
+    }
+}
+
+impl Suite for Host {
+    fn name(&self) -> &'static str {
+        "host"
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Report> {
+        let machine = Machine::here(context)?;
+        let number = match context.choice {
+            Some(Choice::Cuda(number)) => number,
+            _ => None,
+        };
+        let gpu = Engine::builder()
+            .backend(Choice::Cuda(number))
+            .threads(context.threads)
+            .build()?;
+        let cpu = context.on_cpu().all_threads()?;
+        (context.notify)("the link");
+        let link = link_rates(number)?;
+        let longest = self.sizes.iter().copied().max().unwrap_or(0);
+        let text = random::bytes(longest)?;
+        let mut rows = Vec::new();
+        for &algorithm in &self.algorithms {
+            for pinned in [false, true] {
+                let memory = if pinned { "pinned" } else { "pageable" };
+                for &len in &self.sizes {
+                    (context.notify)(&format!(
+                        "{algorithm}, {memory}, {}",
+                        size::name(len as u64)
+                    ));
+                    let mut buffers = Buffers::new(algorithm, &text[..len], pinned, &cpu)?;
+                    let engines = [&gpu, &cpu];
+                    let samples = interleave(
+                        &context.plan,
+                        engines.len(),
+                        &mut buffers,
+                        |buffers| {
+                            buffers.output.all().fill(0xa5);
+                            buffers.tag.fill(0xa5);
+                        },
+                        |buffers, engine| buffers.encrypt(engines[engine]),
+                        |buffers, engine| check(buffers, engines[engine]),
+                    )?;
+                    let rates = samples.iter().map(|own| own.map(|s| len as f64 / s));
+                    let rates: Vec<_> = rates.collect();
+                    rows.push(vec![
+                        algorithm.to_string().into(),
+                        memory.into(),
+                        Value::Number(len as f64),
+                        samples[0].into(),
+                        rates[0].into(),
+                        (rates[0].median / link.both).into(),
+                        rates[1].into(),
+                        (rates[0].median / rates[1].median).into(),
+                    ]);
+                }
+            }
+        }
+        let rate = |rate: f64| format!("{:.1}", rate / 1e9);
+        Ok(Report {
+            suite: self.name(),
+            title: format!(
+                "host: from host memory to host memory through {}, against {} on {} threads",
+                gpu.backend(),
+                cpu.backend(),
+                context.threads
+            ),
+            notes: vec![format!(
+                "the link, page-locked, in this run: {} GB/s to the GPU, {} GB/s from it, {} GB/s \
+                 each way with both at once; link is the share of the last one.",
+                rate(link.up),
+                rate(link.down),
+                rate(link.both)
+            )],
+            plot: plot(&rows),
+            columns: columns(),
+            rows,
+            machine,
+        })
+    }
+}
+
+fn check(buffers: &Buffers, engine: &Engine) -> Result<()> {
+    let output: &[u8] = match &buffers.output {
+        Bytes::Pageable(bytes) => bytes,
+        Bytes::Pinned(bytes) => bytes,
+    };
+    if output == buffers.expected && buffers.tag == buffers.expected_tag {
+        return Ok(());
+    }
+    Err(Error::Wrong(format!(
+        "{} on {} bytes: {} does not give what the processor gave",
+        buffers.key.algorithm(),
+        output.len(),
+        engine.backend()
+    )))
+}
+
+fn columns() -> Vec<Column> {
+    vec![
+        Column::new("algorithm", "algorithm", Unit::Text),
+        Column::new("memory", "memory", Unit::Text),
+        Column::new("bytes", "bytes", Unit::Bytes),
+        Column::new("gpu_seconds", "GPU", Unit::Seconds),
+        Column::new("gpu_rate", "GPU", Unit::BytesPerSecond),
+        Column::new("of_link", "link", Unit::Ratio),
+        Column::new("cpu_rate", "CPU", Unit::BytesPerSecond),
+        Column::new("of_cpu", "GPU/CPU", Unit::Ratio),
+    ]
+}
+
+/// Rates by size: a series for each algorithm and kind of memory.
+fn plot(rows: &[Vec<Value>]) -> Plot {
+    let mut series: Vec<Series> = Vec::new();
+    for row in rows {
+        let (Value::Text(algorithm), Value::Text(memory)) = (&row[0], &row[1]) else {
+            continue;
+        };
+        let name = format!("{algorithm}, {memory}");
+        let point = row[2].number().zip(row[4].number());
+        match series.last_mut().filter(|last| last.name == name) {
+            Some(last) => last.points.extend(point),
+            None => series.push(Series {
+                name,
+                points: point.into_iter().collect(),
+                quoted: false,
+            }),
+        }
+    }
+    Plot {
+        title: "host memory to host memory".to_owned(),
+        x_label: "bytes".to_owned(),
+        x: Axis::Log,
+        y_label: "bytes per second".to_owned(),
+        y: Axis::Log,
+        series,
+    }
+}
