@@ -323,7 +323,7 @@ fn slice(bytes: &[u8], span: Span) -> &[u8] {
 }
 
 /// Calls `check` for every message, but only once where all are alike.
-fn each(
+pub(crate) fn each(
     spans: &Spans<'_>,
     mut check: impl FnMut(usize, Span) -> Result<(), Error>,
 ) -> Result<(), Error> {
@@ -337,7 +337,7 @@ fn each(
     }
 }
 
-fn same_count(found: usize, messages: usize, what: &str) -> Result<(), Error> {
+pub(crate) fn same_count(found: usize, messages: usize, what: &str) -> Result<(), Error> {
     if found == messages {
         return Ok(());
     }
@@ -346,7 +346,12 @@ fn same_count(found: usize, messages: usize, what: &str) -> Result<(), Error> {
     )))
 }
 
-fn check_array(found: usize, messages: usize, each: usize, what: &str) -> Result<(), Error> {
+pub(crate) fn check_array(
+    found: usize,
+    messages: usize,
+    each: usize,
+    what: &str,
+) -> Result<(), Error> {
     if messages.checked_mul(each) == Some(found) {
         return Ok(());
     }
@@ -356,7 +361,7 @@ fn check_array(found: usize, messages: usize, each: usize, what: &str) -> Result
     )))
 }
 
-fn check_keys(keys: &Keys<'_>, count: usize) -> Result<(), Error> {
+pub(crate) fn check_keys(keys: &Keys<'_>, count: usize) -> Result<(), Error> {
     match keys {
         Keys::One(_) => Ok(()),
         Keys::Each { algorithm, bytes } => {
@@ -391,7 +396,7 @@ fn check_keys(keys: &Keys<'_>, count: usize) -> Result<(), Error> {
     }
 }
 
-fn check_tag_len(info: &Info, direction: Direction, len: usize) -> Result<(), Error> {
+pub(crate) fn check_tag_len(info: &Info, direction: Direction, len: usize) -> Result<(), Error> {
     if info.accepts_tag_len(direction, len) || !info.algorithm.is_aead() {
         return Ok(());
     }
@@ -437,7 +442,7 @@ fn check_ivs(info: &Info, ivs: &Ivs<'_>, count: usize) -> Result<(), Error> {
     }
 }
 
-fn same_lengths(input: &Spans<'_>, output: &Spans<'_>) -> Result<(), Error> {
+pub(crate) fn same_lengths(input: &Spans<'_>, output: &Spans<'_>) -> Result<(), Error> {
     same_count(output.count(), input.count(), "places for results")?;
     // Where all are alike, the first tells: a count may be absurd, and no array bounds it.
     let looked_at = match (input, output) {
@@ -458,7 +463,7 @@ fn same_lengths(input: &Spans<'_>, output: &Spans<'_>) -> Result<(), Error> {
 }
 
 /// Every span and the `extra` bytes behind it must lie in a buffer of `len` bytes.
-fn inside(spans: &Spans<'_>, extra: usize, len: usize, what: &str) -> Result<(), Error> {
+pub(crate) fn inside(spans: &Spans<'_>, extra: usize, len: usize, what: &str) -> Result<(), Error> {
     let check = |index, span: Span| {
         let end = span
             .offset
@@ -489,7 +494,7 @@ fn inside(spans: &Spans<'_>, extra: usize, len: usize, what: &str) -> Result<(),
 }
 
 /// No two spans (with the `extra` bytes behind each) may share a byte.
-fn disjoint(spans: &Spans<'_>, extra: usize) -> Result<(), Error> {
+pub(crate) fn disjoint(spans: &Spans<'_>, extra: usize) -> Result<(), Error> {
     let overlap = |index: usize| Error::Message {
         index,
         problem: "overlaps another message's result: each needs a place of its own".to_owned(),

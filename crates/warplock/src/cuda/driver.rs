@@ -206,6 +206,21 @@ impl Context {
         Ok(Arc::new(Context { handle, device }))
     }
 
+    /// Bytes of memory that nobody has taken. The context is bound.
+    pub(crate) fn free_memory(&self) -> Result<u64, Failure> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: a context is bound; pointers are of local variables.
+        let code = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
+        check(code, || "asking for the GPU's free memory")?;
+        Ok(free as u64)
+    }
+
+    /// Waits for everything that any stream has queued. The context is bound.
+    pub(crate) fn wait(&self) -> Result<(), Failure> {
+        // SAFETY: a context is bound.
+        check(unsafe { sys::cuCtxSynchronize() }, || "waiting for the GPU")
+    }
+
     /// Makes the context this thread's until the guard is dropped.
     pub(crate) fn bind(&self) -> Result<Bound, Failure> {
         // SAFETY: the context lives as long as `self`; the guard keeps the order of the stack.
@@ -238,10 +253,14 @@ impl Drop for Bound {
 pub(crate) struct Stream {
     handle: sys::CUstream,
     context: Arc<Context>,
+    /// Whether it ends with this value.
+    owned: bool,
 }
 
 // SAFETY: streams may be used from any thread.
 unsafe impl Send for Stream {}
+// SAFETY: as above, at once too: the driver orders the calls.
+unsafe impl Sync for Stream {}
 
 impl Stream {
     /// A queue that does not wait for others. The context is bound.
@@ -252,7 +271,20 @@ impl Stream {
         let code = unsafe { sys::cuStreamCreate(&raw mut handle, flags) };
         check(code, || "making a stream")?;
         let context = Arc::clone(context);
-        Ok(Stream { handle, context })
+        Ok(Stream {
+            handle,
+            context,
+            owned: true,
+        })
+    }
+
+    /// Somebody else's queue, which must outlive this value; null is the default one.
+    pub(crate) fn borrowed(context: &Arc<Context>, handle: sys::CUstream) -> Self {
+        Stream {
+            handle,
+            context: Arc::clone(context),
+            owned: false,
+        }
     }
 
     pub(crate) fn handle(&self) -> sys::CUstream {
@@ -275,6 +307,9 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        if !self.owned {
+            return;
+        }
         let _bound = self.context.bind();
         // SAFETY: made in `new`; the driver keeps what is still queued alive until it is done.
         let _ = unsafe { sys::cuStreamDestroy_v2(self.handle) };
@@ -293,8 +328,19 @@ unsafe impl Send for Event {}
 impl Event {
     /// An event that is not yet recorded, and so counts as past. The context is bound.
     pub(crate) fn new(context: &Arc<Context>) -> Result<Self, Failure> {
+        Event::with(
+            context,
+            sys::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING as u32,
+        )
+    }
+
+    /// An event that also notes the time. The context is bound.
+    pub(crate) fn timed(context: &Arc<Context>) -> Result<Self, Failure> {
+        Event::with(context, 0)
+    }
+
+    fn with(context: &Arc<Context>, flags: u32) -> Result<Self, Failure> {
         let mut handle = null_mut();
-        let flags = sys::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING as u32;
         // SAFETY: a context is bound; the pointer is a local variable's.
         let code = unsafe { sys::cuEventCreate(&raw mut handle, flags) };
         check(code, || "making an event")?;
@@ -307,6 +353,16 @@ impl Event {
         // SAFETY: both live and belong to one context.
         let code = unsafe { sys::cuEventRecord(self.handle, stream.handle) };
         check(code, || "marking a place in a stream")
+    }
+
+    /// Seconds from another event's time to this one's; both are timed and past.
+    pub(crate) fn seconds_since(&self, start: &Event) -> Result<f64, Failure> {
+        let mut milliseconds = 0.0_f32;
+        // SAFETY: both live; the pointer is a local variable's.
+        let code =
+            unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, start.handle, self.handle) };
+        check(code, || "reading the time between two events")?;
+        Ok(f64::from(milliseconds) * 1e-3)
     }
 
     /// Waits until what was marked is done.

@@ -5,7 +5,7 @@ use zeroize::Zeroize;
 use super::abi::RoundKeys;
 use crate::cpu::{InstructionSet, Kernels, Prepared};
 use crate::job::Job;
-use crate::{Direction, Keys};
+use crate::{Direction, Key, Keys};
 
 /// One key, expanded by the host: what kernels for one key take as a parameter.
 pub(crate) struct OneKey {
@@ -37,6 +37,11 @@ impl OneKey {
                 OneKey::from(&Prepared::for_length(kernels, algorithm, bytes, 16))
             }
         }
+    }
+
+    /// A key that belongs to no job.
+    pub(crate) fn of(key: &Key) -> Self {
+        OneKey::from(key.prepared(kernels()))
     }
 
     fn from(prepared: &Prepared) -> Self {

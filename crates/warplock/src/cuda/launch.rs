@@ -3,11 +3,11 @@
 use super::abi::{Address, RoundKeys, Work};
 use super::driver::{Failure, Stream};
 use super::keys::OneKey;
-use super::module::{Argument, Family, Module, argument};
+use super::module::{Argument, Family, Kernel, Module, argument};
 use super::pack::Located;
 use super::policy;
 use crate::job::Job;
-use crate::{Cipher, Direction, Mode};
+use crate::{Cipher, Direction, Info, Mode};
 
 /// A parameter of a kernel.
 #[derive(Clone, Copy)]
@@ -30,6 +30,20 @@ impl Parameter<'_> {
             Parameter::Number(number) => argument(number),
             Parameter::Block(block) => argument(block),
         }
+    }
+
+    /// The value as the driver copies it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let len = match self {
+            Parameter::Work(work) => size_of_val(work),
+            Parameter::Keys(keys) => size_of_val(*keys),
+            Parameter::Address(address) => size_of_val(address),
+            Parameter::Count(count) => size_of_val(count),
+            Parameter::Number(number) => size_of_val(number),
+            Parameter::Block(block) => size_of_val(block),
+        };
+        // SAFETY: the argument is the value's place, and none of these types has padding.
+        unsafe { std::slice::from_raw_parts(self.argument().cast::<u8>().cast_const(), len) }
     }
 }
 
@@ -69,6 +83,19 @@ impl Step<'_> {
         multiprocessors: u32,
         stream: &Stream,
     ) -> Result<(), Failure> {
+        let (kernel, grid, threads) = self.shape(module, multiprocessors)?;
+        let mut arguments: Vec<_> = self.parameters.iter().map(Parameter::argument).collect();
+        // SAFETY: the parameters are those of the kernel, see below; the rest by this function's
+        // contract.
+        unsafe { kernel.launch(&self.name, stream, grid, threads, &mut arguments) }
+    }
+
+    /// The kernel, how many blocks, and of how many threads. The context is bound.
+    pub(crate) fn shape(
+        &self,
+        module: &Module,
+        multiprocessors: u32,
+    ) -> Result<(Kernel, u32, u32), Failure> {
         let kernel = module.kernel(&self.name, self.family)?;
         let mut threads = kernel.threads;
         let blocks = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
@@ -87,10 +114,7 @@ impl Step<'_> {
                 blocks(things.div_ceil(u64::from(threads)))
             }
         };
-        let mut arguments: Vec<_> = self.parameters.iter().map(Parameter::argument).collect();
-        // SAFETY: the parameters are those of the kernel, see below; the rest by this function's
-        // contract.
-        unsafe { kernel.launch(&self.name, stream, grid, threads, &mut arguments) }
+        Ok((kernel, grid, threads))
     }
 }
 
@@ -104,11 +128,15 @@ pub(crate) struct Launcher {
 
 impl Launcher {
     pub(crate) fn new(job: &Job<'_>) -> Self {
+        Launcher::of(job.info(), job.direction(), job.tag_len())
+    }
+
+    pub(crate) fn of(info: &Info, direction: Direction, tag_len: usize) -> Self {
         Launcher {
-            mode: job.info().mode,
-            direction: job.direction(),
-            cipher: job.info().cipher,
-            tag_len: job.tag_len(),
+            mode: info.mode,
+            direction,
+            cipher: info.cipher,
+            tag_len,
         }
     }
 
@@ -133,7 +161,7 @@ impl Launcher {
     }
 
     /// `expand_keys`: from raw bytes to the table.
-    fn expand(&self, at: &Located) -> Option<Step<'static>> {
+    pub(crate) fn expand(&self, at: &Located) -> Option<Step<'static>> {
         let (raw, count) = at.raw_keys?;
         let decrypts = self.direction == Direction::Decrypt
             && matches!(self.mode, Mode::Ecb | Mode::Cbc | Mode::Xts);
@@ -266,27 +294,34 @@ impl Launcher {
 
     /// GCM for long messages with one key: what comes before the text.
     pub(crate) fn gcm_begin<'a>(&self, at: &Located, key: &'a OneKey) -> Vec<Step<'a>> {
-        vec![
-            Step {
-                name: "gcm_powers".to_owned(),
-                family: Family::Plain,
-                // Five rows of powers, and their inverses.
-                grid: Grid::Blocks(6),
-                parameters: vec![Parameter::Block(key.hash), Parameter::Address(at.powers)],
-            },
-            Step {
-                name: format!("gcm_prepare_{}", self.bits()),
-                family: Family::Gcm,
-                // Eight lanes a message.
-                grid: Grid::AtMost(8 * at.message_count),
-                parameters: vec![
-                    Parameter::Address(at.messages),
-                    Parameter::Count(at.message_count),
-                    Parameter::Keys(&key.encrypt),
-                    Parameter::Address(at.powers),
-                ],
-            },
-        ]
+        vec![self.gcm_powers(at, key), self.gcm_prepare(at, key)]
+    }
+
+    /// GCM for long messages: what depends on the key alone.
+    pub(crate) fn gcm_powers<'a>(&self, at: &Located, key: &'a OneKey) -> Step<'a> {
+        Step {
+            name: "gcm_powers".to_owned(),
+            family: Family::Plain,
+            // Five rows of powers, and their inverses.
+            grid: Grid::Blocks(6),
+            parameters: vec![Parameter::Block(key.hash), Parameter::Address(at.powers)],
+        }
+    }
+
+    /// GCM for long messages with one key: counters, masks, associated data.
+    fn gcm_prepare<'a>(&self, at: &Located, key: &'a OneKey) -> Step<'a> {
+        Step {
+            name: format!("gcm_prepare_{}", self.bits()),
+            family: Family::Gcm,
+            // Eight lanes a message.
+            grid: Grid::AtMost(8 * at.message_count),
+            parameters: vec![
+                Parameter::Address(at.messages),
+                Parameter::Count(at.message_count),
+                Parameter::Keys(&key.encrypt),
+                Parameter::Address(at.powers),
+            ],
+        }
     }
 
     /// GCM for long messages with one key: pieces of text, of messages at `messages`.
@@ -328,7 +363,14 @@ impl Launcher {
 
     /// GCM for whole messages with one key.
     pub(crate) fn gcm_whole<'a>(&self, at: &Located, key: &'a OneKey) -> Vec<Step<'a>> {
-        let mut steps = self.gcm_begin(at, key);
+        let mut steps = vec![self.gcm_powers(at, key)];
+        steps.extend(self.gcm_after_powers(at, key));
+        steps
+    }
+
+    /// The same without what depends on the key alone.
+    pub(crate) fn gcm_after_powers<'a>(&self, at: &Located, key: &'a OneKey) -> Vec<Step<'a>> {
+        let mut steps = vec![self.gcm_prepare(at, key)];
         steps.extend(self.gcm_text(at.work, at, key));
         steps.push(self.gcm_end(at));
         steps.extend(self.gcm_wipe(at));
@@ -346,16 +388,22 @@ impl Launcher {
         })
     }
 
-    /// Single blocks with a key each, encrypted in place.
-    pub(crate) fn blocks(&self, keys: Address, text: Address, count: u64) -> Step<'static> {
+    /// Single blocks with a key each, encrypted.
+    pub(crate) fn blocks(
+        &self,
+        keys: Address,
+        input: Address,
+        output: Address,
+        count: u64,
+    ) -> Step<'static> {
         Step {
             name: format!("ecb_each_{}", self.bits()),
             family: Family::Each,
             grid: Grid::Persistent(1),
             parameters: vec![
                 Parameter::Address(keys),
-                Parameter::Address(text),
-                Parameter::Address(text),
+                Parameter::Address(input),
+                Parameter::Address(output),
                 Parameter::Count(count),
             ],
         }

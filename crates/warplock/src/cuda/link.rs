@@ -100,6 +100,14 @@ impl CudaLink {
             multiprocessors: device.multiprocessors,
         })
     }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    pub(crate) fn module(&self) -> &Module {
+        &self.module
+    }
 }
 
 /// What a failed wait was for.
@@ -180,7 +188,7 @@ impl Link for CudaLink {
 
     unsafe fn wipe(&self, stream: &Stream, at: Address, len: usize) -> Result<(), Failure> {
         // SAFETY: by this function's contract.
-        unsafe { memory::wipe(stream, at, len) }
+        unsafe { memory::fill(stream, at, 0, len) }
     }
 
     unsafe fn launch(&self, stream: &Stream, step: &Step<'_>) -> Result<(), Failure> {

@@ -182,12 +182,33 @@ pub(crate) unsafe fn download(
     check(code, || format!("copying {len} bytes from the GPU"))
 }
 
-/// Queues zeros for `len` bytes of the device.
+/// Queues a copy inside the device.
+///
+/// # Safety
+/// Both places are valid for `len` bytes, do not overlap, and stay so until the stream has passed
+/// this point.
+pub(crate) unsafe fn move_inside(
+    stream: &Stream,
+    to: Address,
+    from: Address,
+    len: usize,
+) -> Result<(), Failure> {
+    // SAFETY: by this function's contract.
+    let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, len, stream.handle()) };
+    check(code, || format!("copying {len} bytes inside GPU memory"))
+}
+
+/// Queues the same value for `len` bytes of the device.
 ///
 /// # Safety
 /// The place is valid for `len` bytes until the stream has passed this point.
-pub(crate) unsafe fn wipe(stream: &Stream, at: Address, len: usize) -> Result<(), Failure> {
+pub(crate) unsafe fn fill(
+    stream: &Stream,
+    at: Address,
+    value: u8,
+    len: usize,
+) -> Result<(), Failure> {
     // SAFETY: by this function's contract.
-    let code = unsafe { sys::cuMemsetD8Async(at, 0, len, stream.handle()) };
-    check(code, || format!("wiping {len} bytes of GPU memory"))
+    let code = unsafe { sys::cuMemsetD8Async(at, value, len, stream.handle()) };
+    check(code, || format!("filling {len} bytes of GPU memory"))
 }

@@ -13,7 +13,7 @@ use crate::{Direction, Mode};
 pub(crate) const TAG: usize = 16;
 
 /// The most warps of a block, each of which CBC decryption hands a block on to the next.
-const WARPS: usize = 32;
+pub(crate) const WARPS: usize = 32;
 
 /// How many units of work a part is, and so which kernels take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,27 +29,43 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    fn of(self, part: &Part) -> u64 {
+    /// What kernels of a mode count in; `small`: GCM's for short messages; `table`: keys of their
+    /// own.
+    pub(crate) fn of_mode(mode: Mode, direction: Direction, small: bool, table: bool) -> Self {
+        match mode {
+            Mode::Gcm if small => Unit::Message,
+            // With a key each, CTR goes by blocks.
+            Mode::Ctr if table => Unit::Block,
+            Mode::Ctr | Mode::Gcm => Unit::Row,
+            Mode::Cbc if direction == Direction::Encrypt => Unit::Message,
+            Mode::Xts => Unit::XtsBlock,
+            Mode::Ecb | Mode::Cbc => Unit::Block,
+            Mode::Acorn => unreachable!("GPUs do not support it yet: refused before"),
+        }
+    }
+
+    /// How many units a part of `len` bytes is.
+    pub(crate) fn of(self, len: usize) -> u64 {
         let units = match self {
             Unit::Message => 1,
-            Unit::Row => part.len.div_ceil(ROW),
-            Unit::Block => part.len.div_ceil(16),
-            Unit::XtsBlock if steals(part) => part.len / 16 - 1,
-            Unit::XtsBlock => part.len / 16,
+            Unit::Row => len.div_ceil(ROW),
+            Unit::Block => len.div_ceil(16),
+            Unit::XtsBlock if steals(len) => len / 16 - 1,
+            Unit::XtsBlock => len / 16,
         };
         units as u64
     }
 }
 
-/// Whether XTS must steal at the end of this part.
-fn steals(part: &Part) -> bool {
-    !part.len.is_multiple_of(16)
+/// Whether XTS must steal at the end of a part of this length.
+pub(crate) fn steals(len: usize) -> bool {
+    !len.is_multiple_of(16)
 }
 
-/// Whether kernels work on a part. GCM's messages without text have a tag, and so work for the
-/// kernels that do all of a message in one thread.
-fn is_piece(part: &Part, small: bool) -> bool {
-    part.len > 0 || small
+/// Whether kernels work on a part of this length. GCM's messages without text have a tag, and so
+/// work for the kernels that do all of a message in one thread.
+pub(crate) fn is_piece(len: usize, small: bool) -> bool {
+    len > 0 || small
 }
 
 /// Where the keys of a chunk are.
@@ -104,10 +120,10 @@ pub(crate) fn is_small(job: &Job<'_>, policy: &Policy) -> bool {
 }
 
 /// Hands out places one behind the other.
-struct Places(usize);
+pub(crate) struct Places(pub(crate) usize);
 
 impl Places {
-    fn take(&mut self, len: usize) -> usize {
+    pub(crate) fn take(&mut self, len: usize) -> usize {
         let at = self.0;
         self.0 = (at + len).next_multiple_of(ALIGN);
         at
@@ -150,22 +166,13 @@ impl Sheet {
     ) -> Self {
         let mode = job.info().mode;
         let opens = job.direction() == Direction::Decrypt;
-        let unit = match mode {
-            Mode::Gcm if small => Unit::Message,
-            // With a key each, CTR goes by blocks.
-            Mode::Ctr if table => Unit::Block,
-            Mode::Ctr | Mode::Gcm => Unit::Row,
-            Mode::Cbc if !opens => Unit::Message,
-            Mode::Xts => Unit::XtsBlock,
-            Mode::Ecb | Mode::Cbc => Unit::Block,
-            Mode::Acorn => unreachable!("the backend does not support it"),
-        };
-        let pieces = || parts.iter().filter(|part| is_piece(part, small));
+        let unit = Unit::of_mode(mode, job.direction(), small, table);
+        let pieces = || parts.iter().filter(|part| is_piece(part.len, small));
         let piece_count = pieces().count();
-        let steals = unit == Unit::XtsBlock && parts.iter().any(steals);
-        let units = pieces().map(|part| unit.of(part)).sum();
-        let each = pieces().next().map_or(0, |part| unit.of(part));
-        let even = pieces().all(|part| unit.of(part) == each);
+        let steals = unit == Unit::XtsBlock && parts.iter().any(|part| steals(part.len));
+        let units = pieces().map(|part| unit.of(part.len)).sum();
+        let each = pieces().next().map_or(0, |part| unit.of(part.len));
+        let even = pieces().all(|part| unit.of(part.len) == each);
 
         let keys = match () {
             () if table => KeyPlace::Table,
@@ -306,7 +313,7 @@ impl Sheet {
                     message,
                 );
             }
-            if !is_piece(part, self.small) {
+            if !is_piece(part.len, self.small) {
                 continue;
             }
             let text = at.text + part.place as Address;
@@ -324,7 +331,7 @@ impl Sheet {
             if let Some(starts) = starts {
                 put(host, starts + piece * 8, units);
             }
-            units += self.unit.of(part);
+            units += self.unit.of(part.len);
             piece += 1;
         }
         if let Some(starts) = starts {

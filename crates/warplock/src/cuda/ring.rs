@@ -286,7 +286,7 @@ impl<L: Link> Passage<'_, '_, L> {
         let steps: Vec<Step<'_>> = match (chunk, self.job.info().mode) {
             (Chunk::Blocks(messages), _) => {
                 let count = messages.len() as u64;
-                vec![self.launcher.blocks(text + 16 * count, text, count)]
+                vec![self.launcher.blocks(text + 16 * count, text, text, count)]
             }
             (_, Mode::Gcm) if located.small => self.launcher.gcm_small(located),
             (_, Mode::Gcm) => {

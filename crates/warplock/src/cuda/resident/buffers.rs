@@ -1,0 +1,183 @@
+//! Memory on the device and page-locked memory of the host, for callers who have none.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use super::batch::Region;
+use super::device::Device;
+use super::stream::Stream;
+use crate::Error;
+use crate::cuda::link::{DeviceBytes, HostBytes};
+use crate::cuda::memory;
+
+/// Memory on a device, wiped and given back when dropped. Dropping it synchronises with the
+/// device; what still uses it must be done before (that is part of [`super::Plan::launch`]'s
+/// contract).
+pub struct DeviceBuffer {
+    memory: memory::DeviceBuffer,
+    device: Device,
+}
+
+impl DeviceBuffer {
+    pub(super) fn new(device: Device, memory: memory::DeviceBuffer) -> Self {
+        DeviceBuffer { memory, device }
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of it, for a plan. Does not synchronise.
+    pub fn region(&self) -> Region {
+        // SAFETY: the memory is this device's; that it lives while it is used is part of the
+        // contract of whatever uses the region.
+        unsafe { Region::new(self.memory.address(), self.len()) }
+    }
+
+    /// The raw address: a `CUdeviceptr` of the device's primary context. Does not synchronise.
+    ///
+    /// # Safety
+    /// It must not be used after the buffer has been dropped.
+    pub unsafe fn address(&self) -> u64 {
+        self.memory.address()
+    }
+
+    /// Copies `bytes` to `offset`, and waits for the copy; not for other streams' work.
+    ///
+    /// # Errors
+    /// [`Error::Batch`] if they do not fit, [`Error::Backend`] if the driver fails.
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        let place = self.place(offset, bytes.len())?;
+        // SAFETY: the place lies in this buffer.
+        self.device
+            .call(|device| unsafe { device.write(place.address(), bytes) })
+    }
+
+    /// Copies from `offset` to `bytes`, and waits for the copy; not for other streams' work:
+    /// synchronise the stream that makes the result first.
+    ///
+    /// # Errors
+    /// [`Error::Batch`] if it ends before, [`Error::Backend`] if the driver fails.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
+        let place = self.place(offset, bytes.len())?;
+        // SAFETY: the place lies in this buffer.
+        self.device
+            .call(|device| unsafe { device.read(bytes, place.address()) })
+    }
+
+    /// Sets every byte to `value`, and waits for that; not for other streams' work.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if the driver fails.
+    pub fn fill(&mut self, value: u8) -> Result<(), Error> {
+        self.device.call(|device| {
+            let stream = device.own_stream();
+            // SAFETY: the buffer lives until the stream was waited for.
+            unsafe { memory::fill(stream, self.memory.address(), value, self.len())? };
+            stream.wait("filling GPU memory")
+        })
+    }
+
+    /// Queues a copy of page-locked memory to the buffer's start. Does not synchronise.
+    ///
+    /// # Safety
+    /// Until the stream has passed this point, both buffers live, nobody writes `from`, and nobody
+    /// else uses this buffer.
+    ///
+    /// # Errors
+    /// [`Error::Batch`] if it does not fit, [`Error::Backend`] if the driver fails.
+    pub unsafe fn upload(&self, from: &PinnedBuffer, stream: &Stream) -> Result<(), Error> {
+        let place = self.place(0, from.len())?;
+        // SAFETY: the place lies in this buffer; the rest by this function's contract.
+        self.device.call(|_| unsafe {
+            memory::upload(stream.inner(), place.address(), from.as_ptr(), from.len())
+        })
+    }
+
+    /// Queues a copy of the buffer's start that fills page-locked memory. Does not synchronise.
+    ///
+    /// # Safety
+    /// Until the stream has passed this point, both buffers live, and nobody else uses `to` or
+    /// writes this buffer.
+    ///
+    /// # Errors
+    /// [`Error::Batch`] if the buffer is shorter, [`Error::Backend`] if the driver fails.
+    pub unsafe fn download(&self, to: &mut PinnedBuffer, stream: &Stream) -> Result<(), Error> {
+        let place = self.place(0, to.len())?;
+        // SAFETY: the place lies in this buffer; the rest by this function's contract.
+        self.device.call(|_| unsafe {
+            memory::download(stream.inner(), to.as_mut_ptr(), place.address(), to.len())
+        })
+    }
+
+    /// Queues a copy of another buffer of this device to this one's start (`cuMemcpyDtoDAsync`).
+    /// Does not synchronise.
+    ///
+    /// # Safety
+    /// Until the stream has passed this point, both buffers live, nobody writes `from`, and nobody
+    /// else uses this buffer.
+    ///
+    /// # Errors
+    /// [`Error::Batch`] if it does not fit, [`Error::Backend`] if the driver fails.
+    pub unsafe fn copy_from(&self, from: &DeviceBuffer, stream: &Stream) -> Result<(), Error> {
+        let place = self.place(0, from.len())?;
+        // SAFETY: the place lies in this buffer; the rest by this function's contract.
+        self.device.call(|_| unsafe {
+            let source = from.memory.address();
+            memory::move_inside(stream.inner(), place.address(), source, from.len())
+        })
+    }
+
+    fn place(&self, offset: usize, len: usize) -> Result<Region, Error> {
+        let end = offset.checked_add(len);
+        if end.is_some_and(|end| end <= self.len()) {
+            return Ok(self.region().part(offset, len));
+        }
+        Err(Error::Batch(format!(
+            "{len} bytes at {offset} lie outside a GPU buffer of {} bytes",
+            self.len()
+        )))
+    }
+}
+
+impl fmt::Debug for DeviceBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceBuffer({} bytes on {:?})", self.len(), self.device)
+    }
+}
+
+/// Page-locked memory of the host, which the device reaches by itself; wiped when dropped.
+pub struct PinnedBuffer(memory::PinnedBuffer);
+
+impl PinnedBuffer {
+    pub(super) fn new(memory: memory::PinnedBuffer) -> Self {
+        PinnedBuffer(memory)
+    }
+}
+
+impl Deref for PinnedBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: allocated and initialised with this length, or empty; borrowed.
+        unsafe { std::slice::from_raw_parts(self.0.start(), self.0.len()) }
+    }
+}
+
+impl DerefMut for PinnedBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.0.bytes()
+    }
+}
+
+impl fmt::Debug for PinnedBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PinnedBuffer({} bytes)", self.len())
+    }
+}

@@ -1,0 +1,221 @@
+//! The checks of a batch in GPU memory: those of [`crate::Job`], and that nothing that is written
+//! overlaps anything else, which for host memory the compiler knows.
+
+use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText, Region};
+use crate::job::{
+    check_array, check_keys, check_tag_len, disjoint, each, inside, same_count, same_lengths,
+};
+use crate::{Algorithm, Direction, Error, Info, Mode, Spans};
+
+/// A checked batch.
+pub(super) struct Checked<'a> {
+    pub(super) info: &'static Info,
+    pub(super) direction: Direction,
+    pub(super) keys: DeviceKeys<'a>,
+    pub(super) input: Region,
+    pub(super) input_spans: Spans<'a>,
+    pub(super) output: Region,
+    pub(super) output_spans: Spans<'a>,
+    pub(super) ivs: DeviceIvs<'a>,
+    pub(super) aad: DeviceAad<'a>,
+    pub(super) tags: DeviceTags,
+    pub(super) tag_len: usize,
+}
+
+impl<'a> Checked<'a> {
+    pub(super) fn new(batch: DeviceBatch<'a>) -> Result<Self, Error> {
+        let DeviceBatch {
+            direction,
+            keys,
+            text,
+            ivs,
+            aad,
+            tags,
+            tag_len,
+        } = batch;
+        let info = algorithm(&keys)?.info();
+        let aead = info.algorithm.is_aead();
+        let (input, input_spans, output, output_spans) = match text {
+            DeviceText::InPlace { buffer, spans } => (buffer, spans, buffer, spans),
+            DeviceText::Apart {
+                input,
+                input_spans,
+                output,
+                output_spans,
+            } => (input, input_spans, output, output_spans),
+        };
+        let in_place = matches!(text, DeviceText::InPlace { .. });
+        let count = input_spans.count();
+        if u32::try_from(count).is_err() {
+            return Err(Error::Batch(format!(
+                "{count} messages are too many for one plan: make several"
+            )));
+        }
+        match &keys {
+            DeviceKeys::Host(keys) => check_keys(keys, count)?,
+            DeviceKeys::Each { bytes, .. } => {
+                check_array(bytes.len(), count, info.key_len, "keys")?
+            }
+        }
+        if info.mode == Mode::Acorn {
+            return Err(Error::Batch(format!(
+                "{} does not run on GPUs yet: take an engine on the processor",
+                info.name
+            )));
+        }
+        check_tag_len(info, direction, tag_len)?;
+        if !in_place {
+            same_lengths(&input_spans, &output_spans)?;
+        }
+        each(&input_spans, |index, span| {
+            if info.accepts_text_len(span.len as u64) {
+                return Ok(());
+            }
+            let (name, rule) = (info.name, info.text_rule());
+            Err(Error::Message {
+                index,
+                problem: format!("{name} needs a text of {rule}, not {} bytes", span.len),
+            })
+        })?;
+        let appended = match tags {
+            DeviceTags::Appended if aead => tag_len,
+            _ => 0,
+        };
+        let (tag_in, tag_out) = match direction {
+            Direction::Encrypt => (0, appended),
+            Direction::Decrypt => (appended, 0),
+        };
+        inside(&input_spans, tag_in, input.len(), "the input")?;
+        inside(&output_spans, tag_out, output.len(), "the output")?;
+        disjoint(&output_spans, if in_place { appended } else { tag_out })?;
+        match tags {
+            DeviceTags::Apart(_) if !aead => {
+                return Err(Error::Batch(format!(
+                    "{} makes no tags: leave the tags away",
+                    info.name
+                )));
+            }
+            DeviceTags::Apart(array) => check_array(array.len(), count, tag_len, "tags")?,
+            DeviceTags::Appended => {}
+        }
+        check_ivs(info, &ivs, count)?;
+        check_aad(info, &aad, count)?;
+        let checked = Checked {
+            info,
+            direction,
+            keys,
+            input,
+            input_spans,
+            output,
+            output_spans,
+            ivs,
+            aad,
+            tags,
+            tag_len,
+        };
+        checked.check_overlaps(in_place)?;
+        Ok(checked)
+    }
+
+    /// How many messages.
+    pub(super) fn count(&self) -> usize {
+        self.input_spans.count()
+    }
+
+    /// Text bytes of all messages together.
+    pub(super) fn text_bytes(&self) -> u64 {
+        match self.input_spans {
+            Spans::Even { count, len, .. } => count as u64 * len as u64,
+            Spans::Ragged(spans) => spans.iter().map(|span| span.len as u64).sum(),
+        }
+    }
+
+    /// Nothing that is written may be anything else, too.
+    fn check_overlaps(&self, in_place: bool) -> Result<(), Error> {
+        let mut read = Vec::new();
+        if !in_place {
+            read.push(("the input", self.input));
+        }
+        if let DeviceKeys::Each { bytes, .. } = self.keys {
+            read.push(("the keys", bytes));
+        }
+        if let DeviceIvs::Each(bytes) | DeviceIvs::Ragged { bytes, .. } = self.ivs {
+            read.push(("the IVs", bytes));
+        }
+        if let DeviceAad::Shared(bytes) | DeviceAad::Each { bytes, .. } = self.aad {
+            read.push(("the associated data", bytes));
+        }
+        let mut written = vec![("the output", self.output)];
+        match (self.tags, self.direction) {
+            (DeviceTags::Apart(tags), Direction::Encrypt) => written.push(("the tags", tags)),
+            (DeviceTags::Apart(tags), Direction::Decrypt) => read.push(("the tags", tags)),
+            (DeviceTags::Appended, _) => {}
+        }
+        for (place, (name, region)) in written.iter().enumerate() {
+            let others = written[place + 1..].iter().chain(&read);
+            if let Some((other, _)) = others.into_iter().find(|(_, other)| region.overlaps(other)) {
+                return Err(Error::Batch(format!(
+                    "{name} and {other} overlap in GPU memory: each needs a place of its own (for \
+                     work in place take DeviceText::InPlace)"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn algorithm(keys: &DeviceKeys<'_>) -> Result<Algorithm, Error> {
+    let known = match keys {
+        DeviceKeys::Host(keys) => keys.algorithm(),
+        DeviceKeys::Each { algorithm, .. } => Some(*algorithm),
+    };
+    known.ok_or_else(|| {
+        Error::Batch("the batch has an empty table of keys: give it at least one".to_owned())
+    })
+}
+
+fn check_ivs(info: &Info, ivs: &DeviceIvs<'_>, count: usize) -> Result<(), Error> {
+    let check = |index, len| {
+        if info.accepts_iv_len(len) {
+            return Ok(());
+        }
+        Err(Error::Message {
+            index,
+            problem: format!("{} needs {}, not {len} bytes", info.name, info.iv_rule()),
+        })
+    };
+    match ivs {
+        _ if count == 0 => Ok(()),
+        DeviceIvs::None => check(0, 0),
+        DeviceIvs::Each(bytes) => {
+            let len = bytes.len() / count;
+            check_array(bytes.len(), count, len, "IVs")?;
+            check(0, len)
+        }
+        DeviceIvs::Ragged { bytes, spans } => {
+            same_count(spans.count(), count, "spans of IVs")?;
+            inside(spans, 0, bytes.len(), "the IVs")?;
+            each(spans, |index, span| check(index, span.len))
+        }
+        DeviceIvs::Sectors { .. } if info.mode == Mode::Xts => Ok(()),
+        DeviceIvs::Sectors { .. } => Err(Error::Batch(format!(
+            "{} has no sectors: only XTS numbers them",
+            info.name
+        ))),
+    }
+}
+
+fn check_aad(info: &Info, aad: &DeviceAad<'_>, count: usize) -> Result<(), Error> {
+    match aad {
+        DeviceAad::None => Ok(()),
+        _ if !info.algorithm.is_aead() => Err(Error::Batch(format!(
+            "{} takes no associated data: it would not be authenticated",
+            info.name
+        ))),
+        DeviceAad::Shared(_) => Ok(()),
+        DeviceAad::Each { bytes, spans } => {
+            same_count(spans.count(), count, "spans of associated data")?;
+            inside(spans, 0, bytes.len(), "the associated data")
+        }
+    }
+}

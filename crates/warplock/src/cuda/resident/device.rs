@@ -1,0 +1,170 @@
+//! A GPU for batches in its own memory.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::Arc;
+
+use super::buffers::{DeviceBuffer, PinnedBuffer};
+use super::stream::{Event, Stream};
+use crate::Error;
+use crate::cuda::devices::{find, no_backend};
+use crate::cuda::driver::{self, Bound, Failure};
+use crate::cuda::link::{CudaLink, Link};
+use crate::cuda::{Gpu, memory};
+
+/// A GPU with the kernels loaded. Clones share it; it is given back with the last of them and of
+/// the buffers, streams and plans that were made with it.
+#[derive(Clone)]
+pub struct Device(Arc<Inner>);
+
+struct Inner {
+    link: CudaLink,
+    /// For copies that are waited for.
+    stream: driver::Stream,
+    gpu: Gpu,
+}
+
+impl Device {
+    /// Opens the GPU behind `cuda:number`: starts its primary context, which it shares with
+    /// everything else in this process, and loads the kernels. Takes a moment, and may synchronise
+    /// with the device.
+    ///
+    /// # Errors
+    /// [`Error::NoBackend`] if there is no such GPU, with the reason.
+    pub fn open(number: u32) -> Result<Self, Error> {
+        let device = find(Some(number))?;
+        let open = || -> Result<Inner, Failure> {
+            let link = CudaLink::new(&device)?;
+            let bound = link.bind()?;
+            let stream = link.stream()?;
+            drop(bound);
+            Ok(Inner {
+                link,
+                stream,
+                gpu: Gpu::from(device),
+            })
+        };
+        match open() {
+            Ok(inner) => Ok(Device(Arc::new(inner))),
+            Err(failure) => Err(no_backend(Some(number), &failure.to_string())),
+        }
+    }
+
+    /// Name, memory, multiprocessors. Does not synchronise.
+    pub fn gpu(&self) -> &Gpu {
+        &self.0.gpu
+    }
+
+    /// Bytes of its memory that nobody has taken. Does not synchronise.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if the driver fails.
+    pub fn free_memory(&self) -> Result<u64, Error> {
+        self.call(|device| device.link().context().free_memory())
+    }
+
+    /// Memory of undefined content on the device. May synchronise.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if there is not so much.
+    pub fn alloc(&self, len: usize) -> Result<DeviceBuffer, Error> {
+        let memory = self.call(|device| device.link().device(len))?;
+        Ok(DeviceBuffer::new(self.clone(), memory))
+    }
+
+    /// Page-locked memory of the host, full of zeros: what copies to and from the device are
+    /// fastest with. May synchronise.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if there is not so much.
+    pub fn pinned(&self, len: usize) -> Result<PinnedBuffer, Error> {
+        let memory = self.call(|device| device.link().host(len))?;
+        Ok(PinnedBuffer::new(memory))
+    }
+
+    /// A new stream that waits for no other, not even for the default one. Does not synchronise.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if the driver fails.
+    pub fn stream(&self) -> Result<Stream, Error> {
+        let stream = self.call(|device| device.link().stream())?;
+        Ok(Stream::new(self.clone(), stream))
+    }
+
+    /// Somebody else's stream: a `CUstream`, such as PyTorch's `stream.cuda_stream` or CuPy's
+    /// `stream.ptr`; null is the default stream. Does not synchronise.
+    ///
+    /// # Safety
+    /// It is a stream of this device's primary context, and outlives the result.
+    pub unsafe fn stream_from_raw(&self, raw: *mut c_void) -> Stream {
+        let stream = driver::Stream::borrowed(self.link().context(), raw.cast());
+        Stream::new(self.clone(), stream)
+    }
+
+    /// An event that notes the time. Does not synchronise.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if the driver fails.
+    pub fn event(&self) -> Result<Event, Error> {
+        let event = self.call(|device| driver::Event::timed(device.link().context()))?;
+        Ok(Event::new(self.clone(), event))
+    }
+
+    pub(super) fn link(&self) -> &CudaLink {
+        &self.0.link
+    }
+
+    pub(super) fn bind(&self) -> Result<Bound, Failure> {
+        self.link().bind()
+    }
+
+    /// Calls the driver with the context bound.
+    pub(super) fn call<T>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, Failure>,
+    ) -> Result<T, Error> {
+        let bound = self.bind();
+        let result = bound.and_then(|bound| {
+            let result = work(self);
+            drop(bound);
+            result
+        });
+        result.map_err(|failure| Error::Backend {
+            backend: format!("cuda:{}", self.0.gpu.number),
+            reason: failure.to_string(),
+        })
+    }
+
+    /// Copies to the device and waits. The context is bound.
+    ///
+    /// # Safety
+    /// The device's place is valid for as many bytes.
+    pub(super) unsafe fn write(&self, to: u64, from: &[u8]) -> Result<(), Failure> {
+        // SAFETY: the source is borrowed until the copy was waited for; the target by this
+        // function's contract.
+        unsafe { memory::upload(&self.0.stream, to, from.as_ptr(), from.len())? };
+        self.0.stream.wait("copying to the GPU")
+    }
+
+    /// Copies from the device and waits. The context is bound.
+    ///
+    /// # Safety
+    /// The device's place is valid for as many bytes.
+    pub(super) unsafe fn read(&self, to: &mut [u8], from: u64) -> Result<(), Failure> {
+        // SAFETY: the target is borrowed until the copy was waited for; the source by this
+        // function's contract.
+        unsafe { memory::download(&self.0.stream, to.as_mut_ptr(), from, to.len())? };
+        self.0.stream.wait("copying from the GPU")
+    }
+
+    /// The stream whose work is waited for.
+    pub(super) fn own_stream(&self) -> &driver::Stream {
+        &self.0.stream
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device(cuda:{}, {})", self.gpu().number, self.gpu().name)
+    }
+}

@@ -1,0 +1,17 @@
+//! Batches in GPU memory: nothing crosses the link, and launches neither allocate nor wait.
+
+mod batch;
+mod buffers;
+mod check;
+mod device;
+mod plan;
+mod sheet;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText, Region};
+pub use buffers::{DeviceBuffer, PinnedBuffer};
+pub use device::Device;
+pub use plan::{Plan, Statuses};
+pub use stream::{Event, Stream};

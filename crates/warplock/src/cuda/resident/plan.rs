@@ -1,0 +1,262 @@
+//! Plans: batches in GPU memory, ready to be launched.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+use super::batch::{DeviceBatch, DeviceKeys};
+use super::check::Checked;
+use super::device::Device;
+use super::sheet::{Sheet, one_key};
+use super::stream::Stream;
+use crate::cuda::abi::GcmMessage;
+use crate::cuda::driver::Failure;
+use crate::cuda::keys::OneKey;
+use crate::cuda::launch::{Launcher, Step};
+use crate::cuda::link::{DeviceBytes, Link};
+use crate::cuda::memory::{self, DeviceBuffer};
+use crate::cuda::pack::{Located, was_refused};
+use crate::cuda::policy::Policy;
+use crate::cuda::ready::Ready;
+use crate::{Direction, Error, Mode};
+
+/// A batch in GPU memory, checked and made ready once, to be launched as often as wanted.
+///
+/// Texts, IVs, associated data and tags are read anew at every launch; places, lengths and keys of
+/// host memory are fixed. GCM takes tensor cores for messages of 2 KiB and more (on average) under
+/// one key; under several keys eight lanes take a message, so that few long messages should rather
+/// be a plan for each key.
+///
+/// ```no_run
+/// use warplock::cuda::{Device, DeviceBatch, DeviceIvs, DeviceTags, DeviceText, Plan};
+/// use warplock::{Algorithm, Key, Spans};
+///
+/// let device = Device::open(0)?;
+/// let key = Key::generate(Algorithm::Aes256Gcm)?;
+/// // 1,000 messages of 16 KiB; their nonces and tags beside them.
+/// let mut data = device.alloc(1000 * 16384)?;
+/// let mut nonces = device.alloc(1000 * 12)?;
+/// let tags = device.alloc(1000 * 16)?;
+/// data.fill(7)?;
+/// let numbered: Vec<u8> = (0..1000u128).flat_map(|i| i.to_le_bytes()[..12].to_vec()).collect();
+/// nonces.write(0, &numbered)?;
+///
+/// let spans = Spans::Even { count: 1000, len: 16384, stride: 16384 };
+/// let text = DeviceText::InPlace { buffer: data.region(), spans };
+/// let seal = DeviceBatch::encrypt(&key, text)
+///     .ivs(DeviceIvs::Each(nonces.region()))
+///     .tags(DeviceTags::Apart(tags.region()));
+/// let open = DeviceBatch::decrypt(&key, text)
+///     .ivs(DeviceIvs::Each(nonces.region()))
+///     .tags(DeviceTags::Apart(tags.region()));
+/// let (seal, open) = (Plan::new(&device, seal)?, Plan::new(&device, open)?);
+///
+/// let stream = device.stream()?;
+/// // SAFETY: all buffers and plans live until the stream was waited for, and nobody else uses
+/// // them.
+/// unsafe {
+///     seal.launch(&stream)?;
+///     open.launch(&stream)?;
+/// }
+/// assert!(open.failed(&stream)?.is_empty());
+/// # Ok::<(), warplock::Error>(())
+/// ```
+pub struct Plan {
+    steps: Vec<Ready>,
+    sheet: DeviceBuffer,
+    /// GCM's messages: where they are in the sheet, and how many.
+    messages: (usize, usize),
+    direction: Direction,
+    device: Device,
+}
+
+/// Where the verdicts of GCM's messages lie after a launch: an unsigned 32-bit number each, 0 for
+/// a message whose tag was right, 1 for one that was refused and is all zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Statuses {
+    /// The device address of the first.
+    pub address: u64,
+    /// From one to the next, in bytes.
+    pub stride: usize,
+    /// How many there are: one for each message.
+    pub count: usize,
+}
+
+impl Plan {
+    /// Checks a batch, allocates what its kernels need on the device, uploads keys (expanded, and
+    /// wiped again with the plan) and the messages' places. Synchronises.
+    ///
+    /// # Errors
+    /// [`Error::Batch`] and [`Error::Message`] if the parts of the batch do not fit together,
+    /// [`Error::Backend`] if the device has too little memory or fails.
+    pub fn new(device: &Device, batch: DeviceBatch<'_>) -> Result<Self, Error> {
+        let batch = Checked::new(batch)?;
+        device.call(|device| Plan::make(device, &batch))
+    }
+
+    fn make(device: &Device, batch: &Checked<'_>) -> Result<Self, Failure> {
+        let link = device.link();
+        let idle = batch.text_bytes() == 0 && batch.info.mode != Mode::Gcm;
+        if idle || batch.count() == 0 {
+            return Ok(Plan {
+                steps: Vec::new(),
+                sheet: link.device(0)?,
+                messages: (0, 0),
+                direction: batch.direction,
+                device: device.clone(),
+            });
+        }
+        let layout = Sheet::new(batch, &Policy::DEFAULT, link.multiprocessors());
+        let sheet = link.device(layout.device_len)?;
+        let key = one_key(batch);
+        let host = layout.write(batch, key.as_ref(), sheet.address());
+        // SAFETY: the sheet is at least as long, and its memory this function's own.
+        unsafe { device.write(sheet.address(), &host)? };
+        drop(host);
+        let located = layout.located(batch, sheet.address());
+        let launcher = Launcher::of(batch.info, batch.direction, batch.tag_len);
+        let before = before(batch, &layout, &launcher, &located, key.as_ref());
+        run(device, &before)?;
+        let mut at_launch = located;
+        if let (Some((raw, count)), false) = (layout.raw_keys, layout.blocks) {
+            // They were expanded just now.
+            let stream = device.own_stream();
+            let (at, len) = (sheet.address() + raw as u64, count * batch.info.key_len);
+            // SAFETY: the keys lie in the sheet, and what read them was waited for.
+            unsafe { memory::fill(stream, at, 0, len)? };
+            stream.wait("wiping keys on the GPU")?;
+            at_launch.raw_keys = None;
+        }
+        let steps = steps(batch, &layout, &launcher, &at_launch, key.as_ref());
+        let ready = |step: &Step<'_>| Ready::new(step, link.module(), link.multiprocessors());
+        Ok(Plan {
+            steps: steps.iter().map(ready).collect::<Result<_, _>>()?,
+            sheet,
+            messages: (layout.messages(), layout.message_count),
+            direction: batch.direction,
+            device: device.clone(),
+        })
+    }
+
+    /// Queues the batch's kernels, and nothing else: no allocation, no copy, no synchronisation,
+    /// so that a stream that captures a graph may be taken. The graph then holds the kernels'
+    /// parameters, round keys among them, in the driver's memory.
+    ///
+    /// # Safety
+    /// Until the stream has passed this point (for a captured graph: until its last launch is
+    /// done), the plan and all regions of its batch live, nobody else uses what is written, and
+    /// nobody writes what is read; the stream belongs to the plan's device. Launches of one plan
+    /// share its workspace: they go to one stream, or wait for each other.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if the driver refuses a launch; what was queued before it still runs.
+    pub unsafe fn launch(&self, stream: &Stream) -> Result<(), Error> {
+        self.device.call(|_| {
+            let mut steps = self.steps.iter();
+            // SAFETY: by this function's contract; the sheet lives as long as the plan.
+            steps.try_for_each(|step| unsafe { step.launch(stream.inner()) })
+        })
+    }
+
+    /// Where the verdicts lie on the device; none for plans that open nothing. They are valid
+    /// after a launch until the next one. Does not synchronise.
+    pub fn statuses(&self) -> Option<Statuses> {
+        let (place, count) = self.messages;
+        let failed = std::mem::offset_of!(GcmMessage, failed);
+        (count > 0 && self.direction == Direction::Decrypt).then(|| Statuses {
+            address: self.sheet.address() + (place + failed) as u64,
+            stride: size_of::<GcmMessage>(),
+            count,
+        })
+    }
+
+    /// Waits for the stream of the last launch, and tells which messages were refused, ascending;
+    /// none for plans that open nothing. Synchronises.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if a kernel failed: the output is then to be thrown away.
+    pub fn failed(&self, stream: &Stream) -> Result<Vec<usize>, Error> {
+        stream.synchronize()?;
+        if self.statuses().is_none() {
+            return Ok(Vec::new());
+        }
+        let (place, count) = self.messages;
+        let mut messages = Zeroizing::new(vec![0; count * size_of::<GcmMessage>()]);
+        let from = self.sheet.address() + place as u64;
+        self.device.call(|device| {
+            // SAFETY: the messages lie in the sheet.
+            unsafe { device.read(&mut messages, from) }
+        })?;
+        Ok((0..count)
+            .filter(|&number| was_refused(&messages, number))
+            .collect())
+    }
+}
+
+impl Drop for Plan {
+    /// Waits for the whole device, then wipes keys and workspace.
+    fn drop(&mut self) {
+        if let Ok(_bound) = self.device.bind() {
+            // After an error there is nothing to wait for.
+            let _ = self.device.link().context().wait();
+        }
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let steps = self.steps.len();
+        write!(f, "Plan({steps} kernels on {:?})", self.device)
+    }
+}
+
+/// What runs once, when the plan is made: all that depends on keys of the host alone.
+fn before<'a>(
+    batch: &Checked<'_>,
+    layout: &Sheet,
+    launcher: &Launcher,
+    located: &Located,
+    key: Option<&'a OneKey>,
+) -> Vec<Step<'a>> {
+    match (&batch.keys, key) {
+        (DeviceKeys::Host(_), Some(key)) if batch.info.mode == Mode::Gcm && !located.small => {
+            vec![launcher.gcm_powers(located, key)]
+        }
+        (DeviceKeys::Host(_), None) if !layout.blocks => {
+            launcher.expand(located).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What runs at every launch.
+fn steps<'a>(
+    batch: &Checked<'_>,
+    layout: &Sheet,
+    launcher: &Launcher,
+    located: &Located,
+    key: Option<&'a OneKey>,
+) -> Vec<Step<'a>> {
+    if layout.blocks {
+        let (keys, _) = located.raw_keys.expect("single blocks have a key each");
+        let span = |spans: &crate::Spans<'_>| spans.get(0).offset as u64;
+        let input = batch.input.address() + span(&batch.input_spans);
+        let output = batch.output.address() + span(&batch.output_spans);
+        return vec![launcher.blocks(keys, input, output, batch.count() as u64)];
+    }
+    match (batch.info.mode, key) {
+        (Mode::Gcm, Some(key)) if !located.small => launcher.gcm_after_powers(located, key),
+        (Mode::Gcm, _) => launcher.gcm_small(located),
+        (_, key) => launcher.pieces(located, key),
+    }
+}
+
+/// Runs steps and waits for them. The context is bound.
+fn run(device: &Device, steps: &[Step<'_>]) -> Result<(), Failure> {
+    let stream = device.own_stream();
+    for step in steps {
+        // SAFETY: the steps name the plan's own sheet, which lives until they were waited for.
+        unsafe { device.link().launch(stream, step)? };
+    }
+    stream.wait("preparing keys on the GPU")
+}

@@ -1,0 +1,311 @@
+//! What kernels must know about a batch in GPU memory, laid out for one upload.
+
+use zeroize::Zeroizing;
+
+use super::batch::{DeviceAad, DeviceIvs, DeviceKeys, DeviceTags};
+use super::check::Checked;
+use crate::cuda::abi::{Address, GCM_POWERS, GcmMessage, Piece, TABLE_KEY, Work};
+use crate::cuda::keys::OneKey;
+use crate::cuda::pack::{Located, Places, Unit, WARPS, is_piece, steals};
+use crate::cuda::parts::put;
+use crate::cuda::policy::Policy;
+use crate::{Direction, Keys, Mode, Span, Spans};
+
+/// Where everything lies, in bytes from the sheet's start.
+pub(super) struct Sheet {
+    /// Single blocks with a key each: the kernel needs no pieces.
+    pub(super) blocks: bool,
+    unit: Unit,
+    small: bool,
+    /// Bytes that the host writes.
+    pub(super) len: usize,
+    /// Bytes that the device needs.
+    pub(super) device_len: usize,
+    pieces: usize,
+    piece_count: usize,
+    /// None: all pieces have as many units.
+    starts: Option<usize>,
+    each: u64,
+    units: u64,
+    steals: bool,
+    /// XTS: numbers of sectors.
+    sectors: usize,
+    /// The keys' raw bytes and how many keys, where they come from the host.
+    pub(super) raw_keys: Option<(usize, usize)>,
+    /// How many keys the table has, and where it is.
+    table: Option<(usize, usize)>,
+    messages: usize,
+    pub(super) message_count: usize,
+    scratch: usize,
+    powers: usize,
+}
+
+/// The one key of a batch.
+pub(super) fn one_key(batch: &Checked<'_>) -> Option<OneKey> {
+    match batch.keys {
+        DeviceKeys::Host(Keys::One(key)) => Some(OneKey::of(key)),
+        _ => None,
+    }
+}
+
+impl Sheet {
+    pub(super) fn new(batch: &Checked<'_>, policy: &Policy, multiprocessors: u32) -> Self {
+        let mode = batch.info.mode;
+        let count = batch.count();
+        let one = matches!(batch.keys, DeviceKeys::Host(Keys::One(_)));
+        let mean = batch.text_bytes() / count.max(1) as u64;
+        let small = mode == Mode::Gcm && (!one || mean < policy.gcm_long);
+        let unit = Unit::of_mode(mode, batch.direction, small, !one);
+        let blocks = are_blocks(batch);
+        let lens = || {
+            let lens =
+                (0..if blocks { 0 } else { count }).map(|index| batch.input_spans.get(index).len);
+            lens.filter(|&len| is_piece(len, small))
+        };
+        let piece_count = lens().count();
+        let each = lens().next().map_or(0, |len| unit.of(len));
+        let even = lens().all(|len| unit.of(len) == each);
+        let message_count = if mode == Mode::Gcm { count } else { 0 };
+        let key_count = match &batch.keys {
+            DeviceKeys::Host(Keys::One(_)) => 1,
+            DeviceKeys::Host(Keys::Indexed { keys, .. }) => keys.len(),
+            DeviceKeys::Host(Keys::Each { .. }) | DeviceKeys::Each { .. } => count,
+        };
+
+        let mut places = Places(0);
+        let pieces = places.take(piece_count * size_of::<Piece>());
+        let starts = (!even).then(|| places.take((piece_count + 1) * 8));
+        let sectors = places.take(match batch.ivs {
+            DeviceIvs::Sectors { .. } => 16 * count,
+            _ => 0,
+        });
+        let messages = places.take(message_count * size_of::<GcmMessage>());
+        let raw_keys = match &batch.keys {
+            DeviceKeys::Host(Keys::Indexed { .. } | Keys::Each { .. }) => {
+                Some((places.take(key_count * batch.info.key_len), key_count))
+            }
+            _ => None,
+        };
+        // The tweaks' key is looked up in a table, as are those of short messages.
+        let one_in_table = one && (small || mode == Mode::Xts);
+        let mut table = one_in_table.then(|| (places.take(TABLE_KEY), 1));
+        let len = places.0;
+        if !one && !blocks {
+            table = Some((places.take(key_count * TABLE_KEY), key_count));
+        }
+        let scratch = places.take(match mode {
+            Mode::Cbc if batch.direction == Direction::Decrypt => {
+                multiprocessors as usize * WARPS * 16
+            }
+            Mode::Xts => piece_count * 16,
+            _ => 0,
+        });
+        let powers = places.take(if message_count > 0 && !small {
+            GCM_POWERS
+        } else {
+            0
+        });
+        Sheet {
+            blocks,
+            unit,
+            small,
+            len,
+            device_len: places.0,
+            pieces,
+            piece_count,
+            starts,
+            each: if even { each } else { 0 },
+            units: lens().map(|len| unit.of(len)).sum(),
+            steals: unit == Unit::XtsBlock && lens().any(steals),
+            sectors,
+            raw_keys,
+            table,
+            messages,
+            message_count,
+            scratch,
+            powers,
+        }
+    }
+
+    /// Where GCM's messages begin.
+    pub(super) fn messages(&self) -> usize {
+        self.messages
+    }
+
+    /// Everything that the host has to say, for a copy at `sheet`.
+    pub(super) fn write(
+        &self,
+        batch: &Checked<'_>,
+        one: Option<&OneKey>,
+        sheet: Address,
+    ) -> Zeroizing<Vec<u8>> {
+        let mut host = Zeroizing::new(vec![0; self.len]);
+        let (mut piece, mut units) = (0, 0);
+        for number in 0..if self.blocks { 0 } else { batch.count() } {
+            let (from, to) = (
+                batch.input_spans.get(number),
+                batch.output_spans.get(number),
+            );
+            let (iv, iv_len) = self.iv(batch, number, sheet);
+            let key = key_number(batch, number);
+            if self.message_count > 0 {
+                let (aad, aad_len) = aad(batch, number);
+                let message = GcmMessage {
+                    iv,
+                    aad,
+                    tag: tag(batch, number, from, to),
+                    iv_len,
+                    aad_len,
+                    len: from.len as u64,
+                    key,
+                    failed: 0,
+                    padding: 0,
+                    state: [[0; 16]; 3],
+                };
+                let place = self.messages + number * size_of::<GcmMessage>();
+                put(&mut host, place, message);
+            }
+            if let DeviceIvs::Sectors { first } = batch.ivs {
+                let sector = first.wrapping_add(number as u128).to_le_bytes();
+                host[self.sectors + 16 * number..][..16].copy_from_slice(&sector);
+            }
+            if !is_piece(from.len, self.small) {
+                continue;
+            }
+            let this = Piece {
+                input: batch.input.address() + from.offset as Address,
+                output: batch.output.address() + to.offset as Address,
+                len: from.len as u64,
+                before: 0,
+                iv,
+                key,
+                message: number as u32,
+                after: 0,
+            };
+            put(&mut host, self.pieces + piece * size_of::<Piece>(), this);
+            if let Some(starts) = self.starts {
+                put(&mut host, starts + piece * 8, units);
+            }
+            units += self.unit.of(from.len);
+            piece += 1;
+        }
+        if let Some(starts) = self.starts {
+            put(&mut host, starts + piece * 8, units);
+        }
+        debug_assert_eq!((piece, units), (self.piece_count, self.units));
+        self.write_keys(batch, one, &mut host);
+        host
+    }
+
+    fn write_keys(&self, batch: &Checked<'_>, one: Option<&OneKey>, host: &mut [u8]) {
+        match (one, self.table, self.raw_keys, &batch.keys) {
+            (Some(key), Some((table, _)), ..) => {
+                key.write_table_key(&mut host[table..][..TABLE_KEY]);
+            }
+            (_, _, Some((raw, _)), DeviceKeys::Host(Keys::Each { bytes, .. })) => {
+                host[raw..][..bytes.len()].copy_from_slice(bytes);
+            }
+            (_, _, Some((raw, _)), DeviceKeys::Host(Keys::Indexed { keys, .. })) => {
+                let places = host[raw..].chunks_exact_mut(batch.info.key_len);
+                for (place, key) in places.zip(*keys) {
+                    place.copy_from_slice(key.bytes());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn iv(&self, batch: &Checked<'_>, number: usize, sheet: Address) -> (Address, u64) {
+        match batch.ivs {
+            DeviceIvs::None => (0, 0),
+            DeviceIvs::Each(bytes) => {
+                let len = (bytes.len() / batch.count()) as u64;
+                (bytes.address() + number as u64 * len, len)
+            }
+            DeviceIvs::Ragged { bytes, spans } => {
+                let span = spans.get(number);
+                (bytes.address() + span.offset as u64, span.len as u64)
+            }
+            DeviceIvs::Sectors { .. } => (sheet + (self.sectors + 16 * number) as u64, 16),
+        }
+    }
+
+    /// The addresses of what was written, for a copy at `sheet`. Raw keys are named where they
+    /// must be expanded: those of the host once, those in GPU memory before every launch.
+    pub(super) fn located(&self, batch: &Checked<'_>, sheet: Address) -> Located {
+        let at = |offset: usize| sheet + offset as Address;
+        let raw_keys = match (self.raw_keys, &batch.keys) {
+            (Some((raw, count)), _) => Some((at(raw), count as u32)),
+            (None, DeviceKeys::Each { bytes, .. }) => Some((bytes.address(), batch.count() as u32)),
+            (None, DeviceKeys::Host(_)) => None,
+        };
+        Located {
+            work: Work {
+                pieces: at(self.pieces),
+                starts: self.starts.map_or(0, at),
+                each: self.each,
+                units: self.units,
+                count: self.piece_count as u64,
+            },
+            steals: self.steals,
+            table: self.table.map(|(table, _)| at(table)),
+            raw_keys,
+            messages: at(self.messages),
+            message_count: self.message_count as u64,
+            small: self.small,
+            scratch: at(self.scratch),
+            powers: at(self.powers),
+        }
+    }
+}
+
+/// Whether messages are single blocks to encrypt without gaps, each with a key of its own.
+fn are_blocks(batch: &Checked<'_>) -> bool {
+    let gapless = |spans: &Spans<'_>| {
+        matches!(
+            spans,
+            Spans::Even {
+                len: 16,
+                stride: 16,
+                ..
+            }
+        )
+    };
+    let each = matches!(
+        batch.keys,
+        DeviceKeys::Each { .. } | DeviceKeys::Host(Keys::Each { .. })
+    );
+    let encrypts = batch.info.mode == Mode::Ecb && batch.direction == Direction::Encrypt;
+    each && encrypts && gapless(&batch.input_spans) && gapless(&batch.output_spans)
+}
+
+fn key_number(batch: &Checked<'_>, number: usize) -> u32 {
+    match &batch.keys {
+        DeviceKeys::Host(Keys::One(_)) => 0,
+        DeviceKeys::Host(Keys::Indexed { index, .. }) => index[number],
+        DeviceKeys::Host(Keys::Each { .. }) | DeviceKeys::Each { .. } => number as u32,
+    }
+}
+
+fn aad(batch: &Checked<'_>, number: usize) -> (Address, u64) {
+    match batch.aad {
+        DeviceAad::None => (0, 0),
+        DeviceAad::Shared(bytes) => (bytes.address(), bytes.len() as u64),
+        DeviceAad::Each { bytes, spans } => {
+            let span = spans.get(number);
+            (bytes.address() + span.offset as u64, span.len as u64)
+        }
+    }
+}
+
+fn tag(batch: &Checked<'_>, number: usize, from: Span, to: Span) -> Address {
+    match (batch.tags, batch.direction) {
+        (DeviceTags::Apart(array), _) => array.address() + (number * batch.tag_len) as u64,
+        (DeviceTags::Appended, Direction::Encrypt) => {
+            batch.output.address() + (to.offset + to.len) as u64
+        }
+        (DeviceTags::Appended, Direction::Decrypt) => {
+            batch.input.address() + (from.offset + from.len) as u64
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Queues of work on a device, and marks in them.
+
+use std::fmt;
+
+use super::device::Device;
+use crate::Error;
+use crate::cuda::driver;
+
+/// A queue of work on a device: one of its own, or somebody else's.
+pub struct Stream {
+    stream: driver::Stream,
+    device: Device,
+}
+
+impl Stream {
+    pub(super) fn new(device: Device, stream: driver::Stream) -> Self {
+        Stream { stream, device }
+    }
+
+    /// Waits until everything queued so far is done.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if anything of it failed.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.device
+            .call(|_| self.stream.wait("waiting for the GPU"))
+    }
+
+    /// The raw `CUstream`, for other libraries; it ends with this value if that made it. Does not
+    /// synchronise.
+    pub fn raw(&self) -> *mut std::ffi::c_void {
+        self.stream.handle().cast()
+    }
+
+    pub(super) fn inner(&self) -> &driver::Stream {
+        &self.stream
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({:?})", self.device)
+    }
+}
+
+/// A mark in a stream that notes the time.
+pub struct Event {
+    event: driver::Event,
+    device: Device,
+}
+
+impl Event {
+    pub(super) fn new(device: Device, event: driver::Event) -> Self {
+        Event { event, device }
+    }
+
+    /// Marks what is queued in the stream so far. Does not synchronise.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if the driver fails.
+    pub fn record(&self, stream: &Stream) -> Result<(), Error> {
+        self.device.call(|_| self.event.record(stream.inner()))
+    }
+
+    /// Seconds on the device's clock from another recorded event to this one. Waits for both.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if one was not recorded, or if anything before it failed.
+    pub fn seconds_since(&self, start: &Event) -> Result<f64, Error> {
+        self.device.call(|_| {
+            start.event.wait("waiting for the GPU")?;
+            self.event.wait("waiting for the GPU")?;
+            self.event.seconds_since(&start.event)
+        })
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event({:?})", self.device)
+    }
+}

@@ -1,0 +1,141 @@
+//! What kernels are told about a batch.
+
+use std::mem::offset_of;
+
+use super::super::check::Checked;
+use super::super::sheet::{Sheet, one_key};
+use super::super::{DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText};
+use super::{apart, even, region};
+use crate::cuda::abi::{GcmMessage, Piece};
+use crate::cuda::policy::Policy;
+use crate::{Algorithm, Key, Keys, Span, Spans};
+
+const SHEET: u64 = 0x70_0000;
+
+fn number(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+fn sheet(batch: DeviceBatch<'_>) -> (Sheet, Vec<u8>, Checked<'_>) {
+    let batch = Checked::new(batch).unwrap();
+    let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132);
+    let host = sheet
+        .write(&batch, one_key(&batch).as_ref(), SHEET)
+        .to_vec();
+    assert_eq!(host.len(), sheet.len);
+    (sheet, host, batch)
+}
+
+#[test]
+fn pieces_name_the_callers_places_and_empty_messages_are_left_out() {
+    let key = Key::new(Algorithm::Aes128Ctr, &[1; 16]).unwrap();
+    let spans = [(700, 600), (5, 0), (16, 33)];
+    let spans = spans.map(|(offset, len)| Span { offset, len });
+    let text = DeviceText::InPlace {
+        buffer: region(0x1000, 1300),
+        spans: Spans::Ragged(&spans),
+    };
+    let ivs = DeviceIvs::Each(region(0x100, 48));
+    let (sheet, host, batch) = sheet(DeviceBatch::encrypt(&key, text).ivs(ivs));
+    let located = sheet.located(&batch, SHEET);
+    // Rows of 512 bytes.
+    assert_eq!((located.work.count, located.work.units), (2, 3));
+    assert_eq!(located.work.each, 0);
+    let piece = |index: usize, field: usize| {
+        let pieces = (located.work.pieces - SHEET) as usize;
+        number(&host, pieces + index * size_of::<Piece>() + field)
+    };
+    for (index, message) in [0, 2].into_iter().enumerate() {
+        let place = 0x1000 + spans[message].offset as u64;
+        assert_eq!(piece(index, offset_of!(Piece, input)), place);
+        assert_eq!(piece(index, offset_of!(Piece, output)), place);
+        assert_eq!(
+            piece(index, offset_of!(Piece, len)),
+            spans[message].len as u64
+        );
+        assert_eq!(
+            piece(index, offset_of!(Piece, iv)),
+            0x100 + 16 * message as u64
+        );
+    }
+    let starts = (located.work.starts - SHEET) as usize;
+    let starts: Vec<u64> = (0..3).map(|i| number(&host, starts + 8 * i)).collect();
+    assert_eq!(starts, [0, 2, 3]);
+}
+
+#[test]
+fn tags_lie_behind_the_ciphertext_or_apart() {
+    let key = Key::new(Algorithm::Aes256Gcm, &[1; 32]).unwrap();
+    let text = DeviceText::InPlace {
+        buffer: region(0x1000, 300),
+        spans: Spans::Even {
+            count: 2,
+            len: 100,
+            stride: 150,
+        },
+    };
+    let ivs = DeviceIvs::Each(region(0x100, 24));
+    let batch = DeviceBatch::encrypt(&key, text).ivs(ivs);
+    let apart = DeviceTags::Apart(region(0x2000, 24));
+    let places = [
+        (batch, [0x1000 + 100, 0x1000 + 250]),
+        (batch.tag_len(12).tags(apart), [0x2000, 0x2000 + 12]),
+    ];
+    for (batch, expected) in places {
+        let (sheet, host, _) = sheet(batch);
+        let tag = |index: usize| {
+            let message = sheet.messages() + index * size_of::<GcmMessage>();
+            number(&host, message + offset_of!(GcmMessage, tag))
+        };
+        assert_eq!([tag(0), tag(1)], expected);
+    }
+}
+
+#[test]
+fn sectors_count_up_and_keys_are_in_a_table() {
+    let key = Key::new(Algorithm::Aes128Xts, &[1; 32]).unwrap();
+    let ivs = DeviceIvs::Sectors { first: 255 };
+    let (sheet, host, batch) = sheet(DeviceBatch::encrypt(&key, apart(3, 512)).ivs(ivs));
+    let located = sheet.located(&batch, SHEET);
+    assert!(located.table.is_some() && located.raw_keys.is_none());
+    let pieces = (located.work.pieces - SHEET) as usize;
+    for index in 0..3 {
+        let iv = number(
+            &host,
+            pieces + index * size_of::<Piece>() + offset_of!(Piece, iv),
+        );
+        assert_eq!(number(&host, (iv - SHEET) as usize), 255 + index as u64);
+    }
+}
+
+#[test]
+fn single_blocks_with_device_keys_need_no_sheet() {
+    let keys = DeviceKeys::Each {
+        algorithm: Algorithm::Aes128Ecb,
+        bytes: region(0x9000_0000, 16 << 20),
+    };
+    let (sheet, _, batch) = sheet(DeviceBatch::encrypt(keys, apart(1 << 20, 16)));
+    assert!(sheet.blocks && sheet.device_len == 0);
+    let located = sheet.located(&batch, SHEET);
+    assert_eq!(located.raw_keys, Some((0x9000_0000, 1 << 20)));
+}
+
+#[test]
+fn keys_of_the_host_are_numbered_by_the_table() {
+    let keys = [1, 2].map(|byte| Key::new(Algorithm::Aes128Ecb, &[byte; 16]).unwrap());
+    let keys = Keys::Indexed {
+        keys: &keys,
+        index: &[1, 0, 1],
+    };
+    let text = DeviceText::InPlace {
+        buffer: region(0x1000, 96),
+        spans: even(3, 32),
+    };
+    let (sheet, host, batch) = sheet(DeviceBatch::decrypt(keys, text));
+    let (raw, count) = sheet.raw_keys.unwrap();
+    assert_eq!(count, 2);
+    assert_eq!(host[raw..raw + 32], [[1; 16], [2; 16]].concat());
+    let pieces = (sheet.located(&batch, SHEET).work.pieces - SHEET) as usize;
+    let key = |index: usize| host[pieces + index * size_of::<Piece>() + offset_of!(Piece, key)];
+    assert_eq!([key(0), key(1), key(2)], [1, 0, 1]);
+}

@@ -1,0 +1,207 @@
+//! Plans against the CPU, on a GPU.
+
+use super::super::{
+    Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, Plan,
+};
+use crate::{
+    Aad, Algorithm, Batch, Choice, Direction, Engine, Error, Ivs, Key, Keys, Mode, Span, Spans,
+    Tags, Text,
+};
+
+fn device() -> Option<Device> {
+    let device = Device::open(0).ok();
+    if device.is_none() {
+        println!("skipped: no GPU");
+    }
+    device
+}
+
+fn random(len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    getrandom::fill(&mut bytes).unwrap();
+    bytes
+}
+
+fn uploaded(device: &Device, bytes: &[u8]) -> DeviceBuffer {
+    let mut buffer = device.alloc(bytes.len()).unwrap();
+    buffer.write(0, bytes).unwrap();
+    buffer
+}
+
+/// Whether a plan for these messages gives what the CPU gives, with and without a key each, in
+/// place and apart; and that nothing else is written.
+fn compare(device: &Device, algorithm: Algorithm, direction: Direction, lens: &[usize]) {
+    let cpu = Engine::builder()
+        .backend(Choice::Cpu(None))
+        .build()
+        .unwrap();
+    let info = algorithm.info();
+    let (mut spans, mut end) = (Vec::new(), 3);
+    for &len in lens {
+        spans.push(Span { offset: end, len });
+        end += len + len % 7;
+    }
+    let spans = Spans::Ragged(&spans);
+    let count = lens.len();
+    let iv_len = match info.mode {
+        Mode::Ecb => 0,
+        Mode::Gcm => 12,
+        _ => 16,
+    };
+    let (data, ivs, aad) = (random(end), random(count * iv_len), random(33));
+    let aead = algorithm.is_aead();
+    let keys: Vec<Key> = (0..3).map(|_| Key::generate(algorithm).unwrap()).collect();
+    let index: Vec<u32> = (0..count as u32).map(|i| i % 3).collect();
+    let indexed = Keys::Indexed {
+        keys: &keys,
+        index: &index,
+    };
+    for keys in [Keys::One(&keys[0]), indexed] {
+        for in_place in [true, false] {
+            let mut expected = if in_place {
+                data.clone()
+            } else {
+                vec![0xa5; end]
+            };
+            let mut tags = random(16 * count);
+            let given = tags.clone();
+            let text = match in_place {
+                true => Text::InPlace {
+                    buffer: &mut expected,
+                    spans,
+                },
+                false => Text::Apart {
+                    input: &data,
+                    input_spans: spans,
+                    output: &mut expected,
+                    output_spans: spans,
+                },
+            };
+            let mut batch = Batch::new(direction, keys, text);
+            if iv_len > 0 {
+                batch = batch.ivs(Ivs::Each(&ivs));
+            }
+            if aead {
+                batch = batch.aad(Aad::Shared(&aad)).tags(Tags::Apart(&mut tags));
+            }
+            // Random tags are wrong: all is refused, which has a result of its own.
+            let refused = match cpu.run(batch) {
+                Ok(()) => Vec::new(),
+                Err(Error::Authentication { failed, .. }) => failed,
+                Err(error) => panic!("{error}"),
+            };
+
+            let input = uploaded(device, &data);
+            let poison = uploaded(device, &vec![0xa5; end]);
+            let (ivs, aad) = (uploaded(device, &ivs), uploaded(device, &aad));
+            let tag_buffer = uploaded(device, &given);
+            let text = match in_place {
+                true => DeviceText::InPlace {
+                    buffer: input.region(),
+                    spans,
+                },
+                false => DeviceText::Apart {
+                    input: input.region(),
+                    input_spans: spans,
+                    output: poison.region(),
+                    output_spans: spans,
+                },
+            };
+            let mut batch = DeviceBatch::new(direction, keys, text);
+            if iv_len > 0 {
+                batch = batch.ivs(DeviceIvs::Each(ivs.region()));
+            }
+            if aead {
+                batch = batch
+                    .aad(DeviceAad::Shared(aad.region()))
+                    .tags(DeviceTags::Apart(tag_buffer.region()));
+            }
+            let plan = Plan::new(device, batch).unwrap();
+            let stream = device.stream().unwrap();
+            // SAFETY: everything lives until `failed` has waited.
+            unsafe { plan.launch(&stream).unwrap() };
+            assert_eq!(plan.failed(&stream).unwrap(), refused);
+            let mut found = vec![0; end];
+            let output = if in_place { &input } else { &poison };
+            output.read(0, &mut found).unwrap();
+            let what = format!("{algorithm} {direction:?} in place: {in_place}");
+            assert!(found == expected, "{what}");
+            if aead && direction == Direction::Encrypt {
+                let mut made = vec![0; 16 * count];
+                tag_buffer.read(0, &mut made).unwrap();
+                assert!(made == tags, "{what}: tags");
+            }
+        }
+    }
+}
+
+#[test]
+fn plans_agree_with_the_cpu() {
+    let Some(device) = device() else { return };
+    for algorithm in Algorithm::all() {
+        for direction in [Direction::Encrypt, Direction::Decrypt] {
+            let ragged: Vec<usize> = match algorithm.info().mode {
+                Mode::Ecb | Mode::Cbc => (0..300).map(|i| 16 * (i * i % 97)).collect(),
+                Mode::Xts => (0..300).map(|i| 16 + i * i % 997).collect(),
+                Mode::Ctr | Mode::Gcm => (0..300).map(|i| i * i % 997).collect(),
+            };
+            compare(&device, algorithm, direction, &ragged);
+            compare(&device, algorithm, direction, &[1 << 20, 0, 16, 99_984]);
+            compare(&device, algorithm, direction, &[512; 7]);
+        }
+    }
+}
+
+#[test]
+fn a_plan_opens_what_a_plan_sealed_again_and_again() {
+    let Some(device) = device() else { return };
+    let key = Key::generate(Algorithm::Aes128Gcm).unwrap();
+    for len in [100, 5000] {
+        let spans = Spans::Even {
+            count: 40,
+            len,
+            stride: len + 16,
+        };
+        let plain = random(40 * (len + 16));
+        let mut data = uploaded(&device, &plain);
+        let nonces = uploaded(&device, &random(40 * 12));
+        let text = DeviceText::InPlace {
+            buffer: data.region(),
+            spans,
+        };
+        let ivs = DeviceIvs::Each(nonces.region());
+        let seal = Plan::new(&device, DeviceBatch::encrypt(&key, text).ivs(ivs)).unwrap();
+        let open = Plan::new(&device, DeviceBatch::decrypt(&key, text).ivs(ivs)).unwrap();
+        assert!(seal.statuses().is_none());
+        assert_eq!(open.statuses().unwrap().count, 40);
+        let stream = device.stream().unwrap();
+        for changed in [None, Some(7), None] {
+            // SAFETY: everything lives until `failed` has waited.
+            unsafe { seal.launch(&stream).unwrap() };
+            stream.synchronize().unwrap();
+            if let Some(message) = changed {
+                let mut byte = [0];
+                let at = message * (len + 16) + 50;
+                data.read(at, &mut byte).unwrap();
+                data.write(at, &[byte[0] ^ 1]).unwrap();
+            }
+            // SAFETY: as above.
+            unsafe { open.launch(&stream).unwrap() };
+            let failed: Vec<usize> = changed.into_iter().collect();
+            assert_eq!(open.failed(&stream).unwrap(), failed);
+            let mut found = vec![0; plain.len()];
+            data.read(0, &mut found).unwrap();
+            for number in 0..40 {
+                let text = number * (len + 16)..number * (len + 16) + len;
+                match changed {
+                    Some(message) if message == number => {
+                        assert!(found[text.clone()].iter().all(|&byte| byte == 0));
+                        // For the next round.
+                        data.write(text.start, &plain[text]).unwrap();
+                    }
+                    _ => assert!(found[text.clone()] == plain[text], "message {number}"),
+                }
+            }
+        }
+    }
+}
