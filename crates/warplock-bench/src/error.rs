@@ -29,6 +29,10 @@ pub enum Error {
     /// A result did not agree with the reference: no number of this run may be trusted.
     #[error("{0}; nothing is reported")]
     Wrong(String),
+    /// A suite about GPUs, where there is none and none was asked for by its name: no failure, but
+    /// no result either.
+    #[error("skipped: no GPU ({0})")]
+    NoGpu(String),
     /// The plot could not be drawn.
     #[error("cannot draw the plot: {0}")]
     Plot(String),

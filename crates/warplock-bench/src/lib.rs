@@ -24,6 +24,7 @@ mod buffer;
 mod context;
 mod error;
 mod generate;
+mod gpu;
 mod machine;
 mod measure;
 mod output;

@@ -11,6 +11,8 @@ use crate::{Machine, Sample, table};
 pub enum Unit {
     /// No numbers: names.
     Text,
+    /// Whole numbers, or numbers whose unit the title names.
+    Count,
     /// Bytes.
     Bytes,
     /// Seconds.
@@ -28,6 +30,7 @@ impl Unit {
     pub fn name(self) -> &'static str {
         match self {
             Unit::Text => "text",
+            Unit::Count => "number",
             Unit::Bytes => "bytes",
             Unit::Seconds => "seconds",
             Unit::PerSecond => "per second",

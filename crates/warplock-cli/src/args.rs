@@ -331,7 +331,8 @@ pub(crate) struct Bench {
 const BENCH_EXAMPLES: &str = "\
 Examples:
   warplock bench file-sizes --plot sizes.svg
-  warplock gen --entries 10M entries && warplock bench entries entries -o entries.json";
+  warplock gen --entries 10M entries && warplock bench entries entries -o entries.json
+  warplock bench kernels --size 1GiB -o kernels.json";
 
 /// The suites.
 #[derive(Debug, Subcommand)]
@@ -366,6 +367,19 @@ pub(crate) enum BenchSuite {
     },
     /// A GPU on data in host memory, against its link and the processor
     Host,
+    /// Every algorithm on data in GPU memory, beside a copy inside that memory
+    Kernels {
+        /// Bytes to work on; what the card has no room for is left out. [default: 1GiB,4GiB]
+        #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
+        #[arg(value_parser = warplock_bench::size::parse)]
+        size: Vec<u64>,
+    },
+    /// AES-128-CBC on messages of 16 KiB, from host memory through a GPU and back
+    CbcBatch {
+        /// How many messages at a time. [default: 1 to 65,536 in steps of four]
+        #[arg(long, value_name = "N,..", value_delimiter = ',')]
+        messages: Vec<usize>,
+    },
     /// What a user would take instead: other libraries, on the same buffers
     Peers,
 }

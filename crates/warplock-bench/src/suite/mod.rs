@@ -1,16 +1,20 @@
 //! All suites, one file or folder each.
 
 mod aead_batch;
+mod cbc_batch;
 mod entries;
 mod file_sizes;
 mod host;
+mod kernels;
 #[cfg(feature = "peers")]
 mod peers;
 
 pub use aead_batch::AeadBatch;
+pub use cbc_batch::CbcBatch;
 pub use entries::Entries;
 pub use file_sizes::FileSizes;
 pub use host::Host;
+pub use kernels::Kernels;
 #[cfg(feature = "peers")]
 pub use peers::Peers;
 
@@ -25,7 +29,7 @@ pub trait Suite {
     /// Measures and verifies everything.
     ///
     /// # Errors
-    /// [`crate::Error::Wrong`] if a result was wrong; then no number is given out. Any other
-    /// error if the machine, the files or the options do not allow the run.
+    /// [`crate::Error::Wrong`] if a result was wrong; then no number is given out.
+    /// [`crate::Error::NoGpu`] if the suite needs a GPU and there is none. Any other error if the machine, the files or the options do not allow the run.
     fn run(&self, context: &Context<'_>) -> Result<Report>;
 }

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use warplock_bench::suite::{AeadBatch, Entries, FileSizes, Host};
-use warplock_bench::{Context, Suite};
+use warplock_bench::suite::{AeadBatch, CbcBatch, Entries, FileSizes, Host, Kernels};
+use warplock_bench::{Context, Error, Suite};
 
 use super::print;
 use crate::args::{Bench, BenchSuite, Common};
@@ -27,7 +27,20 @@ pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
         notify: &|step| common.note(step),
         ..defaults
     };
-    let report = suite.run(&context)?;
+    let report = match suite.run(&context) {
+        // Said where the table would be; no file appears.
+        Err(skipped @ Error::NoGpu(_)) => {
+            print(&match common.json {
+                true => format!(
+                    "{}\n",
+                    serde_json::json!({ "skipped": skipped.to_string() })
+                ),
+                false => format!("{skipped}\n"),
+            })?;
+            return Ok(Exit::Done);
+        }
+        outcome => outcome?,
+    };
     print(&match common.json {
         true => format!("{}\n", report.json()),
         false => report.table(),
@@ -68,6 +81,14 @@ fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
             Box::new(suite)
         }
         BenchSuite::Host => Box::new(Host::default()),
+        BenchSuite::Kernels { size } => Box::new(match size.is_empty() {
+            true => Kernels::default(),
+            false => Kernels { sizes: size },
+        }),
+        BenchSuite::CbcBatch { messages } => Box::new(match messages.is_empty() {
+            true => CbcBatch::default(),
+            false => CbcBatch { counts: messages },
+        }),
         BenchSuite::Peers => peers()?,
     })
 }

@@ -1,0 +1,87 @@
+//! The GPU that suites about GPUs run on.
+
+use std::num::NonZeroUsize;
+
+use warplock::cuda::{Device, Event, Plan, Stream, devices};
+use warplock::{Choice, Engine};
+
+use crate::error::Result;
+use crate::{Context, Error, Sample};
+
+/// Launches before the measured ones.
+const WARM_UP: usize = 2;
+
+/// Measured launches, at least.
+pub(crate) const LAUNCHES: usize = 7;
+
+/// A GPU, a stream and two marks in it.
+pub(crate) struct Gpu {
+    pub(crate) device: Device,
+    pub(crate) stream: Stream,
+    start: Event,
+    end: Event,
+}
+
+impl Gpu {
+    /// The GPU of `--backend cuda:N`, or the first one.
+    pub(crate) fn open(context: &Context<'_>) -> Result<Self> {
+        let number = match context.choice {
+            Some(Choice::Cuda(number)) => number.unwrap_or(0),
+            _ => {
+                // Nobody asked for one by its name: that there is none is no failure.
+                devices().map_err(|error| Error::NoGpu(error.to_string()))?;
+                0
+            }
+        };
+        let device = Device::open(number)?;
+        Ok(Gpu {
+            stream: device.stream()?,
+            start: device.event()?,
+            end: device.event()?,
+            device,
+        })
+    }
+
+    /// A line for people.
+    pub(crate) fn line(&self) -> String {
+        let gpu = self.device.gpu();
+        let (major, minor) = gpu.capability;
+        format!(
+            "GPU: cuda:{} {}, compute capability {major}.{minor}, {} multiprocessors, {} memory",
+            gpu.number,
+            gpu.name,
+            gpu.multiprocessors,
+            crate::table::scaled(gpu.memory as f64, "B"),
+        )
+    }
+
+    /// Seconds that queued work takes, on the device's clock, after a warm-up.
+    pub(crate) fn time(&self, mut queue: impl FnMut(&Stream) -> Result<()>) -> Result<Sample> {
+        for _ in 0..WARM_UP {
+            queue(&self.stream)?;
+        }
+        let mut seconds = Vec::with_capacity(LAUNCHES);
+        for _ in 0..LAUNCHES {
+            self.start.record(&self.stream)?;
+            queue(&self.stream)?;
+            self.end.record(&self.stream)?;
+            seconds.push(self.end.seconds_since(&self.start)?);
+        }
+        Ok(Sample::of(seconds))
+    }
+
+    /// Seconds that a plan's launches take.
+    ///
+    /// # Safety
+    /// What the plan names lives, and nothing else uses it.
+    pub(crate) unsafe fn time_plan(&self, plan: &Plan) -> Result<Sample> {
+        // SAFETY: by this function's contract; `time` waits for the last launch.
+        self.time(|stream| Ok(unsafe { plan.launch(stream) }?))
+    }
+}
+
+/// The processor, all threads: what results are compared with.
+pub(crate) fn processor(threads: NonZeroUsize) -> Result<Engine> {
+    let builder = Engine::builder().backend(Choice::Cpu(None));
+    Ok(builder.threads(threads).build()?)
+}
