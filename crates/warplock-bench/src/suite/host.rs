@@ -67,7 +67,7 @@ impl Buffers {
         let iv_len = match algorithm.info().mode {
             Mode::Ecb => 0,
             Mode::Gcm => 12,
-            Mode::Cbc | Mode::Ctr | Mode::Xts => 16,
+            Mode::Cbc | Mode::Ctr | Mode::Xts | Mode::Acorn => 16,
         };
         let mut buffers = Buffers {
             key: Key::generate(algorithm)?,

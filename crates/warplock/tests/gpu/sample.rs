@@ -30,7 +30,7 @@ fn iv_len(mode: Mode) -> usize {
     match mode {
         Mode::Ecb => 0,
         Mode::Gcm => 12,
-        Mode::Cbc | Mode::Ctr | Mode::Xts => 16,
+        Mode::Cbc | Mode::Ctr | Mode::Xts | Mode::Acorn => 16,
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) fn iv_len(mode: Mode) -> usize {
     match mode {
         Mode::Ecb | Mode::Xts => 0,
         Mode::Gcm => 12,
-        Mode::Cbc | Mode::Ctr => 16,
+        Mode::Cbc | Mode::Ctr | Mode::Acorn => 16,
     }
 }
 

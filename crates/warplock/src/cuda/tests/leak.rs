@@ -9,6 +9,7 @@ use cudarc::driver::sys;
 
 use super::Random;
 use super::welch::{THRESHOLD, largest_t};
+use crate::cuda::backend::has;
 use crate::cuda::cut::Cutter;
 use crate::cuda::driver::{Driver, Failure, Stream, check};
 use crate::cuda::keys::OneKey;
@@ -296,7 +297,7 @@ impl Bench {
 /// Every kernel for one key, and GCM's for short messages.
 fn subjects() -> Vec<What> {
     let mut subjects = Vec::new();
-    for algorithm in Algorithm::all() {
+    for algorithm in Algorithm::all().filter(|&algorithm| has(algorithm)) {
         let info = algorithm.info();
         if info.cipher == Cipher::Aes192 {
             continue;
