@@ -5,6 +5,10 @@
 //! set but `cpu:portable` takes the widest vectors that the machine has.
 
 mod block;
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "no other family has lanes yet")
+)]
 mod lanes;
 mod one;
 #[cfg(test)]
@@ -14,8 +18,11 @@ use std::ops::Range;
 
 use subtle::ConstantTimeEq;
 
+#[cfg(target_arch = "x86_64")]
 pub(crate) use block::Words;
-pub(crate) use lanes::{From, LONGEST, MOST, To, Wide, Work, run};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use lanes::{From, To, Wide, run};
+pub(crate) use lanes::{LONGEST, MOST, Work};
 pub(crate) use one::Acorn;
 
 use super::InstructionSet;
@@ -44,6 +51,7 @@ impl LaneKernels {
     /// # Safety
     /// Both functions may be called as [`run`] where this value is given out, with up to `lanes`
     /// messages.
+    #[cfg(target_arch = "x86_64")]
     pub(crate) const unsafe fn new(
         lanes: usize,
         worth: usize,
