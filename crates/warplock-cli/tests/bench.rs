@@ -95,3 +95,29 @@ fn wrong_usage() {
             .says("--features peers");
     }
 }
+
+#[test]
+fn suites_about_gpus_say_where_there_is_none_and_leave_no_file() {
+    let folder = Folder::new();
+    let suites = [
+        &["bench", "kernels", "--size", "4MiB"][..],
+        &["bench", "cbc-batch", "--messages", "1,4"],
+    ];
+    for suite in suites {
+        let run = folder
+            .run([suite, &["-o", "report.json", "--force"]].concat())
+            .code(0);
+        let text = String::from_utf8_lossy(run.stdout()).into_owned();
+        if text.starts_with("skipped: no GPU") {
+            assert_eq!(text.lines().count(), 1, "{text}");
+            assert!(folder.names().is_empty());
+        } else {
+            let report: Value = serde_json::from_slice(&folder.read("report.json")).unwrap();
+            assert_eq!(report["suite"], suite[1]);
+        }
+    }
+    folder
+        .run(["bench", "kernels", "--backend", "cuda:77"])
+        .code(1)
+        .says("cuda:77");
+}

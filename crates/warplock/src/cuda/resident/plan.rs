@@ -194,7 +194,8 @@ impl Plan {
 }
 
 impl Drop for Plan {
-    /// Waits for the whole device, then wipes keys and workspace.
+    /// Waits for the whole device, then wipes keys and workspace. Not to be done while a stream
+    /// captures a graph.
     fn drop(&mut self) {
         if let Ok(_bound) = self.device.bind() {
             // After an error there is nothing to wait for.

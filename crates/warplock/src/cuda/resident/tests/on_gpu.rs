@@ -1,7 +1,12 @@
 //! Plans against the CPU, on a GPU.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cudarc::driver::sys;
+
 use super::super::{
-    Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, Plan,
+    Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKeys, DeviceTags, DeviceText,
+    Plan,
 };
 use crate::cuda::backend::has;
 use crate::{
@@ -9,12 +14,19 @@ use crate::{
     Tags, Text,
 };
 
-fn device() -> Option<Device> {
+/// One at a time: a plan's end waits for the whole device, which no other thread's stream may
+/// capture meanwhile.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn device() -> Option<(Device, MutexGuard<'static, ()>)> {
     let device = Device::open(0).ok();
     if device.is_none() {
         println!("skipped: no GPU");
     }
-    device
+    Some((
+        device?,
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner),
+    ))
 }
 
 fn random(len: usize) -> Vec<u8> {
@@ -138,7 +150,9 @@ fn compare(device: &Device, algorithm: Algorithm, direction: Direction, lens: &[
 
 #[test]
 fn plans_agree_with_the_cpu() {
-    let Some(device) = device() else { return };
+    let Some((device, _alone)) = device() else {
+        return;
+    };
     for algorithm in Algorithm::all().filter(|&algorithm| has(algorithm)) {
         for direction in [Direction::Encrypt, Direction::Decrypt] {
             let ragged: Vec<usize> = match algorithm.info().mode {
@@ -155,7 +169,9 @@ fn plans_agree_with_the_cpu() {
 
 #[test]
 fn a_plan_opens_what_a_plan_sealed_again_and_again() {
-    let Some(device) = device() else { return };
+    let Some((device, _alone)) = device() else {
+        return;
+    };
     let key = Key::generate(Algorithm::Aes128Gcm).unwrap();
     for len in [100, 5000] {
         let spans = Spans::Even {
@@ -205,4 +221,114 @@ fn a_plan_opens_what_a_plan_sealed_again_and_again() {
             }
         }
     }
+}
+
+#[test]
+fn keys_in_gpu_memory_are_read_anew_at_every_launch() {
+    let Some((device, _alone)) = device() else {
+        return;
+    };
+    let cpu = Engine::builder()
+        .backend(Choice::Cpu(None))
+        .build()
+        .unwrap();
+    let count = 1000;
+    // Single blocks go one way, longer messages another.
+    for (algorithm, len) in [
+        (Algorithm::Aes128Ecb, 16),
+        (Algorithm::Aes192Ecb, 16),
+        (Algorithm::Aes256Ecb, 16),
+        (Algorithm::Aes192Ecb, 48),
+    ] {
+        let spans = Spans::Even {
+            count,
+            len,
+            stride: len,
+        };
+        let plain = random(count * len);
+        let input = uploaded(&device, &plain);
+        let output = device.alloc(plain.len()).unwrap();
+        let mut keys = device.alloc(count * algorithm.key_len()).unwrap();
+        let text = DeviceText::Apart {
+            input: input.region(),
+            input_spans: spans,
+            output: output.region(),
+            output_spans: spans,
+        };
+        let each = DeviceKeys::Each {
+            algorithm,
+            bytes: keys.region(),
+        };
+        let plan = Plan::new(&device, DeviceBatch::encrypt(each, text)).unwrap();
+        let stream = device.stream().unwrap();
+        for _ in 0..2 {
+            let bytes = random(keys.len());
+            keys.write(0, &bytes).unwrap();
+            // SAFETY: everything lives until the stream was waited for.
+            unsafe { plan.launch(&stream).unwrap() };
+            stream.synchronize().unwrap();
+            let (mut expected, mut found) = (plain.clone(), vec![0; plain.len()]);
+            let text = Text::InPlace {
+                buffer: &mut expected,
+                spans,
+            };
+            let keys = Keys::Each {
+                algorithm,
+                bytes: &bytes,
+            };
+            cpu.run(Batch::encrypt(keys, text)).unwrap();
+            output.read(0, &mut found).unwrap();
+            assert!(found == expected, "{algorithm}, {len} bytes");
+        }
+    }
+}
+
+#[test]
+fn launches_can_be_captured_into_a_graph() {
+    let Some((device, _alone)) = device() else {
+        return;
+    };
+    let key = Key::generate(Algorithm::Aes256Gcm).unwrap();
+    let plain = random(100_000);
+    let data = uploaded(&device, &plain);
+    let nonce = uploaded(&device, &random(12));
+    let tag = device.alloc(16).unwrap();
+    let plan = |direction| {
+        let batch = DeviceBatch::new(direction, &key, DeviceText::in_place(data.region()))
+            .ivs(DeviceIvs::Each(nonce.region()))
+            .tags(DeviceTags::Apart(tag.region()));
+        Plan::new(&device, batch).unwrap()
+    };
+    let (seal, open) = (plan(Direction::Encrypt), plan(Direction::Decrypt));
+    let stream = device.stream().unwrap();
+    let raw: sys::CUstream = stream.raw().cast();
+    let good = |code| assert_eq!(code, sys::CUresult::CUDA_SUCCESS);
+    device
+        .call(|_| {
+            let (mut graph, mut launchable) = (std::ptr::null_mut(), std::ptr::null_mut());
+            let mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+            // SAFETY: the context is bound; everything lives until the stream was waited for.
+            unsafe {
+                good(sys::cuStreamBeginCapture_v2(raw, mode));
+                seal.launch(&stream).unwrap();
+                open.launch(&stream).unwrap();
+                good(sys::cuStreamEndCapture(raw, &raw mut graph));
+                good(sys::cuGraphInstantiateWithFlags(
+                    &raw mut launchable,
+                    graph,
+                    0,
+                ));
+                good(sys::cuGraphLaunch(launchable, raw));
+                good(sys::cuGraphLaunch(launchable, raw));
+                good(sys::cuStreamSynchronize(raw));
+                good(sys::cuGraphExecDestroy(launchable));
+                good(sys::cuGraphDestroy(graph));
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert!(open.failed(&stream).unwrap().is_empty());
+    let mut found = vec![0; plain.len()];
+    data.read(0, &mut found).unwrap();
+    assert!(found == plain);
 }
