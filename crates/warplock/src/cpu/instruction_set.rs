@@ -51,8 +51,8 @@ macro_rules! kernels_of {
                 // SAFETY: as above, and by the trait's contract; so for all that follow.
                 unsafe {
                     match direction {
-                        Direction::Encrypt => body::ecb::<$lanes>(key, Direction::Encrypt, io),
-                        Direction::Decrypt => body::ecb::<$lanes>(key, Direction::Decrypt, io),
+                        Direction::Encrypt => body::ecb::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Encrypt, io),
+                        Direction::Decrypt => body::ecb::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Decrypt, io),
                     }
                 }
             }
@@ -67,10 +67,10 @@ macro_rules! kernels_of {
                 unsafe {
                     match bits {
                         CounterBits::B32 => {
-                            body::ctr::<$lanes>(key, counter, CounterBits::B32, io);
+                            body::ctr::<$lanes, { body::depth::<$lanes>() }>(key, counter, CounterBits::B32, io);
                         }
                         CounterBits::B128 => {
-                            body::ctr::<$lanes>(key, counter, CounterBits::B128, io);
+                            body::ctr::<$lanes, { body::depth::<$lanes>() }>(key, counter, CounterBits::B128, io);
                         }
                     }
                 }
@@ -78,7 +78,7 @@ macro_rules! kernels_of {
             #[target_feature(enable = $features)]
             unsafe fn cbc_decrypt(key: &AesKey, prev: &mut [u8; 16], io: Io) {
                 // SAFETY: as above.
-                unsafe { body::cbc_decrypt::<$lanes>(key, prev, io) }
+                unsafe { body::cbc_decrypt::<$lanes, { body::depth::<$lanes>() }>(key, prev, io) }
             }
             #[target_feature(enable = $features)]
             unsafe fn cbc_encrypt(chains: &mut [Chain<'_>]) {
@@ -91,10 +91,10 @@ macro_rules! kernels_of {
                 unsafe {
                     match direction {
                         Direction::Encrypt => {
-                            body::xts::<$lanes>(key, Direction::Encrypt, tweak, io);
+                            body::xts::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Encrypt, tweak, io);
                         }
                         Direction::Decrypt => {
-                            body::xts::<$lanes>(key, Direction::Decrypt, tweak, io);
+                            body::xts::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Decrypt, tweak, io);
                         }
                     }
                 }
@@ -113,7 +113,7 @@ macro_rules! kernels_of {
                 unsafe {
                     match direction {
                         Direction::Encrypt => {
-                            body::gcm_encrypt::<$lanes>(key, powers, counter, y, io);
+                            body::gcm_encrypt::<$lanes, { body::depth::<$lanes>() }>(key, powers, counter, y, io);
                         }
                         Direction::Decrypt => {
                             body::gcm_decrypt::<$lanes>(key, powers, counter, y, io);

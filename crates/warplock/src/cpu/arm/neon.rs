@@ -10,7 +10,7 @@
 
 use std::arch::aarch64::*;
 
-use crate::cpu::body::{Block, Lanes};
+use crate::cpu::body::{Block, Lanes, WIDE};
 
 /// One AES block in a 128-bit register.
 #[derive(Clone, Copy)]
@@ -66,6 +66,7 @@ impl Vector {
 impl Lanes for Vector {
     type One = Vector;
     const N: usize = 1;
+    const DEPTH: usize = WIDE;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
@@ -141,10 +142,6 @@ impl Lanes for Vector {
     #[inline(always)]
     fn shift_in(self, before: Self) -> Self {
         before
-    }
-    #[inline(always)]
-    fn last(self) -> Self {
-        self
     }
     #[inline(always)]
     fn rotated_last_word(self) -> Self {

@@ -1,5 +1,6 @@
 //! The cipher itself over several registers, and ECB.
 
+use std::arch::asm;
 use std::mem::MaybeUninit;
 
 use super::{Lanes, WIDE};
@@ -7,17 +8,87 @@ use crate::Direction;
 use crate::cpu::kernels::Io;
 use crate::cpu::prepared::AesKey;
 
+/// The key itself, of which the compiler does not know that it is the same in every step: it would
+/// copy the round keys that do not fit into registers to the stack, where nobody wipes them.
+#[inline(always)]
+#[allow(
+    clippy::pointers_in_nomem_asm_block,
+    reason = "nothing is read or written there"
+)]
+pub(super) fn anew(key: &AesKey) -> &AesKey {
+    let mut pointer: *const AesKey = key;
+    // SAFETY: no instruction at all.
+    unsafe { asm!("/* {0} */", inout(reg) pointer, options(nomem, nostack, preserves_flags)) };
+    // SAFETY: the pointer is unchanged.
+    unsafe { &*pointer }
+}
+
+/// One round of the cipher.
+#[inline(always)]
+pub(super) fn encrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], blocks: &mut [L; W]) {
+    // SAFETY: the caller holds lanes, so the machine has the instructions.
+    let round_key = unsafe { L::splat(round_key) };
+    for block in blocks.iter_mut() {
+        *block = block.encrypt_round(round_key);
+    }
+}
+
+/// All rounds but the last, of registers whose blocks were already XORed with round key 0.
+#[inline(always)]
+pub(super) fn encrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
+    let key = anew(key);
+    for round_key in &key.enc[1..10] {
+        encrypt_round(round_key, blocks);
+    }
+    encrypt_further(key, blocks);
+}
+
+/// The rounds that longer keys have more than AES-128. Straight runs: a loop to `rounds` would
+/// cost a compare and a branch every round, and its end a guess.
+#[inline(always)]
+pub(super) fn encrypt_further<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
+    if key.rounds > 10 {
+        encrypt_round(&key.enc[10], blocks);
+        encrypt_round(&key.enc[11], blocks);
+        if key.rounds > 12 {
+            encrypt_round(&key.enc[12], blocks);
+            encrypt_round(&key.enc[13], blocks);
+        }
+    }
+}
+
+/// One round of the equivalent inverse cipher.
+#[inline(always)]
+fn decrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], blocks: &mut [L; W]) {
+    // SAFETY: the caller holds lanes, so the machine has the instructions.
+    let round_key = unsafe { L::splat(round_key) };
+    for block in blocks.iter_mut() {
+        *block = block.decrypt_round(round_key);
+    }
+}
+
+/// The inverse of [`encrypt_rounds`], after the XOR with `key.dec[0]`.
+#[inline(always)]
+pub(super) fn decrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
+    let key = anew(key);
+    for round_key in &key.dec[1..10] {
+        decrypt_round(round_key, blocks);
+    }
+    if key.rounds > 10 {
+        decrypt_round(&key.dec[10], blocks);
+        decrypt_round(&key.dec[11], blocks);
+        if key.rounds > 12 {
+            decrypt_round(&key.dec[12], blocks);
+            decrypt_round(&key.dec[13], blocks);
+        }
+    }
+}
+
 /// Encrypts registers whose blocks were already XORed with round key 0.
 #[inline(always)]
 pub(super) fn encrypt<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
-    for round in 1..key.rounds {
-        // SAFETY: the caller holds lanes, so the machine has the instructions.
-        let round_key = unsafe { L::splat(&key.enc[round]) };
-        for block in blocks.iter_mut() {
-            *block = block.encrypt_round(round_key);
-        }
-    }
-    // SAFETY: as above.
+    encrypt_rounds(key, blocks);
+    // SAFETY: the caller holds lanes, so the machine has the instructions.
     let last = unsafe { L::splat(&key.enc[key.rounds]) };
     for block in blocks.iter_mut() {
         *block = block.encrypt_last(last);
@@ -26,32 +97,30 @@ pub(super) fn encrypt<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W
 
 /// The inverse of [`encrypt`], after the XOR with `key.dec[0]`.
 #[inline(always)]
-pub(super) fn decrypt<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
-    for round in 1..key.rounds {
-        // SAFETY: the caller holds lanes, so the machine has the instructions.
-        let round_key = unsafe { L::splat(&key.dec[round]) };
-        for block in blocks.iter_mut() {
-            *block = block.decrypt_round(round_key);
-        }
-    }
-    // SAFETY: as above.
+fn decrypt<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
+    decrypt_rounds(key, blocks);
+    // SAFETY: the caller holds lanes, so the machine has the instructions.
     let last = unsafe { L::splat(&key.dec[key.rounds]) };
     for block in blocks.iter_mut() {
         *block = block.decrypt_last(last);
     }
 }
 
-/// Cuts a run of bytes into steps of [`WIDE`] registers; what is left at the end goes through a
+/// Cuts a run of bytes into steps of `W` registers; what is left at the end goes through a
 /// padded copy. Not a loop that takes a closure: closures are compiled without the instructions
 /// unless they happen to be inlined (five times slower where they were not).
 pub(super) struct Steps {
-    io: Io,
+    /// What is not given out yet.
+    rest: Io,
     stride: usize,
-    done: usize,
-    copy: MaybeUninit<[u8; 16 * 4 * WIDE]>,
+    /// Bytes of the padded step under way, at the end of the run.
+    padded: usize,
 }
 
-/// `WIDE * N` blocks to work on, of which `count` are wanted.
+/// Where [`Steps`] pads. Apart from it, so that its fields stay in registers.
+pub(super) type Padding = MaybeUninit<[u8; 16 * 4 * WIDE]>;
+
+/// `W * N` blocks to work on, of which `count` are wanted.
 pub(super) struct Step {
     pub(super) src: *const u8,
     pub(super) dst: *mut u8,
@@ -60,69 +129,67 @@ pub(super) struct Step {
 
 impl Steps {
     #[inline(always)]
-    pub(super) fn new<L: Lanes>(io: Io) -> Self {
-        const { assert!(L::N <= 4, "a stride must fit the copy") };
+    pub(super) fn new<L: Lanes, const W: usize>(io: Io) -> Self {
+        const { assert!(L::N <= 4 && W <= WIDE, "a stride must fit the padding") };
         Steps {
-            io,
-            stride: 16 * L::N * WIDE,
-            done: 0,
-            copy: MaybeUninit::uninit(),
+            rest: io,
+            stride: 16 * L::N * W,
+            padded: 0,
         }
     }
 
     /// The next step; what the one before has written is in place then.
     ///
     /// # Safety
-    /// The [`Io`] is still valid, and the pointers of the last step are not used any more.
+    /// The [`Io`] is still valid, the pointers of the last step are not used any more, and every
+    /// call gets the same padding.
     #[inline(always)]
-    pub(super) unsafe fn next(&mut self) -> Option<Step> {
-        let copy = self.copy.as_mut_ptr().cast::<u8>();
-        // SAFETY: no access goes past `len`, nor past one stride of the copy.
+    pub(super) unsafe fn next(&mut self, padding: &mut Padding) -> Option<Step> {
+        // SAFETY: no access goes past `len`, nor past one stride of the padding.
         unsafe {
-            let left = self.io.len.wrapping_sub(self.done);
-            if left >= self.stride && self.done <= self.io.len {
-                let (src, dst) = (self.io.src.add(self.done), self.io.dst.add(self.done));
-                self.done += self.stride;
+            if self.rest.len >= self.stride {
+                let Io { src, dst, len } = self.rest;
+                self.rest = Io {
+                    src: src.add(self.stride),
+                    dst: dst.add(self.stride),
+                    len: len - self.stride,
+                };
                 return Some(Step {
                     src,
                     dst,
                     count: self.stride / 16,
                 });
             }
-            if self.done > self.io.len {
-                // The last step was the padded one.
-                let start = self.done - self.stride;
-                self.io
-                    .dst
-                    .add(start)
-                    .copy_from_nonoverlapping(copy, self.io.len - start);
-                self.done = self.io.len;
+            let copy = padding.as_mut_ptr().cast::<u8>();
+            if self.padded > 0 {
+                self.rest.dst.copy_from_nonoverlapping(copy, self.padded);
                 return None;
             }
-            if left == 0 {
+            self.padded = self.rest.len;
+            self.rest.len = 0;
+            if self.padded == 0 {
                 return None;
             }
             copy.write_bytes(0, self.stride);
-            copy.copy_from_nonoverlapping(self.io.src.add(self.done), left);
-            self.done += self.stride;
+            copy.copy_from_nonoverlapping(self.rest.src, self.padded);
             Some(Step {
                 src: copy,
                 dst: copy,
-                count: left.div_ceil(16),
+                count: self.padded.div_ceil(16),
             })
         }
     }
 }
 
-/// Loads [`WIDE`] registers.
+/// Loads `W` registers.
 ///
 /// # Safety
-/// `16 * N * WIDE` bytes can be read, and the machine has the instructions.
+/// `16 * N * W` bytes can be read, and the machine has the instructions.
 #[inline(always)]
-pub(super) unsafe fn load<L: Lanes>(src: *const u8) -> [L; WIDE] {
+pub(super) unsafe fn load<L: Lanes, const W: usize>(src: *const u8) -> [L; W] {
     // SAFETY: by this function's contract.
     unsafe {
-        let mut blocks = [L::load(src); WIDE];
+        let mut blocks = [L::load(src); W];
         for (i, block) in blocks.iter_mut().enumerate().skip(1) {
             *block = L::load(src.add(16 * L::N * i));
         }
@@ -130,12 +197,12 @@ pub(super) unsafe fn load<L: Lanes>(src: *const u8) -> [L; WIDE] {
     }
 }
 
-/// Stores [`WIDE`] registers.
+/// Stores `W` registers.
 ///
 /// # Safety
-/// `16 * N * WIDE` bytes can be written.
+/// `16 * N * W` bytes can be written.
 #[inline(always)]
-pub(super) unsafe fn store<L: Lanes>(blocks: [L; WIDE], dst: *mut u8) {
+pub(super) unsafe fn store<L: Lanes, const W: usize>(blocks: [L; W], dst: *mut u8) {
     for (i, block) in blocks.into_iter().enumerate() {
         // SAFETY: by this function's contract.
         unsafe { block.store(dst.add(16 * L::N * i)) };
@@ -155,7 +222,7 @@ pub(super) fn xor_each<L: Lanes, const W: usize>(blocks: &mut [L; W], other: L) 
 /// # Safety
 /// As there; the machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn ecb<L: Lanes>(key: &AesKey, direction: Direction, io: Io) {
+pub(crate) unsafe fn ecb<L: Lanes, const W: usize>(key: &AesKey, direction: Direction, io: Io) {
     if io.len == 16 {
         // SAFETY: one block on each side; the rest by this function's contract.
         unsafe { single::<L::One>(key, direction, io) };
@@ -163,11 +230,11 @@ pub(crate) unsafe fn ecb<L: Lanes>(key: &AesKey, direction: Direction, io: Io) {
     }
     // SAFETY: by this function's contract.
     let first = unsafe { L::splat(&key.round_keys(direction)[0]) };
-    let mut steps = Steps::new::<L>(io);
+    let (mut steps, mut padding) = (Steps::new::<L, W>(io), Padding::uninit());
     // SAFETY: each step touches the blocks that it is given.
     unsafe {
-        while let Some(Step { src, dst, .. }) = steps.next() {
-            let mut blocks = load::<L>(src);
+        while let Some(Step { src, dst, .. }) = steps.next(&mut padding) {
+            let mut blocks = load::<L, W>(src);
             xor_each(&mut blocks, first);
             match direction {
                 Direction::Encrypt => encrypt(key, &mut blocks),

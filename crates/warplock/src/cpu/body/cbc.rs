@@ -1,8 +1,10 @@
 //! Cipher block chaining.
 
+use std::sync::atomic::{Ordering, compiler_fence};
+
 use zeroize::Zeroize;
 
-use super::aes::{Step, Steps, decrypt, load, store, xor_each};
+use super::aes::{Padding, Step, Steps, decrypt_rounds, load, store, xor_each};
 use super::{Lanes, WIDE};
 use crate::cpu::kernels::{Chain, Io};
 use crate::cpu::prepared::AesKey;
@@ -12,25 +14,33 @@ use crate::cpu::prepared::AesKey;
 /// # Safety
 /// As there; the machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn cbc_decrypt<L: Lanes>(key: &AesKey, prev: &mut [u8; 16], io: Io) {
+pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize>(
+    key: &AesKey,
+    prev: &mut [u8; 16],
+    io: Io,
+) {
     // SAFETY: by this function's contract; each step touches the blocks that it is given.
     unsafe {
         let first = L::splat(&key.dec[0]);
+        let last = L::splat(&key.dec[key.rounds]);
         let mut before = <L::One as Lanes>::load(prev.as_ptr());
-        let mut steps = Steps::new::<L>(io);
-        while let Some(Step { src, dst, count }) = steps.next() {
-            let mut blocks = load::<L>(src);
-            let mut chained = [blocks[0].shift_in(before); WIDE];
-            for i in 1..WIDE {
-                chained[i] = blocks[i].shift_in(blocks[i - 1].last());
+        let (mut steps, mut padding) = (Steps::new::<L, W>(io), Padding::uninit());
+        while let Some(Step { src, dst, count }) = steps.next(&mut padding) {
+            let mut blocks = load::<L, W>(src);
+            xor_each(&mut blocks, first);
+            decrypt_rounds(key, &mut blocks);
+            // The ciphertext is loaded a second time: kept, it would need as many registers again.
+            compiler_fence(Ordering::SeqCst);
+            let mut chained = L::load(src).shift_in(before);
+            for (i, block) in blocks.iter_mut().enumerate() {
+                if i > 0 {
+                    chained = L::load(src.add(16 * (L::N * i - 1)));
+                }
+                // By the last round's key, as in `last_round_with_text`.
+                *block = block.decrypt_last(chained.xor(last));
             }
             // Before the store: in place, it overwrites this block.
             before = <L::One as Lanes>::load(src.add(16 * (count - 1)));
-            xor_each(&mut blocks, first);
-            decrypt(key, &mut blocks);
-            for (block, chained) in blocks.iter_mut().zip(chained) {
-                *block = block.xor(chained);
-            }
             store(blocks, dst);
         }
         before.store(prev.as_mut_ptr());

@@ -6,8 +6,8 @@
 
 use std::hint::black_box;
 
-use super::aes::{encrypt, load, store, xor_each};
-use super::ctr::{advance, counters, ctr};
+use super::aes::{anew, encrypt_further, encrypt_round, encrypt_rounds};
+use super::ctr::{advance, counters, ctr, last_round_with_text, unaligned};
 use super::{Block, Lanes, WIDE};
 use crate::cpu::kernels::{CounterBits, Io};
 use crate::cpu::prepared::{AesKey, MAX_POWERS};
@@ -88,60 +88,150 @@ impl<L: Lanes> Group<L> {
     }
 }
 
-/// Encrypts counter blocks (already XORed with round key 0) while hashing the group at `data`:
-/// one register of it in each of the first [`WIDE`] rounds, so that both units stay busy.
+/// Encrypts a group of text in steps of `D` registers, while hashing the group at `data`: after
+/// each round, or each two if a step is half a group, one register of it, so that both units stay
+/// busy. The hash before is `y`, the one behind is returned.
 ///
 /// # Safety
-/// `data` points to `WIDE * N` blocks, and the machine has the instructions.
+/// `data`, `src` and `dst` point to `WIDE * N` blocks, and the machine has the instructions.
 #[inline(always)]
-unsafe fn encrypt_and_hash<L: Lanes>(
+unsafe fn encrypt_and_hash<L: Lanes, const D: usize>(
     key: &AesKey,
-    blocks: &mut [L; WIDE],
-    data: *const u8,
+    counters: &mut Counters<L>,
     powers: &[u128; MAX_POWERS],
-    y: &mut L::One,
-) {
+    y: L::One,
+    data: *const u8,
+    io: Io,
+) -> L::One {
+    const { assert!(WIDE == 8 && (D == WIDE || D == WIDE / 2)) };
     // SAFETY: by this function's contract.
-    let mut group = unsafe { Group::<L>::new(data, powers) };
-    // A bound that the compiler cannot see keeps this a loop: unrolled, it moves all products
-    // behind all rounds, and the two units take turns (a quarter slower).
-    for round in 1..black_box(WIDE) {
-        // SAFETY: by this function's contract.
-        let round_key = unsafe { L::splat(&key.enc[round]) };
-        for block in blocks.iter_mut() {
-            *block = block.encrypt_round(round_key);
+    unsafe {
+        let mut group = Group::<L>::new(data, powers);
+        encrypt_beside::<L, D>(key, counters, &mut group, 0, y, io);
+        if D < WIDE {
+            let half = 16 * L::N * D;
+            encrypt_beside::<L, D>(key, counters, &mut group, D, y, io.part(half, half));
         }
-        group.add(round, None);
-    }
-    // The register that waits for the hash so far comes last.
-    group.add(0, Some(*y));
-    for round in WIDE..key.rounds {
-        // SAFETY: by this function's contract.
-        let round_key = unsafe { L::splat(&key.enc[round]) };
-        for block in blocks.iter_mut() {
-            *block = block.encrypt_round(round_key);
-        }
-    }
-    *y = group.finish();
-    // SAFETY: by this function's contract.
-    let last = unsafe { L::splat(&key.enc[key.rounds]) };
-    for block in blocks.iter_mut() {
-        *block = block.encrypt_last(last);
+        group.finish()
     }
 }
 
-/// XORs a group of key stream into text.
+/// A step of [`encrypt_and_hash`]: encrypts registers from `first` on and hashes as many.
 ///
 /// # Safety
-/// `src` and `dst` point to `WIDE * N` blocks.
+/// As there.
 #[inline(always)]
-unsafe fn xor_text<L: Lanes>(mut blocks: [L; WIDE], src: *const u8, dst: *mut u8) {
-    // SAFETY: by this function's contract.
-    unsafe {
-        for (block, text) in blocks.iter_mut().zip(load::<L>(src)) {
-            *block = block.xor(text);
+unsafe fn encrypt_beside<L: Lanes, const D: usize>(
+    key: &AesKey,
+    counters: &mut Counters<L>,
+    group: &mut Group<L>,
+    first: usize,
+    y: L::One,
+    io: Io,
+) {
+    let key = anew(key);
+    let mut blocks = counters.next::<D>();
+    let rounds = WIDE / D;
+    // The compiler would move all products in front of or behind all rounds, where the two units
+    // take turns (a quarter slower): pins keep them apart, or else a loop, by a bound that it
+    // cannot see.
+    let most = match L::PINS {
+        true => D - 1,
+        false => black_box(D - 1),
+    };
+    for i in 0..most {
+        for round_key in &key.enc[1 + i * rounds..][..rounds] {
+            encrypt_round(round_key, &mut blocks);
         }
-        store(blocks, dst);
+        pin(&mut blocks);
+        group.add(first + i + 1, None);
+        pin(&mut group.sums);
+    }
+    for round_key in &key.enc[9 - rounds..9] {
+        encrypt_round(round_key, &mut blocks);
+    }
+    pin(&mut blocks);
+    // The register that waits for the hash so far comes last.
+    match first + D {
+        WIDE => group.add(0, Some(y)),
+        register => group.add(register, None),
+    }
+    encrypt_round(&key.enc[9], &mut blocks);
+    encrypt_further(key, &mut blocks);
+    // SAFETY: by this function's contract.
+    unsafe { last_round_with_text(key, &mut blocks, io.src, io.dst) };
+}
+
+/// Pins registers, see [`Lanes::pin`].
+#[inline(always)]
+fn pin<L: Lanes>(registers: &mut [L]) {
+    for register in registers {
+        *register = register.pin();
+    }
+}
+
+/// The counter blocks of a part, XORed with round key 0.
+struct Counters<L: Lanes> {
+    base: L,
+    aligned: bool,
+    first_key: L,
+}
+
+impl<L: Lanes> Counters<L> {
+    #[inline(always)]
+    fn next<const D: usize>(&mut self) -> [L; D] {
+        let blocks = counters::<L, D>(self.base, CounterBits::B32, self.aligned, self.first_key);
+        self.base = self.base.add32((D * L::N) as u32);
+        blocks
+    }
+}
+
+/// A part of a message: whole groups, or what comes before and behind them.
+struct Part {
+    io: Io,
+    /// Whether it is whole groups.
+    whole: bool,
+    /// The first counter.
+    start: u128,
+}
+
+impl Part {
+    /// The first part of `io`, whose first counter is `counter`, for steps of `D` registers.
+    ///
+    /// # Safety
+    /// The [`Io`] is valid.
+    #[inline(always)]
+    unsafe fn next<L: Lanes, const D: usize>(counter: &[u8; 16], io: Io) -> Self {
+        let stride = 16 * L::N * WIDE;
+        let start = u128::from_be_bytes(*counter);
+        let (len, whole) = match 16 * unaligned(start, D * L::N, io.len) {
+            0 if io.len >= stride => (io.len - io.len % stride, true),
+            0 => (io.len, false),
+            before => (before, false),
+        };
+        // SAFETY: `len` is at most `io.len`, as only long runs have something before them.
+        let io = unsafe { io.part(0, len) };
+        Part { io, whole, start }
+    }
+
+    /// # Safety
+    /// The machine has the instructions.
+    #[inline(always)]
+    unsafe fn counters<L: Lanes, const D: usize>(&self, key: &AesKey) -> Counters<L> {
+        // SAFETY: by this function's contract.
+        unsafe {
+            Counters {
+                base: L::splat(&self.start.to_le_bytes()).number32(),
+                aligned: self.start.is_multiple_of((D * L::N) as u128),
+                first_key: L::splat(&key.enc[0]),
+            }
+        }
+    }
+
+    /// The counter behind this part.
+    #[inline(always)]
+    fn end(&self) -> [u8; 16] {
+        advance(self.start, CounterBits::B32, (self.io.len / 16) as u64)
     }
 }
 
@@ -150,7 +240,7 @@ unsafe fn xor_text<L: Lanes>(mut blocks: [L; WIDE], src: *const u8, dst: *mut u8
 /// # Safety
 /// As there; the machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
+pub(crate) unsafe fn gcm_encrypt<L: Lanes, const D: usize>(
     key: &AesKey,
     powers: &[u128; MAX_POWERS],
     counter: &mut [u8; 16],
@@ -158,38 +248,39 @@ pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
     io: Io,
 ) {
     let stride = 16 * L::N * WIDE;
-    let whole = io.len - io.len % stride;
-    // SAFETY: all offsets stay below `whole`, then below `len`; the rest by this contract.
+    let mut done = 0;
+    // SAFETY: all parts lie in `io`; the rest by this contract.
     unsafe {
-        if whole > 0 {
-            let first = L::splat(&key.enc[0]);
-            let start = u128::from_be_bytes(*counter);
-            let mut base = L::splat(&start.to_le_bytes()).number32();
-            let mut hash = <L::One as Lanes>::load(y.as_ptr()).reverse();
-            for offset in (0..whole).step_by(stride) {
-                let mut blocks = counters(base, CounterBits::B32);
-                base = base.add32((WIDE * L::N) as u32);
-                xor_each(&mut blocks, first);
-                if offset == 0 {
-                    encrypt(key, &mut blocks);
-                } else {
-                    // The ciphertext of the group before: still in the first cache.
-                    let before = io.dst.add(offset - stride);
-                    encrypt_and_hash(key, &mut blocks, before, powers, &mut hash);
-                }
-                xor_text(blocks, io.src.add(offset), io.dst.add(offset));
+        while done < io.len {
+            let part = Part::next::<L, D>(counter, io.part(done, io.len - done));
+            let io = part.io;
+            done += io.len;
+            if !part.whole {
+                ctr::<L, D>(key, counter, CounterBits::B32, io);
+                ghash::<L>(powers, y, std::slice::from_raw_parts(io.dst, io.len));
+                continue;
             }
-            let mut group = Group::<L>::new(io.dst.add(whole - stride), powers);
+            let mut counters = part.counters::<L, D>(key);
+            for step in (0..stride).step_by(16 * L::N * D) {
+                let mut blocks = counters.next::<D>();
+                encrypt_rounds(key, &mut blocks);
+                last_round_with_text(key, &mut blocks, io.src.add(step), io.dst.add(step));
+            }
+            let mut hash = <L::One as Lanes>::load(y.as_ptr()).reverse();
+            for offset in (stride..io.len).step_by(stride) {
+                let group = io.part(offset, stride);
+                // The ciphertext of the group before: still in the first cache.
+                let before = group.dst.sub(stride);
+                hash = encrypt_and_hash::<L, D>(key, &mut counters, powers, hash, before, group);
+            }
+            let mut group = Group::<L>::new(io.dst.add(io.len - stride), powers);
             for i in 1..WIDE {
                 group.add(i, None);
             }
             group.add(0, Some(hash));
             group.finish().reverse().store(y.as_mut_ptr());
-            *counter = advance(start, CounterBits::B32, (whole / 16) as u64);
+            *counter = part.end();
         }
-        let rest = io.part(whole, io.len - whole);
-        ctr::<L>(key, counter, CounterBits::B32, rest);
-        ghash::<L>(powers, y, std::slice::from_raw_parts(rest.dst, rest.len));
     }
 }
 
@@ -206,25 +297,29 @@ pub(crate) unsafe fn gcm_decrypt<L: Lanes>(
     io: Io,
 ) {
     let stride = 16 * L::N * WIDE;
-    let whole = io.len - io.len % stride;
-    // SAFETY: all offsets stay below `whole`, then below `len`; the rest by this contract.
+    let mut done = 0;
+    // SAFETY: all parts lie in `io`; the rest by this contract.
     unsafe {
-        let first = L::splat(&key.enc[0]);
-        let start = u128::from_be_bytes(*counter);
-        let mut base = L::splat(&start.to_le_bytes()).number32();
-        let mut hash = <L::One as Lanes>::load(y.as_ptr()).reverse();
-        for offset in (0..whole).step_by(stride) {
-            let mut blocks = counters(base, CounterBits::B32);
-            base = base.add32((WIDE * L::N) as u32);
-            xor_each(&mut blocks, first);
-            encrypt_and_hash(key, &mut blocks, io.src.add(offset), powers, &mut hash);
-            xor_text(blocks, io.src.add(offset), io.dst.add(offset));
+        while done < io.len {
+            let part = Part::next::<L, WIDE>(counter, io.part(done, io.len - done));
+            let io = part.io;
+            done += io.len;
+            if !part.whole {
+                ghash::<L>(powers, y, std::slice::from_raw_parts(io.src, io.len));
+                ctr::<L, WIDE>(key, counter, CounterBits::B32, io);
+                continue;
+            }
+            let mut counters = part.counters::<L, WIDE>(key);
+            let mut hash = <L::One as Lanes>::load(y.as_ptr()).reverse();
+            for offset in (0..io.len).step_by(stride) {
+                let group = io.part(offset, stride);
+                // One step, not halves: in place, the first would overwrite what the second hashes.
+                hash =
+                    encrypt_and_hash::<L, WIDE>(key, &mut counters, powers, hash, group.src, group);
+            }
+            hash.reverse().store(y.as_mut_ptr());
+            *counter = part.end();
         }
-        hash.reverse().store(y.as_mut_ptr());
-        *counter = advance(start, CounterBits::B32, (whole / 16) as u64);
-        let rest = io.part(whole, io.len - whole);
-        ghash::<L>(powers, y, std::slice::from_raw_parts(rest.src, rest.len));
-        ctr::<L>(key, counter, CounterBits::B32, rest);
     }
 }
 

@@ -24,7 +24,12 @@ pub(crate) use xts::xts;
 /// and hashes.
 pub(crate) const WIDE: usize = 8;
 
-/// Blocks in all registers in flight.
+/// Registers in flight, see [`Lanes::DEPTH`].
+pub(crate) const fn depth<L: Lanes>() -> usize {
+    L::DEPTH
+}
+
+/// Blocks in [`WIDE`] registers.
 pub(crate) const fn width<L: Lanes>() -> usize {
     WIDE * L::N
 }
@@ -39,6 +44,11 @@ pub(crate) trait Lanes: Copy {
     type One: Block;
     /// Blocks in this register.
     const N: usize;
+    /// Registers in flight where a step's blocks do not depend on those of the step before. At
+    /// most [`WIDE`].
+    const DEPTH: usize;
+    /// Whether [`Lanes::pin`] does something.
+    const PINS: bool = false;
 
     /// # Safety
     /// The machine has the instructions, and `16 * N` bytes can be read.
@@ -63,6 +73,12 @@ pub(crate) trait Lanes: Copy {
     /// There are `N` pointers that can be written there.
     unsafe fn scatter(self, to: &[*mut u8], offset: usize);
 
+    /// The register itself. Where there are [`Lanes::PINS`], the compiler knows nothing of it and
+    /// leaves all pins in their order.
+    #[inline(always)]
+    fn pin(self) -> Self {
+        self
+    }
     fn xor(self, other: Self) -> Self;
     /// One round of the cipher: ShiftRows, SubBytes, MixColumns, then the key.
     fn encrypt_round(self, key: Self) -> Self;
@@ -86,8 +102,6 @@ pub(crate) trait Lanes: Copy {
     fn widen(one: Self::One) -> Self;
     /// The lanes one place up: `before` comes first, the last one falls out.
     fn shift_in(self, before: Self::One) -> Self;
-    /// The last lane.
-    fn last(self) -> Self::One;
 
     /// The key schedule's RotWord of each lane's last 32-bit word, in all four words.
     fn rotated_last_word(self) -> Self;

@@ -1,6 +1,6 @@
 //! XEX: XTS without ciphertext stealing (IEEE 1619, 5.3 and 5.4).
 
-use super::aes::{Step, Steps, decrypt, encrypt, load, store, xor_each};
+use super::aes::{Padding, Step, Steps, decrypt_rounds, encrypt_rounds, load, store};
 use super::{Lanes, WIDE};
 use crate::Direction;
 use crate::cpu::kernels::Io;
@@ -11,42 +11,51 @@ use crate::cpu::prepared::AesKey;
 /// # Safety
 /// As there; the machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn xts<L: Lanes>(
+pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
     key: &AesKey,
     direction: Direction,
     tweak: &mut [u8; 16],
     io: Io,
 ) {
+    let keys = key.round_keys(direction);
     // SAFETY: by this function's contract.
-    let (first, mut base) = unsafe {
+    let (first, last, mut base) = unsafe {
         (
-            L::splat(&key.round_keys(direction)[0]),
+            L::splat(&keys[0]),
+            L::splat(&keys[key.rounds]),
             L::splat(tweak).xts_powers(),
         )
     };
     // SAFETY: each step touches the blocks that it is given.
     unsafe {
-        let mut steps = Steps::new::<L>(io);
-        while let Some(Step { src, dst, count }) = steps.next() {
-            let mut tweaks = [base; WIDE];
-            for i in 1..WIDE {
+        let (mut steps, mut padding) = (Steps::new::<L, W>(io), Padding::uninit());
+        while let Some(Step { src, dst, count }) = steps.next(&mut padding) {
+            let mut tweaks = [base; W];
+            for i in 1..W {
                 tweaks[i] = tweaks[i - 1].xts_next();
             }
-            let mut blocks = load::<L>(src);
+            let mut blocks = load::<L, W>(src);
             for (block, tweak) in blocks.iter_mut().zip(tweaks) {
-                *block = block.xor(tweak);
+                *block = block.xor(first).xor(tweak);
             }
-            xor_each(&mut blocks, first);
+            // By the last round's key, as in `last_round_with_text`.
             match direction {
-                Direction::Encrypt => encrypt(key, &mut blocks),
-                Direction::Decrypt => decrypt(key, &mut blocks),
-            }
-            for (block, tweak) in blocks.iter_mut().zip(tweaks) {
-                *block = block.xor(tweak);
+                Direction::Encrypt => {
+                    encrypt_rounds(key, &mut blocks);
+                    for (block, tweak) in blocks.iter_mut().zip(tweaks) {
+                        *block = block.encrypt_last(tweak.xor(last));
+                    }
+                }
+                Direction::Decrypt => {
+                    decrypt_rounds(key, &mut blocks);
+                    for (block, tweak) in blocks.iter_mut().zip(tweaks) {
+                        *block = block.decrypt_last(tweak.xor(last));
+                    }
+                }
             }
             store(blocks, dst);
-            base = tweaks[WIDE - 1].xts_next();
-            if count < WIDE * L::N {
+            base = tweaks[W - 1].xts_next();
+            if count < W * L::N {
                 let mut all = [[0; 16]; 4 * WIDE];
                 store(tweaks, all.as_mut_ptr().cast());
                 base = L::splat(&all[count]);

@@ -21,6 +21,10 @@ pub(super) use op;
 impl Lanes for Sse {
     type One = Sse;
     const N: usize = 1;
+    // As many as the latency of a round has cycles. The steps overlap, and the processor's waiting
+    // instructions, some 60 to 100, hold more than one of them.
+    const DEPTH: usize = 4;
+    const PINS: bool = true;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
@@ -46,6 +50,14 @@ impl Lanes for Sse {
     unsafe fn scatter(self, to: &[*mut u8], offset: usize) {
         // SAFETY: by the trait's contract.
         unsafe { self.store(to[0].add(offset)) }
+    }
+    #[inline(always)]
+    fn pin(mut self) -> Self {
+        // SAFETY: no instruction at all.
+        unsafe {
+            std::arch::asm!("/* {0} */", inout(xmm_reg) self.0, options(nomem, nostack, preserves_flags));
+        }
+        self
     }
     #[inline(always)]
     fn xor(self, other: Self) -> Self {
@@ -97,10 +109,6 @@ impl Lanes for Sse {
     #[inline(always)]
     fn shift_in(self, before: Self) -> Self {
         before
-    }
-    #[inline(always)]
-    fn last(self) -> Self {
-        self
     }
     #[inline(always)]
     fn rotated_last_word(self) -> Self {

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::sse::{Sse, op};
-use crate::cpu::body::Lanes;
+use crate::cpu::body::{Lanes, WIDE};
 
 /// Two AES blocks in a 256-bit register.
 #[derive(Clone, Copy)]
@@ -18,6 +18,7 @@ fn low64([a, b]: [u64; 2]) -> __m256i {
 impl Lanes for Ymm {
     type One = Sse;
     const N: usize = 2;
+    const DEPTH: usize = WIDE;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
@@ -110,10 +111,6 @@ impl Lanes for Ymm {
                 first,
             ))
         })
-    }
-    #[inline(always)]
-    fn last(self) -> Sse {
-        Sse(op!(_mm256_extracti128_si256::<1>(self.0)))
     }
     #[inline(always)]
     fn rotated_last_word(self) -> Self {

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::sse::{Sse, op};
-use crate::cpu::body::Lanes;
+use crate::cpu::body::{Lanes, WIDE};
 
 /// Four AES blocks in a 512-bit register.
 #[derive(Clone, Copy)]
@@ -19,6 +19,7 @@ fn low64(lanes: [u64; 4]) -> __m512i {
 impl Lanes for Zmm {
     type One = Sse;
     const N: usize = 4;
+    const DEPTH: usize = WIDE;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
@@ -120,10 +121,6 @@ impl Lanes for Zmm {
     fn shift_in(self, before: Sse) -> Self {
         let before = op!(_mm512_broadcast_i32x4(before.0));
         Zmm(op!(_mm512_alignr_epi64::<6>(self.0, before)))
-    }
-    #[inline(always)]
-    fn last(self) -> Sse {
-        Sse(op!(_mm512_extracti32x4_epi32::<3>(self.0)))
     }
     #[inline(always)]
     fn rotated_last_word(self) -> Self {
