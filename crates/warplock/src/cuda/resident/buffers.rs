@@ -76,6 +76,9 @@ impl DeviceBuffer {
     /// # Errors
     /// [`Error::Backend`] if the driver fails.
     pub fn fill(&mut self, value: u8) -> Result<(), Error> {
+        if self.is_empty() {
+            return Ok(());
+        }
         self.device.call(|device| {
             let stream = device.own_stream();
             // SAFETY: the buffer lives until the stream was waited for.
