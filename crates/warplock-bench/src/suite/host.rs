@@ -184,7 +184,9 @@ fn check(buffers: &Buffers, engine: &Engine) -> Result<()> {
         Bytes::Pageable(bytes) => bytes,
         Bytes::Pinned(bytes) => bytes,
     };
-    if output == buffers.expected && buffers.tag == buffers.expected_tag {
+    // Without authentication nobody writes the tag.
+    let sealed = buffers.key.algorithm().is_aead();
+    if output == buffers.expected && (!sealed || buffers.tag == buffers.expected_tag) {
         return Ok(());
     }
     Err(Error::Wrong(format!(

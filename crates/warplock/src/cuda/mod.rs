@@ -1,6 +1,6 @@
 //! NVIDIA GPUs through their driver, which is loaded at run time where there is one.
 //!
-//! [`devices`] lists them; an [`crate::Engine`] with the backend `cuda` runs batches of host memory
+//! [`devices()`] lists them; an [`crate::Engine`] with the backend `cuda` runs batches of host memory
 //! on one. What already lies in GPU memory takes a [`Plan`]: made once of a [`DeviceBatch`], then
 //! launched on any stream, as often as wanted, without allocation and without waiting; nothing
 //! crosses the link to the host. [`Device`] has memory and streams for those who have none; those

@@ -24,7 +24,7 @@ pub(crate) trait Words: Copy {
     /// What entered a delay line in the last 64 steps.
     type Line: Copy;
 
-    /// What entered `64 - RIGHT` steps before; `LEFT` is `32 - RIGHT`. See [`lag`].
+    /// What entered `64 - RIGHT` steps before; `LEFT` is `32 - RIGHT`. See `lag!`.
     fn tap<const RIGHT: i32, const LEFT: i32>(line: Self::Line) -> Self;
     /// The line 32 steps later.
     fn push(line: Self::Line, entered: Self) -> Self::Line;
