@@ -117,12 +117,15 @@ __device__ __forceinline__ void ctr_blocks(const Work& work, const Keys& keys) {
 // CBC decryption needs the ciphertext block before each. In place, another warp may already have
 // overwritten the one before this warp's first: `cbc_save` puts those aside.
 __device__ __forceinline__ void save_neighbours(const Work& work, uint4* before) {
+    if ((threadIdx.x & 31) != 0) return;
     const Range range = share(work.units, warp_number(), warp_count());
-    if (range.from == range.to || (threadIdx.x & 31) != 0) return;
-    const uint64_t number = find_piece(work, range.from);
-    const uint64_t block = range.from - first_unit(work, number);
-    if (block > 0)
-        before[warp_number()] = load(work.pieces[number].input + 16 * (block - 1));
+    uint4 block = make_uint4(0, 0, 0, 0);
+    if (range.from < range.to) {
+        const uint64_t number = find_piece(work, range.from);
+        const uint64_t place = range.from - first_unit(work, number);
+        if (place > 0) block = load(work.pieces[number].input + 16 * (place - 1));
+    }
+    before[warp_number()] = block;
 }
 
 template <class Keys>

@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(256) gcm_powers(uint4 h, GcmPowers*
 }
 
 // H^exponent from the table; the exponent is no secret.
-static __device__ inline uint4 h_power(const GcmPowers* powers, uint64_t exponent) {
+inline __device__ uint4 h_power(const GcmPowers* powers, uint64_t exponent) {
     uint32_t digit = 0;
     for (; exponent > 255 && (exponent & 255) == 0; exponent >>= 8) digit++;
     uint4 result = powers->powers[digit][exponent & 255];

@@ -70,7 +70,7 @@ __device__ __forceinline__ uint4 multiply_here(uint4 a, uint4 b) {
 }
 
 // Some 500 instructions: kept out of line, but for one loop that a call would take registers from.
-static __device__ __noinline__ uint4 multiply(uint4 a, uint4 b) { return multiply_here(a, b); }
+inline __device__ __noinline__ uint4 multiply(uint4 a, uint4 b) { return multiply_here(a, b); }
 
 // The bits of half a word, spread to every other place.
 __device__ __forceinline__ uint32_t spread(uint32_t a) {
@@ -80,7 +80,7 @@ __device__ __forceinline__ uint32_t spread(uint32_t a) {
     return (a | a << 1) & 0x55555555;
 }
 
-static __device__ __noinline__ uint4 square(uint4 a) {
+inline __device__ __noinline__ uint4 square(uint4 a) {
     return reduce(make_uint4(spread(a.x & 0xffff), spread(a.x >> 16), spread(a.y & 0xffff),
                              spread(a.y >> 16)),
                   make_uint4(spread(a.z & 0xffff), spread(a.z >> 16), spread(a.w & 0xffff),
@@ -88,7 +88,7 @@ static __device__ __noinline__ uint4 square(uint4 a) {
 }
 
 // a^exponent; the exponent is no secret.
-static __device__ inline uint4 power(uint4 a, uint64_t exponent) {
+inline __device__ uint4 power(uint4 a, uint64_t exponent) {
     uint4 result = make_uint4(1, 0, 0, 0);
 #pragma unroll 1
     for (int bit = 63 - __clzll(exponent | 1); bit >= 0; bit--) {
