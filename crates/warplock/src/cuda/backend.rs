@@ -13,11 +13,13 @@ use super::ring::Ring;
 use super::selftest::Tested;
 use super::slot::Gpu;
 use crate::backend::{Backend, Ticket};
-use crate::{Algorithm, Error, Job};
+use crate::{Algorithm, Error, Job, Mode};
 
 /// Runs batches on a GPU.
 pub(crate) struct CudaBackend {
     name: String,
+    /// Whether GCM runs here.
+    hashes: bool,
     gpu: Arc<Gpu<CudaLink>>,
     tested: Arc<Tested>,
     rings: Mutex<Rings>,
@@ -49,6 +51,7 @@ impl CudaBackend {
         };
         Ok(CudaBackend {
             name: format!("cuda:{}", device.number),
+            hashes: hashes(device.capability),
             gpu: Arc::new(gpu),
             tested: Tested::on(device.number),
             rings: Mutex::default(),
@@ -91,6 +94,13 @@ impl Drop for Lease<'_> {
     }
 }
 
+/// Whether GHASH runs on a device of this compute capability: its kernels need tensor cores that
+/// multiply single bits, and machine code made for them. Older ones lack the instruction; for
+/// later ones there is only the intermediate code, which is made without it.
+pub(crate) fn hashes((major, _): (u32, u32)) -> bool {
+    matches!(major, 8 | 9 | 10 | 12)
+}
+
 /// Whether there are kernels for an algorithm.
 pub(crate) fn has(algorithm: Algorithm) -> bool {
     algorithm != Algorithm::Acorn128
@@ -102,7 +112,7 @@ impl Backend for CudaBackend {
     }
 
     fn supports(&self, job: &Job<'_>) -> bool {
-        has(job.info().algorithm)
+        has(job.info().algorithm) && (self.hashes || job.info().mode != Mode::Gcm)
     }
 
     fn estimate(&self, job: &Job<'_>) -> Duration {

@@ -10,6 +10,7 @@ use super::device::Device;
 use super::sheet::{Sheet, one_key};
 use super::stream::Stream;
 use crate::cuda::abi::GcmMessage;
+use crate::cuda::backend::hashes;
 use crate::cuda::driver::Failure;
 use crate::cuda::keys::OneKey;
 use crate::cuda::launch::{Launcher, Step};
@@ -91,6 +92,13 @@ impl Plan {
     /// [`Error::Backend`] if the device has too little memory or fails.
     pub fn new(device: &Device, batch: DeviceBatch<'_>) -> Result<Self, Error> {
         let batch = Checked::new(batch)?;
+        let gpu = device.gpu();
+        if batch.info.mode == Mode::Gcm && !hashes(gpu.capability) {
+            return Err(Error::Batch(format!(
+                "{} does not run on {}: its tensor cores lack what GHASH needs",
+                batch.info.name, gpu.name
+            )));
+        }
         device.call(|device| Plan::make(device, &batch))
     }
 

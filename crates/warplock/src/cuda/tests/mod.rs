@@ -485,3 +485,11 @@ fn after_a_failure_nothing_is_under_way() {
         }
     }
 }
+
+#[test]
+fn ghash_runs_where_machine_code_was_made_for_its_tensor_cores() {
+    use crate::cuda::backend::hashes;
+    let runs = [(8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)].map(hashes);
+    assert_eq!(runs, [true; 6]);
+    assert_eq!([(7, 5), (13, 0)].map(hashes), [false; 2]);
+}
