@@ -49,6 +49,20 @@ struct GcmMessage {
     uint4 hash;    // running sum of GHASH, natural bit order
 };
 
+// One message of ACORN. Neighbours in the array share a warp, and should have about the same
+// lengths.
+struct AcornMessage {
+    const uint8_t* input;
+    uint8_t* output; // equal to input when in place
+    uint64_t len;
+    const uint8_t* aad;
+    uint64_t aad_len;
+    const uint8_t* iv;
+    uint8_t* tag;    // written when sealing, read when opening
+    uint32_t key;    // place in the table of raw keys
+    uint32_t number; // place in the array of verdicts
+};
+
 // The work of a launch, cut into units: blocks for `flat` kernels, rows of 32 blocks for `ctr` and
 // `gcm`, messages for `cbc_encrypt`, `gcm_small`.
 struct Work {

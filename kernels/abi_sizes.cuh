@@ -8,5 +8,6 @@ static_assert(sizeof(TableKey) == 736, "TableKey");
 static_assert(sizeof(Piece) == 56 && offsetof(Piece, after) == 48, "Piece");
 static_assert(sizeof(GcmMessage) == 112 && alignof(GcmMessage) == 16, "GcmMessage");
 static_assert(offsetof(GcmMessage, failed) == 52 && offsetof(GcmMessage, counter) == 64, "GcmMessage");
+static_assert(sizeof(AcornMessage) == 64 && offsetof(AcornMessage, number) == 60, "AcornMessage");
 static_assert(sizeof(Work) == 40, "Work");
 static_assert(sizeof(GcmPowers) == 20992, "GcmPowers");

@@ -1,5 +1,6 @@
 // All kernels, one module.
 #include "abi_sizes.cuh"
+#include "acorn.cuh"
 #include "cbc_encrypt.cuh"
 #include "ctr.cuh"
 #include "ctr_long.cuh"

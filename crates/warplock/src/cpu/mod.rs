@@ -16,6 +16,8 @@ mod run;
 mod x86;
 
 #[cfg(test)]
+pub(crate) use acorn::Acorn;
+#[cfg(test)]
 pub(crate) use kernels::{Chain, CounterBits};
 pub(crate) use kernels::{Io, Kernels};
 pub(crate) use message::Running;

@@ -57,6 +57,23 @@ pub(crate) struct GcmMessage {
 
 #[derive(Clone, Copy)]
 #[repr(C)]
+pub(crate) struct AcornMessage {
+    pub(crate) input: Address,
+    pub(crate) output: Address,
+    pub(crate) len: u64,
+    pub(crate) aad: Address,
+    pub(crate) aad_len: u64,
+    pub(crate) iv: Address,
+    pub(crate) tag: Address,
+    pub(crate) key: u32,
+    pub(crate) number: u32,
+}
+
+/// The verdict on a message of ACORN: 1 if its tag was wrong.
+pub(crate) type Verdict = u32;
+
+#[derive(Clone, Copy)]
+#[repr(C)]
 pub(crate) struct Work {
     pub(crate) pieces: Address,
     pub(crate) starts: Address,
@@ -74,6 +91,8 @@ const _: () = {
     assert!(size_of::<GcmMessage>() == 112 && align_of::<GcmMessage>() == 16);
     assert!(std::mem::offset_of!(GcmMessage, failed) == 52);
     assert!(std::mem::offset_of!(GcmMessage, state) == 64);
+    assert!(size_of::<AcornMessage>() == 64);
+    assert!(std::mem::offset_of!(AcornMessage, number) == 60);
     assert!(size_of::<Work>() == 40);
     assert!(GCM_POWERS == 20_992);
 };

@@ -13,7 +13,7 @@ use super::ring::Ring;
 use super::selftest::Tested;
 use super::slot::Gpu;
 use crate::backend::{Backend, Ticket};
-use crate::{Algorithm, Error, Job, Mode};
+use crate::{Error, Job, Mode};
 
 /// Runs batches on a GPU.
 pub(crate) struct CudaBackend {
@@ -101,18 +101,13 @@ pub(crate) fn hashes((major, _): (u32, u32)) -> bool {
     matches!(major, 8 | 9 | 10 | 12)
 }
 
-/// Whether there are kernels for an algorithm.
-pub(crate) fn has(algorithm: Algorithm) -> bool {
-    algorithm != Algorithm::Acorn128
-}
-
 impl Backend for CudaBackend {
     fn name(&self) -> String {
         self.name.clone()
     }
 
     fn supports(&self, job: &Job<'_>) -> bool {
-        has(job.info().algorithm) && (self.hashes || job.info().mode != Mode::Gcm)
+        self.hashes || job.info().mode != Mode::Gcm
     }
 
     fn estimate(&self, job: &Job<'_>) -> Duration {

@@ -3,7 +3,8 @@
 //! Short messages go whole, many to a chunk. A message that is longer than a chunk is cut where
 //! its mode allows: CTR, XTS and GCM count blocks, CBC decryption needs the ciphertext block
 //! before. CBC encryption is a chain: there a chunk takes a part of many messages at once, and the
-//! next one goes on where that ended.
+//! next one goes on where that ended. ACORN's messages are never cut: one that is longer than a
+//! chunk makes a chunk by itself.
 
 use std::ops::Range;
 
@@ -120,8 +121,10 @@ impl<'a, 'job> Cutter<'a, 'job> {
         Some(Chunk::Blocks(start..end))
     }
 
-    /// As many whole messages from `next` on as fit.
+    /// As many whole messages from `next` on as fit; of ACORN, whose chains are one lane's work, at
+    /// least one.
     fn whole(&self) -> Vec<Part> {
+        let uncut = self.job.info().mode == Mode::Acorn;
         let mut parts = Vec::new();
         let (mut end, mut aad) = (0, 0);
         for message in self.next..self.job.count() {
@@ -131,7 +134,7 @@ impl<'a, 'job> Cutter<'a, 'job> {
             let full = parts.len() >= self.policy.messages
                 || aad > self.room && !parts.is_empty()
                 || place + len > self.room;
-            if full {
+            if full && !(uncut && parts.is_empty()) {
                 break;
             }
             end = place + len;

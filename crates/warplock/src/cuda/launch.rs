@@ -149,7 +149,7 @@ impl Launcher {
             Cipher::Aes128 => 10,
             Cipher::Aes192 => 12,
             Cipher::Aes256 => 14,
-            Cipher::Acorn128 => unreachable!("the backend does not support it"),
+            Cipher::Acorn128 => unreachable!("it has no rounds"),
         })
     }
 
@@ -200,7 +200,7 @@ impl Launcher {
             (Mode::Ctr, _) => (Family::Ctr, "ctr".to_owned()),
             (Mode::Xts, _) => (Family::Flat, format!("xts_{way}")),
             (Mode::Gcm, _) => unreachable!("GCM has launches of its own"),
-            (Mode::Acorn, _) => unreachable!("the backend does not support it"),
+            (Mode::Acorn, _) => unreachable!("ACORN has a launch of its own"),
         };
         let mut parameters = vec![Parameter::Work(at.work)];
         let name = match (key, at.table) {
@@ -386,6 +386,21 @@ impl Launcher {
             grid: Grid::Persistent(4),
             parameters: vec![Parameter::Work(at.work), Parameter::Address(at.messages)],
         })
+    }
+
+    /// ACORN: everything at once.
+    pub(crate) fn acorn(&self, at: &Located) -> Step<'static> {
+        Step {
+            name: format!("acorn_{}", self.way()),
+            family: Family::Acorn,
+            grid: Grid::Spread(at.message_count),
+            parameters: vec![
+                Parameter::Address(at.messages),
+                Parameter::Count(at.message_count),
+                Parameter::Address(at.table.expect("its keys are a table, too")),
+                Parameter::Address(at.verdicts),
+            ],
+        }
     }
 
     /// Single blocks with a key each, encrypted.

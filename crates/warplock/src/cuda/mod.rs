@@ -12,6 +12,7 @@
 // names.
 
 mod abi;
+mod acorn;
 mod backend;
 mod copy;
 mod cut;

@@ -25,6 +25,7 @@ pub(crate) enum Family {
     Gcm,
     Small,
     Each,
+    Acorn,
     /// Needs no dynamic shared memory.
     Plain,
 }
@@ -40,6 +41,7 @@ impl Family {
             Family::Gcm => Some("shared_gcm"),
             Family::Small => Some("shared_small"),
             Family::Each => Some("shared_each"),
+            Family::Acorn => Some("shared_acorn"),
             Family::Plain => None,
         }
     }

@@ -1,7 +1,8 @@
 //! What kernels must know about a chunk, packed for one copy to the device: pieces, IVs, associated
 //! data, keys and tags.
 
-use super::abi::{Address, GCM_POWERS, GcmMessage, Piece, TABLE_KEY, Work};
+use super::abi::{Address, GCM_POWERS, GcmMessage, Piece, TABLE_KEY, Verdict, Work};
+use super::acorn;
 use super::cut::{Chunk, Part, Previous, ROW, has_table};
 use super::keys::{OneKey, raw_key};
 use super::parts::{ALIGN, AadPlaces, iv_bytes, ivs, number_keys, padded, put};
@@ -38,9 +39,9 @@ impl Unit {
             Mode::Ctr if table => Unit::Block,
             Mode::Ctr | Mode::Gcm => Unit::Row,
             Mode::Cbc if direction == Direction::Encrypt => Unit::Message,
+            Mode::Acorn => Unit::Message,
             Mode::Xts => Unit::XtsBlock,
             Mode::Ecb | Mode::Cbc => Unit::Block,
-            Mode::Acorn => unreachable!("GPUs do not support it yet: refused before"),
         }
     }
 
@@ -62,10 +63,10 @@ pub(crate) fn steals(len: usize) -> bool {
     !len.is_multiple_of(16)
 }
 
-/// Whether kernels work on a part of this length. GCM's messages without text have a tag, and so
-/// work for the kernels that do all of a message in one thread.
-pub(crate) fn is_piece(len: usize, small: bool) -> bool {
-    len > 0 || small
+/// Whether a part of this length is a piece. GCM's messages without text have a tag, and so work
+/// for the kernels that do all of a message in one thread; ACORN's kernels take no pieces.
+pub(crate) fn is_piece(mode: Mode, len: usize, small: bool) -> bool {
+    mode != Mode::Acorn && (len > 0 || small)
 }
 
 /// Where the keys of a chunk are.
@@ -77,11 +78,14 @@ enum KeyPlace {
     OneInTable,
     /// A table that the device makes of raw bytes.
     Table,
+    /// The raw bytes (ACORN).
+    Raw,
 }
 
 /// Where everything of a chunk lies, in bytes from the sheet's start.
 #[derive(Debug)]
 pub(crate) struct Sheet {
+    mode: Mode,
     unit: Unit,
     small: bool,
     keys: KeyPlace,
@@ -105,6 +109,10 @@ pub(crate) struct Sheet {
     key_numbers: Vec<u32>,
     messages: usize,
     pub(crate) message_count: usize,
+    /// Where ACORN's messages stand in their array; empty: in their order.
+    acorn_places: Vec<u32>,
+    /// What says which messages were refused.
+    verdicts: usize,
     tags: usize,
     table: usize,
     scratch: usize,
@@ -167,7 +175,7 @@ impl Sheet {
         let mode = job.info().mode;
         let opens = job.direction() == Direction::Decrypt;
         let unit = Unit::of_mode(mode, job.direction(), small, table);
-        let pieces = || parts.iter().filter(|part| is_piece(part.len, small));
+        let pieces = || parts.iter().filter(|part| is_piece(mode, part.len, small));
         let piece_count = pieces().count();
         let steals = unit == Unit::XtsBlock && parts.iter().any(|part| steals(part.len));
         let units = pieces().map(|part| unit.of(part.len)).sum();
@@ -175,19 +183,29 @@ impl Sheet {
         let even = pieces().all(|part| unit.of(part.len) == each);
 
         let keys = match () {
+            () if mode == Mode::Acorn => KeyPlace::Raw,
             () if table => KeyPlace::Table,
             // The tweaks' key is looked up in a table.
             () if small || mode == Mode::Xts => KeyPlace::OneInTable,
             () => KeyPlace::Parameter,
         };
         let (key_owners, key_numbers) = match keys {
-            KeyPlace::Table => number_keys(job, parts),
+            KeyPlace::Raw if !table => (vec![parts[0].message], Vec::new()),
+            KeyPlace::Table | KeyPlace::Raw => number_keys(job, parts),
             _ => (Vec::new(), Vec::new()),
         };
-        let message_count = if mode == Mode::Gcm && whole {
-            parts.len()
-        } else {
-            0
+        let message_count = match mode {
+            Mode::Acorn => parts.len(),
+            Mode::Gcm if whole => parts.len(),
+            _ => 0,
+        };
+        let lens = parts.iter().map(|part| {
+            let aad_len = job.aad_len(part.message);
+            (part.len as u64, aad_len as u64)
+        });
+        let acorn_places = match mode {
+            Mode::Acorn => acorn::places(lens),
+            _ => Vec::new(),
         };
 
         let mut places = Places(0);
@@ -206,10 +224,14 @@ impl Sheet {
         let raw_keys = places.take(match keys {
             KeyPlace::Parameter => 0,
             KeyPlace::OneInTable => TABLE_KEY,
-            KeyPlace::Table => key_owners.len() * job.info().key_len,
+            KeyPlace::Table | KeyPlace::Raw => key_owners.len() * job.info().key_len,
         });
-        let messages = places.take(message_count * size_of::<GcmMessage>());
+        let messages = places.take(message_count * message_size(mode));
         let tags = places.take(message_count * TAG);
+        let verdicts = match mode {
+            Mode::Acorn if opens => places.take(message_count * size_of::<Verdict>()),
+            _ => messages,
+        };
         let len = places.0;
         let table = match keys {
             KeyPlace::Table => places.take(key_owners.len() * TABLE_KEY),
@@ -220,12 +242,13 @@ impl Sheet {
             Mode::Xts => piece_count * 16,
             _ => 0,
         });
-        let powers = places.take(if message_count > 0 && !small {
+        let powers = places.take(if mode == Mode::Gcm && message_count > 0 && !small {
             GCM_POWERS
         } else {
             0
         });
         Sheet {
+            mode,
             unit,
             small,
             keys,
@@ -244,6 +267,8 @@ impl Sheet {
             key_numbers,
             messages,
             message_count,
+            acorn_places,
+            verdicts,
             tags,
             table,
             scratch,
@@ -263,7 +288,7 @@ impl Sheet {
         host: &mut [u8],
         at: &Addresses,
     ) {
-        let gcm_whole = self.message_count > 0;
+        let whole = self.message_count > 0;
         let (mut piece, mut units) = (0, 0);
         let mut iv = self.ivs;
         let mut aads = AadPlaces::default();
@@ -271,7 +296,7 @@ impl Sheet {
         for (number, part) in parts.iter().enumerate() {
             let mut iv_at = 0;
             let bytes = iv_bytes(job, part);
-            if !bytes.as_ref().is_empty() && (job.info().mode != Mode::Gcm || gcm_whole) {
+            if !bytes.as_ref().is_empty() && (self.mode != Mode::Gcm || whole) {
                 let bytes = bytes.as_ref();
                 host[iv..][..bytes.len()].copy_from_slice(bytes);
                 iv_at = at.sheet + iv as Address;
@@ -280,7 +305,8 @@ impl Sheet {
                 iv_at = at.previous + place as Address;
             }
             let key_number = self.key_numbers.get(number).copied().unwrap_or(0);
-            if gcm_whole {
+            let text = at.text + part.place as Address;
+            if whole {
                 let message = job.message(part.message);
                 let (aad, fresh) = aads.place(message.aad);
                 let aad = self.aads + aad;
@@ -295,28 +321,42 @@ impl Sheet {
                     };
                     host[tag..][..self.tag_len].copy_from_slice(given);
                 }
+                let lengths = (part.len as u64, message.aad.len() as u64);
+                let (aad, tag) = (at.sheet + aad as Address, at.sheet + tag as Address);
+                if self.mode == Mode::Acorn {
+                    let place = self.acorn_places.get(number);
+                    let place = place.map_or(number, |&place| place as usize);
+                    let message = acorn::Message {
+                        input: text,
+                        output: text,
+                        len: lengths.0,
+                        aad,
+                        aad_len: lengths.1,
+                        iv: iv_at,
+                        tag,
+                        key: key_number,
+                        number: number as u32,
+                    };
+                    put(host, self.messages + place * message_size(self.mode), message);
+                    continue;
+                }
                 let message = GcmMessage {
                     iv: iv_at,
-                    aad: at.sheet + aad as Address,
-                    tag: at.sheet + tag as Address,
+                    aad,
+                    tag,
                     iv_len: bytes.as_ref().len() as u64,
-                    aad_len: message.aad.len() as u64,
-                    len: part.len as u64,
+                    aad_len: lengths.1,
+                    len: lengths.0,
                     key: key_number,
                     failed: 0,
                     padding: 0,
                     state: [[0; 16]; 3],
                 };
-                put(
-                    host,
-                    self.messages + number * size_of::<GcmMessage>(),
-                    message,
-                );
+                put(host, self.messages + number * message_size(self.mode), message);
             }
-            if !is_piece(part.len, self.small) {
+            if !is_piece(self.mode, part.len, self.small) {
                 continue;
             }
-            let text = at.text + part.place as Address;
             let this = Piece {
                 input: text,
                 output: text,
@@ -324,7 +364,7 @@ impl Sheet {
                 before: part.before as u64,
                 iv: iv_at,
                 key: key_number,
-                message: if gcm_whole { number as u32 } else { 0 },
+                message: if whole { number as u32 } else { 0 },
                 after: part.after as u64,
             };
             put(host, self.pieces + piece * size_of::<Piece>(), this);
@@ -344,7 +384,7 @@ impl Sheet {
     fn write_keys(&self, job: &Job<'_>, key: Option<&OneKey>, host: &mut [u8]) {
         let room = &mut host[self.raw_keys..];
         match (self.keys, key) {
-            (KeyPlace::Table, _) => {
+            (KeyPlace::Table | KeyPlace::Raw, _) => {
                 let each = job.info().key_len;
                 let places = room.chunks_exact_mut(each);
                 for (place, &owner) in places.zip(&self.key_owners) {
@@ -377,6 +417,7 @@ impl Sheet {
                 .then(|| (at(self.raw_keys), self.key_owners.len() as u32)),
             messages: at(self.messages),
             message_count: self.message_count as u64,
+            verdicts: at(self.verdicts),
             small: self.small,
             scratch: at(self.scratch),
             powers: at(self.powers),
@@ -387,9 +428,14 @@ impl Sheet {
     pub(crate) fn results(&self) -> (usize, usize) {
         match (self.message_count, self.opens) {
             (0, _) => (0, 0),
-            (count, true) => (self.messages, count * size_of::<GcmMessage>()),
+            (count, true) => (self.verdicts, count * verdict(self.mode).1),
             (count, false) => (self.tags, count * TAG),
         }
+    }
+
+    /// Whether the message at `index` of downloaded results was refused.
+    pub(crate) fn refused(&self, results: &[u8], index: usize) -> bool {
+        was_refused(self.mode, results, index)
     }
 }
 
@@ -412,6 +458,8 @@ pub(crate) struct Located {
     pub(crate) raw_keys: Option<(Address, u32)>,
     pub(crate) messages: Address,
     pub(crate) message_count: u64,
+    /// ACORN's, when opening.
+    pub(crate) verdicts: Address,
     /// Whether GCM's kernels for short messages work.
     pub(crate) small: bool,
     /// Room for what CBC decryption hands on, or for the tweaks of XTS's pieces.
@@ -419,8 +467,28 @@ pub(crate) struct Located {
     pub(crate) powers: Address,
 }
 
-/// Whether the message at `index` of downloaded [`GcmMessage`]s was refused.
-pub(crate) fn was_refused(messages: &[u8], index: usize) -> bool {
-    let at = index * size_of::<GcmMessage>() + std::mem::offset_of!(GcmMessage, failed);
-    messages[at..at + 4] != [0; 4]
+/// Bytes of what is said about a message of an authenticated algorithm.
+pub(crate) fn message_size(mode: Mode) -> usize {
+    match mode {
+        Mode::Acorn => size_of::<acorn::Message>(),
+        _ => size_of::<GcmMessage>(),
+    }
+}
+
+/// Where the first verdict stands in what comes back, and how far the next one is.
+pub(crate) fn verdict(mode: Mode) -> (usize, usize) {
+    match mode {
+        Mode::Acorn => (0, size_of::<Verdict>()),
+        _ => (
+            std::mem::offset_of!(GcmMessage, failed),
+            size_of::<GcmMessage>(),
+        ),
+    }
+}
+
+/// Whether the message at `index` of what came back was refused.
+pub(crate) fn was_refused(mode: Mode, results: &[u8], index: usize) -> bool {
+    let (first, stride) = verdict(mode);
+    let at = first + index * stride;
+    results[at..at + 4] != [0; 4]
 }

@@ -10,7 +10,7 @@ use super::driver::Failure;
 use super::keys::OneKey;
 use super::launch::{Launcher, Step};
 use super::link::{DeviceBytes, HostBytes, Link};
-use super::pack::{Addresses, Located, Sheet, TAG, was_refused};
+use super::pack::{Addresses, Located, Sheet, TAG};
 use super::slot::{Flight, Gpu, Slot, State};
 use crate::job::Job;
 use crate::{Direction, Mode};
@@ -133,6 +133,10 @@ impl<L: Link> Passage<'_, '_, L> {
 
     /// Finds the key where one is all that a chunk needs.
     fn find_key(&mut self, chunk: &Chunk) {
+        if self.job.info().mode == Mode::Acorn {
+            // Its kernels take raw bytes.
+            return;
+        }
         let message = match (chunk, has_table(self.job)) {
             (Chunk::Blocks(_), _) => return,
             (_, false) => 0,
@@ -293,6 +297,7 @@ impl<L: Link> Passage<'_, '_, L> {
                 let key = key.expect("many keys take the kernels for short messages");
                 self.launcher.gcm_whole(located, key)
             }
+            (_, Mode::Acorn) => vec![self.launcher.acorn(located)],
             _ => self.launcher.pieces(located, key),
         };
         let slot = &self.slots[place];
@@ -470,7 +475,7 @@ unsafe fn give_results(
                     place.copy_from_nonoverlapping(tag.as_ptr(), tag.len());
                 }
             }
-            Direction::Decrypt if was_refused(results, number) => failed.push(message),
+            Direction::Decrypt if sheet.refused(results, number) => failed.push(message),
             Direction::Decrypt => {}
         }
     }

@@ -113,9 +113,9 @@ impl Case {
                 names
             }
             Mode::Gcm => vec![format!("gcm_small_{way}")],
-            Mode::Acorn => unreachable!("the backend does not support it"),
+            Mode::Acorn => vec![format!("acorn_{way}")],
         };
-        if table {
+        if table && info.mode != Mode::Acorn {
             names.insert(0, "expand_keys".to_owned());
         }
         names
@@ -130,7 +130,12 @@ impl Case {
             (Mode::Gcm, _) => &[0, 1, 16, 33, 500, 513, 1500],
             (Mode::Ecb | Mode::Cbc, _) => &[16, 48, 496, 512, 528, 4128],
             (Mode::Xts, _) => &[16, 33, 500, 512, 513, 4127],
-            (Mode::Ctr | Mode::Acorn, _) => &[1, 16, 33, 500, 512, 513, 4127],
+            (Mode::Ctr, _) => &[1, 16, 33, 500, 512, 513, 4127],
+            // A warp whose lanes all have whole tiles of 64 bytes, and one with other lengths.
+            (Mode::Acorn, _) => {
+                let lens = (0..32).map(|lane| 192 + 5 * (lane % 7));
+                return lens.chain([0, 1, 16, 33, 63, 100, 191]).collect();
+            }
         };
         lens.to_vec()
     }
@@ -234,9 +239,9 @@ impl Question {
             iv_spans,
             aad: bytes(random, 21),
             input: bytes(random, size),
-            tags: vec![0; if mode == Mode::Gcm { 16 * count } else { 0 }],
+            tags: vec![0; if case.algorithm.is_aead() { 16 * count } else { 0 }],
         };
-        if case.direction == Direction::Decrypt && mode == Mode::Gcm {
+        if case.direction == Direction::Decrypt && case.algorithm.is_aead() {
             question.seal(case);
         }
         question

@@ -7,7 +7,7 @@ use warplock::{Aad, Algorithm, Batch, Engine, Error, Ivs, Keys, Span, Spans, Tag
 
 use crate::common::case::{Case, check};
 use crate::common::vectors::{json, json_bytes, records};
-use crate::common::{engines, lacks};
+use crate::common::engines;
 
 /// The cases of a file with `CT` = ciphertext and tag.
 fn file(name: &str) -> Vec<Case> {
@@ -183,21 +183,15 @@ fn batches(engines: &[Engine], wanted: impl Fn(u64) -> bool) -> usize {
     tests.len()
 }
 
-fn on_cpu(threads: &[usize]) -> Vec<Engine> {
-    let mut engines = engines(threads);
-    engines.retain(|engine| !lacks(engine, Algorithm::Acorn128));
-    engines
-}
-
 /// Up to 8,192 messages and 5 MB.
 #[test]
 fn batches_by_seed() {
-    assert_eq!(batches(&on_cpu(&[1, 2]), |total| total < 5_000_000), 59);
+    assert_eq!(batches(&engines(&[1, 2]), |total| total < 5_000_000), 59);
 }
 
 /// Up to 262,144 messages and 70 MB: half a minute.
 #[test]
 #[ignore = "230 MB of text on every instruction set"]
 fn long_batches_by_seed() {
-    assert_eq!(batches(&on_cpu(&[2]), |total| total >= 5_000_000), 8);
+    assert_eq!(batches(&engines(&[2]), |total| total >= 5_000_000), 8);
 }

@@ -57,12 +57,6 @@ impl<'a> Checked<'a> {
                 check_array(bytes.len(), count, info.key_len, "keys")?
             }
         }
-        if info.mode == Mode::Acorn {
-            return Err(Error::Batch(format!(
-                "{} does not run on GPUs yet: take an engine on the processor",
-                info.name
-            )));
-        }
         check_tag_len(info, direction, tag_len)?;
         if !in_place {
             same_lengths(&input_spans, &output_spans)?;

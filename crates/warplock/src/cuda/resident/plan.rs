@@ -9,14 +9,13 @@ use super::check::Checked;
 use super::device::Device;
 use super::sheet::{Sheet, one_key};
 use super::stream::Stream;
-use crate::cuda::abi::GcmMessage;
 use crate::cuda::backend::hashes;
 use crate::cuda::driver::Failure;
 use crate::cuda::keys::OneKey;
 use crate::cuda::launch::{Launcher, Step};
 use crate::cuda::link::{DeviceBytes, Link};
 use crate::cuda::memory::{self, DeviceBuffer};
-use crate::cuda::pack::{Located, was_refused};
+use crate::cuda::pack::{Located, verdict, was_refused};
 use crate::cuda::policy::Policy;
 use crate::cuda::ready::Ready;
 use crate::{Direction, Error, Mode};
@@ -65,13 +64,14 @@ use crate::{Direction, Error, Mode};
 pub struct Plan {
     steps: Vec<Ready>,
     sheet: DeviceBuffer,
-    /// GCM's messages: where they are in the sheet, and how many.
-    messages: (usize, usize),
+    mode: Mode,
+    /// What says which messages were refused: where it is in the sheet, and of how many.
+    verdicts: (usize, usize),
     direction: Direction,
     device: Device,
 }
 
-/// Where the verdicts of GCM's messages lie after a launch: an unsigned 32-bit number each, 0 for
+/// Where the verdicts on authenticated messages lie after a launch: an unsigned 32-bit number each, 0 for
 /// a message whose tag was right, 1 for one that was refused and is all zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statuses {
@@ -104,12 +104,13 @@ impl Plan {
 
     fn make(device: &Device, batch: &Checked<'_>) -> Result<Self, Failure> {
         let link = device.link();
-        let idle = batch.text_bytes() == 0 && batch.info.mode != Mode::Gcm;
+        let idle = batch.text_bytes() == 0 && !batch.info.algorithm.is_aead();
         if idle || batch.count() == 0 {
             return Ok(Plan {
                 steps: Vec::new(),
                 sheet: link.device(0)?,
-                messages: (0, 0),
+                mode: batch.info.mode,
+                verdicts: (0, 0),
                 direction: batch.direction,
                 device: device.clone(),
             });
@@ -140,7 +141,8 @@ impl Plan {
         Ok(Plan {
             steps: steps.iter().map(ready).collect::<Result<_, _>>()?,
             sheet,
-            messages: (layout.messages(), layout.message_count),
+            mode: batch.info.mode,
+            verdicts: (layout.verdicts(), layout.message_count),
             direction: batch.direction,
             device: device.clone(),
         })
@@ -169,11 +171,11 @@ impl Plan {
     /// Where the verdicts lie on the device; none for plans that open nothing. They are valid
     /// after a launch until the next one. Does not synchronise.
     pub fn statuses(&self) -> Option<Statuses> {
-        let (place, count) = self.messages;
-        let failed = std::mem::offset_of!(GcmMessage, failed);
+        let (place, count) = self.verdicts;
+        let (first, stride) = verdict(self.mode);
         (count > 0 && self.direction == Direction::Decrypt).then(|| Statuses {
-            address: self.sheet.address() + (place + failed) as u64,
-            stride: size_of::<GcmMessage>(),
+            address: self.sheet.address() + (place + first) as u64,
+            stride,
             count,
         })
     }
@@ -188,15 +190,16 @@ impl Plan {
         if self.statuses().is_none() {
             return Ok(Vec::new());
         }
-        let (place, count) = self.messages;
-        let mut messages = Zeroizing::new(vec![0; count * size_of::<GcmMessage>()]);
+        let (place, count) = self.verdicts;
+        let (_, stride) = verdict(self.mode);
+        let mut verdicts = Zeroizing::new(vec![0; count * stride]);
         let from = self.sheet.address() + place as u64;
         self.device.call(|device| {
-            // SAFETY: the messages lie in the sheet.
-            unsafe { device.read(&mut messages, from) }
+            // SAFETY: they lie in the sheet.
+            unsafe { device.read(&mut verdicts, from) }
         })?;
         Ok((0..count)
-            .filter(|&number| was_refused(&messages, number))
+            .filter(|&number| was_refused(self.mode, &verdicts, number))
             .collect())
     }
 }
@@ -231,7 +234,7 @@ fn before<'a>(
         (DeviceKeys::Host(_), Some(key)) if batch.info.mode == Mode::Gcm && !located.small => {
             vec![launcher.gcm_powers(located, key)]
         }
-        (DeviceKeys::Host(_), None) if !layout.blocks => {
+        (DeviceKeys::Host(_), None) if !layout.blocks && batch.info.mode != Mode::Acorn => {
             launcher.expand(located).into_iter().collect()
         }
         _ => Vec::new(),
@@ -256,6 +259,7 @@ fn steps<'a>(
     match (batch.info.mode, key) {
         (Mode::Gcm, Some(key)) if !located.small => launcher.gcm_after_powers(located, key),
         (Mode::Gcm, _) => launcher.gcm_small(located),
+        (Mode::Acorn, _) => vec![launcher.acorn(located)],
         (_, key) => launcher.pieces(located, key),
     }
 }

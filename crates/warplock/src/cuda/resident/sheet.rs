@@ -4,15 +4,17 @@ use zeroize::Zeroizing;
 
 use super::batch::{DeviceAad, DeviceIvs, DeviceKeys, DeviceTags};
 use super::check::Checked;
-use crate::cuda::abi::{Address, GCM_POWERS, GcmMessage, Piece, TABLE_KEY, Work};
+use crate::cuda::abi::{Address, GCM_POWERS, GcmMessage, Piece, TABLE_KEY, Verdict, Work};
+use crate::cuda::acorn;
 use crate::cuda::keys::OneKey;
-use crate::cuda::pack::{Located, Places, Unit, WARPS, is_piece, steals};
+use crate::cuda::pack::{Located, Places, Unit, WARPS, is_piece, message_size, steals};
 use crate::cuda::parts::put;
 use crate::cuda::policy::Policy;
-use crate::{Direction, Keys, Mode, Span, Spans};
+use crate::{Direction, Key, Keys, Mode, Span, Spans};
 
 /// Where everything lies, in bytes from the sheet's start.
 pub(super) struct Sheet {
+    mode: Mode,
     /// Single blocks with a key each: the kernel needs no pieces.
     pub(super) blocks: bool,
     unit: Unit,
@@ -30,19 +32,24 @@ pub(super) struct Sheet {
     steals: bool,
     /// XTS: numbers of sectors.
     sectors: usize,
-    /// The keys' raw bytes and how many keys, where they come from the host.
+    /// The keys' raw bytes and how many keys, where they come from the host and must be expanded.
     pub(super) raw_keys: Option<(usize, usize)>,
     /// How many keys the table has, and where it is.
     table: Option<(usize, usize)>,
     messages: usize,
     pub(super) message_count: usize,
+    /// Where ACORN's messages stand in their array; empty: in their order.
+    acorn_places: Vec<u32>,
+    /// What says which messages were refused.
+    verdicts: usize,
     scratch: usize,
     powers: usize,
 }
 
-/// The one key of a batch.
+/// The one key of a batch, where it must be expanded.
 pub(super) fn one_key(batch: &Checked<'_>) -> Option<OneKey> {
     match batch.keys {
+        _ if batch.info.mode == Mode::Acorn => None,
         DeviceKeys::Host(Keys::One(key)) => Some(OneKey::of(key)),
         _ => None,
     }
@@ -60,12 +67,22 @@ impl Sheet {
         let lens = || {
             let lens =
                 (0..if blocks { 0 } else { count }).map(|index| batch.input_spans.get(index).len);
-            lens.filter(|&len| is_piece(len, small))
+            lens.filter(|&len| is_piece(mode, len, small))
         };
         let piece_count = lens().count();
         let each = lens().next().map_or(0, |len| unit.of(len));
         let even = lens().all(|len| unit.of(len) == each);
-        let message_count = if mode == Mode::Gcm { count } else { 0 };
+        let message_count = if batch.info.algorithm.is_aead() {
+            count
+        } else {
+            0
+        };
+        let all_lens =
+            (0..count).map(|index| (batch.input_spans.get(index).len as u64, aad(batch, index).1));
+        let acorn_places = match mode {
+            Mode::Acorn => acorn::places(all_lens),
+            _ => Vec::new(),
+        };
         let key_count = match &batch.keys {
             DeviceKeys::Host(Keys::One(_)) => 1,
             DeviceKeys::Host(Keys::Indexed { keys, .. }) => keys.len(),
@@ -79,18 +96,19 @@ impl Sheet {
             DeviceIvs::Sectors { .. } => 16 * count,
             _ => 0,
         });
-        let messages = places.take(message_count * size_of::<GcmMessage>());
-        let raw_keys = match &batch.keys {
-            DeviceKeys::Host(Keys::Indexed { .. } | Keys::Each { .. }) => {
-                Some((places.take(key_count * batch.info.key_len), key_count))
-            }
-            _ => None,
-        };
+        let messages = places.take(message_count * message_size(mode));
+        let acorn = mode == Mode::Acorn;
+        let from_host = matches!(batch.keys, DeviceKeys::Host(_));
+        let raw = (from_host && (!one || acorn))
+            .then(|| (places.take(key_count * batch.info.key_len), key_count));
+        // ACORN's kernels take raw bytes.
+        let (raw_keys, mut table) = if acorn { (None, raw) } else { (raw, None) };
         // The tweaks' key is looked up in a table, as are those of short messages.
-        let one_in_table = one && (small || mode == Mode::Xts);
-        let mut table = one_in_table.then(|| (places.take(TABLE_KEY), 1));
+        if one && (small || mode == Mode::Xts) {
+            table = Some((places.take(TABLE_KEY), 1));
+        }
         let len = places.0;
-        if !one && !blocks {
+        if !one && !blocks && !acorn {
             table = Some((places.take(key_count * TABLE_KEY), key_count));
         }
         let scratch = places.take(match mode {
@@ -100,12 +118,17 @@ impl Sheet {
             Mode::Xts => piece_count * 16,
             _ => 0,
         });
-        let powers = places.take(if message_count > 0 && !small {
+        let powers = places.take(if mode == Mode::Gcm && message_count > 0 && !small {
             GCM_POWERS
         } else {
             0
         });
+        let verdicts = match mode {
+            Mode::Acorn => places.take(message_count * size_of::<Verdict>()),
+            _ => messages,
+        };
         Sheet {
+            mode,
             blocks,
             unit,
             small,
@@ -122,14 +145,16 @@ impl Sheet {
             table,
             messages,
             message_count,
+            acorn_places,
+            verdicts,
             scratch,
             powers,
         }
     }
 
-    /// Where GCM's messages begin.
-    pub(super) fn messages(&self) -> usize {
-        self.messages
+    /// Where what says which messages were refused begins.
+    pub(super) fn verdicts(&self) -> usize {
+        self.verdicts
     }
 
     /// Everything that the host has to say, for a copy at `sheet`.
@@ -148,6 +173,29 @@ impl Sheet {
             );
             let (iv, iv_len) = self.iv(batch, number, sheet);
             let key = key_number(batch, number);
+            let (input, output) = (
+                batch.input.address() + from.offset as Address,
+                batch.output.address() + to.offset as Address,
+            );
+            if self.mode == Mode::Acorn {
+                let (aad, aad_len) = aad(batch, number);
+                let place = self.acorn_places.get(number);
+                let place = place.map_or(number, |&place| place as usize);
+                let message = acorn::Message {
+                    input,
+                    output,
+                    len: from.len as u64,
+                    aad,
+                    aad_len,
+                    iv,
+                    tag: tag(batch, number, from, to),
+                    key,
+                    number: number as u32,
+                };
+                let place = self.messages + place * message_size(self.mode);
+                put(&mut host, place, message);
+                continue;
+            }
             if self.message_count > 0 {
                 let (aad, aad_len) = aad(batch, number);
                 let message = GcmMessage {
@@ -162,19 +210,19 @@ impl Sheet {
                     padding: 0,
                     state: [[0; 16]; 3],
                 };
-                let place = self.messages + number * size_of::<GcmMessage>();
+                let place = self.messages + number * message_size(self.mode);
                 put(&mut host, place, message);
             }
             if let DeviceIvs::Sectors { first } = batch.ivs {
                 let sector = first.wrapping_add(number as u128).to_le_bytes();
                 host[self.sectors + 16 * number..][..16].copy_from_slice(&sector);
             }
-            if !is_piece(from.len, self.small) {
+            if !is_piece(self.mode, from.len, self.small) {
                 continue;
             }
             let this = Piece {
-                input: batch.input.address() + from.offset as Address,
-                output: batch.output.address() + to.offset as Address,
+                input,
+                output,
                 len: from.len as u64,
                 before: 0,
                 iv,
@@ -198,17 +246,24 @@ impl Sheet {
     }
 
     fn write_keys(&self, batch: &Checked<'_>, one: Option<&OneKey>, host: &mut [u8]) {
-        match (one, self.table, self.raw_keys, &batch.keys) {
+        let raw = match self.mode {
+            Mode::Acorn => self.table,
+            _ => self.raw_keys,
+        };
+        match (one, self.table, raw, &batch.keys) {
             (Some(key), Some((table, _)), ..) => {
                 key.write_table_key(&mut host[table..][..TABLE_KEY]);
             }
-            (_, _, Some((raw, _)), DeviceKeys::Host(Keys::Each { bytes, .. })) => {
-                host[raw..][..bytes.len()].copy_from_slice(bytes);
-            }
-            (_, _, Some((raw, _)), DeviceKeys::Host(Keys::Indexed { keys, .. })) => {
-                let places = host[raw..].chunks_exact_mut(batch.info.key_len);
-                for (place, key) in places.zip(*keys) {
-                    place.copy_from_slice(key.bytes());
+            (_, _, Some((raw, _)), DeviceKeys::Host(keys)) => {
+                let bytes: &[&[u8]] = &match *keys {
+                    Keys::One(key) => vec![key.bytes()],
+                    Keys::Each { bytes, .. } => vec![bytes],
+                    Keys::Indexed { keys, .. } => keys.iter().map(Key::bytes).collect(),
+                };
+                let mut place = raw;
+                for bytes in bytes {
+                    host[place..][..bytes.len()].copy_from_slice(bytes);
+                    place += bytes.len();
                 }
             }
             _ => {}
@@ -234,11 +289,15 @@ impl Sheet {
     /// must be expanded: those of the host once, those in GPU memory before every launch.
     pub(super) fn located(&self, batch: &Checked<'_>, sheet: Address) -> Located {
         let at = |offset: usize| sheet + offset as Address;
-        let raw_keys = match (self.raw_keys, &batch.keys) {
+        let mut raw_keys = match (self.raw_keys, &batch.keys) {
             (Some((raw, count)), _) => Some((at(raw), count as u32)),
             (None, DeviceKeys::Each { bytes, .. }) => Some((bytes.address(), batch.count() as u32)),
             (None, DeviceKeys::Host(_)) => None,
         };
+        let mut table = self.table.map(|(table, _)| at(table));
+        if self.mode == Mode::Acorn {
+            table = table.or(raw_keys.take().map(|(raw, _)| raw));
+        }
         Located {
             work: Work {
                 pieces: at(self.pieces),
@@ -248,10 +307,11 @@ impl Sheet {
                 count: self.piece_count as u64,
             },
             steals: self.steals,
-            table: self.table.map(|(table, _)| at(table)),
+            table,
             raw_keys,
             messages: at(self.messages),
             message_count: self.message_count as u64,
+            verdicts: at(self.verdicts),
             small: self.small,
             scratch: at(self.scratch),
             powers: at(self.powers),

@@ -1,7 +1,6 @@
 //! That chunks hold every byte of every message once, in room that they have.
 
 use super::{Random, Setup, buffers, policy};
-use crate::cuda::backend::has;
 use crate::cuda::cut::{Chunk, Cutter, Previous};
 use crate::job::Job;
 use crate::{Algorithm, Direction, Mode};
@@ -23,12 +22,16 @@ fn check_chunk(chunk: &Chunk, room: usize, mode: Mode) {
         let steals = mode == Mode::Xts && !part.len.is_multiple_of(16);
         assert!(!steals || part.len > 16, "{chunk:?}");
     }
-    assert!(end <= room, "{chunk:?} does not fit into {room} bytes");
+    let uncut = mode == Mode::Acorn && chunk.parts().len() == 1;
+    assert!(
+        end <= room || uncut,
+        "{chunk:?} does not fit into {room} bytes"
+    );
 }
 
 #[test]
 fn every_byte_is_in_one_chunk() {
-    for algorithm in Algorithm::all().filter(|&algorithm| has(algorithm)) {
+    for algorithm in Algorithm::all() {
         let mode = algorithm.info().mode;
         for seed in 0..100 {
             let mut random = Random(seed << 16 | algorithm as u64);
@@ -86,7 +89,7 @@ fn every_byte_is_in_one_chunk() {
             for (message, done) in done.iter().enumerate() {
                 // Empty messages need no chunk where there is no tag.
                 let len = job.text_len(message);
-                let missing_is_good = len == 0 && mode != Mode::Gcm;
+                let missing_is_good = len == 0 && !algorithm.is_aead();
                 assert!(*done == Some(len) || done.is_none() && missing_is_good);
             }
         }

@@ -2,8 +2,8 @@
 
 use crate::Direction;
 use crate::cpu::portable::{gf_mul, gf_pow, xts_skip};
-use crate::cpu::{AesKey, CounterBits, InstructionSet, Io, Kernels};
-use crate::cuda::abi::{Address, GcmMessage, Piece, TABLE_KEY, Work};
+use crate::cpu::{Acorn, AesKey, CounterBits, InstructionSet, Io, Kernels};
+use crate::cuda::abi::{AcornMessage, Address, GcmMessage, Piece, TABLE_KEY, Work};
 use crate::cuda::launch::{Parameter, Step};
 
 type Block = [u8; 16];
@@ -344,6 +344,12 @@ pub(super) unsafe fn run(launch: &Launch) {
                     write(at, message);
                 }
             }
+            "acorn_encrypt" | "acorn_decrypt" => {
+                let (direction, _) = way(stem);
+                for place in 0..launch.number(1) {
+                    acorn(launch, read(launch.number(0) + 64 * place), direction);
+                }
+            }
             name => panic!("there is no kernel {name}"),
         }
     }
@@ -467,4 +473,32 @@ unsafe fn finish(mut message: GcmMessage, h: Block, tag_len: u64, open: bool) ->
         }
     }
     message
+}
+
+unsafe fn acorn(launch: &Launch, message: AcornMessage, direction: Direction) {
+    let AcornMessage {
+        input, output, len, ..
+    } = message;
+    // SAFETY: by this function's contract.
+    unsafe {
+        let (key, iv) = (launch.number(2) + 16 * u64::from(message.key), message.iv);
+        let aad = bytes(message.aad, message.aad_len);
+        let mut state = Acorn::start(&read(key), &read(iv), aad);
+        let io = Io {
+            src: input as *const u8,
+            dst: output as *mut u8,
+            len: len as usize,
+        };
+        state.update(direction, io);
+        let tag = state.tag();
+        if direction == Direction::Encrypt {
+            write(message.tag, tag);
+            return;
+        }
+        let refused = read::<Block>(message.tag) != tag;
+        if refused {
+            io.dst.write_bytes(0, io.len);
+        }
+        write(launch.number(3) + 4 * u64::from(message.number), u32::from(refused));
+    }
 }

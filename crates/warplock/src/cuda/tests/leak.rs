@@ -9,7 +9,6 @@ use cudarc::driver::sys;
 
 use super::Random;
 use super::welch::{THRESHOLD, largest_t};
-use crate::cuda::backend::has;
 use crate::cuda::cut::Cutter;
 use crate::cuda::driver::{Driver, Failure, Stream, check};
 use crate::cuda::keys::OneKey;
@@ -249,6 +248,7 @@ impl Bench {
                 let steps = match mode {
                     Mode::Gcm if located.small => launcher.gcm_small(located),
                     Mode::Gcm => launcher.gcm_whole(located, &input.key),
+                    Mode::Acorn => vec![launcher.acorn(located)],
                     _ => launcher.pieces(located, Some(&input.key)),
                 };
                 // SAFETY: the sheet and the text are there, see `prepare`.
@@ -297,7 +297,7 @@ impl Bench {
 /// Every kernel for one key, and GCM's for short messages.
 fn subjects() -> Vec<What> {
     let mut subjects = Vec::new();
-    for algorithm in Algorithm::all().filter(|&algorithm| has(algorithm)) {
+    for algorithm in Algorithm::all() {
         let info = algorithm.info();
         if info.cipher == Cipher::Aes192 {
             continue;
@@ -307,6 +307,7 @@ fn subjects() -> Vec<What> {
                 // Few chains and many.
                 (Mode::Cbc, Direction::Encrypt) => &[1024, 256],
                 (Mode::Gcm, _) => &[LEN, 1024],
+                (Mode::Acorn, _) => &[1024],
                 _ => &[LEN],
             };
             subjects.extend(lens.iter().map(|&len| (algorithm, direction, len)));

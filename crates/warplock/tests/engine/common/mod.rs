@@ -32,11 +32,6 @@ pub(crate) fn engines(threads: &[usize]) -> Vec<Engine> {
     engines
 }
 
-/// Whether an engine says rightly that it cannot run an algorithm: GPUs lack ACORN.
-pub(crate) fn lacks(engine: &Engine, algorithm: Algorithm) -> bool {
-    algorithm == Algorithm::Acorn128 && engine.backend().starts_with("cuda:")
-}
-
 /// An engine on the first GPU; without one, a line that says so.
 pub(crate) fn gpu() -> Option<Engine> {
     static WHY_NOT: Once = Once::new();

@@ -84,7 +84,7 @@ fn tags_lie_behind_the_ciphertext_or_apart() {
     for (batch, expected) in places {
         let (sheet, host, _) = sheet(batch);
         let tag = |index: usize| {
-            let message = sheet.messages() + index * size_of::<GcmMessage>();
+            let message = sheet.verdicts() + index * size_of::<GcmMessage>();
             number(&host, message + offset_of!(GcmMessage, tag))
         };
         assert_eq!([tag(0), tag(1)], expected);
