@@ -360,10 +360,15 @@ pub(crate) enum BenchSuite {
     },
     /// Sealing and opening many short messages with associated data: ACORN-128 beside AES-GCM
     AeadBatch {
-        /// How many messages, a key each. [default: 65,536]
+        /// How many messages, a key each; the processor is measured with the first number only.
+        /// [default: 65536,131072,262144]
         #[arg(long, value_name = "N,..", value_delimiter = ',')]
         #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
         messages: Vec<u64>,
+        /// Bytes of text of each message. [default: 64 to 4096 in steps of two]
+        #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
+        #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+        text: Vec<u64>,
     },
     /// A GPU on data in host memory, against its link and the processor
     Host,

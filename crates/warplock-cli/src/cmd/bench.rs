@@ -72,11 +72,14 @@ fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
                 ..defaults
             })
         }
-        BenchSuite::AeadBatch { messages } => {
+        BenchSuite::AeadBatch { messages, text } => {
             let mut suite = AeadBatch::default();
+            let number = |&number: &u64| usize::try_from(number).unwrap_or(usize::MAX);
             if !messages.is_empty() {
-                let count = |&count: &u64| usize::try_from(count).unwrap_or(usize::MAX);
-                suite.counts = messages.iter().map(count).collect();
+                suite.counts = messages.iter().map(number).collect();
+            }
+            if !text.is_empty() {
+                suite.lens = text.iter().map(number).collect();
             }
             Box::new(suite)
         }

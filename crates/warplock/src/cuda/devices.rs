@@ -25,6 +25,8 @@ pub struct Gpu {
     pub memory: u64,
     /// How many streaming multiprocessors it has.
     pub multiprocessors: u32,
+    /// Their highest clock rate, in Hz.
+    pub hertz: u64,
 }
 
 /// Lists the GPUs that batches can run on.
@@ -57,6 +59,7 @@ impl From<Device> for Gpu {
             capability: device.capability,
             memory: device.memory,
             multiprocessors: device.multiprocessors,
+            hertz: device.hertz,
         }
     }
 }

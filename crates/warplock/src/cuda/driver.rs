@@ -141,6 +141,8 @@ pub(crate) struct Device {
     pub(crate) memory: u64,
     /// Streaming multiprocessors.
     pub(crate) multiprocessors: u32,
+    /// Their highest clock rate.
+    pub(crate) hertz: u64,
 }
 
 impl Device {
@@ -179,6 +181,8 @@ impl Device {
             ),
             memory: memory as u64,
             multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            // In kHz.
+            hertz: 1000 * u64::from(attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?),
         })
     }
 }

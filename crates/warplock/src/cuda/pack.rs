@@ -337,7 +337,11 @@ impl Sheet {
                         key: key_number,
                         number: number as u32,
                     };
-                    put(host, self.messages + place * message_size(self.mode), message);
+                    put(
+                        host,
+                        self.messages + place * message_size(self.mode),
+                        message,
+                    );
                     continue;
                 }
                 let message = GcmMessage {
@@ -352,7 +356,11 @@ impl Sheet {
                     padding: 0,
                     state: [[0; 16]; 3],
                 };
-                put(host, self.messages + number * message_size(self.mode), message);
+                put(
+                    host,
+                    self.messages + number * message_size(self.mode),
+                    message,
+                );
             }
             if !is_piece(self.mode, part.len, self.small) {
                 continue;

@@ -239,7 +239,14 @@ impl Question {
             iv_spans,
             aad: bytes(random, 21),
             input: bytes(random, size),
-            tags: vec![0; if case.algorithm.is_aead() { 16 * count } else { 0 }],
+            tags: vec![
+                0;
+                if case.algorithm.is_aead() {
+                    16 * count
+                } else {
+                    0
+                }
+            ],
         };
         if case.direction == Direction::Decrypt && case.algorithm.is_aead() {
             question.seal(case);

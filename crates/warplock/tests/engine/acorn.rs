@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 use warplock::{Aad, Algorithm, Batch, Engine, Error, Ivs, Keys, Span, Spans, Tags, Text};
 
 use crate::common::case::{Case, check};
-use crate::common::vectors::{json, json_bytes, records};
 use crate::common::engines;
+use crate::common::vectors::{json, json_bytes, records};
 
 /// The cases of a file with `CT` = ciphertext and tag.
 fn file(name: &str) -> Vec<Case> {

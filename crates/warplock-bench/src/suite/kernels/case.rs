@@ -74,6 +74,15 @@ pub(super) fn cases(size: usize) -> Vec<Case> {
             ..case(Aes256Gcm, direction, count, 1024)
         });
     }
+    for len in [64, 256, 1024, 4096] {
+        for direction in [Encrypt, Decrypt] {
+            all.push(Case {
+                key_each: true,
+                every_size: false,
+                ..case(Acorn128, direction, (size / len).min(1 << 18), len)
+            });
+        }
+    }
     for algorithm in [Aes128Ecb, Aes192Ecb, Aes256Ecb] {
         // Keys and texts share a buffer's room.
         all.push(Case {
@@ -99,12 +108,24 @@ impl Case {
         self.algorithm.info().mode
     }
 
+    /// Seconds that a GPU of so many multiprocessors needs at least for what binds the kernel, if
+    /// that is another than memory: of ACORN 28 instructions for 32 steps (13 functions of three
+    /// inputs and 15 funnel shifts), of which a multiprocessor does 64 in a cycle.
+    pub(super) fn least_seconds(&self, multiprocessors: u32, hertz: f64) -> Option<f64> {
+        if self.mode() != Mode::Acorn {
+            return None;
+        }
+        let blocks = 96 + self.len.div_ceil(4);
+        let instructions = (28 * blocks * self.count) as f64;
+        Some(instructions / (64.0 * f64::from(multiprocessors) * hertz))
+    }
+
     /// Its name in the table.
     pub(super) fn name(&self) -> String {
         let way = match (self.mode(), self.direction) {
             (Mode::Ctr, _) => "",
-            (Mode::Gcm, Direction::Encrypt) => " seal",
-            (Mode::Gcm, Direction::Decrypt) => " open",
+            (Mode::Gcm | Mode::Acorn, Direction::Encrypt) => " seal",
+            (Mode::Gcm | Mode::Acorn, Direction::Decrypt) => " open",
             (_, Direction::Encrypt) => " encrypt",
             (_, Direction::Decrypt) => " decrypt",
         };

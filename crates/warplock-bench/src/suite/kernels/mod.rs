@@ -51,9 +51,14 @@ impl Suite for Kernels {
                  says, in the same run; both count each byte once."
             ),
             "Verified against the processor: first, last and middle MiB of every result; for GCM \
-             the tags of those messages, and of a message of 1 MiB where there is only one."
+             and ACORN the tags of those messages, for GCM those of a message of 1 MiB where there \
+             is only one."
                 .to_owned(),
             "A key each: expanding the keys is part of the time.".to_owned(),
+            "Share of the limit, of ACORN-128: its 28 instructions for 32 steps on all \
+             multiprocessors at their highest clock, or the copy, whichever takes longer, over the \
+             time."
+                .to_owned(),
         ];
         let (mut rows, mut series) = (Vec::new(), Vec::new());
         for (place, &size) in self.sizes.iter().enumerate() {
@@ -68,10 +73,10 @@ impl Suite for Kernels {
             rows.push(row(
                 size,
                 "copy inside GPU memory",
-                1,
-                size,
+                (1, size),
                 copy,
                 copy_rate,
+                None,
                 None,
             ));
             points.push((0.0, copy_rate));
@@ -83,8 +88,14 @@ impl Suite for Kernels {
                 let sample = run::run(&gpu, context, &mut buffers, case)?;
                 points.push((1.0 + number as f64, case.bytes() as f64 / sample.median));
                 let blocks = case.key_each_block().then_some(case.count);
-                let (name, count) = (case.name(), case.count);
-                rows.push(row(size, &name, count, case.len, sample, copy_rate, blocks));
+                let (name, messages) = (case.name(), (case.count, case.len));
+                let Gpu { device, .. } = &gpu;
+                let device = device.gpu();
+                let least = case.least_seconds(device.multiprocessors, device.hertz as f64);
+                // The copy moves each byte twice, too.
+                let copied = case.bytes() as f64 / copy_rate;
+                let limit = least.map(|least| least.max(copied) / sample.median);
+                rows.push(row(size, &name, messages, sample, copy_rate, limit, blocks));
             }
             series.push(Series {
                 name: format!("{} bytes", grouped(size as u64)),
@@ -143,10 +154,10 @@ fn time_copy(gpu: &Gpu, from: &DeviceBuffer, to: &DeviceBuffer) -> Result<Sample
 fn row(
     size: usize,
     name: &str,
-    count: usize,
-    len: usize,
+    (count, len): (usize, usize),
     sample: Sample,
     copy_rate: f64,
+    limit: Option<f64>,
     blocks: Option<usize>,
 ) -> Vec<Value> {
     let bytes = (count * len) as f64;
@@ -158,6 +169,7 @@ fn row(
         Value::Number(len as f64),
         rate.into(),
         Value::Number(rate.median / copy_rate),
+        limit.into(),
         sample.into(),
         blocks
             .map(|blocks| sample.map(|seconds| blocks as f64 / seconds))
@@ -173,6 +185,7 @@ fn columns() -> Vec<Column> {
         Column::new("message_bytes", "bytes each", Unit::Bytes),
         Column::new("rate", "rate", Unit::BytesPerSecond),
         Column::new("share", "share of\nthe copy", Unit::Ratio),
+        Column::new("limit", "share of\nthe limit", Unit::Ratio),
         Column::new("seconds", "median", Unit::Seconds),
         Column::new("aes_per_second", "keys/s", Unit::PerSecond),
     ]

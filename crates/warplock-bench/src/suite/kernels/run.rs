@@ -89,9 +89,11 @@ pub(super) fn run(
     };
     let mut ivs = gpu.device.alloc(secrets.ivs.len())?;
     ivs.write(0, &secrets.ivs)?;
-    let tags = gpu
-        .device
-        .alloc(if mode == Mode::Gcm { 16 * count } else { 0 })?;
+    let tags = gpu.device.alloc(if case.algorithm.is_aead() {
+        16 * count
+    } else {
+        0
+    })?;
     // Keys of single blocks lie behind their texts, those of messages are uploaded.
     let mut message_keys = gpu
         .device
@@ -110,6 +112,7 @@ pub(super) fn run(
             bytes: message_keys.region(),
         },
     };
+    let aead = case.algorithm.is_aead();
     let bytes = case.bytes();
     let part = |buffer: &DeviceBuffer| buffer.region().part(0, bytes);
     let plan = |direction, from: Region, to: Region| {
@@ -130,13 +133,13 @@ pub(super) fn run(
             Mode::Xts => batch.ivs(DeviceIvs::Sectors { first: 0 }),
             _ => batch.ivs(DeviceIvs::Each(ivs.region())),
         };
-        if mode == Mode::Gcm {
+        if aead {
             batch = batch.tags(DeviceTags::Apart(tags.region()));
         }
         Plan::new(&gpu.device, batch)
     };
     let mut input = &buffers.input;
-    if mode == Mode::Gcm && case.direction == Direction::Decrypt {
+    if aead && case.direction == Direction::Decrypt {
         // Only what was sealed can be opened.
         let seal = plan(
             Direction::Encrypt,
@@ -163,7 +166,7 @@ pub(super) fn run(
             refused.len()
         )));
     }
-    let made = (mode == Mode::Gcm && case.direction == Direction::Encrypt).then_some(&tags);
+    let made = (aead && case.direction == Direction::Encrypt).then_some(&tags);
     verify::samples(context, case, &secrets, input, &buffers.output, made)?;
     if let (Mode::Gcm, 1, Some(key)) = (mode, count, &key) {
         verify::whole_message(gpu, context, key)?;

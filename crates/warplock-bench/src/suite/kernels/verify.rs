@@ -146,7 +146,7 @@ fn messages(
         }),
         _ => batch.ivs(Ivs::Each(&ivs)),
     };
-    if case.mode() == Mode::Gcm {
+    if case.algorithm.is_aead() {
         batch = match case.direction {
             Direction::Encrypt => {
                 tags = vec![0; 16 * window.count];

@@ -499,6 +499,9 @@ unsafe fn acorn(launch: &Launch, message: AcornMessage, direction: Direction) {
         if refused {
             io.dst.write_bytes(0, io.len);
         }
-        write(launch.number(3) + 4 * u64::from(message.number), u32::from(refused));
+        write(
+            launch.number(3) + 4 * u64::from(message.number),
+            u32::from(refused),
+        );
     }
 }
