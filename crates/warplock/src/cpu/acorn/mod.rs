@@ -6,8 +6,8 @@
 
 mod block;
 #[cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, reason = "no other family has lanes yet")
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    allow(dead_code, reason = "no other family has lanes")
 )]
 mod lanes;
 mod one;
@@ -18,9 +18,9 @@ use std::ops::Range;
 
 use subtle::ConstantTimeEq;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) use block::Words;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) use lanes::{From, To, Wide, run};
 pub(crate) use lanes::{LONGEST, MOST, Work};
 pub(crate) use one::Acorn;
@@ -51,7 +51,7 @@ impl LaneKernels {
     /// # Safety
     /// Both functions may be called as [`run`] where this value is given out, with up to `lanes`
     /// messages.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(crate) const unsafe fn new(
         lanes: usize,
         worth: usize,
@@ -70,7 +70,9 @@ impl LaneKernels {
     fn all() -> impl Iterator<Item = &'static LaneKernels> {
         #[cfg(target_arch = "x86_64")]
         let kinds = super::x86::acorn();
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
+        let kinds = super::arm::acorn();
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         let kinds = [None];
         kinds.into_iter().flatten()
     }
