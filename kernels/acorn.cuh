@@ -188,7 +188,8 @@ struct AcornTiles {
     static __device__ __forceinline__ void fetch(uint32_t to, const uint8_t* from, uint32_t len) {
 #if __CUDA_ARCH__ >= 800
         if (aligned(from, 16)) {
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(len)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+                         "r"(len)
                          : "memory");
             return;
         }

@@ -23,9 +23,12 @@
 pub(crate) trait Words: Copy {
     /// What entered a delay line in the last 64 steps.
     type Line: Copy;
+    /// What a tap keeps of its line from block to block.
+    type Tap: Copy;
 
-    /// What entered `64 - RIGHT` steps before; `LEFT` is `32 - RIGHT`. See `lag!`.
-    fn tap<const RIGHT: i32, const LEFT: i32>(line: Self::Line) -> Self;
+    /// What entered `64 - RIGHT` steps before; `LEFT` is `32 - RIGHT`. See `lag!`. To be called
+    /// once in each block with each tap.
+    fn tap<const RIGHT: i32, const LEFT: i32>(line: Self::Line, tap: &mut Self::Tap) -> Self;
     /// The line 32 steps later.
     fn push(line: Self::Line, entered: Self) -> Self::Line;
 
@@ -42,11 +45,32 @@ pub(crate) trait Words: Copy {
     fn xor_and(self, a: Self, b: Self) -> Self;
 }
 
-/// What entered a line the given number of steps before, 33 to 63.
+/// What entered a line the given number of steps before, 33 to 63, through the tap for it.
 macro_rules! lag {
-    ($line:expr, $steps:literal) => {
-        W::tap::<{ 64 - $steps }, { $steps - 32 }>($line)
+    ($state:ident.$line:ident, $tap:ident, $steps:literal) => {
+        W::tap::<{ 64 - $steps }, { $steps - 32 }>($state.$line, &mut $state.taps.$tap)
     };
+}
+
+/// A tap for each delay that the steps name.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Taps<W: Words> {
+    a38: W::Tap,
+    a49: W::Tap,
+    a61: W::Tap,
+    b41: W::Tap,
+    b46: W::Tap,
+    c43: W::Tap,
+    c47: W::Tap,
+    d33: W::Tap,
+    d39: W::Tap,
+    e34: W::Tap,
+    e37: W::Tap,
+    g45: W::Tap,
+    g54: W::Tap,
+    g59: W::Tap,
+    f4: W::Tap,
 }
 
 /// The state.
@@ -60,6 +84,7 @@ pub(crate) struct Lines<W: Words> {
     pub(crate) e: W::Line,
     pub(crate) g: W::Line,
     pub(crate) f: W::Line,
+    pub(crate) taps: Taps<W>,
 }
 
 /// Where a block has a control bit set or takes text: masks of its steps.
@@ -75,12 +100,17 @@ struct Begun<W> {
     key_stream: [W; 2],
     f: W,
     e34: W,
+    g54: W,
+    g59: W,
 }
 
 impl<W: Words> Lines<W> {
     /// The state before the first step.
-    pub(crate) fn new(zero: W::Line) -> Self {
+    pub(crate) fn new(zero: W::Line, tap: W::Tap) -> Self {
         let [a, b, c, d, e, g, f] = [zero; 7];
+        let [a38, a49, a61, b41, b46] = [tap; 5];
+        let [c43, c47, d33, d39, e34] = [tap; 5];
+        let [e37, g45, g54, g59, f4] = [tap; 5];
         Lines {
             a,
             b,
@@ -89,19 +119,40 @@ impl<W: Words> Lines<W> {
             e,
             g,
             f,
+            taps: Taps {
+                a38,
+                a49,
+                a61,
+                b41,
+                b46,
+                c43,
+                c47,
+                d33,
+                d39,
+                e34,
+                e37,
+                g45,
+                g54,
+                g59,
+                f4,
+            },
         }
     }
 
     /// Everything up to F.
     #[inline(always)]
     fn begin(&mut self) -> Begun<W> {
-        let (a38, a61) = (lag!(self.a, 38), lag!(self.a, 61));
-        let (b41, b46) = (lag!(self.b, 41), lag!(self.b, 46));
-        let (c43, c47) = (lag!(self.c, 43), lag!(self.c, 47));
-        let (d33, d39) = (lag!(self.d, 33), lag!(self.d, 39));
-        let (e34, e37) = (lag!(self.e, 34), lag!(self.e, 37));
-        let (g45, g54, g59) = (lag!(self.g, 45), lag!(self.g, 54), lag!(self.g, 59));
-        let a49 = lag!(self.a, 49);
+        let (a38, a61) = (lag!(self.a, a38, 38), lag!(self.a, a61, 61));
+        let (b41, b46) = (lag!(self.b, b41, 41), lag!(self.b, b46, 46));
+        let (c43, c47) = (lag!(self.c, c43, 43), lag!(self.c, c47, 47));
+        let (d33, d39) = (lag!(self.d, d33, 33), lag!(self.d, d39, 39));
+        let (e34, e37) = (lag!(self.e, e34, 34), lag!(self.e, e37, 37));
+        let (g45, g54, g59) = (
+            lag!(self.g, g45, 45),
+            lag!(self.g, g54, 54),
+            lag!(self.g, g59, 59),
+        );
+        let a49 = lag!(self.a, a49, 49);
 
         let a = b46.xor3(a38, a61);
         let b = c47.xor3(b41, b46);
@@ -117,16 +168,17 @@ impl<W: Words> Lines<W> {
             key_stream: [a49.xor3(c, g54.majority(a, d)), e.choose(c43, b41)],
             f: a61.xnor3(b, g45.majority(a38, d33)),
             e34,
+            g54,
+            g59,
         }
     }
 
     /// F and what follows from it.
     #[inline(always)]
-    fn end(&mut self, f: W) {
-        let (g54, g59) = (lag!(self.g, 54), lag!(self.g, 59));
+    fn end(&mut self, f: W, g54: W, g59: W) {
         self.f = W::push(self.f, f);
         // With F's block in the line, four steps before are 36.
-        let f4 = lag!(self.f, 36);
+        let f4 = lag!(self.f, f4, 36);
         self.g = W::push(self.g, f4.xor3(g54, g59));
     }
 
@@ -137,8 +189,10 @@ impl<W: Words> Lines<W> {
             key_stream: [k, l],
             f,
             e34,
+            g54,
+            g59,
         } = self.begin();
-        self.end(f.xor3(e34, m).xor3(k, l));
+        self.end(f.xor3(e34, m).xor3(k, l), g54, g59);
     }
 
     /// A block of plaintext, ca = 1 and cb = 0; gives the ciphertext.
@@ -148,8 +202,10 @@ impl<W: Words> Lines<W> {
             key_stream: [k, l],
             f,
             e34,
+            g54,
+            g59,
         } = self.begin();
-        self.end(f.xor3(e34, plain));
+        self.end(f.xor3(e34, plain), g54, g59);
         plain.xor3(k, l)
     }
 
@@ -160,9 +216,11 @@ impl<W: Words> Lines<W> {
             key_stream: [k, l],
             f,
             e34,
+            g54,
+            g59,
         } = self.begin();
         let plain = cipher.xor3(k, l);
-        self.end(f.xor3(e34, plain));
+        self.end(f.xor3(e34, plain), g54, g59);
         plain
     }
 
@@ -173,11 +231,13 @@ impl<W: Words> Lines<W> {
             key_stream: [k, l],
             f,
             e34,
+            g54,
+            g59,
         } = self.begin();
         let key_stream = k.xor(l);
         let m = input.xor_and(key_stream, masks.ciphertext);
         let f = f.xor_and(masks.ca, e34).xor_and(masks.cb, key_stream);
-        self.end(f.xor(m));
+        self.end(f.xor(m), g54, g59);
         input.xor(key_stream)
     }
 }

@@ -51,6 +51,11 @@ pub(crate) trait Wide: Words {
     /// # Safety
     /// The machine has the instructions; so for the other functions that make a value.
     unsafe fn empty() -> Self::Line;
+    /// The tap of that line.
+    ///
+    /// # Safety
+    /// As [`Wide::empty`].
+    unsafe fn empty_tap() -> Self::Tap;
     /// The same number in each lane.
     ///
     /// # Safety
@@ -240,7 +245,7 @@ pub(crate) unsafe fn run<W: Wide, const OPEN: bool>(work: &mut [Work<'_>]) {
             places.from[lane] = home.add(lane).cast_const().cast();
             places.to[lane] = result.add(lane).cast();
         }
-        let mut lines = Lines::<W>::new(W::empty());
+        let mut lines = Lines::<W>::new(W::empty(), W::empty_tap());
         start(&mut lines, &places.from);
         let mut x = 0;
         while x < end {
@@ -323,6 +328,16 @@ unsafe fn start<W: Wide>(state: &mut Lines<W>, from: &From) {
     *state = lines;
 }
 
+/// A word in which the control bits are the same for all lanes.
+#[inline(always)]
+fn step<W: Wide, const KIND: u8>(lines: &mut Lines<W>, word: &mut W) {
+    match KIND {
+        kind::ABSORB => lines.absorb(*word),
+        kind::SEAL => *word = lines.seal(*word),
+        _ => *word = lines.open(*word),
+    }
+}
+
 /// Tiles in which the control bits are the same for all lanes.
 ///
 /// # Safety
@@ -343,12 +358,10 @@ unsafe fn uniform<W: Wide, const KIND: u8>(
                 places.from[lane] = places.from[lane].add(places.step[lane]);
                 W::fetch(places.from[lane].wrapping_add(AHEAD));
             }
-            for word in &mut words {
-                match KIND {
-                    kind::ABSORB => lines.absorb(*word),
-                    kind::SEAL => *word = lines.seal(*word),
-                    _ => *word = lines.open(*word),
-                }
+            // Two at a time: what a line holds then need not move from register to register.
+            for [first, second] in words.as_chunks_mut::<2>().0 {
+                step::<W, KIND>(&mut lines, first);
+                step::<W, KIND>(&mut lines, second);
             }
             if KIND != kind::ABSORB {
                 W::store(words, &places.to);

@@ -8,9 +8,10 @@ use crate::cpu::kernels::Io;
 
 impl Words for u32 {
     type Line = u64;
+    type Tap = ();
 
     #[inline(always)]
-    fn tap<const RIGHT: i32, const LEFT: i32>(line: u64) -> u32 {
+    fn tap<const RIGHT: i32, const LEFT: i32>(line: u64, (): &mut ()) -> u32 {
         (line >> RIGHT) as u32
     }
     #[inline(always)]
@@ -61,6 +62,7 @@ impl Drop for Acorn {
             e,
             g,
             f,
+            taps: _,
         } = &mut self.0;
         for line in [a, b, c, d, e, g, f] {
             line.zeroize();
@@ -77,7 +79,7 @@ fn words(bytes: &[u8; 16]) -> [u32; 4] {
 impl Acorn {
     /// Takes the key, the nonce and the associated data.
     pub(crate) fn start(key: &[u8; 16], iv: &[u8; 16], aad: &[u8]) -> Self {
-        let mut state = Acorn(Lines::new(0));
+        let mut state = Acorn(Lines::new(0, ()));
         let mut key = words(key);
         for word in key.into_iter().chain(words(iv)) {
             state.0.absorb(word);

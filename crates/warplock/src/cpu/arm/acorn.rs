@@ -37,9 +37,13 @@ unsafe fn open(work: &mut [Work<'_>]) {
 impl Words for Vector {
     /// The older 32 steps, then the newer ones.
     type Line = [uint32x4_t; 2];
+    type Tap = ();
 
     #[inline(always)]
-    fn tap<const RIGHT: i32, const LEFT: i32>([older, newer]: [uint32x4_t; 2]) -> Self {
+    fn tap<const RIGHT: i32, const LEFT: i32>(
+        [older, newer]: [uint32x4_t; 2],
+        (): &mut (),
+    ) -> Self {
         Vector(op!(vsliq_n_u32::<LEFT>(vshrq_n_u32::<RIGHT>(older), newer)))
     }
     #[inline(always)]
@@ -98,6 +102,8 @@ impl Wide for Vector {
         // SAFETY: by the trait's contract; so for all that follow.
         unsafe { [vdupq_n_u32(0); 2] }
     }
+    #[inline(always)]
+    unsafe fn empty_tap() {}
     #[inline(always)]
     unsafe fn splat(number: u32) -> Self {
         // SAFETY: as above.

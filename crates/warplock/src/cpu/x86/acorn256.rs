@@ -31,9 +31,10 @@ unsafe fn open(work: &mut [Work<'_>]) {
 impl Words for Ymm {
     /// The older 32 steps, then the newer ones.
     type Line = [__m256i; 2];
+    type Tap = ();
 
     #[inline(always)]
-    fn tap<const RIGHT: i32, const LEFT: i32>([older, newer]: [__m256i; 2]) -> Self {
+    fn tap<const RIGHT: i32, const LEFT: i32>([older, newer]: [__m256i; 2], (): &mut ()) -> Self {
         Ymm(op!(_mm256_or_si256(
             _mm256_srli_epi32::<RIGHT>(older),
             _mm256_slli_epi32::<LEFT>(newer)
@@ -101,6 +102,8 @@ impl Wide for Ymm {
         // SAFETY: by the trait's contract; so for all that follow.
         unsafe { [_mm256_setzero_si256(); 2] }
     }
+    #[inline(always)]
+    unsafe fn empty_tap() {}
     #[inline(always)]
     unsafe fn splat(number: u32) -> Self {
         // SAFETY: as above.

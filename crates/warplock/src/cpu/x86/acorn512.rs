@@ -59,18 +59,25 @@ macro_rules! logic {
 impl<const FUNNEL: bool> Words for Zmm<FUNNEL> {
     /// The older 32 steps, then the newer ones.
     type Line = [__m512i; 2];
+    /// Without a funnel shift: the older ones, rotated.
+    type Tap = __m512i;
 
     #[inline(always)]
-    fn tap<const RIGHT: i32, const LEFT: i32>([older, newer]: [__m512i; 2]) -> Self {
+    fn tap<const RIGHT: i32, const LEFT: i32>(
+        [older, newer]: [__m512i; 2],
+        tap: &mut __m512i,
+    ) -> Self {
         op!({
             if FUNNEL {
-                Zmm(_mm512_shrdi_epi32::<RIGHT>(older, newer))
-            } else {
-                // Constant counts: these become shifts by an immediate.
-                let older = _mm512_srlv_epi32(older, _mm512_set1_epi32(RIGHT));
-                let newer = _mm512_sllv_epi32(newer, _mm512_set1_epi32(LEFT));
-                Zmm(_mm512_or_si512(older, newer))
+                return Zmm(_mm512_shrdi_epi32::<RIGHT>(older, newer));
             }
+            // One rotation serves this block and the next, and one function chooses from both;
+            // shifts would be two, on the only port that has them, and a third operation joins
+            // them.
+            let rotated = _mm512_ror_epi32::<RIGHT>(newer);
+            let older = std::mem::replace(tap, rotated);
+            let from_newer = Zmm::<FUNNEL>(_mm512_set1_epi32(-1 << LEFT));
+            from_newer.choose(Zmm(rotated), Zmm(older))
         })
     }
     #[inline(always)]
@@ -146,6 +153,11 @@ impl<const FUNNEL: bool> Wide for Zmm<FUNNEL> {
     unsafe fn empty() -> [__m512i; 2] {
         // SAFETY: by the trait's contract; so for all that follow.
         unsafe { [_mm512_setzero_si512(); 2] }
+    }
+    #[inline(always)]
+    unsafe fn empty_tap() -> __m512i {
+        // SAFETY: as above.
+        unsafe { _mm512_setzero_si512() }
     }
     #[inline(always)]
     unsafe fn splat(number: u32) -> Self {

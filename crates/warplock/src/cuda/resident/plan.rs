@@ -25,7 +25,7 @@ use crate::{Direction, Error, Mode};
 /// Texts, IVs, associated data and tags are read anew at every launch; places, lengths and keys of
 /// host memory are fixed. GCM takes tensor cores for messages of 2 KiB and more (on average) under
 /// one key; under several keys eight lanes take a message, so that few long messages should rather
-/// be a plan for each key.
+/// be a plan for each key. ACORN takes a lane a message: thousands of messages fill a GPU.
 ///
 /// ```no_run
 /// use warplock::cuda::{Device, DeviceBatch, DeviceIvs, DeviceTags, DeviceText, Plan};
