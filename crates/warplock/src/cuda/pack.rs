@@ -5,7 +5,9 @@ use super::abi::{Address, GCM_POWERS, GcmMessage, Piece, TABLE_KEY, Verdict, Wor
 use super::acorn;
 use super::cut::{Chunk, Part, Previous, ROW, has_table};
 use super::keys::{OneKey, raw_key};
-use super::parts::{ALIGN, AadPlaces, iv_bytes, ivs, number_keys, padded, put};
+use super::parts::{
+    ALIGN, AadPlaces, iv_bytes, ivs, message_size, number_keys, padded, put, verdict, was_refused,
+};
 use super::policy::Policy;
 use crate::job::Job;
 use crate::{Direction, Mode};
@@ -473,30 +475,4 @@ pub(crate) struct Located {
     /// Room for what CBC decryption hands on, or for the tweaks of XTS's pieces.
     pub(crate) scratch: Address,
     pub(crate) powers: Address,
-}
-
-/// Bytes of what is said about a message of an authenticated algorithm.
-pub(crate) fn message_size(mode: Mode) -> usize {
-    match mode {
-        Mode::Acorn => size_of::<acorn::Message>(),
-        _ => size_of::<GcmMessage>(),
-    }
-}
-
-/// Where the first verdict stands in what comes back, and how far the next one is.
-pub(crate) fn verdict(mode: Mode) -> (usize, usize) {
-    match mode {
-        Mode::Acorn => (0, size_of::<Verdict>()),
-        _ => (
-            std::mem::offset_of!(GcmMessage, failed),
-            size_of::<GcmMessage>(),
-        ),
-    }
-}
-
-/// Whether the message at `index` of what came back was refused.
-pub(crate) fn was_refused(mode: Mode, results: &[u8], index: usize) -> bool {
-    let (first, stride) = verdict(mode);
-    let at = first + index * stride;
-    results[at..at + 4] != [0; 4]
 }

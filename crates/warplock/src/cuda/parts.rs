@@ -1,10 +1,13 @@
-//! What parts of messages bring along: IVs, associated data, keys; and how it is written.
+//! What parts of messages bring along: IVs, associated data, keys; how it is written, and how
+//! verdicts are read.
 
 use std::collections::HashMap;
 
+use super::abi::{GcmMessage, Verdict};
+use super::acorn;
 use super::cut::{Part, Previous};
-use crate::Keys;
 use crate::job::{Iv, Job};
+use crate::{Keys, Mode};
 
 /// Every part of a sheet starts at a multiple of this.
 pub(super) const ALIGN: usize = 16;
@@ -106,4 +109,30 @@ pub(super) fn number_keys(job: &Job<'_>, parts: &[Part]) -> (Vec<usize>, Vec<u32
         })
         .collect();
     (owners, numbers)
+}
+
+/// Bytes of what is said about a message of an authenticated algorithm.
+pub(crate) fn message_size(mode: Mode) -> usize {
+    match mode {
+        Mode::Acorn => size_of::<acorn::Message>(),
+        _ => size_of::<GcmMessage>(),
+    }
+}
+
+/// Where the first verdict stands in what comes back, and how far the next one is.
+pub(crate) fn verdict(mode: Mode) -> (usize, usize) {
+    match mode {
+        Mode::Acorn => (0, size_of::<Verdict>()),
+        _ => (
+            std::mem::offset_of!(GcmMessage, failed),
+            size_of::<GcmMessage>(),
+        ),
+    }
+}
+
+/// Whether the message at `index` of what came back was refused.
+pub(crate) fn was_refused(mode: Mode, results: &[u8], index: usize) -> bool {
+    let (first, stride) = verdict(mode);
+    let at = first + index * stride;
+    results[at..at + 4] != [0; 4]
 }

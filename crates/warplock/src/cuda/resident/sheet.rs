@@ -7,8 +7,8 @@ use super::check::Checked;
 use crate::cuda::abi::{Address, GCM_POWERS, GcmMessage, Piece, TABLE_KEY, Verdict, Work};
 use crate::cuda::acorn;
 use crate::cuda::keys::OneKey;
-use crate::cuda::pack::{Located, Places, Unit, WARPS, is_piece, message_size, steals};
-use crate::cuda::parts::put;
+use crate::cuda::pack::{Located, Places, Unit, WARPS, is_piece, steals};
+use crate::cuda::parts::{message_size, put};
 use crate::cuda::policy::Policy;
 use crate::{Direction, Key, Keys, Mode, Span, Spans};
 

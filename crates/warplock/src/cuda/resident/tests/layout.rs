@@ -6,7 +6,7 @@ use super::super::check::Checked;
 use super::super::sheet::{Sheet, one_key};
 use super::super::{DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText};
 use super::{apart, even, region};
-use crate::cuda::abi::{GcmMessage, Piece};
+use crate::cuda::abi::{AcornMessage, GcmMessage, Piece};
 use crate::cuda::policy::Policy;
 use crate::{Algorithm, Key, Keys, Span, Spans};
 
@@ -138,4 +138,45 @@ fn keys_of_the_host_are_numbered_by_the_table() {
     let pieces = (sheet.located(&batch, SHEET).work.pieces - SHEET) as usize;
     let key = |index: usize| host[pieces + index * size_of::<Piece>() + offset_of!(Piece, key)];
     assert_eq!([key(0), key(1), key(2)], [1, 0, 1]);
+}
+
+#[test]
+fn acorn_takes_raw_keys_and_the_longest_messages_first() {
+    let keys = [1, 2].map(|byte| Key::new(Algorithm::Acorn128, &[byte; 16]).unwrap());
+    let keys = Keys::Indexed {
+        keys: &keys,
+        index: &[1, 0, 1],
+    };
+    let spans = [(0, 5), (16, 300), (400, 0)].map(|(offset, len)| Span { offset, len });
+    let text = DeviceText::InPlace {
+        buffer: region(0x1000, 500),
+        spans: Spans::Ragged(&spans),
+    };
+    let batch = DeviceBatch::decrypt(keys, text)
+        .ivs(DeviceIvs::Each(region(0x100, 48)))
+        .tags(DeviceTags::Apart(region(0x2000, 48)));
+    let (sheet, host, batch) = sheet(batch);
+    assert!(sheet.raw_keys.is_none());
+    let located = sheet.located(&batch, SHEET);
+    assert!(located.raw_keys.is_none() && located.message_count == 3);
+    let table = (located.table.unwrap() - SHEET) as usize;
+    assert_eq!(host[table..table + 32], [[1; 16], [2; 16]].concat());
+    assert_eq!(located.verdicts, SHEET + sheet.verdicts() as u64);
+    let messages = (located.messages - SHEET) as usize;
+    for (place, message) in [1, 0, 2].into_iter().enumerate() {
+        let at = messages + place * size_of::<AcornMessage>();
+        let field = |offset: usize| number(&host, at + offset);
+        let Span { offset, len } = spans[message];
+        assert_eq!(
+            field(offset_of!(AcornMessage, output)),
+            0x1000 + offset as u64
+        );
+        assert_eq!(field(offset_of!(AcornMessage, len)), len as u64);
+        assert_eq!(
+            field(offset_of!(AcornMessage, tag)),
+            0x2000 + 16 * message as u64
+        );
+        let key = [1, 0, 1][message] | (message as u64) << 32;
+        assert_eq!(field(offset_of!(AcornMessage, key)), key);
+    }
 }
