@@ -73,9 +73,11 @@ struct Work {
     uint64_t count; // pieces
 };
 
+constexpr uint32_t INVERSES = 288;
+
 // What a GCM key is expanded to, in natural bit order: powers[d][v] = H^(v * 256^d), inverse[v] =
 // H^-v.
 struct GcmPowers {
     uint4 powers[5][256];
-    uint4 inverse[32];
+    uint4 inverse[INVERSES];
 };

@@ -60,7 +60,9 @@ struct Lane {
 };
 
 // Multiplication by x in GF(2^8), reduced by x^8 + x^4 + x^3 + x + 1.
-__host__ __device__ constexpr uint32_t times_x(uint32_t a) { return (a << 1 & 0xff) ^ (a >> 7) * 0x1b; }
+__host__ __device__ constexpr uint32_t times_x(uint32_t a) {
+    return (a << 1 & 0xff) ^ (a >> 7) * 0x1b;
+}
 
 // Rotation of a byte to the left.
 constexpr uint32_t turn(uint32_t a, int by) { return (a << by | a >> (8 - by)) & 0xff; }
@@ -100,7 +102,7 @@ template <bool DECRYPT>
 __device__ inline void fill_tables() {
     if (__cvta_generic_to_shared(shared) != SHARED_BASE) __trap();
     const uint32_t lane = threadIdx.x & 31;
-#pragma unroll 1
+#pragma unroll 4
     for (uint32_t number = threadIdx.x >> 5; number < 256; number += blockDim.x >> 5) {
         const uint32_t word = DECRYPT ? ENTRIES.decrypt[number] : ENTRIES.encrypt[number];
         uint32_t* row = reinterpret_cast<uint32_t*>(shared + number * ROW) + lane;

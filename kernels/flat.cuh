@@ -5,8 +5,6 @@
 #include "counter.cuh"
 #include "work.cuh"
 
-enum class Mode { Ecb, Cbc, Ctr, Xts };
-
 // 64 registers a thread; more would be of no use to a loop that waits for table lookups.
 constexpr uint32_t FLAT_THREADS = 1024;
 

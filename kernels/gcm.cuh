@@ -30,14 +30,14 @@ __device__ inline uint4 invert(uint4 a) {
     return square(ones);
 }
 
-// Blocks 0 to 4 make a row of `powers` each, block 5 the inverses.
+// Blocks 0 to 4 make a row of `powers` each, blocks 5 and 6 the inverses.
 extern "C" __global__ void __launch_bounds__(256) gcm_powers(uint4 h, GcmPowers* out) {
     const uint4 base = reflect(h);
     const uint32_t digit = blockIdx.x;
     if (digit < 5)
         out->powers[digit][threadIdx.x] = power(square_often(base, 8 * digit), threadIdx.x);
-    else if (threadIdx.x < 32)
-        out->inverse[threadIdx.x] = power(invert(base), threadIdx.x);
+    else if (const uint32_t place = 256 * (digit - 5) + threadIdx.x; place < INVERSES)
+        out->inverse[place] = power(invert(base), place);
 }
 
 // H^exponent from the table; the exponent is no secret.
@@ -99,28 +99,44 @@ __device__ inline uint4 start_counter(const GcmMessage& message, uint32_t lane8,
 
 constexpr uint32_t PREPARE_THREADS = 256;
 
-// Eight lanes a message.
+// A lane a message; for what must be hashed, eight lanes a message, four messages at a time.
 template <int ROUNDS>
 __device__ __forceinline__ void gcm_prepare(GcmMessage* messages, uint64_t count,
                                             const RoundKeys& keys, const GcmPowers* powers) {
     fill_tables<false>();
     const Lane t = Lane::here();
-    const uint32_t lane8 = threadIdx.x & 7;
+    const uint32_t lane = t.number(), lane8 = lane & 7;
     const uint4 h = powers->powers[0][1], h8 = powers->powers[0][8],
                 h_lane = powers->powers[0][8 - lane8];
-    const uint64_t step = uint64_t(gridDim.x) * PREPARE_THREADS / 8;
-    for (uint64_t base = uint64_t(warp_number()) * 4; base < count; base += step) {
-        const uint64_t number = base + t.number() / 8;
+    // Few messages are spread over all warps, at least four each.
+    const uint32_t warps = gridDim.x * (PREPARE_THREADS / 32);
+    const uint64_t fair = (count + warps - 1) / warps + 3 & ~3ull;
+    const uint32_t each = fair < 32 ? uint32_t(fair) : 32;
+    const uint64_t step = uint64_t(warps) * each;
+    for (uint64_t base = uint64_t(warp_number()) * each; base < count; base += step) {
         // Lanes without a message repeat the last one's work.
-        GcmMessage& message = messages[number < count ? number : count - 1];
-        const uint4 counter = start_counter(message, lane8, h, h8, h_lane);
-        const uint4 mask = cipher<false, ROUNDS>(t, counter, keys);
+        const auto place = [base, count](uint32_t i) {
+            return base + i < count ? base + i : count - 1;
+        };
+        GcmMessage& message = messages[place(lane < each ? lane : each - 1)];
+        const bool standard = message.iv_len == 12;
+        uint4 counter = load(message.iv, standard ? 12 : 0);
+        counter.w = 0x01000000;
         uint4 hash = make_uint4(0, 0, 0, 0);
-        if (__any_sync(~0u, message.aad_len > 0)) {
-            hash = ghash_bytes(message.aad, message.aad_len, lane8, h8, h_lane);
-            hash = multiply(hash, h_power(powers, (message.len + 15) / 16));
+        if (__any_sync(~0u, !standard || message.aad_len > 0)) {
+#pragma unroll 1
+            for (uint32_t four = 0; four < each; four += 4) {
+                const GcmMessage& other = messages[place(four + lane / 8)];
+                const uint4 start = start_counter(other, lane8, h, h8, h_lane);
+                uint4 sum = ghash_bytes(other.aad, other.aad_len, lane8, h8, h_lane);
+                sum = multiply(sum, h_power(powers, (other.len + 15) / 16));
+                __syncwarp();
+                const uint4 my_start = shuffle(start, 8 * lane), my_sum = shuffle(sum, 8 * lane);
+                if (lane / 4 == four / 4) counter = my_start, hash = my_sum;
+            }
         }
-        if (number < count && lane8 == 0) {
+        const uint4 mask = cipher<false, ROUNDS>(t, counter, keys);
+        if (lane < each && base + lane < count) {
             message.counter = counter;
             message.mask = mask;
             message.hash = hash;
@@ -187,7 +203,8 @@ __device__ __forceinline__ void gcm_rows(Lane t, uint32_t strings, const Piece& 
                 blocks[i] = apart(DECRYPT ? text : result, one);
             }
             blocks[0] = blocks[0] ^ running;
-            running = ghash_rows<GCM_ROWS / 2, 0>(strings_anew<GCM_ROWS>(strings, lane), blocks) &
+            const Pair pairs[GCM_ROWS / 2] = {{blocks[0], blocks[1]}, {blocks[2], blocks[3]}};
+            running = ghash_rows<GCM_ROWS / 2, 0>(strings_anew<GCM_ROWS>(strings, lane), pairs) &
                       first_lane;
             input += 512 * GCM_ROWS;
             output += 512 * GCM_ROWS;
@@ -211,14 +228,14 @@ __device__ __forceinline__ void gcm_rows(Lane t, uint32_t strings, const Piece& 
                 const uint32_t source = lane + uint32_t((piece.len + 15) / 16) & 31;
                 block = shuffle(block, source);
             }
-            const uint4 blocks[2] = {zero, block ^ running};
-            running = ghash_rows<1, GCM_ROWS / 2 - 1>(strings, blocks) & first_lane;
+            const Pair pair[1] = {{zero, block ^ running}};
+            running = ghash_rows<1, GCM_ROWS / 2 - 1>(strings, pair) & first_lane;
             input += 512;
             output += 512;
         }
         const uint64_t in_blocks = (piece.len + 15) / 16, done = 32 * (from + stop);
         const uint64_t behind = piece.after_blocks() + (in_blocks > done ? in_blocks - done : 0);
-        const uint4 sum = join_groups(running, behind, powers);
+        const uint4 sum = join_groups(running, 0, behind, powers);
         if (lane == 0) add_to(&message.hash, sum);
         running = zero;
         stop = rows;

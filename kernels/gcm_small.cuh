@@ -8,8 +8,8 @@
 #include "gcm.cuh"
 #include "keys.cuh"
 
-// 64 registers a thread: what the spills cost, the warps more than win back (151 instead of 144 GB/s for
-// messages of 1 KiB).
+// 64 registers a thread: what the spills cost, the warps more than win back (151 instead of
+// 144 GB/s for messages of 1 KiB).
 constexpr uint32_t SMALL_THREADS = 1024;
 
 template <bool DECRYPT>

@@ -64,13 +64,12 @@ struct Sums {
     int32_t of[4]; // of row g: columns 2t, 2t + 1; of row g + 8: the same
 };
 
-__device__ __forceinline__ void mma(Sums& c, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
-                                    uint32_t b0, uint32_t b1) {
+__device__ __forceinline__ void mma(Sums& c, uint4 a, uint32_t b0, uint32_t b1) {
 #if __CUDA_ARCH__ >= 800
     asm("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc {%0, %1, %2, %3}, "
         "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+r"(c.of[0]), "+r"(c.of[1]), "+r"(c.of[2]), "+r"(c.of[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 #endif
 }
 
@@ -105,6 +104,20 @@ __device__ __forceinline__ uint4 apart(uint4 a, uint32_t one) {
     return make_uint4(a.x * one, a.y * one, a.z * one, a.w * one);
 }
 
+// Two rows' blocks of this lane, as operands of `mma`: their words 0 and 1, their words 2 and 3.
+struct Pair {
+    uint4 low, high;
+
+    Pair() = default;
+    __device__ __forceinline__ Pair(uint4 a, uint4 b)
+        : low(make_uint4(a.x, a.y, b.x, b.y)), high(make_uint4(a.z, a.w, b.z, b.w)) {}
+
+    // Adds to the first row's block.
+    __device__ __forceinline__ void add_first(uint4 block) {
+        low.x ^= block.x, low.y ^= block.y, high.x ^= block.z, high.y ^= block.w;
+    }
+};
+
 // The product of a batch of rows and the strings, word by word.
 template <int PAIRS, int FIRST>
 struct Product {
@@ -117,14 +130,14 @@ struct Product {
             next[pair] = string_words(address, FIRST + pair, 0);
     }
 
-    // Step `K` of 5. `blocks` are rows 2 `FIRST` and on of a batch.
+    // Step `K` of 5. `pairs` are rows 2 `FIRST` and on of a batch.
     template <int K>
-    __device__ __forceinline__ void step(uint32_t address, const uint4 (&blocks)[2 * PAIRS]) {
+    __device__ __forceinline__ void step(uint32_t address, const Pair (&pairs)[PAIRS]) {
         const uint32_t shift = 1u << 2 * (threadIdx.x & 3);
         Sums low[4] = {}, high[4] = {};
 #pragma unroll
         for (uint32_t pair = 0; pair < PAIRS; pair++) {
-            const uint4 a = blocks[2 * pair], b = blocks[2 * pair + 1];
+            const Pair& rows = pairs[pair];
             const uint2 here = next[pair];
             const uint2 above =
                 K < 4 ? string_words(address, FIRST + pair, K + 1) : make_uint2(0, 0);
@@ -133,8 +146,8 @@ struct Product {
             for (uint32_t tile = 0; tile < 4; tile++) {
                 const uint32_t b0 = __funnelshift_l(above.x, here.x, 8 * tile);
                 const uint32_t b1 = __funnelshift_l(above.y, here.y, 8 * tile);
-                mma(low[tile], a.x, a.y, b.x, b.y, b0, b1);
-                mma(high[tile], a.z, a.w, b.z, b.w, b0, b1);
+                mma(low[tile], rows.low, b0, b1);
+                mma(high[tile], rows.high, b0, b1);
             }
         }
         words[K] ^= word_of<0>(low, shift);
@@ -155,24 +168,24 @@ struct Product {
 
 // All steps at once.
 template <int PAIRS, int FIRST>
-__device__ __forceinline__ uint4 ghash_rows(uint32_t address, const uint4 (&blocks)[2 * PAIRS]) {
+__device__ __forceinline__ uint4 ghash_rows(uint32_t address, const Pair (&pairs)[PAIRS]) {
     Product<PAIRS, FIRST> product(address);
-    product.template step<0>(address, blocks);
-    product.template step<1>(address, blocks);
-    product.template step<2>(address, blocks);
-    product.template step<3>(address, blocks);
-    product.template step<4>(address, blocks);
+    product.template step<0>(address, pairs);
+    product.template step<1>(address, pairs);
+    product.template step<2>(address, pairs);
+    product.template step<3>(address, pairs);
+    product.template step<4>(address, pairs);
     return product.value();
 }
 
 // The sum over all groups at the end of a run of rows with `behind` blocks of the message behind
 // it, each weighted by its place: the sum of X_b * H^(n + behind - b) over the run's n blocks; the
-// same in all lanes.
-__device__ __forceinline__ uint4 join_groups(uint4 running, uint64_t behind,
+// same in all lanes. `beyond` blocks of zeros were hashed behind the run.
+__device__ __forceinline__ uint4 join_groups(uint4 running, uint32_t beyond, uint64_t behind,
                                              const GcmPowers* powers) {
     uint4 sum = reflect(running);
     // Group g's first block stands 32 - 4g blocks before the row's end and was given H^32.
-    uint4 factor = powers->inverse[threadIdx.x & 28];
+    uint4 factor = powers->inverse[(threadIdx.x & 28) + beyond];
     uint32_t digit = 0;
 #pragma unroll 1
     for (bool joined = false;;) {

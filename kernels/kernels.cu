@@ -6,5 +6,6 @@
 #include "ctr_long.cuh"
 #include "flat.cuh"
 #include "gcm.cuh"
+#include "gcm_long.cuh"
 #include "gcm_small.cuh"
 #include "keys.cuh"

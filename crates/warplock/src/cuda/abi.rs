@@ -24,7 +24,7 @@ impl Drop for RoundKeys {
 pub(crate) const TABLE_KEY: usize = 3 * size_of::<RoundKeys>() + 16;
 
 /// What `gcm_powers` makes of a hash key; only its size is known here.
-pub(crate) const GCM_POWERS: usize = (5 * 256 + 32) * 16;
+pub(crate) const GCM_POWERS: usize = (5 * 256 + 288) * 16;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -94,5 +94,5 @@ const _: () = {
     assert!(size_of::<AcornMessage>() == 64);
     assert!(std::mem::offset_of!(AcornMessage, number) == 60);
     assert!(size_of::<Work>() == 40);
-    assert!(GCM_POWERS == 20_992);
+    assert!(GCM_POWERS == 25_088);
 };

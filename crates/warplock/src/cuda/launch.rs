@@ -302,8 +302,8 @@ impl Launcher {
         Step {
             name: "gcm_powers".to_owned(),
             family: Family::Plain,
-            // Five rows of powers, and their inverses.
-            grid: Grid::Blocks(6),
+            // Five rows of powers, and 288 inverses.
+            grid: Grid::Blocks(7),
             parameters: vec![Parameter::Block(key.hash), Parameter::Address(at.powers)],
         }
     }
@@ -331,9 +331,13 @@ impl Launcher {
         messages: &Located,
         key: &'a OneKey,
     ) -> Option<Step<'a>> {
+        let (family, stem) = match work.units >= policy::LONG_GCM_ROWS * work.count {
+            true => (Family::GcmLong, "gcm_long"),
+            false => (Family::Gcm, "gcm"),
+        };
         (work.units > 0).then(|| Step {
-            name: format!("gcm_{}_{}", self.way(), self.bits()),
-            family: Family::Gcm,
+            name: format!("{stem}_{}_{}", self.way(), self.bits()),
+            family,
             grid: Grid::Persistent(1),
             parameters: vec![
                 Parameter::Work(work),

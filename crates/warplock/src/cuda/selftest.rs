@@ -17,8 +17,10 @@ use crate::{Aad, Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Span, Spans,
 /// What makes jobs of one algorithm and direction take different kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
-    /// One key for all messages; for GCM: long messages.
+    /// One key for all messages; for GCM: messages that are not short.
     One,
+    /// GCM of long messages with one key.
+    Long,
     /// Keys from a table.
     Table,
     /// A key for each block.
@@ -69,6 +71,9 @@ impl Case {
                 shapes.push(Shape::Many);
             }
         }
+        if mode == Mode::Gcm && shapes.contains(&Shape::One) {
+            shapes.push(Shape::Long);
+        }
         let algorithm = job.info().algorithm;
         let case = |shape| Case {
             algorithm,
@@ -102,11 +107,12 @@ impl Case {
                 format!("xts_{way}_{end}"),
                 format!("xts_steal_{way}"),
             ],
-            Mode::Gcm if self.shape == Shape::One => {
+            Mode::Gcm if matches!(self.shape, Shape::One | Shape::Long) => {
+                let stem = if self.shape == Shape::Long { "gcm_long" } else { "gcm" };
                 let mut names = vec![
                     "gcm_powers".to_owned(),
                     format!("gcm_prepare_{bits}"),
-                    format!("gcm_{way}_{bits}"),
+                    format!("{stem}_{way}_{bits}"),
                     "gcm_finish".to_owned(),
                 ];
                 names.extend((!encrypts).then(|| "gcm_wipe".to_owned()));
@@ -127,6 +133,7 @@ impl Case {
             (_, Shape::Blocks) => &[16; 70],
             (_, Shape::Many | Shape::ManyTable) => &[16; FEW_CHAINS as usize + 1],
             (Mode::Gcm, Shape::One) => &[0, 8209, 2048],
+            (Mode::Gcm, Shape::Long) => &[0, 33_000, 8209],
             (Mode::Gcm, _) => &[0, 1, 16, 33, 500, 513, 1500],
             (Mode::Ecb | Mode::Cbc, _) => &[16, 48, 496, 512, 528, 4128],
             (Mode::Xts, _) => &[16, 33, 500, 512, 513, 4127],
@@ -284,7 +291,7 @@ impl Question {
                 keys: &self.keys,
                 index: &self.index,
             },
-            Shape::One | Shape::Many | Shape::Small => Keys::One(&self.keys[0]),
+            Shape::One | Shape::Long | Shape::Many | Shape::Small => Keys::One(&self.keys[0]),
         };
         let spans = match case.shape {
             Shape::Blocks => Spans::Even {

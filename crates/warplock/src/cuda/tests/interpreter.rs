@@ -293,7 +293,7 @@ pub(super) unsafe fn run(launch: &Launch) {
                     write(at, prepare(read(at), &key, read(launch.number(3))));
                 }
             }
-            "gcm_encrypt" | "gcm_decrypt" => {
+            "gcm_encrypt" | "gcm_decrypt" | "gcm_long_encrypt" | "gcm_long_decrypt" => {
                 let key = KeySource::One(Box::new(launch.keys(2)), rounds).key(0, 0);
                 let (direction, _) = way(stem);
                 for piece in pieces(&launch.work(0), |piece| piece.len.div_ceil(512)) {

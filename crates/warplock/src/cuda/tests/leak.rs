@@ -294,7 +294,7 @@ impl Bench {
     }
 }
 
-/// Every kernel for one key, and GCM's for short messages.
+/// Every kernel for one key, and GCM's for messages of each length.
 fn subjects() -> Vec<What> {
     let mut subjects = Vec::new();
     for algorithm in Algorithm::all() {
@@ -306,7 +306,7 @@ fn subjects() -> Vec<What> {
             let lens: &[usize] = match (info.mode, direction) {
                 // Few chains and many.
                 (Mode::Cbc, Direction::Encrypt) => &[1024, 256],
-                (Mode::Gcm, _) => &[LEN, 1024],
+                (Mode::Gcm, _) => &[LEN, 4096, 1024],
                 (Mode::Acorn, _) => &[1024],
                 _ => &[LEN],
             };
