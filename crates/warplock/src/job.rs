@@ -97,6 +97,11 @@ impl<'a> Job<'a> {
         &self.keys
     }
 
+    /// Whether results replace their input.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.input == self.output.cast_const()
+    }
+
     pub(crate) fn tag_len(&self) -> usize {
         self.tag_len
     }

@@ -38,6 +38,7 @@ mod error;
 mod job;
 mod key;
 pub mod pkcs7;
+mod portion;
 mod stream;
 
 pub use algorithm::{Algorithm, Cipher, Info, Mode};

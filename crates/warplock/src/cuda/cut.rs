@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::policy::Policy;
 use crate::job::Job;
+use crate::portion::Portion;
 use crate::{Direction, Keys, Mode};
 
 /// Where long parts are cut, and where long messages start: a row of the kernels, 32 blocks.
@@ -77,7 +78,7 @@ struct Chain {
     last: usize,
 }
 
-/// Cuts a job from its first message to its last.
+/// Cuts a portion of a job from its first message to its last.
 pub(crate) struct Cutter<'a, 'job> {
     job: &'a Job<'job>,
     policy: &'a Policy,
@@ -86,6 +87,10 @@ pub(crate) struct Cutter<'a, 'job> {
     /// The next message, and how much of it is already cut off.
     next: usize,
     before: usize,
+    /// Where the portion's messages end.
+    end: usize,
+    /// The bytes that are wanted of its message, where the portion is a part of one.
+    bytes: Option<Range<usize>>,
     /// CBC decryption: the ciphertext block before the next part.
     previous: [u8; 16],
     chains: Vec<Chain>,
@@ -97,24 +102,40 @@ fn place_after(end: usize, len: usize) -> usize {
 }
 
 impl<'a, 'job> Cutter<'a, 'job> {
-    pub(crate) fn new(job: &'a Job<'job>, policy: &'a Policy) -> Self {
+    /// For a portion, in chunks of up to `room` bytes.
+    pub(crate) fn new(
+        job: &'a Job<'job>,
+        policy: &'a Policy,
+        portion: &Portion,
+        room: usize,
+    ) -> Self {
+        let (messages, bytes, previous) = match portion {
+            Portion::Messages(messages) => (messages.clone(), None, [0; 16]),
+            Portion::Part(part) => (
+                part.message..part.message + 1,
+                Some(part.bytes.clone()),
+                part.previous,
+            ),
+        };
         Cutter {
             job,
             policy,
-            room: policy.room(job.text_bytes()),
-            next: 0,
-            before: 0,
-            previous: [0; 16],
+            room,
+            next: messages.start,
+            before: bytes.as_ref().map_or(0, |bytes| bytes.start),
+            end: messages.end,
+            bytes,
+            previous,
             chains: Vec::new(),
         }
     }
 
     fn blocks(&mut self) -> Option<Chunk> {
-        let count = self.job.count();
+        let count = self.end;
         if self.job.info().mode != Mode::Ecb || self.job.direction() != Direction::Encrypt {
             return None;
         }
-        self.job.single_blocks(0..count)?;
+        self.job.single_blocks(self.next..count)?;
         let each = 16 + self.job.info().key_len;
         let end = count.min(self.next + self.room / each);
         let start = std::mem::replace(&mut self.next, end);
@@ -127,7 +148,7 @@ impl<'a, 'job> Cutter<'a, 'job> {
         let uncut = self.job.info().mode == Mode::Acorn;
         let mut parts = Vec::new();
         let (mut end, mut aad) = (0, 0);
-        for message in self.next..self.job.count() {
+        for message in self.next..self.end {
             let len = self.job.text_len(message);
             let place = place_after(end, len);
             aad += self.job.aad_len(message);
@@ -152,8 +173,9 @@ impl<'a, 'job> Cutter<'a, 'job> {
 
     /// The next part of the message at `next`, which is longer than a chunk.
     fn long(&mut self) -> Chunk {
-        let all = self.job.text_len(self.next);
-        let left = all - self.before;
+        let len = self.job.text_len(self.next);
+        let wanted = self.bytes.clone().unwrap_or(0..len);
+        let (all, left) = (wanted.len(), wanted.end - self.before);
         // Equal parts: a short last one would leave the link idle.
         let each = all.div_ceil(all.div_ceil(self.room)).next_multiple_of(ROW);
         let mut len = left.min(each.min(self.room));
@@ -165,7 +187,7 @@ impl<'a, 'job> Cutter<'a, 'job> {
             message: self.next,
             before: self.before,
             len,
-            after: left - len,
+            after: self.job.text_len(self.next) - self.before - len,
             place: 0,
             previous: match (self.job.info().mode, self.before) {
                 (Mode::Cbc, 1..) => Previous::Block(self.previous),
@@ -173,7 +195,7 @@ impl<'a, 'job> Cutter<'a, 'job> {
             },
         };
         self.before += len;
-        if part.after == 0 {
+        if self.before == wanted.end {
             self.next += 1;
             self.before = 0;
         } else if self.job.info().mode == Mode::Cbc {
@@ -191,7 +213,7 @@ impl<'a, 'job> Cutter<'a, 'job> {
     /// Begins chains with the next messages: with as many as keep the device busy.
     fn begin_chains(&mut self) {
         let most = self.policy.chains.min(self.room / ROW).max(1);
-        let end = self.job.count().min(self.next + most);
+        let end = self.end.min(self.next + most);
         let begun = (self.next..end).map(|message| Chain {
             message,
             before: 0,
@@ -240,11 +262,11 @@ impl Iterator for Cutter<'_, '_> {
         if !self.chains.is_empty() {
             return Some(self.advance_chains());
         }
-        if self.before > 0 {
-            return Some(self.long());
-        }
-        if self.next >= self.job.count() {
+        if self.next >= self.end {
             return None;
+        }
+        if self.before > 0 || self.bytes.is_some() {
+            return Some(self.long());
         }
         if let Some(blocks) = self.blocks() {
             return Some(blocks);
@@ -253,7 +275,7 @@ impl Iterator for Cutter<'_, '_> {
         let end = self.next + parts.len();
         let chained =
             self.job.info().mode == Mode::Cbc && self.job.direction() == Direction::Encrypt;
-        if chained && end < self.job.count() && parts.len() < self.policy.chains {
+        if chained && end < self.end && parts.len() < self.policy.chains {
             self.begin_chains();
             return self.next();
         }

@@ -8,6 +8,7 @@ use std::ffi::CStr;
 use std::fmt;
 use std::ptr::null_mut;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
@@ -37,6 +38,21 @@ impl fmt::Display for Failure {
                 .unwrap_or_else(unnamed)
                 .to_string_lossy(),
         )
+    }
+}
+
+impl Failure {
+    /// The device has not answered for so long.
+    pub(crate) fn hung(waited: Duration) -> Self {
+        Failure {
+            doing: format!("waiting {} s for the GPU", waited.as_secs_f64()).into(),
+            code: sys::CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
+        }
+    }
+
+    /// Whether the device may never answer again: then even freeing its memory would wait.
+    pub(crate) fn is_hung(&self) -> bool {
+        self.code == sys::CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
     }
 }
 
@@ -367,6 +383,15 @@ impl Event {
             unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, start.handle, self.handle) };
         check(code, || "reading the time between two events")?;
         Ok(f64::from(milliseconds) * 1e-3)
+    }
+
+    /// Whether what was marked is done.
+    pub(crate) fn is_past(&self, doing: &'static str) -> Result<bool, Failure> {
+        // SAFETY: the event lives.
+        match unsafe { sys::cuEventQuery(self.handle) } {
+            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            code => check(code, || doing).map(|()| true),
+        }
     }
 
     /// Waits until what was marked is done.

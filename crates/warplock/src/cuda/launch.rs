@@ -351,6 +351,15 @@ impl Launcher {
     /// GCM for long messages with one key: tags are made or compared.
     pub(crate) fn gcm_end(&self, at: &Located) -> Step<'static> {
         let opens = self.direction == Direction::Decrypt;
+        self.gcm_finish(at, self.tag_len, opens)
+    }
+
+    /// GCM for a part of a message: the tag of what was hashed, whole and not compared.
+    pub(crate) fn gcm_sum(&self, at: &Located) -> Step<'static> {
+        self.gcm_finish(at, 16, false)
+    }
+
+    fn gcm_finish(&self, at: &Located, tag_len: usize, opens: bool) -> Step<'static> {
         Step {
             name: "gcm_finish".to_owned(),
             family: Family::Plain,
@@ -359,7 +368,7 @@ impl Launcher {
                 Parameter::Address(at.messages),
                 Parameter::Count(at.message_count),
                 Parameter::Address(at.powers),
-                Parameter::Number(self.tag_len as u32),
+                Parameter::Number(tag_len as u32),
                 Parameter::Number(u32::from(opens)),
             ],
         }

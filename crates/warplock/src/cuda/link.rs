@@ -54,8 +54,8 @@ pub(crate) trait Link: Send + Sync {
     fn record(&self, event: &Self::Event, stream: &Self::Stream) -> Result<(), Failure>;
     /// Lets what is queued from now on wait for what was marked last.
     fn wait_for(&self, stream: &Self::Stream, event: &Self::Event) -> Result<(), Failure>;
-    /// Waits on the host for what was marked last.
-    fn wait_event(&self, event: &Self::Event) -> Result<(), Failure>;
+    /// Whether what was marked last is done.
+    fn is_past(&self, event: &Self::Event) -> Result<bool, Failure>;
     /// Waits on the host for all that is queued.
     fn wait_stream(&self, stream: &Self::Stream) -> Result<(), Failure>;
 
@@ -156,8 +156,8 @@ impl Link for CudaLink {
         stream.wait_for(event)
     }
 
-    fn wait_event(&self, event: &Event) -> Result<(), Failure> {
-        event.wait(WAITING)
+    fn is_past(&self, event: &Event) -> Result<bool, Failure> {
+        event.is_past(WAITING)
     }
 
     fn wait_stream(&self, stream: &Stream) -> Result<(), Failure> {

@@ -434,12 +434,17 @@ impl Sheet {
         }
     }
 
+    /// Where the tags are, and their bytes.
+    pub(crate) fn tags(&self) -> (usize, usize) {
+        (self.tags, self.message_count * TAG)
+    }
+
     /// What must come back: tags that were made, or messages with the verdict on theirs.
     pub(crate) fn results(&self) -> (usize, usize) {
         match (self.message_count, self.opens) {
             (0, _) => (0, 0),
             (count, true) => (self.verdicts, count * verdict(self.mode).1),
-            (count, false) => (self.tags, count * TAG),
+            (_, false) => self.tags(),
         }
     }
 

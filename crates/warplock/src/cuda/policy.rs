@@ -1,5 +1,7 @@
 //! The numbers that decide how work is cut and buffered, in one place.
 
+use std::time::Duration;
+
 use super::cut::ROW;
 
 /// Up to this many chains of CBC encryption take four lanes each. On an H100, 4,096 of 16 KiB then
@@ -42,6 +44,9 @@ pub(crate) struct Policy {
     pub(crate) copy_threads: usize,
     /// Jobs that may be under way on one device at once, each with a ring of its own.
     pub(crate) rings: usize,
+    /// A device that does not finish a chunk in this time hangs: thousands of times what the
+    /// slowest chunk takes, but other programs may be at work on the device, too.
+    pub(crate) timeout: Duration,
 }
 
 impl Policy {
@@ -58,6 +63,7 @@ impl Policy {
         gcm_long: 2048,
         copy_threads: 16,
         rings: 4,
+        timeout: Duration::from_secs(20),
     };
 
     /// Bytes of text in a chunk of a job with `total` bytes.

@@ -1,25 +1,33 @@
 //! A ring of slots through which the chunks of a job pass: while one is filled, others are copied
 //! in, worked on and copied out.
 
+use std::mem::{forget, take};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::copy::{Run, extent, inputs, outputs};
-use super::cut::{Chunk, Cutter, Previous, has_table};
+use super::cut::{Chunk, Cutter, Part, Previous, has_table};
 use super::driver::Failure;
 use super::keys::OneKey;
 use super::launch::{Launcher, Step};
 use super::link::{DeviceBytes, HostBytes, Link};
 use super::pack::{Addresses, Located, Sheet, TAG};
-use super::slot::{Flight, Gpu, Slot, State};
+use super::slot::{Ending, Flight, Gpu, Slot, State};
 use crate::job::Job;
+use crate::portion::{All, Outcome, Portion, Source, Sum};
 use crate::{Direction, Mode};
+
+/// A wait that takes longer lets other threads have the processor between two looks.
+const PATIENCE: Duration = Duration::from_micros(200);
 
 /// The ring. Only one job uses it at a time.
 pub(crate) struct Ring<L: Link> {
     gpu: Arc<Gpu<L>>,
     slots: Vec<Slot<L>>,
     states: Vec<State<L>>,
+    /// The device did not answer: what it was given may be in use for ever.
+    hung: bool,
 }
 
 /// One job on its way through a ring.
@@ -34,8 +42,11 @@ struct Passage<'r, 'job, L: Link> {
     /// Page-locked memory of the caller.
     pinned_input: Option<Range<usize>>,
     pinned_output: Option<Range<usize>>,
-    /// Long messages so far.
+    /// Long messages, or parts of them that were portions, so far.
     long: usize,
+    /// The portion under way is a part of a message.
+    part: Option<Range<usize>>,
+    /// Refused messages of the portions whose chunks are being drained.
     failed: Vec<usize>,
 }
 
@@ -45,21 +56,51 @@ impl<L: Link> Ring<L> {
             gpu: Arc::clone(gpu),
             slots: Vec::new(),
             states: Vec::new(),
+            hung: false,
         }
     }
 
     /// Runs a job; gives back the messages that did not verify, ascending. After an error, nothing
-    /// is under way any more, and the ring is of no further use.
+    /// is under way any more, unless the device hangs, and the ring is of no further use.
     ///
     /// # Safety
     /// Nothing else uses what the job borrows during the call.
     pub(crate) unsafe fn run(&mut self, job: &Job<'_>) -> Result<Vec<usize>, Failure> {
+        let mut all = All::of(job.count());
+        let room = self.gpu.policy.room(job.text_bytes());
+        // SAFETY: by this function's contract.
+        unsafe { self.run_portions(job, &mut all, room, false)? };
+        let mut failed = all.refused;
+        failed.sort_unstable();
+        Ok(failed)
+    }
+
+    /// Runs portions of a job, cut into chunks of up to `room` bytes, until the source gives no
+    /// more. After an error, as for [`Ring::run`], the portions that were taken and are not done
+    /// are lost; with `keep`, their input is then still as it was if each fits into one chunk,
+    /// also for work in place.
+    ///
+    /// Why: the device never writes into memory that is also the input (its results are copied by
+    /// this thread, when all of the chunk has arrived), and into other memory only once the
+    /// kernels of the chunk are known to be done, so that a device that hangs writes nothing
+    /// later.
+    ///
+    /// # Safety
+    /// Nothing else uses the portions' messages during the call.
+    pub(crate) unsafe fn run_portions(
+        &mut self,
+        job: &Job<'_>,
+        source: &mut dyn Source,
+        room: usize,
+        keep: bool,
+    ) -> Result<(), Failure> {
         let gpu = Arc::clone(&self.gpu);
         let _bound = gpu.link.bind()?;
         if job.count() == 0 {
-            return Ok(Vec::new());
+            return Ok(());
         }
         let first = job.message(0);
+        let direct = !(keep && job.is_in_place());
         let mut passage = Passage {
             gpu: &gpu,
             slots: &mut self.slots,
@@ -68,19 +109,26 @@ impl<L: Link> Ring<L> {
             launcher: Launcher::new(job),
             key: None,
             pinned_input: gpu.link.pinned_around(first.input),
-            pinned_output: gpu.link.pinned_around(first.output),
+            pinned_output: direct
+                .then(|| gpu.link.pinned_around(first.output))
+                .flatten(),
             long: 0,
+            part: None,
             failed: Vec::new(),
         };
         // SAFETY: by this function's contract.
-        let ran = unsafe { passage.run() };
-        let mut failed = std::mem::take(&mut passage.failed);
-        if ran.is_err() {
-            self.stop();
+        let ran = unsafe { passage.run(source, room) };
+        match &ran {
+            Ok(()) => {}
+            Err(failure) if failure.is_hung() => self.hung = true,
+            Err(_) => self.stop(),
         }
-        ran?;
-        failed.sort_unstable();
-        Ok(failed)
+        ran
+    }
+
+    /// Whether the device did not answer.
+    pub(crate) fn is_hung(&self) -> bool {
+        self.hung
     }
 
     /// Waits until nothing is under way; the context is bound.
@@ -95,6 +143,12 @@ impl<L: Link> Ring<L> {
 
 impl<L: Link> Drop for Ring<L> {
     fn drop(&mut self) {
+        if self.hung {
+            // Freeing anything would wait for the device.
+            forget((take(&mut self.slots), take(&mut self.states)));
+            forget(Arc::clone(&self.gpu));
+            return;
+        }
         if let Ok(_bound) = self.gpu.link.bind() {
             // What is queued may still wipe.
             for slot in &self.slots {
@@ -108,27 +162,74 @@ impl<L: Link> Passage<'_, '_, L> {
     /// # Safety
     /// Nothing else uses what the job borrows until this has returned, and if that is an error,
     /// until all streams were waited for.
-    unsafe fn run(&mut self) -> Result<(), Failure> {
+    unsafe fn run(&mut self, source: &mut dyn Source, room: usize) -> Result<(), Failure> {
         let gpu = self.gpu;
-        let cutter = Cutter::new(self.job, &gpu.policy);
+        let slots = gpu.policy.slots;
         let mut number = 0;
-        for chunk in cutter {
-            let place = number % gpu.policy.slots;
-            if place == self.slots.len() {
-                self.slots.push(Slot::new(&gpu.link)?);
+        while let Some(portion) = source.next() {
+            self.part = match &portion {
+                Portion::Messages(_) => None,
+                Portion::Part(part) => Some(part.bytes.clone()),
+            };
+            let mut cutter = Cutter::new(self.job, &gpu.policy, &portion, room);
+            let mut next = cutter.next();
+            let mut portion = Some(portion);
+            while let Some(chunk) = next {
+                next = cutter.next();
+                let place = number % slots;
+                if place == self.slots.len() {
+                    self.slots.push(Slot::new(&gpu.link)?);
+                }
+                let ends = portion.take_if(|_| next.is_none());
+                // SAFETY: by this function's contract.
+                unsafe {
+                    self.drain(place, source)?;
+                    self.fill(number, chunk, ends)?;
+                    if number > 0 {
+                        self.bring_back((number - 1) % slots)?;
+                    }
+                }
+                number += 1;
             }
-            // SAFETY: by this function's contract.
-            unsafe {
-                self.drain(place)?;
-                self.fill(number, chunk)?;
+            if let Some(empty) = portion {
+                source.done(empty, Outcome::default());
             }
-            number += 1;
         }
         for later in number..number + self.slots.len() {
             // SAFETY: by this function's contract.
-            unsafe { self.drain(later % self.slots.len())? };
+            unsafe { self.drain(later % self.slots.len(), source)? };
         }
         Ok(())
+    }
+
+    /// Waits on the host for what was marked last, but not for ever.
+    fn wait(&self, event: &L::Event) -> Result<(), Failure> {
+        let (start, timeout) = (Instant::now(), self.gpu.policy.timeout);
+        while !self.gpu.link.is_past(event)? {
+            let waited = start.elapsed();
+            if waited >= timeout {
+                return Err(Failure::hung(timeout));
+            }
+            if waited < PATIENCE {
+                std::hint::spin_loop();
+            } else {
+                std::thread::sleep(PATIENCE / 4);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a long message, or the part of it that is a portion, begins with this part.
+    fn begins(&self, part: &Part) -> bool {
+        part.before == self.part.as_ref().map_or(0, |bytes| bytes.start)
+    }
+
+    /// Whether it ends with this part.
+    fn ends(&self, part: &Part) -> bool {
+        match &self.part {
+            Some(bytes) => part.before + part.len == bytes.end,
+            None => part.after == 0,
+        }
     }
 
     /// Finds the key where one is all that a chunk needs.
@@ -155,7 +256,12 @@ impl<L: Link> Passage<'_, '_, L> {
     ///
     /// # Safety
     /// As [`Passage::run`].
-    unsafe fn fill(&mut self, number: usize, chunk: Chunk) -> Result<(), Failure> {
+    unsafe fn fill(
+        &mut self,
+        number: usize,
+        chunk: Chunk,
+        portion: Option<Portion>,
+    ) -> Result<(), Failure> {
         let (gpu, job) = (self.gpu, self.job);
         let link = &gpu.link;
         let place = number % gpu.policy.slots;
@@ -228,30 +334,7 @@ impl<L: Link> Passage<'_, '_, L> {
         // SAFETY: what the kernels read is uploaded before them in their stream, or waited for.
         let ends = unsafe { self.work(place, &chunk, &located, text)? };
 
-        let slot = &self.slots[place];
-        let (results, results_len) = sheet.results();
         let decrypts = job.direction() == Direction::Decrypt;
-        // SAFETY: as above.
-        unsafe {
-            if results_len > 0 {
-                let host = slot.sheet.host.start().add(results);
-                link.download(&slot.stream, host, at.sheet + results as u64, results_len)?;
-            }
-            for run in if direct_out { &to[..] } else { &[] } {
-                link.download(&slot.stream, run.user, text + run.place as u64, run.len)?;
-            }
-            let back = extent(&to);
-            if !direct_out && back > 0 {
-                link.download(&slot.stream, slot.text.host.start(), text, back)?;
-            }
-            link.record(&slot.arrived, &slot.stream)?;
-            if sheet.device_len > 0 {
-                link.wipe(&slot.stream, at.sheet, sheet.device_len)?;
-            }
-            if len > 0 && (decrypts || matches!(chunk, Chunk::Blocks(_))) {
-                link.wipe(&slot.stream, text, len)?;
-            }
-        }
         let secret = match &chunk {
             _ if direct_in => 0..0,
             // Nothing came back over the plaintext.
@@ -260,13 +343,70 @@ impl<L: Link> Passage<'_, '_, L> {
             Chunk::Blocks(messages) => 16 * messages.len()..len,
             _ => 0..0,
         };
+        let (staged, direct) = match direct_out {
+            true => (Vec::new(), to),
+            false => (to, Vec::new()),
+        };
+        let waits = !direct.is_empty();
         self.slots[place].flight = Some(Flight {
             chunk,
             sheet,
-            staged: if direct_out { Vec::new() } else { to },
+            len,
+            staged,
+            direct,
+            returning: false,
             secret,
             ends,
+            portion,
         });
+        if waits {
+            return Ok(());
+        }
+        // SAFETY: by this function's contract.
+        unsafe { self.bring_back(place) }
+    }
+
+    /// Queues the way back of the chunk in a slot, if it is not queued already. Where it leads
+    /// into the caller's memory, the kernels are waited for first.
+    ///
+    /// # Safety
+    /// As [`Passage::run`].
+    unsafe fn bring_back(&mut self, place: usize) -> Result<(), Failure> {
+        let (link, slot) = (&self.gpu.link, &self.slots[place]);
+        let Some(flight) = slot.flight.as_ref().filter(|flight| !flight.returning) else {
+            return Ok(());
+        };
+        if !flight.direct.is_empty() {
+            self.wait(&slot.worked)?;
+        }
+        let (at, text) = (slot.sheet.device.address(), slot.text.device.address());
+        let (results, results_len) = flight.sheet.results();
+        let decrypts = self.job.direction() == Direction::Decrypt;
+        // SAFETY: the slot's buffers are large enough, and in use by this chunk alone until
+        // `drain` has waited for it; the caller's memory by this function's contract.
+        unsafe {
+            if results_len > 0 {
+                let host = slot.sheet.host.start().add(results);
+                link.download(&slot.stream, host, at + results as u64, results_len)?;
+            }
+            for run in &flight.direct {
+                link.download(&slot.stream, run.user, text + run.place as u64, run.len)?;
+            }
+            let back = extent(&flight.staged);
+            if back > 0 {
+                link.download(&slot.stream, slot.text.host.start(), text, back)?;
+            }
+            link.record(&slot.arrived, &slot.stream)?;
+            if flight.sheet.device_len > 0 {
+                link.wipe(&slot.stream, at, flight.sheet.device_len)?;
+            }
+            if flight.len > 0 && (decrypts || matches!(flight.chunk, Chunk::Blocks(_))) {
+                link.wipe(&slot.stream, text, flight.len)?;
+            }
+        }
+        if let Some(flight) = &mut self.slots[place].flight {
+            flight.returning = true;
+        }
         Ok(())
     }
 
@@ -280,7 +420,7 @@ impl<L: Link> Passage<'_, '_, L> {
         chunk: &Chunk,
         located: &Located,
         text: u64,
-    ) -> Result<Option<usize>, Failure> {
+    ) -> Result<Option<Ending>, Failure> {
         if let (Chunk::Long(part), Mode::Gcm) = (chunk, self.job.info().mode) {
             let part = *part;
             // SAFETY: by this function's contract.
@@ -316,13 +456,14 @@ impl<L: Link> Passage<'_, '_, L> {
     unsafe fn work_long(
         &mut self,
         place: usize,
-        part: super::cut::Part,
+        part: Part,
         located: &Located,
-    ) -> Result<Option<usize>, Failure> {
+    ) -> Result<Option<Ending>, Failure> {
         let gpu = self.gpu;
         let link = &gpu.link;
         let number = self.long % gpu.policy.slots;
-        if part.before == 0 {
+        let (begins, ends) = (self.begins(&part), self.ends(&part));
+        if begins {
             self.begin_long(place, number, part.message)?;
         }
         let (_, key) = self.key.as_ref().expect("a long message has one key");
@@ -334,7 +475,7 @@ impl<L: Link> Passage<'_, '_, L> {
         // and its upload is waited for.
         unsafe {
             let launch = |step: &Step<'_>| link.launch(stream, step);
-            if part.before == 0 {
+            if begins {
                 let host = state.mirror.host.start();
                 link.upload(stream, state.mirror.device.address(), host, sheet.len)?;
                 for step in self.launcher.gcm_begin(kept, key) {
@@ -348,7 +489,7 @@ impl<L: Link> Passage<'_, '_, L> {
                 launch(&step)?;
             }
             link.record(&slot.worked, stream)?;
-            if part.after > 0 {
+            if !ends {
                 return Ok(None);
             }
             for (other, slot) in self.slots.iter().enumerate() {
@@ -356,15 +497,27 @@ impl<L: Link> Passage<'_, '_, L> {
                     link.wait_for(stream, &slot.worked)?;
                 }
             }
-            launch(&self.launcher.gcm_end(kept))?;
-            let (results, len) = sheet.results();
+            // Of a part, the tag is wanted also when it opens: others add their shares.
+            let (results, len) = match self.part {
+                Some(_) => {
+                    launch(&self.launcher.gcm_sum(kept))?;
+                    sheet.tags()
+                }
+                None => {
+                    launch(&self.launcher.gcm_end(kept))?;
+                    sheet.results()
+                }
+            };
             let device = state.mirror.device.address();
             let host = state.mirror.host.start().add(results);
             link.download(stream, host, device + results as u64, len)?;
             link.wipe(stream, device, sheet.device_len)?;
         }
         self.long += 1;
-        Ok(Some(number))
+        Ok(Some(Ending {
+            state: number,
+            part: self.part.is_some(),
+        }))
     }
 
     /// Readies the state of a long message. Its last user was drained: since then, more chunks
@@ -394,20 +547,25 @@ impl<L: Link> Passage<'_, '_, L> {
 
     /// Waits for every slot's kernels.
     fn wait_for_all(&self) -> Result<(), Failure> {
-        let mut slots = self.slots.iter();
-        slots.try_for_each(|slot| self.gpu.link.wait_stream(&slot.stream))
+        self.slots.iter().try_for_each(|slot| {
+            self.wait(&slot.worked)?;
+            self.gpu.link.wait_stream(&slot.stream)
+        })
     }
 
     /// Waits for the chunk in a slot, and gives its results to the caller.
     ///
     /// # Safety
     /// As [`Passage::run`].
-    unsafe fn drain(&mut self, place: usize) -> Result<(), Failure> {
-        let Some(flight) = self.slots[place].flight.take() else {
+    unsafe fn drain(&mut self, place: usize, source: &mut dyn Source) -> Result<(), Failure> {
+        // SAFETY: by this function's contract.
+        unsafe { self.bring_back(place)? };
+        if self.slots[place].flight.is_none() {
             return Ok(());
-        };
+        }
+        self.wait(&self.slots[place].arrived)?;
         let slot = &mut self.slots[place];
-        self.gpu.link.wait_event(&slot.arrived)?;
+        let flight = slot.flight.take().expect("looked for above");
         let decrypts = self.job.direction() == Direction::Decrypt;
         // SAFETY: the device is done with these buffers; the rest by this function's contract.
         unsafe {
@@ -424,12 +582,31 @@ impl<L: Link> Passage<'_, '_, L> {
             unsafe { give_results(self.job, &flight.sheet, results, messages, &mut self.failed) };
         }
         zero(&mut results[..flight.sheet.len]);
-        let Some(number) = flight.ends else {
-            return Ok(());
-        };
-        let state = &mut self.states[number];
-        if let Some((message, sheet, _)) = state.current.take() {
-            let results = state.mirror.host.bytes();
+        // SAFETY: by this function's contract.
+        let sum = flight
+            .ends
+            .and_then(|ending| unsafe { self.end_long(ending) });
+        if let Some(portion) = flight.portion {
+            let refused = take(&mut self.failed);
+            source.done(portion, Outcome { refused, sum });
+        }
+        Ok(())
+    }
+
+    /// The results of a long message, all of whose chunks were drained; of a part of one, what it
+    /// adds to the tag.
+    ///
+    /// # Safety
+    /// As [`Passage::run`].
+    unsafe fn end_long(&mut self, ending: Ending) -> Option<Sum> {
+        let state = &mut self.states[ending.state];
+        let (message, sheet, _) = state.current.take()?;
+        let results = state.mirror.host.bytes();
+        let mut sum = None;
+        if ending.part {
+            let at = sheet.tags().0;
+            sum = results[at..].first_chunk().copied().map(Sum::Tag);
+        } else {
             let refused = self.failed.len();
             // SAFETY: by this function's contract; all parts of the message were drained.
             unsafe {
@@ -441,9 +618,9 @@ impl<L: Link> Passage<'_, '_, L> {
                     message.output.write_bytes(0, message.len);
                 }
             }
-            zero(&mut results[..sheet.len]);
         }
-        Ok(())
+        zero(&mut results[..sheet.len]);
+        sum
     }
 }
 

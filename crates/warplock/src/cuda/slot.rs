@@ -8,6 +8,7 @@ use super::driver::Failure;
 use super::link::{DeviceBytes, HostBytes, Link};
 use super::pack::{Located, Sheet};
 use super::policy::Policy;
+use crate::portion::Portion;
 
 /// What rings of a device share.
 pub(crate) struct Gpu<L> {
@@ -66,12 +67,29 @@ pub(crate) struct Slot<L: Link> {
 pub(crate) struct Flight {
     pub(crate) chunk: Chunk,
     pub(crate) sheet: Sheet,
+    /// Bytes of its text, with what lies between messages.
+    pub(crate) len: usize,
     /// What is to be copied from page-locked memory to the caller.
     pub(crate) staged: Vec<Run>,
+    /// What the device writes to the caller by itself.
+    pub(crate) direct: Vec<Run>,
+    /// Its way back is queued.
+    pub(crate) returning: bool,
     /// Bytes of page-locked text that must be wiped.
     pub(crate) secret: Range<usize>,
-    /// The state of the long message that ends here.
-    pub(crate) ends: Option<usize>,
+    /// The long message that ends here, or the part of it that is a portion.
+    pub(crate) ends: Option<Ending>,
+    /// The portion that ends here.
+    pub(crate) portion: Option<Portion>,
+}
+
+/// The end of what shares a state.
+#[derive(Clone, Copy)]
+pub(crate) struct Ending {
+    /// Which state.
+    pub(crate) state: usize,
+    /// Whether it is only a part of a message.
+    pub(crate) part: bool,
 }
 
 /// What GCM keeps on the device from a long message's first part to its last.

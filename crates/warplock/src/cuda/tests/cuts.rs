@@ -1,7 +1,7 @@
 //! That chunks hold every byte of every message once, in room that they have.
 
-use super::{Random, Setup, buffers, policy};
-use crate::cuda::cut::{Chunk, Cutter, Previous};
+use super::{Random, Setup, buffers, policy, whole};
+use crate::cuda::cut::{Chunk, Previous};
 use crate::job::Job;
 use crate::{Algorithm, Direction, Mode};
 
@@ -51,7 +51,7 @@ fn every_byte_is_in_one_chunk() {
             let job = Job::new(batch).unwrap();
             let mut done = vec![None; job.count()];
             let mut chained = None;
-            for chunk in Cutter::new(&job, &policy) {
+            for chunk in whole(&job, &policy) {
                 check_chunk(&chunk, policy.largest, mode);
                 if let Chunk::Blocks(messages) = &chunk {
                     for message in messages.clone() {

@@ -7,9 +7,8 @@ use std::ptr::null_mut;
 
 use cudarc::driver::sys;
 
-use super::Random;
 use super::welch::{THRESHOLD, largest_t};
-use crate::cuda::cut::Cutter;
+use super::{Random, whole};
 use crate::cuda::driver::{Driver, Failure, Stream, check};
 use crate::cuda::keys::OneKey;
 use crate::cuda::launch::Launcher;
@@ -171,7 +170,7 @@ impl Bench {
                 batch = batch.tags(Tags::Apart(&mut tags));
             }
             let job = Job::new(batch).unwrap();
-            let chunk = Cutter::new(&job, &policy).next().unwrap();
+            let chunk = whole(&job, &policy).next().unwrap();
             let sheet = Sheet::new(&job, &chunk, &policy, link.multiprocessors());
             if sheet_on_device.len() < sheet.device_len {
                 sheet_on_device = link.device(sheet.device_len)?;

@@ -17,12 +17,14 @@ use std::sync::Arc;
 use fake::FakeLink;
 
 use super::copy::Copier;
+use super::cut::Cutter;
 use super::policy::Policy;
 use super::ring::Ring;
 use super::slot::Gpu;
 use crate::backend::Backend;
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::job::Job;
+use crate::portion::Portion;
 use crate::{Aad, Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text};
 
 struct Random(u64);
@@ -427,6 +429,12 @@ fn check(
     assert_eq!(gpu.link.under_way(), 0, "{context}");
     assert_eq!(gpu.link.leaks(), 0, "{context}: secrets stayed behind");
     found
+}
+
+/// Cuts all of a job.
+fn whole<'a, 'job>(job: &'a Job<'job>, policy: &'a Policy) -> Cutter<'a, 'job> {
+    let all = Portion::Messages(0..job.count());
+    Cutter::new(job, policy, &all, policy.room(job.text_bytes()))
 }
 
 fn buffers(setup: &Setup, random: &mut Random) -> Buffers {
