@@ -65,6 +65,28 @@ pub enum Choice {
     Cpu(Option<InstructionSet>),
     /// `cuda`: the first NVIDIA GPU; `cuda:N`: that one.
     Cuda(Option<u32>),
+    /// `cuda:N,M,..`: several NVIDIA GPUs, which share each batch.
+    Gpus(GpuSet),
+}
+
+/// Some GPUs, by their numbers: up to 63.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuSet(u64);
+
+impl GpuSet {
+    /// The set of these numbers; none if there are no numbers or one is above 63.
+    pub fn new(numbers: impl IntoIterator<Item = u32>) -> Option<Self> {
+        let mut set = 0;
+        for number in numbers {
+            set |= 1_u64.checked_shl(number)?;
+        }
+        (set != 0).then_some(GpuSet(set))
+    }
+
+    /// The numbers, ascending.
+    pub fn numbers(self) -> impl Iterator<Item = u32> {
+        (0..u64::BITS).filter(move |number| self.0 >> number & 1 == 1)
+    }
 }
 
 impl FromStr for Choice {
@@ -93,12 +115,19 @@ impl FromStr for Choice {
                     ))
                 }),
             ("cuda", None) => Ok(Choice::Cuda(None)),
-            ("cuda", Some(number)) => number
-                .parse()
-                .map(|number| Choice::Cuda(Some(number)))
-                .map_err(|_| unknown("a GPU is named by its number, as in cuda:0".to_owned())),
+            ("cuda", Some(numbers)) => {
+                let parsed: Result<Vec<u32>, _> = numbers.split(',').map(str::parse).collect();
+                match parsed.as_deref() {
+                    Ok(&[number]) => Some(Choice::Cuda(Some(number))),
+                    Ok(numbers) => GpuSet::new(numbers.iter().copied()).map(Choice::Gpus),
+                    Err(_) => None,
+                }
+                .ok_or_else(|| {
+                    unknown("GPUs are named by their numbers, as in cuda:0 or cuda:0,1".to_owned())
+                })
+            }
             _ => Err(unknown(
-                "take auto, cpu, cpu:NAME, cuda or cuda:N".to_owned(),
+                "take auto, cpu, cpu:NAME, cuda, cuda:N or cuda:N,M".to_owned(),
             )),
         }
     }
@@ -112,6 +141,10 @@ impl fmt::Display for Choice {
             Choice::Cpu(Some(set)) => write!(f, "cpu:{}", set.name()),
             Choice::Cuda(None) => f.write_str("cuda"),
             Choice::Cuda(Some(number)) => write!(f, "cuda:{number}"),
+            Choice::Gpus(set) => {
+                let numbers: Vec<_> = set.numbers().map(|number| number.to_string()).collect();
+                write!(f, "cuda:{}", numbers.join(","))
+            }
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The engine: owns the backends and runs batches on them.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use crate::backend::{Backend, Choice};
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::cuda::CudaBackend;
+use crate::plan::{Demanded, Helper, Planner};
 use crate::{Batch, Error, Job};
 
 /// The environment variable that names the backend where the program does not.
@@ -12,10 +14,32 @@ pub const BACKEND_VARIABLE: &str = "WARPLOCK_BACKEND";
 
 /// Owns the backends and runs batches on them. Cheap to share between threads; make one and keep
 /// it.
+///
+/// With the backend `auto`, small batches run on the processor, and GPUs are not even started.
+/// They are once they would have saved as much time as that takes, or with [`Engine::wake`].
 pub struct Engine {
     cpu: CpuBackend,
-    /// Where batches run, if not on the processor.
-    gpu: Option<CudaBackend>,
+    route: Route,
+}
+
+/// Where batches run.
+enum Route {
+    Cpu,
+    /// On one GPU that was demanded.
+    Gpu(CudaBackend),
+    /// On several.
+    Gpus(Demanded),
+    /// Where they end soonest.
+    Auto(Planner),
+}
+
+/// What a GPU did for an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The GPU, such as `cuda:0`.
+    pub backend: String,
+    /// Bytes of text.
+    pub bytes: u64,
 }
 
 /// Settings of an engine before it is built.
@@ -23,6 +47,8 @@ pub struct Engine {
 pub struct Builder {
     choice: Option<Choice>,
     threads: Option<NonZeroUsize>,
+    set: Option<InstructionSet>,
+    warn: Option<fn(&str)>,
 }
 
 impl Builder {
@@ -36,6 +62,21 @@ impl Builder {
     /// process may use. With one thread a batch runs on the thread that calls.
     pub fn threads(mut self, threads: NonZeroUsize) -> Self {
         self.threads = Some(threads);
+        self
+    }
+
+    /// Which instruction set the processor uses where the backend does not name one; without this
+    /// call, the fastest. For measurements: what `auto` does on slower machines.
+    pub fn instruction_set(mut self, set: InstructionSet) -> Self {
+        self.set = Some(set);
+        self
+    }
+
+    /// Who is told of what is no error, a sentence at a time: with `auto`, that a GPU failed and
+    /// its work was done by others, or that a calibration cannot be used. Without this call,
+    /// warnings are printed on stderr.
+    pub fn warnings(mut self, tell: fn(&str)) -> Self {
+        self.warn = Some(tell);
         self
     }
 
@@ -53,18 +94,34 @@ impl Builder {
         };
         let set = match choice {
             Choice::Cpu(Some(set)) => set,
-            Choice::Auto | Choice::Cpu(None) | Choice::Cuda(_) => InstructionSet::best(),
+            _ => self.set.unwrap_or_else(InstructionSet::best),
         };
         let threads = self.threads.unwrap_or_else(default_threads);
-        let gpu = match choice {
-            Choice::Cuda(number) => Some(CudaBackend::new(number, threads)?),
-            Choice::Auto | Choice::Cpu(_) => None,
+        let warn = self.warn.unwrap_or(print_warning);
+        let route = match choice {
+            Choice::Cpu(_) => Route::Cpu,
+            Choice::Auto => Route::Auto(Planner::of_machine(set, threads, warn)),
+            Choice::Cuda(number) => Route::Gpu(CudaBackend::new(number, threads)?),
+            Choice::Gpus(set) => {
+                let open = |number| {
+                    let gpu: Arc<dyn Helper> = Arc::new(CudaBackend::new(Some(number), threads)?);
+                    Ok(gpu)
+                };
+                let gpus: Result<Vec<_>, Error> = set.numbers().map(open).collect();
+                Route::Gpus(Demanded { gpus: gpus? })
+            }
         };
         Ok(Engine {
             cpu: CpuBackend::new(set, threads)?,
-            gpu,
+            route,
         })
     }
+}
+
+fn print_warning(sentence: &str) {
+    use std::io::Write;
+    // If stderr is closed, nobody is left to tell.
+    let _ = writeln!(std::io::stderr(), "warplock: warning: {sentence}");
 }
 
 /// One thread for each core that this process may use.
@@ -92,17 +149,37 @@ impl Engine {
         Builder::default()
     }
 
-    /// The name of the backend in use, such as `cpu:aesni`.
+    /// The name of the backend in use, such as `cpu:aesni`. With `auto`, that of the processor,
+    /// and those of the GPUs that were started: `cpu:aesni+cuda:0`.
     pub fn backend(&self) -> String {
-        self.batches().name()
+        match &self.route {
+            Route::Cpu => self.cpu.name(),
+            Route::Gpu(gpu) => Backend::name(gpu),
+            Route::Gpus(gpus) => gpus.names(),
+            Route::Auto(planner) => {
+                let gpus = planner.awake().into_iter();
+                let names: Vec<_> = std::iter::once(self.cpu.name()).chain(gpus).collect();
+                names.join("+")
+            }
+        }
     }
 
-    /// The backend that runs batches.
-    fn batches(&self) -> &dyn Backend {
-        match &self.gpu {
-            Some(gpu) => gpu,
-            None => &self.cpu,
+    /// With `auto`: starts the GPUs now, if there are any, and waits until they can be used. For
+    /// programs that will have much to do; otherwise the engine waits until that has shown.
+    pub fn wake(&self) {
+        if let Route::Auto(planner) = &self.route {
+            planner.wake();
         }
+    }
+
+    /// With `auto`: what each GPU did so far. All else was done by the processor.
+    pub fn shares(&self) -> Vec<Share> {
+        let Route::Auto(planner) = &self.route else {
+            return Vec::new();
+        };
+        let done = planner.done().into_iter();
+        done.map(|(backend, bytes)| Share { backend, bytes })
+            .collect()
     }
 
     /// The processor's backend, which also runs [`crate::Stream`]s.
@@ -124,10 +201,23 @@ impl Engine {
         if job.text_bytes() == 0 && !job.info().algorithm.is_aead() {
             return Ok(());
         }
-        let backend = self.batches();
-        supported(backend, &job)?;
-        // SAFETY: the job's borrows live to the end of this function, which waits for the ticket.
-        let failed = unsafe { backend.submit(&job) }?.wait()?;
+        let failed = match &self.route {
+            // SAFETY: the job's borrows live to the end of this function, which waits for the
+            // ticket.
+            Route::Cpu => unsafe { self.cpu.submit(&job) }?.wait()?,
+            Route::Gpu(gpu) => {
+                supported(Backend::supports(gpu, &job), || Backend::name(gpu), &job)?;
+                // SAFETY: as above.
+                unsafe { gpu.submit(&job) }?.wait()?
+            }
+            Route::Gpus(gpus) => {
+                supported(gpus.supports(&job), || gpus.names(), &job)?;
+                // SAFETY: the job's borrows live to the end of this function.
+                unsafe { gpus.run(&self.cpu, &job) }?
+            }
+            // SAFETY: as above.
+            Route::Auto(planner) => unsafe { planner.run(&self.cpu, &job) }?,
+        };
         if failed.is_empty() {
             Ok(())
         } else {
@@ -137,12 +227,12 @@ impl Engine {
 }
 
 /// Refuses a job that the backend cannot run.
-fn supported(backend: &dyn Backend, job: &Job<'_>) -> Result<(), Error> {
-    if backend.supports(job) {
+fn supported(supported: bool, name: impl Fn() -> String, job: &Job<'_>) -> Result<(), Error> {
+    if supported {
         return Ok(());
     }
     Err(Error::NoBackend {
-        name: backend.name(),
+        name: name(),
         reason: format!("{} does not run there; take cpu", job.info().name),
     })
 }
@@ -150,27 +240,7 @@ fn supported(backend: &dyn Backend, job: &Job<'_>) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Ticket;
-    use crate::{Algorithm, Ivs, Key, Keys, Mode, Text};
-    use std::time::Duration;
-
-    /// A backend without ACORN.
-    struct Without;
-
-    impl Backend for Without {
-        fn name(&self) -> String {
-            "without".to_owned()
-        }
-        fn supports(&self, job: &Job<'_>) -> bool {
-            job.info().mode != Mode::Acorn
-        }
-        fn estimate(&self, _: &Job<'_>) -> Duration {
-            Duration::ZERO
-        }
-        unsafe fn submit(&self, _: &Job<'_>) -> Result<Ticket, Error> {
-            Ok(Ticket::done(Vec::new()))
-        }
-    }
+    use crate::{Algorithm, Ivs, Key, Keys, Text};
 
     #[test]
     fn what_a_backend_does_not_have_is_refused_by_name() {
@@ -182,10 +252,32 @@ mod tests {
         };
         let batch = Batch::seal(Keys::One(&key), text).ivs(Ivs::Each(&[0; 16]));
         let job = Job::new(batch).unwrap();
-        let refused = supported(&Without, &job).unwrap_err();
+        let refused = supported(false, || "without".to_owned(), &job).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "backend 'without' cannot be used: acorn-128 does not run there; take cpu"
         );
+    }
+
+    #[test]
+    fn gpus_are_named_by_their_numbers() {
+        for name in [
+            "auto",
+            "cpu",
+            "cpu:portable",
+            "cuda",
+            "cuda:3",
+            "cuda:0,1,7",
+        ] {
+            let choice: Choice = name.parse().unwrap();
+            assert_eq!(choice.to_string(), name);
+        }
+        assert_eq!(
+            "cuda:1,0,1".parse::<Choice>().unwrap().to_string(),
+            "cuda:0,1"
+        );
+        for wrong in ["cuda:", "cuda:0,", "cuda:a", "cuda:0,64", "gpu"] {
+            assert!(wrong.parse::<Choice>().is_err(), "{wrong}");
+        }
     }
 }

@@ -97,6 +97,11 @@ impl<'a> Job<'a> {
         &self.keys
     }
 
+    /// Whether all messages have the same length.
+    pub(crate) fn is_even(&self) -> bool {
+        matches!(self.input_spans, Spans::Even { .. })
+    }
+
     /// Whether results replace their input.
     pub(crate) fn is_in_place(&self) -> bool {
         self.input == self.output.cast_const()

@@ -38,17 +38,19 @@ mod error;
 mod job;
 mod key;
 pub mod pkcs7;
+mod plan;
 mod portion;
 mod stream;
 
 pub use algorithm::{Algorithm, Cipher, Info, Mode};
-pub use backend::{Backend, Choice, Ticket};
+pub use backend::{Backend, Choice, GpuSet, Ticket};
 pub use batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 pub use cpu::InstructionSet;
-pub use engine::{BACKEND_VARIABLE, Builder, Engine};
+pub use engine::{BACKEND_VARIABLE, Builder, Engine, Share};
 pub use error::Error;
 pub use job::Job;
 pub use key::Key;
+pub use plan::Calibration;
 pub use stream::Stream;
 
 #[cfg(doctest)]

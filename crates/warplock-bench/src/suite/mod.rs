@@ -8,6 +8,7 @@ mod host;
 mod kernels;
 #[cfg(feature = "peers")]
 mod peers;
+mod sizes;
 
 pub use aead_batch::AeadBatch;
 pub use cbc_batch::CbcBatch;
@@ -17,6 +18,7 @@ pub use host::Host;
 pub use kernels::Kernels;
 #[cfg(feature = "peers")]
 pub use peers::Peers;
+pub use sizes::Sizes;
 
 use crate::error::Result;
 use crate::{Context, Report};

@@ -119,6 +119,40 @@ impl Running {
         }
     }
 
+    /// From a message's start, the state for a part of it that runs by itself: `blocks` and
+    /// `before` as for [`Running::skip`].
+    pub(crate) fn part(&self, blocks: u64, before: [u8; 16]) -> Self {
+        match self {
+            Running::Gcm(_) => self.skip(blocks, before),
+            _ if blocks == 0 => self.clone(),
+            _ => self.skip(blocks, before),
+        }
+    }
+
+    /// From a message's start, what GCM's tag would be if its text of `len` bytes added nothing;
+    /// zeros for other modes. The tag is the sum of this and of all parts' shares.
+    pub(crate) fn frame(&self, kernels: &dyn Kernels, prepared: &Prepared, len: usize) -> [u8; 16] {
+        let Running::Gcm(gcm) = self else {
+            return [0; 16];
+        };
+        let mut whole = gcm.clone();
+        let h = ghash_key(prepared).h();
+        whole.y = gf_mul(gcm.y, gf_pow(h, len.div_ceil(16) as u64));
+        whole.text_len = len as u64;
+        Running::Gcm(whole)
+            .tag(kernels, prepared)
+            .unwrap_or_default()
+    }
+
+    /// What a finished part of a GCM message adds to the tag; `after` bytes of text are behind it.
+    pub(crate) fn share(&self, prepared: &Prepared, after: usize) -> Option<[u8; 16]> {
+        let Running::Gcm(gcm) = self else {
+            return None;
+        };
+        let h = ghash_key(prepared).h();
+        Some(gf_mul(gcm.y, gf_pow(h, after.div_ceil(16) as u64 + 1)))
+    }
+
     /// Works on whole blocks.
     ///
     /// # Safety

@@ -10,6 +10,7 @@ mod instruction_set;
 mod kernels;
 mod message;
 pub(crate) mod portable;
+mod portion;
 mod prepared;
 mod run;
 #[cfg(target_arch = "x86_64")]
@@ -21,6 +22,7 @@ pub(crate) use acorn::Acorn;
 pub(crate) use kernels::{Chain, CounterBits};
 pub(crate) use kernels::{Io, Kernels};
 pub(crate) use message::Running;
+pub(crate) use portion::Begun;
 #[cfg(test)]
 pub(crate) use prepared::AesKey;
 pub(crate) use prepared::Prepared;

@@ -16,6 +16,7 @@ use super::prepared::Prepared;
 use crate::backend::{Backend, Ticket};
 use crate::batch::Keys;
 use crate::job::{Iv, Job, Message};
+use crate::plan::{CpuModel, Shape};
 use crate::{Algorithm, Direction, Error, Mode};
 
 /// Text below this many bytes is not worth a second thread: waking one costs some 10 us, the time
@@ -38,9 +39,9 @@ const SHORTS: usize = 256;
 
 /// Runs batches on this machine's processor.
 pub(crate) struct CpuBackend {
-    kernels: &'static dyn Kernels,
+    pub(super) kernels: &'static dyn Kernels,
     /// None: everything runs on the thread that submits.
-    pool: Option<rayon::ThreadPool>,
+    pub(super) pool: Option<rayon::ThreadPool>,
 }
 
 /// A message's key, borrowed or made for it alone.
@@ -48,7 +49,7 @@ pub(crate) struct CpuBackend {
     clippy::large_enum_variant,
     reason = "an allocation would take longer than the key of a short message"
 )]
-enum MessageKey<'a> {
+pub(super) enum MessageKey<'a> {
     Shared(&'a Prepared),
     Own(Prepared),
 }
@@ -91,7 +92,12 @@ impl CpuBackend {
         self.kernels
     }
 
-    fn prepare<'a>(&self, job: &Job<'a>, index: usize, message: &Message<'_>) -> MessageKey<'a> {
+    pub(super) fn prepare<'a>(
+        &self,
+        job: &Job<'a>,
+        index: usize,
+        message: &Message<'_>,
+    ) -> MessageKey<'a> {
         let key = match *job.keys() {
             Keys::One(key) => key,
             Keys::Indexed {
@@ -112,7 +118,7 @@ impl CpuBackend {
     }
 
     /// Runs some messages on this thread; gives back those that did not verify.
-    fn run_messages(&self, job: &Job<'_>, messages: Range<usize>) -> Vec<usize> {
+    pub(super) fn run_messages(&self, job: &Job<'_>, messages: Range<usize>) -> Vec<usize> {
         if job.info().mode == Mode::Cbc && job.direction() == Direction::Encrypt {
             self.run_chains(job, messages);
             return Vec::new();
@@ -423,7 +429,7 @@ impl CpuBackend {
 ///
 /// # Safety
 /// `message` is the job's, and nobody else works on it.
-unsafe fn conclude(job: &Job<'_>, message: &Message<'_>, tag: &[u8; 16]) -> bool {
+pub(super) unsafe fn conclude(job: &Job<'_>, message: &Message<'_>, tag: &[u8; 16]) -> bool {
     let len = job.tag_len();
     // SAFETY: by the job's checks the pointers are valid for the text and the tag.
     unsafe {
@@ -458,23 +464,9 @@ impl Backend for CpuBackend {
     }
 
     fn estimate(&self, job: &Job<'_>) -> Duration {
-        // Bytes a microsecond and thread, of long messages; a calibrated model replaces this.
-        let rate = match self.kernels.set() {
-            InstructionSet::Portable => 200,
-            InstructionSet::AesNi | InstructionSet::Neon => 2500,
-            InstructionSet::Vaes256 => 5000,
-            InstructionSet::Vaes512 => 9000,
-        };
-        let threads = self
-            .pool
-            .as_ref()
-            .map_or(1, rayon::ThreadPool::current_num_threads) as u64;
-        let work = job.text_bytes() / rate + job.count() as u64 / 4;
-        Duration::from_micros(if job.text_bytes() < SMALL {
-            work
-        } else {
-            work / threads
-        })
+        let threads = self.threads();
+        let model = CpuModel::guess(self.kernels.set(), threads);
+        Duration::from_nanos(model.time(&Shape::of(job), threads) as u64)
     }
 
     unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error> {

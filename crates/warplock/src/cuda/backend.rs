@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use super::copy::Copier;
 use super::devices::{find, no_backend};
-use super::driver::{Device, Failure};
-use super::link::CudaLink;
+use super::driver::{Device, Driver, Failure};
+use super::link::{CudaLink, Link};
 use super::policy::Policy;
 use super::ring::Ring;
 use super::selftest::Tested;
 use super::slot::Gpu;
 use crate::backend::{Backend, Ticket};
-use crate::{Error, Job, Mode};
+use crate::plan::{Broken, GpuModel, Helper, Limits, Shape};
+use crate::portion::Source;
+use crate::{Algorithm, Error, Job, Mode};
 
 /// Runs batches on a GPU.
 pub(crate) struct CudaBackend {
@@ -59,6 +61,33 @@ impl CudaBackend {
         })
     }
 
+    /// All GPUs that can be used, with their buffers made, and a sentence for each that cannot.
+    /// Where there is no driver, there are none.
+    pub(crate) fn all(threads: NonZeroUsize) -> (Vec<Arc<dyn Helper>>, Vec<String>) {
+        let devices = match Driver::load().map(Driver::devices) {
+            Ok(Ok(devices)) => devices,
+            Ok(Err(failure)) => return (Vec::new(), vec![unused("the GPUs", &failure)]),
+            Err(_) => return (Vec::new(), Vec::new()),
+        };
+        let (mut good, mut problems): (Vec<Arc<dyn Helper>>, _) = (Vec::new(), Vec::new());
+        for device in devices {
+            match CudaBackend::on(&device, threads).and_then(CudaBackend::warmed) {
+                Ok(backend) => good.push(Arc::new(backend)),
+                Err(failure) => problems.push(unused(&format!("cuda:{}", device.number), &failure)),
+            }
+        }
+        (good, problems)
+    }
+
+    fn warmed(self) -> Result<Self, Failure> {
+        let mut lease = self.take_ring();
+        if let Some(ring) = &mut lease.1 {
+            ring.warm()?;
+        }
+        drop(lease);
+        Ok(self)
+    }
+
     /// A ring that no other job uses, now or when one comes back.
     fn take_ring(&self) -> Lease<'_> {
         let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,6 +105,11 @@ impl CudaBackend {
                 .unwrap_or_else(PoisonError::into_inner);
         }
     }
+}
+
+/// What is said of a GPU that cannot be used.
+fn unused(name: &str, failure: &Failure) -> String {
+    format!("{name} cannot be used ({failure}); the work is done without")
 }
 
 /// A ring in use; it goes back when this is dropped, unless it was taken out.
@@ -111,25 +145,95 @@ impl Backend for CudaBackend {
     }
 
     fn estimate(&self, job: &Job<'_>) -> Duration {
-        // Bytes a microsecond over the link; a calibrated model replaces this.
-        Duration::from_micros(50 + job.text_bytes() / 40_000 + job.count() as u64 / 100)
+        let threads = self.gpu.policy.copy_threads;
+        let time = GpuModel::guess(threads).time(&Shape::of(job), 1, threads, false);
+        Duration::from_nanos(time as u64)
     }
 
     unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error> {
+        let ran = self.on_ring(job, |ring| {
+            // SAFETY: by this function's contract.
+            unsafe { ring.run(job) }
+        });
+        ran.map(Ticket::done).map_err(|broken| Error::Backend {
+            backend: self.name.clone(),
+            reason: broken.reason,
+        })
+    }
+}
+
+impl CudaBackend {
+    /// Has a ring work on a job, after the known-answer tests of the kernels that it takes.
+    fn on_ring<T>(
+        &self,
+        job: &Job<'_>,
+        work: impl FnOnce(&mut Ring<CudaLink>) -> Result<T, Failure>,
+    ) -> Result<T, Broken> {
         let mut lease = self.take_ring();
         let ring = lease.1.as_mut().expect("a fresh lease has a ring");
         // SAFETY: nothing else uses what the tests' jobs borrow.
         let test = |job: &Job<'_>| unsafe { ring.run(job) };
         let tested = self.tested.ensure(job, &self.gpu.policy, test);
-        // SAFETY: by this function's contract.
-        let ran = tested.and_then(|()| unsafe { ring.run(job) }.map_err(|f| f.to_string()));
-        ran.map(Ticket::done).map_err(|reason| {
+        let ran = tested.and_then(|()| work(ring).map_err(|failure| failure.to_string()));
+        let hangs = ring.is_hung();
+        ran.map_err(|reason| {
             // Nobody knows in which state it is.
             lease.1 = None;
-            Error::Backend {
-                backend: self.name.clone(),
-                reason,
+            if hangs {
+                // Their end would wait for the device.
+                let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+                std::mem::forget(std::mem::take(&mut rings.idle));
             }
+            Broken { reason, hangs }
+        })
+    }
+}
+
+impl Helper for CudaBackend {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn supports(&self, job: &Job<'_>) -> bool {
+        Backend::supports(self, job)
+    }
+
+    fn is_ready(&self, job: &Job<'_>) -> bool {
+        self.tested.covers(job, &self.gpu.policy)
+    }
+
+    fn limits(&self) -> Limits {
+        let policy = &self.gpu.policy;
+        Limits {
+            most: policy.largest,
+            least: policy.smallest,
+            messages: policy.messages,
+            depth: policy.slots,
+            fits: true,
+        }
+    }
+
+    fn is_pinned(&self, job: &Job<'_>) -> bool {
+        let Ok(_bound) = self.gpu.link.bind() else {
+            return false;
+        };
+        if job.count() == 0 {
+            return false;
+        }
+        let first = job.message(0);
+        let around = |address| self.gpu.link.pinned_around(address).is_some();
+        around(first.input) && (job.is_in_place() || around(first.output))
+    }
+
+    unsafe fn help(
+        &self,
+        job: &Job<'_>,
+        source: &mut dyn Source,
+        keep: bool,
+    ) -> Result<(), Broken> {
+        self.on_ring(job, |ring| {
+            // SAFETY: by this function's contract.
+            unsafe { ring.run_portions(job, source, self.gpu.policy.largest, keep) }
         })
     }
 }

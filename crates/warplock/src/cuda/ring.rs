@@ -60,6 +60,18 @@ impl<L: Link> Ring<L> {
         }
     }
 
+    /// Makes all buffers now that the longest jobs need.
+    pub(crate) fn warm(&mut self) -> Result<(), Failure> {
+        let gpu = Arc::clone(&self.gpu);
+        let _bound = gpu.link.bind()?;
+        while self.slots.len() < gpu.policy.slots {
+            self.slots.push(Slot::new(&gpu.link)?);
+        }
+        let len = gpu.policy.largest;
+        let mut texts = self.slots.iter_mut().map(|slot| &mut slot.text);
+        texts.try_for_each(|text| text.grow(&gpu, len, len))
+    }
+
     /// Runs a job; gives back the messages that did not verify, ascending. After an error, nothing
     /// is under way any more, unless the device hangs, and the ring is of no further use.
     ///
@@ -82,8 +94,8 @@ impl<L: Link> Ring<L> {
     ///
     /// Why: the device never writes into memory that is also the input (its results are copied by
     /// this thread, when all of the chunk has arrived), and into other memory only once the
-    /// kernels of the chunk are known to be done, so that a device that hangs writes nothing
-    /// later.
+    /// kernels of the chunk are known to be done, so that kernels that hang write nothing later.
+    /// Copies that are under way into the caller's memory are waited for without a limit.
     ///
     /// # Safety
     /// Nothing else uses the portions' messages during the call.
@@ -120,7 +132,10 @@ impl<L: Link> Ring<L> {
         let ran = unsafe { passage.run(source, room) };
         match &ran {
             Ok(()) => {}
-            Err(failure) if failure.is_hung() => self.hung = true,
+            Err(failure) if failure.is_hung() => {
+                passage.wait_for_direct();
+                self.hung = true;
+            }
             Err(_) => self.stop(),
         }
         ran
@@ -198,6 +213,24 @@ impl<L: Link> Passage<'_, '_, L> {
         for later in number..number + self.slots.len() {
             // SAFETY: by this function's contract.
             unsafe { self.drain(later % self.slots.len(), source)? };
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing is written to the caller's memory any more.
+    fn wait_for_direct(&self) {
+        for slot in &*self.slots {
+            let flight = slot.flight.as_ref();
+            if flight.is_some_and(|flight| flight.returning && !flight.direct.is_empty()) {
+                // An error says that the device is lost: it writes nothing.
+                let _ = self.wait_without_limit(&slot.arrived);
+            }
+        }
+    }
+
+    fn wait_without_limit(&self, event: &L::Event) -> Result<(), Failure> {
+        while !self.gpu.link.is_past(event)? {
+            std::thread::sleep(PATIENCE / 4);
         }
         Ok(())
     }
@@ -284,7 +317,7 @@ impl<L: Link> Passage<'_, '_, L> {
 
         if !self.slots[place].text.fits(len) || !self.slots[place].sheet.fits(sheet.device_len) {
             // A chain may still read the old text.
-            self.wait_for_all()?;
+            self.wait_for_all(place)?;
         }
         let slot = &mut self.slots[place];
         slot.text.grow(gpu, staged, len)?;
@@ -512,6 +545,8 @@ impl<L: Link> Passage<'_, '_, L> {
             let host = state.mirror.host.start().add(results);
             link.download(stream, host, device + results as u64, len)?;
             link.wipe(stream, device, sheet.device_len)?;
+            // The last kernel counts, too: results may go to the caller after it.
+            link.record(&slot.worked, stream)?;
         }
         self.long += 1;
         Ok(Some(Ending {
@@ -529,7 +564,7 @@ impl<L: Link> Passage<'_, '_, L> {
             self.states.push(State::new(&gpu.link)?);
         }
         if !self.states[number].mirror.fits(sheet.device_len) {
-            self.wait_for_all()?;
+            self.wait_for_all(place)?;
         }
         let state = &mut self.states[number];
         state.mirror.grow(gpu, sheet.len, sheet.device_len)?;
@@ -545,12 +580,11 @@ impl<L: Link> Passage<'_, '_, L> {
         Ok(())
     }
 
-    /// Waits for every slot's kernels.
-    fn wait_for_all(&self) -> Result<(), Failure> {
-        self.slots.iter().try_for_each(|slot| {
-            self.wait(&slot.worked)?;
-            self.gpu.link.wait_stream(&slot.stream)
-        })
+    /// Waits for every slot's kernels, and for all that is queued for one that has none.
+    fn wait_for_all(&self, place: usize) -> Result<(), Failure> {
+        let mut slots = self.slots.iter();
+        slots.try_for_each(|slot| self.wait(&slot.worked))?;
+        self.gpu.link.wait_stream(&self.slots[place].stream)
     }
 
     /// Waits for the chunk in a slot, and gives its results to the caller.

@@ -338,6 +338,14 @@ impl Tested {
         Arc::clone(devices.entry(device).or_default())
     }
 
+    /// Whether all kernels that a job may take were tested.
+    pub(crate) fn covers(&self, job: &Job<'_>, policy: &Policy) -> bool {
+        let passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        Case::of(job, policy)
+            .iter()
+            .all(|case| passed.contains(case))
+    }
+
     /// Tests the kernels that a job may take and that were not tested yet: `run` has the device
     /// work on the cases' jobs. Meanwhile other callers wait.
     ///

@@ -46,8 +46,10 @@ struct World {
     broken: Option<String>,
     /// Events that are being waited for.
     looks: HashSet<usize>,
-    /// Things that run until nothing runs any more.
-    runs_left: Option<u64>,
+    /// Kernels that run until none does any more.
+    kernels_left: Option<u64>,
+    /// Bytes that can still be allocated.
+    memory: Option<usize>,
 }
 
 impl World {
@@ -61,6 +63,7 @@ impl World {
         match self.queues[queue].front() {
             None => false,
             Some(Work::Wait { event, version }) => self.events[*event].passed >= *version,
+            Some(Work::Launch(_)) => self.kernels_left != Some(0),
             Some(_) => true,
         }
     }
@@ -70,6 +73,9 @@ impl World {
         let ready: Vec<usize> = (0..self.queues.len())
             .filter(|&queue| self.can_run(queue))
             .collect();
+        if ready.is_empty() && self.kernels_left == Some(0) {
+            return;
+        }
         assert!(!ready.is_empty(), "the host waits for what will never come");
         let queue = ready[self.random() as usize % ready.len()];
         match self.queues[queue].pop_front().expect("it can run") {
@@ -81,21 +87,12 @@ impl World {
             // SAFETY: as above.
             Work::Zero { at, len } => unsafe { (at as *mut u8).write_bytes(0, len) },
             // SAFETY: as above.
-            Work::Launch(launch) => unsafe { interpreter::run(&launch) },
+            Work::Launch(launch) => unsafe {
+                self.kernels_left = self.kernels_left.map(|left| left - 1);
+                interpreter::run(&launch);
+            },
             Work::Record { event, version } => self.events[event].passed = version,
             Work::Wait { .. } => {}
-        }
-    }
-
-    /// Whether nothing runs any more.
-    fn hangs(&mut self) -> bool {
-        match &mut self.runs_left {
-            None => false,
-            Some(0) => true,
-            Some(left) => {
-                *left -= 1;
-                false
-            }
         }
     }
 
@@ -139,14 +136,29 @@ impl FakeLink {
         }
     }
 
-    /// Lets it hang after so many steps.
-    pub(super) fn hang_after(&self, steps: u64) {
-        lock(&self.world).runs_left = Some(steps);
+    /// Lets it hang after so many kernels.
+    pub(super) fn hang_after(&self, kernels: u64) {
+        lock(&self.world).kernels_left = Some(kernels);
     }
 
     pub(super) fn pin(&mut self, bytes: &[u8]) {
         let range = bytes.as_ptr_range();
         self.pinned.push(range.start as usize..range.end as usize);
+    }
+
+    /// Lets allocations fail after so many bytes.
+    pub(super) fn limit(&self, bytes: usize) {
+        lock(&self.world).memory = Some(bytes);
+    }
+
+    /// How many copies are queued that would write into these bytes.
+    pub(super) fn writes_into(&self, bytes: &[u8]) -> usize {
+        let world = lock(&self.world);
+        let at = bytes.as_ptr() as usize;
+        let range = at..at + bytes.len();
+        let queued = world.queues.iter().flatten();
+        let into = |work: &&Work| matches!(work, Work::Copy { to, .. } if range.contains(to));
+        queued.filter(into).count()
     }
 
     /// How much is queued and has not run.
@@ -177,7 +189,19 @@ impl FakeLink {
     }
 
     fn buffer(&self, len: usize) -> Result<Buffer, Failure> {
-        lock(&self.world).call()?;
+        let mut world = lock(&self.world);
+        world.call()?;
+        if let Some(left) = &mut world.memory {
+            let code = match left.checked_sub(len) {
+                Some(rest) => {
+                    *left = rest;
+                    CUresult::CUDA_SUCCESS
+                }
+                None => CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+            };
+            check(code, || "asking for memory")?;
+        }
+        drop(world);
         Ok(Buffer {
             // What was there before.
             words: vec![u128::MAX / 5; len.div_ceil(16)],
@@ -296,8 +320,8 @@ impl Link for FakeLink {
     fn is_past(&self, &event: &usize) -> Result<bool, Failure> {
         let mut world = lock(&self.world);
         let past = |world: &World| world.events[event].passed >= world.events[event].recorded;
-        if past(&world) || world.hangs() {
-            return Ok(past(&world));
+        if past(&world) {
+            return Ok(true);
         }
         // One look, one call: how often it takes is chance.
         if world.looks.insert(event) {
@@ -312,8 +336,9 @@ impl Link for FakeLink {
 
     fn wait_stream(&self, &stream: &usize) -> Result<(), Failure> {
         let mut world = lock(&self.world);
-        assert!(world.runs_left != Some(0), "this would wait for ever");
         while !world.queues[stream].is_empty() {
+            let hangs = world.kernels_left == Some(0) && !world.can_run(stream);
+            assert!(!hangs, "this would wait for ever");
             world.step();
         }
         Ok(())

@@ -7,6 +7,7 @@ mod fake;
 mod interpreter;
 mod leak;
 mod selftest;
+mod shared;
 #[path = "../../../tests/constant_time/welch.rs"]
 mod welch;
 

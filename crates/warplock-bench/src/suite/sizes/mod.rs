@@ -1,0 +1,245 @@
+//! `sizes`: speed against size, from 64 bytes to 4 GiB, on each of the machine's processors alone
+//! and as `auto` takes them; and what that says to the questions of a paper about AES on GPUs.
+
+mod answers;
+mod run;
+
+use warplock::{Algorithm, Direction};
+
+use self::run::{Place, Places, Row};
+use super::Suite;
+use crate::error::Result;
+use crate::measure::Plan;
+use crate::report::{Column, Report, Unit, Value};
+use crate::table::grouped;
+use crate::{Axis, Context, Machine, Plot, Series};
+
+/// The suite and its options.
+#[derive(Clone, Debug)]
+pub struct Sizes {
+    /// Ciphers and modes.
+    pub algorithms: Vec<Algorithm>,
+    /// Sizes in bytes, ascending.
+    pub sizes: Vec<usize>,
+    /// Sizes for the first and the last algorithm alone, encryption alone, and without portable
+    /// code; those that do not fit into memory are left out.
+    pub huge: Vec<usize>,
+    /// Fewer sizes and fewer runs: minutes instead of a quarter of an hour.
+    pub quick: bool,
+}
+
+impl Default for Sizes {
+    /// AES-128, AES-192, AES-256 with CTR and GCM; 64 bytes to 64 MiB in steps of four, and 4 GiB.
+    fn default() -> Self {
+        use Algorithm::*;
+        Sizes {
+            algorithms: vec![
+                Aes128Ctr, Aes192Ctr, Aes256Ctr, Aes128Gcm, Aes192Gcm, Aes256Gcm,
+            ],
+            sizes: (0..11).map(|step| 64 << (2 * step)).collect(),
+            huge: vec![4 << 30],
+            quick: false,
+        }
+    }
+}
+
+impl Sizes {
+    /// The same algorithms; 64 bytes to 64 MiB in steps of sixteen, fewer runs.
+    pub fn quick() -> Self {
+        Sizes {
+            sizes: (0..6).map(|step| 64 << (4 * step)).collect(),
+            quick: true,
+            ..Sizes::default()
+        }
+    }
+
+    fn plan(&self, context: &Context<'_>, huge: bool) -> Plan {
+        match (huge, self.quick) {
+            (true, _) => Plan {
+                min_runs: 2,
+                max_runs: 2,
+                ..context.plan
+            },
+            (false, true) => Plan {
+                min_runs: context.plan.min_runs.min(2),
+                budget: context.plan.budget / 16,
+                ..context.plan
+            },
+            (false, false) => context.plan,
+        }
+    }
+
+    /// What is measured: algorithm, direction, size, and whether that is huge.
+    fn tasks(&self) -> Vec<(Algorithm, Direction, usize, bool)> {
+        let mut tasks = Vec::new();
+        for &algorithm in &self.algorithms {
+            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                let sizes = self.sizes.iter();
+                tasks.extend(sizes.map(|&size| (algorithm, direction, size, false)));
+            }
+        }
+        let ends = [self.algorithms.first(), self.algorithms.last()];
+        for &algorithm in ends.into_iter().flatten() {
+            let sizes = self.huge.iter();
+            tasks.extend(sizes.map(|&size| (algorithm, Direction::Encrypt, size, true)));
+        }
+        tasks
+    }
+}
+
+/// Bytes of main memory that are free, if known.
+fn free_memory() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib << 10)
+}
+
+/// Buffers of a row: input, output and expected output, from ordinary and page-locked memory.
+const COPIES: u64 = 6;
+
+impl Suite for Sizes {
+    fn name(&self) -> &'static str {
+        "sizes"
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Report> {
+        let machine = Machine::here(context)?;
+        let places = Places::new(context)?;
+        let mut notes = places.notes();
+        let mut rows: Vec<Row> = Vec::new();
+        for (algorithm, direction, size, huge) in self.tasks() {
+            let way = if direction == Direction::Encrypt { "encrypt" } else { "decrypt" };
+            let name = format!("{algorithm} {way}, {} bytes", grouped(size as u64));
+            let needed = (size as u64).saturating_mul(COPIES);
+            if free_memory().is_some_and(|free| needed > free / 10 * 9) {
+                notes.push(format!(
+                    "{name}: left out, it needs {} bytes of memory",
+                    grouped(needed)
+                ));
+                continue;
+            }
+            (context.notify)(&name);
+            let plan = self.plan(context, huge);
+            rows.push(places.measure(&plan, algorithm, direction, size, huge)?);
+        }
+        let used: Vec<Place> = Place::ALL
+            .into_iter()
+            .filter(|&place| rows.iter().any(|row| row.seconds(place).is_some()))
+            .collect();
+        notes.extend(answers::all(&rows));
+        Ok(Report {
+            suite: self.name(),
+            title: format!(
+                "sizes: one message from host memory to host memory, {} threads{}",
+                context.threads,
+                places.gpu_name().map_or(String::new(), |name| format!(", {name}"))
+            ),
+            notes,
+            columns: columns(&used),
+            plot: plot(&rows, &used),
+            rows: rows.iter().map(|row| values(row, &used)).collect(),
+            machine,
+        })
+    }
+}
+
+fn values(row: &Row, used: &[Place]) -> Vec<Value> {
+    let mut values: Vec<Value> = vec![
+        row.algorithm.to_string().into(),
+        row.way().into(),
+        Value::Number(row.bytes as f64),
+    ];
+    let rate = |place: &Place| {
+        let seconds = row.seconds(*place);
+        Value::from(seconds.map(|sample| sample.map(|seconds| row.bytes as f64 / seconds)))
+    };
+    values.extend(used.iter().map(rate));
+    let auto = [Place::Auto, Place::AutoPinned, Place::AutoPortable];
+    values.extend(auto.map(|auto| Value::from(row.against_best(auto))));
+    values
+}
+
+fn columns(used: &[Place]) -> Vec<Column> {
+    let mut columns = vec![
+        Column::new("algorithm", "algorithm", Unit::Text),
+        Column::new("direction", "", Unit::Text),
+        Column::new("bytes", "bytes", Unit::Bytes),
+    ];
+    let rate = |place: &Place| Column::new(place.key(), place.title(), Unit::BytesPerSecond);
+    columns.extend(used.iter().map(rate));
+    let shares = [
+        ("auto_share", "auto\n/ best"),
+        ("auto_pinned_share", "auto\npage-locked\n/ best"),
+        ("auto_portable_share", "auto with\nportable CPU\n/ best"),
+    ];
+    columns.extend(shares.map(|(key, title)| Column::new(key, title, Unit::Ratio)));
+    columns
+}
+
+/// Seconds by size, both axes logarithmic: the first algorithm, both directions.
+fn plot(rows: &[Row], used: &[Place]) -> Plot {
+    let first = rows.first().map(|row| row.algorithm);
+    let mut series = Vec::new();
+    for way in ["encrypt", "decrypt"] {
+        for &place in used {
+            let own = rows.iter().filter(|row| Some(row.algorithm) == first && row.way() == way);
+            let points: Vec<_> = own
+                .filter_map(|row| Some((row.bytes as f64, row.seconds(place)?.median)))
+                .collect();
+            if !points.is_empty() {
+                series.push(Series {
+                    name: format!("{way}, {}", place.title().replace('\n', " ")),
+                    points,
+                    // The second direction lies over the first.
+                    quoted: way == "decrypt",
+                });
+            }
+        }
+    }
+    Plot {
+        title: format!(
+            "{}: seconds by size",
+            first.map_or_else(String::new, |algorithm| algorithm.to_string())
+        ),
+        x_label: "bytes".to_owned(),
+        x: Axis::Log,
+        y_label: "seconds".to_owned(),
+        y: Axis::Log,
+        series,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_of_this_machine_is_measured_at_every_size() {
+        let suite = Sizes {
+            algorithms: vec![Algorithm::Aes192Ctr, Algorithm::Aes256Gcm],
+            sizes: vec![64, 1000, 300_000],
+            huge: vec![1 << 20, 1 << 50],
+            quick: true,
+        };
+        let context = Context {
+            plan: Plan::quick(),
+            ..Context::default()
+        };
+        let report = suite.run(&context).unwrap();
+        // The one that no memory holds is left out, for both algorithms.
+        assert_eq!(report.rows.len(), 2 * 2 * 3 + 2);
+        let left_out = |note: &&String| note.contains("left out");
+        assert_eq!(report.notes.iter().filter(left_out).count(), 2);
+        for question in ["RQ1a", "RQ1b", "RQ2", "RQ3", "Granularity"] {
+            let answered = |note: &&String| note.starts_with(question);
+            assert_eq!(report.notes.iter().filter(answered).count(), 1, "{question}");
+        }
+        let best = report.columns.iter().position(|column| column.key == "auto_share");
+        for row in &report.rows {
+            assert!(row[3..6].iter().any(|value| value.number().is_some()));
+            assert!(row[best.unwrap()].number().unwrap() > 0.0);
+        }
+        assert!(report.svg().unwrap().contains("aes-192-ctr"));
+    }
+}

@@ -1,0 +1,456 @@
+//! The places where a size is measured, each result compared with the processor's.
+
+use warplock::cuda::{
+    self, Device, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, PinnedBuffer,
+    Plan as DevicePlan, Stream,
+};
+use warplock::{
+    Algorithm, Batch, Choice, Direction, Engine, InstructionSet, Ivs, Key, Keys, Mode, Tags, Text,
+};
+
+use crate::error::Result;
+use crate::gpu::Gpu;
+use crate::measure::{Plan, interleave};
+use crate::{Context, Error, Sample, random};
+
+/// Where a size is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    PortableOne,
+    PortableAll,
+    CpuOne,
+    CpuAll,
+    Gpu,
+    Auto,
+    GpuOneStream,
+    GpuStreams,
+    CpuAllPinned,
+    AutoPinned,
+    AutoPortable,
+    Resident,
+}
+
+impl Place {
+    pub(super) const ALL: [Place; 12] = [
+        Place::PortableOne,
+        Place::PortableAll,
+        Place::CpuOne,
+        Place::CpuAll,
+        Place::Gpu,
+        Place::Auto,
+        Place::GpuOneStream,
+        Place::GpuStreams,
+        Place::CpuAllPinned,
+        Place::AutoPinned,
+        Place::AutoPortable,
+        Place::Resident,
+    ];
+
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Place::PortableOne => "portable_1",
+            Place::PortableAll => "portable_all",
+            Place::CpuOne => "cpu_1",
+            Place::CpuAll => "cpu_all",
+            Place::Gpu => "gpu_ordinary",
+            Place::Auto => "auto",
+            Place::GpuOneStream => "gpu_1_stream",
+            Place::GpuStreams => "gpu_streams",
+            Place::CpuAllPinned => "cpu_all_pinned",
+            Place::AutoPinned => "auto_pinned",
+            Place::AutoPortable => "auto_portable",
+            Place::Resident => "resident",
+        }
+    }
+
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Place::PortableOne => "portable\n1 thread",
+            Place::PortableAll => "portable\nall threads",
+            Place::CpuOne => "CPU\n1 thread",
+            Place::CpuAll => "CPU\nall threads",
+            Place::Gpu => "GPU\nordinary memory",
+            Place::Auto => "auto",
+            Place::GpuOneStream => "GPU\npage-locked\n1 stream",
+            Place::GpuStreams => "GPU\npage-locked\n4 streams",
+            Place::CpuAllPinned => "CPU\npage-locked\nall threads",
+            Place::AutoPinned => "auto\npage-locked",
+            Place::AutoPortable => "auto with\nportable CPU\npage-locked",
+            Place::Resident => "GPU\nits own memory",
+        }
+    }
+
+    /// What a place of `auto` must not lose against: the same memory, the same processor.
+    pub(super) fn rivals(self) -> &'static [Place] {
+        match self {
+            Place::Auto => &[Place::CpuOne, Place::CpuAll, Place::Gpu],
+            Place::AutoPinned => &[Place::CpuAllPinned, Place::GpuStreams],
+            Place::AutoPortable => &[Place::PortableAll, Place::GpuStreams],
+            _ => &[],
+        }
+    }
+}
+
+/// One size of one algorithm and direction.
+pub(super) struct Row {
+    pub(super) algorithm: Algorithm,
+    pub(super) direction: Direction,
+    pub(super) bytes: usize,
+    seconds: Vec<(Place, Sample)>,
+}
+
+impl Row {
+    pub(super) fn way(&self) -> &'static str {
+        match self.direction {
+            Direction::Encrypt => "encrypt",
+            Direction::Decrypt => "decrypt",
+        }
+    }
+
+    pub(super) fn seconds(&self, place: Place) -> Option<Sample> {
+        let own = self.seconds.iter().find(|(of, _)| *of == place);
+        own.map(|(_, sample)| *sample)
+    }
+
+    /// The speed of `auto` over that of the fastest of its rivals.
+    pub(super) fn against_best(&self, auto: Place) -> Option<f64> {
+        let rivals = auto.rivals().iter();
+        let best = rivals.filter_map(|&rival| self.seconds(rival));
+        let best = best.map(|sample| sample.median).reduce(f64::min)?;
+        Some(best / self.seconds(auto)?.median)
+    }
+
+    #[cfg(test)]
+    pub(super) fn made_up(algorithm: Algorithm, bytes: usize, seconds: &[(Place, f64)]) -> Self {
+        let sample = |&(place, seconds): &(Place, f64)| (place, Sample::of([seconds]));
+        Row {
+            algorithm,
+            direction: Direction::Encrypt,
+            bytes,
+            seconds: seconds.iter().map(sample).collect(),
+        }
+    }
+}
+
+/// Where a row's buffers are.
+trait Memory {
+    fn input(&self) -> &[u8];
+    fn both(&mut self) -> (&[u8], &mut [u8]);
+}
+
+impl Memory for (Vec<u8>, Vec<u8>) {
+    fn input(&self) -> &[u8] {
+        &self.1
+    }
+    fn both(&mut self) -> (&[u8], &mut [u8]) {
+        (&self.0, &mut self.1)
+    }
+}
+
+impl Memory for (PinnedBuffer, PinnedBuffer) {
+    fn input(&self) -> &[u8] {
+        &self.1
+    }
+    fn both(&mut self) -> (&[u8], &mut [u8]) {
+        (&self.0, &mut self.1)
+    }
+}
+
+/// What is the same for all places of a row.
+struct Work {
+    direction: Direction,
+    key: Key,
+    iv: Vec<u8>,
+    /// Of the sealed message.
+    tag: [u8; 16],
+    expected: Vec<u8>,
+}
+
+/// The GPU's own way, one step after the other.
+struct Lane<'a> {
+    // Dropped first: it waits for the device.
+    plan: DevicePlan,
+    gpu: &'a Gpu,
+    text: DeviceBuffer,
+    tag: DeviceBuffer,
+    _iv: DeviceBuffer,
+}
+
+/// The engines, made once.
+pub(super) struct Places {
+    ordinary: Vec<(Place, Engine)>,
+    pinned: Vec<(Place, Engine)>,
+    gpu: Option<Gpu>,
+}
+
+impl Places {
+    pub(super) fn new(context: &Context<'_>) -> Result<Self> {
+        let one = std::num::NonZeroUsize::MIN;
+        let engine = |choice, threads| -> Result<Engine> {
+            Ok(Engine::builder().backend(choice).threads(threads).build()?)
+        };
+        let auto = |set: InstructionSet| -> Result<Engine> {
+            let builder = Engine::builder().backend(Choice::Auto);
+            let engine = builder.threads(context.threads).instruction_set(set).build()?;
+            // A start takes as long as many of the jobs here.
+            engine.wake();
+            Ok(engine)
+        };
+        let portable = Choice::Cpu(Some(InstructionSet::Portable));
+        let gpu = match (context.choice, Gpu::open(context)) {
+            (Some(Choice::Cpu(_)), _) | (_, Err(Error::NoGpu(_))) => None,
+            (_, gpu) => Some(gpu?),
+        };
+        let mut ordinary = vec![
+            (Place::PortableOne, engine(portable, one)?),
+            (Place::PortableAll, engine(portable, context.threads)?),
+            (Place::CpuOne, engine(Choice::Cpu(None), one)?),
+            (Place::CpuAll, engine(Choice::Cpu(None), context.threads)?),
+        ];
+        let mut pinned = Vec::new();
+        if let Some(gpu) = &gpu {
+            let cuda = Choice::Cuda(Some(gpu.device.gpu().number));
+            ordinary.push((Place::Gpu, engine(cuda, context.threads)?));
+            pinned.push((Place::GpuStreams, engine(cuda, context.threads)?));
+            let cpu = engine(Choice::Cpu(None), context.threads)?;
+            pinned.push((Place::CpuAllPinned, cpu));
+            pinned.push((Place::AutoPinned, auto(InstructionSet::best())?));
+            pinned.push((Place::AutoPortable, auto(InstructionSet::Portable)?));
+        }
+        ordinary.push((Place::Auto, auto(InstructionSet::best())?));
+        Ok(Places {
+            ordinary,
+            pinned,
+            gpu,
+        })
+    }
+
+    pub(super) fn gpu_name(&self) -> Option<String> {
+        self.gpu.as_ref().map(|gpu| gpu.device.gpu().name.clone())
+    }
+
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = self.gpu.iter().map(Gpu::line).collect();
+        if self.gpu.is_none() {
+            let why = match cuda::devices() {
+                Ok(_) => "not wanted".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            notes.push(format!("Without the columns of GPUs: {why}."));
+        }
+        notes.push(
+            "auto / best: the speed of auto over the fastest of the processor and the GPU alone, \
+             from the same memory. The GPUs of auto were started before."
+                .to_owned(),
+        );
+        notes
+    }
+
+    /// Measures one row; a huge one without portable code.
+    pub(super) fn measure(
+        &self,
+        plan: &Plan,
+        algorithm: Algorithm,
+        direction: Direction,
+        bytes: usize,
+        huge: bool,
+    ) -> Result<Row> {
+        let plain = random::bytes(bytes)?;
+        let iv_len = if algorithm.info().mode == Mode::Gcm { 12 } else { 16 };
+        let mut work = Work {
+            direction,
+            key: Key::generate(algorithm)?,
+            iv: random::bytes(iv_len)?,
+            tag: [0; 16],
+            expected: Vec::new(),
+        };
+        let reference = &self.engine(Place::CpuAll).expect("it is always there").1;
+        let mut sealed = vec![0; bytes];
+        let mut tag = [0; 16];
+        work.run(reference, Direction::Encrypt, (&plain, &mut sealed), &mut tag)?;
+        work.tag = tag;
+        let input = match direction {
+            Direction::Encrypt => {
+                work.expected = sealed;
+                plain
+            }
+            Direction::Decrypt => {
+                work.expected = plain;
+                sealed
+            }
+        };
+        let fits = |(place, _): &&(Place, Engine)| {
+            let portable = matches!(place, Place::PortableOne | Place::PortableAll);
+            !(huge && (portable || *place == Place::AutoPortable || *place == Place::CpuOne))
+        };
+        let mut seconds = Vec::new();
+        let mut memory = (input, vec![0; bytes]);
+        let engines: Vec<_> = self.ordinary.iter().filter(fits).collect();
+        seconds.extend(work.time(plan, &engines, &mut memory)?);
+        if let Some(gpu) = &self.gpu {
+            let mut pinned = (gpu.device.pinned(bytes)?, gpu.device.pinned(bytes)?);
+            pinned.0.copy_from_slice(&memory.0);
+            drop(memory);
+            let engines: Vec<_> = self.pinned.iter().filter(fits).collect();
+            seconds.extend(work.time(plan, &engines, &mut pinned)?);
+            if gpu.device.free_memory()? > bytes as u64 + (256 << 20) {
+                seconds.extend(work.on_device(plan, gpu, &mut pinned)?);
+            }
+        }
+        Ok(Row {
+            algorithm,
+            direction,
+            bytes,
+            seconds,
+        })
+    }
+
+    fn engine(&self, place: Place) -> Option<&(Place, Engine)> {
+        self.ordinary.iter().find(|(of, _)| *of == place)
+    }
+}
+
+impl Work {
+    fn run(
+        &self,
+        engine: &Engine,
+        direction: Direction,
+        (input, output): (&[u8], &mut [u8]),
+        tag: &mut [u8; 16],
+    ) -> Result<()> {
+        let text = Text::apart(input, output);
+        let mut batch = Batch::new(direction, Keys::One(&self.key), text).ivs(Ivs::Each(&self.iv));
+        if self.key.algorithm().is_aead() {
+            batch = match direction {
+                Direction::Encrypt => batch.tags(Tags::Apart(tag)),
+                Direction::Decrypt => batch.tags(Tags::Given(&self.tag)),
+            };
+        }
+        Ok(engine.run(batch)?)
+    }
+
+    fn check(&self, output: &[u8], tag: Option<&[u8; 16]>, who: &str) -> Result<()> {
+        if output == self.expected && tag.is_none_or(|tag| *tag == self.tag) {
+            return Ok(());
+        }
+        Err(Error::Wrong(format!(
+            "{} on {} bytes: {who} does not give what the processor gave",
+            self.key.algorithm(),
+            output.len()
+        )))
+    }
+
+    /// Whether a run makes a tag.
+    fn seals(&self) -> bool {
+        self.key.algorithm().is_aead() && self.direction == Direction::Encrypt
+    }
+
+    fn time(
+        &self,
+        plan: &Plan,
+        engines: &[&(Place, Engine)],
+        memory: &mut dyn Memory,
+    ) -> Result<Vec<(Place, Sample)>> {
+        let mut state = (memory, [0; 16]);
+        let samples = interleave(
+            plan,
+            engines.len(),
+            &mut state,
+            |(memory, tag)| {
+                spoil(memory.both().1);
+                *tag = [0; 16];
+            },
+            |(memory, tag), place| {
+                self.run(&engines[place].1, self.direction, memory.both(), tag)
+            },
+            |(memory, tag), place| {
+                let tag = self.seals().then_some(tag);
+                self.check(memory.input(), tag, &engines[place].1.backend())
+            },
+        )?;
+        let places = engines.iter().map(|(place, _)| *place);
+        Ok(places.zip(samples).collect())
+    }
+
+    /// The GPU with one stream, and with data that lies in its memory.
+    fn on_device(
+        &self,
+        plan: &Plan,
+        gpu: &Gpu,
+        memory: &mut (PinnedBuffer, PinnedBuffer),
+    ) -> Result<Vec<(Place, Sample)>> {
+        let mut lane = Lane::new(self, gpu, memory.0.len())?;
+        let mut state = (memory, &mut lane);
+        let streamed = interleave(
+            plan,
+            1,
+            &mut state,
+            |(memory, _)| spoil(&mut memory.1),
+            |(memory, lane), _| lane.pass(memory),
+            |(memory, lane), _| {
+                let tag = match self.seals() {
+                    true => Some(lane.read_tag()?),
+                    false => None,
+                };
+                self.check(&memory.1, tag.as_ref(), "one stream")
+            },
+        )?;
+        // SAFETY: the lane's buffers live, and nothing else uses them.
+        let resident = unsafe { gpu.time_plan(&lane.plan)? };
+        let mut samples = vec![(Place::Resident, resident)];
+        samples.extend(streamed.into_iter().map(|sample| (Place::GpuOneStream, sample)));
+        Ok(samples)
+    }
+}
+
+/// Overwrites both ends and some bytes between: who writes nothing, or not all, is found out.
+fn spoil(bytes: &mut [u8]) {
+    for place in (0..bytes.len()).step_by(4093) {
+        bytes[place] ^= 0xa5;
+    }
+    if let Some(last) = bytes.last_mut() {
+        *last ^= 0x5a;
+    }
+}
+
+impl<'a> Lane<'a> {
+    fn new(work: &Work, gpu: &'a Gpu, bytes: usize) -> Result<Self> {
+        let device: &Device = &gpu.device;
+        let text = device.alloc(bytes)?;
+        let (mut tag, mut iv) = (device.alloc(16)?, device.alloc(work.iv.len())?);
+        tag.write(0, &work.tag)?;
+        iv.write(0, &work.iv)?;
+        let place = DeviceText::in_place(text.region());
+        let mut batch = DeviceBatch::new(work.direction, &work.key, place);
+        batch = batch.ivs(DeviceIvs::Each(iv.region()));
+        if work.key.algorithm().is_aead() {
+            batch = batch.tags(DeviceTags::Apart(tag.region()));
+        }
+        Ok(Lane {
+            plan: DevicePlan::new(device, batch)?,
+            gpu,
+            text,
+            tag,
+            _iv: iv,
+        })
+    }
+
+    /// Copies in, runs the kernels, copies out, and waits.
+    fn pass(&mut self, memory: &mut (PinnedBuffer, PinnedBuffer)) -> Result<()> {
+        let stream: &Stream = &self.gpu.stream;
+        // SAFETY: all buffers live until the stream was waited for; after an error, until the plan
+        // is dropped, which waits.
+        unsafe {
+            self.text.upload(&memory.0, stream)?;
+            self.plan.launch(stream)?;
+            self.text.download(&mut memory.1, stream)?;
+        }
+        Ok(stream.synchronize()?)
+    }
+
+    fn read_tag(&self) -> Result<[u8; 16]> {
+        let mut tag = [0; 16];
+        self.tag.read(0, &mut tag)?;
+        Ok(tag)
+    }
+}

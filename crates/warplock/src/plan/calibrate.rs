@@ -1,0 +1,368 @@
+//! Measures a machine: the processor on each of its instruction sets, and the first GPU.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::calibration::{Calibration, Machine};
+use super::cost::{Cost, Costs, GpuModel};
+use super::queue::{LONG, Limits};
+use super::share::{Crew, Helper, Helpers};
+use crate::backend::Backend;
+use crate::batch::Tags;
+use crate::cpu::CpuBackend;
+use crate::cuda::{CudaBackend, PinnedBytes};
+use crate::job::Job;
+use crate::{
+    Algorithm, Batch, Direction, Error, InstructionSet, Ivs, Key, Keys, Mode, Spans, Text,
+};
+
+/// Each measurement is the best of so many: what disturbs only makes it longer.
+const RUNS: usize = 3;
+
+/// Messages whose number is fixed, for all algorithms alike.
+struct Sample {
+    key: Key,
+    count: usize,
+    len: usize,
+    ivs: Vec<u8>,
+    tags: Vec<u8>,
+}
+
+impl Sample {
+    fn new(algorithm: Algorithm, count: usize, len: usize) -> Result<Self, Error> {
+        let iv_len = match algorithm.info().mode {
+            Mode::Ecb => 0,
+            Mode::Gcm => 12,
+            _ => 16,
+        };
+        Ok(Sample {
+            key: Key::generate(algorithm)?,
+            count,
+            len,
+            ivs: (0..count * iv_len)
+                .map(|place| (place / iv_len.max(1)) as u8)
+                .collect(),
+            tags: vec![0; 16 * count],
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        self.count * self.len
+    }
+
+    /// From one buffer to another, of [`Sample::bytes`] each.
+    fn job<'a>(
+        &'a mut self,
+        direction: Direction,
+        input: &'a [u8],
+        output: &'a mut [u8],
+    ) -> Result<Job<'a>, Error> {
+        let bytes = self.bytes();
+        let spans = Spans::Even {
+            count: self.count,
+            len: self.len,
+            stride: self.len,
+        };
+        let text = Text::Apart {
+            input: &input[..bytes],
+            input_spans: spans,
+            output: &mut output[..bytes],
+            output_spans: spans,
+        };
+        let mut batch = Batch::new(direction, Keys::One(&self.key), text);
+        if !self.ivs.is_empty() {
+            batch = batch.ivs(Ivs::Each(&self.ivs));
+        }
+        if self.key.algorithm().is_aead() {
+            batch = batch.tags(Tags::Apart(&mut self.tags));
+        }
+        Job::new(batch)
+    }
+}
+
+/// Two buffers, so that what is encrypted from the first to the second is decrypted back.
+struct Buffers<'a>(&'a mut [u8], &'a mut [u8]);
+
+/// The best nanoseconds for encryption, and for decryption of what came out.
+fn times(
+    sample: &mut Sample,
+    buffers: &mut Buffers<'_>,
+    runs: usize,
+    run: &dyn Fn(&Job<'_>) -> Result<(), Error>,
+) -> Result<[f64; 2], Error> {
+    let mut best = [f64::INFINITY; 2];
+    // The first round pays for tables, tests and pages.
+    for _ in 0..=runs {
+        let Buffers(plain, sealed) = buffers;
+        for (place, direction) in [Direction::Encrypt, Direction::Decrypt]
+            .into_iter()
+            .enumerate()
+        {
+            let job = match direction {
+                Direction::Encrypt => sample.job(direction, plain, sealed)?,
+                Direction::Decrypt => sample.job(direction, sealed, plain)?,
+            };
+            let start = Instant::now();
+            run(&job)?;
+            best[place] = best[place].min(start.elapsed().as_secs_f64() * 1e9);
+        }
+    }
+    Ok(best)
+}
+
+/// Whether messages of this algorithm and direction are one piece each.
+fn chained(algorithm: Algorithm, direction: Direction) -> bool {
+    match algorithm.info().mode {
+        Mode::Acorn => true,
+        Mode::Cbc => direction == Direction::Encrypt,
+        _ => false,
+    }
+}
+
+/// How a place is measured.
+struct Scale {
+    /// Bytes of the longer and of the shorter batch.
+    long: usize,
+    short: usize,
+    /// Bytes of its messages where they are in one piece.
+    chain: usize,
+    /// Messages of 64 bytes.
+    messages: usize,
+    runs: usize,
+}
+
+/// Measures all algorithms of a place that takes `fixed` nanoseconds for the smallest batch; what
+/// it does not have keeps its guess.
+fn costs(
+    scale: &Scale,
+    fixed: f64,
+    guess: Costs,
+    buffers: &mut Buffers<'_>,
+    run: &dyn Fn(&Job<'_>) -> Result<(), Error>,
+) -> Result<Costs, Error> {
+    let mut costs = guess;
+    for algorithm in Algorithm::all() {
+        let whole = !chained(algorithm, Direction::Encrypt);
+        let batch = |bytes: usize| match whole {
+            true => Sample::new(algorithm, 1, bytes),
+            false => Sample::new(algorithm, bytes / scale.chain, scale.chain),
+        };
+        let long = match times(&mut batch(scale.long)?, buffers, scale.runs, run) {
+            Ok(long) => long,
+            Err(Error::NoBackend { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        let short = times(&mut batch(scale.short)?, buffers, scale.runs, run)?;
+        let many = times(
+            &mut Sample::new(algorithm, scale.messages, 64)?,
+            buffers,
+            scale.runs,
+            run,
+        )?;
+        let one = match whole {
+            true => [0.0; 2],
+            false => times(
+                &mut Sample::new(algorithm, 1, scale.chain)?,
+                buffers,
+                scale.runs,
+                run,
+            )?,
+        };
+        for (place, direction) in [Direction::Encrypt, Direction::Decrypt]
+            .into_iter()
+            .enumerate()
+        {
+            let slope = (long[place] - short[place]) / (scale.long - scale.short) as f64;
+            let mean = (long[place] - fixed) / scale.long as f64;
+            // A disturbed short batch must not make long ones look free.
+            let byte = slope.max(0.8 * mean).max(1e-4);
+            let rest = many[place] - fixed - 64.0 * byte * scale.messages as f64;
+            let chain = match chained(algorithm, direction) {
+                true => ((one[place] - fixed) / scale.chain as f64).max(byte),
+                false => 0.0,
+            };
+            let cost = Cost {
+                byte,
+                message: (rest / scale.messages as f64).max(1.0),
+                chain,
+            };
+            costs.set(algorithm, direction, cost);
+        }
+    }
+    Ok(costs)
+}
+
+fn on_backend(backend: &dyn Backend) -> impl Fn(&Job<'_>) -> Result<(), Error> {
+    // SAFETY: the job's borrows outlive the call, which waits.
+    move |job| unsafe { backend.submit(job) }?.wait().map(|_| ())
+}
+
+/// The best nanoseconds of a few runs.
+fn best(runs: usize, mut work: impl FnMut()) -> f64 {
+    let once = |_| {
+        let start = Instant::now();
+        work();
+        start.elapsed().as_secs_f64() * 1e9
+    };
+    (0..runs).map(once).fold(f64::INFINITY, f64::min)
+}
+
+impl Calibration {
+    /// Measures this machine: a second or two, of which GPUs take the most. The other programs of
+    /// the machine had better be quiet.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if a GPU that is there fails while it is measured.
+    pub fn measure(threads: NonZeroUsize) -> Result<Self, Error> {
+        let mut sets = Vec::new();
+        let scale = Scale {
+            long: 128 << 10,
+            short: 16 << 10,
+            chain: 8 << 10,
+            messages: 64,
+            runs: RUNS,
+        };
+        let (mut plain, mut sealed) = (vec![1; scale.long], vec![2; scale.long]);
+        for set in InstructionSet::all().filter(|set| set.is_available()) {
+            let cpu = CpuBackend::new(set, NonZeroUsize::MIN)?;
+            let guess = super::CpuModel::guess(set, 1).costs;
+            let mut buffers = Buffers(&mut plain, &mut sealed);
+            sets.push((
+                set,
+                costs(&scale, 0.0, guess, &mut buffers, &on_backend(&cpu))?,
+            ));
+        }
+        let cpu = CpuBackend::new(InstructionSet::best(), threads)?;
+        let wake = match threads.get() {
+            1 => 0.0,
+            count => best(20, || cpu.on_threads(count, |_| {})),
+        };
+        Ok(Calibration {
+            machine: Machine::here(),
+            wake,
+            memory: memory(&cpu)?,
+            sets,
+            gpu: match super::gpu_may_exist() {
+                true => gpu(&cpu, threads)?,
+                false => None,
+            },
+        })
+    }
+}
+
+/// Bytes that no cache holds.
+const BEYOND_CACHES: usize = 64 << 20;
+
+/// Nanoseconds for a byte, with all threads on the fastest algorithm.
+fn memory(cpu: &CpuBackend) -> Result<f64, Error> {
+    let (mut plain, mut sealed) = (vec![1; BEYOND_CACHES], vec![2; BEYOND_CACHES]);
+    let mut sample = Sample::new(Algorithm::Aes128Ctr, 1, BEYOND_CACHES)?;
+    let mut buffers = Buffers(&mut plain, &mut sealed);
+    let [encrypt, decrypt] = times(&mut sample, &mut buffers, 2, &on_backend(cpu))?;
+    Ok(encrypt.min(decrypt) / BEYOND_CACHES as f64)
+}
+
+/// Measures the first GPU; none if there is none.
+fn gpu(cpu: &CpuBackend, threads: NonZeroUsize) -> Result<Option<GpuModel>, Error> {
+    let start = Instant::now();
+    let (gpus, _) = CudaBackend::all(threads);
+    let start = start.elapsed().as_secs_f64() * 1e9;
+    let Some(gpu) = gpus.into_iter().next() else {
+        return Ok(None);
+    };
+    let run = |job: &Job<'_>| alone(cpu, &gpu, job);
+    let scale = Scale {
+        long: 64 << 20,
+        short: 16 << 20,
+        chain: 16 << 10,
+        messages: 16 << 10,
+        runs: 1,
+    };
+    let guess = GpuModel::guess(threads.get());
+    let (mut plain, mut sealed) = (PinnedBytes::new(scale.long)?, PinnedBytes::new(scale.long)?);
+    let mut buffers = Buffers(&mut plain, &mut sealed);
+    let mut least = Sample::new(Algorithm::Aes128Ctr, 1, 4096)?;
+    let [encrypt, decrypt] = times(&mut least, &mut buffers, 20, &run)?;
+    let fixed = encrypt.min(decrypt);
+    let measured = costs(&scale, fixed, guess.costs, &mut buffers, &run)?;
+
+    // Ordinary memory, which the processor copies.
+    let (mut plain, mut sealed) = (vec![1; scale.long], vec![2; scale.long]);
+    let mut time = |bytes| {
+        let mut sample = Sample::new(Algorithm::Aes128Ctr, 1, bytes)?;
+        let mut buffers = Buffers(&mut plain, &mut sealed);
+        let [encrypt, decrypt] = times(&mut sample, &mut buffers, 2, &run)?;
+        Ok::<_, Error>(encrypt.min(decrypt))
+    };
+    let staged = (time(scale.long)? - time(scale.short)?) / (scale.long - scale.short) as f64;
+    // In and out, by one thread.
+    let copy = best(RUNS, || sealed.copy_from_slice(&plain)) / scale.long as f64;
+    Ok(Some(GpuModel {
+        start,
+        fixed,
+        costs: measured,
+        staged: staged.max(1e-3),
+        staged_by_one: 2.0 * copy,
+    }))
+}
+
+/// Runs a job as the planner does when a GPU works alone.
+fn alone(cpu: &CpuBackend, gpu: &Arc<dyn Helper>, job: &Job<'_>) -> Result<(), Error> {
+    if !gpu.supports(job) {
+        return Err(Error::NoBackend {
+            name: gpu.name(),
+            reason: format!("{} does not run there", job.info().name),
+        });
+    }
+    let crew = Crew {
+        cpu,
+        workers: 0,
+        worker_rate: 0.0,
+        helper_rate: 1.0,
+        redo: true,
+        limits: Limits::CPU,
+        long: LONG,
+    };
+    // SAFETY: the job's borrows outlive the call.
+    let shared = unsafe { crew.run(job, Helpers::Now(vec![Arc::clone(gpu)])) };
+    let broken = shared.parts.into_iter().find_map(|part| part.broken);
+    broken.map_or(Ok(()), |broken| {
+        if broken.hangs {
+            // Never dropped: that would wait for it.
+            std::mem::forget(Arc::clone(gpu));
+        }
+        Err(Error::Backend {
+            backend: gpu.name(),
+            reason: broken.reason,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_measured_in_seconds() {
+        let start = Instant::now();
+        let threads = NonZeroUsize::new(2).unwrap();
+        let calibration = Calibration::measure(threads).unwrap();
+        // 5 s are promised for a quiet machine and a release build.
+        assert!(start.elapsed().as_secs() < 30);
+        let model = calibration.model(InstructionSet::best(), 2);
+        for algorithm in Algorithm::all() {
+            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                let cost = model.cpu.costs.of(algorithm, direction);
+                assert!(
+                    cost.byte > 0.0 && cost.byte < 1000.0,
+                    "{algorithm} {cost:?}"
+                );
+            }
+        }
+        let portable = calibration.model(InstructionSet::Portable, 2).cpu.costs;
+        let [slow, fast] = [&portable, &model.cpu.costs]
+            .map(|costs| costs.of(Algorithm::Aes128Gcm, Direction::Encrypt).byte);
+        assert!(slow >= fast, "{slow} {fast}");
+    }
+}

@@ -1,0 +1,443 @@
+//! A calibration: what was measured on a machine, and the file that keeps it.
+//!
+//! The file is text, a name and its values a line, in the user's cache folder. It says what it was
+//! measured on; on any other machine, driver or version of Warplock it is ignored. Whatever it
+//! says, it decides where work is done, never what comes out.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use super::cost::{Cost, Costs, CpuModel, GpuModel, Model};
+use crate::{Algorithm, Direction, InstructionSet};
+
+/// The first line, with the format's version.
+const TITLE: &str = "warplock calibration 1";
+
+/// No calibration is longer, in bytes.
+const LONGEST: u64 = 256 << 10;
+
+/// No measured value is larger, in nanoseconds: a quarter of an hour.
+const LARGEST: f64 = 1e12;
+
+/// What was measured on a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Calibration {
+    pub(super) machine: Machine,
+    /// Nanoseconds to wake all threads.
+    pub(super) wake: f64,
+    /// Nanoseconds a byte that all threads together cannot beat.
+    pub(super) memory: f64,
+    pub(super) sets: Vec<(InstructionSet, Costs)>,
+    pub(super) gpu: Option<GpuModel>,
+}
+
+/// What a calibration is good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Machine(Vec<(&'static str, String)>);
+
+impl Machine {
+    /// This one; looks at a few files and starts nothing.
+    pub(super) fn here() -> Self {
+        let read = |path: &str| {
+            let mut text = String::new();
+            // The processor's name stands at the beginning; the file is as long as there are cores.
+            let read = File::open(path).and_then(|file| file.take(8192).read_to_string(&mut text));
+            if read.is_err() {
+                text.clear();
+            }
+            text
+        };
+        let info = read("/proc/cpuinfo");
+        let model = info.lines().find_map(|line| {
+            let (field, value) = line.split_once(':')?;
+            (field.trim() == "model name").then(|| value.trim().to_owned())
+        });
+        let sets = InstructionSet::all().filter(|set| set.is_available());
+        let sets: Vec<_> = sets.map(InstructionSet::name).collect();
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let mut gpus: Vec<String> = fs::read_dir("/proc/driver/nvidia/gpus")
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+            .collect();
+        gpus.sort();
+        let visible = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
+        let driver = read("/proc/driver/nvidia/version");
+        let facts = [
+            ("processor", model.unwrap_or_default()),
+            ("instructions", sets.join(" ")),
+            ("cores", cores.to_string()),
+            ("driver", driver.lines().next().unwrap_or("").to_owned()),
+            ("gpus", gpus.join(" ")),
+            ("visible", visible),
+            ("warplock", env!("CARGO_PKG_VERSION").to_owned()),
+        ];
+        Machine(facts.map(|(name, value)| (name, one_line(&value))).to_vec())
+    }
+}
+
+/// A value that fits into a line and is the same when it is read again.
+fn one_line(text: &str) -> String {
+    let words: Vec<_> = text.split_whitespace().collect();
+    words.join(" ")
+}
+
+const DIRECTIONS: [(Direction, &str); 2] = [
+    (Direction::Encrypt, "encrypt"),
+    (Direction::Decrypt, "decrypt"),
+];
+
+fn write_costs(text: &mut String, place: &str, costs: &Costs) {
+    for algorithm in Algorithm::all() {
+        for (direction, name) in DIRECTIONS {
+            let Cost {
+                byte,
+                message,
+                chain,
+            } = costs.of(algorithm, direction);
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{place}/{algorithm}/{name} {byte} {message} {chain}");
+        }
+    }
+}
+
+/// The file's lines by their names.
+struct Lines<'a>(HashMap<&'a str, &'a str>);
+
+impl Lines<'_> {
+    fn numbers<const N: usize>(&mut self, name: &str) -> Result<[f64; N], String> {
+        let text = self.0.remove(name);
+        let text = text.ok_or_else(|| format!("it has no line '{name}'"))?;
+        let numbers: Vec<f64> = text
+            .split(' ')
+            .map_while(|word| word.parse().ok())
+            .filter(|number| (0.0..=LARGEST).contains(number))
+            .collect();
+        let wrong = || format!("its line '{name}' does not have {N} numbers that make sense");
+        if text.split(' ').count() != N {
+            return Err(wrong());
+        }
+        numbers.try_into().map_err(|_| wrong())
+    }
+
+    fn costs(&mut self, place: &str) -> Result<Costs, String> {
+        let zero = Cost {
+            byte: 0.0,
+            message: 0.0,
+            chain: 0.0,
+        };
+        let mut costs = Costs::new(|_, _| zero);
+        for algorithm in Algorithm::all() {
+            for (direction, name) in DIRECTIONS {
+                let line = format!("{place}/{algorithm}/{name}");
+                let [byte, message, chain] = self.numbers(&line)?;
+                let cost = Cost {
+                    byte,
+                    message,
+                    chain,
+                };
+                costs.set(algorithm, direction, cost);
+            }
+        }
+        Ok(costs)
+    }
+}
+
+impl Calibration {
+    /// The file where this user's calibration is kept: `warplock/calibration` in
+    /// `XDG_CACHE_HOME`, or in `~/.cache`; none if neither is known.
+    pub fn path() -> Option<PathBuf> {
+        let absolute = |name| {
+            let path = PathBuf::from(std::env::var_os(name)?);
+            path.is_absolute().then_some(path)
+        };
+        let cache =
+            absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+        Some(cache.join("warplock").join("calibration"))
+    }
+
+    /// The calibration of this machine; none if it was never calibrated.
+    ///
+    /// # Errors
+    /// Why there is one that cannot be used, in words: it is of another machine, driver or
+    /// version, or damaged.
+    pub fn load() -> Result<Option<Self>, String> {
+        match Calibration::path() {
+            None => Ok(None),
+            Some(path) => Calibration::load_from(&path),
+        }
+    }
+
+    pub(super) fn load_from(path: &Path) -> Result<Option<Self>, String> {
+        let mut text = String::new();
+        let read = File::open(path).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(format!("{} cannot be read: {error}", path.display())),
+            Ok(_) => {}
+        }
+        let parsed = Calibration::parse(&text, Machine::here());
+        parsed.map(Some).map_err(|reason| {
+            format!(
+                "the calibration {} is ignored: {reason}; `warplock calibrate` makes a new one",
+                path.display()
+            )
+        })
+    }
+
+    fn parse(text: &str, here: Machine) -> Result<Self, String> {
+        let body = text
+            .strip_prefix(TITLE)
+            .and_then(|rest| rest.strip_prefix('\n'));
+        let body = body.ok_or("it is not one that this version understands")?;
+        let mut lines = Lines(HashMap::new());
+        for line in body.lines() {
+            let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+            if lines.0.insert(name, value).is_some() {
+                return Err(format!("its line '{name}' is there twice"));
+            }
+        }
+        if !body.ends_with('\n') {
+            return Err("it is cut off".to_owned());
+        }
+        for (name, value) in &here.0 {
+            let found = lines.0.remove(name).unwrap_or("");
+            if found != value {
+                return Err(format!(
+                    "it was measured with another {name} ('{found}', not '{value}')"
+                ));
+            }
+        }
+        let [wake, memory] = lines.numbers("cpu")?;
+        let mut sets = Vec::new();
+        for set in InstructionSet::all().filter(|set| set.is_available()) {
+            sets.push((set, lines.costs(&format!("cpu:{}", set.name()))?));
+        }
+        let gpu = match lines.0.contains_key("gpu") {
+            false => None,
+            true => {
+                let [start, fixed, staged, staged_by_one] = lines.numbers("gpu")?;
+                Some(GpuModel {
+                    start,
+                    fixed,
+                    costs: lines.costs("gpu")?,
+                    staged,
+                    staged_by_one,
+                })
+            }
+        };
+        if let Some(name) = lines.0.keys().next() {
+            return Err(format!("it has a line '{name}' that nobody knows"));
+        }
+        Ok(Calibration {
+            machine: here,
+            wake,
+            memory,
+            sets,
+            gpu,
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("{TITLE}\n");
+        for (name, value) in &self.machine.0 {
+            let _ = writeln!(text, "{name} {value}");
+        }
+        let _ = writeln!(text, "cpu {} {}", self.wake, self.memory);
+        for (set, costs) in &self.sets {
+            write_costs(&mut text, &format!("cpu:{}", set.name()), costs);
+        }
+        if let Some(gpu) = &self.gpu {
+            let GpuModel {
+                start,
+                fixed,
+                staged,
+                staged_by_one,
+                costs,
+            } = gpu;
+            let _ = writeln!(text, "gpu {start} {fixed} {staged} {staged_by_one}");
+            write_costs(&mut text, "gpu", costs);
+        }
+        text
+    }
+
+    /// Keeps it for this user's next programs; the file appears when it is complete. Gives its
+    /// path.
+    ///
+    /// # Errors
+    /// If no cache folder is known, or the file cannot be written.
+    pub fn save(&self) -> io::Result<PathBuf> {
+        let path = Calibration::path().ok_or_else(|| {
+            io::Error::other("no cache folder is known: set HOME or XDG_CACHE_HOME")
+        })?;
+        self.save_to(&path)?;
+        Ok(path)
+    }
+
+    pub(super) fn save_to(&self, path: &Path) -> io::Result<()> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let draft = path.with_extension(format!("{}.new", std::process::id()));
+        let written = fs::write(&draft, self.text()).and_then(|()| fs::rename(&draft, path));
+        if written.is_err() {
+            // Nothing is left behind, if that is possible.
+            let _ = fs::remove_file(&draft);
+        }
+        written
+    }
+
+    /// What is known of the machine when the processor uses `set`.
+    pub(crate) fn model(&self, set: InstructionSet, threads: usize) -> Model {
+        let guess = Model::guess(set, threads);
+        let measured = self.sets.iter().find(|(of, _)| *of == set);
+        let costs = measured.map_or(guess.cpu.costs, |(_, costs)| costs.clone());
+        Model {
+            cpu: CpuModel {
+                costs,
+                wake: if threads > 1 { self.wake } else { 0.0 },
+                memory: self.memory,
+            },
+            gpu: self.gpu.clone().unwrap_or(guess.gpu),
+        }
+    }
+
+    /// All measured values by name, for machines: nanoseconds, for the whole, a byte or a message.
+    pub fn values(&self) -> Vec<(String, Vec<f64>)> {
+        let text = self.text();
+        let lines = text.lines().skip(1 + self.machine.0.len());
+        let value = |line: &str| {
+            let (name, numbers) = line.split_once(' ')?;
+            let numbers = numbers.split(' ').filter_map(|number| number.parse().ok());
+            Some((name.to_owned(), numbers.collect()))
+        };
+        lines.filter_map(value).collect()
+    }
+
+    /// A few lines for people.
+    pub fn lines(&self) -> Vec<String> {
+        let rate = |costs: &Costs, algorithm, direction| {
+            let byte = costs.of(algorithm, direction).byte;
+            format!("{:.2}", 1.0 / byte.max(1e-6))
+        };
+        let some = [
+            Algorithm::Aes128Ctr,
+            Algorithm::Aes256Gcm,
+            Algorithm::Aes128Cbc,
+        ];
+        let row = |costs: &Costs| {
+            let rates = some.map(|algorithm| {
+                let [seal, open] = DIRECTIONS.map(|way| rate(costs, algorithm, way.0));
+                format!("{algorithm} {seal}, {open}")
+            });
+            format!("{} GB/s (encrypt, decrypt)", rates.join("; "))
+        };
+        let mut lines = Vec::new();
+        for (set, costs) in &self.sets {
+            lines.push(format!("cpu:{}, one thread: {}", set.name(), row(costs)));
+        }
+        lines.push(format!(
+            "all threads: {:.0} us to wake, at most {:.1} GB/s",
+            self.wake / 1e3,
+            1.0 / self.memory.max(1e-6)
+        ));
+        if let Some(gpu) = &self.gpu {
+            lines.push(format!("GPU, page-locked memory: {}", row(&gpu.costs)));
+            lines.push(format!(
+                "GPU: {:.2} s to start, {:.0} us for the smallest batch, ordinary memory at most \
+                 {:.1} GB/s",
+                gpu.start / 1e9,
+                gpu.fixed / 1e3,
+                1.0 / gpu.staged.max(1e-6)
+            ));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some() -> Calibration {
+        let model = Model::guess(InstructionSet::best(), 2);
+        let sets = InstructionSet::all().filter(|set| set.is_available());
+        Calibration {
+            machine: Machine::here(),
+            wake: 12_345.5,
+            memory: 0.031,
+            sets: sets
+                .map(|set| (set, Model::guess(set, 2).cpu.costs))
+                .collect(),
+            gpu: Some(model.gpu),
+        }
+    }
+
+    fn folder(name: &str) -> PathBuf {
+        let unique = format!("warplock-{name}-{}", std::process::id());
+        std::env::temp_dir().join(unique)
+    }
+
+    #[test]
+    fn what_is_saved_is_loaded() {
+        let folder = folder("saved");
+        let path = folder.join("deep").join("calibration");
+        assert_eq!(Calibration::load_from(&path), Ok(None));
+        for gpu in [some().gpu, None] {
+            let calibration = Calibration { gpu, ..some() };
+            calibration.save_to(&path).unwrap();
+            let loaded = Calibration::load_from(&path).unwrap().unwrap();
+            assert_eq!(loaded, calibration);
+            let model = loaded.model(InstructionSet::best(), 2);
+            assert_eq!(model.cpu.wake, 12_345.5);
+            assert!(!loaded.lines().is_empty() && loaded.values().len() > 30);
+        }
+        let left = fs::read_dir(folder.join("deep")).unwrap().count();
+        assert_eq!(left, 1, "no draft stays behind");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn damaged_and_foreign_files_are_refused_with_a_reason() {
+        let good = some().text();
+        assert_eq!(Calibration::parse(&good, Machine::here()), Ok(some()));
+        let line = good.lines().find(|line| line.starts_with("cpu ")).unwrap();
+        let cores = good
+            .lines()
+            .find(|line| line.starts_with("cores "))
+            .unwrap();
+        let wrong = [
+            (String::new(), "understands"),
+            (
+                good.replace("calibration 1", "calibration 2"),
+                "understands",
+            ),
+            (good[..good.len() - 20].to_owned(), ""),
+            (good.trim_end().to_owned(), "cut off"),
+            (good.replace(cores, "cores 999"), "another cores"),
+            (good.replace(line, "cpu NaN 1"), "make sense"),
+            (good.replace(line, "cpu 1e99 1"), "make sense"),
+            (good.replace(line, "cpu -1 1"), "make sense"),
+            (good.replace(line, "cpu 1"), "make sense"),
+            (good.replace(line, "cpu 1 2 3"), "make sense"),
+            (good.replace(line, "other 1"), "no line 'cpu'"),
+            (format!("{good}{line}\n"), "twice"),
+            (format!("{good}more 1\n"), "nobody knows"),
+        ];
+        for (text, reason) in wrong {
+            let refused = Calibration::parse(&text, Machine::here()).unwrap_err();
+            assert!(refused.contains(reason), "{refused} ({reason})");
+        }
+        let folder = folder("damaged");
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("calibration");
+        fs::write(&path, [0xff; 1000]).unwrap();
+        let refused = Calibration::load_from(&path).unwrap_err();
+        assert!(refused.contains("cannot be read"), "{refused}");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

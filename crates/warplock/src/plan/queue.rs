@@ -1,0 +1,473 @@
+//! The one queue from which all CPU threads and all GPUs take a job's portions, so that no ratio
+//! between them can be wrong.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::cpu::{Begun, CpuBackend};
+use crate::job::Job;
+use crate::portion::{LongPart, Outcome, Portion, Source, Sum};
+use crate::{Direction, Mode};
+
+/// What a message costs beside its text, in bytes of text.
+const MESSAGE: usize = 256;
+
+/// Messages of chains (CBC encryption, ACORN) that keep a CPU thread's pipelines full.
+const CHAINS: usize = 16;
+
+/// How much a taker takes at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The most bytes of a portion; a multiple of 512.
+    pub(crate) most: usize,
+    /// The fewest that are worth its while.
+    pub(crate) least: usize,
+    /// The most messages.
+    pub(crate) messages: usize,
+    /// Portions that it has under way at once.
+    pub(crate) depth: usize,
+    /// Whether a portion must fit into `most` bytes and `messages` with all padding, and messages
+    /// that do not are for others.
+    pub(crate) fits: bool,
+}
+
+impl Limits {
+    /// For a CPU thread: large against the cost of taking a portion, small against a second.
+    pub(crate) const CPU: Limits = Limits {
+        most: 1 << 20,
+        least: 64 << 10,
+        messages: usize::MAX,
+        depth: 2,
+        fits: false,
+    };
+}
+
+/// From this length on, a message is cut.
+pub(crate) const LONG: usize = 1 << 20;
+
+/// Somebody who takes portions.
+struct Taker {
+    limits: Limits,
+    /// Bytes a nanosecond: expected at first, then as it was.
+    rate: f64,
+    /// When it began, and how much it has done.
+    began: Option<Instant>,
+    done: u64,
+    /// It will take more.
+    active: bool,
+    /// Bytes of text it has done.
+    text: u64,
+}
+
+/// Messages that nobody has taken: whole ones, after what is left of a long one.
+struct Region {
+    part: Option<LongPart>,
+    messages: Range<usize>,
+}
+
+/// A long message that is worked on in parts.
+struct Open {
+    begun: Arc<Begun>,
+    tag: [u8; 16],
+    /// Bytes that are not done.
+    left: usize,
+}
+
+struct Inner {
+    fresh: Region,
+    /// What somebody failed to do, and what GPUs cannot take.
+    for_cpu: VecDeque<Region>,
+    /// Bytes that nobody has taken.
+    left: u64,
+    takers: Vec<Taker>,
+    open: HashMap<usize, Open>,
+    refused: Vec<usize>,
+}
+
+/// The queue of one job.
+pub(crate) struct Queue<'q, 'job> {
+    job: &'q Job<'job>,
+    cpu: &'q CpuBackend,
+    /// From this length on, a message is cut.
+    long: usize,
+    /// Whether the mode allows that.
+    cuts: bool,
+    /// Whether a message is a chain, and others beside it keep a thread busy.
+    chained: bool,
+    inner: Mutex<Inner>,
+}
+
+/// Whether messages of a job can be worked on in parts.
+pub(crate) fn cuts(job: &Job<'_>) -> bool {
+    match job.info().mode {
+        Mode::Acorn => false,
+        Mode::Cbc => job.direction() == Direction::Decrypt,
+        Mode::Ecb | Mode::Ctr | Mode::Xts | Mode::Gcm => true,
+    }
+}
+
+fn weight(bytes: usize, messages: usize) -> u64 {
+    bytes as u64 + (messages * MESSAGE) as u64
+}
+
+impl<'q, 'job> Queue<'q, 'job> {
+    /// All of a job, for takers that are added next.
+    pub(crate) fn new(job: &'q Job<'job>, cpu: &'q CpuBackend, long: usize) -> Self {
+        let cuts = cuts(job);
+        Queue {
+            job,
+            cpu,
+            long,
+            cuts,
+            chained: !cuts,
+            inner: Mutex::new(Inner {
+                fresh: Region {
+                    part: None,
+                    messages: 0..job.count(),
+                },
+                for_cpu: VecDeque::new(),
+                left: job.text_bytes() + (job.count() * MESSAGE) as u64,
+                takers: Vec::new(),
+                open: HashMap::new(),
+                refused: Vec::new(),
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds somebody who is expected to do `rate` bytes a nanosecond; gives its number.
+    pub(crate) fn add(&self, limits: Limits, rate: f64) -> usize {
+        let mut inner = self.lock();
+        inner.takers.push(Taker {
+            limits,
+            rate,
+            began: None,
+            done: 0,
+            active: true,
+            text: 0,
+        });
+        inner.takers.len() - 1
+    }
+
+    /// The next portion for a taker, and what is known of its message if it is a part. None: there
+    /// is nothing left that it should do, and it will not ask again.
+    pub(crate) fn take(&self, taker: usize) -> Option<(Portion, Option<Arc<Begun>>)> {
+        let mut inner = self.lock();
+        let taken = self.take_from(&mut inner, taker);
+        match &taken {
+            None => inner.takers[taker].active = false,
+            Some((portion, _)) => {
+                inner.left = inner.left.saturating_sub(self.weight(portion));
+                let began = &mut inner.takers[taker].began;
+                *began = began.or_else(|| Some(Instant::now()));
+            }
+        }
+        taken
+    }
+
+    fn weight(&self, portion: &Portion) -> u64 {
+        match portion {
+            // Its message's own cost was counted with its first part.
+            Portion::Part(part) => weight(part.bytes.len(), usize::from(part.bytes.start == 0)),
+            Portion::Messages(messages) => {
+                let bytes = messages.clone().map(|index| self.job.text_len(index));
+                weight(bytes.sum(), messages.len())
+            }
+        }
+    }
+
+    fn take_from(&self, inner: &mut Inner, taker: usize) -> Option<(Portion, Option<Arc<Begun>>)> {
+        let limits = inner.takers[taker].limits;
+        let share = inner.share(taker);
+        let want = (share as usize).clamp(limits.least.min(limits.most), limits.most);
+        if !limits.fits {
+            while let Some(mut region) = inner.for_cpu.pop_front() {
+                let portion = self.cut(inner, &mut region, limits, want);
+                if portion.is_some() {
+                    inner.for_cpu.push_front(region);
+                    return portion;
+                }
+            }
+        }
+        let alone = inner.takers.iter().filter(|taker| taker.active).count() == 1;
+        if !alone && share < limits.least as f64 / 2.0 {
+            // The others are done before this one would be.
+            return None;
+        }
+        let mut fresh = std::mem::replace(
+            &mut inner.fresh,
+            Region {
+                part: None,
+                messages: 0..0,
+            },
+        );
+        let portion = self.cut(inner, &mut fresh, limits, want);
+        inner.fresh = fresh;
+        portion
+    }
+
+    /// Cuts the next portion of about `want` bytes off a region.
+    fn cut(
+        &self,
+        inner: &mut Inner,
+        region: &mut Region,
+        limits: Limits,
+        want: usize,
+    ) -> Option<(Portion, Option<Arc<Begun>>)> {
+        loop {
+            if let Some(part) = region.part.take() {
+                let begun = inner.open.get(&part.message).map(|open| &open.begun);
+                let begun = begun.map(Arc::clone);
+                let (now, later) = self.split(part, limits, want);
+                region.part = later;
+                return Some((Portion::Part(now), begun));
+            }
+            let first = region.messages.start;
+            if region.messages.is_empty() {
+                return None;
+            }
+            let len = self.job.text_len(first);
+            if self.cuts && len >= self.long {
+                region.messages.start += 1;
+                let begun = Arc::new(self.cpu.begin(self.job, first));
+                let tag = begun.frame;
+                let open = Open {
+                    begun,
+                    tag,
+                    left: len,
+                };
+                inner.open.insert(first, open);
+                region.part = Some(LongPart {
+                    message: first,
+                    bytes: 0..len,
+                    previous: [0; 16],
+                });
+                continue;
+            }
+            let end = self.group(&region.messages, limits, want);
+            if end > first {
+                region.messages.start = end;
+                return Some((Portion::Messages(first..end), None));
+            }
+            // Too long for a GPU's buffers, and in one piece: a processor is faster anyway.
+            region.messages.start += 1;
+            inner.for_cpu.push_back(Region {
+                part: None,
+                messages: first..first + 1,
+            });
+        }
+    }
+
+    /// Splits a part into what is taken now and what is left.
+    fn split(&self, part: LongPart, limits: Limits, want: usize) -> (LongPart, Option<LongPart>) {
+        let len = part.bytes.len();
+        let mut now = want.min(limits.most).next_multiple_of(512);
+        // A small rest is not worth a portion of its own, where there is room for it.
+        if len <= now || len < now + now / 4 && len <= limits.most {
+            return (part, None);
+        }
+        // XTS steals from the last whole block: the two go together.
+        if len - now < 32 {
+            now -= 32;
+        }
+        let middle = part.bytes.start + now;
+        let mut previous = [0; 16];
+        // Read now: once the part is under way, it may be overwritten in place.
+        // SAFETY: `now` is at least a block and inside the message, and what lies behind
+        // `part.bytes.start` is not under way yet.
+        unsafe {
+            let input = self.job.message(part.message).input;
+            let last = input.add(middle - 16);
+            last.copy_to_nonoverlapping(previous.as_mut_ptr(), 16);
+        }
+        let later = LongPart {
+            message: part.message,
+            bytes: middle..part.bytes.end,
+            previous,
+        };
+        let now = LongPart {
+            bytes: part.bytes.start..middle,
+            ..part
+        };
+        (now, Some(later))
+    }
+
+    /// Where a group of whole messages ends.
+    fn group(&self, messages: &Range<usize>, limits: Limits, want: usize) -> usize {
+        let (mut room, mut aad, mut bytes) = (0, 0, 0);
+        for index in messages.clone() {
+            let len = self.job.text_len(index);
+            let count = index - messages.start;
+            if self.cuts && len >= self.long {
+                return index;
+            }
+            // Whatever the place where it starts.
+            room += len.next_multiple_of(16) + if len >= 4096 { 512 } else { 16 };
+            aad += self.job.aad_len(index);
+            let fits = room.max(aad) <= limits.most && count < limits.messages;
+            if limits.fits && !fits {
+                return index;
+            }
+            bytes += len + MESSAGE;
+            let full = match self.chained && !limits.fits {
+                true => bytes >= want && count + 1 >= CHAINS || bytes >= 16 * want,
+                false => bytes >= want,
+            };
+            if full {
+                return index + 1;
+            }
+        }
+        messages.end
+    }
+
+    /// Takes note that a portion is done.
+    pub(crate) fn done(&self, taker: usize, portion: &Portion, outcome: Outcome) {
+        let mut inner = self.lock();
+        let weight = self.weight(portion);
+        let this = &mut inner.takers[taker];
+        this.done += weight;
+        this.text += match portion {
+            Portion::Part(part) => part.bytes.len() as u64,
+            Portion::Messages(messages) => weight - (messages.len() * MESSAGE) as u64,
+        };
+        let seconds = this
+            .began
+            .map_or(0.0, |began| began.elapsed().as_secs_f64());
+        if seconds > 0.0 {
+            this.rate = this.done as f64 / (seconds * 1e9);
+        }
+        inner.refused.extend(outcome.refused);
+        let Portion::Part(part) = portion else {
+            return;
+        };
+        let Some(open) = inner.open.get_mut(&part.message) else {
+            return;
+        };
+        let add = |tag: &mut [u8; 16], share: [u8; 16]| {
+            tag.iter_mut()
+                .zip(share)
+                .for_each(|(tag, share)| *tag ^= share);
+        };
+        match outcome.sum {
+            None => {}
+            Some(Sum::Share(share)) => add(&mut open.tag, share),
+            Some(Sum::Tag(tag)) => {
+                add(&mut open.tag, tag);
+                add(&mut open.tag, open.begun.frame);
+            }
+        }
+        open.left -= part.bytes.len();
+        if open.left > 0 {
+            return;
+        }
+        let tag = open.tag;
+        inner.open.remove(&part.message);
+        if self.job.info().mode != Mode::Gcm {
+            return;
+        }
+        // SAFETY: all parts of the message are done.
+        if !unsafe { self.cpu.end(self.job, part.message, &tag) } {
+            inner.refused.push(part.message);
+        }
+    }
+
+    /// A taker will take no more.
+    pub(crate) fn leave(&self, taker: usize) {
+        self.lock().takers[taker].active = false;
+    }
+
+    /// Gives portions back that were not done; only CPU threads take them again.
+    fn give_back(&self, portions: impl IntoIterator<Item = Portion>) {
+        let mut inner = self.lock();
+        for portion in portions {
+            inner.left += self.weight(&portion);
+            inner.for_cpu.push_back(match portion {
+                Portion::Part(part) => Region {
+                    messages: 0..0,
+                    part: Some(part),
+                },
+                Portion::Messages(messages) => Region {
+                    messages,
+                    part: None,
+                },
+            });
+        }
+    }
+
+    /// Whether everything was taken. What was taken is done once its takers have returned.
+    pub(crate) fn is_empty(&self) -> bool {
+        let inner = self.lock();
+        let none = |region: &Region| region.part.is_none() && region.messages.is_empty();
+        none(&inner.fresh) && inner.for_cpu.iter().all(none)
+    }
+
+    /// Bytes of text that a taker has done.
+    pub(crate) fn text_of(&self, taker: usize) -> u64 {
+        self.lock().takers[taker].text
+    }
+
+    /// The messages that did not verify, ascending.
+    pub(crate) fn refused(self) -> Vec<usize> {
+        let inner = self.inner.into_inner();
+        let mut refused = inner.unwrap_or_else(PoisonError::into_inner).refused;
+        refused.sort_unstable();
+        refused
+    }
+}
+
+impl Inner {
+    /// What a taker should take of what is left, so that all end together: half of its share,
+    /// divided by what it has under way.
+    fn share(&self, taker: usize) -> f64 {
+        let active = self.takers.iter().filter(|taker| taker.active);
+        let all: f64 = active.map(|taker| taker.rate).sum();
+        let this = &self.takers[taker];
+        self.left as f64 * (this.rate / all.max(f64::MIN_POSITIVE)) / this.limits.depth as f64
+    }
+}
+
+/// A helper's access to the queue: knows what the helper holds, and gives it back if it fails.
+pub(crate) struct Held<'s, 'q, 'job> {
+    queue: &'s Queue<'q, 'job>,
+    taker: usize,
+    held: VecDeque<Portion>,
+}
+
+impl<'s, 'q, 'job> Held<'s, 'q, 'job> {
+    pub(crate) fn new(queue: &'s Queue<'q, 'job>, taker: usize) -> Self {
+        Held {
+            queue,
+            taker,
+            held: VecDeque::new(),
+        }
+    }
+}
+
+impl Drop for Held<'_, '_, '_> {
+    /// Ends the helper's part in the job, and gives back what it has not done.
+    fn drop(&mut self) {
+        self.queue.leave(self.taker);
+        self.queue.give_back(self.held.drain(..));
+    }
+}
+
+impl Source for Held<'_, '_, '_> {
+    fn next(&mut self) -> Option<Portion> {
+        let (portion, _) = self.queue.take(self.taker)?;
+        self.held.push_back(portion.clone());
+        Some(portion)
+    }
+
+    fn done(&mut self, portion: Portion, outcome: Outcome) {
+        let place = self.held.iter().position(|held| *held == portion);
+        self.held
+            .remove(place.expect("what is done was taken before, and only once"));
+        self.queue.done(self.taker, &portion, outcome);
+    }
+}

@@ -1,0 +1,191 @@
+//! One job over CPU threads and GPUs at once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Scope};
+
+use super::queue::{Held, Limits, Queue};
+use crate::cpu::CpuBackend;
+use crate::job::Job;
+use crate::portion::Source;
+
+/// Why a helper is not to be used any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Broken {
+    /// In words.
+    pub(crate) reason: String,
+    /// It may never answer again: even freeing what it uses would wait.
+    pub(crate) hangs: bool,
+}
+
+/// A backend that takes portions of jobs: a GPU.
+pub(crate) trait Helper: Send + Sync {
+    /// Its name, as `--backend` takes it.
+    fn name(&self) -> String;
+
+    /// Whether it has the job's algorithm.
+    fn supports(&self, job: &Job<'_>) -> bool;
+
+    /// Whether it can begin at once: what must be tested or made before is done.
+    fn is_ready(&self, job: &Job<'_>) -> bool;
+
+    /// How much it takes at a time.
+    fn limits(&self) -> Limits;
+
+    /// Whether the caller's memory is page-locked, so that it reaches it by itself.
+    fn is_pinned(&self, job: &Job<'_>) -> bool;
+
+    /// Works on portions until the source gives no more. After an error, what it has taken and
+    /// not done must be done by somebody else: with `keep`, the input of such portions is still
+    /// as it was, also for work in place, and nothing is written any more.
+    ///
+    /// # Safety
+    /// Nobody else uses the portions' bytes during the call.
+    unsafe fn help(&self, job: &Job<'_>, source: &mut dyn Source, keep: bool)
+    -> Result<(), Broken>;
+}
+
+/// Who works on a job.
+pub(crate) struct Crew<'a> {
+    pub(crate) cpu: &'a CpuBackend,
+    /// CPU threads that take portions; those that GPUs need to be fed are not among them.
+    pub(crate) workers: usize,
+    /// Bytes a nanosecond of each.
+    pub(crate) worker_rate: f64,
+    /// Bytes a nanosecond of each helper.
+    pub(crate) helper_rate: f64,
+    /// What helpers fail to do, the processor does.
+    pub(crate) redo: bool,
+    /// How much a CPU thread takes at a time.
+    pub(crate) limits: Limits,
+    /// From this length on, messages are cut.
+    pub(crate) long: usize,
+}
+
+/// The helpers of a job: those that are there, or what waits for them while it asks whether they
+/// are still wanted.
+pub(crate) enum Helpers<'a> {
+    Now(Vec<Arc<dyn Helper>>),
+    Later(&'a (dyn Fn(&dyn Fn() -> bool) -> Vec<Arc<dyn Helper>> + Sync)),
+}
+
+/// A helper's part in a job.
+pub(crate) struct Part {
+    pub(crate) helper: Arc<dyn Helper>,
+    /// Bytes of text that it did.
+    pub(crate) bytes: u64,
+    pub(crate) broken: Option<Broken>,
+}
+
+/// What came of a job.
+pub(crate) struct Shared {
+    /// Messages that did not verify, ascending.
+    pub(crate) refused: Vec<usize>,
+    pub(crate) parts: Vec<Part>,
+}
+
+impl Crew<'_> {
+    /// Runs a job. Everything is done when this returns, unless a helper failed and the crew does
+    /// not redo.
+    ///
+    /// # Safety
+    /// Nothing else uses what the job borrows during the call.
+    pub(crate) unsafe fn run(&self, job: &Job<'_>, helpers: Helpers<'_>) -> Shared {
+        let queue = Queue::new(job, self.cpu, self.long);
+        let parts = Mutex::new(Vec::new());
+        let join = |helper: Arc<dyn Helper>| {
+            let mut limits = helper.limits();
+            limits.fits = self.redo;
+            (queue.add(limits, self.helper_rate), helper)
+        };
+        let help = |(taker, helper): (usize, Arc<dyn Helper>)| {
+            let mut held = Held::new(&queue, taker);
+            // SAFETY: the queue gives each portion to one taker; the rest by this function's
+            // contract.
+            let helped = unsafe { helper.help(job, &mut held, self.redo) };
+            drop(held);
+            let part = Part {
+                bytes: queue.text_of(taker),
+                broken: helped.err(),
+                helper,
+            };
+            let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+            parts.push(part);
+        };
+        thread::scope(|scope| {
+            let mut alone = None;
+            match helpers {
+                Helpers::Now(helpers) => {
+                    // All are added before any takes: the first shares are fair.
+                    let mut joined: Vec<_> = helpers.into_iter().map(join).collect();
+                    if self.workers == 0 {
+                        alone = joined.pop();
+                    }
+                    for helper in joined {
+                        spawn(scope, &queue, helper, &help);
+                    }
+                }
+                Helpers::Later(wait) => {
+                    let (queue, help) = (&queue, &help);
+                    let body = move || {
+                        let late = wait(&|| !queue.is_empty());
+                        let joined: Vec<_> = late.into_iter().map(join).collect();
+                        for helper in joined {
+                            spawn(scope, queue, helper, help);
+                        }
+                    };
+                    // Without a thread to wait, the job is done without help.
+                    let _ = thread::Builder::new().spawn_scoped(scope, body);
+                }
+            }
+            if self.workers > 0 {
+                // SAFETY: by this function's contract.
+                unsafe { self.work(job, &queue, self.workers) };
+            }
+            if let Some(helper) = alone {
+                help(helper);
+            }
+        });
+        if self.redo && !queue.is_empty() {
+            // SAFETY: by this function's contract.
+            unsafe { self.work(job, &queue, self.cpu.threads()) };
+        }
+        Shared {
+            refused: queue.refused(),
+            parts: parts.into_inner().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    /// Has CPU threads take portions until there are none for them.
+    ///
+    /// # Safety
+    /// As [`Crew::run`].
+    unsafe fn work(&self, job: &Job<'_>, queue: &Queue<'_, '_>, count: usize) {
+        let takers: Vec<usize> = (0..count)
+            .map(|_| queue.add(self.limits, self.worker_rate))
+            .collect();
+        self.cpu.on_threads(count, |number| {
+            while let Some((portion, begun)) = queue.take(takers[number]) {
+                // SAFETY: the queue gives each portion to one taker; the rest by this function's
+                // contract.
+                let outcome = unsafe { self.cpu.run_portion(job, &portion, begun.as_deref()) };
+                queue.done(takers[number], &portion, outcome);
+            }
+        });
+    }
+}
+
+/// Gives a helper a thread of its own.
+fn spawn<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    queue: &Queue<'_, '_>,
+    joined: (usize, Arc<dyn Helper>),
+    help: &'scope (impl Fn((usize, Arc<dyn Helper>)) + Sync),
+) {
+    let taker = joined.0;
+    let name = format!("warplock-{}", joined.1.name());
+    let builder = thread::Builder::new().name(name);
+    if builder.spawn_scoped(scope, move || help(joined)).is_err() {
+        // The system has no thread for it: the others do its part.
+        queue.leave(taker);
+    }
+}

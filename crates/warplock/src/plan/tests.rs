@@ -1,0 +1,441 @@
+//! The planner with helpers of any speed and with any fault: it takes the fastest team, wakes
+//! nobody for little, and loses nothing.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::cost::{Cost, Costs, CpuModel, GpuModel, Model};
+use super::{Broken, Demanded, Helper, Limits, Planner};
+use crate::backend::Backend;
+use crate::cpu::{CpuBackend, InstructionSet};
+use crate::job::Job;
+use crate::portion::{Outcome, Source, Sum};
+use crate::{Algorithm, Batch, Direction, Error, Ivs, Key, Keys, Spans, Tags, Text};
+
+/// What a helper does wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    None,
+    /// It fails with so many portions done, and some in its hands.
+    After(u64),
+    /// The same, and it says that it hangs.
+    Hangs(u64),
+}
+
+/// A GPU that is none: the processor at a given speed.
+struct Fake {
+    name: &'static str,
+    /// Nanoseconds for a byte.
+    byte: f64,
+    fault: Fault,
+    cpu: CpuBackend,
+    portions: AtomicU64,
+    dropped: &'static AtomicBool,
+}
+
+static NOTED: AtomicBool = AtomicBool::new(false);
+
+impl Fake {
+    fn new(name: &'static str, byte: f64, fault: Fault) -> Arc<Self> {
+        Arc::new(Fake {
+            name,
+            byte,
+            fault,
+            cpu: CpuBackend::new(InstructionSet::best(), NonZeroUsize::MIN).unwrap(),
+            portions: AtomicU64::new(0),
+            dropped: &NOTED,
+        })
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.dropped.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Helper for Fake {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+    fn supports(&self, job: &Job<'_>) -> bool {
+        job.info().algorithm != Algorithm::Acorn128
+    }
+    fn is_ready(&self, _: &Job<'_>) -> bool {
+        true
+    }
+    fn limits(&self) -> Limits {
+        Limits {
+            most: 1 << 20,
+            least: 64 << 10,
+            messages: 1000,
+            depth: 2,
+            fits: true,
+        }
+    }
+    fn is_pinned(&self, _: &Job<'_>) -> bool {
+        true
+    }
+    unsafe fn help(
+        &self,
+        job: &Job<'_>,
+        source: &mut dyn Source,
+        keep: bool,
+    ) -> Result<(), Broken> {
+        let broken = |hangs| {
+            Err(Broken {
+                reason: "injected".to_owned(),
+                hangs,
+            })
+        };
+        // As on a GPU, the next one is in hand before one is done.
+        let mut next = source.next();
+        while let Some(portion) = next {
+            next = source.next();
+            let before = self.portions.fetch_add(1, Ordering::Relaxed);
+            match self.fault {
+                Fault::After(count) if before >= count => return broken(false),
+                Fault::Hangs(count) if before >= count => return broken(true),
+                _ => {}
+            }
+            let begun = match &portion {
+                crate::portion::Portion::Part(part) => Some(self.cpu.begin(job, part.message)),
+                crate::portion::Portion::Messages(_) => None,
+            };
+            let start = Instant::now();
+            // SAFETY: by this function's contract.
+            let outcome = unsafe { self.cpu.run_portion(job, &portion, begun.as_ref()) };
+            // A GPU gives the tag of the message as if there were no other parts.
+            let sum = outcome
+                .sum
+                .zip(begun.as_ref())
+                .map(|(sum, begun)| match sum {
+                    Sum::Share(share) => {
+                        Sum::Tag(std::array::from_fn(|byte| share[byte] ^ begun.frame[byte]))
+                    }
+                    tag => tag,
+                });
+            let bytes = match &portion {
+                crate::portion::Portion::Part(part) => part.bytes.len(),
+                crate::portion::Portion::Messages(messages) => {
+                    messages.clone().map(|index| job.text_len(index)).sum()
+                }
+            };
+            let wanted = Duration::from_nanos((bytes as f64 * self.byte) as u64);
+            thread::sleep(wanted.saturating_sub(start.elapsed()));
+            source.done(portion, Outcome { sum, ..outcome });
+        }
+        assert!(keep || self.fault == Fault::None);
+        Ok(())
+    }
+}
+
+/// A machine whose processor takes `cpu` nanoseconds for a byte and whose GPUs take `gpu`.
+fn model(cpu: f64, gpu: f64, start: f64) -> Model {
+    let each = |byte| {
+        Costs::new(|_, _| Cost {
+            byte,
+            message: 1.0,
+            chain: 0.0,
+        })
+    };
+    Model {
+        cpu: CpuModel {
+            costs: each(cpu),
+            wake: 0.0,
+            memory: 0.0,
+        },
+        gpu: GpuModel {
+            start,
+            fixed: 1e4,
+            costs: each(gpu),
+            staged: gpu,
+            staged_by_one: gpu,
+        },
+    }
+}
+
+static STARTS: AtomicU32 = AtomicU32::new(0);
+static WARNED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// Tests that count starts and warnings run one after the other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn warn(sentence: &str) {
+    WARNED.lock().unwrap().push(sentence.to_owned());
+}
+
+fn planner(model: Model, gpus: Vec<Arc<Fake>>) -> Planner {
+    STARTS.store(0, Ordering::Relaxed);
+    WARNED.lock().unwrap().clear();
+    let start = move || {
+        STARTS.fetch_add(1, Ordering::Relaxed);
+        let gpus = gpus.iter().map(|gpu| Arc::clone(gpu) as Arc<dyn Helper>);
+        (gpus.collect(), Vec::new())
+    };
+    Planner::new(
+        Box::new(start),
+        Box::new(move || model.clone()),
+        || true,
+        warn,
+    )
+}
+
+fn cpu(threads: usize) -> CpuBackend {
+    CpuBackend::new(InstructionSet::best(), NonZeroUsize::new(threads).unwrap()).unwrap()
+}
+
+/// Runs messages of equal length through `run` and through the processor, and compares.
+fn compare(
+    algorithm: Algorithm,
+    direction: Direction,
+    count: usize,
+    len: usize,
+    run: impl FnOnce(&Job<'_>) -> Result<Vec<usize>, Error>,
+) -> Result<(), Error> {
+    let key = Key::new(algorithm, &vec![7; algorithm.key_len()]).unwrap();
+    let aead = algorithm.is_aead();
+    let iv_len = if algorithm.info().mode == crate::Mode::Gcm {
+        12
+    } else {
+        16
+    };
+    let ivs: Vec<u8> = (0..count * iv_len)
+        .map(|place| (place % 251) as u8)
+        .collect();
+    let text: Vec<u8> = (0..count * len).map(|place| (place % 241) as u8).collect();
+    let results = |run: &mut dyn FnMut(&Job<'_>) -> Result<Vec<usize>, Error>| {
+        let (mut buffer, mut tags) = (text.clone(), vec![9; 16 * count]);
+        let spans = Spans::Even {
+            count,
+            len,
+            stride: len,
+        };
+        let place = Text::InPlace {
+            buffer: &mut buffer,
+            spans,
+        };
+        let batch = Batch::new(direction, Keys::One(&key), place).ivs(Ivs::Each(&ivs));
+        let batch = match aead {
+            true => batch.tags(Tags::Apart(&mut tags)),
+            false => batch,
+        };
+        let refused = run(&Job::new(batch).unwrap())?;
+        Ok::<_, Error>((refused, buffer, tags))
+    };
+    let mut run = Some(run);
+    let found = results(&mut |job| run.take().expect("called once")(job))?;
+    // SAFETY: nothing else uses the buffers.
+    let wanted = results(&mut |job| unsafe { cpu(1).submit(job) }?.wait()).unwrap();
+    assert!(
+        found == wanted,
+        "{algorithm} {direction:?}, {count} x {len}"
+    );
+    Ok(())
+}
+
+const KINDS: [(Algorithm, Direction, usize, usize); 7] = [
+    (Algorithm::Aes256Gcm, Direction::Encrypt, 1, (24 << 20) + 5),
+    // Garbage: the message is refused, and its text is wiped.
+    (Algorithm::Aes128Gcm, Direction::Decrypt, 3, (5 << 20) + 17),
+    (Algorithm::Aes128Ctr, Direction::Encrypt, 2, (9 << 20) + 1),
+    (Algorithm::Aes256Cbc, Direction::Decrypt, 1, 16 << 20),
+    (Algorithm::Aes128Cbc, Direction::Encrypt, 900, 16 << 10),
+    (Algorithm::Aes256Xts, Direction::Encrypt, 1, (12 << 20) + 3),
+    (Algorithm::Aes128Gcm, Direction::Encrypt, 40_000, 300),
+];
+
+#[test]
+fn every_fault_leaves_the_right_result_and_one_warning() {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (algorithm, direction, count, len) in KINDS {
+        for threads in [1, 2] {
+            for fault in [Fault::After(0), Fault::After(2), Fault::Hangs(1)] {
+                let good = Fake::new("cuda:0", 0.2, Fault::None);
+                let bad = Fake::new("cuda:1", 0.2, fault);
+                let planner = planner(model(50.0, 0.1, 1.0), vec![good, bad]);
+                planner.wake();
+                assert_eq!(planner.awake(), ["cuda:0", "cuda:1"]);
+                let cpu = cpu(threads);
+                for _ in 0..2 {
+                    // SAFETY: nothing else uses the buffers.
+                    let run = |job: &Job<'_>| unsafe { planner.run(&cpu, job) };
+                    compare(algorithm, direction, count, len, run).unwrap();
+                }
+                assert_eq!(planner.awake(), ["cuda:0"], "{algorithm} {fault:?}");
+                let warned = WARNED.lock().unwrap();
+                assert_eq!(warned.len(), 1, "{warned:?}");
+                assert!(
+                    warned[0].starts_with("cuda:1 failed (injected)"),
+                    "{warned:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn when_all_gpus_fail_the_processor_goes_on() {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let bad = Fake::new("cuda:0", 0.2, Fault::After(1));
+    let planner = planner(model(50.0, 0.1, 1.0), vec![bad]);
+    planner.wake();
+    let cpu = cpu(2);
+    for (algorithm, direction, count, len) in KINDS {
+        // SAFETY: nothing else uses the buffers.
+        let run = |job: &Job<'_>| unsafe { planner.run(&cpu, job) };
+        compare(algorithm, direction, count, len, run).unwrap();
+    }
+    assert!(planner.awake().is_empty());
+    assert_eq!(WARNED.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn a_gpu_that_hangs_is_never_freed() {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    static FREED: AtomicBool = AtomicBool::new(false);
+    let bad = Arc::new(Fake {
+        name: "cuda:0",
+        byte: 0.1,
+        fault: Fault::Hangs(0),
+        cpu: cpu(1),
+        portions: AtomicU64::new(0),
+        dropped: &FREED,
+    });
+    let planner = planner(model(50.0, 0.1, 1.0), vec![bad]);
+    planner.wake();
+    let cpu = cpu(2);
+    // SAFETY: nothing else uses the buffers.
+    let run = |job: &Job<'_>| unsafe { planner.run(&cpu, job) };
+    compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 8 << 20, run).unwrap();
+    drop(planner);
+    assert!(!FREED.load(Ordering::Relaxed));
+}
+
+#[test]
+fn demanded_gpus_fail_instead_of_falling_back() {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let cpu = cpu(2);
+    for faults in [
+        [Fault::None, Fault::After(0)],
+        [Fault::After(1), Fault::None],
+        [Fault::Hangs(0), Fault::None],
+        [Fault::None, Fault::None],
+    ] {
+        let gpus = ["cuda:0", "cuda:1"].into_iter().zip(faults);
+        let gpus = gpus.map(|(name, fault)| Fake::new(name, 5.0, fault) as Arc<dyn Helper>);
+        let demanded = Demanded {
+            gpus: gpus.collect(),
+        };
+        assert_eq!(demanded.names(), "cuda:0+cuda:1");
+        // SAFETY: nothing else uses the buffers.
+        let run = |job: &Job<'_>| unsafe { demanded.run(&cpu, job) };
+        let ran = compare(Algorithm::Aes256Gcm, Direction::Encrypt, 1, 8 << 20, run);
+        match faults.iter().position(|fault| *fault != Fault::None) {
+            None => ran.unwrap(),
+            Some(place) => {
+                let wanted = format!("backend cuda:{place} failed: injected");
+                assert_eq!(ran.unwrap_err().to_string(), wanted);
+            }
+        }
+    }
+}
+
+#[test]
+fn small_work_wakes_nobody() {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let gpu = Fake::new("cuda:0", 0.1, Fault::None);
+    // A start takes ten seconds, and a GPU saves a millisecond for each job.
+    let planner = planner(model(2.0, 0.1, 1e10), vec![gpu]);
+    let cpu = cpu(2);
+    for _ in 0..20 {
+        // SAFETY: nothing else uses the buffers.
+        let run = |job: &Job<'_>| unsafe { planner.run(&cpu, job) };
+        compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 1 << 20, run).unwrap();
+    }
+    assert_eq!(STARTS.load(Ordering::Relaxed), 0);
+    assert!(planner.awake().is_empty());
+}
+
+#[test]
+fn much_small_work_wakes_gpus_once_in_the_background() {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let gpu = Fake::new("cuda:0", 0.1, Fault::None);
+    let planner = planner(model(2.0, 0.1, 5e6), vec![gpu]);
+    let cpu = cpu(2);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while planner.done().is_empty() {
+        assert!(Instant::now() < deadline, "it never took part");
+        // SAFETY: nothing else uses the buffers.
+        let run = |job: &Job<'_>| unsafe { planner.run(&cpu, job) };
+        compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 1 << 20, run).unwrap();
+    }
+    assert_eq!(STARTS.load(Ordering::Relaxed), 1);
+    assert!(planner.done()["cuda:0"] > 0);
+}
+
+#[test]
+fn one_large_job_begins_without_the_gpus_and_lets_them_join() {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let gpu = Fake::new("cuda:0", 0.0, Fault::None);
+    // The model thinks that the processor takes a second for a MiB.
+    let planner = planner(model(1e3, 0.1, 1e6), vec![gpu]);
+    let cpu = cpu(1);
+    // SAFETY: nothing else uses the buffers.
+    let run = |job: &Job<'_>| unsafe { planner.run(&cpu, job) };
+    compare(Algorithm::Aes256Gcm, Direction::Encrypt, 1, 200 << 20, run).unwrap();
+    assert_eq!(STARTS.load(Ordering::Relaxed), 1);
+    assert!(planner.done()["cuda:0"] > 0);
+}
+
+#[test]
+fn what_was_measured_beats_what_the_model_says() {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    // The model thinks that the GPU is 500 times as fast as the processor; it is slower.
+    let gpu = Fake::new("cuda:0", 80.0, Fault::None);
+    let planner = planner(model(50.0, 0.1, 1.0), vec![Arc::clone(&gpu)]);
+    planner.wake();
+    let cpu = cpu(1);
+    for _ in 0..6 {
+        // SAFETY: nothing else uses the buffers.
+        let run = |job: &Job<'_>| unsafe { planner.run(&cpu, job) };
+        compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 1 << 20, run).unwrap();
+    }
+    let portions = gpu.portions.load(Ordering::Relaxed);
+    // One run, or two: then the processor.
+    assert!((1..=12).contains(&portions), "{portions}");
+}
+
+#[test]
+fn no_gpu_no_cost() {
+    let planner = Planner::new(
+        Box::new(|| panic!("nobody may start")),
+        Box::new(|| panic!("nobody may ask for a model")),
+        || false,
+        warn,
+    );
+    let cpu = cpu(2);
+    for (algorithm, direction, count, len) in KINDS {
+        // SAFETY: nothing else uses the buffers.
+        let run = |job: &Job<'_>| unsafe { planner.run(&cpu, job) };
+        compare(algorithm, direction, count, len, run).unwrap();
+    }
+}
