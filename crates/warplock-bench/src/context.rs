@@ -47,7 +47,9 @@ impl Context<'_> {
     /// The chosen GPU; without a choice the first one, if there is one.
     pub(crate) fn gpu(&self) -> Result<Option<Engine>> {
         match self.choice {
-            Some(choice @ (Choice::Cuda(_) | Choice::Gpus(_))) => engine(Some(choice), self.threads).map(Some),
+            Some(choice @ (Choice::Cuda(_) | Choice::Gpus(_))) => {
+                engine(Some(choice), self.threads).map(Some)
+            }
             Some(Choice::Cpu(_)) => Ok(None),
             Some(Choice::Auto) | None => Ok(engine(Some(Choice::Cuda(None)), self.threads).ok()),
         }

@@ -41,7 +41,7 @@ Exit codes: 0 done, 1 error, 2 wrong usage, 3 authentication failed.";
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Common {
-    /// Where to compute: auto, cpu, cpu:NAME (an instruction set), cuda or cuda:N.
+    /// Where to compute: auto, cpu, cpu:NAME (an instruction set), cuda, cuda:N or cuda:N,M.
     /// [default: what WARPLOCK_BACKEND says, or auto]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) backend: Option<Choice>,
@@ -70,6 +70,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Raw(Raw),
     Devices(Devices),
+    Calibrate(Calibrate),
     Bench(Bench),
     Gen(Gen),
     /// Print a completion script for a shell
@@ -308,6 +309,19 @@ pub(crate) struct Devices {
     pub(crate) algorithms: bool,
 }
 
+/// Measure this machine for --backend auto.
+///
+/// Takes a few seconds, and keeps the result in the cache folder ($XDG_CACHE_HOME/warplock or
+/// ~/.cache/warplock), from where all later commands have it. It decides where work is done, never
+/// what comes out. Repeat it when little else runs on the machine; a new GPU, driver or version of
+/// warplock makes it invalid. Without it, careful guesses are used.
+#[derive(Args, Debug)]
+pub(crate) struct Calibrate {
+    /// Print the result, and keep nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
 /// Measure what this machine can do.
 ///
 /// Each suite prints a table (with --json: an object), and verifies every result before its time
@@ -332,7 +346,8 @@ const BENCH_EXAMPLES: &str = "\
 Examples:
   warplock bench file-sizes --plot sizes.svg
   warplock gen --entries 10M entries && warplock bench entries entries -o entries.json
-  warplock bench kernels --size 1GiB -o kernels.json";
+  warplock bench kernels --size 1GiB -o kernels.json
+  warplock bench sizes --quick --plot sizes.svg";
 
 /// The suites.
 #[derive(Debug, Subcommand)]
@@ -372,6 +387,21 @@ pub(crate) enum BenchSuite {
     },
     /// A GPU on data in host memory, against its link and the processor
     Host,
+    /// Speed against size, 64 bytes to 4 GiB: CPU, GPU and auto, and where they cross
+    Sizes {
+        /// Fewer sizes and runs: minutes instead of a quarter of an hour.
+        #[arg(long)]
+        quick: bool,
+        /// Ciphers and modes. [default: aes-128, aes-192, aes-256 with ctr and gcm]
+        #[arg(short, long, value_name = "NAME,..", value_delimiter = ',')]
+        #[arg(ignore_case = true, hide_possible_values = true)]
+        #[arg(value_parser = algorithm_parser())]
+        algorithm: Vec<Algorithm>,
+        /// Sizes in bytes. [default: 64 to 64MiB in steps of four, and 4GiB for two of the rows]
+        #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
+        #[arg(value_parser = warplock_bench::size::parse)]
+        size: Vec<u64>,
+    },
     /// Every algorithm on data in GPU memory, beside a copy inside that memory
     Kernels {
         /// Bytes to work on; what the card has no room for is left out. [default: 1GiB,4GiB]

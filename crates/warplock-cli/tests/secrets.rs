@@ -82,7 +82,14 @@ fn no_documented_example_has_key_material() {
         })
         .collect();
     let commands = [
-        "keygen", "encrypt", "decrypt", "inspect", "verify", "raw", "devices",
+        "keygen",
+        "encrypt",
+        "decrypt",
+        "inspect",
+        "verify",
+        "raw",
+        "devices",
+        "calibrate",
     ];
     for command in commands {
         let help = folder.run([command, "--help"]).code(0);

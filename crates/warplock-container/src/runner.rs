@@ -114,7 +114,8 @@ impl Runner {
         &self.monitor
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
+    /// The engine of all its workers.
+    pub fn engine(&self) -> &Engine {
         &self.engine
     }
 }

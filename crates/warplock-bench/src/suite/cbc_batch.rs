@@ -139,7 +139,10 @@ impl Suite for CbcBatch {
         let all = processor(context.threads)?;
         let number = Some(gpu.device.gpu().number);
         let cuda = Engine::builder().backend(Choice::Cuda(number));
-        let engines = [one, all, cuda.threads(context.threads).build()?];
+        let auto = Engine::builder().backend(Choice::Auto);
+        let auto = auto.threads(context.threads).build()?;
+        auto.wake();
+        let engines = [one, all, cuda.threads(context.threads).build()?, auto];
         let mut rows = Vec::new();
         for direction in [Direction::Encrypt, Direction::Decrypt] {
             for &count in &self.counts {
@@ -272,7 +275,7 @@ impl Lane {
 fn time_engines(
     context: &Context<'_>,
     gpu: &Gpu,
-    engines: &[Engine; 3],
+    engines: &[Engine; 4],
     work: &Work,
 ) -> Result<Vec<Sample>> {
     let mut output = gpu.device.pinned(work.expected.len())?;
@@ -368,6 +371,7 @@ fn row(
         others[2].map(|seconds| rate(seconds) / 1e6).into(),
         others[0].map(|seconds| rate(seconds) / 1e6).into(),
         others[1].map(|seconds| rate(seconds) / 1e6).into(),
+        others[3].map(|seconds| rate(seconds) / 1e6).into(),
         theirs.map(|(seconds, _)| seconds * 1e6).into(),
         theirs.map(|(_, rate)| rate / 1e6).into(),
     ])
@@ -384,6 +388,7 @@ fn columns() -> Vec<Column> {
         Column::new("engine", "engine\nMbit/s", Unit::Count),
         Column::new("cpu_1", "CPU, 1 thread\nMbit/s", Unit::Count),
         Column::new("cpu_all", "CPU, all\nMbit/s", Unit::Count),
+        Column::new("auto", "auto\nMbit/s", Unit::Count),
         Column::new("their_latency", "Tesla C2075\nlatency us", Unit::Count).quoted(SOURCE),
         Column::new("their_rate", "Tesla C2075\nMbit/s", Unit::Count).quoted(SOURCE),
     ]
@@ -392,7 +397,7 @@ fn columns() -> Vec<Column> {
 fn plot(rows: &[Vec<Value>]) -> Plot {
     let mut series = Vec::new();
     for direction in ["encrypt", "decrypt"] {
-        for (column, who) in [(4, "GPU"), (8, "CPU, all threads"), (10, "Tesla C2075")] {
+        for (column, who) in [(4, "GPU"), (8, "CPU, all threads"), (11, "Tesla C2075")] {
             let points: Vec<_> = rows
                 .iter()
                 .filter(|row| row[0] == Value::from(direction) && row[2].number() == Some(4.0))
@@ -401,7 +406,7 @@ fn plot(rows: &[Vec<Value>]) -> Plot {
             series.push(Series {
                 name: format!("{direction}, {who}"),
                 points,
-                quoted: column == 10,
+                quoted: column == 11,
             });
         }
     }

@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use warplock_bench::suite::{AeadBatch, CbcBatch, Entries, FileSizes, Host, Kernels};
+use warplock::{Algorithm, Mode};
+use warplock_bench::suite::{AeadBatch, CbcBatch, Entries, FileSizes, Host, Kernels, Sizes};
 use warplock_bench::{Context, Error, Suite};
 
 use super::print;
@@ -84,6 +85,11 @@ fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
             Box::new(suite)
         }
         BenchSuite::Host => Box::new(Host::default()),
+        BenchSuite::Sizes {
+            quick,
+            algorithm,
+            size,
+        } => Box::new(sizes(quick, algorithm, size)?),
         BenchSuite::Kernels { size } => Box::new(match size.is_empty() {
             true => Kernels::default(),
             false => Kernels { sizes: size },
@@ -94,6 +100,38 @@ fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
         }),
         BenchSuite::Peers => peers()?,
     })
+}
+
+fn sizes(quick: bool, algorithms: Vec<Algorithm>, mut sizes: Vec<u64>) -> Result<Sizes> {
+    let mut suite = match quick {
+        true => Sizes::quick(),
+        false => Sizes::default(),
+    };
+    // Each size has one IV of 16 bytes and a message of any length.
+    let takes = |algorithm: &Algorithm| {
+        matches!(algorithm.info().mode, Mode::Ctr | Mode::Gcm | Mode::Acorn)
+    };
+    if let Some(other) = algorithms.iter().find(|algorithm| !takes(algorithm)) {
+        return Err(Failure::usage(format_args!(
+            "this suite has messages of any length, which {other} does not take; name ctr, gcm or \
+             acorn-128"
+        )));
+    }
+    if !algorithms.is_empty() {
+        suite.algorithms = algorithms;
+    }
+    if !sizes.is_empty() {
+        sizes.sort_unstable();
+        if sizes[0] == 0 {
+            return Err(Failure::usage("a size is at least one byte"));
+        }
+        let sizes = sizes
+            .into_iter()
+            .map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        // Longer ones would take portable code minutes.
+        (suite.sizes, suite.huge) = sizes.partition(|&size| size < 1 << 30);
+    }
+    Ok(suite)
 }
 
 #[cfg(feature = "peers")]

@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 
 use serde_json::json;
 use warplock::cuda::{self, Gpu};
-use warplock::{Algorithm, Error, InstructionSet};
+use warplock::{Algorithm, Calibration, Error, InstructionSet};
 
 use super::print;
 use crate::args::{Common, Devices};
@@ -42,12 +42,30 @@ fn devices_text(chosen: &str) -> String {
          cores     {} usable\n\
          backends  {}\n\
          chosen    {chosen}\n\
-         {}",
+         {}{}",
         cpu_model(),
         cores(),
         sets.collect::<Vec<_>>().join(", "),
         gpus_text(),
+        calibration_text(),
     )
+}
+
+/// What `auto` goes by.
+fn calibration_text() -> String {
+    let lines = match Calibration::load() {
+        Ok(Some(calibration)) => calibration.lines(),
+        Ok(None) => {
+            vec!["none; `warplock calibrate` makes one, until then auto guesses".to_owned()]
+        }
+        Err(reason) => vec![reason],
+    };
+    let mut text = String::new();
+    for (place, line) in lines.iter().enumerate() {
+        let label = if place == 0 { "measured" } else { "" };
+        let _ = writeln!(text, "{label:<8}  {line}");
+    }
+    text
 }
 
 /// The GPUs, one a line, or why there are none.
@@ -114,6 +132,7 @@ fn devices_json(chosen: &str) -> String {
         "gpus": gpus,
         "cuda_driver": driver,
         "no_gpu": reason,
+        "calibrated": matches!(Calibration::load(), Ok(Some(_))),
     });
     format!("{object}\n")
 }

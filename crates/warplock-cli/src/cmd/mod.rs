@@ -1,6 +1,7 @@
 //! One file for each command.
 
 mod bench;
+mod calibrate;
 mod decrypt;
 mod devices;
 mod encrypt;
@@ -41,6 +42,7 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Verify(options) => verify::run(&options, common),
         Command::Raw(raw) => raw::run(raw, common),
         Command::Devices(options) => devices::run(&options, common),
+        Command::Calibrate(options) => calibrate::run(&options, common),
         Command::Bench(options) => bench::run(options, common),
         Command::Gen(options) => generate::run(options, common),
         Command::Completions { shell } => completions(shell),
@@ -65,7 +67,11 @@ fn say(line: impl Display) {
 impl Common {
     /// The engine that the options ask for.
     fn engine(&self) -> Result<Engine> {
-        let mut builder = Engine::builder();
+        let warn = match self.quiet {
+            true => |_: &str| {},
+            false => |sentence: &str| say(format_args!("warplock: warning: {sentence}")),
+        };
+        let mut builder = Engine::builder().warnings(warn);
         if let Some(choice) = self.backend {
             builder = builder.backend(choice);
         }
@@ -104,6 +110,17 @@ impl Common {
         if self.verbose {
             say(format_args!("warplock: {sentence}"));
         }
+    }
+}
+
+/// What an engine's GPUs did, in words; empty if nothing.
+fn gpu_shares(engine: &Engine) -> String {
+    let shares = engine.shares().into_iter();
+    let each = shares.map(|share| format!("{} bytes on {}", share.bytes, share.backend));
+    let each: Vec<_> = each.collect();
+    match each.is_empty() {
+        true => String::new(),
+        false => format!("; {}, the rest on the CPU", each.join(", ")),
     }
 }
 
@@ -228,11 +245,15 @@ impl<'a> Summary<'a> {
             verb,
             input,
             common,
+            runner,
             ..
         } = self;
         common.note(format_args!(
-            "{input}: {verb} to {name}: {content} bytes of content in {seconds:.3} s, {:.0} MB/s",
-            content as f64 / seconds / 1e6
+            "{input}: {verb} to {name}: {content} bytes of content in {seconds:.3} s, {:.0} MB/s, \
+             by {}{}",
+            content as f64 / seconds / 1e6,
+            runner.engine().backend(),
+            gpu_shares(runner.engine())
         ));
         if !common.json {
             return Ok(());

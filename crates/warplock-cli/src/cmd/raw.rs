@@ -9,6 +9,7 @@ use tempfile::SpooledTempFile;
 use warplock::{Direction, Info, Key, Mode};
 use zeroize::Zeroizing;
 
+use super::gpu_shares;
 use super::stdin_once;
 use crate::args::{Common, Pad, Raw, RawOptions};
 use crate::exit::Exit;
@@ -58,9 +59,13 @@ pub(super) fn run(raw: Raw, common: &Common) -> Result<Exit> {
             .map_err(|failure| failure.about(&input.name))?;
     }
     let transform = Transform::new(&engine, &key, parameters)?;
-    let note = format!("{}: to {} by {}", input.name, output.name, engine.backend());
+    let note = format!("{}: to {} by", input.name, output.name);
     convert(transform, input, output, common)?;
-    common.note(note);
+    common.note(format_args!(
+        "{note} {}{}",
+        engine.backend(),
+        gpu_shares(&engine)
+    ));
     Ok(Exit::Done)
 }
 

@@ -21,6 +21,7 @@ mod driver;
 mod keys;
 mod launch;
 mod link;
+mod long;
 mod memory;
 mod module;
 mod pack;

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::copy::{Run, extent, inputs, outputs};
-use super::cut::{Chunk, Cutter, Part, Previous, has_table};
+use super::cut::{Chunk, Cutter, Previous, has_table};
 use super::driver::Failure;
 use super::keys::OneKey;
 use super::launch::{Launcher, Step};
 use super::link::{DeviceBytes, HostBytes, Link};
-use super::pack::{Addresses, Located, Sheet, TAG};
+use super::long::{give_results, zero};
+use super::pack::{Addresses, Located, Sheet};
 use super::slot::{Ending, Flight, Gpu, Slot, State};
 use crate::job::Job;
-use crate::portion::{All, Outcome, Portion, Source, Sum};
+use crate::portion::{All, Outcome, Portion, Source};
 use crate::{Direction, Mode};
 
 /// A wait that takes longer lets other threads have the processor between two looks.
@@ -31,23 +32,23 @@ pub(crate) struct Ring<L: Link> {
 }
 
 /// One job on its way through a ring.
-struct Passage<'r, 'job, L: Link> {
-    gpu: &'r Gpu<L>,
-    slots: &'r mut Vec<Slot<L>>,
-    states: &'r mut Vec<State<L>>,
-    job: &'r Job<'job>,
-    launcher: Launcher,
+pub(super) struct Passage<'r, 'job, L: Link> {
+    pub(super) gpu: &'r Gpu<L>,
+    pub(super) slots: &'r mut Vec<Slot<L>>,
+    pub(super) states: &'r mut Vec<State<L>>,
+    pub(super) job: &'r Job<'job>,
+    pub(super) launcher: Launcher,
     /// The job's key, if there is one for all; or that of the long message under way.
-    key: Option<(usize, OneKey)>,
+    pub(super) key: Option<(usize, OneKey)>,
     /// Page-locked memory of the caller.
-    pinned_input: Option<Range<usize>>,
-    pinned_output: Option<Range<usize>>,
+    pub(super) pinned_input: Option<Range<usize>>,
+    pub(super) pinned_output: Option<Range<usize>>,
     /// Long messages, or parts of them that were portions, so far.
-    long: usize,
+    pub(super) long: usize,
     /// The portion under way is a part of a message.
-    part: Option<Range<usize>>,
+    pub(super) part: Option<Range<usize>>,
     /// Refused messages of the portions whose chunks are being drained.
-    failed: Vec<usize>,
+    pub(super) failed: Vec<usize>,
 }
 
 impl<L: Link> Ring<L> {
@@ -250,19 +251,6 @@ impl<L: Link> Passage<'_, '_, L> {
             }
         }
         Ok(())
-    }
-
-    /// Whether a long message, or the part of it that is a portion, begins with this part.
-    fn begins(&self, part: &Part) -> bool {
-        part.before == self.part.as_ref().map_or(0, |bytes| bytes.start)
-    }
-
-    /// Whether it ends with this part.
-    fn ends(&self, part: &Part) -> bool {
-        match &self.part {
-            Some(bytes) => part.before + part.len == bytes.end,
-            None => part.after == 0,
-        }
     }
 
     /// Finds the key where one is all that a chunk needs.
@@ -482,106 +470,8 @@ impl<L: Link> Passage<'_, '_, L> {
         Ok(None)
     }
 
-    /// GCM for a part of a long message.
-    ///
-    /// # Safety
-    /// As [`Passage::work`].
-    unsafe fn work_long(
-        &mut self,
-        place: usize,
-        part: Part,
-        located: &Located,
-    ) -> Result<Option<Ending>, Failure> {
-        let gpu = self.gpu;
-        let link = &gpu.link;
-        let number = self.long % gpu.policy.slots;
-        let (begins, ends) = (self.begins(&part), self.ends(&part));
-        if begins {
-            self.begin_long(place, number, part.message)?;
-        }
-        let (_, key) = self.key.as_ref().expect("a long message has one key");
-        let slot = &self.slots[place];
-        let stream = &slot.stream;
-        let state = &self.states[number];
-        let (_, sheet, kept) = state.current.as_ref().expect("begun with the first part");
-        // SAFETY: by this function's contract; the state lives until the last part was drained,
-        // and its upload is waited for.
-        unsafe {
-            let launch = |step: &Step<'_>| link.launch(stream, step);
-            if begins {
-                let host = state.mirror.host.start();
-                link.upload(stream, state.mirror.device.address(), host, sheet.len)?;
-                for step in self.launcher.gcm_begin(kept, key) {
-                    launch(&step)?;
-                }
-                link.record(&state.ready, stream)?;
-            } else {
-                link.wait_for(stream, &state.ready)?;
-            }
-            if let Some(step) = self.launcher.gcm_text(located.work, kept, key) {
-                launch(&step)?;
-            }
-            link.record(&slot.worked, stream)?;
-            if !ends {
-                return Ok(None);
-            }
-            for (other, slot) in self.slots.iter().enumerate() {
-                if other != place {
-                    link.wait_for(stream, &slot.worked)?;
-                }
-            }
-            // Of a part, the tag is wanted also when it opens: others add their shares.
-            let (results, len) = match self.part {
-                Some(_) => {
-                    launch(&self.launcher.gcm_sum(kept))?;
-                    sheet.tags()
-                }
-                None => {
-                    launch(&self.launcher.gcm_end(kept))?;
-                    sheet.results()
-                }
-            };
-            let device = state.mirror.device.address();
-            let host = state.mirror.host.start().add(results);
-            link.download(stream, host, device + results as u64, len)?;
-            link.wipe(stream, device, sheet.device_len)?;
-            // The last kernel counts, too: results may go to the caller after it.
-            link.record(&slot.worked, stream)?;
-        }
-        self.long += 1;
-        Ok(Some(Ending {
-            state: number,
-            part: self.part.is_some(),
-        }))
-    }
-
-    /// Readies the state of a long message. Its last user was drained: since then, more chunks
-    /// were filled than there are slots.
-    fn begin_long(&mut self, place: usize, number: usize, message: usize) -> Result<(), Failure> {
-        let gpu = self.gpu;
-        let (sheet, part) = Sheet::of_long_message(self.job, message);
-        if number == self.states.len() {
-            self.states.push(State::new(&gpu.link)?);
-        }
-        if !self.states[number].mirror.fits(sheet.device_len) {
-            self.wait_for_all(place)?;
-        }
-        let state = &mut self.states[number];
-        state.mirror.grow(gpu, sheet.len, sheet.device_len)?;
-        let at = Addresses {
-            sheet: state.mirror.device.address(),
-            // Its piece is never launched.
-            text: self.slots[place].text.device.address(),
-            previous: 0,
-        };
-        sheet.write(self.job, &[part], None, state.mirror.host.bytes(), &at);
-        let located = sheet.located(at.sheet);
-        state.current = Some((message, sheet, located));
-        Ok(())
-    }
-
     /// Waits for every slot's kernels, and for all that is queued for one that has none.
-    fn wait_for_all(&self, place: usize) -> Result<(), Failure> {
+    pub(super) fn wait_for_all(&self, place: usize) -> Result<(), Failure> {
         let mut slots = self.slots.iter();
         slots.try_for_each(|slot| self.wait(&slot.worked))?;
         self.gpu.link.wait_stream(&self.slots[place].stream)
@@ -625,69 +515,5 @@ impl<L: Link> Passage<'_, '_, L> {
             source.done(portion, Outcome { refused, sum });
         }
         Ok(())
-    }
-
-    /// The results of a long message, all of whose chunks were drained; of a part of one, what it
-    /// adds to the tag.
-    ///
-    /// # Safety
-    /// As [`Passage::run`].
-    unsafe fn end_long(&mut self, ending: Ending) -> Option<Sum> {
-        let state = &mut self.states[ending.state];
-        let (message, sheet, _) = state.current.take()?;
-        let results = state.mirror.host.bytes();
-        let mut sum = None;
-        if ending.part {
-            let at = sheet.tags().0;
-            sum = results[at..].first_chunk().copied().map(Sum::Tag);
-        } else {
-            let refused = self.failed.len();
-            // SAFETY: by this function's contract; all parts of the message were drained.
-            unsafe {
-                let message = std::iter::once(message);
-                give_results(self.job, &sheet, results, message, &mut self.failed);
-                for &message in &self.failed[refused..] {
-                    // Its parts had left the device before the tag was known.
-                    let message = self.job.message(message);
-                    message.output.write_bytes(0, message.len);
-                }
-            }
-        }
-        zero(&mut results[..sheet.len]);
-        sum
-    }
-}
-
-fn zero(bytes: &mut [u8]) {
-    use zeroize::Zeroize;
-    bytes.zeroize();
-}
-
-/// Copies tags to the caller, or notes the messages that were refused.
-///
-/// # Safety
-/// Nothing else uses the messages' tags during the call.
-unsafe fn give_results(
-    job: &Job<'_>,
-    sheet: &Sheet,
-    host: &[u8],
-    messages: impl Iterator<Item = usize>,
-    failed: &mut Vec<usize>,
-) {
-    let (at, len) = sheet.results();
-    let results = &host[at..at + len];
-    for (number, message) in messages.enumerate() {
-        match job.direction() {
-            Direction::Encrypt => {
-                let tag = &results[number * TAG..][..job.tag_len()];
-                // SAFETY: by the job's checks there is room for a tag.
-                unsafe {
-                    let place = job.message(message).tag;
-                    place.copy_from_nonoverlapping(tag.as_ptr(), tag.len());
-                }
-            }
-            Direction::Decrypt if sheet.refused(results, number) => failed.push(message),
-            Direction::Decrypt => {}
-        }
     }
 }

@@ -61,11 +61,14 @@ pub(crate) struct Crew<'a> {
     pub(crate) long: usize,
 }
 
+/// Waits for helpers while it is told that they are still wanted.
+pub(crate) type Wait<'a> = dyn Fn(&dyn Fn() -> bool) -> Vec<Arc<dyn Helper>> + Sync + 'a;
+
 /// The helpers of a job: those that are there, or what waits for them while it asks whether they
 /// are still wanted.
 pub(crate) enum Helpers<'a> {
     Now(Vec<Arc<dyn Helper>>),
-    Later(&'a (dyn Fn(&dyn Fn() -> bool) -> Vec<Arc<dyn Helper>> + Sync)),
+    Later(&'a Wait<'a>),
 }
 
 /// A helper's part in a job.

@@ -11,6 +11,7 @@ mod many;
 )]
 mod random;
 mod sample;
+mod shared;
 
 use std::sync::Once;
 

@@ -11,20 +11,29 @@ const CLEARLY: f64 = 1.05;
 /// All answers, and the crossing points.
 pub(super) fn all(rows: &[Row]) -> Vec<String> {
     vec![
-        against(rows, "RQ1a: does the GPU outperform the single-core CPU?", &[
-            (Place::GpuStreams, Place::PortableOne),
-            (Place::GpuStreams, Place::CpuOne),
-            (Place::Gpu, Place::CpuOne),
-        ]),
-        against(rows, "RQ1b: does the GPU perform better than a multi-core CPU?", &[
-            (Place::GpuStreams, Place::PortableAll),
-            (Place::GpuStreams, Place::CpuAllPinned),
-            (Place::Gpu, Place::CpuAll),
-        ]),
-        against(rows, "RQ2: do streams improve it?", &[(
-            Place::GpuStreams,
-            Place::GpuOneStream,
-        )]),
+        against(
+            rows,
+            "RQ1a: does the GPU outperform the single-core CPU?",
+            &[
+                (Place::GpuStreams, Place::PortableOne),
+                (Place::GpuStreams, Place::CpuOne),
+                (Place::Gpu, Place::CpuOne),
+            ],
+        ),
+        against(
+            rows,
+            "RQ1b: does the GPU perform better than a multi-core CPU?",
+            &[
+                (Place::GpuStreams, Place::PortableAll),
+                (Place::GpuStreams, Place::CpuAllPinned),
+                (Place::Gpu, Place::CpuAll),
+            ],
+        ),
+        against(
+            rows,
+            "RQ2: do streams improve it?",
+            &[(Place::GpuStreams, Place::GpuOneStream)],
+        ),
         fastest(rows),
         "Granularity (1, 2, 4, 8 blocks per thread): these kernels have no such setting. A launch \
          has as many threads as the GPU holds at once; a warp takes rows of 32 blocks, one block \
@@ -116,7 +125,9 @@ fn fastest(rows: &[Row]) -> String {
             .filter(|row| row.algorithm == algorithm && row.way() == "encrypt");
         for row in own {
             // Data in GPU memory is another question.
-            let places = Place::ALL.into_iter().filter(|place| *place != Place::Resident);
+            let places = Place::ALL
+                .into_iter()
+                .filter(|place| *place != Place::Resident);
             let times = places.filter_map(|place| Some((place, row.seconds(place)?.median)));
             let Some((place, seconds)) = times.min_by(|a, b| a.1.total_cmp(&b.1)) else {
                 continue;
@@ -126,9 +137,17 @@ fn fastest(rows: &[Row]) -> String {
             }
         }
         let each = changes.iter().map(|&(size, place, rate)| {
-            format!("from {} [{}] ({})", bytes(size), name(place), scaled(rate, "B/s"))
+            format!(
+                "from {} [{}] ({})",
+                bytes(size),
+                name(place),
+                scaled(rate, "B/s")
+            )
         });
-        parts.push(format!("{algorithm}: {}", each.collect::<Vec<_>>().join(", ")));
+        parts.push(format!(
+            "{algorithm}: {}",
+            each.collect::<Vec<_>>().join(", ")
+        ));
     }
     format!(
         "RQ3: which implementation is the fastest (encryption)? {}.",
@@ -138,7 +157,9 @@ fn fastest(rows: &[Row]) -> String {
 
 fn auto(rows: &[Row]) -> String {
     let parts = [Place::Auto, Place::AutoPinned, Place::AutoPortable].map(|place| {
-        let shares = rows.iter().filter_map(|row| Some((row.against_best(place)?, row)));
+        let shares = rows
+            .iter()
+            .filter_map(|row| Some((row.against_best(place)?, row)));
         let least = shares.min_by(|a, b| a.0.total_cmp(&b.0));
         least.map(|(share, row)| {
             format!(
@@ -159,17 +180,31 @@ mod tests {
     use super::*;
 
     fn rows() -> Vec<Row> {
-        [(64, 1.0, 4.0), (1024, 2.0, 1.0), (4096, 2.0, 4.0), (16384, 9.0, 3.0), (65536, 9.0, 1.0)]
-            .map(|(bytes, cpu, gpu)| {
-                let seconds = [(Place::CpuOne, cpu), (Place::GpuStreams, gpu), (Place::Auto, cpu)];
-                Row::made_up(Algorithm::Aes128Ctr, bytes, &seconds)
-            })
-            .into()
+        [
+            (64, 1.0, 4.0),
+            (1024, 2.0, 1.0),
+            (4096, 2.0, 4.0),
+            (16384, 9.0, 3.0),
+            (65536, 9.0, 1.0),
+        ]
+        .map(|(bytes, cpu, gpu)| {
+            let seconds = [
+                (Place::CpuOne, cpu),
+                (Place::GpuStreams, gpu),
+                (Place::Auto, cpu),
+            ];
+            Row::made_up(Algorithm::Aes128Ctr, bytes, &seconds)
+        })
+        .into()
     }
 
     #[test]
     fn a_crossing_point_holds_for_all_larger_sizes() {
-        let found = ratios(&rows(), Algorithm::Aes128Ctr, (Place::GpuStreams, Place::CpuOne));
+        let found = ratios(
+            &rows(),
+            Algorithm::Aes128Ctr,
+            (Place::GpuStreams, Place::CpuOne),
+        );
         assert_eq!(crossing(&found), Some(16384));
         assert_eq!(crossing(&[(64, 0.5)]), None);
         assert_eq!(crossing(&[(64, 2.0), (128, 3.0)]), Some(64));
@@ -183,8 +218,16 @@ mod tests {
                    bytes on (at most 9.00 times, at 65,536 bytes).";
         assert!(answers[0].contains(one), "{}", answers[0]);
         assert!(answers[1].ends_with("Not measured: no GPU."));
-        assert!(answers[3].contains("from 64 bytes [CPU, 1 thread]"), "{}", answers[3]);
+        assert!(
+            answers[3].contains("from 64 bytes [CPU, 1 thread]"),
+            "{}",
+            answers[3]
+        );
         assert!(answers[3].contains("from 16,384 bytes [GPU, page-locked, 4 streams]"));
-        assert!(answers[5].contains("[auto] at least 1.00"), "{}", answers[5]);
+        assert!(
+            answers[5].contains("[auto] at least 1.00"),
+            "{}",
+            answers[5]
+        );
     }
 }

@@ -90,7 +90,9 @@ impl Sizes {
 /// Bytes of main memory that are free, if known.
 fn free_memory() -> Option<u64> {
     let info = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kib << 10)
 }
@@ -109,7 +111,11 @@ impl Suite for Sizes {
         let mut notes = places.notes();
         let mut rows: Vec<Row> = Vec::new();
         for (algorithm, direction, size, huge) in self.tasks() {
-            let way = if direction == Direction::Encrypt { "encrypt" } else { "decrypt" };
+            let way = if direction == Direction::Encrypt {
+                "encrypt"
+            } else {
+                "decrypt"
+            };
             let name = format!("{algorithm} {way}, {} bytes", grouped(size as u64));
             let needed = (size as u64).saturating_mul(COPIES);
             if free_memory().is_some_and(|free| needed > free / 10 * 9) {
@@ -133,7 +139,9 @@ impl Suite for Sizes {
             title: format!(
                 "sizes: one message from host memory to host memory, {} threads{}",
                 context.threads,
-                places.gpu_name().map_or(String::new(), |name| format!(", {name}"))
+                places
+                    .gpu_name()
+                    .map_or(String::new(), |name| format!(", {name}"))
             ),
             notes,
             columns: columns(&used),
@@ -183,7 +191,9 @@ fn plot(rows: &[Row], used: &[Place]) -> Plot {
     let mut series = Vec::new();
     for way in ["encrypt", "decrypt"] {
         for &place in used {
-            let own = rows.iter().filter(|row| Some(row.algorithm) == first && row.way() == way);
+            let own = rows
+                .iter()
+                .filter(|row| Some(row.algorithm) == first && row.way() == way);
             let points: Vec<_> = own
                 .filter_map(|row| Some((row.bytes as f64, row.seconds(place)?.median)))
                 .collect();
@@ -233,9 +243,16 @@ mod tests {
         assert_eq!(report.notes.iter().filter(left_out).count(), 2);
         for question in ["RQ1a", "RQ1b", "RQ2", "RQ3", "Granularity"] {
             let answered = |note: &&String| note.starts_with(question);
-            assert_eq!(report.notes.iter().filter(answered).count(), 1, "{question}");
+            assert_eq!(
+                report.notes.iter().filter(answered).count(),
+                1,
+                "{question}"
+            );
         }
-        let best = report.columns.iter().position(|column| column.key == "auto_share");
+        let best = report
+            .columns
+            .iter()
+            .position(|column| column.key == "auto_share");
         for row in &report.rows {
             assert!(row[3..6].iter().any(|value| value.number().is_some()));
             assert!(row[best.unwrap()].number().unwrap() > 0.0);

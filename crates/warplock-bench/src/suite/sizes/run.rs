@@ -191,7 +191,10 @@ impl Places {
         };
         let auto = |set: InstructionSet| -> Result<Engine> {
             let builder = Engine::builder().backend(Choice::Auto);
-            let engine = builder.threads(context.threads).instruction_set(set).build()?;
+            let engine = builder
+                .threads(context.threads)
+                .instruction_set(set)
+                .build()?;
             // A start takes as long as many of the jobs here.
             engine.wake();
             Ok(engine)
@@ -256,7 +259,11 @@ impl Places {
         huge: bool,
     ) -> Result<Row> {
         let plain = random::bytes(bytes)?;
-        let iv_len = if algorithm.info().mode == Mode::Gcm { 12 } else { 16 };
+        let iv_len = if algorithm.info().mode == Mode::Gcm {
+            12
+        } else {
+            16
+        };
         let mut work = Work {
             direction,
             key: Key::generate(algorithm)?,
@@ -267,7 +274,12 @@ impl Places {
         let reference = &self.engine(Place::CpuAll).expect("it is always there").1;
         let mut sealed = vec![0; bytes];
         let mut tag = [0; 16];
-        work.run(reference, Direction::Encrypt, (&plain, &mut sealed), &mut tag)?;
+        work.run(
+            reference,
+            Direction::Encrypt,
+            (&plain, &mut sealed),
+            &mut tag,
+        )?;
         work.tag = tag;
         let input = match direction {
             Direction::Encrypt => {
@@ -360,9 +372,7 @@ impl Work {
                 spoil(memory.both().1);
                 *tag = [0; 16];
             },
-            |(memory, tag), place| {
-                self.run(&engines[place].1, self.direction, memory.both(), tag)
-            },
+            |(memory, tag), place| self.run(&engines[place].1, self.direction, memory.both(), tag),
             |(memory, tag), place| {
                 let tag = self.seals().then_some(tag);
                 self.check(memory.input(), tag, &engines[place].1.backend())
@@ -398,7 +408,11 @@ impl Work {
         // SAFETY: the lane's buffers live, and nothing else uses them.
         let resident = unsafe { gpu.time_plan(&lane.plan)? };
         let mut samples = vec![(Place::Resident, resident)];
-        samples.extend(streamed.into_iter().map(|sample| (Place::GpuOneStream, sample)));
+        samples.extend(
+            streamed
+                .into_iter()
+                .map(|sample| (Place::GpuOneStream, sample)),
+        );
         Ok(samples)
     }
 }
