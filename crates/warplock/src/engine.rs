@@ -7,7 +7,7 @@ use crate::backend::{Backend, Choice};
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::cuda::CudaBackend;
 use crate::plan::{Demanded, Helper, Planner};
-use crate::{Batch, Error, Job};
+use crate::{Algorithm, Batch, Direction, Error, Job};
 
 /// The environment variable that names the backend where the program does not.
 pub const BACKEND_VARIABLE: &str = "WARPLOCK_BACKEND";
@@ -182,6 +182,24 @@ impl Engine {
             .collect()
     }
 
+    /// Whether a batch of such messages would leave the processor.
+    pub(crate) fn wants_batches(
+        &self,
+        algorithm: Algorithm,
+        direction: Direction,
+        count: usize,
+        len: usize,
+    ) -> bool {
+        match &self.route {
+            Route::Cpu => false,
+            Route::Gpu(gpu) => Helper::supports(gpu, algorithm),
+            Route::Gpus(gpus) => gpus.supports(algorithm),
+            Route::Auto(planner) => {
+                planner.pays(self.cpu.threads(), algorithm, direction, count, len)
+            }
+        }
+    }
+
     /// The processor's backend, which also runs [`crate::Stream`]s.
     pub(crate) fn cpu(&self) -> &CpuBackend {
         &self.cpu
@@ -211,7 +229,8 @@ impl Engine {
                 unsafe { gpu.submit(&job) }?.wait()?
             }
             Route::Gpus(gpus) => {
-                supported(gpus.supports(&job), || gpus.names(), &job)?;
+                let known = gpus.supports(job.info().algorithm);
+                supported(known, || gpus.names(), &job)?;
                 // SAFETY: the job's borrows live to the end of this function.
                 unsafe { gpus.run(&self.cpu, &job) }?
             }
@@ -240,7 +259,7 @@ fn supported(supported: bool, name: impl Fn() -> String, job: &Job<'_>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Algorithm, Ivs, Key, Keys, Text};
+    use crate::{Ivs, Key, Keys, Text};
 
     #[test]
     fn what_a_backend_does_not_have_is_refused_by_name() {

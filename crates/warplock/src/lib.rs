@@ -50,7 +50,7 @@ pub use engine::{BACKEND_VARIABLE, Builder, Engine, Share};
 pub use error::Error;
 pub use job::Job;
 pub use key::Key;
-pub use plan::Calibration;
+pub use plan::{Calibration, Gatherer, Gathering};
 pub use stream::Stream;
 
 #[cfg(doctest)]

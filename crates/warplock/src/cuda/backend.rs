@@ -141,7 +141,7 @@ impl Backend for CudaBackend {
     }
 
     fn supports(&self, job: &Job<'_>) -> bool {
-        self.hashes || job.info().mode != Mode::Gcm
+        Helper::supports(self, job.info().algorithm)
     }
 
     fn estimate(&self, job: &Job<'_>) -> Duration {
@@ -194,8 +194,8 @@ impl Helper for CudaBackend {
         self.name.clone()
     }
 
-    fn supports(&self, job: &Job<'_>) -> bool {
-        Backend::supports(self, job)
+    fn supports(&self, algorithm: Algorithm) -> bool {
+        has(algorithm) && (self.hashes || algorithm.info().mode != Mode::Gcm)
     }
 
     fn is_ready(&self, job: &Job<'_>) -> bool {

@@ -4,7 +4,7 @@ use super::cut::Part;
 use super::driver::Failure;
 use super::launch::Step;
 use super::link::{DeviceBytes, HostBytes, Link};
-use super::pack::{Addresses, Located, Sheet, TAG, was_refused};
+use super::pack::{Addresses, Located, Sheet, TAG};
 use super::ring::Passage;
 use super::slot::{Ending, State};
 use crate::Direction;

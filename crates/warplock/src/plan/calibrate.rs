@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::calibration::{Calibration, Machine};
 use super::cost::{Cost, Costs, GpuModel};
-use super::queue::{LONG, Limits};
+use super::queue::{LONG, Limits, cuts};
 use super::share::{Crew, Helper, Helpers};
 use crate::backend::Backend;
 use crate::batch::Tags;
@@ -111,15 +111,6 @@ fn times(
     Ok(best)
 }
 
-/// Whether messages of this algorithm and direction are one piece each.
-fn chained(algorithm: Algorithm, direction: Direction) -> bool {
-    match algorithm.info().mode {
-        Mode::Acorn => true,
-        Mode::Cbc => direction == Direction::Encrypt,
-        _ => false,
-    }
-}
-
 /// How a place is measured.
 struct Scale {
     /// Bytes of the longer and of the shorter batch.
@@ -143,7 +134,7 @@ fn costs(
 ) -> Result<Costs, Error> {
     let mut costs = guess;
     for algorithm in Algorithm::all() {
-        let whole = !chained(algorithm, Direction::Encrypt);
+        let whole = cuts(algorithm, Direction::Encrypt);
         let batch = |bytes: usize| match whole {
             true => Sample::new(algorithm, 1, bytes),
             false => Sample::new(algorithm, bytes / scale.chain, scale.chain),
@@ -178,9 +169,9 @@ fn costs(
             // A disturbed short batch must not make long ones look free.
             let byte = slope.max(0.8 * mean).max(1e-4);
             let rest = many[place] - fixed - 64.0 * byte * scale.messages as f64;
-            let chain = match chained(algorithm, direction) {
-                true => ((one[place] - fixed) / scale.chain as f64).max(byte),
-                false => 0.0,
+            let chain = match cuts(algorithm, direction) {
+                true => 0.0,
+                false => ((one[place] - fixed) / scale.chain as f64).max(byte),
             };
             let cost = Cost {
                 byte,
@@ -309,7 +300,7 @@ fn gpu(cpu: &CpuBackend, threads: NonZeroUsize) -> Result<Option<GpuModel>, Erro
 
 /// Runs a job as the planner does when a GPU works alone.
 fn alone(cpu: &CpuBackend, gpu: &Arc<dyn Helper>, job: &Job<'_>) -> Result<(), Error> {
-    if !gpu.supports(job) {
+    if !gpu.supports(job.info().algorithm) {
         return Err(Error::NoBackend {
             name: gpu.name(),
             reason: format!("{} does not run there", job.info().name),

@@ -207,8 +207,26 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// Messages of equal length.
+    pub(crate) fn of_messages(
+        algorithm: Algorithm,
+        direction: Direction,
+        count: usize,
+        len: usize,
+    ) -> Self {
+        let cuts = cuts(algorithm, direction);
+        Shape {
+            algorithm,
+            direction,
+            bytes: (count * len) as f64,
+            count: count as f64,
+            longest: if cuts { 0.0 } else { len as f64 },
+            cuts,
+        }
+    }
+
     pub(crate) fn of(job: &Job<'_>) -> Self {
-        let cuts = cuts(job);
+        let cuts = cuts(job.info().algorithm, job.direction());
         let lens = || (0..job.count()).map(|index| job.text_len(index));
         let longest = match () {
             () if cuts => 0,

@@ -10,6 +10,7 @@
 mod calibrate;
 mod calibration;
 mod cost;
+mod gather;
 mod gpus;
 mod learnt;
 mod queue;
@@ -31,10 +32,11 @@ use crate::backend::Backend;
 use crate::cpu::CpuBackend;
 use crate::cuda::CudaBackend;
 use crate::job::Job;
-use crate::{Error, InstructionSet};
+use crate::{Algorithm, Direction, Error, InstructionSet};
 
 pub use calibration::Calibration;
 pub(crate) use cost::{CpuModel, GpuModel, Shape};
+pub use gather::{Gatherer, Gathering};
 pub(crate) use gpus::Start;
 pub(crate) use queue::Limits;
 pub(crate) use share::{Broken, Crew, Helper, Helpers};
@@ -126,6 +128,26 @@ impl Planner {
         done.clone()
     }
 
+    /// Whether GPUs that are awake would take part in a batch of such messages from ordinary
+    /// memory.
+    pub(crate) fn pays(
+        &self,
+        threads: usize,
+        algorithm: Algorithm,
+        direction: Direction,
+        count: usize,
+        len: usize,
+    ) -> bool {
+        let mut gpus = self.gpus.awake().unwrap_or_default();
+        gpus.retain(|gpu| gpu.supports(algorithm));
+        if gpus.is_empty() {
+            return false;
+        }
+        let shape = Shape::of_messages(algorithm, direction, count, len);
+        let teams = self.model().teams(&shape, threads, gpus.len(), false);
+        self.choose(&Likeness::of(&shape, false), &teams) != Team::Cpu
+    }
+
     fn model(&self) -> &Model {
         self.model.get_or_init(|| (self.load)())
     }
@@ -151,7 +173,7 @@ impl Planner {
         let threads = cpu.threads();
         match self.gpus.awake() {
             Some(mut gpus) => {
-                gpus.retain(|gpu| gpu.supports(job));
+                gpus.retain(|gpu| gpu.supports(job.info().algorithm));
                 let Some(first) = gpus.first() else {
                     return on_cpu();
                 };
@@ -192,7 +214,7 @@ impl Planner {
                 let crew = self.crew(cpu, &shape, workers, 1, false);
                 let wait = |wanted: &dyn Fn() -> bool| {
                     let mut gpus = self.gpus.wait(wanted);
-                    gpus.retain(|gpu| gpu.supports(job));
+                    gpus.retain(|gpu| gpu.supports(job.info().algorithm));
                     gpus
                 };
                 // SAFETY: by this function's contract.
@@ -262,8 +284,8 @@ impl Demanded {
         names.join("+")
     }
 
-    pub(crate) fn supports(&self, job: &Job<'_>) -> bool {
-        self.gpus.iter().all(|gpu| gpu.supports(job))
+    pub(crate) fn supports(&self, algorithm: Algorithm) -> bool {
+        self.gpus.iter().all(|gpu| gpu.supports(algorithm))
     }
 
     /// Runs a job, and gives the messages that did not verify, ascending.

@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::cpu::{Begun, CpuBackend};
 use crate::job::Job;
 use crate::portion::{LongPart, Outcome, Portion, Source, Sum};
-use crate::{Direction, Mode};
+use crate::{Algorithm, Direction, Mode};
 
 /// What a message costs beside its text, in bytes of text.
 const MESSAGE: usize = 256;
@@ -100,11 +100,11 @@ pub(crate) struct Queue<'q, 'job> {
     inner: Mutex<Inner>,
 }
 
-/// Whether messages of a job can be worked on in parts.
-pub(crate) fn cuts(job: &Job<'_>) -> bool {
-    match job.info().mode {
+/// Whether messages can be worked on in parts.
+pub(crate) fn cuts(algorithm: Algorithm, direction: Direction) -> bool {
+    match algorithm.info().mode {
         Mode::Acorn => false,
-        Mode::Cbc => job.direction() == Direction::Decrypt,
+        Mode::Cbc => direction == Direction::Decrypt,
         Mode::Ecb | Mode::Ctr | Mode::Xts | Mode::Gcm => true,
     }
 }
@@ -116,7 +116,7 @@ fn weight(bytes: usize, messages: usize) -> u64 {
 impl<'q, 'job> Queue<'q, 'job> {
     /// All of a job, for takers that are added next.
     pub(crate) fn new(job: &'q Job<'job>, cpu: &'q CpuBackend, long: usize) -> Self {
-        let cuts = cuts(job);
+        let cuts = cuts(job.info().algorithm, job.direction());
         Queue {
             job,
             cpu,

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 
 use super::queue::{Held, Limits, Queue};
+use crate::Algorithm;
 use crate::cpu::CpuBackend;
 use crate::job::Job;
 use crate::portion::Source;
@@ -22,8 +23,8 @@ pub(crate) trait Helper: Send + Sync {
     /// Its name, as `--backend` takes it.
     fn name(&self) -> String;
 
-    /// Whether it has the job's algorithm.
-    fn supports(&self, job: &Job<'_>) -> bool;
+    /// Whether it has an algorithm.
+    fn supports(&self, algorithm: Algorithm) -> bool;
 
     /// Whether it can begin at once: what must be tested or made before is done.
     fn is_ready(&self, job: &Job<'_>) -> bool;

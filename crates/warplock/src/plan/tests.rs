@@ -61,8 +61,8 @@ impl Helper for Fake {
     fn name(&self) -> String {
         self.name.to_owned()
     }
-    fn supports(&self, job: &Job<'_>) -> bool {
-        job.info().algorithm != Algorithm::Acorn128
+    fn supports(&self, algorithm: Algorithm) -> bool {
+        algorithm != Algorithm::Acorn128
     }
     fn is_ready(&self, _: &Job<'_>) -> bool {
         true

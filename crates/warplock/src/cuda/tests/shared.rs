@@ -85,8 +85,8 @@ impl Helper for Fake {
     fn name(&self) -> String {
         self.name.to_owned()
     }
-    fn supports(&self, job: &Job<'_>) -> bool {
-        has(job.info().algorithm)
+    fn supports(&self, algorithm: Algorithm) -> bool {
+        has(algorithm)
     }
     fn is_ready(&self, _: &Job<'_>) -> bool {
         true
