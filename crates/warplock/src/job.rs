@@ -102,6 +102,18 @@ impl<'a> Job<'a> {
         matches!(self.input_spans, Spans::Even { .. })
     }
 
+    /// The bytes of text and of associated data of each message, where all are alike.
+    pub(crate) fn alike(&self) -> Option<(usize, usize)> {
+        let Spans::Even { len, .. } = self.input_spans else {
+            return None;
+        };
+        match self.aad {
+            Aad::None => Some((len, 0)),
+            Aad::Shared(bytes) => Some((len, bytes.len())),
+            Aad::Each { .. } => None,
+        }
+    }
+
     /// Whether results replace their input.
     pub(crate) fn is_in_place(&self) -> bool {
         self.input == self.output.cast_const()

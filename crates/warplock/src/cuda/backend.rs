@@ -2,12 +2,14 @@
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use super::copy::Copier;
 use super::devices::{find, no_backend};
 use super::driver::{Device, Driver, Failure};
 use super::link::{CudaLink, Link};
+use super::near::Near;
 use super::policy::Policy;
 use super::ring::Ring;
 use super::selftest::Tested;
@@ -23,6 +25,8 @@ pub(crate) struct CudaBackend {
     /// Whether GCM runs here.
     hashes: bool,
     gpu: Arc<Gpu<CudaLink>>,
+    /// The cores that it is near to.
+    near: Option<Near>,
     tested: Arc<Tested>,
     rings: Mutex<Rings>,
     returned: Condvar,
@@ -46,15 +50,17 @@ impl CudaBackend {
     fn on(device: &Device, threads: NonZeroUsize) -> Result<Self, Failure> {
         let policy = Policy::DEFAULT;
         let most = NonZeroUsize::new(policy.copy_threads).unwrap_or(NonZeroUsize::MIN);
+        let near = device.pci_address().and_then(|address| Near::to(&address));
         let gpu = Gpu {
             link: CudaLink::new(device)?,
             policy,
-            copier: Copier::new(threads.min(most)),
+            copier: Copier::new(threads.min(most), near),
         };
         Ok(CudaBackend {
             name: format!("cuda:{}", device.number),
             hashes: hashes(device.capability),
             gpu: Arc::new(gpu),
+            near,
             tested: Tested::on(device.number),
             rings: Mutex::default(),
             returned: Condvar::new(),
@@ -79,13 +85,18 @@ impl CudaBackend {
         (good, problems)
     }
 
+    /// Makes the buffers of a ring, on a thread near the device, so that they are near, too.
     fn warmed(self) -> Result<Self, Failure> {
-        let mut lease = self.take_ring();
-        if let Some(ring) = &mut lease.1 {
-            ring.warm()?;
+        let warm = || {
+            self.near.iter().for_each(Near::stay);
+            let mut lease = self.take_ring();
+            lease.1.as_mut().map_or(Ok(()), Ring::warm)
+        };
+        let warmed = thread::scope(|scope| scope.spawn(warm).join());
+        match warmed {
+            Ok(warmed) => warmed.map(|()| self),
+            Err(panic) => std::panic::resume_unwind(panic),
         }
-        drop(lease);
-        Ok(self)
     }
 
     /// A ring that no other job uses, now or when one comes back.
@@ -200,6 +211,10 @@ impl Helper for CudaBackend {
 
     fn is_ready(&self, job: &Job<'_>) -> bool {
         self.tested.covers(job, &self.gpu.policy)
+    }
+
+    fn settle(&self) {
+        self.near.iter().for_each(Near::stay);
     }
 
     fn limits(&self) -> Limits {

@@ -6,6 +6,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::cut::{Chunk, Part};
+use super::near::Near;
 use crate::job::Job;
 
 /// What a thread copies at a time: large against the cost of taking it, and in its cache.
@@ -135,12 +136,14 @@ pub(crate) struct Copier {
 }
 
 impl Copier {
-    /// With so many threads; with one, or if no more can be had, on the thread that calls.
-    pub(crate) fn new(threads: NonZeroUsize) -> Self {
+    /// With so many threads, on cores near the device if they are known; with one, or if no more
+    /// can be had, on the thread that calls.
+    pub(crate) fn new(threads: NonZeroUsize, near: Option<Near>) -> Self {
         let pool = (threads.get() > 1).then(|| {
             rayon::ThreadPoolBuilder::new()
                 .num_threads(threads.get())
                 .thread_name(|number| format!("warplock-copy-{number}"))
+                .start_handler(move |_| near.iter().for_each(Near::stay))
                 .build()
                 .ok()
         });

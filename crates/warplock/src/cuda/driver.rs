@@ -162,6 +162,17 @@ pub(crate) struct Device {
 }
 
 impl Device {
+    /// Its address on the PCI bus, such as `0000:1b:00.0`, if it has one.
+    pub(crate) fn pci_address(&self) -> Option<String> {
+        let mut text = [0_u8; 32];
+        let len = text.len() as i32;
+        // SAFETY: a `Device` comes from the loaded driver; the length is the buffer's.
+        let code = unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr().cast(), len, self.handle) };
+        check(code, || "asking for the GPU's address").ok()?;
+        let text = CStr::from_bytes_until_nul(&text).ok()?;
+        Some(text.to_str().ok()?.to_owned())
+    }
+
     fn new(number: i32) -> Result<Self, Failure> {
         use sys::CUdevice_attribute_enum as Attribute;
         let mut handle = 0;

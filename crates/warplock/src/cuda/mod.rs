@@ -24,6 +24,11 @@ mod link;
 mod long;
 mod memory;
 mod module;
+#[cfg(target_os = "linux")]
+mod near;
+#[cfg(not(target_os = "linux"))]
+#[path = "far.rs"]
+mod near;
 mod pack;
 mod parts;
 mod pinned;

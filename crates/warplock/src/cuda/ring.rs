@@ -45,6 +45,8 @@ pub(super) struct Passage<'r, 'job, L: Link> {
     pub(super) pinned_output: Option<Range<usize>>,
     /// Long messages, or parts of them that were portions, so far.
     pub(super) long: usize,
+    /// What is taken and not done must be as it was if something fails.
+    keep: bool,
     /// The portion under way is a part of a message.
     pub(super) part: Option<Range<usize>>,
     /// Refused messages of the portions whose chunks are being drained.
@@ -126,6 +128,7 @@ impl<L: Link> Ring<L> {
                 .then(|| gpu.link.pinned_around(first.output))
                 .flatten(),
             long: 0,
+            keep,
             part: None,
             failed: Vec::new(),
         };
@@ -192,6 +195,7 @@ impl<L: Link> Passage<'_, '_, L> {
             let mut portion = Some(portion);
             while let Some(chunk) = next {
                 next = cutter.next();
+                debug_assert!(!self.keep || next.is_none(), "it must fit into one chunk");
                 let place = number % slots;
                 if place == self.slots.len() {
                     self.slots.push(Slot::new(&gpu.link)?);

@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::cpu::{Begun, CpuBackend};
 use crate::job::Job;
 use crate::portion::{LongPart, Outcome, Portion, Source, Sum};
-use crate::{Algorithm, Direction, Mode};
+use crate::{Algorithm, Direction, Keys, Mode};
 
 /// What a message costs beside its text, in bytes of text.
 const MESSAGE: usize = 256;
@@ -176,8 +176,14 @@ impl<'q, 'job> Queue<'q, 'job> {
             // Its message's own cost was counted with its first part.
             Portion::Part(part) => weight(part.bytes.len(), usize::from(part.bytes.start == 0)),
             Portion::Messages(messages) => {
-                let bytes = messages.clone().map(|index| self.job.text_len(index));
-                weight(bytes.sum(), messages.len())
+                let bytes = match self.job.alike() {
+                    Some((len, _)) => len * messages.len(),
+                    None => {
+                        let lens = messages.clone().map(|index| self.job.text_len(index));
+                        lens.sum()
+                    }
+                };
+                weight(bytes, messages.len())
             }
         }
     }
@@ -298,8 +304,21 @@ impl<'q, 'job> Queue<'q, 'job> {
         (now, Some(later))
     }
 
+    /// What a message takes of a GPU's buffer, whatever the place where it starts.
+    fn room(&self, len: usize) -> usize {
+        let key = match self.job.keys() {
+            // The keys of single blocks lie behind their text.
+            Keys::Each { algorithm, .. } => algorithm.key_len(),
+            _ => 0,
+        };
+        len.next_multiple_of(16) + if len >= 4096 { 512 } else { 16 } + key
+    }
+
     /// Where a group of whole messages ends.
     fn group(&self, messages: &Range<usize>, limits: Limits, want: usize) -> usize {
+        if let Some((len, aad)) = self.job.alike() {
+            return self.group_alike(messages, limits, want, len, aad);
+        }
         let (mut room, mut aad, mut bytes) = (0, 0, 0);
         for index in messages.clone() {
             let len = self.job.text_len(index);
@@ -307,8 +326,7 @@ impl<'q, 'job> Queue<'q, 'job> {
             if self.cuts && len >= self.long {
                 return index;
             }
-            // Whatever the place where it starts.
-            room += len.next_multiple_of(16) + if len >= 4096 { 512 } else { 16 };
+            room += self.room(len);
             aad += self.job.aad_len(index);
             let fits = room.max(aad) <= limits.most && count < limits.messages;
             if limits.fits && !fits {
@@ -324,6 +342,26 @@ impl<'q, 'job> Queue<'q, 'job> {
             }
         }
         messages.end
+    }
+
+    /// [`Queue::group`] where no message need be looked at: there may be millions.
+    fn group_alike(
+        &self,
+        messages: &Range<usize>,
+        limits: Limits,
+        want: usize,
+        len: usize,
+        aad: usize,
+    ) -> usize {
+        let each = len + MESSAGE;
+        let mut count = want.div_ceil(each);
+        if limits.fits {
+            let fit = limits.most / self.room(len).max(aad);
+            count = count.min(fit).min(limits.messages);
+        } else if self.chained {
+            count = count.max(CHAINS).min((16 * want).div_ceil(each));
+        }
+        messages.end.min(messages.start + count)
     }
 
     /// Takes note that a portion is done.

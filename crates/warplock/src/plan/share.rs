@@ -29,6 +29,9 @@ pub(crate) trait Helper: Send + Sync {
     /// Whether it can begin at once: what must be tested or made before is done.
     fn is_ready(&self, job: &Job<'_>) -> bool;
 
+    /// Called on a thread that is its alone, before it helps.
+    fn settle(&self) {}
+
     /// How much it takes at a time.
     fn limits(&self) -> Limits;
 
@@ -188,7 +191,11 @@ fn spawn<'scope, 'env>(
     let taker = joined.0;
     let name = format!("warplock-{}", joined.1.name());
     let builder = thread::Builder::new().name(name);
-    if builder.spawn_scoped(scope, move || help(joined)).is_err() {
+    let body = move || {
+        joined.1.settle();
+        help(joined);
+    };
+    if builder.spawn_scoped(scope, body).is_err() {
         // The system has no thread for it: the others do its part.
         queue.leave(taker);
     }

@@ -403,7 +403,7 @@ fn check(
     let gpu = Arc::new(Gpu {
         link,
         policy,
-        copier: Copier::new(NonZeroUsize::MIN),
+        copier: Copier::new(NonZeroUsize::MIN, None),
     });
     let mut ring = Ring::new(&gpu);
     let Buffers {
@@ -482,7 +482,7 @@ fn after_a_failure_nothing_is_under_way() {
             let gpu = Arc::new(Gpu {
                 link,
                 policy,
-                copier: Copier::new(NonZeroUsize::MIN),
+                copier: Copier::new(NonZeroUsize::MIN, None),
             });
             let mut ring = Ring::new(&gpu);
             let Buffers {

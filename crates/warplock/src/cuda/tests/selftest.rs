@@ -24,7 +24,7 @@ fn gpu() -> Arc<Gpu<FakeLink>> {
     Arc::new(Gpu {
         link: FakeLink::new(7, None, Default::default()),
         policy: Policy::DEFAULT,
-        copier: Copier::new(NonZeroUsize::MIN),
+        copier: Copier::new(NonZeroUsize::MIN, None),
     })
 }
 
@@ -125,7 +125,7 @@ fn a_device_that_fails_is_told_apart_from_a_wrong_answer() {
     let gpu = Arc::new(Gpu {
         link: FakeLink::new(7, Some(5), Default::default()),
         policy: Policy::DEFAULT,
-        copier: Copier::new(NonZeroUsize::MIN),
+        copier: Copier::new(NonZeroUsize::MIN, None),
     });
     let case = cases()[0];
     // SAFETY: nothing else uses what the case's job borrows.

@@ -74,7 +74,7 @@ impl Fake {
         let gpu = Arc::new(Gpu {
             link,
             policy,
-            copier: Copier::new(NonZeroUsize::MIN),
+            copier: Copier::new(NonZeroUsize::MIN, None),
         });
         let ring = Mutex::new(Ring::new(&gpu));
         Arc::new(Fake { name, gpu, ring })
