@@ -206,7 +206,7 @@ impl Helper for CudaBackend {
     }
 
     fn supports(&self, algorithm: Algorithm) -> bool {
-        has(algorithm) && (self.hashes || algorithm.info().mode != Mode::Gcm)
+        self.hashes || algorithm.info().mode != Mode::Gcm
     }
 
     fn is_ready(&self, job: &Job<'_>) -> bool {

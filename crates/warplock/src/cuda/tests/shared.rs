@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::fake::FakeLink;
 use super::{Buffers, Random, Setup, buffers, expected, policy};
 use crate::cpu::{CpuBackend, InstructionSet};
-use crate::cuda::backend::has;
 use crate::cuda::copy::Copier;
 use crate::cuda::driver::Failure;
 use crate::cuda::policy::Policy;
@@ -85,8 +84,8 @@ impl Helper for Fake {
     fn name(&self) -> String {
         self.name.to_owned()
     }
-    fn supports(&self, algorithm: Algorithm) -> bool {
-        has(algorithm)
+    fn supports(&self, _: Algorithm) -> bool {
+        true
     }
     fn is_ready(&self, _: &Job<'_>) -> bool {
         true
@@ -203,7 +202,7 @@ fn check(
 
 fn random_jobs(redo: bool) -> usize {
     let mut broken = 0;
-    for algorithm in Algorithm::all().filter(|&algorithm| has(algorithm)) {
+    for algorithm in Algorithm::all() {
         for seed in 0..60 {
             let mut random = Random(seed << 9 | algorithm as u64);
             let room = policy(&mut random).largest;
