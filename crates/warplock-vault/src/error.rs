@@ -1,0 +1,121 @@
+//! What can go wrong, as sentences for people, kinds for programs and numbers for the kernel.
+
+use std::io;
+
+use rustix::io::Errno;
+
+/// The result of this crate's functions.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The classes of [`Error`] a caller treats differently (the command line: as exit codes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// A wrong key, or bytes that were altered.
+    Authentication,
+    /// The request cannot be meant.
+    Usage,
+    /// Everything else.
+    Failure,
+}
+
+/// Why something could not be done. `Display` is a sentence without a full stop; no secret is
+/// ever part of it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An operation that is an error on any file system: no such file, folder not empty, ...
+    #[error("{0}")]
+    Errno(Errno),
+    /// The store failed.
+    #[error("{what}: {source}")]
+    Store {
+        /// What was being done.
+        what: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Bytes in the store are not what this vault wrote there.
+    #[error("{what} was altered: {why}")]
+    Altered {
+        /// Which object: a name in the store, or a file and block.
+        what: String,
+        /// How that shows, and what to do.
+        why: String,
+    },
+    /// `warplock.vault` cannot be used.
+    #[error("{what}: {why}")]
+    Config {
+        /// Which file.
+        what: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// Another process has the vault open.
+    #[error("the vault {what} is in use{by}; unmount it there first")]
+    Locked {
+        /// Which vault.
+        what: String,
+        /// By whom, as far as known.
+        by: String,
+    },
+    /// The request cannot be meant.
+    #[error("{0}")]
+    Usage(String),
+    /// The key could not be wrapped or unwrapped.
+    #[error(transparent)]
+    Keyring(#[from] warplock_keyring::Error),
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] warplock::Error),
+}
+
+impl Error {
+    /// The class of this error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Altered { .. } => ErrorKind::Authentication,
+            Error::Usage(_) => ErrorKind::Usage,
+            Error::Keyring(error) => match error.kind() {
+                warplock_keyring::ErrorKind::Authentication => ErrorKind::Authentication,
+                warplock_keyring::ErrorKind::Usage => ErrorKind::Usage,
+                warplock_keyring::ErrorKind::Failure => ErrorKind::Failure,
+            },
+            _ => ErrorKind::Failure,
+        }
+    }
+
+    /// The number for the kernel: the store's own, or `EIO` for what was altered.
+    pub fn errno(&self) -> Errno {
+        match self {
+            Error::Errno(errno) => *errno,
+            Error::Store { source, .. } => Errno::from_io_error(source).unwrap_or(Errno::IO),
+            _ => Errno::IO,
+        }
+    }
+
+    pub(crate) fn altered(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Error::Altered {
+            what: what.into(),
+            why: why.into(),
+        }
+    }
+}
+
+impl From<Errno> for Error {
+    fn from(errno: Errno) -> Self {
+        Error::Errno(errno)
+    }
+}
+
+/// The store's errors that any file system gives keep their number and need no sentence.
+impl From<io::Error> for Error {
+    fn from(source: io::Error) -> Self {
+        match Errno::from_io_error(&source) {
+            Some(errno) if errno != Errno::IO => Error::Errno(errno),
+            _ => Error::Store {
+                what: "the store failed".into(),
+                source,
+            },
+        }
+    }
+}
