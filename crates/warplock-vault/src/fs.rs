@@ -153,12 +153,23 @@ pub trait FileSystem: Send + Sync + 'static {
     /// The attributes of a node, which may be open as `file`.
     fn attributes(&self, node: Node, file: Option<&Self::File>) -> Result<Attributes>;
     /// Changes attributes, and gives the new ones. Times come last.
-    fn change(&self, node: Node, file: Option<&Self::File>, changes: &Changes) -> Result<Attributes>;
+    fn change(
+        &self,
+        node: Node,
+        file: Option<&Self::File>,
+        changes: &Changes,
+    ) -> Result<Attributes>;
 
     /// Makes a folder (`S_IFDIR`), an empty file or a special file, as `new.mode` says.
     fn make(&self, parent: Node, name: &OsStr, new: NewNode, device: u64) -> Result<Attributes>;
     /// Makes a symlink.
-    fn symlink(&self, parent: Node, name: &OsStr, target: &OsStr, caller: Caller) -> Result<Attributes>;
+    fn symlink(
+        &self,
+        parent: Node,
+        name: &OsStr,
+        target: &OsStr,
+        caller: Caller,
+    ) -> Result<Attributes>;
     /// Reads a symlink.
     fn readlink(&self, node: Node) -> Result<Vec<u8>>;
     /// Gives a node another name.
@@ -173,12 +184,24 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Opens a file.
     fn open(&self, node: Node, access: Access) -> Result<Self::File>;
     /// Makes a file and opens it; opens it if it is there and `exclusive` is not set.
-    fn create(&self, parent: Node, name: &OsStr, new: NewNode, access: Access, exclusive: bool)
-        -> Result<(Attributes, Self::File)>;
+    fn create(
+        &self,
+        parent: Node,
+        name: &OsStr,
+        new: NewNode,
+        access: Access,
+        exclusive: bool,
+    ) -> Result<(Attributes, Self::File)>;
     /// Reads into `buffer`; less than all of it only at the end of the file.
     fn read(&self, file: &Self::File, offset: u64, buffer: &mut [u8]) -> Result<usize>;
     /// Writes all of `data`. `drop_privileges`: also take off setuid, setgid and capabilities.
-    fn write(&self, file: &Self::File, offset: u64, data: &[u8], drop_privileges: bool) -> Result<()>;
+    fn write(
+        &self,
+        file: &Self::File,
+        offset: u64,
+        data: &[u8],
+        drop_privileges: bool,
+    ) -> Result<()>;
     /// A handle is being closed (several times, if it was duplicated): the last chance to tell
     /// the program of an error. Need not make anything durable. `ENOSYS`: there is never anything
     /// to tell, do not ask again.
@@ -202,9 +225,19 @@ pub trait FileSystem: Send + Sync + 'static {
     fn open_dir(&self, node: Node) -> Result<Self::Dir>;
     /// Lists from `offset` on (0: from the start, with what is there now; else an
     /// [`Entry::next`]) until `add` answers false: that entry was not taken.
-    fn list(&self, dir: &Self::Dir, offset: u64, add: &mut dyn FnMut(Entry<'_>) -> bool) -> Result<()>;
+    fn list(
+        &self,
+        dir: &Self::Dir,
+        offset: u64,
+        add: &mut dyn FnMut(Entry<'_>) -> bool,
+    ) -> Result<()>;
     /// [`lookup`](Self::lookup) of an entry just listed, where that can be done faster.
-    fn lookup_listed(&self, dir: &Self::Dir, parent: Node, entry: &Entry<'_>) -> Result<Attributes> {
+    fn lookup_listed(
+        &self,
+        dir: &Self::Dir,
+        parent: Node,
+        entry: &Entry<'_>,
+    ) -> Result<Attributes> {
         let _ = dir;
         self.lookup(parent, entry.name)
     }

@@ -3,9 +3,38 @@
 //! A store is a folder of ciphertext, one file for each file. The format is specified, with its
 //! reasons, in `docs/vault-format.md`.
 
+mod blocks;
+mod commit;
+mod config;
+mod content;
+mod core;
 mod error;
+mod filesystem;
+mod folder;
 pub mod fs;
+mod header;
+mod keys;
+mod layout;
+mod names;
+mod node;
+mod pool;
+mod posix;
+mod rename;
 pub mod storage;
+mod sum;
+mod symlink;
+mod tree;
+mod vault;
+mod write;
+mod xattr;
 
+pub use config::{
+    BLOCK_SIZES, CONFIG, Info, Settings, add_key, info, init, init_on, remove_key, replace_key,
+    unlock,
+};
+pub use core::Trouble;
 pub use error::{Error, ErrorKind, Result};
+pub use filesystem::{OpenDir, OpenFile};
+pub use posix::Posix;
 pub use storage::Storage;
+pub use vault::{Options, Vault};

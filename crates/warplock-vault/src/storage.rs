@@ -19,6 +19,14 @@ pub enum At<'a, S: Storage + ?Sized> {
     Name(&'a S::Dir, &'a OsStr),
 }
 
+impl<S: Storage + ?Sized> Clone for At<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Storage + ?Sized> Copy for At<'_, S> {}
+
 /// A name found in a folder.
 #[derive(Clone, Debug)]
 pub struct Listed {

@@ -1,0 +1,353 @@
+//! From one committed state to the next, so that a crash leaves one of them.
+//!
+//! Without moved blocks: blocks durable, then the header that covers them. With moved blocks: a
+//! record in the journal (the header, and which block is where) makes the new state durable; then
+//! the blocks are copied to their slots and the header is written; then the journal is emptied.
+
+use std::collections::BTreeMap;
+
+use crate::blocks;
+use crate::content::{Content, Journal, Moved, State};
+use crate::core::{Core, journal_name, lock};
+use crate::error::{Error, Result};
+use crate::fs::{Changes, SetTime};
+use crate::header::{Header, PLAIN_LEN};
+use crate::layout::{HEADER_LEN, OVERHEAD, TAG_LEN};
+use crate::storage::{At, Storage};
+
+const AAD: &[u8] = b"warplock-vault/1 journal";
+/// What a journal with a record ends in, behind the record's length.
+const MAGIC: &[u8; 4] = b"WLJ1";
+const TRAILER_LEN: usize = 8;
+/// Bytes of a record's entry: block, slot in the journal or [`HOLE`], tag.
+const ENTRY_LEN: usize = 16 + TAG_LEN;
+const HOLE: u64 = u64::MAX;
+
+/// A journal's record, read and verified together with the slots it names.
+pub(crate) struct Record {
+    pub(crate) header: Header,
+    pub(crate) moved: BTreeMap<u64, Moved>,
+}
+
+impl<S: Storage> Core<S> {
+    /// Brings the file to its next committed state, if it is not there; with `durable`, all of it
+    /// is durable afterwards, and its name as well.
+    pub(crate) fn commit(
+        &self,
+        content: &Content<S>,
+        state: &mut State<S>,
+        durable: bool,
+    ) -> Result<()> {
+        self.writable(content, state)?;
+        if state.dirty {
+            let mut header = state.now.clone();
+            header.sequence += 1;
+            if state.moved.is_empty() {
+                self.commit_in_place(content, state, header)?;
+            } else {
+                self.commit_through_journal(content, state, header)?;
+            }
+        }
+        if durable {
+            self.sync(content, state)?;
+            if let Some(folder) = state.entry.take()
+                && let Err(error) = self.storage.sync_dir(&folder)
+            {
+                state.entry = Some(folder);
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
+        if state.unsynced {
+            self.storage.sync(&content.file, false)?;
+            state.unsynced = false;
+        }
+        Ok(())
+    }
+
+    fn commit_in_place(
+        &self,
+        content: &Content<S>,
+        state: &mut State<S>,
+        header: Header,
+    ) -> Result<()> {
+        // The blocks, and the header that stays valid if writing this one is cut short.
+        self.sync(content, state)?;
+        let shrinks = header.len < state.committed_len;
+        let modified = self.modified(content, state)?;
+        self.write_header(content, state, header)?;
+        if shrinks {
+            self.sync(content, state)?;
+            self.fit_length(content, state)?;
+        }
+        self.keep_modified(content, modified)
+    }
+
+    fn commit_through_journal(
+        &self,
+        content: &Content<S>,
+        state: &mut State<S>,
+        header: Header,
+    ) -> Result<()> {
+        self.sync(content, state)?;
+        let mut record = Vec::with_capacity(PLAIN_LEN + 8 + state.moved.len() * ENTRY_LEN);
+        record.extend_from_slice(&header.encode());
+        record.extend_from_slice(&(state.moved.len() as u64).to_be_bytes());
+        for (number, moved) in &state.moved {
+            record.extend_from_slice(&number.to_be_bytes());
+            let (index, tag) = match moved {
+                Moved::Hole => (HOLE, [0; TAG_LEN]),
+                Moved::Slot(index) => (*index, self.tags(content, state, *number, 1)?[0]),
+            };
+            record.extend_from_slice(&index.to_be_bytes());
+            record.extend_from_slice(&tag);
+        }
+        let mut sealed = self.keys.engines.seal(&content.keys.header, AAD, &record)?;
+        let len = sealed.len() as u32;
+        sealed.extend_from_slice(&len.to_be_bytes());
+        sealed.extend_from_slice(MAGIC);
+
+        self.open_journal(content, state)?;
+        let journal = state.journal.file.as_ref().ok_or(rustix::io::Errno::IO)?;
+        let end = state.journal.end * self.layout.slot() as u64;
+        // The record has to be at the very end, also if an earlier attempt failed.
+        self.storage.set_len(journal, end)?;
+        self.storage.write_at(journal, &sealed, end)?;
+        self.storage.sync(journal, false)?;
+        if !state.journal.named {
+            self.storage.sync_dir(self.journals()?)?;
+            state.journal.named = true;
+        }
+        state.pending = Some(header);
+        self.apply(content, state)
+    }
+
+    /// Copies moved blocks to their slots. May be done any number of times.
+    pub(crate) fn apply(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
+        let Some(header) = state.pending.clone() else {
+            return Ok(());
+        };
+        let modified = self.modified(content, state)?;
+        state.unsynced = true;
+        let slot = self.layout.slot();
+        let most = ((1 << 20) / slot).max(1);
+        let mut moved = state.moved.iter().map(|(n, m)| (*n, *m)).peekable();
+        while let Some((first, to)) = moved.next() {
+            let mut count = 1;
+            while count < most
+                && let Some((number, next)) = moved.peek()
+                && *number == first + count as u64
+                && matches!((to, next), (Moved::Slot(a), Moved::Slot(b)) if *b == a + count as u64)
+            {
+                moved.next();
+                count += 1;
+            }
+            let last = self.layout.block_len(first + count as u64 - 1, header.len);
+            let len = self.layout.run_len(count, last);
+            let start = self.layout.slot_start(first);
+            match to {
+                Moved::Hole => self.storage.punch(&content.file, start, len as u64)?,
+                Moved::Slot(_) => {
+                    let mut run = self.pool.take(len);
+                    self.read_slots(content, state, first, &mut run)?;
+                    self.storage.write_at(&content.file, &run, start)?;
+                }
+            }
+        }
+        self.write_header(content, state, header)?;
+        self.fit_length(content, state)?;
+        self.sync(content, state)?;
+        state.pending = None;
+        state.moved.clear();
+        state.journal.end = 0;
+        state.journal.free.clear();
+        if let Some(journal) = &state.journal.file {
+            self.storage.set_len(journal, 0)?;
+        }
+        self.keep_modified(content, modified)
+    }
+
+    /// Writes the header that is not the newest, which makes it the newest.
+    fn write_header(
+        &self,
+        content: &Content<S>,
+        state: &mut State<S>,
+        header: Header,
+    ) -> Result<()> {
+        let sealed = header.seal(&self.keys.engines, &content.keys.header, &content.id)?;
+        let place = 1 - state.newest;
+        state.unsynced = true;
+        self.storage
+            .write_at(&content.file, &sealed, place * HEADER_LEN as u64)?;
+        state.newest = place;
+        state.committed_len = header.len;
+        state.now.sequence = header.sequence;
+        state.dirty = false;
+        Ok(())
+    }
+
+    /// Makes the ciphertext file as long as its header says.
+    fn fit_length(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
+        let stored = self.layout.stored_len(state.now.len);
+        if self.storage.attributes(At::File(&content.file))?.size != stored {
+            state.unsynced = true;
+            self.storage.set_len(&content.file, stored)?;
+        }
+        Ok(())
+    }
+
+    /// The time of the last change that is to outlive the writing of a header.
+    fn modified(&self, content: &Content<S>, state: &mut State<S>) -> Result<SetTime> {
+        Ok(SetTime::To(match state.modified.take() {
+            Some(time) => time,
+            None => self.storage.attributes(At::File(&content.file))?.modified,
+        }))
+    }
+
+    fn keep_modified(&self, content: &Content<S>, modified: SetTime) -> Result<()> {
+        let changes = Changes {
+            modified: Some(modified),
+            ..Changes::default()
+        };
+        match self.storage.change(At::File(&content.file), &changes) {
+            // Whoever may write to a file may not set its times, if it is not his.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    /// Opens the file's journal, if it is not open.
+    pub(crate) fn open_journal(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
+        if state.journal.file.is_none() {
+            let (folder, name) = (self.journals()?, journal_name(&content.id));
+            // What an earlier session left was dealt with when the file was opened.
+            if let Err(error) = self.storage.unlink(folder, &name)
+                && !crate::core::is_missing(&error)
+            {
+                return Err(error.into());
+            }
+            state.journal = Journal::none();
+            state.journal.file = Some(self.storage.create(folder, &name, 0o600)?);
+        }
+        Ok(())
+    }
+
+    /// Removes the journal of a file that needs none now.
+    pub(crate) fn drop_journal(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
+        let needed = !state.moved.is_empty() || state.pending.is_some();
+        if state.journal.file.is_some() && (state.dead || !needed) {
+            state.journal = Journal::none();
+            self.storage
+                .unlink(self.journals()?, &journal_name(&content.id))?;
+        }
+        Ok(())
+    }
+
+    /// The record in a journal, if it is whole and all slots it names are.
+    pub(crate) fn read_record(
+        &self,
+        content: &Content<S>,
+        journal: &S::File,
+    ) -> Result<Option<Record>> {
+        let size = self.storage.attributes(At::File(journal))?.size;
+        let mut trailer = [0; TRAILER_LEN];
+        let Some(end) = size.checked_sub(TRAILER_LEN as u64) else {
+            return Ok(None);
+        };
+        self.storage.read_at(journal, &mut trailer, end)?;
+        let (len, magic) = trailer.split_at(4);
+        let len = u64::from(u32::from_be_bytes(len.try_into().expect("4 bytes")));
+        let Some(start) = end.checked_sub(len).filter(|_| magic == MAGIC) else {
+            return Ok(None);
+        };
+        let mut sealed = vec![0; len as usize];
+        self.storage.read_at(journal, &mut sealed, start)?;
+        let engines = &self.keys.engines;
+        let Some(plain) = engines.open(&content.keys.header, AAD, &sealed)? else {
+            return Ok(None);
+        };
+        let Some((fixed, entries)) = plain.split_at_checked(PLAIN_LEN + 8) else {
+            return Ok(None);
+        };
+        let Some(header) = Header::decode(&fixed[..PLAIN_LEN]) else {
+            return Ok(None);
+        };
+        let mut moved = BTreeMap::new();
+        let mut slot = vec![0; self.layout.slot()];
+        let mut block = zeroize::Zeroizing::new(vec![0; self.layout.block()]);
+        for entry in entries.chunks_exact(ENTRY_LEN) {
+            let number = u64::from_be_bytes(entry[..8].try_into().expect("8 bytes"));
+            let index = u64::from_be_bytes(entry[8..16].try_into().expect("8 bytes"));
+            if index == HOLE {
+                moved.insert(number, Moved::Hole);
+                continue;
+            }
+            let len = self.layout.block_len(number, header.len);
+            let Some(offset) = index
+                .checked_mul(self.layout.slot() as u64)
+                .filter(|_| len > 0)
+            else {
+                return Ok(None);
+            };
+            let slot = &mut slot[..len + OVERHEAD];
+            let read = self.storage.read_at(journal, slot, offset)?;
+            if read < slot.len() || blocks::tag_of(slot) != entry[16..] {
+                return Ok(None);
+            }
+            let (key, out) = (&content.keys.content, &mut block[..len]);
+            if blocks::open(engines, key, self.layout, number, slot, out, false)?.is_err() {
+                return Ok(None);
+            }
+            moved.insert(number, Moved::Slot(index));
+        }
+        Ok(Some(Record { header, moved }))
+    }
+
+    /// Deals with a journal that an earlier session left behind for this file: finishes what it
+    /// holds, or throws it away. `state` is what the file's header says.
+    pub(crate) fn recover(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
+        let Some(folder) = &self.journals else {
+            return Ok(());
+        };
+        let name = journal_name(&content.id);
+        let journal = match self.storage.open(folder, &name, !self.read_only) {
+            Err(error) if crate::core::is_missing(&error) => None,
+            other => Some(other?),
+        };
+        let record = match &journal {
+            Some(journal) => self.read_record(content, journal)?,
+            None => None,
+        };
+        if let Some(record) = record
+            && record.header.sequence >= state.now.sequence
+        {
+            if record.header.sequence > state.now.sequence + 1 {
+                return Err(Error::altered(
+                    content.called(),
+                    "its header is older than its journal; restore the file from a backup",
+                ));
+            }
+            state.now = record.header.clone();
+            state.moved = record.moved;
+            state.journal.file = journal;
+            state.journal.named = true;
+            state.pending = Some(record.header);
+            if self.read_only {
+                return Ok(());
+            }
+            self.apply(content, state)?;
+        }
+        if !self.read_only {
+            state.journal = Journal::none();
+            match self.storage.unlink(folder, &name) {
+                Err(error) if !crate::core::is_missing(&error) => return Err(error.into()),
+                _ => {}
+            }
+            lock(&self.left_over).remove(&content.id);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,344 @@
+//! The content of one regular file: its state, and reading.
+//!
+//! What is on the disk is always a *committed state*: the newest header and the blocks it covers.
+//! Blocks that a header covers are not touched in place; their new versions go to the file's
+//! journal until [`commit`](crate::commit) brings everything to the next committed state. Blocks
+//! behind them are written in place at once.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::SystemTime;
+
+use rustix::io::Errno;
+
+use crate::blocks::{self, Bad};
+use crate::core::{Core, hex};
+use crate::error::{Error, Result};
+use crate::fs::Seek;
+use crate::header::Header;
+use crate::keys::{FileKeys, Id};
+use crate::layout::{OVERHEAD, TAG_LEN};
+use crate::storage::Storage;
+
+/// A regular file in use. All its users share one.
+pub(crate) struct Content<S: Storage> {
+    pub(crate) file: S::File,
+    pub(crate) id: Id,
+    pub(crate) keys: FileKeys,
+    /// Whether the store lets us write.
+    pub(crate) writable: bool,
+    /// Whether it stands in the list of files that need a commit.
+    pub(crate) listed: AtomicBool,
+    state: RwLock<State<S>>,
+}
+
+/// Where the newest version of a block is, if not in its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    /// In this slot of the journal.
+    Slot(u64),
+    /// Nowhere: it is a hole now.
+    Hole,
+}
+
+/// What is known about a file in use.
+pub(crate) struct State<S: Storage> {
+    /// The header of the content as it is now; its number is that of the newest header written.
+    pub(crate) now: Header,
+    /// The length in the newest header written: blocks of that length are not touched in place.
+    pub(crate) committed_len: u64,
+    /// Whether `now` says anything else than the newest header written.
+    pub(crate) dirty: bool,
+    /// Whether the file was written to since it was last made durable.
+    pub(crate) unsynced: bool,
+    /// Which of the two headers is the newest: 0 or 1.
+    pub(crate) newest: u64,
+    pub(crate) journal: Journal<S>,
+    /// Blocks whose newest version is not in their slot.
+    pub(crate) moved: BTreeMap<u64, Moved>,
+    /// A header that the journal holds durably, while the blocks are on their way to their slots.
+    pub(crate) pending: Option<Header>,
+    /// The folder that the file was given a new name in, until that is durable.
+    pub(crate) entry: Option<Arc<S::Dir>>,
+    /// The time of the last change, where the file's own does not tell it.
+    pub(crate) modified: Option<SystemTime>,
+    /// Whether the content on the disk and `now` have parted for good.
+    pub(crate) broken: bool,
+    /// Whether the last name is gone.
+    pub(crate) dead: bool,
+}
+
+/// The file of new versions of blocks.
+pub(crate) struct Journal<S: Storage> {
+    pub(crate) file: Option<S::File>,
+    /// Whether its name is durable.
+    pub(crate) named: bool,
+    /// Slots in use or free, from its start.
+    pub(crate) end: u64,
+    /// Slots before `end` that hold nothing of use any more.
+    pub(crate) free: Vec<u64>,
+}
+
+impl<S: Storage> Journal<S> {
+    pub(crate) fn none() -> Self {
+        Journal {
+            file: None,
+            named: false,
+            end: 0,
+            free: Vec::new(),
+        }
+    }
+}
+
+impl<S: Storage> State<S> {
+    /// The state of a file whose newest header on the disk is `header`.
+    pub(crate) fn committed(header: Header, newest: u64) -> Self {
+        State {
+            committed_len: header.len,
+            now: header,
+            dirty: false,
+            unsynced: true,
+            newest,
+            journal: Journal::none(),
+            moved: BTreeMap::new(),
+            pending: None,
+            entry: None,
+            modified: None,
+            broken: false,
+            dead: false,
+        }
+    }
+}
+
+impl<S: Storage> Content<S> {
+    pub(crate) fn new(
+        file: S::File,
+        id: Id,
+        keys: FileKeys,
+        writable: bool,
+        state: State<S>,
+    ) -> Self {
+        Content {
+            file,
+            id,
+            keys,
+            writable,
+            listed: AtomicBool::new(false),
+            state: RwLock::new(state),
+        }
+    }
+
+    pub(crate) fn read_state(&self) -> RwLockReadGuard<'_, State<S>> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn write_state(&self) -> RwLockWriteGuard<'_, State<S>> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What errors call the file.
+    pub(crate) fn called(&self) -> String {
+        format!("the file with id {}", hex(&self.id))
+    }
+}
+
+impl<S: Storage> Core<S> {
+    /// Reads into `buffer` from `offset` on; less than all of it only at the end of the file.
+    pub(crate) fn read(
+        &self,
+        content: &Content<S>,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize> {
+        let state = content.read_state();
+        if state.broken {
+            return Err(Errno::IO.into());
+        }
+        let len = buffer
+            .len()
+            .min(usize::try_from(state.now.len.saturating_sub(offset)).unwrap_or(usize::MAX));
+        let block = self.layout.block();
+        let mut done = 0;
+        while done < len {
+            let at = offset + done as u64;
+            let (number, inside) = (at / block as u64, (at % block as u64) as usize);
+            let there = self.layout.block_len(number, state.now.len);
+            let wanted = len - done;
+            // As much as fills blocks, or reaches the end of the file, goes straight to the buffer.
+            let whole = if at + wanted as u64 == state.now.len {
+                wanted
+            } else {
+                wanted / block * block
+            };
+            if inside == 0 && whole > 0 {
+                let out = &mut buffer[done..done + whole];
+                self.read_blocks(content, &state, number, out)?;
+                done += whole;
+            } else {
+                let mut plain = self.pool.take_secret(there);
+                self.read_blocks(content, &state, number, &mut plain)?;
+                let count = wanted.min(there - inside);
+                buffer[done..done + count].copy_from_slice(&plain[inside..inside + count]);
+                done += count;
+            }
+        }
+        Ok(len)
+    }
+
+    /// Reads blocks from `first` on that fill `out`, the last of which may be the file's last.
+    pub(crate) fn read_blocks(
+        &self,
+        content: &Content<S>,
+        state: &State<S>,
+        first: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let count = out.len().div_ceil(self.layout.block());
+        let mut run = self.pool.take(out.len() + count * OVERHEAD);
+        self.read_slots(content, state, first, &mut run)?;
+        let (keys, holes) = (&content.keys.content, state.now.holes);
+        let engines = &self.keys.engines;
+        match blocks::open(engines, keys, self.layout, first, &run, out, holes)? {
+            Ok(()) => Ok(()),
+            Err(bad) => {
+                zeroize::Zeroize::zeroize(out);
+                let (index, why) = match bad {
+                    Bad::Tag(index) => (index, "its tag does not fit"),
+                    Bad::Hole(index) => (index, "it was zeroed: this file has no holes"),
+                };
+                let what = format!("block {} of {}", first + index as u64, content.called());
+                let why = format!("{why}; restore the file from a backup");
+                Err(Error::altered(what, why))
+            }
+        }
+    }
+
+    /// Reads the newest versions of slots from `first` on that fill `run`.
+    pub(crate) fn read_slots(
+        &self,
+        content: &Content<S>,
+        state: &State<S>,
+        first: u64,
+        run: &mut [u8],
+    ) -> Result<()> {
+        let slot = self.layout.slot();
+        let read = self
+            .storage
+            .read_at(&content.file, run, self.layout.slot_start(first))?;
+        run[read..].fill(0);
+        let count = run.len().div_ceil(slot) as u64;
+        for (number, moved) in state.moved.range(first..first + count) {
+            let start = (number - first) as usize * slot;
+            let end = run.len().min(start + slot);
+            self.read_moved(state, *moved, &mut run[start..end])?;
+        }
+        Ok(())
+    }
+
+    fn read_moved(&self, state: &State<S>, moved: Moved, slot: &mut [u8]) -> Result<()> {
+        match (moved, &state.journal.file) {
+            (Moved::Hole, _) => slot.fill(0),
+            (Moved::Slot(index), Some(journal)) => {
+                let offset = index * self.layout.slot() as u64;
+                let read = self.storage.read_at(journal, slot, offset)?;
+                slot[read..].fill(0);
+            }
+            (Moved::Slot(_), None) => return Err(Errno::IO.into()),
+        }
+        Ok(())
+    }
+
+    /// The tags of `count` blocks from `first` on, all of which are in the file; zeros for holes.
+    pub(crate) fn tags(
+        &self,
+        content: &Content<S>,
+        state: &State<S>,
+        first: u64,
+        count: u64,
+    ) -> Result<Vec<[u8; TAG_LEN]>> {
+        const FEW: u64 = 4;
+        let slot = self.layout.slot();
+        let len = |number| self.layout.block_len(number, state.now.len);
+        let mut tags = Vec::with_capacity(count as usize);
+        if count <= FEW {
+            for number in first..first + count {
+                let mut tag = [0; TAG_LEN];
+                let offset = (len(number) + OVERHEAD - TAG_LEN) as u64;
+                match (state.moved.get(&number), &state.journal.file) {
+                    (None, _) => {
+                        let offset = self.layout.slot_start(number) + offset;
+                        self.storage.read_at(&content.file, &mut tag, offset)?;
+                    }
+                    (Some(Moved::Slot(index)), Some(journal)) => {
+                        let offset = index * slot as u64 + offset;
+                        self.storage.read_at(journal, &mut tag, offset)?;
+                    }
+                    (Some(_), _) => {}
+                }
+                tags.push(tag);
+            }
+            return Ok(tags);
+        }
+        let step = ((1 << 20) / slot as u64).max(1);
+        let mut number = first;
+        while number < first + count {
+            let step = step.min(first + count - number);
+            let last = number + step - 1;
+            let mut run = self
+                .pool
+                .take(self.layout.run_len(step as usize, len(last)));
+            self.read_slots(content, state, number, &mut run)?;
+            tags.extend(blocks::slots(self.layout, &run).map(blocks::tag_of));
+            number += step;
+        }
+        Ok(tags)
+    }
+
+    /// The next data or hole from `offset` on.
+    pub(crate) fn seek(&self, content: &Content<S>, offset: u64, to: Seek) -> Result<u64> {
+        let state = content.read_state();
+        let (len, block) = (state.now.len, self.layout.block() as u64);
+        if offset >= len {
+            return Err(Errno::NXIO.into());
+        }
+        if !state.now.holes {
+            return Ok(match to {
+                Seek::Data => offset,
+                Seek::Hole => len,
+            });
+        }
+        let mut number = offset / block;
+        while number < self.layout.blocks(len) {
+            if to == Seek::Data && !state.moved.contains_key(&number) {
+                // The store knows long holes.
+                let start = self.layout.slot_start(number);
+                let data = self.storage.next_data(&content.file, start)?;
+                let found = data.map_or(self.layout.blocks(len), |data| {
+                    self.layout.plain_len(data) / block
+                });
+                let moved = state
+                    .moved
+                    .range(number..)
+                    .next()
+                    .map(|(number, _)| *number);
+                let skip = found.min(moved.unwrap_or(u64::MAX)).max(number);
+                if skip > number {
+                    number = skip;
+                    continue;
+                }
+            }
+            let count = (self.layout.blocks(len) - number).min(64);
+            for tag in self.tags(content, &state, number, count)? {
+                if (tag == [0; TAG_LEN]) == (to == Seek::Hole) {
+                    return Ok(offset.max(number * block));
+                }
+                number += 1;
+            }
+        }
+        match to {
+            Seek::Hole => Ok(len),
+            Seek::Data => Err(Errno::NXIO.into()),
+        }
+    }
+}

@@ -1,0 +1,512 @@
+//! The vault as a [`FileSystem`], for the mount and for tests.
+
+use std::ffi::{OsStr, OsString};
+use std::sync::{Arc, Mutex};
+
+use rustix::io::Errno;
+
+use crate::content::Content;
+use crate::core::{JOURNALS, lock};
+use crate::error::{Error, Result};
+use crate::folder::Folder;
+use crate::fs::{
+    self, Access, Attributes, Caller, Changes, Entry, FileSystem, FileType, NewNode,
+    Node as Number, RenameFlags, Seek, StatVfs, XattrFlags,
+};
+use crate::node::Node;
+use crate::storage::{At, Storage};
+use crate::vault::Vault;
+
+/// An open file of a vault.
+pub struct OpenFile<S: Storage> {
+    content: Arc<Content<S>>,
+    sync: bool,
+}
+
+/// An open folder of a vault.
+pub struct OpenDir<S: Storage> {
+    node: Arc<Node<S>>,
+    folder: Arc<Folder<S>>,
+    listed: Mutex<Arc<Vec<Found>>>,
+}
+
+/// A name in a folder, decrypted.
+struct Found {
+    name: OsString,
+    node: Number,
+    kind: FileType,
+}
+
+// fallocate(2)
+const KEEP_SIZE: u32 = 0x01;
+const PUNCH_HOLE: u32 = 0x02;
+const ZERO_RANGE: u32 = 0x10;
+
+impl<S: Storage> Vault<S> {
+    /// For the kernel only the number; what it cannot tell, a person hears.
+    fn answer<T>(&self, result: Result<T>) -> fs::Result<T> {
+        result.map_err(|error| {
+            if !matches!(error, Error::Errno(_)) {
+                self.core.tell(&error.to_string());
+            }
+            error.errno()
+        })
+    }
+
+    fn list_now(&self, dir: &OpenDir<S>) -> Result<Vec<Found>> {
+        let parent = dir
+            .node
+            .name()
+            .map_or(Arc::clone(&dir.node), |name| name.parent);
+        let mut found: Vec<_> = [(".", dir.node.number), ("..", parent.number)]
+            .into_iter()
+            .map(|(name, node)| Found {
+                name: name.into(),
+                node,
+                kind: FileType::Directory,
+            })
+            .collect();
+        for entry in self.core.storage.list(dir.folder.dir())? {
+            match self.plain_name(&dir.folder, &entry.name) {
+                Ok(Some((name, _))) => found.push(Found {
+                    name,
+                    node: self.nodes.number_of(entry.inode),
+                    kind: entry.kind,
+                }),
+                Ok(None) => {}
+                // One bad name must not hide the others.
+                Err(error) => self.core.tell(&error.to_string()),
+            }
+        }
+        Ok(found)
+    }
+
+    fn change_node(
+        &self,
+        node: Number,
+        file: Option<&OpenFile<S>>,
+        changes: &Changes,
+    ) -> Result<Attributes> {
+        self.may_write()?;
+        let node = self.node(node)?;
+        if let Some(len) = changes.size {
+            let content = match file {
+                Some(file) => Arc::clone(&file.content),
+                None => self.content(&node)?,
+            };
+            let result = self.core.set_len(&content, len);
+            self.list_uncommitted(&content);
+            result?;
+        }
+        self.with_at(&node, file, |at| {
+            let storage = &self.core.storage;
+            if changes.drop_privileges {
+                self.drop_privileges(at)?;
+            }
+            let asks = changes.mode.is_some()
+                || changes.uid.is_some()
+                || changes.gid.is_some()
+                || changes.accessed.is_some()
+                || changes.modified.is_some();
+            if asks {
+                storage.change(at, changes)?;
+            }
+            Ok(())
+        })?;
+        if changes.modified.is_some()
+            && let Some(content) = node.content_in_use()
+        {
+            content.write_state().modified = None;
+        }
+        self.attributes_of(&node, file)
+    }
+
+    /// Takes off what a change of content must not leave: setuid, setgid, capabilities.
+    fn drop_privileges(&self, at: At<'_, S>) -> Result<()> {
+        let storage = &self.core.storage;
+        let mode = storage.attributes(at)?.mode;
+        // Without execution by the group, setgid means something else.
+        let setgid = if mode & 0o010 != 0 { 0o2000 } else { 0 };
+        let drop = mode & (0o4000 | setgid);
+        if drop != 0 {
+            let changes = Changes {
+                mode: Some(mode & 0o7777 & !drop),
+                ..Changes::default()
+            };
+            storage.change(at, &changes)?;
+        }
+        let capability = OsStr::new("security.capability");
+        match storage.remove_xattr(at, capability) {
+            Err(error)
+                if !matches!(
+                    Errno::from_io_error(&error),
+                    Some(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM)
+                ) =>
+            {
+                Err(error.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs `action` with the best way to reach a node.
+    fn with_at<T>(
+        &self,
+        node: &Arc<Node<S>>,
+        file: Option<&OpenFile<S>>,
+        action: impl FnOnce(At<'_, S>) -> Result<T>,
+    ) -> Result<T> {
+        if let Some(file) = file {
+            return action(At::File(&file.content.file));
+        }
+        if let Some(content) = node.content_in_use() {
+            return action(At::File(&content.file));
+        }
+        if node.kind == FileType::Directory {
+            let folder = lock(&node.folder).clone();
+            if let Some(folder) = folder {
+                return action(At::Dir(folder.dir()));
+            }
+        }
+        let name = node.name().ok_or(Errno::NOENT)?;
+        let folder = self.folder(&name.parent)?;
+        action(At::Name(folder.dir(), &name.stored))
+    }
+
+    fn attributes_of(&self, node: &Arc<Node<S>>, file: Option<&OpenFile<S>>) -> Result<Attributes> {
+        let found = self.with_at(node, file, |at| Ok(self.core.storage.attributes(at)?))?;
+        self.shown(node, found)
+    }
+
+    fn open_node(&self, node: &Arc<Node<S>>, access: Access) -> Result<OpenFile<S>> {
+        let content = self.content(node)?;
+        if access.write {
+            self.may_write()?;
+            if !content.writable {
+                return Err(Errno::ACCESS.into());
+            }
+        }
+        if access.truncate {
+            let result = self.core.set_len(&content, 0);
+            self.list_uncommitted(&content);
+            result?;
+        }
+        Ok(OpenFile {
+            content,
+            sync: access.sync,
+        })
+    }
+
+    fn fsync_content(&self, content: &Arc<Content<S>>, metadata: bool) -> Result<()> {
+        if self.core.read_only {
+            return Ok(());
+        }
+        let mut state = content.write_state();
+        if state.dead || !content.writable {
+            return Ok(());
+        }
+        self.core.commit(content, &mut state, true)?;
+        if metadata {
+            self.core.storage.sync(&content.file, true)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<()> {
+        if self.core.read_only {
+            return Ok(());
+        }
+        self.tick()?;
+        let root = self.core.storage.root()?;
+        self.core.storage.sync_all()?;
+        let journals = self.core.journals()?;
+        if lock(&self.core.left_over).is_empty() && self.core.storage.list(journals)?.is_empty() {
+            self.core.storage.remove_dir(&root, OsStr::new(JOURNALS))?;
+            self.core.storage.sync_dir(&root)?;
+        }
+        Ok(())
+    }
+}
+
+impl<S: Storage> FileSystem for Vault<S> {
+    type File = OpenFile<S>;
+    type Dir = OpenDir<S>;
+
+    fn lookup(&self, parent: Number, name: &OsStr) -> fs::Result<Attributes> {
+        self.answer(
+            self.spot(parent, name)
+                .and_then(|spot| Ok(self.enter(&spot)?.1)),
+        )
+    }
+
+    fn forget(&self, node: Number, count: u64) {
+        self.nodes.forget(node, count);
+    }
+
+    fn attributes(&self, node: Number, file: Option<&OpenFile<S>>) -> fs::Result<Attributes> {
+        self.answer(
+            self.node(node)
+                .and_then(|node| self.attributes_of(&node, file)),
+        )
+    }
+
+    fn change(
+        &self,
+        node: Number,
+        file: Option<&OpenFile<S>>,
+        changes: &Changes,
+    ) -> fs::Result<Attributes> {
+        self.answer(self.change_node(node, file, changes))
+    }
+
+    fn make(
+        &self,
+        parent: Number,
+        name: &OsStr,
+        new: NewNode,
+        device: u64,
+    ) -> fs::Result<Attributes> {
+        self.answer(self.spot(parent, name).and_then(|spot| {
+            match FileType::from_raw_mode(new.mode) {
+                FileType::RegularFile => return Ok(self.make_file(&spot, &new)?.1),
+                FileType::Directory => self.make_folder(&spot, &new)?,
+                _ => self.make_special(&spot, &new, device)?,
+            }
+            Ok(self.enter(&spot)?.1)
+        }))
+    }
+
+    fn symlink(
+        &self,
+        parent: Number,
+        name: &OsStr,
+        target: &OsStr,
+        caller: Caller,
+    ) -> fs::Result<Attributes> {
+        self.answer(
+            self.spot(parent, name)
+                .and_then(|spot| self.make_symlink(&spot, target.as_encoded_bytes(), caller)),
+        )
+    }
+
+    fn readlink(&self, node: Number) -> fs::Result<Vec<u8>> {
+        self.answer(
+            self.node(node)
+                .and_then(|node| Ok(self.read_target(&node)?.to_vec())),
+        )
+    }
+
+    fn link(&self, node: Number, parent: Number, name: &OsStr) -> fs::Result<Attributes> {
+        self.answer(self.node(node).and_then(|node| {
+            let spot = self.spot(parent, name)?;
+            self.add_link(&node, &spot)?;
+            Ok(self.enter(&spot)?.1)
+        }))
+    }
+
+    fn unlink(&self, parent: Number, name: &OsStr) -> fs::Result<()> {
+        self.answer(
+            self.spot(parent, name)
+                .and_then(|spot| self.remove_file(&spot)),
+        )
+    }
+
+    fn rmdir(&self, parent: Number, name: &OsStr) -> fs::Result<()> {
+        self.answer(
+            self.spot(parent, name)
+                .and_then(|spot| self.remove_folder(&spot)),
+        )
+    }
+
+    fn rename(
+        &self,
+        from: (Number, &OsStr),
+        to: (Number, &OsStr),
+        flags: RenameFlags,
+    ) -> fs::Result<()> {
+        self.answer(self.spot(from.0, from.1).and_then(|from| {
+            let to = self.spot(to.0, to.1)?;
+            self.rename_spots(&from, &to, flags)
+        }))
+    }
+
+    fn open(&self, node: Number, access: Access) -> fs::Result<OpenFile<S>> {
+        self.answer(
+            self.node(node)
+                .and_then(|node| self.open_node(&node, access)),
+        )
+    }
+
+    fn create(
+        &self,
+        parent: Number,
+        name: &OsStr,
+        new: NewNode,
+        access: Access,
+        exclusive: bool,
+    ) -> fs::Result<(Attributes, OpenFile<S>)> {
+        self.answer(
+            self.spot(parent, name)
+                .and_then(|spot| match self.make_file(&spot, &new) {
+                    Ok((_, attributes, content)) => {
+                        let sync = access.sync;
+                        Ok((attributes, OpenFile { content, sync }))
+                    }
+                    Err(error) if error.errno() == Errno::EXIST && !exclusive => {
+                        let (node, _) = self.enter(&spot)?;
+                        let opened = self
+                            .open_node(&node, access)
+                            .and_then(|file| Ok((self.attributes_of(&node, Some(&file))?, file)));
+                        if opened.is_err() {
+                            self.nodes.forget(node.number, 1);
+                        }
+                        opened
+                    }
+                    Err(error) => Err(error),
+                }),
+        )
+    }
+
+    fn read(&self, file: &OpenFile<S>, offset: u64, buffer: &mut [u8]) -> fs::Result<usize> {
+        self.answer(self.core.read(&file.content, offset, buffer))
+    }
+
+    fn write(
+        &self,
+        file: &OpenFile<S>,
+        offset: u64,
+        data: &[u8],
+        drop_privileges: bool,
+    ) -> fs::Result<()> {
+        let result = self.core.write(&file.content, offset, data);
+        self.list_uncommitted(&file.content);
+        self.answer(result.and_then(|()| {
+            if drop_privileges {
+                self.drop_privileges(At::File(&file.content.file))?;
+            }
+            if file.sync {
+                self.fsync_content(&file.content, false)?;
+            }
+            Ok(())
+        }))
+    }
+
+    fn fsync(&self, file: &OpenFile<S>, data_only: bool) -> fs::Result<()> {
+        self.answer(self.fsync_content(&file.content, !data_only))
+    }
+
+    fn seek(&self, file: &OpenFile<S>, offset: u64, to: Seek) -> fs::Result<u64> {
+        self.answer(self.core.seek(&file.content, offset, to))
+    }
+
+    fn allocate(&self, file: &OpenFile<S>, mode: u32, offset: u64, len: u64) -> fs::Result<()> {
+        let (keep, kind) = (mode & KEEP_SIZE != 0, mode & !KEEP_SIZE);
+        let content = &file.content;
+        let end = offset.saturating_add(len);
+        let done = match kind {
+            0 => self.core.reserve(content, offset, len),
+            PUNCH_HOLE if keep => self.core.zero(content, offset, len),
+            ZERO_RANGE => self.core.zero(content, offset, len),
+            _ => Err(Errno::OPNOTSUPP.into()),
+        };
+        let done = done.and_then(|()| {
+            if !keep && end > content.read_state().now.len {
+                self.core.set_len(content, end)?;
+            }
+            Ok(())
+        });
+        self.list_uncommitted(content);
+        self.answer(done)
+    }
+
+    fn open_dir(&self, node: Number) -> fs::Result<OpenDir<S>> {
+        self.answer(self.node(node).and_then(|node| {
+            let folder = self.folder(&node)?;
+            let listed = Mutex::default();
+            Ok(OpenDir {
+                node,
+                folder,
+                listed,
+            })
+        }))
+    }
+
+    fn list(
+        &self,
+        dir: &OpenDir<S>,
+        offset: u64,
+        add: &mut dyn FnMut(Entry<'_>) -> bool,
+    ) -> fs::Result<()> {
+        if offset == 0 {
+            *lock(&dir.listed) = Arc::new(self.answer(self.list_now(dir))?);
+        }
+        let listed = Arc::clone(&lock(&dir.listed));
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        for (index, found) in listed.iter().enumerate().skip(start) {
+            let entry = Entry {
+                name: &found.name,
+                node: found.node,
+                kind: found.kind,
+                next: index as u64 + 1,
+            };
+            if !add(entry) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn fsync_dir(&self, dir: &OpenDir<S>) -> fs::Result<()> {
+        if self.core.read_only {
+            return Ok(());
+        }
+        self.answer(
+            self.core
+                .storage
+                .sync_dir(dir.folder.dir())
+                .map_err(Error::from),
+        )
+    }
+
+    fn set_xattr(
+        &self,
+        node: Number,
+        name: &OsStr,
+        value: &[u8],
+        flags: XattrFlags,
+    ) -> fs::Result<()> {
+        self.answer(
+            self.node(node)
+                .and_then(|node| self.write_xattr(&node, name, value, flags)),
+        )
+    }
+
+    fn get_xattr(&self, node: Number, name: &OsStr) -> fs::Result<Vec<u8>> {
+        self.answer(
+            self.node(node)
+                .and_then(|node| self.read_xattr(&node, name)),
+        )
+    }
+
+    fn list_xattrs(&self, node: Number) -> fs::Result<Vec<u8>> {
+        self.answer(self.node(node).and_then(|node| self.xattr_names(&node)))
+    }
+
+    fn remove_xattr(&self, node: Number, name: &OsStr) -> fs::Result<()> {
+        self.answer(
+            self.node(node)
+                .and_then(|node| self.delete_xattr(&node, name)),
+        )
+    }
+
+    fn stat_fs(&self) -> fs::Result<StatVfs> {
+        self.answer(self.core.storage.stat_fs().map_err(Error::from))
+    }
+
+    fn unmounted(&self) {
+        if let Err(error) = self.finish() {
+            self.core
+                .tell(&format!("the vault could not be closed: {error}"));
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The vault's keys, all derived from the master key, and small sealed records under them.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use warplock::{Aad, Algorithm, Batch, Engine, Ivs, Key, Keys as BatchKeys, Tags, Text};
+use warplock_keyring::{MasterKey, derive};
+use zeroize::Zeroizing;
+
+use crate::error::Result;
+use crate::layout::{NONCE_LEN, OVERHEAD, TAG_LEN};
+use crate::sum::Summer;
+
+/// 16 random bytes that name a file or a folder for ever.
+pub(crate) type Id = [u8; 16];
+
+/// What the whole vault shares.
+pub(crate) struct VaultKeys {
+    /// Of this, each file's keys are derived.
+    files: MasterKey,
+    /// AES-SIV: two keys of 32 bytes.
+    pub(crate) names: Zeroizing<[u8; 64]>,
+    /// Records of folders.
+    pub(crate) folders: Key,
+    /// Symlinks.
+    pub(crate) symlinks: Key,
+    /// Values of extended attributes.
+    pub(crate) xattrs: Key,
+    /// The witness file.
+    pub(crate) witness: Key,
+    /// What contents are encrypted with.
+    algorithm: Algorithm,
+    pub(crate) engines: Engines,
+}
+
+/// Where batches run.
+pub(crate) struct Engines {
+    /// The engine for contents.
+    pub(crate) bulk: Arc<Engine>,
+    /// The processor, on the calling thread: for records and short runs, which are not worth
+    /// a trip to another thread or device.
+    pub(crate) small: Engine,
+}
+
+/// The keys of one file.
+pub(crate) struct FileKeys {
+    /// Its blocks.
+    pub(crate) content: Key,
+    /// Its header and journal.
+    pub(crate) header: Key,
+    /// The sum over its tags.
+    pub(crate) summer: Summer,
+}
+
+impl Engines {
+    pub(crate) fn new(bulk: Arc<Engine>) -> Result<Self> {
+        let name = bulk.backend();
+        // Beside a GPU, the best of the processor; else the same instruction set.
+        let choice = if name.starts_with("cpu:") {
+            name
+        } else {
+            "cpu".into()
+        };
+        let small = Engine::builder()
+            .backend(choice.parse()?)
+            .threads(NonZeroUsize::MIN)
+            .build()?;
+        Ok(Engines { bulk, small })
+    }
+
+    /// The engine for a run of `len` bytes.
+    pub(crate) fn for_len(&self, len: usize) -> &Engine {
+        if len < 64 << 10 {
+            &self.small
+        } else {
+            &self.bulk
+        }
+    }
+
+    /// Seals a record: nonce, ciphertext, tag.
+    pub(crate) fn seal(&self, key: &Key, aad: &[u8], plaintext: &[u8]) -> Result<Vec<u8>> {
+        let mut sealed = vec![0; plaintext.len() + OVERHEAD];
+        let nonce: [u8; NONCE_LEN] = random()?;
+        sealed[..NONCE_LEN].copy_from_slice(&nonce);
+        let (body, tag) = sealed[NONCE_LEN..].split_at_mut(plaintext.len());
+        let batch = Batch::seal(BatchKeys::One(key), Text::apart(plaintext, body));
+        self.small.run(
+            batch
+                .ivs(Ivs::Each(&nonce))
+                .aad(Aad::Shared(aad))
+                .tags(Tags::Apart(tag)),
+        )?;
+        Ok(sealed)
+    }
+
+    /// Opens a record; `None` if it is not what [`seal`](Self::seal) made.
+    pub(crate) fn open(
+        &self,
+        key: &Key,
+        aad: &[u8],
+        sealed: &[u8],
+    ) -> Result<Option<Zeroizing<Vec<u8>>>> {
+        let Some(len) = sealed.len().checked_sub(OVERHEAD) else {
+            return Ok(None);
+        };
+        let (nonce, rest) = sealed.split_at(NONCE_LEN);
+        let (body, tag) = rest.split_at(len);
+        let mut plaintext = Zeroizing::new(vec![0; len]);
+        debug_assert_eq!(tag.len(), TAG_LEN);
+        let batch = Batch::open(BatchKeys::One(key), Text::apart(body, &mut plaintext));
+        match self.small.run(
+            batch
+                .ivs(Ivs::Each(nonce))
+                .aad(Aad::Shared(aad))
+                .tags(Tags::Given(tag)),
+        ) {
+            Ok(()) => Ok(Some(plaintext)),
+            Err(warplock::Error::Authentication { .. }) => Ok(None),
+            Err(other) => Err(other.into()),
+        }
+    }
+}
+
+impl VaultKeys {
+    pub(crate) fn new(
+        master: &MasterKey,
+        algorithm: Algorithm,
+        engine: Arc<Engine>,
+    ) -> Result<Self> {
+        let record = |label| Key::new(Algorithm::Aes256Gcm, &derive::<32>(master, label, b"")[..]);
+        Ok(VaultKeys {
+            files: MasterKey::from_bytes(&derive::<32>(master, "warplock-vault/1 files", b"")),
+            names: derive::<64>(master, "warplock-vault/1 names", b""),
+            folders: record("warplock-vault/1 folders")?,
+            symlinks: record("warplock-vault/1 symlinks")?,
+            xattrs: record("warplock-vault/1 xattrs")?,
+            witness: record("warplock-vault/1 witness")?,
+            algorithm,
+            engines: Engines::new(engine)?,
+        })
+    }
+
+    /// The keys of the file with this id.
+    pub(crate) fn file(&self, id: &Id) -> Result<FileKeys> {
+        let derived = derive::<80>(&self.files, "warplock-vault/1 file", id);
+        let content = &derived[..self.algorithm.key_len()];
+        let sum = derived[64..].first_chunk().expect("80 bytes were derived");
+        Ok(FileKeys {
+            content: Key::new(self.algorithm, content)?,
+            header: Key::new(Algorithm::Aes256Gcm, &derived[32..64])?,
+            summer: Summer::new(sum),
+        })
+    }
+}
+
+/// Random bytes from the operating system.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    fill_random(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Fills `bytes` at random.
+pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<()> {
+    getrandom::fill(bytes).map_err(|_| warplock::Error::Randomness.into())
+}

@@ -1,0 +1,125 @@
+//! Names: AES-SIV (RFC 5297) under the id of the folder they stand in.
+//!
+//! The same name in the same folder always gives the same ciphertext, so that a name is found
+//! without a search; in another folder it gives another, and does not decrypt.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use aes_siv::KeyInit;
+use aes_siv::siv::Aes256Siv;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use crate::error::Result;
+use crate::keys::{Id, VaultKeys};
+
+/// The longest name, in bytes.
+pub(crate) const MAX_NAME: usize = 255;
+
+/// A folder and a name in it, as 16 bytes that tell nothing: the synthetic IV of the name.
+pub(crate) type Place = [u8; 16];
+
+/// The place of the topmost folder.
+pub(crate) const ROOT_PLACE: Place = [0; 16];
+
+/// What ends the name of an entry whose ciphertext name would be longer than 255 bytes...
+const LONG: &str = ".long";
+/// ... and the name of the file beside it that holds the ciphertext name.
+const BESIDE: &str = ".name";
+
+/// An encrypted name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sealed {
+    /// The name in the store.
+    pub(crate) stored: OsString,
+    /// Of long names, the file beside and what it holds.
+    pub(crate) beside: Option<(OsString, Vec<u8>)>,
+    /// Folder and name in short.
+    pub(crate) place: Place,
+}
+
+/// What a name in the store stands for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An entry with its ciphertext name.
+    Short(Vec<u8>),
+    /// An entry whose ciphertext name is in the file of this name.
+    Long(OsString),
+    /// Something of the vault's own, or somebody else's.
+    Other,
+}
+
+fn siv(keys: &VaultKeys) -> Aes256Siv {
+    Aes256Siv::new(keys.names[..].into())
+}
+
+/// Encrypts `name` in `folder`.
+///
+/// # Errors
+/// `ENAMETOOLONG`; `EINVAL` for what is no name.
+pub(crate) fn seal(keys: &VaultKeys, folder: &Id, name: &OsStr) -> Result<Sealed> {
+    let name = name.as_bytes();
+    if name.len() > MAX_NAME {
+        return Err(Errno::NAMETOOLONG.into());
+    }
+    if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') {
+        return Err(Errno::INVAL.into());
+    }
+    let sealed = siv(keys)
+        .encrypt([folder], name)
+        .expect("one header is fewer than 126");
+    let place = *sealed.first_chunk().expect("the IV comes first");
+    let text = BASE64.encode(&sealed);
+    if text.len() <= MAX_NAME {
+        return Ok(Sealed {
+            stored: text.into(),
+            beside: None,
+            place,
+        });
+    }
+    let short = BASE64.encode(Sha256::digest(&sealed));
+    Ok(Sealed {
+        stored: format!("{short}{LONG}").into(),
+        beside: Some((format!("{short}{BESIDE}").into(), sealed)),
+        place,
+    })
+}
+
+/// The name and the place of the ciphertext name `sealed` in `folder`; `None` if it does not
+/// belong there.
+pub(crate) fn open(keys: &VaultKeys, folder: &Id, sealed: &[u8]) -> Option<(OsString, Place)> {
+    let place = *sealed.first_chunk()?;
+    let name = siv(keys).decrypt([folder], sealed).ok()?;
+    Some((OsString::from_vec(name), place))
+}
+
+/// Tells entries from other things by their name in the store.
+pub(crate) fn kind(stored: &OsStr) -> Kind {
+    let bytes = stored.as_bytes();
+    if let Some(short) = bytes.strip_suffix(LONG.as_bytes()) {
+        let mut beside = short.to_vec();
+        beside.extend_from_slice(BESIDE.as_bytes());
+        return Kind::Long(OsString::from_vec(beside));
+    }
+    match BASE64.decode(bytes) {
+        Ok(sealed) if sealed.len() > 16 => Kind::Short(sealed),
+        _ => Kind::Other,
+    }
+}
+
+/// Whether `stored` is a file beside an entry with a long name, and that entry's name.
+pub(crate) fn entry_beside(stored: &OsStr) -> Option<OsString> {
+    let short = stored.as_bytes().strip_suffix(BESIDE.as_bytes())?;
+    let mut entry = short.to_vec();
+    entry.extend_from_slice(LONG.as_bytes());
+    Some(OsString::from_vec(entry))
+}
+
+/// Whether `stored`, the name of a long entry, belongs to the ciphertext name `sealed`.
+pub(crate) fn long_fits(stored: &OsStr, sealed: &[u8]) -> bool {
+    let short = BASE64.encode(Sha256::digest(sealed));
+    stored.as_bytes() == format!("{short}{LONG}").as_bytes()
+}

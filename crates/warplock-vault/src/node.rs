@@ -1,0 +1,227 @@
+//! Nodes: what the kernel knows by number, and under which names it stands.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use crate::content::Content;
+use crate::core::lock;
+use crate::folder::Folder;
+use crate::fs::{Attributes, FileType, ROOT};
+use crate::names::{Place, Sealed};
+use crate::storage::Storage;
+
+/// Numbers of nodes whose inode number is taken start here.
+const SPARE: u64 = 1 << 62;
+
+/// A file, folder or anything else.
+pub(crate) struct Node<S: Storage> {
+    pub(crate) number: u64,
+    pub(crate) kind: FileType,
+    /// Names that are known to lead here.
+    names: Mutex<Vec<Name<S>>>,
+    references: AtomicU64,
+    /// Its inode in the store, which changes when a symlink is written anew.
+    inode: AtomicU64,
+    /// The open folder, if this is one.
+    pub(crate) folder: Mutex<Option<Arc<Folder<S>>>>,
+    /// The content, if this is a regular file in use.
+    pub(crate) content: Mutex<Weak<Content<S>>>,
+    /// Whether the last name is gone.
+    pub(crate) dead: AtomicBool,
+}
+
+/// A name of a node.
+pub(crate) struct Name<S: Storage> {
+    pub(crate) parent: Arc<Node<S>>,
+    pub(crate) stored: OsString,
+    pub(crate) place: Place,
+}
+
+impl<S: Storage> Clone for Name<S> {
+    fn clone(&self) -> Self {
+        Name {
+            parent: Arc::clone(&self.parent),
+            stored: self.stored.clone(),
+            place: self.place,
+        }
+    }
+}
+
+impl<S: Storage> Node<S> {
+    fn new(number: u64, inode: u64, kind: FileType) -> Arc<Self> {
+        Arc::new(Node {
+            number,
+            kind,
+            names: Mutex::new(Vec::new()),
+            references: AtomicU64::new(0),
+            inode: AtomicU64::new(inode),
+            folder: Mutex::new(None),
+            content: Mutex::new(Weak::new()),
+            dead: AtomicBool::new(false),
+        })
+    }
+
+    /// A name that leads here, if one is known.
+    pub(crate) fn name(&self) -> Option<Name<S>> {
+        lock(&self.names).last().cloned()
+    }
+
+    /// The places of all names that are known to lead here.
+    pub(crate) fn places(&self) -> Vec<Place> {
+        lock(&self.names).iter().map(|name| name.place).collect()
+    }
+
+    pub(crate) fn add_name(&self, parent: &Arc<Node<S>>, stored: &OsStr, place: Place) {
+        let mut names = lock(&self.names);
+        if !names.iter().any(|name| name.place == place) {
+            names.push(Name {
+                parent: Arc::clone(parent),
+                stored: stored.to_owned(),
+                place,
+            });
+        }
+    }
+
+    pub(crate) fn remove_name(&self, place: &Place) {
+        lock(&self.names).retain(|name| name.place != *place);
+    }
+
+    /// The content, if it is in use.
+    pub(crate) fn content_in_use(&self) -> Option<Arc<Content<S>>> {
+        lock(&self.content).upgrade()
+    }
+}
+
+/// All nodes that anybody knows.
+pub(crate) struct Table<S: Storage> {
+    maps: Mutex<Maps<S>>,
+}
+
+struct Maps<S: Storage> {
+    nodes: HashMap<u64, Arc<Node<S>>>,
+    /// From inode numbers in the store to living nodes.
+    inodes: HashMap<u64, u64>,
+    spare: u64,
+}
+
+impl<S: Storage> Table<S> {
+    pub(crate) fn new(root_inode: u64) -> Self {
+        let root = Node::new(ROOT, root_inode, FileType::Directory);
+        root.references.store(1, Ordering::Relaxed);
+        Table {
+            maps: Mutex::new(Maps {
+                nodes: HashMap::from([(ROOT, root)]),
+                inodes: HashMap::from([(root_inode, ROOT)]),
+                spare: SPARE,
+            }),
+        }
+    }
+
+    pub(crate) fn get(&self, number: u64) -> Option<Arc<Node<S>>> {
+        lock(&self.maps).nodes.get(&number).cloned()
+    }
+
+    /// The node of this inode, if it is known.
+    pub(crate) fn by_inode(&self, inode: u64) -> Option<Arc<Node<S>>> {
+        let maps = lock(&self.maps);
+        maps.nodes.get(maps.inodes.get(&inode)?).cloned()
+    }
+
+    /// The number that the node of this inode has, or would probably get.
+    pub(crate) fn number_of(&self, inode: u64) -> u64 {
+        lock(&self.maps)
+            .inodes
+            .get(&inode)
+            .copied()
+            .unwrap_or(inode)
+    }
+
+    /// The node of what was found under a name, with one more reference.
+    pub(crate) fn enter(
+        &self,
+        parent: &Arc<Node<S>>,
+        name: &Sealed,
+        found: &Attributes,
+    ) -> Arc<Node<S>> {
+        let kind = FileType::from_raw_mode(found.mode);
+        let mut guard = lock(&self.maps);
+        let maps = &mut *guard;
+        let known = maps.inodes.get(&found.node).and_then(|n| maps.nodes.get(n));
+        let node = match known {
+            Some(node) if node.kind == kind => Arc::clone(node),
+            _ => {
+                let taken = found.node == ROOT
+                    || found.node == 0
+                    || found.node >= SPARE
+                    || maps.nodes.contains_key(&found.node);
+                let number = if taken {
+                    maps.spare += 1;
+                    maps.spare
+                } else {
+                    found.node
+                };
+                let node = Node::new(number, found.node, kind);
+                maps.nodes.insert(number, Arc::clone(&node));
+                maps.inodes.insert(found.node, number);
+                node
+            }
+        };
+        node.references.fetch_add(1, Ordering::Relaxed);
+        node.add_name(parent, &name.stored, name.place);
+        node
+    }
+
+    /// Takes references back; a node without any is forgotten.
+    pub(crate) fn forget(&self, number: u64, count: u64) -> Option<Arc<Node<S>>> {
+        if number == ROOT {
+            return None;
+        }
+        let mut maps = lock(&self.maps);
+        let node = maps.nodes.get(&number)?;
+        let before = node.references.load(Ordering::Relaxed);
+        let left = before.saturating_sub(count);
+        node.references.store(left, Ordering::Relaxed);
+        if left > 0 {
+            return None;
+        }
+        let node = maps.nodes.remove(&number);
+        let inode = node.as_ref()?.inode.load(Ordering::Relaxed);
+        if maps.inodes.get(&inode) == Some(&number) {
+            maps.inodes.remove(&inode);
+        }
+        node
+    }
+
+    /// The last name of this inode is gone: the next one with its number is another.
+    pub(crate) fn bury(&self, inode: u64) -> Option<Arc<Node<S>>> {
+        let mut maps = lock(&self.maps);
+        let number = maps.inodes.remove(&inode)?;
+        let node = maps.nodes.get(&number).cloned()?;
+        node.dead.store(true, Ordering::Relaxed);
+        Some(node)
+    }
+
+    /// A node is another inode from now on: a symlink was written anew.
+    pub(crate) fn replace_inode(&self, old: u64, new: u64) {
+        let mut maps = lock(&self.maps);
+        if let Some(number) = maps.inodes.remove(&old) {
+            if let Some(node) = maps.nodes.get(&number) {
+                node.inode.store(new, Ordering::Relaxed);
+            }
+            maps.inodes.insert(new, number);
+        }
+    }
+
+    /// Closes folders that are kept open only to save time.
+    pub(crate) fn close_folders(&self) {
+        let nodes: Vec<_> = lock(&self.maps).nodes.values().cloned().collect();
+        for node in nodes
+            .iter()
+            .filter(|node| node.number != ROOT && !node.dead.load(Ordering::Relaxed))
+        {
+            *lock(&node.folder) = None;
+        }
+    }
+}

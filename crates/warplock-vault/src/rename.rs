@@ -1,0 +1,225 @@
+//! Renaming: what is renamed is first allowed at its new place, durably, then renamed, then
+//! forbidden at its old one. A crash in between leaves it allowed at both.
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use crate::content::Content;
+use crate::core::{is_missing, lock};
+use crate::error::Result;
+use crate::folder::Folder;
+use crate::fs::{Attributes, FileType, RenameFlags};
+use crate::node::Node;
+use crate::storage::Storage;
+use crate::tree::Spot;
+use crate::vault::Vault;
+
+/// Something on its way from one spot to another.
+struct Mover<'a, S: Storage> {
+    from: &'a Spot<S>,
+    to: &'a Spot<S>,
+    node: Arc<Node<S>>,
+    found: Attributes,
+    what: What<S>,
+}
+
+/// What is bound to its place, and how.
+enum What<S: Storage> {
+    File(Arc<Content<S>>),
+    Folder(Arc<Folder<S>>),
+    Symlink,
+    Free,
+}
+
+impl<S: Storage> Vault<S> {
+    pub(crate) fn rename_spots(
+        &self,
+        from: &Spot<S>,
+        to: &Spot<S>,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        self.may_write()?;
+        let known = RenameFlags::NOREPLACE | RenameFlags::EXCHANGE;
+        if !known.contains(flags) || flags == known {
+            return Err(Errno::INVAL.into());
+        }
+        let _naming = lock(&self.naming);
+        let storage = &self.core.storage;
+        let found = storage.attributes(from.at())?;
+        let other = match storage.attributes(to.at()) {
+            Ok(other) => Some(other),
+            Err(error) if is_missing(&error) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if flags.contains(RenameFlags::EXCHANGE) {
+            let other = other.ok_or(Errno::NOENT)?;
+            return self.exchange(from, to, found, other);
+        }
+        if flags.contains(RenameFlags::NOREPLACE) && other.is_some() {
+            return Err(Errno::EXIST.into());
+        }
+        let mover = self.mover(from, to, found)?;
+        let result = self.replace(&mover, other);
+        self.nodes.forget(mover.node.number, 1);
+        result
+    }
+
+    fn mover<'a>(
+        &self,
+        from: &'a Spot<S>,
+        to: &'a Spot<S>,
+        found: Attributes,
+    ) -> Result<Mover<'a, S>> {
+        let node = self.nodes.enter(&from.node, &from.name, &found);
+        let what = (|| -> Result<_> {
+            Ok(match node.kind {
+                FileType::RegularFile => What::File(self.content(&node)?),
+                FileType::Directory => What::Folder(self.folder(&node)?),
+                FileType::Symlink => What::Symlink,
+                _ => What::Free,
+            })
+        })();
+        let what = what.inspect_err(|_| {
+            self.nodes.forget(node.number, 1);
+        })?;
+        Ok(Mover {
+            from,
+            to,
+            node,
+            found,
+            what,
+        })
+    }
+
+    fn replace(&self, mover: &Mover<'_, S>, other: Option<Attributes>) -> Result<()> {
+        let (from, to) = (mover.from, mover.to);
+        let mut aside = None;
+        let mut unnamed = None;
+        if let Some(other) = &other {
+            if other.node == mover.found.node {
+                // Two names of one file: nothing happens, says POSIX.
+                return Ok(());
+            }
+            let folder = FileType::from_raw_mode(other.mode) == FileType::Directory;
+            match (folder, mover.node.kind == FileType::Directory) {
+                (true, false) => return Err(Errno::ISDIR.into()),
+                (false, true) => return Err(Errno::NOTDIR.into()),
+                (true, true) => {}
+                (false, false) => unnamed = self.content_to_unname(to, other)?,
+            }
+        }
+        self.make_beside(to)?;
+        self.allow(mover)?;
+        if other.is_some() && mover.node.kind == FileType::Directory {
+            // The store's folder is never empty, so it has to go first.
+            aside = match self.set_aside(to) {
+                Ok(aside) => Some(aside),
+                Err(error) => {
+                    self.forbid(mover, &[from])?;
+                    return Err(error);
+                }
+            };
+        }
+        let storage = &self.core.storage;
+        if let Err(error) = storage.rename(from.pair(), to.pair(), RenameFlags::empty()) {
+            if let Some(aside) = &aside {
+                let aside = (to.folder.dir(), std::ffi::OsStr::new(aside));
+                storage.rename(aside, to.pair(), RenameFlags::empty())?;
+            }
+            self.forbid(mover, &[from])?;
+            return Err(error.into());
+        }
+        if let Some(other) = &other {
+            self.unnamed(to, other, unnamed)?;
+        }
+        mover.node.remove_name(&from.name.place);
+        mover
+            .node
+            .add_name(&to.node, &to.name.stored, to.name.place);
+        self.drop_beside(from);
+        self.forbid(mover, &[to])?;
+        if let Some(aside) = aside {
+            self.core
+                .purge(to.folder.dir(), std::ffi::OsStr::new(&aside))?;
+        }
+        Ok(())
+    }
+
+    fn exchange(
+        &self,
+        from: &Spot<S>,
+        to: &Spot<S>,
+        found: Attributes,
+        other: Attributes,
+    ) -> Result<()> {
+        if found.node == other.node {
+            return Ok(());
+        }
+        let one = self.mover(from, to, found)?;
+        let two = match self.mover(to, from, other) {
+            Ok(two) => two,
+            Err(error) => {
+                self.nodes.forget(one.node.number, 1);
+                return Err(error);
+            }
+        };
+        let result = (|| -> Result<_> {
+            self.allow(&one)?;
+            self.allow(&two)?;
+            self.core
+                .storage
+                .rename(from.pair(), to.pair(), RenameFlags::EXCHANGE)?;
+            for (mover, old, new) in [(&one, from, to), (&two, to, from)] {
+                mover.node.remove_name(&old.name.place);
+                mover
+                    .node
+                    .add_name(&new.node, &new.name.stored, new.name.place);
+                self.forbid(mover, &[new])?;
+            }
+            Ok(())
+        })();
+        self.nodes.forget(one.node.number, 1);
+        self.nodes.forget(two.node.number, 1);
+        result
+    }
+
+    /// Allows what is to be renamed at both places, durably.
+    fn allow(&self, mover: &Mover<'_, S>) -> Result<()> {
+        let (from, to) = (mover.from, mover.to);
+        match &mover.what {
+            What::File(content) => self.allow_place(content, to, true),
+            What::Folder(folder) => {
+                self.set_folder_places(folder, vec![from.name.place, to.name.place])
+            }
+            What::Symlink => self.bind_symlink(&mover.node, from, &[from, to], true),
+            What::Free => Ok(()),
+        }
+    }
+
+    /// Forbids all places but those in `stays`, where the thing now is.
+    fn forbid(&self, mover: &Mover<'_, S>, stays: &[&Spot<S>]) -> Result<()> {
+        match &mover.what {
+            What::File(content) => {
+                let gone = [mover.from, mover.to]
+                    .into_iter()
+                    .find(|spot| stays.iter().all(|stay| stay.name.place != spot.name.place));
+                match gone {
+                    Some(gone) => self.forbid_place(content, &gone.name.place),
+                    None => Ok(()),
+                }
+            }
+            What::Folder(folder) => {
+                let places = stays.iter().map(|spot| spot.name.place).collect();
+                self.set_folder_places(folder, places)
+            }
+            What::Symlink => {
+                let Some(stay) = stays.first() else {
+                    return Ok(());
+                };
+                self.bind_symlink(&mover.node, stay, stays, false)
+            }
+            What::Free => Ok(()),
+        }
+    }
+}

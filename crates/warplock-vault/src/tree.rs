@@ -1,0 +1,417 @@
+//! Names and what stands under them: looking up, making, linking, removing.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rustix::io::Errno;
+
+use crate::content::{Content, State};
+use crate::core::{is_missing, lock};
+use crate::error::{Error, Result};
+use crate::folder::{Folder, Record, TEMPORARY};
+use crate::fs::{Attributes, Changes, FileType, NewNode, RenameFlags};
+use crate::header::{Header, MAX_PLACES};
+use crate::keys::random;
+use crate::names::{Place, Sealed};
+use crate::node::Node;
+use crate::storage::{At, Storage};
+use crate::sum::EMPTY;
+use crate::vault::Vault;
+
+const SETUID: u32 = 0o4000;
+const SETGID: u32 = 0o2000;
+
+/// A name in an open folder.
+pub(crate) struct Spot<S: Storage> {
+    pub(crate) node: Arc<Node<S>>,
+    pub(crate) folder: Arc<Folder<S>>,
+    pub(crate) name: Sealed,
+}
+
+impl<S: Storage> Spot<S> {
+    /// What stands there, in the store.
+    pub(crate) fn at(&self) -> At<'_, S> {
+        At::Name(self.folder.dir(), &self.name.stored)
+    }
+
+    pub(crate) fn pair(&self) -> (&S::Dir, &OsStr) {
+        (self.folder.dir(), &self.name.stored)
+    }
+}
+
+impl<S: Storage> Vault<S> {
+    /// The spot of a name in a folder.
+    pub(crate) fn spot(&self, parent: u64, name: &OsStr) -> Result<Spot<S>> {
+        let node = self.node(parent)?;
+        let folder = self.folder(&node)?;
+        let name = self.sealed_name(&folder, name)?;
+        Ok(Spot { node, folder, name })
+    }
+
+    pub(crate) fn may_write(&self) -> Result<()> {
+        if self.core.read_only {
+            return Err(Errno::ROFS.into());
+        }
+        Ok(())
+    }
+
+    /// What stands at a spot, with a reference more.
+    pub(crate) fn enter(&self, spot: &Spot<S>) -> Result<(Arc<Node<S>>, Attributes)> {
+        let found = self.core.storage.attributes(spot.at())?;
+        let node = self.nodes.enter(&spot.node, &spot.name, &found);
+        match self.shown(&node, found) {
+            Ok(shown) => Ok((node, shown)),
+            Err(error) => {
+                self.nodes.forget(node.number, 1);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the file beside an entry with a long name.
+    pub(crate) fn make_beside(&self, spot: &Spot<S>) -> Result<()> {
+        let Some((name, sealed)) = &spot.name.beside else {
+            return Ok(());
+        };
+        match self.core.storage.create(spot.folder.dir(), name, 0o600) {
+            Ok(file) => {
+                self.core.storage.write_at(&file, sealed, 0)?;
+                Ok(self.core.storage.sync(&file, false)?)
+            }
+            // Left over from an entry that is gone, or the entry is there; a crash may have
+            // left it empty.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                let file = self.core.storage.open(spot.folder.dir(), name, true)?;
+                let size = self.core.storage.attributes(At::File(&file))?.size;
+                if size != sealed.len() as u64 {
+                    self.core.storage.write_at(&file, sealed, 0)?;
+                    self.core.storage.set_len(&file, sealed.len() as u64)?;
+                    self.core.storage.sync(&file, false)?;
+                }
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes the file beside an entry that is gone.
+    pub(crate) fn drop_beside(&self, spot: &Spot<S>) {
+        if let Some((name, _)) = &spot.name.beside {
+            // `check --repair` removes it as well.
+            let _ = self.core.storage.unlink(spot.folder.dir(), name);
+        }
+    }
+
+    /// The permissions to make something with, and whether they are to be set again afterwards.
+    fn mode_for(&self, folder: &Folder<S>, new: &NewNode) -> (u32, bool) {
+        let acl = OsStr::new("system.posix_acl_default");
+        let inherits = self
+            .core
+            .storage
+            .get_xattr(At::Dir(folder.dir()), acl)
+            .is_ok();
+        if inherits {
+            (new.mode & 0o7777, false)
+        } else {
+            (new.mode & 0o7777 & !new.umask, true)
+        }
+    }
+
+    /// Gives something new its owner and permissions.
+    fn dress(
+        &self,
+        at: At<'_, S>,
+        folder: &Folder<S>,
+        new: &NewNode,
+        mode: Option<u32>,
+    ) -> Result<()> {
+        let storage = &self.core.storage;
+        let made = storage.attributes(at)?;
+        let parent = storage.attributes(At::Dir(folder.dir()))?;
+        let hands_down = parent.mode & SETGID != 0;
+        let (uid, gid) = (new.caller.uid, new.caller.gid);
+        let mut changes = Changes::default();
+        if rustix::process::geteuid().is_root() {
+            changes.uid = (made.uid != uid).then_some(uid);
+            changes.gid = (!hands_down && made.gid != gid).then_some(gid);
+        }
+        let folder_bit = made.mode & 0o170_000 == 0o040_000 && hands_down;
+        let mode = mode.map(|mode| if folder_bit { mode | SETGID } else { mode });
+        let changed = changes.uid.is_some() || changes.gid.is_some();
+        changes.mode = match mode {
+            Some(mode) if changed || made.mode & 0o7777 != mode => Some(mode),
+            // A new owner takes these bits off.
+            None if changed && made.mode & (SETUID | SETGID) != 0 => Some(made.mode & 0o7777),
+            _ => None,
+        };
+        if changed || changes.mode.is_some() {
+            storage.change(at, &changes)?;
+        }
+        Ok(())
+    }
+
+    /// Makes an empty regular file.
+    pub(crate) fn make_file(
+        &self,
+        spot: &Spot<S>,
+        new: &NewNode,
+    ) -> Result<(Arc<Node<S>>, Attributes, Arc<Content<S>>)> {
+        self.may_write()?;
+        let (mode, set) = self.mode_for(&spot.folder, new);
+        self.make_beside(spot)?;
+        let core = &self.core;
+        let file = core
+            .storage
+            .create(spot.folder.dir(), &spot.name.stored, mode)?;
+        let undo = |error: Error| {
+            let _ = core.storage.unlink(spot.folder.dir(), &spot.name.stored);
+            self.drop_beside(spot);
+            error
+        };
+        let made = (|| -> Result<_> {
+            let id = random()?;
+            let keys = core.keys.file(&id)?;
+            let header = Header {
+                sequence: 1,
+                len: 0,
+                holes: false,
+                sum: EMPTY,
+                places: vec![spot.name.place],
+            };
+            let sealed = header.seal(&core.keys.engines, &keys.header, &id)?;
+            core.storage.write_at(&file, &sealed, 0)?;
+            core.storage.set_len(&file, core.layout.stored_len(0))?;
+            self.dress(At::File(&file), &spot.folder, new, set.then_some(mode))?;
+            let mut state = State::committed(header, 0);
+            state.entry = Some(Arc::clone(&spot.folder.dir));
+            Ok(Content::new(file, id, keys, true, state))
+        })()
+        .map_err(undo)?;
+        let content = Arc::new(made);
+        let found = core.storage.attributes(At::File(&content.file))?;
+        let node = self.nodes.enter(&spot.node, &spot.name, &found);
+        *lock(&node.content) = Arc::downgrade(&content);
+        let shown = self.shown(&node, found)?;
+        Ok((node, shown, content))
+    }
+
+    /// Makes a folder: whole under another name, then under its own.
+    pub(crate) fn make_folder(&self, spot: &Spot<S>, new: &NewNode) -> Result<()> {
+        self.may_write()?;
+        let storage = &self.core.storage;
+        match storage.attributes(spot.at()) {
+            Ok(_) => return Err(Errno::EXIST.into()),
+            Err(error) if is_missing(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let (mode, set) = self.mode_for(&spot.folder, new);
+        let temporary = self.core.temporary_name()?;
+        let temporary = OsStr::new(&temporary);
+        let parent = spot.folder.dir();
+        storage.make_dir(parent, temporary, if set { 0o700 } else { mode | 0o700 })?;
+        let made = (|| -> Result<_> {
+            let dir = storage.open_dir(parent, temporary)?;
+            let record = Record {
+                id: random()?,
+                places: vec![spot.name.place],
+            };
+            self.core.write_folder_record(&dir, &record)?;
+            let keep = !set && mode & 0o700 == 0o700;
+            self.dress(At::Dir(&dir), &spot.folder, new, (!keep).then_some(mode))?;
+            self.make_beside(spot)?;
+            storage.rename((parent, temporary), spot.pair(), RenameFlags::NOREPLACE)?;
+            Ok(storage.sync_dir(parent)?)
+        })();
+        if made.is_err() {
+            let _ = self.core.purge(parent, temporary);
+        }
+        made
+    }
+
+    /// Makes a fifo, socket or device.
+    pub(crate) fn make_special(&self, spot: &Spot<S>, new: &NewNode, device: u64) -> Result<()> {
+        self.may_write()?;
+        let (mode, set) = self.mode_for(&spot.folder, new);
+        self.make_beside(spot)?;
+        let kind = new.mode & 0o170_000;
+        let (dir, name) = spot.pair();
+        self.core
+            .storage
+            .make_special(dir, name, kind | mode, device)?;
+        self.dress(spot.at(), &spot.folder, new, set.then_some(mode))
+    }
+
+    /// Gives a file another name.
+    pub(crate) fn add_link(&self, node: &Arc<Node<S>>, spot: &Spot<S>) -> Result<()> {
+        self.may_write()?;
+        let _naming = lock(&self.naming);
+        let name = node.name().ok_or(Errno::NOENT)?;
+        match self.core.storage.attributes(spot.at()) {
+            Ok(_) => return Err(Errno::EXIST.into()),
+            Err(error) if is_missing(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let content = match node.kind {
+            FileType::RegularFile => Some(self.content(node)?),
+            // A symlink is bound to one place; a folder has one name only.
+            FileType::Symlink | FileType::Directory => return Err(Errno::PERM.into()),
+            _ => None,
+        };
+        let from = self.folder(&name.parent)?;
+        if let Some(content) = &content {
+            self.allow_place(content, spot, false)?;
+        }
+        let linked = self.make_beside(spot).and_then(|()| {
+            let from = (from.dir(), name.stored.as_os_str());
+            Ok(self.core.storage.link(from, spot.pair())?)
+        });
+        if let (Err(_), Some(content)) = (&linked, &content) {
+            self.forbid_place(content, &spot.name.place)?;
+        }
+        linked
+    }
+
+    /// Lets a file stand at a spot, durably, before it does. The last room for a place is kept for
+    /// a rename.
+    pub(crate) fn allow_place(
+        &self,
+        content: &Arc<Content<S>>,
+        spot: &Spot<S>,
+        rename: bool,
+    ) -> Result<()> {
+        let mut state = content.write_state();
+        self.core.writable(content, &mut state)?;
+        let room = if rename { MAX_PLACES } else { MAX_PLACES - 1 };
+        if state.now.places.len() >= room {
+            return Err(Errno::MLINK.into());
+        }
+        if !state.now.places.contains(&spot.name.place) {
+            state.now.places.push(spot.name.place);
+            state.dirty = true;
+        }
+        self.core.commit(content, &mut state, true)?;
+        state.entry = Some(Arc::clone(&spot.folder.dir));
+        Ok(())
+    }
+
+    /// Takes a place from a file that no longer stands there. Not durable: a place too many does
+    /// no harm in a crash.
+    pub(crate) fn forbid_place(&self, content: &Arc<Content<S>>, place: &Place) -> Result<()> {
+        let mut state = content.write_state();
+        state.now.places.retain(|other| other != place);
+        if state.dirty {
+            drop(state);
+            self.list_uncommitted(content);
+            return Ok(());
+        }
+        state.dirty = true;
+        self.core.commit(content, &mut state, false)
+    }
+
+    /// Removes a name that is no folder's.
+    pub(crate) fn remove_file(&self, spot: &Spot<S>) -> Result<()> {
+        self.may_write()?;
+        let _naming = lock(&self.naming);
+        let found = self.core.storage.attributes(spot.at())?;
+        if FileType::from_raw_mode(found.mode) == FileType::Directory {
+            return Err(Errno::ISDIR.into());
+        }
+        let (dir, name) = spot.pair();
+        // With other names left, the header must be written, so the file is opened before.
+        let content = self.content_to_unname(spot, &found)?;
+        self.core.storage.unlink(dir, name)?;
+        self.unnamed(spot, &found, content)?;
+        self.drop_beside(spot);
+        Ok(())
+    }
+
+    /// The content of a file that is about to lose one of several names.
+    pub(crate) fn content_to_unname(
+        &self,
+        spot: &Spot<S>,
+        found: &Attributes,
+    ) -> Result<Option<Arc<Content<S>>>> {
+        let regular = FileType::from_raw_mode(found.mode) == FileType::RegularFile;
+        if !regular || found.links < 2 {
+            return Ok(None);
+        }
+        let node = self.nodes.enter(&spot.node, &spot.name, found);
+        let content = self.content(&node);
+        self.nodes.forget(node.number, 1);
+        match content {
+            // What was altered can be removed all the same.
+            Err(error) if error.errno() == Errno::IO => {
+                self.core.tell(&error.to_string());
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+
+    /// Draws the consequences of a name's end.
+    pub(crate) fn unnamed(
+        &self,
+        spot: &Spot<S>,
+        found: &Attributes,
+        content: Option<Arc<Content<S>>>,
+    ) -> Result<()> {
+        if let Some(node) = self.nodes.by_inode(found.node) {
+            node.remove_name(&spot.name.place);
+        }
+        let folder = FileType::from_raw_mode(found.mode) == FileType::Directory;
+        if !folder && found.links > 1 {
+            if let Some(content) = content {
+                self.forbid_place(&content, &spot.name.place)?;
+            }
+            return Ok(());
+        }
+        if let Some(node) = self.nodes.bury(found.node) {
+            node.dead.store(true, Ordering::Relaxed);
+            if let Some(content) = node.content_in_use() {
+                content.write_state().dead = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes an empty folder.
+    pub(crate) fn remove_folder(&self, spot: &Spot<S>) -> Result<()> {
+        self.may_write()?;
+        let _naming = lock(&self.naming);
+        let found = self.core.storage.attributes(spot.at())?;
+        if FileType::from_raw_mode(found.mode) != FileType::Directory {
+            return Err(Errno::NOTDIR.into());
+        }
+        let gone = self.set_aside(spot)?;
+        self.unnamed(spot, &found, None)?;
+        self.drop_beside(spot);
+        self.core.purge(spot.folder.dir(), OsStr::new(&gone))
+    }
+
+    /// Gives an empty folder a temporary name, which takes it out of the tree.
+    pub(crate) fn set_aside(&self, spot: &Spot<S>) -> Result<String> {
+        let (dir, name) = spot.pair();
+        let storage = &self.core.storage;
+        let inner = storage.open_dir(dir, name)?;
+        let entries = storage.list(&inner)?;
+        if entries.iter().any(|entry| is_entry(&entry.name)) {
+            return Err(Errno::NOTEMPTY.into());
+        }
+        let temporary = self.core.temporary_name()?;
+        storage.rename(
+            (dir, name),
+            (dir, OsStr::new(&temporary)),
+            RenameFlags::empty(),
+        )?;
+        Ok(temporary)
+    }
+}
+
+/// Whether a name in the store is that of an entry, readable or not, rather than the vault's own.
+pub(crate) fn is_entry(stored: &OsStr) -> bool {
+    let own = stored
+        .to_str()
+        .is_some_and(|name| name.starts_with("warplock.") || name.starts_with(TEMPORARY));
+    !own && crate::names::entry_beside(stored).is_none()
+}

@@ -1,0 +1,456 @@
+//! An open vault: from nodes and names to ciphertext and back.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use rustix::io::Errno;
+use warplock::Engine;
+use warplock_keyring::MasterKey;
+
+use crate::config::{self, Config};
+use crate::content::{Content, State};
+use crate::core::{Core, JOURNALS, Trouble, is_missing, journal_id, lock};
+use crate::error::{Error, Result};
+use crate::folder::{Folder, Record};
+use crate::fs::{Attributes, FileType, ROOT};
+use crate::header::Header;
+use crate::keys::{Id, VaultKeys};
+use crate::layout::{HEADER_LEN, Layout, SLOTS_START};
+use crate::names::{self, Place, ROOT_PLACE, Sealed};
+use crate::node::{Node, Table};
+use crate::pool::Pool;
+use crate::posix::Posix;
+use crate::storage::{At, Storage};
+
+/// So many folders are kept open to save time.
+const OPEN_FOLDERS: usize = 1000;
+/// So many files may wait for a commit before one is made.
+const UNCOMMITTED: usize = 512;
+
+/// How a vault is to be opened.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// Where contents are encrypted; without it, an engine with default settings.
+    pub engine: Option<Arc<Engine>>,
+    /// Nothing in the store is to be changed.
+    pub read_only: bool,
+    /// Hears in sentences what a person should know: which file was altered, and what to do.
+    pub trouble: Option<Arc<Trouble>>,
+}
+
+/// An open vault. It is a [`FileSystem`](crate::fs::FileSystem); call [`tick`](Self::tick) every
+/// few seconds, and [`unmounted`](crate::fs::FileSystem::unmounted) at the end.
+pub struct Vault<S: Storage> {
+    pub(crate) core: Core<S>,
+    pub(crate) nodes: Table<S>,
+    /// Files that need a commit.
+    pub(crate) uncommitted: Mutex<HashMap<Id, Arc<Content<S>>>>,
+    /// Held while names change.
+    pub(crate) naming: Mutex<()>,
+    open_folders: AtomicUsize,
+}
+
+impl Vault<Posix> {
+    /// Opens the vault whose store is the folder `path`.
+    ///
+    /// One process at a time can have a vault open for writing, and none then for reading.
+    ///
+    /// # Errors
+    /// [`Error::Locked`]; [`Error::Config`] if this is no vault; [`Error::Altered`] if the key or
+    /// `warplock.vault` is another vault's.
+    pub fn open(path: &Path, master: &MasterKey, options: Options) -> Result<Self> {
+        let store = Posix::new(path).map_err(|source| Error::Store {
+            what: format!("cannot open {}", path.display()),
+            source,
+        })?;
+        config::lock_store(&store, path, !options.read_only)?;
+        Self::open_on(store, master, options)
+    }
+}
+
+impl<S: Storage> Vault<S> {
+    /// Opens the vault in any store, which the caller has to himself.
+    ///
+    /// # Errors
+    /// As [`Vault::open`].
+    pub fn open_on(storage: S, master: &MasterKey, options: Options) -> Result<Self> {
+        let root = storage.root()?;
+        let config = Config::read(&storage, &root)?;
+        config.verify(master)?;
+        let engine = match options.engine {
+            Some(engine) => engine,
+            None => Arc::new(Engine::new()?),
+        };
+        let name = OsStr::new(JOURNALS);
+        let found = match storage.open_dir(&root, name) {
+            Ok(found) => Some(found),
+            Err(error) if is_missing(&error) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let unclean = found.is_some();
+        let mut left_over = HashSet::new();
+        if let Some(found) = &found {
+            let listed = storage.list(found)?;
+            left_over.extend(listed.iter().filter_map(|entry| journal_id(&entry.name)));
+        }
+        let journals = match found {
+            None if !options.read_only => {
+                storage.make_dir(&root, name, 0o700)?;
+                storage.sync_dir(&root)?;
+                Some(storage.open_dir(&root, name)?)
+            }
+            found => found,
+        };
+        let core = Core {
+            keys: VaultKeys::new(master, config.algorithm, engine)?,
+            layout: Layout::new(config.block_size as usize),
+            pool: Pool::default(),
+            read_only: options.read_only,
+            journals,
+            left_over: Mutex::new(left_over),
+            unclean,
+            trouble: options.trouble,
+            storage,
+        };
+        let record = core.read_folder_record(&root, "the topmost folder")?;
+        if !record.places.contains(&ROOT_PLACE) {
+            return Err(Error::altered(
+                "the topmost folder",
+                "another folder's record stands in its place; restore it from a backup",
+            ));
+        }
+        let inode = core.storage.attributes(At::Dir(&root))?.node;
+        let vault = Vault {
+            core,
+            nodes: Table::new(inode),
+            uncommitted: Mutex::new(HashMap::new()),
+            naming: Mutex::new(()),
+            open_folders: AtomicUsize::new(0),
+        };
+        let top = vault.node(ROOT)?;
+        *lock(&top.folder) = Some(Arc::new(Folder {
+            dir: Arc::new(root),
+            id: record.id,
+        }));
+        Ok(vault)
+    }
+
+    /// Commits what was written but not yet committed: after a crash, at most what was written
+    /// since is lost (and nothing that was synced).
+    ///
+    /// # Errors
+    /// The first that came; the other files are committed all the same.
+    pub fn tick(&self) -> Result<()> {
+        let files: Vec<_> = lock(&self.uncommitted).drain().collect();
+        let mut result = Ok(());
+        for (id, content) in files {
+            content.listed.store(false, Ordering::Relaxed);
+            let mut state = content.write_state();
+            if state.dead {
+                let dropped = self.core.drop_journal(&content, &mut state);
+                result = result.and(dropped);
+                continue;
+            }
+            let committed = self
+                .core
+                .commit(&content, &mut state, false)
+                .and_then(|()| self.core.drop_journal(&content, &mut state));
+            if let Err(error) = committed {
+                if !state.broken {
+                    drop(state);
+                    content.listed.store(true, Ordering::Relaxed);
+                    lock(&self.uncommitted).insert(id, Arc::clone(&content));
+                }
+                result = result.and(Err(error));
+            }
+        }
+        result
+    }
+
+    /// Remembers that a file needs a commit.
+    pub(crate) fn list_uncommitted(&self, content: &Arc<Content<S>>) {
+        if content.listed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let many = {
+            let mut files = lock(&self.uncommitted);
+            files.insert(content.id, Arc::clone(content));
+            files.len() > UNCOMMITTED
+        };
+        if many && let Err(error) = self.tick() {
+            self.core.tell(&error.to_string());
+        }
+    }
+
+    /// The node with this number.
+    pub(crate) fn node(&self, number: u64) -> Result<Arc<Node<S>>> {
+        self.nodes.get(number).ok_or(Errno::STALE.into())
+    }
+
+    /// The open folder of a node.
+    pub(crate) fn folder(&self, node: &Arc<Node<S>>) -> Result<Arc<Folder<S>>> {
+        if node.kind != FileType::Directory {
+            return Err(Errno::NOTDIR.into());
+        }
+        if let Some(folder) = &*lock(&node.folder) {
+            return Ok(Arc::clone(folder));
+        }
+        let name = node.name().ok_or(Errno::NOENT)?;
+        let parent = self.folder(&name.parent)?;
+        let dir = self.core.storage.open_dir(parent.dir(), &name.stored)?;
+        let what = self.path_of(node);
+        let record = self.core.read_folder_record(&dir, &what)?;
+        self.check_place(&record.places, &node.places(), &what)?;
+        let folder = Arc::new(Folder {
+            dir: Arc::new(dir),
+            id: record.id,
+        });
+        if self.open_folders.fetch_add(1, Ordering::Relaxed) > OPEN_FOLDERS {
+            self.open_folders.store(0, Ordering::Relaxed);
+            self.nodes.close_folders();
+        }
+        *lock(&node.folder) = Some(Arc::clone(&folder));
+        Ok(folder)
+    }
+
+    /// Changes a folder's places.
+    pub(crate) fn set_folder_places(&self, folder: &Folder<S>, places: Vec<Place>) -> Result<()> {
+        let id = folder.id;
+        self.core
+            .write_folder_record(folder.dir(), &Record { id, places })
+    }
+
+    fn check_place(&self, allowed: &[Place], found: &[Place], what: &str) -> Result<()> {
+        if found.iter().all(|place| allowed.contains(place)) {
+            return Ok(());
+        }
+        Err(Error::altered(
+            what,
+            "it stands under a name that was never given to it: somebody moved or swapped it in \
+             the store; move it back, or restore it from a backup",
+        ))
+    }
+
+    /// The content of a regular file, shared by all who use it.
+    pub(crate) fn content(&self, node: &Arc<Node<S>>) -> Result<Arc<Content<S>>> {
+        match node.kind {
+            FileType::RegularFile => {}
+            FileType::Directory => return Err(Errno::ISDIR.into()),
+            _ => return Err(Errno::INVAL.into()),
+        }
+        let mut slot = lock(&node.content);
+        if let Some(content) = slot.upgrade() {
+            return Ok(content);
+        }
+        let name = node.name().ok_or(Errno::NOENT)?;
+        let parent = self.folder(&name.parent)?;
+        let what = self.path_of(node);
+        let content = self.core.open_content(parent.dir(), &name.stored, &what)?;
+        self.check_place(&content.read_state().now.places, &node.places(), &what)?;
+        let content = Arc::new(content);
+        *slot = Arc::downgrade(&content);
+        Ok(content)
+    }
+
+    /// The attributes of what stands under a name in the store, as the vault shows them.
+    pub(crate) fn shown(&self, node: &Arc<Node<S>>, mut found: Attributes) -> Result<Attributes> {
+        found.node = node.number;
+        found.block_size = self.core.layout.block().max(4096) as u32;
+        match node.kind {
+            FileType::RegularFile => {
+                let content = match node.content_in_use() {
+                    // What a crash left may not be what the length in the store says.
+                    None if self.core.unclean => self.content(node).ok(),
+                    content => content,
+                };
+                match content {
+                    Some(content) => {
+                        let state = content.read_state();
+                        found.size = state.now.len;
+                        found.modified = state.modified.unwrap_or(found.modified);
+                    }
+                    None => found.size = self.core.layout.plain_len(found.size),
+                }
+            }
+            FileType::Symlink => {
+                found.size = self.read_target(node).map_or(0, |t| t.len() as u64);
+            }
+            _ => {}
+        }
+        Ok(found)
+    }
+
+    /// A path for people: the names that lead to a node.
+    pub(crate) fn path_of(&self, node: &Arc<Node<S>>) -> String {
+        let mut parts = Vec::new();
+        let mut node = Arc::clone(node);
+        while let Some(name) = node.name() {
+            let folder = lock(&name.parent.folder).clone();
+            let plain = folder.and_then(|folder| self.plain_name(&folder, &name.stored).ok()?);
+            parts.push(plain.map_or_else(
+                || name.stored.to_string_lossy().into_owned(),
+                |(plain, _)| plain.to_string_lossy().into_owned(),
+            ));
+            node = name.parent;
+        }
+        let path: PathBuf = std::iter::once("/".to_owned())
+            .chain(parts.into_iter().rev())
+            .collect();
+        path.display().to_string()
+    }
+
+    /// The name that a name in the store stands for; `None` if it is none of the vault's entries.
+    ///
+    /// # Errors
+    /// [`Error::Altered`] if it looks like one, but was never given in this folder.
+    pub(crate) fn plain_name(
+        &self,
+        folder: &Folder<S>,
+        stored: &OsStr,
+    ) -> Result<Option<(std::ffi::OsString, Place)>> {
+        let sealed = match names::kind(stored) {
+            names::Kind::Other => return Ok(None),
+            names::Kind::Short(sealed) => sealed,
+            names::Kind::Long(beside) => {
+                let file = self.core.storage.open(folder.dir(), &beside, false)?;
+                let mut sealed = vec![0; names::MAX_NAME + 17];
+                let len = self.core.storage.read_at(&file, &mut sealed, 0)?;
+                sealed.truncate(len);
+                if !names::long_fits(stored, &sealed) {
+                    return Err(self.foreign_name(stored));
+                }
+                sealed
+            }
+        };
+        names::open(&self.core.keys, &folder.id, &sealed)
+            .map(Some)
+            .ok_or_else(|| self.foreign_name(stored))
+    }
+
+    fn foreign_name(&self, stored: &OsStr) -> Error {
+        Error::altered(
+            format!("the entry {} in the store", stored.to_string_lossy()),
+            "it was never given that name in this folder; move it back or remove it",
+        )
+    }
+
+    /// Encrypts a name in a folder.
+    pub(crate) fn sealed_name(&self, folder: &Folder<S>, name: &OsStr) -> Result<Sealed> {
+        names::seal(&self.core.keys, &folder.id, name)
+    }
+}
+
+impl<S: Storage> Core<S> {
+    /// Opens a file in the store, finishes what a crash interrupted, and checks that it is whole
+    /// as far as its header and length tell.
+    pub(crate) fn open_content(
+        &self,
+        dir: &S::Dir,
+        stored: &OsStr,
+        what: &str,
+    ) -> Result<Content<S>> {
+        let mut writable = !self.read_only;
+        let file = match self.storage.open(dir, stored, writable) {
+            Err(error)
+                if writable
+                    && matches!(
+                        Errno::from_io_error(&error),
+                        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY)
+                    ) =>
+            {
+                writable = false;
+                self.storage.open(dir, stored, false)?
+            }
+            other => other?,
+        };
+        let found = self.read_headers(&file, what)?;
+        let Some((id, header, newest)) = found else {
+            return Err(self.no_header(&file, what)?);
+        };
+        let state = State::committed(header, newest);
+        let content = Content::new(file, id, self.keys.file(&id)?, writable, state);
+        let left_over = lock(&self.left_over).contains(&id);
+        {
+            let mut state = content.write_state();
+            if left_over {
+                self.recover(&content, &mut state)?;
+            }
+            let stored = self.layout.stored_len(state.now.len);
+            let size = self.storage.attributes(At::File(&content.file))?.size;
+            if size < stored && state.pending.is_none() {
+                return Err(Error::altered(
+                    what,
+                    format!(
+                        "it was cut: {size} bytes of {stored} are there; restore it from a backup"
+                    ),
+                ));
+            }
+            if size > stored && writable {
+                // Writes that a crash overtook; nothing refers to them.
+                self.storage.set_len(&content.file, stored)?;
+            }
+        }
+        Ok(content)
+    }
+
+    /// The file's id, its newest header, and which of the two that is; `None` if none verifies.
+    pub(crate) fn read_headers(
+        &self,
+        file: &S::File,
+        what: &str,
+    ) -> Result<Option<(Id, Header, u64)>> {
+        let mut bytes = [0; SLOTS_START as usize];
+        let read = self.storage.read_at(file, &mut bytes, 0)?;
+        let mut best: Option<(Id, Header, u64)> = None;
+        let mut keys: Option<(Id, crate::keys::FileKeys)> = None;
+        for (place, sealed) in bytes[..read].chunks_exact(HEADER_LEN).enumerate() {
+            let (id, sealed) = sealed
+                .split_first_chunk::<16>()
+                .expect("a header is longer");
+            if sealed.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            if keys.as_ref().is_none_or(|(known, _)| known != id) {
+                keys = Some((*id, self.keys.file(id)?));
+            }
+            let Some((_, file_keys)) = &keys else {
+                continue;
+            };
+            let engines = &self.keys.engines;
+            let Some(header) = Header::open(engines, &file_keys.header, sealed)? else {
+                continue;
+            };
+            match &best {
+                Some((other, _, _)) if other != id => {
+                    return Err(Error::altered(
+                        what,
+                        "it has headers of two files; restore it from a backup",
+                    ));
+                }
+                Some((_, other, _)) if other.sequence >= header.sequence => {}
+                _ => best = Some((*id, header, place as u64)),
+            }
+        }
+        Ok(best)
+    }
+
+    fn no_header(&self, file: &S::File, what: &str) -> Result<Error> {
+        let size = self.storage.attributes(At::File(file))?.size;
+        Ok(if size == 0 {
+            Error::altered(
+                what,
+                "it is empty in the store: making it was interrupted by a crash, or somebody \
+                 emptied it; `warplock vault check --repair` removes it",
+            )
+        } else {
+            Error::altered(
+                what,
+                "no header in it verifies: it was altered, or is another vault's; restore it \
+                 from a backup",
+            )
+        })
+    }
+}

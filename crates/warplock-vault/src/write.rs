@@ -1,0 +1,424 @@
+//! Writing to a file: blocks go to their slots where nothing durable is in the way, and to the
+//! journal otherwise.
+
+use std::time::SystemTime;
+
+use rustix::io::Errno;
+
+use crate::blocks;
+use crate::content::{Content, Moved, State};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::layout::{MAX_LEN, OVERHEAD, TAG_LEN};
+use crate::storage::Storage;
+use crate::sum::EMPTY;
+
+/// How much a journal may hold before everything is brought to its place: so much has to be
+/// written again after a crash, and is written twice in any case.
+const JOURNAL_LEN: u64 = 64 << 20;
+
+/// Sealed blocks on their way to the file.
+struct Run<'a> {
+    /// The number of the first.
+    first: u64,
+    /// Their slots; the last may be shorter.
+    slots: &'a [u8],
+    /// The length of the file once all of them are written.
+    len: u64,
+}
+
+impl<S: Storage> Core<S> {
+    /// Refuses to write where that would make things worse.
+    pub(crate) fn writable(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
+        if self.read_only {
+            return Err(Errno::ROFS.into());
+        }
+        if !content.writable {
+            return Err(Errno::ACCESS.into());
+        }
+        if state.broken {
+            return Err(Errno::IO.into());
+        }
+        if state.pending.is_some() {
+            self.apply(content, state)?;
+        }
+        Ok(())
+    }
+
+    /// Writes all of `data` at `offset`.
+    pub(crate) fn write(&self, content: &Content<S>, offset: u64, data: &[u8]) -> Result<()> {
+        let mut guard = content.write_state();
+        let state = &mut *guard;
+        self.writable(content, state)?;
+        let end = offset
+            .checked_add(data.len() as u64)
+            .filter(|end| *end <= MAX_LEN)
+            .ok_or(Errno::FBIG)?;
+        if data.is_empty() {
+            return Ok(());
+        }
+        if state.journal.end * self.layout.slot() as u64 > JOURNAL_LEN {
+            self.commit(content, state, false)?;
+        }
+        let block = self.layout.block() as u64;
+        let first = offset / block;
+        if first * block > state.now.len {
+            self.grow(content, state, first * block)?;
+        }
+        let count = ((end - 1) / block - first + 1) as usize;
+        let len = end.max(state.now.len);
+        let last = first + count as u64 - 1;
+        let last_len = self.layout.block_len(last, len);
+        let mut slots = self.pool.take(self.layout.run_len(count, last_len));
+
+        // The first and the last block may keep some of what they held.
+        let mut number = first;
+        let mut taken = 0;
+        while number <= last {
+            let here = self.layout.block_len(number, len);
+            let inside = (offset.max(number * block) - number * block) as usize;
+            let rest = data.len() - taken;
+            let slot = (number - first) as usize * self.layout.slot();
+            if inside == 0 && rest >= here {
+                // As many whole blocks as there are.
+                let whole = if rest as u64 + number * block >= len {
+                    rest
+                } else {
+                    rest / block as usize * block as usize
+                };
+                let blocks = whole.div_ceil(block as usize);
+                let out = &mut slots[slot..][..whole + blocks * OVERHEAD];
+                self.seal(content, number, &data[taken..taken + whole], out)?;
+                taken += whole;
+                number += blocks as u64;
+                continue;
+            }
+            let mut plain = self.pool.take_secret(here);
+            let old = self.layout.block_len(number, state.now.len);
+            if old > 0 {
+                self.read_blocks(content, state, number, &mut plain[..old])?;
+            }
+            let take = rest.min(here - inside);
+            plain[inside..inside + take].copy_from_slice(&data[taken..taken + take]);
+            let out = &mut slots[slot..][..here + OVERHEAD];
+            self.seal(content, number, &plain, out)?;
+            taken += take;
+            number += 1;
+        }
+        let run = Run {
+            first,
+            slots: &slots,
+            len,
+        };
+        self.put(content, state, &run)
+    }
+
+    fn seal(&self, content: &Content<S>, first: u64, plain: &[u8], out: &mut [u8]) -> Result<()> {
+        let engines = &self.keys.engines;
+        blocks::seal(
+            engines,
+            &content.keys.content,
+            self.layout,
+            first,
+            plain,
+            out,
+        )
+    }
+
+    /// Brings sealed blocks into the file: in up to three steps, after each of which the file is
+    /// whole. The last block of `run` ends a block or the file.
+    fn put(&self, content: &Content<S>, state: &mut State<S>, run: &Run<'_>) -> Result<()> {
+        let slot = self.layout.slot();
+        let end = run.first + blocks::slots(self.layout, run.slots).count() as u64;
+        let protected = self.layout.blocks(state.committed_len).min(end);
+        let existing = self.layout.blocks(state.now.len).min(end);
+        let mut first = run.first;
+        for (step, until) in [protected, existing, end].into_iter().enumerate() {
+            if until <= first {
+                continue;
+            }
+            let from = (first - run.first) as usize * slot;
+            let to = run.slots.len().min((until - run.first) as usize * slot);
+            let slots = &run.slots[from..to];
+            let old = if step == 2 {
+                Vec::new()
+            } else {
+                self.tags(content, state, first, until - first)?
+            };
+            let written = match step {
+                0 => self.write_journal(content, state, first, slots),
+                1 => self.write_in_place(content, state, first, slots),
+                _ => self.append(content, state, first, slots),
+            };
+            if let Err(error) = written {
+                // The old version of a block that was never committed may be gone now.
+                state.broken |= step == 1;
+                return Err(error);
+            }
+            let sum = &mut state.now.sum;
+            content.keys.summer.toggle(sum, first, old);
+            let new = blocks::slots(self.layout, slots).map(blocks::tag_of);
+            content.keys.summer.toggle(sum, first, new);
+            let reached = run
+                .len
+                .min(until.saturating_mul(self.layout.block() as u64));
+            state.now.len = state.now.len.max(reached);
+            state.dirty = true;
+            first = until;
+        }
+        Ok(())
+    }
+
+    fn write_in_place(
+        &self,
+        content: &Content<S>,
+        state: &mut State<S>,
+        first: u64,
+        slots: &[u8],
+    ) -> Result<()> {
+        state.unsynced = true;
+        state.modified = None;
+        let offset = self.layout.slot_start(first);
+        Ok(self.storage.write_at(&content.file, slots, offset)?)
+    }
+
+    /// Writes behind the end; if that fails, nothing of it stays.
+    fn append(
+        &self,
+        content: &Content<S>,
+        state: &mut State<S>,
+        first: u64,
+        slots: &[u8],
+    ) -> Result<()> {
+        let result = self.write_in_place(content, state, first, slots);
+        if result.is_err() {
+            let stored = self.layout.stored_len(state.now.len);
+            // What cannot be cut off would show as data once the file grows.
+            state.broken |= self.storage.set_len(&content.file, stored).is_err();
+        }
+        result
+    }
+
+    /// Writes new versions of committed blocks to slots of the journal that nothing refers to.
+    fn write_journal(
+        &self,
+        content: &Content<S>,
+        state: &mut State<S>,
+        first: u64,
+        slots: &[u8],
+    ) -> Result<()> {
+        self.open_journal(content, state)?;
+        let slot = self.layout.slot();
+        let count = blocks::slots(self.layout, slots).count() as u64;
+        let journal = &mut state.journal;
+        let reused = if count == 1 { journal.free.pop() } else { None };
+        let index = reused.unwrap_or(journal.end);
+        let file = journal.file.as_ref().ok_or(Errno::IO)?;
+        if let Err(error) = self.storage.write_at(file, slots, index * slot as u64) {
+            journal.free.extend(reused);
+            return Err(error.into());
+        }
+        if reused.is_none() {
+            journal.end += count;
+        }
+        for i in 0..count {
+            self.moved_to(state, first + i, Moved::Slot(index + i));
+        }
+        state.modified = Some(SystemTime::now());
+        Ok(())
+    }
+
+    fn moved_to(&self, state: &mut State<S>, number: u64, to: Moved) {
+        if let Some(Moved::Slot(old)) = state.moved.insert(number, to) {
+            state.journal.free.push(old);
+        }
+    }
+
+    /// Sets the length: cuts, or grows by a hole. Cutting committed blocks is durable at once.
+    pub(crate) fn set_len(&self, content: &Content<S>, len: u64) -> Result<()> {
+        let mut guard = content.write_state();
+        let state = &mut *guard;
+        self.writable(content, state)?;
+        if len > MAX_LEN {
+            return Err(Errno::FBIG.into());
+        }
+        if len >= state.now.len {
+            return self.grow(content, state, len);
+        }
+        self.shrink(content, state, len)
+    }
+
+    fn shrink(&self, content: &Content<S>, state: &mut State<S>, len: u64) -> Result<()> {
+        let (keep, had) = (self.layout.blocks(len), self.layout.blocks(state.now.len));
+        let tail = keep.saturating_sub(1);
+        let mut sum = EMPTY;
+        let mut slot = Vec::new();
+        if len > 0 {
+            sum = state.now.sum;
+            // The tail block shrinks, so its old version goes, too.
+            let ragged = len % self.layout.block() as u64 != 0;
+            let gone = if ragged { tail } else { keep };
+            let mut number = gone;
+            while number < had {
+                let step = (had - number).min(1 << 16);
+                let tags = self.tags(content, state, number, step)?;
+                content.keys.summer.toggle(&mut sum, number, tags);
+                number += step;
+            }
+            if ragged {
+                let mut plain = self
+                    .pool
+                    .take_secret(self.layout.block_len(tail, state.now.len));
+                self.read_blocks(content, state, tail, &mut plain)?;
+                let rest = self.layout.block_len(tail, len);
+                slot = vec![0; rest + OVERHEAD];
+                self.seal(content, tail, &plain[..rest], &mut slot)?;
+                let tag: [u8; TAG_LEN] = blocks::tag_of(&slot);
+                content.keys.summer.toggle(&mut sum, tail, [tag]);
+            }
+        }
+        if !slot.is_empty() {
+            if tail < self.layout.blocks(state.committed_len) {
+                self.write_journal(content, state, tail, &slot)?;
+            } else if let Err(error) = self.write_in_place(content, state, tail, &slot) {
+                state.broken = true;
+                return Err(error);
+            }
+        }
+        let cut = state.moved.split_off(&keep);
+        for moved in cut.values() {
+            if let Moved::Slot(index) = moved {
+                state.journal.free.push(*index);
+            }
+        }
+        state.now.sum = sum;
+        state.now.len = len;
+        state.now.holes &= len > 0;
+        state.dirty = true;
+        state.modified = Some(SystemTime::now());
+        let result = if len < state.committed_len {
+            // Until the shorter length is durable, the blocks behind it must stay.
+            self.commit(content, state, true)
+        } else {
+            state.unsynced = true;
+            let stored = self.layout.stored_len(len);
+            self.storage
+                .set_len(&content.file, stored)
+                .map_err(Error::from)
+        };
+        state.broken |= result.is_err();
+        result
+    }
+
+    /// Grows the file by a hole.
+    fn grow(&self, content: &Content<S>, state: &mut State<S>, len: u64) -> Result<()> {
+        if len == state.now.len {
+            return Ok(());
+        }
+        let had = self.layout.blocks(state.now.len);
+        if state.now.len % self.layout.block() as u64 != 0 {
+            let tail = had - 1;
+            let full = self.layout.block_len(tail, len);
+            let old = self.layout.block_len(tail, state.now.len);
+            let mut plain = self.pool.take_secret(full);
+            self.read_blocks(content, state, tail, &mut plain[..old])?;
+            let mut slot = self.pool.take(full + OVERHEAD);
+            self.seal(content, tail, &plain, &mut slot)?;
+            let len = len.min(had * self.layout.block() as u64);
+            let run = Run {
+                first: tail,
+                slots: &slot,
+                len,
+            };
+            self.put(content, state, &run)?;
+        }
+        if self.layout.blocks(len) > had {
+            state.unsynced = true;
+            self.storage
+                .set_len(&content.file, self.layout.stored_len(len))?;
+            state.now.holes = true;
+        }
+        state.now.len = len;
+        state.dirty = true;
+        state.modified = Some(SystemTime::now());
+        Ok(())
+    }
+
+    /// Makes a range of the file zeros, whole blocks of it a hole. The length stays.
+    pub(crate) fn zero(&self, content: &Content<S>, offset: u64, len: u64) -> Result<()> {
+        let block = self.layout.block() as u64;
+        let (mut at, end) = {
+            let mut state = content.write_state();
+            self.writable(content, &mut state)?;
+            (offset, offset.saturating_add(len).min(state.now.len))
+        };
+        while at < end {
+            let number = at / block;
+            let edge = {
+                let mut guard = content.write_state();
+                let state = &mut *guard;
+                let ends = |number: u64| ((number + 1) * block).min(state.now.len);
+                if at % block == 0 && end >= ends(number) {
+                    // Enough blocks at a time to keep the list of moved ones short.
+                    let mut until = number + 1;
+                    while until - number < 1 << 15 && until * block < end && end >= ends(until) {
+                        until += 1;
+                    }
+                    self.make_hole(content, state, number, until)?;
+                    at = (until * block).min(end);
+                    continue;
+                }
+                end.min(ends(number))
+            };
+            let zeros = self.pool.take_secret((edge - at) as usize);
+            self.write(content, at, &zeros)?;
+            at = edge;
+        }
+        Ok(())
+    }
+
+    fn make_hole(
+        &self,
+        content: &Content<S>,
+        state: &mut State<S>,
+        first: u64,
+        until: u64,
+    ) -> Result<()> {
+        if state.moved.len() > 1 << 16 {
+            self.commit(content, state, false)?;
+        }
+        let tags = self.tags(content, state, first, until - first)?;
+        let protected = self.layout.blocks(state.committed_len).clamp(first, until);
+        if protected < until {
+            let start = self.layout.slot_start(protected);
+            let last = self.layout.block_len(until - 1, state.now.len);
+            let len = self.layout.run_len((until - protected) as usize, last) as u64;
+            state.unsynced = true;
+            if let Err(error) = self.storage.punch(&content.file, start, len) {
+                state.broken = true;
+                return Err(error.into());
+            }
+        }
+        for number in first..protected {
+            self.moved_to(state, number, Moved::Hole);
+        }
+        content.keys.summer.toggle(&mut state.now.sum, first, tags);
+        state.now.holes = true;
+        state.dirty = true;
+        state.modified = Some(SystemTime::now());
+        Ok(())
+    }
+
+    /// Takes room in the store for a range, so that writing there does not run out of it.
+    pub(crate) fn reserve(&self, content: &Content<S>, offset: u64, len: u64) -> Result<()> {
+        let mut state = content.write_state();
+        self.writable(content, &mut state)?;
+        let end = offset
+            .checked_add(len)
+            .filter(|end| *end <= MAX_LEN)
+            .ok_or(Errno::FBIG)?;
+        let start = self.layout.slot_start(offset / self.layout.block() as u64);
+        let stored = self.layout.stored_len(end) - start;
+        Ok(self.storage.allocate(&content.file, start, stored)?)
+    }
+}
