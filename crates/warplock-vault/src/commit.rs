@@ -39,6 +39,7 @@ impl<S: Storage> Core<S> {
         durable: bool,
     ) -> Result<()> {
         self.writable(content, state)?;
+        self.forget_left_places(state)?;
         if state.dirty {
             let mut header = state.now.clone();
             header.sequence += 1;
@@ -56,6 +57,20 @@ impl<S: Storage> Core<S> {
                 state.entry = Some(folder);
                 return Err(error.into());
             }
+        }
+        Ok(())
+    }
+
+    /// Takes places that the file was taken from out of the header-to-be, once a crash cannot bring
+    /// the file back there.
+    fn forget_left_places(&self, state: &mut State<S>) -> Result<()> {
+        while let Some((place, folders)) = state.left.last() {
+            for folder in folders {
+                self.storage.sync_dir(folder)?;
+            }
+            state.now.places.retain(|other| other != place);
+            state.dirty = true;
+            state.left.pop();
         }
         Ok(())
     }

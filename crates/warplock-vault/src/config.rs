@@ -24,7 +24,8 @@ use crate::storage::Storage;
 
 /// The file's name in the store.
 pub const CONFIG: &str = "warplock.vault";
-const CONFIG_NEW: &str = "warplock.vault.new";
+/// The file while it is being written.
+pub(crate) const CONFIG_NEW: &str = "warplock.vault.new";
 const FORMAT: u32 = 1;
 /// More than a thousand recipients take.
 const MAX_LEN: usize = 1 << 20;

@@ -19,6 +19,7 @@ use crate::fs::Seek;
 use crate::header::Header;
 use crate::keys::{FileKeys, Id};
 use crate::layout::{OVERHEAD, TAG_LEN};
+use crate::names::Place;
 use crate::storage::Storage;
 
 /// A regular file in use. All its users share one.
@@ -61,6 +62,9 @@ pub(crate) struct State<S: Storage> {
     pub(crate) pending: Option<Header>,
     /// The folder that the file was given a new name in, until that is durable.
     pub(crate) entry: Option<Arc<S::Dir>>,
+    /// Places that the file was taken from, and the folders that must be durable before its header
+    /// may stop naming them.
+    pub(crate) left: Vec<(Place, Vec<Arc<S::Dir>>)>,
     /// The time of the last change, where the file's own does not tell it.
     pub(crate) modified: Option<SystemTime>,
     /// Whether the content on the disk and `now` have parted for good.
@@ -104,6 +108,7 @@ impl<S: Storage> State<S> {
             moved: BTreeMap::new(),
             pending: None,
             entry: None,
+            left: Vec::new(),
             modified: None,
             broken: false,
             dead: false,
@@ -203,15 +208,28 @@ impl<S: Storage> Core<S> {
             Ok(()) => Ok(()),
             Err(bad) => {
                 zeroize::Zeroize::zeroize(out);
-                let (index, why) = match bad {
-                    Bad::Tag(index) => (index, "its tag does not fit"),
-                    Bad::Hole(index) => (index, "it was zeroed: this file has no holes"),
-                };
-                let what = format!("block {} of {}", first + index as u64, content.called());
-                let why = format!("{why}; restore the file from a backup");
-                Err(Error::altered(what, why))
+                Err(self.bad_block(content, first, bad))
             }
         }
+    }
+
+    /// The error for what is wrong in a run of blocks from `first` on.
+    pub(crate) fn bad_block(&self, content: &Content<S>, first: u64, bad: Bad) -> Error {
+        let (index, why) = match bad {
+            Bad::Tag(index) => (index, "its tag does not fit"),
+            Bad::Hole(index) => (index, "it was zeroed: this file has no holes"),
+        };
+        let what = format!("block {} of {}", first + index as u64, content.called());
+        let why = format!("{why}; restore the file from a backup");
+        Error::altered(what, why)
+    }
+
+    /// The error for blocks that are good each, but not together.
+    pub(crate) fn wrong_sum(&self, content: &Content<S>) -> Error {
+        Error::altered(
+            content.called(),
+            "a block of it is an old one, or was zeroed or removed; restore the file from a backup",
+        )
     }
 
     /// Reads the newest versions of slots from `first` on that fill `run`.

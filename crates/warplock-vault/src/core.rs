@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
@@ -29,8 +30,8 @@ pub(crate) struct Core<S: Storage> {
     pub(crate) journals: Option<S::Dir>,
     /// Files whose journals were found when the vault was opened.
     pub(crate) left_over: Mutex<HashSet<Id>>,
-    /// Whether the vault was not closed properly the last time.
-    pub(crate) unclean: bool,
+    /// Whether the vault was not closed properly the last time, and not repaired since.
+    pub(crate) unclean: AtomicBool,
     pub(crate) trouble: Option<Arc<Trouble>>,
 }
 

@@ -42,6 +42,15 @@ pub enum Error {
         /// How that shows, and what to do.
         why: String,
     },
+    /// A file without its first header.
+    #[error(
+        "{what} has no header: making it was interrupted by a crash, or its header was destroyed; \
+         `warplock vault check --repair` takes it out of the tree"
+    )]
+    Unfinished {
+        /// Which file.
+        what: String,
+    },
     /// `warplock.vault` cannot be used.
     #[error("{what}: {why}")]
     Config {
@@ -73,7 +82,7 @@ impl Error {
     /// The class of this error.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Error::Altered { .. } => ErrorKind::Authentication,
+            Error::Altered { .. } | Error::Unfinished { .. } => ErrorKind::Authentication,
             Error::Usage(_) => ErrorKind::Usage,
             Error::Keyring(error) => match error.kind() {
                 warplock_keyring::ErrorKind::Authentication => ErrorKind::Authentication,

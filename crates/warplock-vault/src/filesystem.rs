@@ -1,6 +1,7 @@
 //! The vault as a [`FileSystem`], for the mount and for tests.
 
 use std::ffi::{OsStr, OsString};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
@@ -220,6 +221,10 @@ impl<S: Storage> Vault<S> {
         let root = self.core.storage.root()?;
         self.core.storage.sync_all()?;
         let journals = self.core.journals()?;
+        // Until a repair has seen them all, files may be longer in the store than they are.
+        if self.core.unclean.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         if lock(&self.core.left_over).is_empty() && self.core.storage.list(journals)?.is_empty() {
             self.core.storage.remove_dir(&root, OsStr::new(JOURNALS))?;
             self.core.storage.sync_dir(&root)?;

@@ -4,6 +4,7 @@
 //! reasons, in `docs/vault-format.md`.
 
 mod blocks;
+mod check;
 mod commit;
 mod config;
 mod content;
@@ -28,6 +29,7 @@ mod vault;
 mod write;
 mod xattr;
 
+pub use check::{CheckOptions, Finding, LOST, Report, check};
 pub use config::{
     BLOCK_SIZES, CONFIG, Info, Settings, add_key, info, init, init_on, remove_key, replace_key,
     unlock,

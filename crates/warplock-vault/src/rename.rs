@@ -116,7 +116,7 @@ impl<S: Storage> Vault<S> {
             aside = match self.set_aside(to) {
                 Ok(aside) => Some(aside),
                 Err(error) => {
-                    self.forbid(mover, &[from])?;
+                    self.forbid(mover, from)?;
                     return Err(error);
                 }
             };
@@ -127,18 +127,18 @@ impl<S: Storage> Vault<S> {
                 let aside = (to.folder.dir(), std::ffi::OsStr::new(aside));
                 storage.rename(aside, to.pair(), RenameFlags::empty())?;
             }
-            self.forbid(mover, &[from])?;
+            self.forbid(mover, from)?;
             return Err(error.into());
         }
         if let Some(other) = &other {
-            self.unnamed(to, other, unnamed)?;
+            self.unnamed(to, other, unnamed);
         }
         mover.node.remove_name(&from.name.place);
         mover
             .node
             .add_name(&to.node, &to.name.stored, to.name.place);
         self.drop_beside(from);
-        self.forbid(mover, &[to])?;
+        self.forbid(mover, to)?;
         if let Some(aside) = aside {
             self.core
                 .purge(to.folder.dir(), std::ffi::OsStr::new(&aside))?;
@@ -175,7 +175,7 @@ impl<S: Storage> Vault<S> {
                 mover
                     .node
                     .add_name(&new.node, &new.name.stored, new.name.place);
-                self.forbid(mover, &[new])?;
+                self.forbid(mover, new)?;
             }
             Ok(())
         })();
@@ -197,28 +197,26 @@ impl<S: Storage> Vault<S> {
         }
     }
 
-    /// Forbids all places but those in `stays`, where the thing now is.
-    fn forbid(&self, mover: &Mover<'_, S>, stays: &[&Spot<S>]) -> Result<()> {
+    /// Forbids all places but that of `stays`, where the thing now is.
+    fn forbid(&self, mover: &Mover<'_, S>, stays: &Spot<S>) -> Result<()> {
+        let folders = [&mover.from.folder.dir, &mover.to.folder.dir];
+        if matches!(mover.what, What::Folder(_) | What::Symlink) {
+            for folder in folders {
+                self.core.storage.sync_dir(folder)?;
+            }
+        }
         match &mover.what {
             What::File(content) => {
                 let gone = [mover.from, mover.to]
                     .into_iter()
-                    .find(|spot| stays.iter().all(|stay| stay.name.place != spot.name.place));
-                match gone {
-                    Some(gone) => self.forbid_place(content, &gone.name.place),
-                    None => Ok(()),
+                    .find(|spot| spot.name.place != stays.name.place);
+                if let Some(gone) = gone {
+                    self.forbid_place(content, &gone.name.place, &folders);
                 }
+                Ok(())
             }
-            What::Folder(folder) => {
-                let places = stays.iter().map(|spot| spot.name.place).collect();
-                self.set_folder_places(folder, places)
-            }
-            What::Symlink => {
-                let Some(stay) = stays.first() else {
-                    return Ok(());
-                };
-                self.bind_symlink(&mover.node, stay, stays, false)
-            }
+            What::Folder(folder) => self.set_folder_places(folder, vec![stays.name.place]),
+            What::Symlink => self.bind_symlink(&mover.node, stays, &[stays], false),
             What::Free => Ok(()),
         }
     }

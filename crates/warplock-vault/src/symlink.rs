@@ -119,6 +119,12 @@ impl<S: Storage> Vault<S> {
         Ok(())
     }
 
+    /// How many places the symlink at this spot is bound to.
+    pub(crate) fn symlink_places(&self, spot: &Spot<S>) -> Result<usize> {
+        let (dir, name) = spot.pair();
+        Ok(self.open_target(dir, name)?.places.len())
+    }
+
     fn seal_target(&self, target: &[u8], places: &[Place]) -> Result<Vec<u8>> {
         let mut plain = Zeroizing::new(Vec::with_capacity(1 + 32 + target.len()));
         plain.push(places.len() as u8);

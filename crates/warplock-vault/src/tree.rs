@@ -267,7 +267,7 @@ impl<S: Storage> Vault<S> {
             Ok(self.core.storage.link(from, spot.pair())?)
         });
         if let (Err(_), Some(content)) = (&linked, &content) {
-            self.forbid_place(content, &spot.name.place)?;
+            self.forbid_place(content, &spot.name.place, &[&spot.folder.dir]);
         }
         linked
     }
@@ -282,10 +282,12 @@ impl<S: Storage> Vault<S> {
     ) -> Result<()> {
         let mut state = content.write_state();
         self.core.writable(content, &mut state)?;
+        self.core.commit(content, &mut state, false)?;
         let room = if rename { MAX_PLACES } else { MAX_PLACES - 1 };
         if state.now.places.len() >= room {
             return Err(Errno::MLINK.into());
         }
+        state.left.retain(|(place, _)| *place != spot.name.place);
         if !state.now.places.contains(&spot.name.place) {
             state.now.places.push(spot.name.place);
             state.dirty = true;
@@ -295,18 +297,17 @@ impl<S: Storage> Vault<S> {
         Ok(())
     }
 
-    /// Takes a place from a file that no longer stands there. Not durable: a place too many does
-    /// no harm in a crash.
-    pub(crate) fn forbid_place(&self, content: &Arc<Content<S>>, place: &Place) -> Result<()> {
-        let mut state = content.write_state();
-        state.now.places.retain(|other| other != place);
-        if state.dirty {
-            drop(state);
-            self.list_uncommitted(content);
-            return Ok(());
-        }
-        state.dirty = true;
-        self.core.commit(content, &mut state, false)
+    /// Takes a place from a file that no longer stands there, at its next commit: only when it is
+    /// durable that `folders` have changed may the header stop naming it.
+    pub(crate) fn forbid_place(
+        &self,
+        content: &Arc<Content<S>>,
+        place: &Place,
+        folders: &[&Arc<S::Dir>],
+    ) {
+        let folders = folders.iter().map(|dir| Arc::clone(dir)).collect();
+        content.write_state().left.push((*place, folders));
+        self.list_uncommitted(content);
     }
 
     /// Removes a name that is no folder's.
@@ -321,7 +322,7 @@ impl<S: Storage> Vault<S> {
         // With other names left, the header must be written, so the file is opened before.
         let content = self.content_to_unname(spot, &found)?;
         self.core.storage.unlink(dir, name)?;
-        self.unnamed(spot, &found, content)?;
+        self.unnamed(spot, &found, content);
         self.drop_beside(spot);
         Ok(())
     }
@@ -355,16 +356,16 @@ impl<S: Storage> Vault<S> {
         spot: &Spot<S>,
         found: &Attributes,
         content: Option<Arc<Content<S>>>,
-    ) -> Result<()> {
+    ) {
         if let Some(node) = self.nodes.by_inode(found.node) {
             node.remove_name(&spot.name.place);
         }
         let folder = FileType::from_raw_mode(found.mode) == FileType::Directory;
         if !folder && found.links > 1 {
             if let Some(content) = content {
-                self.forbid_place(&content, &spot.name.place)?;
+                self.forbid_place(&content, &spot.name.place, &[&spot.folder.dir]);
             }
-            return Ok(());
+            return;
         }
         if let Some(node) = self.nodes.bury(found.node) {
             node.dead.store(true, Ordering::Relaxed);
@@ -372,7 +373,6 @@ impl<S: Storage> Vault<S> {
                 content.write_state().dead = true;
             }
         }
-        Ok(())
     }
 
     /// Removes an empty folder.
@@ -384,7 +384,7 @@ impl<S: Storage> Vault<S> {
             return Err(Errno::NOTDIR.into());
         }
         let gone = self.set_aside(spot)?;
-        self.unnamed(spot, &found, None)?;
+        self.unnamed(spot, &found, None);
         self.drop_beside(spot);
         self.core.purge(spot.folder.dir(), OsStr::new(&gone))
     }

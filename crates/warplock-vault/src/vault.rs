@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
@@ -24,9 +24,12 @@ use crate::node::{Node, Table};
 use crate::pool::Pool;
 use crate::posix::Posix;
 use crate::storage::{At, Storage};
+use crate::sum::EMPTY;
 
 /// So many folders are kept open to save time.
 const OPEN_FOLDERS: usize = 1000;
+/// Files up to this long in the store have the sum over their blocks checked when they are opened.
+const SUMMED_LEN: u64 = 256 << 10;
 /// So many files may wait for a commit before one is made.
 const UNCOMMITTED: usize = 512;
 
@@ -96,6 +99,12 @@ impl<S: Storage> Vault<S> {
             let listed = storage.list(found)?;
             left_over.extend(listed.iter().filter_map(|entry| journal_id(&entry.name)));
         }
+        if unclean && let Some(trouble) = &options.trouble {
+            trouble(
+                "the vault was not closed properly the last time; what was synced is there, and \
+                 `warplock vault check --repair` tidies up",
+            );
+        }
         let journals = match found {
             None if !options.read_only => {
                 storage.make_dir(&root, name, 0o700)?;
@@ -111,7 +120,7 @@ impl<S: Storage> Vault<S> {
             read_only: options.read_only,
             journals,
             left_over: Mutex::new(left_over),
-            unclean,
+            unclean: AtomicBool::new(unclean),
             trouble: options.trouble,
             storage,
         };
@@ -168,6 +177,13 @@ impl<S: Storage> Vault<S> {
             }
         }
         result
+    }
+
+    pub(crate) fn tick_unless_read_only(&self) -> Result<()> {
+        if self.core.read_only {
+            return Ok(());
+        }
+        self.tick()
     }
 
     /// Remembers that a file needs a commit.
@@ -250,6 +266,8 @@ impl<S: Storage> Vault<S> {
         let what = self.path_of(node);
         let content = self.core.open_content(parent.dir(), &name.stored, &what)?;
         self.check_place(&content.read_state().now.places, &node.places(), &what)?;
+        // Whether the name is durable is not known.
+        content.write_state().entry = Some(Arc::clone(&parent.dir));
         let content = Arc::new(content);
         *slot = Arc::downgrade(&content);
         Ok(content)
@@ -263,7 +281,7 @@ impl<S: Storage> Vault<S> {
             FileType::RegularFile => {
                 let content = match node.content_in_use() {
                     // What a crash left may not be what the length in the store says.
-                    None if self.core.unclean => self.content(node).ok(),
+                    None if self.core.unclean.load(Ordering::Relaxed) => self.content(node).ok(),
                     content => content,
                 };
                 match content {
@@ -380,7 +398,7 @@ impl<S: Storage> Core<S> {
             }
             let stored = self.layout.stored_len(state.now.len);
             let size = self.storage.attributes(At::File(&content.file))?.size;
-            if size < stored && state.pending.is_none() {
+            if size < stored && state.now.len > 0 && state.pending.is_none() {
                 return Err(Error::altered(
                     what,
                     format!(
@@ -388,8 +406,19 @@ impl<S: Storage> Core<S> {
                     ),
                 ));
             }
-            if size > stored && writable {
-                // Writes that a crash overtook; nothing refers to them.
+            // In short files, blocks that are good each but not together show at once.
+            let blocks = self.layout.blocks(state.now.len);
+            let few = blocks <= 4 || blocks * self.layout.slot() as u64 <= SUMMED_LEN;
+            if blocks > 0 && few {
+                let mut sum = EMPTY;
+                let tags = self.tags(&content, &state, 0, blocks)?;
+                content.keys.summer.toggle(&mut sum, 0, tags);
+                if sum != state.now.sum {
+                    return Err(self.wrong_sum(&content));
+                }
+            }
+            if size != stored && writable {
+                // Behind the end: writes that a crash overtook; nothing refers to them.
                 self.storage.set_len(&content.file, stored)?;
             }
         }
@@ -437,14 +466,12 @@ impl<S: Storage> Core<S> {
         Ok(best)
     }
 
+    /// Only a file's first header can be lost in a crash, while there is no second one.
     fn no_header(&self, file: &S::File, what: &str) -> Result<Error> {
-        let size = self.storage.attributes(At::File(file))?.size;
-        Ok(if size == 0 {
-            Error::altered(
-                what,
-                "it is empty in the store: making it was interrupted by a crash, or somebody \
-                 emptied it; `warplock vault check --repair` removes it",
-            )
+        let mut second = [0; HEADER_LEN];
+        self.storage.read_at(file, &mut second, HEADER_LEN as u64)?;
+        Ok(if second == [0; HEADER_LEN] {
+            Error::Unfinished { what: what.into() }
         } else {
             Error::altered(
                 what,

@@ -164,10 +164,41 @@ impl<S: Storage> Vault<S> {
 
     /// The names, each with a zero byte at its end. An attribute that was altered is an error.
     pub(crate) fn xattr_names(&self, node: &Arc<Node<S>>) -> Result<Vec<u8>> {
+        let mut names = Vec::new();
+        self.each_xattr(node, |_, name| {
+            names.extend_from_slice(name?.as_bytes());
+            names.push(0);
+            Ok(())
+        })?;
+        Ok(names)
+    }
+
+    /// The names in the store of attributes that were altered.
+    pub(crate) fn bad_xattrs(&self, node: &Arc<Node<S>>) -> Result<Vec<OsString>> {
+        let mut bad = Vec::new();
+        let listed = self.each_xattr(node, |stored, name| {
+            match name {
+                Err(Error::Altered { .. }) => bad.push(stored.to_owned()),
+                other => drop(other?),
+            }
+            Ok(())
+        });
+        match listed {
+            // A file system without attributes has no bad ones.
+            Err(error) if error.errno() == Errno::OPNOTSUPP => Ok(bad),
+            other => other.map(|()| bad),
+        }
+    }
+
+    /// Calls `each` with every attribute's name in the store and its true name.
+    fn each_xattr(
+        &self,
+        node: &Arc<Node<S>>,
+        mut each: impl FnMut(&OsStr, Result<OsString>) -> Result<()>,
+    ) -> Result<()> {
         let sealed = matches!(node.kind, FileType::RegularFile | FileType::Directory);
         let storage = &self.core.storage;
         let listed = storage.list_xattrs(self.owner(node, false)?.at())?;
-        let mut names = Vec::new();
         let mut owner = None;
         for stored in listed
             .split(|byte| *byte == 0)
@@ -175,8 +206,7 @@ impl<S: Storage> Vault<S> {
         {
             let stored = OsStr::from_bytes(stored);
             let Some(space) = space(stored) else {
-                names.extend_from_slice(stored.as_bytes());
-                names.push(0);
+                each(stored, Ok(stored.to_owned()))?;
                 continue;
             };
             let own = stored.as_bytes()[space.len()..].starts_with(MARK.as_bytes());
@@ -188,14 +218,23 @@ impl<S: Storage> Vault<S> {
                 None => owner.insert(self.owner(node, true)?),
             };
             let id = owner.id()?;
-            let (name, _) = self.open_xattr(node, id, &storage.get_xattr(owner.at(), stored)?)?;
-            if self.stored_xattr(space, id, &name)? != stored {
-                return Err(self.altered_xattr(node));
-            }
-            names.extend_from_slice(name.as_bytes());
-            names.push(0);
+            let value = storage.get_xattr(owner.at(), stored)?;
+            let name = self.open_xattr(node, id, &value).and_then(|(name, _)| {
+                if self.stored_xattr(space, id, &name)? == stored {
+                    Ok(name)
+                } else {
+                    Err(self.altered_xattr(node))
+                }
+            });
+            each(stored, name)?;
         }
-        Ok(names)
+        Ok(())
+    }
+
+    /// Removes an attribute by its name in the store.
+    pub(crate) fn remove_stored_xattr(&self, node: &Arc<Node<S>>, stored: &OsStr) -> Result<()> {
+        let owner = self.owner(node, true)?;
+        Ok(self.core.storage.remove_xattr(owner.at(), stored)?)
     }
 
     pub(crate) fn delete_xattr(&self, node: &Arc<Node<S>>, name: &OsStr) -> Result<()> {

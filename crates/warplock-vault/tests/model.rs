@@ -1,0 +1,145 @@
+//! Random operations on files, against a vector of bytes.
+
+mod common;
+
+use common::mem::Mem;
+use common::rng::Rng;
+use common::{Short, new_vault, open};
+use warplock_vault::fs::{FileSystem, Seek};
+use warplock_vault::{OpenFile, Settings, Vault};
+
+/// One file under test, and what must be in it.
+struct Pair {
+    file: OpenFile<Mem>,
+    node: u64,
+    model: Vec<u8>,
+    longest: u64,
+}
+
+impl Pair {
+    fn step(&mut self, vault: &Vault<Mem>, rng: &mut Rng) {
+        let len = self.model.len() as u64;
+        let offset = rng.below(self.longest);
+        match rng.below(100) {
+            0..35 => {
+                // Often at the end, as files grow.
+                let offset = if rng.below(3) == 0 { len } else { offset };
+                let most = if rng.below(4) == 0 {
+                    self.longest / 2
+                } else {
+                    6000
+                };
+                let count = rng.below(most);
+                let data = rng.bytes(count as usize);
+                vault.write(&self.file, offset, &data, false).unwrap();
+                let end = offset as usize + data.len();
+                if !data.is_empty() && self.model.len() < end {
+                    self.model.resize(end, 0);
+                }
+                self.model[offset as usize..][..data.len()].copy_from_slice(&data);
+            }
+            35..45 => {
+                let len = if rng.below(4) == 0 { 0 } else { offset };
+                vault.resize(&self.file, self.node, len).unwrap();
+                self.model.resize(len as usize, 0);
+            }
+            45..55 => {
+                let count = 1 + rng.below(self.longest / 2);
+                vault.allocate(&self.file, 3, offset, count).unwrap();
+                let start = offset.min(len) as usize;
+                let end = (offset + count).min(len) as usize;
+                self.model[start..end].fill(0);
+            }
+            55..58 => {
+                let count = 1 + rng.below(5000);
+                vault.allocate(&self.file, 0, offset, count).unwrap();
+                let end = (offset + count).max(len) as usize;
+                self.model.resize(end, 0);
+            }
+            58..62 => vault.fsync(&self.file, rng.below(2) == 0).unwrap(),
+            62..65 => vault.tick().unwrap(),
+            65..70 => self.seek(vault, offset),
+            _ => {
+                let mut buffer = vec![7; rng.below(self.longest) as usize];
+                let count = vault.read(&self.file, offset, &mut buffer).unwrap();
+                let start = self.model.len().min(offset as usize);
+                let end = self.model.len().min(start + buffer.len());
+                assert_eq!(buffer[..count], self.model[start..end]);
+            }
+        }
+        let shown = vault.attributes(self.node, Some(&self.file)).unwrap();
+        assert_eq!(shown.size, self.model.len() as u64);
+    }
+
+    /// Data is never said to be a hole, and what is said to be a hole is zeros.
+    fn seek(&self, vault: &Vault<Mem>, offset: u64) {
+        if let Ok(data) = vault.seek(&self.file, offset, Seek::Data) {
+            assert!(data >= offset);
+            let skipped = &self.model[offset as usize..data as usize];
+            assert!(skipped.iter().all(|byte| *byte == 0));
+        } else if let Some(rest) = self.model.get(offset as usize..) {
+            assert!(rest.iter().all(|byte| *byte == 0));
+        }
+    }
+
+    fn compare(&self, vault: &Vault<Mem>) {
+        let mut buffer = vec![0; self.model.len() + 1];
+        let count = vault.read(&self.file, 0, &mut buffer).unwrap();
+        assert!(buffer[..count] == self.model[..]);
+    }
+}
+
+fn random_operations(settings: &Settings, blocks: u64, steps: u64, seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let mut rng = Rng::new(seed);
+        let (mem, key) = new_vault(settings);
+        let mut vault = open(mem.clone(), &key);
+        let file = vault.new_file("file");
+        let node = vault.node("file").unwrap().node;
+        let longest = blocks * u64::from(settings.block_size) + 77;
+        let mut pair = Pair {
+            file,
+            node,
+            model: Vec::new(),
+            longest,
+        };
+        for _ in 0..steps {
+            pair.step(&vault, &mut rng);
+            if rng.below(60) == 0 {
+                let model = pair.model;
+                drop(pair.file);
+                vault.unmounted();
+                vault = open(mem.clone(), &key);
+                let node = vault.node("file").unwrap().node;
+                let file = vault.file("file").unwrap();
+                pair = Pair {
+                    file,
+                    node,
+                    model,
+                    longest,
+                };
+                pair.compare(&vault);
+            }
+        }
+        pair.compare(&vault);
+    }
+}
+
+/// How many operations each test makes; more by `WARPLOCK_VAULT_STEPS`.
+fn steps(default: u64) -> u64 {
+    std::env::var("WARPLOCK_VAULT_STEPS").map_or(default, |text| text.parse().unwrap())
+}
+
+#[test]
+fn small_blocks() {
+    random_operations(&Settings::default(), 12, steps(500), 0..10);
+}
+
+#[test]
+fn larger_blocks_with_aes_128() {
+    let settings = Settings {
+        algorithm: warplock::Algorithm::Aes128Gcm,
+        block_size: 16 << 10,
+    };
+    random_operations(&settings, 4, steps(300), 100..104);
+}
