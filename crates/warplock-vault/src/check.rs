@@ -392,7 +392,7 @@ impl<S: Storage> Check<'_, S> {
     /// Whether both headers verify, or only one was ever written.
     fn headers(&mut self, content: &Arc<Content<S>>, path: &Path) -> Result<()> {
         let core = &self.vault.core;
-        if !core.spare_header_is_damaged(content)? {
+        if !content.read_state().damaged {
             return Ok(());
         }
         let repair = self.options.repair && content.writable;
@@ -401,7 +401,7 @@ impl<S: Storage> Check<'_, S> {
             state.dirty = true;
             core.commit(content, &mut state, true)?;
         }
-        let finding = self.found(path, "the older of its two headers is damaged", true);
+        let finding = self.found(path, "one of its two headers is damaged", true);
         finding.repaired = repair;
         finding.action = if repair {
             "written anew"
@@ -525,22 +525,5 @@ impl<S: Storage> Core<S> {
         self.storage
             .rename((dir, name), target, RenameFlags::empty())?;
         Ok(new)
-    }
-
-    fn spare_header_is_damaged(&self, content: &Content<S>) -> Result<bool> {
-        let newest = content.read_state().newest;
-        let mut bytes = [0; crate::layout::HEADER_LEN];
-        let offset = (1 - newest) * bytes.len() as u64;
-        let read = self.storage.read_at(&content.file, &mut bytes, offset)?;
-        let bytes = &bytes[..read];
-        if bytes.iter().all(|byte| *byte == 0) {
-            return Ok(false);
-        }
-        let Some((id, sealed)) = bytes.split_first_chunk::<16>() else {
-            return Ok(true);
-        };
-        let engines = &self.keys.engines;
-        let header = crate::header::Header::open(engines, &content.keys.header, sealed)?;
-        Ok(*id != content.id || header.is_none())
     }
 }

@@ -198,6 +198,7 @@ impl<S: Storage> Core<S> {
         self.storage
             .write_at(&content.file, &sealed, place * HEADER_LEN as u64)?;
         state.newest = place;
+        state.damaged = false;
         state.committed_len = header.len;
         state.now.sequence = header.sequence;
         state.dirty = false;
@@ -344,6 +345,10 @@ impl<S: Storage> Core<S> {
                     content.called(),
                     "its header is older than its journal; restore the file from a backup",
                 ));
+            }
+            if record.header.sequence == state.now.sequence {
+                // The same header again, where it is now.
+                state.newest = 1 - state.newest;
             }
             state.now = record.header.clone();
             state.moved = record.moved;

@@ -55,6 +55,8 @@ pub(crate) struct State<S: Storage> {
     pub(crate) unsynced: bool,
     /// Which of the two headers is the newest: 0 or 1.
     pub(crate) newest: u64,
+    /// Whether the other one was found damaged.
+    pub(crate) damaged: bool,
     pub(crate) journal: Journal<S>,
     /// Blocks whose newest version is not in their slot.
     pub(crate) moved: BTreeMap<u64, Moved>,
@@ -104,6 +106,7 @@ impl<S: Storage> State<S> {
             dirty: false,
             unsynced: true,
             newest,
+            damaged: false,
             journal: Journal::none(),
             moved: BTreeMap::new(),
             pending: None,

@@ -18,6 +18,7 @@ mod keys;
 mod layout;
 mod names;
 mod node;
+mod open;
 mod pool;
 mod posix;
 mod rename;

@@ -11,25 +11,21 @@ use warplock::Engine;
 use warplock_keyring::MasterKey;
 
 use crate::config::{self, Config};
-use crate::content::{Content, State};
+use crate::content::Content;
 use crate::core::{Core, JOURNALS, Trouble, is_missing, journal_id, lock};
 use crate::error::{Error, Result};
 use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, FileType, ROOT};
-use crate::header::Header;
 use crate::keys::{Id, VaultKeys};
-use crate::layout::{HEADER_LEN, Layout, SLOTS_START};
+use crate::layout::Layout;
 use crate::names::{self, Place, ROOT_PLACE, Sealed};
 use crate::node::{Node, Table};
 use crate::pool::Pool;
 use crate::posix::Posix;
 use crate::storage::{At, Storage};
-use crate::sum::EMPTY;
 
 /// So many folders are kept open to save time.
 const OPEN_FOLDERS: usize = 1000;
-/// Files up to this long in the store have the sum over their blocks checked when they are opened.
-const SUMMED_LEN: u64 = 256 << 10;
 /// So many files may wait for a commit before one is made.
 const UNCOMMITTED: usize = 512;
 
@@ -168,7 +164,10 @@ impl<S: Storage> Vault<S> {
                 .commit(&content, &mut state, false)
                 .and_then(|()| self.core.drop_journal(&content, &mut state));
             if let Err(error) = committed {
-                if !state.broken {
+                if state.broken {
+                    // What is in the store is to be read as after a crash.
+                    self.core.unclean.store(true, Ordering::Relaxed);
+                } else {
                     drop(state);
                     content.listed.store(true, Ordering::Relaxed);
                     lock(&self.uncommitted).insert(id, Arc::clone(&content));
@@ -358,126 +357,5 @@ impl<S: Storage> Vault<S> {
     /// Encrypts a name in a folder.
     pub(crate) fn sealed_name(&self, folder: &Folder<S>, name: &OsStr) -> Result<Sealed> {
         names::seal(&self.core.keys, &folder.id, name)
-    }
-}
-
-impl<S: Storage> Core<S> {
-    /// Opens a file in the store, finishes what a crash interrupted, and checks that it is whole
-    /// as far as its header and length tell.
-    pub(crate) fn open_content(
-        &self,
-        dir: &S::Dir,
-        stored: &OsStr,
-        what: &str,
-    ) -> Result<Content<S>> {
-        let mut writable = !self.read_only;
-        let file = match self.storage.open(dir, stored, writable) {
-            Err(error)
-                if writable
-                    && matches!(
-                        Errno::from_io_error(&error),
-                        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY)
-                    ) =>
-            {
-                writable = false;
-                self.storage.open(dir, stored, false)?
-            }
-            other => other?,
-        };
-        let found = self.read_headers(&file, what)?;
-        let Some((id, header, newest)) = found else {
-            return Err(self.no_header(&file, what)?);
-        };
-        let state = State::committed(header, newest);
-        let content = Content::new(file, id, self.keys.file(&id)?, writable, state);
-        let left_over = lock(&self.left_over).contains(&id);
-        {
-            let mut state = content.write_state();
-            if left_over {
-                self.recover(&content, &mut state)?;
-            }
-            let stored = self.layout.stored_len(state.now.len);
-            let size = self.storage.attributes(At::File(&content.file))?.size;
-            if size < stored && state.now.len > 0 && state.pending.is_none() {
-                return Err(Error::altered(
-                    what,
-                    format!(
-                        "it was cut: {size} bytes of {stored} are there; restore it from a backup"
-                    ),
-                ));
-            }
-            // In short files, blocks that are good each but not together show at once.
-            let blocks = self.layout.blocks(state.now.len);
-            let few = blocks <= 4 || blocks * self.layout.slot() as u64 <= SUMMED_LEN;
-            if blocks > 0 && few {
-                let mut sum = EMPTY;
-                let tags = self.tags(&content, &state, 0, blocks)?;
-                content.keys.summer.toggle(&mut sum, 0, tags);
-                if sum != state.now.sum {
-                    return Err(self.wrong_sum(&content));
-                }
-            }
-            if size != stored && writable {
-                // Behind the end: writes that a crash overtook; nothing refers to them.
-                self.storage.set_len(&content.file, stored)?;
-            }
-        }
-        Ok(content)
-    }
-
-    /// The file's id, its newest header, and which of the two that is; `None` if none verifies.
-    pub(crate) fn read_headers(
-        &self,
-        file: &S::File,
-        what: &str,
-    ) -> Result<Option<(Id, Header, u64)>> {
-        let mut bytes = [0; SLOTS_START as usize];
-        let read = self.storage.read_at(file, &mut bytes, 0)?;
-        let mut best: Option<(Id, Header, u64)> = None;
-        let mut keys: Option<(Id, crate::keys::FileKeys)> = None;
-        for (place, sealed) in bytes[..read].chunks_exact(HEADER_LEN).enumerate() {
-            let (id, sealed) = sealed
-                .split_first_chunk::<16>()
-                .expect("a header is longer");
-            if sealed.iter().all(|byte| *byte == 0) {
-                continue;
-            }
-            if keys.as_ref().is_none_or(|(known, _)| known != id) {
-                keys = Some((*id, self.keys.file(id)?));
-            }
-            let Some((_, file_keys)) = &keys else {
-                continue;
-            };
-            let engines = &self.keys.engines;
-            let Some(header) = Header::open(engines, &file_keys.header, sealed)? else {
-                continue;
-            };
-            match &best {
-                Some((other, _, _)) if other != id => {
-                    return Err(Error::altered(
-                        what,
-                        "it has headers of two files; restore it from a backup",
-                    ));
-                }
-                Some((_, other, _)) if other.sequence >= header.sequence => {}
-                _ => best = Some((*id, header, place as u64)),
-            }
-        }
-        Ok(best)
-    }
-
-    /// Only a file's first header can be lost in a crash, while there is no second one.
-    fn no_header(&self, file: &S::File, what: &str) -> Result<Error> {
-        let mut second = [0; HEADER_LEN];
-        self.storage.read_at(file, &mut second, HEADER_LEN as u64)?;
-        Ok(if second == [0; HEADER_LEN] {
-            Error::Unfinished { what: what.into() }
-        } else {
-            Error::altered(
-                what,
-                "no header in it verifies: it was altered, or is another vault's; restore it \
-                 from a backup",
-            )
-        })
     }
 }

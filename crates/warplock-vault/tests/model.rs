@@ -32,10 +32,11 @@ impl Pair {
                 let count = rng.below(most);
                 let data = rng.bytes(count as usize);
                 vault.write(&self.file, offset, &data, false).unwrap();
-                let end = offset as usize + data.len();
-                if !data.is_empty() && self.model.len() < end {
-                    self.model.resize(end, 0);
+                if data.is_empty() {
+                    return;
                 }
+                let end = offset as usize + data.len();
+                self.model.resize(self.model.len().max(end), 0);
                 self.model[offset as usize..][..data.len()].copy_from_slice(&data);
             }
             35..45 => {
