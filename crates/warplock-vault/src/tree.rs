@@ -180,8 +180,8 @@ impl<S: Storage> Vault<S> {
                 places: vec![spot.name.place],
             };
             let sealed = header.seal(&core.keys.engines, &keys.header, &id)?;
-            core.storage.write_at(&file, &sealed, 0)?;
             core.storage.set_len(&file, core.layout.stored_len(0))?;
+            core.storage.write_at(&file, &sealed, 0)?;
             self.dress(At::File(&file), &spot.folder, new, set.then_some(mode))?;
             let mut state = State::committed(header, 0);
             state.entry = Some(Arc::clone(&spot.folder.dir));

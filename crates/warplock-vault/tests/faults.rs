@@ -1,0 +1,168 @@
+//! A store that fails: no error is swallowed, nothing wrong is read, nothing synced is lost.
+
+mod common;
+
+use std::ffi::OsStr;
+
+use common::rng::Rng;
+use common::{FILE, Short, WRITE, new_vault, open};
+use rustix::io::Errno;
+use warplock_vault::fs::{FileSystem, ROOT};
+use warplock_vault::{CheckOptions, Settings, check};
+
+/// Every byte is as it was before or as it was to be.
+fn between(found: &[u8], old: &[u8], new: &[u8]) -> bool {
+    found.len() >= old.len().min(new.len())
+        && found.len() <= old.len().max(new.len())
+        && found
+            .iter()
+            .enumerate()
+            .all(|(i, byte)| old.get(i).unwrap_or(&0) == byte || new.get(i).unwrap_or(&0) == byte)
+}
+
+#[test]
+fn changes_fail_at_every_point() {
+    for (errno, seed) in [(Errno::IO, 1), (Errno::NOSPC, 2), (Errno::DQUOT, 3)] {
+        for after in 0..120 {
+            one_run(errno, after, &mut Rng::new(seed * 1000 + after));
+        }
+    }
+}
+
+fn one_run(errno: Errno, after: u64, rng: &mut Rng) {
+    let (mem, key) = new_vault(&Settings::default());
+    let vault = open(mem.clone(), &key);
+    let file = vault.new_file("file");
+    let node = vault.node("file").unwrap().node;
+    let mut states = vec![Vec::new()];
+    let mut synced = 0;
+    mem.disk().fault = Some((after, errno));
+    let last = loop {
+        let old = states.last().unwrap().clone();
+        let mut new = old.clone();
+        let result = match rng.below(10) {
+            0..6 => {
+                let offset = rng.below(old.len() as u64 + 9000);
+                let count = 1 + rng.below(20_000) as usize;
+                let data = rng.bytes(count);
+                new.resize(new.len().max(offset as usize + data.len()), 0);
+                new[offset as usize..][..data.len()].copy_from_slice(&data);
+                vault.write(&file, offset, &data, false)
+            }
+            6 => {
+                let len = rng.below(old.len() as u64 + 5000);
+                new.resize(len as usize, 0);
+                vault.resize(&file, node, len)
+            }
+            7 => {
+                let (from, to) = (rng.below(old.len() as u64 + 1), old.len());
+                new[from as usize..to].fill(0);
+                vault.allocate(&file, 3, from, (to as u64 - from).max(1))
+            }
+            8 => vault.tick().map_err(|error| error.errno()),
+            _ => {
+                let result = vault.fsync(&file, false);
+                if result.is_ok() {
+                    synced = states.len() - 1;
+                }
+                result
+            }
+        };
+        match result {
+            Ok(()) => states.push(new),
+            Err(error) => {
+                assert_eq!(error, errno);
+                break (old, new);
+            }
+        }
+    };
+    // The store recovers.
+    mem.disk().fault = None;
+    let now = vault.get("file");
+    match &now {
+        Ok(now) => assert!(between(now, &last.0, &last.1)),
+        Err(error) => assert_eq!(*error, Errno::IO),
+    }
+    let committed = rng.below(2) == 0 && now.is_ok();
+    if committed {
+        vault.fsync(&file, false).unwrap();
+        assert_eq!(vault.get("file"), now);
+    }
+    drop((file, vault));
+
+    // And the machine starts anew.
+    let vault = open(mem.clone(), &key);
+    let found = vault.get("file").unwrap();
+    if committed {
+        assert!(found == now.unwrap());
+    } else {
+        let state = states.iter().rposition(|state| *state == found);
+        let right = state.is_some_and(|state| state >= synced) || between(&found, &last.0, &last.1);
+        assert!(
+            right,
+            "after {after}: {} bytes, state {state:?}, synced {synced}",
+            found.len()
+        );
+    }
+    let options = CheckOptions {
+        quick: false,
+        repair: true,
+    };
+    let report = check(&vault, options, &mut |_| {}).unwrap();
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|finding| finding.crash && finding.repaired)
+    );
+}
+
+/// Making things where there is no room leaves nothing half made.
+#[test]
+fn no_room_for_names() {
+    let caller = FILE.caller;
+    for after in 0..12 {
+        let (mem, key) = new_vault(&Settings::default());
+        let vault = open(mem.clone(), &key);
+        vault.put("there", b"content");
+        let name = OsStr::new("new");
+        let actions: [&dyn Fn() -> bool; 5] = [
+            &|| vault.create(ROOT, name, FILE, WRITE, true).is_ok(),
+            &|| vault.make(ROOT, name, common::FOLDER, 0).is_ok(),
+            &|| vault.symlink(ROOT, name, name, caller).is_ok(),
+            &|| {
+                let node = vault.node("there").unwrap().node;
+                vault.link(node, ROOT, name).is_ok()
+            },
+            &|| {
+                let (from, to) = ((ROOT, OsStr::new("there")), (ROOT, name));
+                vault
+                    .rename(from, to, rustix::fs::RenameFlags::empty())
+                    .is_ok()
+            },
+        ];
+        for (number, action) in actions.iter().enumerate() {
+            mem.disk().fault = Some((after, Errno::NOSPC));
+            let done = action();
+            mem.disk().fault = None;
+            if done && number < 4 {
+                let removed = if number == 1 {
+                    vault.rmdir(ROOT, name)
+                } else {
+                    vault.unlink(ROOT, name)
+                };
+                removed.unwrap();
+            }
+        }
+        vault.unmounted();
+        drop(vault);
+        let vault = open(mem, &key);
+        let content = vault.get("there").or_else(|_| vault.get("new")).unwrap();
+        assert_eq!(content, b"content");
+        let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
+        assert!(
+            report.findings.iter().all(|finding| finding.crash),
+            "{report:?}"
+        );
+    }
+}

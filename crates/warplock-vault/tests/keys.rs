@@ -1,0 +1,117 @@
+//! Wrapped keys: several, changed, removed, recovered; on a real folder.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use warplock_keyring::{Identities, NewIdentity, NoPrompt, Recipients, SecretString};
+use warplock_vault::{
+    Error, ErrorKind, Options, Settings, Vault, add_key, info, init, remove_key, replace_key,
+    unlock,
+};
+
+fn passphrase(text: &'static str) -> (Recipients, Identities) {
+    let mut to = Recipients::new(Arc::new(NoPrompt));
+    to.add_passphrase(SecretString::from(text)).unwrap();
+    to.set_work_factor(2);
+    let prompt = move |_: &str| Ok(SecretString::from(text));
+    let mut from = Identities::new(Arc::new(prompt));
+    from.add_passphrase();
+    (to, from)
+}
+
+fn printed() -> (Recipients, Identities) {
+    let identity = NewIdentity::generate();
+    let mut to = Recipients::new(Arc::new(NoPrompt));
+    to.add(&identity.recipient()).unwrap();
+    let mut from = Identities::new(Arc::new(NoPrompt));
+    from.add("paper", identity.file_text().as_bytes()).unwrap();
+    (to, from)
+}
+
+fn refused(path: &Path, identities: &Identities) -> ErrorKind {
+    unlock(path, identities).unwrap_err().kind()
+}
+
+#[test]
+fn several_changed_removed_recovered() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    let (first_to, first) = passphrase("first");
+    let (second_to, second) = passphrase("second");
+    let (paper_to, paper) = printed();
+    let key = init(path, &Settings::default(), "me", &first_to).unwrap();
+    assert!(unlock(path, &first).unwrap() == key);
+    assert_eq!(refused(path, &second), ErrorKind::Authentication);
+    assert_eq!(refused(path, &paper), ErrorKind::Authentication);
+
+    add_key(path, &key, "paper", &paper_to).unwrap();
+    add_key(path, &key, "you", &second_to).unwrap();
+    for identities in [&first, &second, &paper] {
+        assert!(unlock(path, identities).unwrap() == key);
+    }
+    let names: Vec<_> = info(path)
+        .unwrap()
+        .keys
+        .into_iter()
+        .map(|key| key.0)
+        .collect();
+    assert_eq!(names, ["me", "paper", "you"]);
+
+    let (third_to, third) = passphrase("third");
+    replace_key(path, &key, "me", &third_to).unwrap();
+    remove_key(path, &key, "you").unwrap();
+    assert_eq!(refused(path, &first), ErrorKind::Authentication);
+    assert_eq!(refused(path, &second), ErrorKind::Authentication);
+    for identities in [&third, &paper] {
+        assert!(unlock(path, identities).unwrap() == key);
+    }
+
+    let again = add_key(path, &key, "paper", &second_to).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::Usage);
+    remove_key(path, &key, "me").unwrap();
+    let last = remove_key(path, &key, "paper").unwrap_err();
+    assert!(last.to_string().contains("last key"));
+    let other = warplock_keyring::MasterKey::generate().unwrap();
+    let foreign = add_key(path, &other, "x", &second_to).unwrap_err();
+    assert_eq!(foreign.kind(), ErrorKind::Authentication);
+}
+
+#[test]
+fn one_writer_or_readers() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    let (to, _) = printed();
+    let key = init(path, &Settings::default(), "me", &to).unwrap();
+    let reading = || Options {
+        read_only: true,
+        ..Options::default()
+    };
+    let writer = Vault::open(path, &key, Options::default()).unwrap();
+    for options in [Options::default(), reading()] {
+        let locked = Vault::open(path, &key, options).err().unwrap();
+        assert!(matches!(locked, Error::Locked { .. }), "{locked}");
+        assert!(
+            locked.to_string().contains(&std::process::id().to_string()),
+            "{locked}"
+        );
+    }
+    drop(writer);
+    let _one = Vault::open(path, &key, reading()).unwrap();
+    let _two = Vault::open(path, &key, reading()).unwrap();
+    assert!(Vault::open(path, &key, Options::default()).is_err());
+}
+
+#[test]
+fn a_vault_needs_an_empty_folder_and_known_settings() {
+    let dir = tempfile::tempdir().unwrap();
+    let (to, _) = printed();
+    let strange = Settings {
+        block_size: 5000,
+        ..Settings::default()
+    };
+    let refused = init(dir.path(), &strange, "me", &to).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Usage);
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let refused = init(dir.path(), &Settings::default(), "me", &to).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Usage);
+}
