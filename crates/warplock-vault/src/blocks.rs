@@ -163,7 +163,7 @@ pub(crate) fn open(
             start += 1;
             continue;
         }
-        let whole_end = count - usize::from(run.len() % layout.slot() != 0);
+        let whole_end = count - usize::from(!run.len().is_multiple_of(layout.slot()));
         let mut end = start + 1;
         while end < whole_end && at(end)[..NONCE_LEN] != [0; NONCE_LEN] {
             end += 1;

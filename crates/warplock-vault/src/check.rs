@@ -124,8 +124,10 @@ pub fn check<S: Storage>(
             vault.nodes.forget(node.number, 1);
         }
     }
+    check.gone();
     check.places()?;
     check.journals()?;
+    vault.tick_unless_read_only()?;
     if options.repair {
         vault.core.unclean.store(false, Ordering::Relaxed);
     }
@@ -375,6 +377,7 @@ impl<S: Storage> Check<'_, S> {
         if !self.options.quick {
             self.report.bytes += self.vault.core.verify(&content)?;
         }
+        self.witnessed(&content, path);
         self.headers(&content, path)?;
         self.xattrs(node, &spot.folder, path)?;
         let id = content.id;
@@ -387,6 +390,69 @@ impl<S: Storage> Check<'_, S> {
         };
         self.files.insert(id, seen);
         Ok(())
+    }
+
+    /// Whether the witness knows the file, if there is one.
+    fn witnessed(&mut self, content: &Content<S>, path: &Path) {
+        let Some(witness) = &self.vault.core.witness else {
+            return;
+        };
+        if witness.newest(&content.id).is_some() {
+            return;
+        }
+        let sequence = content.read_state().now.sequence;
+        if witness.learns {
+            witness.note(&content.id, sequence);
+            return;
+        }
+        let repair = self.options.repair;
+        if repair {
+            witness.note(&content.id, sequence);
+        }
+        let crash = self.vault.core.unclean.load(Ordering::Relaxed);
+        let finding = self.found(
+            path,
+            "the witness does not know this file: it was removed once and came back, or was made \
+             without the witness",
+            crash,
+        );
+        finding.repaired = repair;
+        finding.action = if repair {
+            "the witness knows it now"
+        } else {
+            "remove it, or let check --repair tell the witness of it"
+        }
+        .into();
+    }
+
+    /// Files that the witness knows and that are not there.
+    fn gone(&mut self) {
+        let Some(witness) = &self.vault.core.witness else {
+            return;
+        };
+        let crash = self.vault.core.unclean.load(Ordering::Relaxed);
+        for id in witness.known() {
+            if self.files.contains_key(&id) {
+                continue;
+            }
+            let repair = self.options.repair;
+            if repair {
+                witness.forget(&id);
+            }
+            let what = format!("the file with id {}", crate::core::hex(&id));
+            let finding = self.found(
+                Path::new(&what),
+                "it is gone, but nobody removed it through the vault",
+                crash,
+            );
+            finding.repaired = repair;
+            finding.action = if repair {
+                "the witness forgot it"
+            } else {
+                "restore it from a backup, or let check --repair tell the witness"
+            }
+            .into();
+        }
     }
 
     /// Whether both headers verify, or only one was ever written.

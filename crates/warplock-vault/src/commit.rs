@@ -198,6 +198,9 @@ impl<S: Storage> Core<S> {
         self.storage
             .write_at(&content.file, &sealed, place * HEADER_LEN as u64)?;
         state.newest = place;
+        if let Some(witness) = &self.witness {
+            witness.note(&content.id, header.sequence);
+        }
         state.damaged = false;
         state.committed_len = header.len;
         state.now.sequence = header.sequence;

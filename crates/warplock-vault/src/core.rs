@@ -11,6 +11,7 @@ use crate::keys::{Id, VaultKeys};
 use crate::layout::Layout;
 use crate::pool::Pool;
 use crate::storage::Storage;
+use crate::witness::Witness;
 
 /// The folder of journals in the store. While it is there, the vault is open for writing, or was
 /// not closed properly.
@@ -32,6 +33,7 @@ pub(crate) struct Core<S: Storage> {
     pub(crate) left_over: Mutex<HashSet<Id>>,
     /// Whether the vault was not closed properly the last time, and not repaired since.
     pub(crate) unclean: AtomicBool,
+    pub(crate) witness: Option<Witness>,
     pub(crate) trouble: Option<Arc<Trouble>>,
 }
 
@@ -47,7 +49,7 @@ impl<S: Storage> Core<S> {
     pub(crate) fn journals(&self) -> Result<&S::Dir> {
         self.journals
             .as_ref()
-            .ok_or_else(|| Error::Errno(rustix::io::Errno::ROFS))
+            .ok_or(Error::Errno(rustix::io::Errno::ROFS))
     }
 }
 

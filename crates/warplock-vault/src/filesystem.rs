@@ -273,7 +273,7 @@ impl<S: Storage> FileSystem for Vault<S> {
     ) -> fs::Result<Attributes> {
         self.answer(self.spot(parent, name).and_then(|spot| {
             match FileType::from_raw_mode(new.mode) {
-                FileType::RegularFile => return Ok(self.make_file(&spot, &new)?.1),
+                FileType::RegularFile => return Ok(self.make_file(&spot, &new)?.0),
                 FileType::Directory => self.make_folder(&spot, &new)?,
                 _ => self.make_special(&spot, &new, device)?,
             }
@@ -353,7 +353,7 @@ impl<S: Storage> FileSystem for Vault<S> {
         self.answer(
             self.spot(parent, name)
                 .and_then(|spot| match self.make_file(&spot, &new) {
-                    Ok((_, attributes, content)) => {
+                    Ok((attributes, content)) => {
                         let sync = access.sync;
                         Ok((attributes, OpenFile { content, sync }))
                     }

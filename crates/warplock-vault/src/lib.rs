@@ -13,6 +13,7 @@ mod error;
 mod filesystem;
 mod folder;
 pub mod fs;
+mod harden;
 mod header;
 mod keys;
 mod layout;
@@ -27,6 +28,7 @@ mod sum;
 mod symlink;
 mod tree;
 mod vault;
+mod witness;
 mod write;
 mod xattr;
 
@@ -38,6 +40,7 @@ pub use config::{
 pub use core::Trouble;
 pub use error::{Error, ErrorKind, Result};
 pub use filesystem::{OpenDir, OpenFile};
+pub use harden::harden;
 pub use posix::Posix;
 pub use storage::Storage;
 pub use vault::{Options, Vault};

@@ -10,7 +10,7 @@ use std::io::Result;
 use crate::fs::{Attributes, Changes, FileType, RenameFlags, StatVfs, XattrFlags};
 
 /// An object whose attributes are meant.
-pub enum At<'a, S: Storage + ?Sized> {
+pub enum At<'a, S: Storage> {
     /// An open file.
     File(&'a S::File),
     /// An open folder.
@@ -19,13 +19,13 @@ pub enum At<'a, S: Storage + ?Sized> {
     Name(&'a S::Dir, &'a OsStr),
 }
 
-impl<S: Storage + ?Sized> Clone for At<'_, S> {
+impl<S: Storage> Clone for At<'_, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<S: Storage + ?Sized> Copy for At<'_, S> {}
+impl<S: Storage> Copy for At<'_, S> {}
 
 /// A name found in a folder.
 #[derive(Clone, Debug)]

@@ -156,7 +156,7 @@ impl<S: Storage> Vault<S> {
         &self,
         spot: &Spot<S>,
         new: &NewNode,
-    ) -> Result<(Arc<Node<S>>, Attributes, Arc<Content<S>>)> {
+    ) -> Result<(Attributes, Arc<Content<S>>)> {
         self.may_write()?;
         let (mode, set) = self.mode_for(&spot.folder, new);
         self.make_beside(spot)?;
@@ -183,6 +183,9 @@ impl<S: Storage> Vault<S> {
             core.storage.set_len(&file, core.layout.stored_len(0))?;
             core.storage.write_at(&file, &sealed, 0)?;
             self.dress(At::File(&file), &spot.folder, new, set.then_some(mode))?;
+            if let Some(witness) = &core.witness {
+                witness.note(&id, 1);
+            }
             let mut state = State::committed(header, 0);
             state.entry = Some(Arc::clone(&spot.folder.dir));
             Ok(Content::new(file, id, keys, true, state))
@@ -193,7 +196,7 @@ impl<S: Storage> Vault<S> {
         let node = self.nodes.enter(&spot.node, &spot.name, &found);
         *lock(&node.content) = Arc::downgrade(&content);
         let shown = self.shown(&node, found)?;
-        Ok((node, shown, content))
+        Ok((shown, content))
     }
 
     /// Makes a folder: whole under another name, then under its own.
@@ -327,14 +330,16 @@ impl<S: Storage> Vault<S> {
         Ok(())
     }
 
-    /// The content of a file that is about to lose one of several names.
+    /// The content of a file that is about to lose one of several names, or that a witness must
+    /// forget.
     pub(crate) fn content_to_unname(
         &self,
         spot: &Spot<S>,
         found: &Attributes,
     ) -> Result<Option<Arc<Content<S>>>> {
         let regular = FileType::from_raw_mode(found.mode) == FileType::RegularFile;
-        if !regular || found.links < 2 {
+        let last = found.links < 2 && self.core.witness.is_none();
+        if !regular || last {
             return Ok(None);
         }
         let node = self.nodes.enter(&spot.node, &spot.name, found);
@@ -366,6 +371,9 @@ impl<S: Storage> Vault<S> {
                 self.forbid_place(&content, &spot.name.place, &[&spot.folder.dir]);
             }
             return;
+        }
+        if let (Some(witness), Some(content)) = (&self.core.witness, &content) {
+            witness.forget(&content.id);
         }
         if let Some(node) = self.nodes.bury(found.node) {
             node.dead.store(true, Ordering::Relaxed);

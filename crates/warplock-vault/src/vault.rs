@@ -23,6 +23,7 @@ use crate::node::{Node, Table};
 use crate::pool::Pool;
 use crate::posix::Posix;
 use crate::storage::{At, Storage};
+use crate::witness::Witness;
 
 /// So many folders are kept open to save time.
 const OPEN_FOLDERS: usize = 1000;
@@ -36,6 +37,9 @@ pub struct Options {
     pub engine: Option<Arc<Engine>>,
     /// Nothing in the store is to be changed.
     pub read_only: bool,
+    /// A file outside the store that remembers how new each file is: old files and missing ones
+    /// are noticed then. It is made if it is not there.
+    pub witness: Option<PathBuf>,
     /// Hears in sentences what a person should know: which file was altered, and what to do.
     pub trouble: Option<Arc<Trouble>>,
 }
@@ -109,8 +113,14 @@ impl<S: Storage> Vault<S> {
             }
             found => found,
         };
+        let keys = VaultKeys::new(master, config.algorithm, engine)?;
+        let witness = match &options.witness {
+            Some(path) => Some(Witness::open(path, &keys)?),
+            None => None,
+        };
         let core = Core {
-            keys: VaultKeys::new(master, config.algorithm, engine)?,
+            keys,
+            witness,
             layout: Layout::new(config.block_size as usize),
             pool: Pool::default(),
             read_only: options.read_only,
@@ -175,7 +185,17 @@ impl<S: Storage> Vault<S> {
                 result = result.and(Err(error));
             }
         }
-        result
+        result.and_then(|()| self.save_witness())
+    }
+
+    fn save_witness(&self) -> Result<()> {
+        match &self.core.witness {
+            Some(witness) => {
+                let sync = || Ok(self.core.storage.sync_all()?);
+                witness.save(&self.core.keys, sync)
+            }
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn tick_unless_read_only(&self) -> Result<()> {

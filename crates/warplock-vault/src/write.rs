@@ -256,7 +256,7 @@ impl<S: Storage> Core<S> {
         if len > 0 {
             sum = state.now.sum;
             // The tail block shrinks, so its old version goes, too.
-            let ragged = len % self.layout.block() as u64 != 0;
+            let ragged = !len.is_multiple_of(self.layout.block() as u64);
             let gone = if ragged { tail } else { keep };
             let mut number = gone;
             while number < had {
@@ -316,7 +316,7 @@ impl<S: Storage> Core<S> {
             return Ok(());
         }
         let had = self.layout.blocks(state.now.len);
-        if state.now.len % self.layout.block() as u64 != 0 {
+        if !state.now.len.is_multiple_of(self.layout.block() as u64) {
             let tail = had - 1;
             let full = self.layout.block_len(tail, len);
             let old = self.layout.block_len(tail, state.now.len);

@@ -193,10 +193,10 @@ impl History {
             Ok(data) => {
                 let mut seen = None;
                 for (number, life) in self.lives.iter().enumerate() {
-                    if let Some(state) = life.states.iter().rposition(|state| *state == data) {
-                        if due.is_none_or(|(life, _)| life == number) {
-                            seen = Some(state);
-                        }
+                    if let Some(state) = life.states.iter().rposition(|state| *state == data)
+                        && due.is_none_or(|(life, _)| life == number)
+                    {
+                        seen = Some(state);
                     }
                 }
                 let seen = seen.expect("what is read was written once");

@@ -539,7 +539,8 @@ fn long_names() {
 #[test]
 fn records_of_folders() {
     let record = OsStr::new("warplock.dir");
-    let attacks: [(&str, fn(&mut Disk, u64, u64)); 4] = [
+    type Attack = fn(&mut Disk, u64, u64);
+    let attacks: [(&str, Attack); 4] = [
         ("delete", |disk, dir, _| {
             disk.object(dir).entries.remove(OsStr::new("warplock.dir"));
         }),
@@ -814,4 +815,75 @@ fn rubbish_everywhere() {
             assert_eq!(report.findings, []);
         }
     }
+}
+
+/// What only the witness notices.
+#[test]
+fn with_a_witness() {
+    let folder = tempfile::tempdir().unwrap();
+    let victim = Victim::new();
+    let open_with = |mem: &Mem| {
+        let told = Told::default();
+        let mut options = options(&told);
+        options.witness = Some(folder.path().join("witness"));
+        (
+            Vault::open_on(mem.clone(), &victim.key, options).unwrap(),
+            told,
+        )
+    };
+    let findings = |vault: &Vault<Mem>| {
+        check(vault, CheckOptions::default(), &mut |_| {})
+            .unwrap()
+            .findings
+            .len()
+    };
+    // It gets to know everything.
+    let (vault, _) = open_with(&victim.mem);
+    assert_eq!(findings(&vault), 0);
+    vault.unmounted();
+    drop(vault);
+    let old = victim.mem.fork();
+
+    let (vault, _) = open_with(&victim.mem);
+    let file = vault.file("long").unwrap();
+    vault.write(&file, 0, &[1; 4096], false).unwrap();
+    drop(file);
+    vault.unlink(ROOT, OsStr::new("s2")).unwrap();
+    vault.put("new", b"new");
+    vault.unmounted();
+    drop(vault);
+    let (vault, _) = open_with(&victim.mem);
+    assert_eq!(findings(&vault), 0);
+    drop(vault);
+    victim
+        .mem
+        .disk()
+        .object(1)
+        .entries
+        .remove(OsStr::new("warplock.journal"));
+
+    // All of the vault as it was.
+    let (vault, told) = open_with(&old);
+    assert_eq!(vault.get("long"), Err(Errno::IO));
+    assert!(told.lock().unwrap().join("\n").contains("old version"));
+    // The old file, the file that came back, and the one that is gone.
+    assert_eq!(findings(&vault), 4, "and the old file is not where it was");
+    drop(vault);
+
+    // One file as it was.
+    let inode = victim.inode("long");
+    let object = old.disk().objects[&inode].clone();
+    *victim.mem.disk().object(inode) = object;
+    let (vault, _) = open_with(&victim.mem);
+    assert_eq!(vault.get("long"), Err(Errno::IO));
+    drop(vault);
+
+    // Another vault's witness.
+    let other = Victim::new();
+    let mut options = options(&Told::default());
+    options.witness = Some(folder.path().join("witness"));
+    let refused = Vault::open_on(other.mem, &other.key, options)
+        .err()
+        .unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Authentication);
 }

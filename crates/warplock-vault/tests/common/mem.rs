@@ -20,7 +20,7 @@ const ROOT: u64 = 1;
 
 /// What changed, or was made durable.
 #[derive(Clone, Debug)]
-pub enum Op {
+pub(crate) enum Op {
     Write {
         inode: u64,
         offset: u64,
@@ -65,16 +65,16 @@ pub enum Op {
 }
 
 #[derive(Clone, Debug)]
-pub struct Object {
-    pub mode: u32,
-    pub links: u32,
-    pub uid: u32,
-    pub gid: u32,
-    pub modified: SystemTime,
-    pub data: Vec<u8>,
-    pub entries: BTreeMap<OsString, u64>,
-    pub target: Vec<u8>,
-    pub xattrs: BTreeMap<OsString, Vec<u8>>,
+pub(crate) struct Object {
+    pub(crate) mode: u32,
+    pub(crate) links: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) modified: SystemTime,
+    pub(crate) data: Vec<u8>,
+    pub(crate) entries: BTreeMap<OsString, u64>,
+    pub(crate) target: Vec<u8>,
+    pub(crate) xattrs: BTreeMap<OsString, Vec<u8>>,
 }
 
 impl Object {
@@ -94,20 +94,20 @@ impl Object {
 }
 
 #[derive(Clone)]
-pub struct Disk {
-    pub objects: HashMap<u64, Object>,
+pub(crate) struct Disk {
+    pub(crate) objects: HashMap<u64, Object>,
     next: u64,
-    pub log: Vec<Op>,
+    pub(crate) log: Vec<Op>,
     /// So many changes succeed before all others fail with this.
-    pub fault: Option<(u64, Errno)>,
+    pub(crate) fault: Option<(u64, Errno)>,
 }
 
 /// The store. Clones share one disk.
 #[derive(Clone)]
-pub struct Mem(pub Arc<Mutex<Disk>>);
+pub(crate) struct Mem(pub(crate) Arc<Mutex<Disk>>);
 
 impl Mem {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let root = Object::new(0o40_755);
         Mem(Arc::new(Mutex::new(Disk {
             objects: HashMap::from([(ROOT, root)]),
@@ -117,18 +117,18 @@ impl Mem {
         })))
     }
 
-    pub fn disk(&self) -> MutexGuard<'_, Disk> {
+    pub(crate) fn disk(&self) -> MutexGuard<'_, Disk> {
         self.0.lock().unwrap()
     }
 
     /// A copy that shares nothing.
-    pub fn fork(&self) -> Self {
+    pub(crate) fn fork(&self) -> Self {
         Mem(Arc::new(Mutex::new(self.disk().clone())))
     }
 }
 
 impl Disk {
-    pub fn object(&mut self, inode: u64) -> &mut Object {
+    pub(crate) fn object(&mut self, inode: u64) -> &mut Object {
         self.objects.get_mut(&inode).unwrap()
     }
 
@@ -157,7 +157,7 @@ impl Disk {
     }
 
     /// Does a change.
-    pub fn apply(&mut self, op: &Op) {
+    pub(crate) fn apply(&mut self, op: &Op) {
         match op {
             Op::Write {
                 inode,
@@ -219,7 +219,7 @@ impl Disk {
     /// What a power failure after the first `cut` operations of the log may leave of a disk that
     /// was `self` before them: names in order, up to some point behind the last durable one;
     /// content in any selection, with writes torn at sectors.
-    pub fn crash(&self, log: &[Op], cut: usize, rng: &mut Rng) -> Disk {
+    pub(crate) fn crash(&self, log: &[Op], cut: usize, rng: &mut Rng) -> Disk {
         let log = &log[..cut];
         let mut disk = self.clone();
         disk.log.clear();

@@ -1,8 +1,8 @@
 //! What the tests share: a store that can crash, a vault in it, and short ways to use it.
 #![allow(dead_code, reason = "no test uses all of it")]
 
-pub mod mem;
-pub mod rng;
+pub(crate) mod mem;
+pub(crate) mod rng;
 
 use std::ffi::OsStr;
 use std::num::NonZeroUsize;
@@ -16,26 +16,26 @@ use warplock_vault::fs::{
 };
 use warplock_vault::{OpenFile, Options, Settings, Storage, Vault, init_on};
 
-pub const FILE: NewNode = NewNode {
+pub(crate) const FILE: NewNode = NewNode {
     caller: Caller { uid: 0, gid: 0 },
     mode: 0o100_644,
     umask: 0o022,
 };
-pub const FOLDER: NewNode = NewNode {
+pub(crate) const FOLDER: NewNode = NewNode {
     mode: 0o40_755,
     ..FILE
 };
-pub const WRITE: Access = Access {
+pub(crate) const WRITE: Access = Access {
     write: true,
     truncate: false,
     sync: false,
 };
 
 /// What a vault told its user.
-pub type Told = Arc<Mutex<Vec<String>>>;
+pub(crate) type Told = Arc<Mutex<Vec<String>>>;
 
 /// One engine for all tests.
-pub fn engine() -> Arc<Engine> {
+pub(crate) fn engine() -> Arc<Engine> {
     static ENGINE: OnceLock<Arc<Engine>> = OnceLock::new();
     Arc::clone(ENGINE.get_or_init(|| {
         let engine = Engine::builder().threads(NonZeroUsize::MIN).build();
@@ -43,20 +43,20 @@ pub fn engine() -> Arc<Engine> {
     }))
 }
 
-pub fn recipients() -> Recipients {
+pub(crate) fn recipients() -> Recipients {
     let mut to = Recipients::new(Arc::new(NoPrompt));
     to.add(&NewIdentity::generate().recipient()).unwrap();
     to
 }
 
 /// A new vault in memory.
-pub fn new_vault(settings: &Settings) -> (Mem, MasterKey) {
+pub(crate) fn new_vault(settings: &Settings) -> (Mem, MasterKey) {
     let mem = Mem::new();
     let key = init_on(&mem, settings, "test", &recipients()).unwrap();
     (mem, key)
 }
 
-pub fn options(told: &Told) -> Options {
+pub(crate) fn options(told: &Told) -> Options {
     let told = Arc::clone(told);
     Options {
         engine: Some(engine()),
@@ -67,12 +67,12 @@ pub fn options(told: &Told) -> Options {
     }
 }
 
-pub fn open<S: Storage>(store: S, key: &MasterKey) -> Vault<S> {
+pub(crate) fn open<S: Storage>(store: S, key: &MasterKey) -> Vault<S> {
     Vault::open_on(store, key, options(&Told::default())).unwrap()
 }
 
 /// Short ways to use a vault, by names in the topmost folder.
-pub trait Short {
+pub(crate) trait Short {
     type Store: Storage;
     fn node(&self, name: &str) -> Result<Attributes>;
     fn new_file(&self, name: &str) -> OpenFile<Self::Store>;
