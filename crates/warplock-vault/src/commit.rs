@@ -76,9 +76,9 @@ impl<S: Storage> Core<S> {
     }
 
     fn sync(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
-        if state.unsynced {
+        if state.written != state.synced {
             self.storage.sync(&content.file, false)?;
-            state.unsynced = false;
+            state.synced = state.written;
         }
         Ok(())
     }
@@ -146,7 +146,7 @@ impl<S: Storage> Core<S> {
             return Ok(());
         };
         let modified = self.modified(content, state)?;
-        state.unsynced = true;
+        state.written += 1;
         let slot = self.layout.slot();
         let most = ((1 << 20) / slot).max(1);
         let mut moved = state.moved.iter().map(|(n, m)| (*n, *m)).peekable();
@@ -194,7 +194,7 @@ impl<S: Storage> Core<S> {
     ) -> Result<()> {
         let sealed = header.seal(&self.keys.engines, &content.keys.header, &content.id)?;
         let place = 1 - state.newest;
-        state.unsynced = true;
+        state.written += 1;
         self.storage
             .write_at(&content.file, &sealed, place * HEADER_LEN as u64)?;
         state.newest = place;
@@ -212,7 +212,7 @@ impl<S: Storage> Core<S> {
     fn fit_length(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
         let stored = self.layout.stored_len(state.now.len);
         if self.storage.attributes(At::File(&content.file))?.size != stored {
-            state.unsynced = true;
+            state.written += 1;
             self.storage.set_len(&content.file, stored)?;
         }
         Ok(())

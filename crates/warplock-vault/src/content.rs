@@ -51,8 +51,9 @@ pub(crate) struct State<S: Storage> {
     pub(crate) committed_len: u64,
     /// Whether `now` says anything else than the newest header written.
     pub(crate) dirty: bool,
-    /// Whether the file was written to since it was last made durable.
-    pub(crate) unsynced: bool,
+    /// How often the file was written to, and how many of these writes are durable.
+    pub(crate) written: u64,
+    pub(crate) synced: u64,
     /// Which of the two headers is the newest: 0 or 1.
     pub(crate) newest: u64,
     /// Whether the other one was found damaged.
@@ -104,7 +105,8 @@ impl<S: Storage> State<S> {
             committed_len: header.len,
             now: header,
             dirty: false,
-            unsynced: true,
+            written: 1,
+            synced: 0,
             newest,
             damaged: false,
             journal: Journal::none(),

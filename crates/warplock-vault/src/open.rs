@@ -20,6 +20,7 @@ const SUMMED_LEN: u64 = 256 << 10;
 /// What a file's headers say.
 struct Headers {
     id: Id,
+    keys: FileKeys,
     /// The newest that verifies, and its place.
     header: Header,
     newest: u64,
@@ -57,8 +58,7 @@ impl<S: Storage> Core<S> {
         }
         let mut state = State::committed(headers.header, headers.newest);
         state.damaged = headers.damaged;
-        let keys = self.keys.file(&headers.id)?;
-        let content = Content::new(file, headers.id, keys, writable, state);
+        let content = Content::new(file, headers.id, headers.keys, writable, state);
         let left_over = lock(&self.left_over).contains(&headers.id);
         let mut guard = content.write_state();
         let state = &mut *guard;
@@ -165,12 +165,17 @@ impl<S: Storage> Core<S> {
         };
         let other = found[1 - newest].take();
         let (id, header) = found[newest].take().expect("it was just seen");
+        let keys = match keys {
+            Some((known, keys)) if known == id => keys,
+            _ => self.keys.file(&id)?,
+        };
         let damaged = match other {
             Some((_, other)) => other.sequence + 1 != header.sequence,
             None => header.sequence > 1 || !second_is_unused,
         };
         Ok(Some(Headers {
             id,
+            keys,
             header,
             newest: newest as u64,
             damaged,

@@ -27,6 +27,8 @@ use crate::witness::Witness;
 
 /// So many folders are kept open to save time.
 const OPEN_FOLDERS: usize = 1000;
+/// Up to this many files are made durable each for itself.
+const SYNCED_ONE_BY_ONE: usize = 4;
 /// So many files may wait for a commit before one is made.
 const UNCOMMITTED: usize = 512;
 
@@ -161,6 +163,9 @@ impl<S: Storage> Vault<S> {
     pub fn tick(&self) -> Result<()> {
         let files: Vec<_> = lock(&self.uncommitted).drain().collect();
         let mut result = Ok(());
+        if files.len() > SYNCED_ONE_BY_ONE {
+            result = self.sync_together(files.iter().map(|(_, content)| &**content));
+        }
         for (id, content) in files {
             content.listed.store(false, Ordering::Relaxed);
             let mut state = content.write_state();
@@ -186,6 +191,19 @@ impl<S: Storage> Vault<S> {
             }
         }
         result.and_then(|()| self.save_witness())
+    }
+
+    /// Makes what was written to many files durable at once.
+    fn sync_together<'a>(&self, files: impl Iterator<Item = &'a Content<S>>) -> Result<()> {
+        let written: Vec<_> = files
+            .map(|content| (content, content.read_state().written))
+            .collect();
+        self.core.storage.sync_all()?;
+        for (content, written) in written {
+            let mut state = content.write_state();
+            state.synced = state.synced.max(written);
+        }
+        Ok(())
     }
 
     fn save_witness(&self) -> Result<()> {

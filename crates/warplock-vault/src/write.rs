@@ -176,7 +176,7 @@ impl<S: Storage> Core<S> {
         first: u64,
         slots: &[u8],
     ) -> Result<()> {
-        state.unsynced = true;
+        state.written += 1;
         state.modified = None;
         let offset = self.layout.slot_start(first);
         Ok(self.storage.write_at(&content.file, slots, offset)?)
@@ -300,7 +300,7 @@ impl<S: Storage> Core<S> {
             // Until the shorter length is durable, the blocks behind it must stay.
             self.commit(content, state, true)
         } else {
-            state.unsynced = true;
+            state.written += 1;
             let stored = self.layout.stored_len(len);
             self.storage
                 .set_len(&content.file, stored)
@@ -333,7 +333,7 @@ impl<S: Storage> Core<S> {
             self.put(content, state, &run)?;
         }
         if self.layout.blocks(len) > had {
-            state.unsynced = true;
+            state.written += 1;
             self.storage
                 .set_len(&content.file, self.layout.stored_len(len))?;
             state.now.holes = true;
@@ -393,7 +393,7 @@ impl<S: Storage> Core<S> {
             let start = self.layout.slot_start(protected);
             let last = self.layout.block_len(until - 1, state.now.len);
             let len = self.layout.run_len((until - protected) as usize, last) as u64;
-            state.unsynced = true;
+            state.written += 1;
             if let Err(error) = self.storage.punch(&content.file, start, len) {
                 state.broken = true;
                 return Err(error.into());
