@@ -180,7 +180,13 @@ impl<S: Storage> Vault<S> {
     }
 
     fn open_node(&self, node: &Arc<Node<S>>, access: Access) -> Result<OpenFile<S>> {
-        let content = self.content(node)?;
+        let content = match self.content(node) {
+            Err(Error::Unfinished { .. }) if access.write && access.truncate => {
+                self.renew(node)?;
+                self.content(node)?
+            }
+            other => other?,
+        };
         if access.write {
             self.may_write()?;
             if !content.writable {

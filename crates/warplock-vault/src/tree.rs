@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::folder::{Folder, Record, TEMPORARY};
 use crate::fs::{Attributes, Changes, FileType, NewNode, RenameFlags};
 use crate::header::{Header, MAX_PLACES};
-use crate::keys::random;
+use crate::keys::{FileKeys, Id, random};
 use crate::names::{Place, Sealed};
 use crate::node::Node;
 use crate::storage::{At, Storage};
@@ -170,22 +170,8 @@ impl<S: Storage> Vault<S> {
             error
         };
         let made = (|| -> Result<_> {
-            let id = random()?;
-            let keys = core.keys.file(&id)?;
-            let header = Header {
-                sequence: 1,
-                len: 0,
-                holes: false,
-                sum: EMPTY,
-                places: vec![spot.name.place],
-            };
-            let sealed = header.seal(&core.keys.engines, &keys.header, &id)?;
-            core.storage.set_len(&file, core.layout.stored_len(0))?;
-            core.storage.write_at(&file, &sealed, 0)?;
+            let (id, keys, header) = self.write_first_header(&file, spot.name.place)?;
             self.dress(At::File(&file), &spot.folder, new, set.then_some(mode))?;
-            if let Some(witness) = &core.witness {
-                witness.note(&id, 1);
-            }
             let mut state = State::committed(header, 0);
             state.entry = Some(Arc::clone(&spot.folder.dir));
             Ok(Content::new(file, id, keys, true, state))
@@ -197,6 +183,39 @@ impl<S: Storage> Vault<S> {
         *lock(&node.content) = Arc::downgrade(&content);
         let shown = self.shown(&node, found)?;
         Ok((shown, content))
+    }
+
+    /// Makes an empty file of a file in the store that holds nothing.
+    fn write_first_header(&self, file: &S::File, place: Place) -> Result<(Id, FileKeys, Header)> {
+        let core = &self.core;
+        let id = random()?;
+        let keys = core.keys.file(&id)?;
+        let header = Header {
+            sequence: 1,
+            len: 0,
+            holes: false,
+            sum: EMPTY,
+            places: vec![place],
+        };
+        let sealed = header.seal(&core.keys.engines, &keys.header, &id)?;
+        core.storage.set_len(file, core.layout.stored_len(0))?;
+        core.storage.write_at(file, &sealed, 0)?;
+        if let Some(witness) = &core.witness {
+            witness.note(&id, header.sequence);
+        }
+        Ok((id, keys, header))
+    }
+
+    /// Makes an empty file of one without a header, which cannot be opened: for whoever wants to
+    /// cut it to nothing anyway.
+    pub(crate) fn renew(&self, node: &Arc<Node<S>>) -> Result<()> {
+        self.may_write()?;
+        let name = node.name().ok_or(Errno::NOENT)?;
+        let folder = self.folder(&name.parent)?;
+        let file = self.core.storage.open(folder.dir(), &name.stored, true)?;
+        self.core.storage.set_len(&file, 0)?;
+        self.write_first_header(&file, name.place)?;
+        Ok(())
     }
 
     /// Makes a folder: whole under another name, then under its own.

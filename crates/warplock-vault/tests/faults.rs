@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use common::rng::Rng;
 use common::{FILE, Short, WRITE, new_vault, open};
 use rustix::io::Errno;
-use warplock_vault::fs::{FileSystem, ROOT};
+use warplock_vault::fs::{Access, FileSystem, ROOT, RenameFlags};
 use warplock_vault::{CheckOptions, Settings, check};
 
 /// Every byte is as it was before or as it was to be.
@@ -117,6 +117,53 @@ fn one_run(errno: Errno, after: u64, rng: &mut Rng) {
     );
 }
 
+/// What is left of a file whose making a crash interrupted does not block its name.
+#[test]
+fn an_unfinished_file_can_be_replaced() {
+    for attempt in 0..4 {
+        let (mem, key) = new_vault(&Settings::default());
+        let vault = open(mem.clone(), &key);
+        vault.put("file", b"content");
+        let inode = vault.node("file").unwrap().node;
+        drop(vault);
+        mem.disk().object(inode).data.clear();
+
+        let vault = open(mem.clone(), &key);
+        let name = OsStr::new("file");
+        assert_eq!(vault.get("file"), Err(Errno::IO));
+        let truncate = Access {
+            truncate: true,
+            ..WRITE
+        };
+        match attempt {
+            0 => vault.unlink(ROOT, name).unwrap(),
+            1 => drop(vault.create(ROOT, name, FILE, truncate, false).unwrap()),
+            2 => {
+                let node = vault.node("file").unwrap().node;
+                drop(vault.open(node, truncate).unwrap());
+            }
+            _ => {
+                vault.put("other", b"");
+                let from = (ROOT, OsStr::new("other"));
+                vault
+                    .rename(from, (ROOT, name), RenameFlags::empty())
+                    .unwrap();
+            }
+        }
+        let found = vault.get("file");
+        assert_eq!(
+            found,
+            if attempt == 0 {
+                Err(Errno::NOENT)
+            } else {
+                Ok(Vec::new())
+            }
+        );
+        let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
+        assert_eq!(report.findings, []);
+    }
+}
+
 /// Making things where there is no room leaves nothing half made.
 #[test]
 fn no_room_for_names() {
@@ -136,9 +183,7 @@ fn no_room_for_names() {
             },
             &|| {
                 let (from, to) = ((ROOT, OsStr::new("there")), (ROOT, name));
-                vault
-                    .rename(from, to, rustix::fs::RenameFlags::empty())
-                    .is_ok()
+                vault.rename(from, to, RenameFlags::empty()).is_ok()
             },
         ];
         for (number, action) in actions.iter().enumerate() {
