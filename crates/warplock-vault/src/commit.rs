@@ -5,6 +5,7 @@
 //! the blocks are copied to their slots and the header is written; then the journal is emptied.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use crate::blocks;
 use crate::content::{Content, Journal, Moved, State};
@@ -77,10 +78,26 @@ impl<S: Storage> Core<S> {
 
     fn sync(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
         if state.written != state.synced {
-            self.storage.sync(&content.file, false)?;
+            if let Err(error) = self.storage.sync(&content.file, false) {
+                return Err(self.not_synced(content, state, error));
+            }
             state.synced = state.written;
         }
         Ok(())
+    }
+
+    /// What could not be synced may be lost although reading shows it, and syncing again may not
+    /// say so: the file is given up as it is, and its next user finds its last committed state.
+    fn not_synced(
+        &self,
+        content: &Content<S>,
+        state: &mut State<S>,
+        error: std::io::Error,
+    ) -> Error {
+        state.broken = true;
+        lock(&self.left_over).insert(content.id);
+        self.unclean.store(true, Ordering::Relaxed);
+        error.into()
     }
 
     fn commit_in_place(
@@ -131,7 +148,9 @@ impl<S: Storage> Core<S> {
         // The record has to be at the very end, also if an earlier attempt failed.
         self.storage.set_len(journal, end)?;
         self.storage.write_at(journal, &sealed, end)?;
-        self.storage.sync(journal, false)?;
+        if let Err(error) = self.storage.sync(journal, false) {
+            return Err(self.not_synced(content, state, error));
+        }
         if !state.journal.named {
             self.storage.sync_dir(self.journals()?)?;
             state.journal.named = true;
