@@ -204,18 +204,27 @@ impl<S: Storage> Core<S> {
         first: u64,
         out: &mut [u8],
     ) -> Result<()> {
-        let count = out.len().div_ceil(self.layout.block());
-        let mut run = self.pool.take(out.len() + count * OVERHEAD);
-        self.read_slots(content, state, first, &mut run)?;
+        let block = self.layout.block();
         let (keys, holes) = (&content.keys.content, state.now.holes);
         let engines = &self.keys.engines;
-        match blocks::open(engines, keys, self.layout, first, &run, out, holes)? {
-            Ok(()) => Ok(()),
-            Err(bad) => {
+        let step = (engines.step() / block).max(1).saturating_mul(block);
+        let mut run = self
+            .pool
+            .take(step.min(out.len()) + step.min(out.len()).div_ceil(block) * OVERHEAD);
+        let mut done = 0;
+        while done < out.len() {
+            let len = step.min(out.len() - done);
+            let first = first + (done / block) as u64;
+            let run = &mut run[..len + len.div_ceil(block) * OVERHEAD];
+            self.read_slots(content, state, first, run)?;
+            let part = &mut out[done..done + len];
+            if let Err(bad) = blocks::open(engines, keys, self.layout, first, run, part, holes)? {
                 zeroize::Zeroize::zeroize(out);
-                Err(self.bad_block(content, first, bad))
+                return Err(self.bad_block(content, first, bad));
             }
+            done += len;
         }
+        Ok(())
     }
 
     /// The error for what is wrong in a run of blocks from `first` on.

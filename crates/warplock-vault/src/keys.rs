@@ -1,5 +1,6 @@
 //! The vault's keys, all derived from the master key, and small sealed records under them.
 
+use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -37,6 +38,9 @@ pub(crate) struct VaultKeys {
 pub(crate) struct Engines {
     /// The engine for contents.
     pub(crate) bulk: Arc<Engine>,
+    /// Whether that is the processor: then the calling thread does the work itself. Requests come
+    /// from several threads, and handing one on takes longer than a part of it.
+    inline: bool,
     /// The processor, on the calling thread: for records and short runs, which are not worth
     /// a trip to another thread or device.
     pub(crate) small: Engine,
@@ -65,12 +69,26 @@ impl Engines {
             .backend(choice.parse()?)
             .threads(NonZeroUsize::MIN)
             .build()?;
-        Ok(Engines { bulk, small })
+        let inline = bulk.backend().starts_with("cpu:");
+        Ok(Engines {
+            bulk,
+            inline,
+            small,
+        })
+    }
+
+    /// How many bytes of a longer run to work on at a time: on the processor as many as stay in
+    /// its cache between reading, opening and answering.
+    pub(crate) fn step(&self) -> usize {
+        match self.inline {
+            true => 256 << 10,
+            false => usize::MAX,
+        }
     }
 
     /// The engine for a run of `len` bytes.
     pub(crate) fn for_len(&self, len: usize) -> &Engine {
-        if len < 64 << 10 {
+        if self.inline || len < 64 << 10 {
             &self.small
         } else {
             &self.bulk
@@ -160,7 +178,40 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Fills `bytes` at random.
+/// Random bytes that a thread has fetched and not used yet: a system call for each nonce would take
+/// longer than sealing a short block.
+struct Fetched {
+    bytes: [u8; 1536],
+    used: usize,
+}
+
+thread_local! {
+    static FETCHED: RefCell<Fetched> = const {
+        RefCell::new(Fetched {
+            bytes: [0; 1536],
+            used: 1536,
+        })
+    };
+}
+
+/// Fills `bytes` at random, from the operating system.
 pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<()> {
-    getrandom::fill(bytes).map_err(|_| warplock::Error::Randomness.into())
+    let fill = |bytes: &mut [u8]| {
+        getrandom::fill(bytes).map_err(|_| crate::Error::from(warplock::Error::Randomness))
+    };
+    FETCHED.with_borrow_mut(|fetched| {
+        if bytes.len() > fetched.bytes.len() / 4 {
+            return fill(bytes);
+        }
+        if fetched.bytes.len() - fetched.used < bytes.len() {
+            fill(&mut fetched.bytes)?;
+            fetched.used = 0;
+        }
+        let taken = &mut fetched.bytes[fetched.used..][..bytes.len()];
+        bytes.copy_from_slice(taken);
+        // Nothing is given out twice.
+        taken.fill(0);
+        fetched.used += bytes.len();
+        Ok(())
+    })
 }
