@@ -514,6 +514,12 @@ impl<S: Storage> FileSystem for Vault<S> {
         self.answer(self.core.storage.stat_fs().map_err(Error::from))
     }
 
+    fn tick(&self) {
+        if let Err(error) = Vault::tick(self) {
+            self.core.tell(&format!("writing is put off: {error}"));
+        }
+    }
+
     fn unmounted(&self) {
         if let Err(error) = self.finish() {
             self.core

@@ -36,7 +36,8 @@ pub struct NewNode {
     pub caller: Caller,
     /// Type and permissions, without the umask taken off.
     pub mode: u32,
-    /// To be taken off `mode`, unless the folder has a default ACL.
+    /// The caller's umask. It is that of the calling thread too, so that handing `mode` to the
+    /// system unchanged is right, also where a folder has a default ACL.
     pub umask: u32,
 }
 
@@ -67,6 +68,39 @@ pub struct Attributes {
     pub modified: SystemTime,
     /// Last change of the attributes.
     pub changed: SystemTime,
+}
+
+impl Attributes {
+    /// The answer to a lookup of a name that is not there.
+    pub(crate) fn nothing() -> Self {
+        Attributes {
+            node: 0,
+            mode: 0,
+            links: 0,
+            uid: 0,
+            gid: 0,
+            device: 0,
+            size: 0,
+            blocks: 0,
+            block_size: 0,
+            accessed: SystemTime::UNIX_EPOCH,
+            modified: SystemTime::UNIX_EPOCH,
+            changed: SystemTime::UNIX_EPOCH,
+        }
+    }
+
+    /// What a listing alone tells; unless it is `true`, under a number that is no node's.
+    pub(crate) fn named(entry: &Entry<'_>, true_number: bool) -> Self {
+        const NO_NODE: Node = 1 << 63;
+        Attributes {
+            node: match true_number {
+                true => entry.node,
+                false => entry.node | NO_NODE,
+            },
+            mode: entry.kind.as_raw_mode(),
+            ..Attributes::nothing()
+        }
+    }
 }
 
 /// A time to set.
@@ -142,9 +176,9 @@ pub enum Seek {
 /// Permissions are checked by the kernel (`default_permissions`), so these methods do not.
 pub trait FileSystem: Send + Sync + 'static {
     /// An open file.
-    type File: Send + Sync;
+    type File: Send + Sync + 'static;
     /// An open folder.
-    type Dir: Send + Sync;
+    type Dir: Send + Sync + 'static;
 
     /// The node called `name` in the folder `parent`.
     fn lookup(&self, parent: Node, name: &OsStr) -> Result<Attributes>;
@@ -256,6 +290,8 @@ pub trait FileSystem: Send + Sync + 'static {
 
     /// Room and limits.
     fn stat_fs(&self) -> Result<StatVfs>;
+    /// Called every few seconds: time to write what should not wait for longer.
+    fn tick(&self) {}
     /// All files are closed and the mount is gone: finish.
     fn unmounted(&self) {}
 }

@@ -1,0 +1,331 @@
+//! Mounting: serves a [`FileSystem`] through `/dev/fuse`.
+//!
+//! Several threads take requests, each from a descriptor of its own. The kernel checks
+//! permissions, gathers writes in its page cache, reads ahead, and sends up to 1 MiB at a time.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use warplock_vault::fuse::{Mount, Options};
+//! use warplock_vault::pass_through::PassThrough;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let files = PassThrough::open("/srv/files")?;
+//! let mount = Mount::new(Arc::new(files), "/mnt".as_ref(), &Options::default())?;
+//! // ... until somebody unmounts it:
+//! mount.wait()?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod activity;
+mod adapter;
+mod convert;
+mod error;
+mod handles;
+mod table;
+mod tune;
+mod umask;
+mod writers;
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use std::{fs, io};
+
+use fuser::{Config, MountOption, Session, SessionACL};
+use rustix::mount::UnmountFlags;
+
+use self::activity::Activity;
+use self::adapter::Adapter;
+pub use self::error::{Error, Result};
+pub use self::table::{Mounted, mounted_at};
+use self::writers::Writers;
+use crate::fs::FileSystem;
+
+/// What `mount` and `/proc/mounts` show as the type of our mounts, after `fuse.`.
+pub const SUBTYPE: &str = "warplock";
+
+/// How a file system is mounted.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What `mount` shows as the source.
+    pub name: String,
+    /// Nothing can be changed.
+    pub read_only: bool,
+    /// All users may use it, as far as permissions allow; else only the one who mounts it.
+    pub allow_other: bool,
+    /// Setuid and setgid programs have their effect.
+    pub suid: bool,
+    /// Device files have their effect.
+    pub dev: bool,
+    /// Loop threads. `None`: as many as suit this machine.
+    pub threads: Option<NonZeroUsize>,
+    /// Nobody but this mount changes the files below, so that the kernel may keep names,
+    /// attributes and contents for long; else it asks again after a second.
+    pub sole: bool,
+    /// Unmount when nothing was open or asked for this long.
+    pub idle: Option<Duration>,
+}
+
+impl Default for Options {
+    /// For the mounting user alone, writable, without setuid and devices, never idle.
+    fn default() -> Self {
+        Options {
+            name: SUBTYPE.to_owned(),
+            read_only: false,
+            allow_other: false,
+            suid: false,
+            dev: false,
+            threads: None,
+            sole: true,
+            idle: None,
+        }
+    }
+}
+
+/// How often [`FileSystem::tick`] is called.
+const TICK: Duration = Duration::from_secs(5);
+/// How long the kernel believes what it was told about files that only we change.
+const SOLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The same for files that others may change.
+const SHARED_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A mount that stands. Dropping it unmounts, even if files are open (those stay usable until
+/// they are closed or the process ends).
+#[derive(Debug)]
+pub struct Mount {
+    point: PathBuf,
+    session: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Mount {
+    /// Mounts `fs` at the folder `point`. When this returns, the mount answers.
+    ///
+    /// # Errors
+    /// [`Error`] says what stands in the way and what to do.
+    pub fn new<F: FileSystem>(fs: Arc<F>, point: &Path, options: &Options) -> Result<Self> {
+        let point = mount_point(point)?;
+        let kept = Arc::downgrade(&fs);
+        let activity = Arc::new(Activity::new());
+        let writers = Arc::new(Writers::default());
+        let timeout = match options.sole {
+            true => SOLE_TIMEOUT,
+            false => SHARED_TIMEOUT,
+        };
+        let adapter = Adapter::new(fs, activity.clone(), writers.clone(), timeout, options.sole);
+        let session =
+            Session::new(adapter, &point, &config(options)).map_err(|source| Error::Mount {
+                point: point.clone(),
+                source,
+            })?;
+        writers.connect(session.notifier());
+        let failed = |source| Error::Mount {
+            point: point.clone(),
+            source,
+        };
+        // Session::run waits for the loop threads, and reports when the last has ended.
+        let session = thread::Builder::new()
+            .name("fuse".to_owned())
+            .spawn(move || session.run())
+            .map_err(failed)?;
+        let mount = Mount {
+            point,
+            session: Some(session),
+        };
+        tune::kernel(&mount.point);
+        mount.keep_house(kept, activity, options.idle)?;
+        Ok(mount)
+    }
+
+    /// Where it is mounted.
+    pub fn point(&self) -> &Path {
+        &self.point
+    }
+
+    /// Waits until somebody unmounts it and all is written.
+    ///
+    /// # Errors
+    /// If the kernel's connection broke.
+    pub fn wait(mut self) -> io::Result<()> {
+        match self.session.take() {
+            Some(session) => session
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("a thread of the mount panicked"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Unmounts, and waits until all is written.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if files are open below it: then it still stands. [`Error::Unmount`] if
+    /// the system refuses for another reason, or if the connection broke.
+    pub fn unmount(mut self) -> Result<()> {
+        if let Err(error) = unmount(&self.point, false) {
+            // It shall stay, as the error says.
+            self.session = None;
+            return Err(error);
+        }
+        let point = self.point.clone();
+        self.wait()
+            .map_err(|source| Error::Unmount { point, source })
+    }
+
+    /// Lets the file system do what is due from time to time, and unmounts when nothing was asked
+    /// for during `idle`.
+    fn keep_house<F: FileSystem>(
+        &self,
+        fs: Weak<F>,
+        activity: Arc<Activity>,
+        idle: Option<Duration>,
+    ) -> Result<()> {
+        let point = self.point.clone();
+        let pause = idle.unwrap_or(TICK).min(TICK);
+        let work = move || {
+            loop {
+                thread::sleep(pause);
+                match fs.upgrade() {
+                    Some(fs) => fs.tick(),
+                    None => return,
+                }
+                if idle.is_some_and(|idle| activity.idle() >= idle) {
+                    // If somebody's working folder keeps it busy: later.
+                    let _ = unmount(&point, false);
+                }
+            }
+        };
+        match thread::Builder::new()
+            .name("housekeeper".to_owned())
+            .spawn(work)
+        {
+            Ok(_) => Ok(()),
+            Err(source) => Err(Error::Mount {
+                point: self.point.clone(),
+                source,
+            }),
+        }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let Some(session) = self.session.take() else {
+            return;
+        };
+        match unmount(&self.point, false) {
+            Ok(()) => {
+                let _ = session.join();
+            }
+            Err(_) => {
+                let _ = unmount(&self.point, true);
+            }
+        }
+    }
+}
+
+/// The folder's full path, if something can be mounted there.
+fn mount_point(point: &Path) -> Result<PathBuf> {
+    let folder = fs::metadata(point).map_err(|source| Error::Point {
+        point: point.to_owned(),
+        source,
+    })?;
+    if !folder.is_dir() {
+        return Err(Error::NoFolder(point.to_owned()));
+    }
+    let point = fs::canonicalize(point).map_err(|source| Error::Point {
+        point: point.to_owned(),
+        source,
+    })?;
+    match mounted_at(&point) {
+        Ok(Some(mounted)) if mounted.is_ours() => Err(Error::Taken {
+            point,
+            by: mounted.source,
+        }),
+        _ => Ok(point),
+    }
+}
+
+fn config(options: &Options) -> Config {
+    let pick = |yes, one, other| if yes { one } else { other };
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(options.name.clone()),
+        MountOption::CUSTOM(format!("subtype={SUBTYPE}")),
+        MountOption::DefaultPermissions,
+        pick(options.read_only, MountOption::RO, MountOption::RW),
+        pick(options.suid, MountOption::Suid, MountOption::NoSuid),
+        pick(options.dev, MountOption::Dev, MountOption::NoDev),
+    ];
+    config.acl = match options.allow_other {
+        true => SessionACL::All,
+        false => SessionACL::Owner,
+    };
+    let threads = options.threads.map(NonZeroUsize::get);
+    config.n_threads = Some(threads.unwrap_or_else(default_threads));
+    config.clone_fd = true;
+    config
+}
+
+/// Two for each core, as a request spends part of its time in the system's own files; few are
+/// enough to keep many cores busy with large requests.
+fn default_threads() -> usize {
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    (2 * cores).clamp(4, 16)
+}
+
+/// Unmounts what is mounted at `point`; `lazy`: even if it is in use, in which case it goes when
+/// the last user does.
+///
+/// # Errors
+/// [`Error::Busy`] if it is in use, [`Error::Unmount`] if the system refuses otherwise.
+pub fn unmount(point: &Path, lazy: bool) -> Result<()> {
+    let flags = match lazy {
+        true => UnmountFlags::DETACH,
+        false => UnmountFlags::empty(),
+    };
+    let refused = |source| Error::Unmount {
+        point: point.to_owned(),
+        source,
+    };
+    match rustix::mount::unmount(point, flags | UnmountFlags::NOFOLLOW) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::BUSY) => Err(Error::Busy {
+            point: point.to_owned(),
+        }),
+        // Users unmount through a helper that may.
+        Err(rustix::io::Errno::PERM) => by_helper(point, lazy),
+        Err(error) => Err(refused(error.into())),
+    }
+}
+
+fn by_helper(point: &Path, lazy: bool) -> Result<()> {
+    let run = Command::new("fusermount3")
+        .arg(if lazy { "-uz" } else { "-u" })
+        .arg("--")
+        .arg(point)
+        .stdin(Stdio::null())
+        .output();
+    let refused = |source| Error::Unmount {
+        point: point.to_owned(),
+        source,
+    };
+    let output = run.map_err(|error| {
+        refused(io::Error::new(
+            error.kind(),
+            format!("cannot run fusermount3 (package fuse3), which unmounts for users: {error}"),
+        ))
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    match said.contains("busy") {
+        true => Err(Error::Busy {
+            point: point.to_owned(),
+        }),
+        false => Err(refused(io::Error::other(said.trim().to_owned()))),
+    }
+}

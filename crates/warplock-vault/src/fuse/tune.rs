@@ -1,0 +1,28 @@
+//! What the kernel allows root to set for one mount, and is set too low for us.
+
+use std::fs;
+use std::path::Path;
+
+use super::mounted_at;
+
+/// Read-ahead in KiB: several requests of the largest size under way.
+const READ_AHEAD_KIB: u32 = 4096;
+
+/// Sets read-ahead and write-back for the mount at `point`. Without the right to do so, which is
+/// a matter of speed alone, nothing changes.
+pub(super) fn kernel(point: &Path) {
+    let Ok(Some(mounted)) = mounted_at(point) else {
+        return;
+    };
+    let folder = Path::new("/sys/class/bdi").join(mounted.device);
+    for (name, value) in [
+        // The kernel's default is 128 KiB.
+        ("read_ahead_kb", READ_AHEAD_KIB),
+        // Of the memory meant for unwritten pages FUSE mounts get 1 % at most, and writers wait for
+        // each few megabytes. Far from all of it: our own writes to the files below need some too.
+        ("max_ratio", 25),
+        ("min_ratio", 5),
+    ] {
+        let _ = fs::write(folder.join(name), value.to_string());
+    }
+}
