@@ -1,0 +1,87 @@
+//! Full disks.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::harness::{Place, Random, Subject, can_mount, limited};
+
+/// A small file system in memory, gone with this value.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn new(path: PathBuf, size: &str) -> Self {
+        fs::create_dir(&path).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o"])
+            .arg(format!("size={size}"))
+            .arg("warplock-test")
+            .arg(&path)
+            .status()
+            .unwrap();
+        assert!(mounted.success());
+        SmallDisk(path)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = warplock_vault::fuse::unmount(&self.0, true);
+    }
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_synced() {
+    limited(|| {
+        if !can_mount() {
+            return;
+        }
+        let folder = TempDir::new().unwrap();
+        let disk = SmallDisk::new(folder.path().join("disk"), "8m");
+        let store = disk.path().join("store");
+        fs::create_dir(&store).unwrap();
+        let place = Place::at(Subject::Vault(4096), store, folder.path().join("mount"));
+        let content = Random::new(3).bytes(1 << 20);
+        let standing = place.mount();
+        let mut written = 0;
+        // Until there is no more room.
+        loop {
+            let synced = File::create(standing.path(format!("file {written}")))
+                .and_then(|mut file| file.write_all(&content).and_then(|()| file.sync_all()));
+            match synced {
+                Ok(()) => written += 1,
+                Err(error) => {
+                    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+                    break;
+                }
+            }
+            assert!(written < 20);
+        }
+        assert!(written >= 4, "{written}");
+        standing.end();
+        let standing = place.mount();
+        for number in 0..written {
+            let found = fs::read(standing.path(format!("file {number}"))).unwrap();
+            assert!(found == content, "file {number}");
+        }
+        // Room again: all goes on.
+        fs::remove_file(standing.path("file 0")).unwrap();
+        let _ = fs::remove_file(standing.path(format!("file {written}")));
+        fs::write(standing.path("small"), &content[..1000]).unwrap();
+        File::open(standing.path("small"))
+            .unwrap()
+            .sync_all()
+            .unwrap();
+        standing.end();
+        let standing = place.mount();
+        assert_eq!(fs::read(standing.path("small")).unwrap(), &content[..1000]);
+        standing.end();
+    });
+}
