@@ -33,6 +33,9 @@ pub enum Error {
     /// no result either.
     #[error("skipped: no GPU ({0})")]
     NoGpu(String),
+    /// A suite about mounts, where nothing can be mounted: as with [`Error::NoGpu`].
+    #[error("skipped: no /dev/fuse")]
+    NoFuse,
     /// The plot could not be drawn.
     #[error("cannot draw the plot: {0}")]
     Plot(String),

@@ -4,6 +4,7 @@ mod aead_batch;
 mod cbc_batch;
 mod entries;
 mod file_sizes;
+mod fs;
 mod host;
 mod kernels;
 #[cfg(feature = "peers")]
@@ -14,6 +15,7 @@ pub use aead_batch::AeadBatch;
 pub use cbc_batch::CbcBatch;
 pub use entries::Entries;
 pub use file_sizes::FileSizes;
+pub use fs::Fs;
 pub use host::Host;
 pub use kernels::Kernels;
 #[cfg(feature = "peers")]
@@ -32,6 +34,7 @@ pub trait Suite {
     ///
     /// # Errors
     /// [`crate::Error::Wrong`] if a result was wrong; then no number is given out.
-    /// [`crate::Error::NoGpu`] if the suite needs a GPU and there is none. Any other error if the machine, the files or the options do not allow the run.
+    /// [`crate::Error::NoGpu`] if the suite needs a GPU and there is none, [`crate::Error::NoFuse`] the
+    /// same for mounts. Any other error if the machine, the files or the options do not allow the run.
     fn run(&self, context: &Context<'_>) -> Result<Report>;
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use warplock::{Algorithm, Mode};
-use warplock_bench::suite::{AeadBatch, CbcBatch, Entries, FileSizes, Host, Kernels, Sizes};
+use warplock_bench::suite::{AeadBatch, CbcBatch, Entries, FileSizes, Fs, Host, Kernels, Sizes};
 use warplock_bench::{Context, Error, Suite};
 
 use super::print;
@@ -30,7 +30,7 @@ pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
     };
     let report = match suite.run(&context) {
         // Said where the table would be; no file appears.
-        Err(skipped @ Error::NoGpu(_)) => {
+        Err(skipped @ (Error::NoGpu(_) | Error::NoFuse)) => {
             print(&match common.json {
                 true => format!(
                     "{}\n",
@@ -98,6 +98,22 @@ fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
             true => CbcBatch::default(),
             false => CbcBatch { counts: messages },
         }),
+        BenchSuite::Fs {
+            dir,
+            size,
+            files,
+            backends,
+            peers,
+        } => {
+            let defaults = Fs::default();
+            Box::new(Fs {
+                dir: dir.unwrap_or(defaults.dir),
+                size,
+                files,
+                backends,
+                peers: peers.unwrap_or(defaults.peers),
+            })
+        }
         BenchSuite::Peers => peers()?,
     })
 }
