@@ -15,6 +15,15 @@ use crate::failure::Failure;
 use crate::range::Range;
 use crate::value::Value;
 
+mod bench;
+mod vault;
+
+pub(crate) use bench::{Bench, BenchSuite};
+pub(crate) use vault::{
+    NewKey, Vault, VaultCheck, VaultInfo, VaultInit, VaultMount, VaultPasswd, VaultUnlock,
+    VaultUnmount,
+};
+
 /// Encrypts files and streams at the speed of the machine.
 ///
 /// Encrypted files (.wl) hold an age file with a random key, and the data as C2SP chunked
@@ -34,6 +43,7 @@ Examples:
   warplock encrypt -r age1... data.bin        writes data.bin.wl
   warplock decrypt -i key.txt data.bin.wl     writes data.bin
   tar c photos | warplock encrypt -p > photos.tar.wl
+  warplock vault init store; warplock vault mount store plain
 
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 authentication failed.";
 
@@ -69,6 +79,8 @@ pub(crate) enum Command {
     Verify(Verify),
     #[command(subcommand)]
     Raw(Raw),
+    #[command(subcommand)]
+    Vault(Vault),
     Devices(Devices),
     Calibrate(Calibrate),
     Bench(Bench),
@@ -320,103 +332,6 @@ pub(crate) struct Calibrate {
     /// Print the result, and keep nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-}
-
-/// Measure what this machine can do.
-///
-/// Each suite prints a table (with --json: an object), and verifies every result before its time
-/// counts.
-#[derive(Args, Debug)]
-#[command(after_help = BENCH_EXAMPLES)]
-pub(crate) struct Bench {
-    #[command(subcommand)]
-    pub(crate) suite: BenchSuite,
-    /// Also write the results as JSON to FILE.
-    #[arg(short, long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) output: Option<PathBuf>,
-    /// Also draw a plot into FILE, as SVG.
-    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) plot: Option<PathBuf>,
-    /// Replace existing outputs.
-    #[arg(long, global = true)]
-    pub(crate) force: bool,
-}
-
-const BENCH_EXAMPLES: &str = "\
-Examples:
-  warplock bench file-sizes --plot sizes.svg
-  warplock gen --entries 10M entries && warplock bench entries entries -o entries.json
-  warplock bench kernels --size 1GiB -o kernels.json
-  warplock bench sizes --quick --plot sizes.svg";
-
-/// The suites.
-#[derive(Debug, Subcommand)]
-pub(crate) enum BenchSuite {
-    /// Seconds to encrypt and decrypt buffers of 1,028 to 102,800,000 bytes
-    FileSizes {
-        /// Cipher and mode.
-        #[arg(short, long, value_name = "NAME", default_value = "aes-128-ctr")]
-        #[arg(ignore_case = true, hide_possible_values = true)]
-        #[arg(value_parser = algorithm_parser())]
-        algorithm: Algorithm,
-    },
-    /// AES-128 with a key for each 16-byte entry, from files to a file
-    Entries {
-        /// The folder that `warplock gen` has filled; ciphers.out.bin is written there.
-        #[arg(value_hint = ValueHint::DirPath)]
-        dir: PathBuf,
-        /// Buffers of the simple loop. [default: 1kB to 100MB in steps of ten]
-        #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
-        #[arg(value_parser = warplock_bench::size::parse)]
-        chunk: Vec<u64>,
-        /// Read from the disk, not from memory that caches it, and wait until all is written.
-        #[arg(long)]
-        cold: bool,
-    },
-    /// Sealing and opening many short messages with associated data: ACORN-128 beside AES-GCM
-    AeadBatch {
-        /// How many messages, a key each; the processor is measured with the first number only.
-        /// [default: 65536,131072,262144]
-        #[arg(long, value_name = "N,..", value_delimiter = ',')]
-        #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
-        messages: Vec<u64>,
-        /// Bytes of text of each message. [default: 64 to 4096 in steps of two]
-        #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
-        #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
-        text: Vec<u64>,
-    },
-    /// A GPU on data in host memory, against its link and the processor
-    Host,
-    /// Speed against size, 64 bytes to 4 GiB: CPU, GPU and auto, and where they cross
-    Sizes {
-        /// Fewer sizes and runs: minutes instead of a quarter of an hour.
-        #[arg(long)]
-        quick: bool,
-        /// Ciphers and modes. [default: aes-128, aes-192, aes-256 with ctr and gcm]
-        #[arg(short, long, value_name = "NAME,..", value_delimiter = ',')]
-        #[arg(ignore_case = true, hide_possible_values = true)]
-        #[arg(value_parser = algorithm_parser())]
-        algorithm: Vec<Algorithm>,
-        /// Sizes in bytes. [default: 64 to 64MiB in steps of four, and 4GiB for two of the rows]
-        #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
-        #[arg(value_parser = warplock_bench::size::parse)]
-        size: Vec<u64>,
-    },
-    /// Every algorithm on data in GPU memory, beside a copy inside that memory
-    Kernels {
-        /// Bytes to work on; what the card has no room for is left out. [default: 1GiB,4GiB]
-        #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
-        #[arg(value_parser = warplock_bench::size::parse)]
-        size: Vec<u64>,
-    },
-    /// AES-128-CBC on messages of 16 KiB, from host memory through a GPU and back
-    CbcBatch {
-        /// How many messages at a time. [default: 1 to 65,536 in steps of four]
-        #[arg(long, value_name = "N,..", value_delimiter = ',')]
-        messages: Vec<usize>,
-    },
-    /// What a user would take instead: other libraries, on the same buffers
-    Peers,
 }
 
 /// Fill a folder with keys.bin, plains.bin and ciphers.bin: 16 bytes an entry, a key each.

@@ -14,7 +14,7 @@ pub(crate) struct Failure {
     exit: Exit,
     /// The file it is about.
     file: Option<String>,
-    /// `None`: the reader closed the pipe, which is not worth a word.
+    /// `None`: nothing more to say, as when the reader closed the pipe.
     sentence: Option<String>,
 }
 
@@ -57,6 +57,15 @@ impl Failure {
             };
         }
         Failure::io("cannot write", error)
+    }
+
+    /// Something that another process has reported already.
+    pub(crate) fn reported(exit: Exit) -> Self {
+        Failure {
+            exit,
+            file: None,
+            sentence: None,
+        }
     }
 
     /// Names the file, if none is named yet.
@@ -138,6 +147,25 @@ impl From<warplock_keyring::Error> for Failure {
             (_, ErrorKind::Usage) => Failure::usage(error),
             (_, ErrorKind::Failure) => Failure::error(error),
         }
+    }
+}
+
+impl From<warplock_vault::Error> for Failure {
+    fn from(error: warplock_vault::Error) -> Self {
+        use warplock_vault::{Error, ErrorKind};
+        match (error.kind(), error) {
+            (_, Error::Engine(error)) => error.into(),
+            (_, Error::Keyring(error)) => error.into(),
+            (ErrorKind::Authentication, error) => Failure::authentication(error),
+            (ErrorKind::Usage, error) => Failure::usage(error),
+            (ErrorKind::Failure, error) => Failure::error(error),
+        }
+    }
+}
+
+impl From<warplock_vault::fuse::Error> for Failure {
+    fn from(error: warplock_vault::fuse::Error) -> Self {
+        Failure::error(error)
     }
 }
 

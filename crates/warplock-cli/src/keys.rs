@@ -148,7 +148,7 @@ fn key_from_file(path: &Path, common: &Common) -> Result<InputKey> {
     Ok(InputKey::from(&file.key))
 }
 
-fn read_identities(
+pub(crate) fn read_identities(
     files: &[PathBuf],
     prompt: Arc<dyn AskPassphrase>,
     common: &Common,
@@ -178,7 +178,7 @@ struct PromptState {
 const WRAPPED_KEY: &str = "the wrapped key";
 
 impl FilePrompt {
-    fn new(inner: impl AskPassphrase + 'static) -> Self {
+    pub(crate) fn new(inner: impl AskPassphrase + 'static) -> Self {
         FilePrompt {
             inner: Box::new(inner),
             state: Mutex::default(),
@@ -189,7 +189,7 @@ impl FilePrompt {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next_file(&self, name: &str) {
+    pub(crate) fn next_file(&self, name: &str) {
         name.clone_into(&mut self.state().file);
     }
 

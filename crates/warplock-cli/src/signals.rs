@@ -2,6 +2,7 @@
 //! shell sees it.
 
 use std::fs::File;
+use std::sync::OnceLock;
 use std::{io, thread};
 
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
@@ -10,6 +11,17 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use crate::output;
+
+/// What to do instead of dying; whether it was done.
+type Instead = Box<dyn Fn() -> bool + Send + Sync>;
+
+static INSTEAD: OnceLock<Instead> = OnceLock::new();
+
+/// Has signals do something else than end this process; where it answers false, they do. The first
+/// caller's is taken.
+pub(crate) fn instead(work: Instead) {
+    let _ = INSTEAD.set(work);
+}
 
 /// Starts the thread that waits for signals. A thread can act while all others are blocked in
 /// reads and writes, and may do what a signal handler must not.
@@ -29,6 +41,9 @@ pub(crate) fn install() -> io::Result<()> {
         .name("signals".to_owned())
         .spawn(move || {
             for signal in signals.forever() {
+                if INSTEAD.get().is_some_and(|instead| instead()) {
+                    continue;
+                }
                 output::abandon_all();
                 if let (Some(terminal), Some(modes)) = (&terminal, &modes) {
                     let _ = tcsetattr(terminal, OptionalActions::Now, modes);

@@ -9,6 +9,7 @@ mod generate;
 mod inspect;
 mod keygen;
 mod raw;
+mod vault;
 mod verify;
 
 use std::fmt::Display;
@@ -41,6 +42,7 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Inspect(options) => inspect::run(&options, common),
         Command::Verify(options) => verify::run(&options, common),
         Command::Raw(raw) => raw::run(raw, common),
+        Command::Vault(command) => vault::run(command, common),
         Command::Devices(options) => devices::run(&options, common),
         Command::Calibrate(options) => calibrate::run(&options, common),
         Command::Bench(options) => bench::run(options, common),

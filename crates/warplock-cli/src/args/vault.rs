@@ -1,0 +1,217 @@
+//! `warplock vault`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand, ValueHint};
+
+/// Encrypted folders, used through a mount.
+///
+/// A vault is a folder of encrypted files, one for each file, which any backup or sync program can
+/// copy. Mounted, it shows the files themselves. Whatever is changed in it without its key is
+/// noticed.
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub(crate) enum Vault {
+    Init(VaultInit),
+    Mount(VaultMount),
+    Unmount(VaultUnmount),
+    Passwd(VaultPasswd),
+    Check(VaultCheck),
+    Info(VaultInfo),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  warplock vault init store                   asks for a passphrase
+  warplock vault mount store plain            shows the files in the folder plain
+  warplock vault unmount plain
+  warplock vault passwd store --add backup -r age1...";
+
+/// Make a vault in an empty folder.
+///
+/// Without options it asks for a passphrase. More keys can be added with `vault passwd --add`: a
+/// vault should have two, one of them on paper in a safe place.
+#[derive(Args, Debug)]
+pub(crate) struct VaultInit {
+    /// The folder; it is made if it does not exist.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) keys: NewKey,
+    /// The key's name, by which it can be changed or removed.
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    pub(crate) name: String,
+    /// What contents are encrypted with.
+    #[arg(short, long, value_name = "NAME", default_value = "aes-256-gcm")]
+    #[arg(value_parser = PossibleValuesParser::new(["aes-256-gcm", "aes-128-gcm"]))]
+    pub(crate) algorithm: String,
+    /// Bytes that are encrypted together: 4KiB, 16KiB, 64KiB or 1MiB. Small ones suit small
+    /// changes, large ones large files. It cannot be changed later.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    #[arg(value_parser = warplock_bench::size::parse)]
+    pub(crate) block_size: u64,
+}
+
+/// Who shall be able to open a vault.
+#[derive(Args, Debug)]
+pub(crate) struct NewKey {
+    /// For RECIPIENT (age1..., an SSH public key, a plugin's); may be repeated.
+    #[arg(short, long, value_name = "RECIPIENT")]
+    pub(crate) recipient: Vec<String>,
+    /// For the recipients in FILE, one a line; may be repeated.
+    #[arg(short = 'R', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) recipients_file: Vec<PathBuf>,
+    /// Take the new passphrase from the first line of FILE (- for stdin).
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["recipient", "recipients_file"])]
+    pub(crate) new_passphrase_file: Option<PathBuf>,
+}
+
+/// What opens a vault.
+#[derive(Args, Debug)]
+pub(crate) struct VaultUnlock {
+    /// Use the identities in FILE (an age identity file or SSH private key); may be repeated.
+    /// Without this or --passphrase-file the passphrase is asked for.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) identity: Vec<PathBuf>,
+    /// Take the passphrase from the first line of FILE (- for stdin).
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) passphrase_file: Option<PathBuf>,
+}
+
+/// Show a vault's files in a folder.
+///
+/// Goes to the background once the mount stands. Permissions are checked by the kernel; setuid
+/// programs and device files have no effect unless asked for. Trouble (files that were altered) is
+/// told on stderr in the foreground, else to the system's log.
+#[derive(Args, Debug)]
+pub(crate) struct VaultMount {
+    /// The vault.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    /// An empty folder, where the files are to be seen.
+    #[arg(value_name = "MNT", value_hint = ValueHint::DirPath)]
+    pub(crate) point: PathBuf,
+    #[command(flatten)]
+    pub(crate) unlock: VaultUnlock,
+    /// Stay in the foreground; Ctrl-C unmounts.
+    #[arg(short, long)]
+    pub(crate) foreground: bool,
+    /// Change nothing; several may then mount the same vault.
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// For all users, as far as the files' permissions allow; else only for the one who mounts.
+    #[arg(long)]
+    pub(crate) allow_other: bool,
+    /// Keep in FILE how new each file is: whoever puts an old file or an old vault back is noticed.
+    /// Keep it where the vault is not, for each computer another.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) witness: Option<PathBuf>,
+    /// Unmount when nothing was used for so long: 90s, 30m, 8h.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) idle: Option<Duration>,
+    /// Let setuid and setgid programs have their effect.
+    #[arg(long)]
+    pub(crate) suid: bool,
+    /// Let device files have their effect.
+    #[arg(long)]
+    pub(crate) dev: bool,
+}
+
+/// Unmount a vault, and wait until all is written.
+#[derive(Args, Debug)]
+pub(crate) struct VaultUnmount {
+    /// Where it is mounted.
+    #[arg(value_name = "MNT", value_hint = ValueHint::DirPath)]
+    pub(crate) point: PathBuf,
+    /// Even if it is in use: it is gone at once, and ends with its last user.
+    #[arg(long)]
+    pub(crate) lazy: bool,
+}
+
+/// Change a vault's passphrase, or add and remove keys.
+///
+/// Only the wrapped master key is written anew, no file. Who knew an old passphrase and has an old
+/// copy of warplock.vault can still open it: to lock somebody out, move the files to a new vault.
+#[derive(Args, Debug)]
+pub(crate) struct VaultPasswd {
+    /// The vault.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) unlock: VaultUnlock,
+    #[command(flatten)]
+    pub(crate) keys: NewKey,
+    /// Which key to change.
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    pub(crate) name: String,
+    /// Add a key called NAME instead.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) add: Option<String>,
+    /// Remove the key called NAME instead.
+    #[arg(long, value_name = "NAME", conflicts_with = "add")]
+    #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file"])]
+    pub(crate) remove: Option<String>,
+}
+
+/// Check that nothing in a vault was changed, and mend what a crash left.
+///
+/// The vault must not be mounted for writing. Exit code 3: something was altered.
+#[derive(Args, Debug)]
+pub(crate) struct VaultCheck {
+    /// The vault.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) unlock: VaultUnlock,
+    /// Compare with FILE, which `vault mount --witness` keeps.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) witness: Option<PathBuf>,
+    /// Mend what can be mended without losing anything that was synced.
+    #[arg(long)]
+    pub(crate) repair: bool,
+    /// Names and headers alone, not all contents.
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
+/// Show what a vault says about itself; needs no key, and verifies nothing.
+#[derive(Args, Debug)]
+pub(crate) struct VaultInfo {
+    /// The vault.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+}
+
+/// `90s`, `30m`, `8h`, `2d`; a number alone is seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err("write it as 90s, 30m or 8h".to_owned()),
+    };
+    match digits.parse::<u64>() {
+        Ok(number @ 1..=1_000_000) => Ok(Duration::from_secs(number * unit)),
+        _ => Err("write it as 90s, 30m or 8h, from 1 second on".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("30m"), Ok(Duration::from_secs(1800)));
+        assert_eq!(duration("8h"), Ok(Duration::from_secs(28_800)));
+        for wrong in ["", "0s", "m", "1.5h", "3 weeks", "-1s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

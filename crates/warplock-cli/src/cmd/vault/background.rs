@@ -1,0 +1,74 @@
+//! Going to the background.
+//!
+//! The command starts itself once more and waits: the new process has the same terminal, so that
+//! it can ask for a passphrase and report errors, and says by a byte in a pipe that the mount
+//! stands. No fork of a process with threads, and no secret passed between processes.
+
+use std::env;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::process::Command;
+
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+
+/// Names the descriptor of the pipe to the process in the background.
+const VARIABLE: &str = "WARPLOCK_READY_FD";
+
+/// Starts this program's other self; returns when its mount stands, or when it has failed (which
+/// it has reported then).
+pub(super) fn start() -> Result<Exit> {
+    let failed = |error: std::io::Error| Failure::io("cannot start a process", &error);
+    let (reader, writer) = pipe_with(PipeFlags::empty()).map_err(|error| failed(error.into()))?;
+    // By its name, which `ps` then shows; a new version may have taken the old one's place.
+    let program = env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
+    let mut child = Command::new(program)
+        .args(env::args_os().skip(1))
+        .env(VARIABLE, writer.as_raw_fd().to_string())
+        .spawn()
+        .map_err(failed)?;
+    drop(writer);
+    let mut byte = [0];
+    if File::from(reader).read(&mut byte).map_err(failed)? == 1 {
+        return Ok(Exit::Done);
+    }
+    let status = child.wait().map_err(failed)?;
+    match status.code() {
+        Some(0) => Ok(Exit::Done),
+        Some(2) => Err(Failure::reported(Exit::Usage)),
+        Some(3) => Err(Failure::reported(Exit::Authentication)),
+        Some(_) => Err(Failure::reported(Exit::Error)),
+        None => Err(Failure::error(format_args!(
+            "the process in the background died ({status})"
+        ))),
+    }
+}
+
+/// The other end of the pipe.
+pub(super) struct Ready(File);
+
+impl Ready {
+    /// What the starting process handed down, if this is the process in the background.
+    pub(super) fn inherited() -> Option<Self> {
+        let number: u32 = env::var(VARIABLE).ok()?.parse().ok()?;
+        let path = format!("/proc/self/fd/{number}");
+        let pipe = OpenOptions::new().write(true).open(path).ok()?;
+        Some(Ready(pipe))
+    }
+
+    /// Leaves the terminal, and tells that the mount stands.
+    pub(super) fn detach(mut self) {
+        // None of these can fail in a way that matters to the mount.
+        let _ = rustix::process::setsid();
+        let _ = env::set_current_dir("/");
+        if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {
+            let _ = rustix::stdio::dup2_stdin(&null);
+            let _ = rustix::stdio::dup2_stdout(&null);
+            let _ = rustix::stdio::dup2_stderr(&null);
+        }
+        let _ = self.0.write_all(b"+");
+    }
+}

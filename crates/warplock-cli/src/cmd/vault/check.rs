@@ -1,0 +1,110 @@
+//! `warplock vault check`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use warplock_vault::fs::FileSystem;
+use warplock_vault::{CheckOptions, Finding, Options, Report, Vault, check};
+
+use super::unlock;
+use crate::args::{Common, VaultCheck};
+use crate::cmd::{print, say};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+
+/// Checks, prints what is wrong, and says by the exit code how bad it is.
+pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
+    let named = |error: warplock_vault::Error| Failure::from(error).about(options.dir.display());
+    let master = unlock(&options.dir, &options.unlock, common)?;
+    let open = Options {
+        engine: Some(Arc::new(common.engine()?)),
+        read_only: !options.repair,
+        witness: options.witness.clone(),
+        // Everything is in the report.
+        trouble: None,
+    };
+    let vault = Vault::open(&options.dir, &master, open).map_err(named)?;
+    drop(master);
+    let asked = CheckOptions {
+        quick: options.quick,
+        repair: options.repair,
+    };
+    let mut last = Instant::now();
+    let mut progress = |path: &Path| {
+        if common.verbose && last.elapsed() > Duration::from_secs(2) {
+            last = Instant::now();
+            say(format_args!("warplock: at {}", path.display()));
+        }
+    };
+    let report = check(&vault, asked, &mut progress).map_err(named)?;
+    vault.unmounted();
+    show(&report, options, common)?;
+    let left: Vec<&Finding> = report.findings.iter().filter(|f| !f.repaired).collect();
+    Ok(if left.is_empty() {
+        Exit::Done
+    } else if left.iter().all(|finding| finding.crash) {
+        Exit::Error
+    } else {
+        Exit::Authentication
+    })
+}
+
+fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
+    if common.json {
+        for finding in &report.findings {
+            let line = json!({
+                "path": finding.path.display().to_string(),
+                "problem": finding.problem,
+                "action": finding.action,
+                "crash": finding.crash,
+                "repaired": finding.repaired,
+            });
+            print(&format!("{line}\n"))?;
+        }
+        let line = json!({
+            "vault": options.dir.display().to_string(),
+            "files": report.files,
+            "folders": report.folders,
+            "others": report.others,
+            "bytes": report.bytes,
+            "findings": report.findings.len(),
+        });
+        return print(&format!("{line}\n"));
+    }
+    for finding in &report.findings {
+        let cause = match finding.crash {
+            true => "after a crash",
+            false => "altered",
+        };
+        // Names may hold line ends and escape sequences.
+        let line = format!(
+            "{} ({cause}): {}; {}",
+            finding.path.display(),
+            finding.problem,
+            finding.action
+        );
+        let line: String = line
+            .chars()
+            .map(|c| if c.is_control() { '?' } else { c })
+            .collect();
+        print(&format!("{line}\n"))?;
+    }
+    if common.quiet {
+        return Ok(());
+    }
+    let result = match report.findings.len() {
+        0 => "nothing wrong".to_owned(),
+        1 => "1 finding".to_owned(),
+        count => format!("{count} findings"),
+    };
+    print(&format!(
+        "{}: {} files, {} folders, {} others, {} bytes read: {result}\n",
+        options.dir.display(),
+        report.files,
+        report.folders,
+        report.others,
+        report.bytes
+    ))
+}

@@ -1,0 +1,169 @@
+//! `warplock vault`: encrypted folders.
+
+mod background;
+mod check;
+mod log;
+mod mount;
+mod unmount;
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::json;
+use warplock_keyring::{AskPassphrase, MasterKey, PassphraseFile, Recipients, Terminal};
+use warplock_vault::{Settings, add_key, harden, info, init, remove_key, replace_key};
+
+use super::{print, stdin_once};
+use crate::args::{Common, NewKey, Vault, VaultInfo, VaultInit, VaultPasswd, VaultUnlock};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::input::is_dash;
+use crate::keys::{FilePrompt, read_identities};
+
+/// Runs one of the commands.
+pub(super) fn run(command: Vault, common: &Common) -> Result<Exit> {
+    match harden() {
+        Ok(true) => {}
+        Ok(false) => common.note(
+            "memory cannot be locked: if this machine swaps, keys may reach the disk; use \
+             encrypted swap, or `ulimit -l unlimited`",
+        ),
+        Err(error) => return Err(Failure::io("cannot forbid core dumps", &error)),
+    }
+    match command {
+        Vault::Init(options) => make(&options, common),
+        Vault::Mount(options) => mount::run(&options, common),
+        Vault::Unmount(options) => unmount::run(&options, common),
+        Vault::Passwd(options) => passwd(&options, common),
+        Vault::Check(options) => check::run(&options, common),
+        Vault::Info(options) => show(&options, common),
+    }
+}
+
+fn make(options: &VaultInit, common: &Common) -> Result<Exit> {
+    let dir = &options.dir;
+    let named = |failure: Failure| failure.about(dir.display());
+    let settings = Settings {
+        algorithm: options
+            .algorithm
+            .parse()
+            .expect("the parser lets only these names through"),
+        block_size: u32::try_from(options.block_size).unwrap_or(u32::MAX),
+    };
+    // Asked for before anything is made.
+    let recipients = recipients(&options.keys, common)?;
+    let made = match fs::create_dir(dir) {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        Err(error) => return Err(named(Failure::io("cannot make the folder", &error))),
+    };
+    if let Err(error) = init(dir, &settings, &options.name, &recipients) {
+        if made {
+            let _ = fs::remove_dir(dir);
+        }
+        return Err(named(error.into()));
+    }
+    common.note(format_args!(
+        "{}: a vault with {} and blocks of {} bytes",
+        dir.display(),
+        settings.algorithm,
+        settings.block_size
+    ));
+    Ok(Exit::Done)
+}
+
+fn passwd(options: &VaultPasswd, common: &Common) -> Result<Exit> {
+    let dash = |path: &Option<_>| path.as_deref().is_some_and(is_dash);
+    stdin_once(&[
+        ("--passphrase-file", dash(&options.unlock.passphrase_file)),
+        (
+            "--new-passphrase-file",
+            dash(&options.keys.new_passphrase_file),
+        ),
+    ])?;
+    let dir = &options.dir;
+    let named = |error: warplock_vault::Error| Failure::from(error).about(dir.display());
+    let master = unlock(dir, &options.unlock, common)?;
+    if let Some(name) = &options.remove {
+        remove_key(dir, &master, name).map_err(named)?;
+        return Ok(Exit::Done);
+    }
+    let recipients = recipients(&options.keys, common)?;
+    match &options.add {
+        Some(name) => add_key(dir, &master, name, &recipients),
+        None => replace_key(dir, &master, &options.name, &recipients),
+    }
+    .map_err(named)?;
+    Ok(Exit::Done)
+}
+
+fn show(options: &VaultInfo, common: &Common) -> Result<Exit> {
+    let dir = options.dir.display();
+    let info = info(&options.dir).map_err(|error| Failure::from(error).about(&dir))?;
+    let opens_with = |stanzas: &[warplock_keyring::StanzaKind]| {
+        let names: Vec<_> = stanzas.iter().map(ToString::to_string).collect();
+        names
+    };
+    if common.json {
+        let keys = info
+            .keys
+            .iter()
+            .map(|(name, stanzas)| json!({ "name": name, "opens_with": opens_with(stanzas) }));
+        let object = json!({
+            "vault": options.dir.display().to_string(),
+            "format": info.format,
+            "id": info.id,
+            "algorithm": info.algorithm.name(),
+            "block_size": info.block_size,
+            "keys": keys.collect::<Vec<_>>(),
+        });
+        print(&format!("{object}\n"))?;
+        return Ok(Exit::Done);
+    }
+    let mut text = format!(
+        "{dir}\n  format      {}\n  id          {}\n  contents    {}, blocks of {} bytes\n",
+        info.format, info.id, info.algorithm, info.block_size
+    );
+    for (name, stanzas) in &info.keys {
+        let opens_with = opens_with(stanzas).join(", ");
+        text.push_str(&format!("  key         {name}: opens with {opens_with}\n"));
+    }
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// Who shall be able to open the vault.
+fn recipients(options: &NewKey, common: &Common) -> Result<Recipients> {
+    let mut recipients = Recipients::new(Arc::new(Terminal));
+    for recipient in &options.recipient {
+        recipients.add(recipient).map_err(Failure::usage)?;
+    }
+    for file in &options.recipients_file {
+        recipients.add_file(file)?;
+    }
+    if let Some(file) = &options.new_passphrase_file {
+        let file = PassphraseFile::new(file);
+        recipients.add_passphrase(file.ask("new passphrase")?)?;
+    } else if recipients.is_empty() {
+        recipients.add_passphrase(Terminal.ask_new("new passphrase for the vault")?)?;
+    }
+    common.note("wrapping the key");
+    Ok(recipients)
+}
+
+/// The vault's master key.
+fn unlock(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<MasterKey> {
+    let prompt = Arc::new(match &options.passphrase_file {
+        Some(file) => FilePrompt::new(PassphraseFile::new(file)),
+        None => FilePrompt::new(Terminal),
+    });
+    prompt.next_file(&dir.display().to_string());
+    let mut identities = read_identities(&options.identity, prompt, common)?;
+    if options.identity.is_empty() || options.passphrase_file.is_some() {
+        identities.add_passphrase();
+    }
+    warplock_vault::unlock(dir, &identities)
+        .map_err(|error| Failure::from(error).about(dir.display()))
+}

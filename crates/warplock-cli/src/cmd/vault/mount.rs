@@ -1,0 +1,136 @@
+//! `warplock vault mount`.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use warplock_vault::fs::FileSystem;
+use warplock_vault::fuse::{self, Mount};
+use warplock_vault::{Options, Trouble, Vault};
+
+use super::background::{self, Ready};
+use super::{log, unlock};
+use crate::args::{Common, VaultMount};
+use crate::cmd::say;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::signals;
+
+/// Mounts, and serves the mount until it is unmounted.
+pub(super) fn run(options: &VaultMount, common: &Common) -> Result<Exit> {
+    let ready = match options.foreground {
+        true => None,
+        false => match Ready::inherited() {
+            Some(ready) => Some(ready),
+            // This process waits until the one in the background serves the mount.
+            None => return background::start(),
+        },
+    };
+    serve(options, ready, common)
+}
+
+fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<Exit> {
+    let named = |failure: Failure| failure.about(options.dir.display());
+    let store = fs::canonicalize(&options.dir)
+        .map_err(|error| named(Failure::io("cannot open the vault", &error)))?;
+    refuse_inside(&store, options)?;
+    let master = unlock(&options.dir, &options.unlock, common)?;
+    let in_background = Arc::new(AtomicBool::new(false));
+    let vault = Vault::open(
+        &store,
+        &master,
+        Options {
+            engine: Some(Arc::new(common.engine()?)),
+            read_only: options.read_only,
+            witness: options.witness.clone(),
+            trouble: Some(trouble(in_background.clone())),
+        },
+    )
+    .map_err(|error| named(error.into()))?;
+    drop(master);
+    let vault = Arc::new(vault);
+    let mount = Mount::new(
+        vault.clone(),
+        &options.point,
+        &fuse::Options {
+            name: store.display().to_string(),
+            read_only: options.read_only,
+            allow_other: options.allow_other,
+            suid: options.suid,
+            dev: options.dev,
+            threads: None::<NonZeroUsize>,
+            sole: !options.read_only,
+            idle: options.idle,
+        },
+    )?;
+    unmount_on_signals(&mount, &vault);
+    drop(vault);
+    common.note(format_args!(
+        "{} is mounted at {}",
+        store.display(),
+        mount.point().display()
+    ));
+    if let Some(ready) = ready {
+        in_background.store(true, Ordering::Relaxed);
+        ready.detach();
+    }
+    let point = mount.point().to_owned();
+    let served = mount.wait();
+    served.map_err(|error| Failure::io("the mount broke", &error).about(point.display()))?;
+    Ok(Exit::Done)
+}
+
+/// The mount would hide or serve itself.
+fn refuse_inside(store: &std::path::Path, options: &VaultMount) -> Result<()> {
+    match fs::canonicalize(&options.point) {
+        Ok(point) if point.starts_with(store) || store.starts_with(&point) => {
+            Err(Failure::usage(format_args!(
+                "the mount point {} and the vault {} lie in each other; take another folder",
+                options.point.display(),
+                options.dir.display()
+            )))
+        }
+        // Mounting says what is wrong with it.
+        _ => Ok(()),
+    }
+}
+
+/// Where sentences about altered files go.
+fn trouble(in_background: Arc<AtomicBool>) -> Arc<Trouble> {
+    Arc::new(move |sentence: &str| {
+        // A name may hold anything.
+        let line: String = sentence
+            .chars()
+            .map(|c| if c.is_control() { '?' } else { c })
+            .collect();
+        match in_background.load(Ordering::Relaxed) {
+            true => log::error(&line),
+            false => say(format_args!("warplock: {line}")),
+        }
+    })
+}
+
+/// SIGTERM and Ctrl-C unmount. If files are open, the mount goes out of sight and ends with its
+/// last user; a second signal ends it at once, with all committed that programs have written.
+fn unmount_on_signals<F: FileSystem>(mount: &Mount, fs: &Arc<F>) {
+    let point = mount.point().to_owned();
+    let fs = Arc::downgrade(fs);
+    let again = AtomicBool::new(false);
+    signals::instead(Box::new(move || {
+        if again.swap(true, Ordering::Relaxed) {
+            if let Some(fs) = fs.upgrade() {
+                fs.unmounted();
+            }
+            return false;
+        }
+        if fuse::unmount(&point, false).is_err() {
+            say(format_args!(
+                "warplock: {}: is in use; it ends with its last user, or at the next signal",
+                point.display()
+            ));
+            let _ = fuse::unmount(&point, true);
+        }
+        true
+    }));
+}
