@@ -1,6 +1,5 @@
 //! From the kernel's requests to [`FileSystem`] and back: nothing but translation.
 
-use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
@@ -15,19 +14,14 @@ use fuser::{
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{OFlags, XattrFlags};
-use zeroize::Zeroize;
 
 use super::activity::Activity;
 use super::convert::{attributes, errno, file_type, set_time};
 use super::handles::Handles;
+use super::request::{MAX_REQUEST, access, caller, empty, with_buffer, xattr};
 use super::umask;
 use super::writers::Writers;
-use crate::fs::{
-    Access, Attributes, Caller, Changes, Errno, FileSystem, NewNode, Node, Result, Seek,
-};
-
-/// The largest read and write; the kernel's own limit for unprivileged file systems.
-pub(super) const MAX_REQUEST: u32 = 1 << 20;
+use crate::fs::{Access, Attributes, Changes, Errno, FileSystem, NewNode, Node, Result, Seek};
 
 /// Requests that the kernel may have under way by itself: read-ahead and write-back.
 const MAX_BACKGROUND: u16 = 64;
@@ -43,20 +37,6 @@ pub(super) struct Adapter<F: FileSystem> {
     timeout: Duration,
     /// Nothing but this mount changes the files: the kernel may keep what it has read.
     sole: bool,
-}
-
-thread_local! {
-    /// What this loop thread reads into: one for all its reads.
-    static BUFFER: RefCell<ReadBuffer> = const { RefCell::new(ReadBuffer(Vec::new())) };
-}
-
-/// Holds plaintext, so it is wiped in the end.
-struct ReadBuffer(Vec<u8>);
-
-impl Drop for ReadBuffer {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
 }
 
 impl<F: FileSystem> Adapter<F> {
@@ -106,41 +86,6 @@ impl<F: FileSystem> Adapter<F> {
             Ok(found) => reply.attr(&self.timeout, &attributes(&found)),
             Err(error) => reply.error(errno(error)),
         }
-    }
-}
-
-fn empty(outcome: Result<()>, reply: ReplyEmpty) {
-    match outcome {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn caller(request: &Request) -> Caller {
-    Caller {
-        uid: request.uid(),
-        gid: request.gid(),
-    }
-}
-
-fn access(flags: i32) -> Access {
-    let flags = OFlags::from_bits_retain(flags.cast_unsigned());
-    Access {
-        write: flags.intersects(OFlags::WRONLY | OFlags::RDWR),
-        truncate: flags.contains(OFlags::TRUNC),
-        sync: flags.intersects(OFlags::SYNC | OFlags::DSYNC),
-    }
-}
-
-fn xattr(outcome: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
-    match outcome {
-        Err(error) => reply.error(errno(error)),
-        Ok(value) => match u32::try_from(value.len()) {
-            Err(_) => reply.error(fuser::Errno::E2BIG),
-            Ok(len) if size == 0 => reply.size(len),
-            Ok(len) if len > size => reply.error(fuser::Errno::ERANGE),
-            Ok(_) => reply.data(&value),
-        },
     }
 }
 
@@ -378,16 +323,9 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
         reply: ReplyData,
     ) {
         self.activity.touch();
-        BUFFER.with_borrow_mut(|ReadBuffer(buffer)| {
-            let size = size as usize;
-            if buffer.len() < size {
-                // A longer one of its own, not a copy of the old one with its plaintext.
-                buffer.zeroize();
-                *buffer = vec![0; size.max(MAX_REQUEST as usize)];
-            }
+        with_buffer(size as usize, |buffer| {
             let read = self.files.get(file.0);
-            let read = read.and_then(|file| self.fs.read(&file, offset, &mut buffer[..size]));
-            match read {
+            match read.and_then(|file| self.fs.read(&file, offset, buffer)) {
                 Ok(len) => reply.data(&buffer[..len]),
                 Err(error) => reply.error(errno(error)),
             }

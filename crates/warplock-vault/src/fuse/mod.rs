@@ -22,6 +22,7 @@ mod adapter;
 mod convert;
 mod error;
 mod handles;
+mod request;
 mod table;
 mod tune;
 mod umask;
