@@ -143,7 +143,7 @@ fn random_names_agree_with_the_model() {
             let root = standing.as_ref().unwrap().root().to_owned();
             let name = |random: &mut Random| {
                 let number = random.below(30);
-                let long = "long".repeat(if number % 5 == 0 { 50 } else { 1 });
+                let long = "long".repeat(if number.is_multiple_of(5) { 50 } else { 1 });
                 format!("{long} {number}")
             };
             let (one, other) = (name(&mut random), name(&mut random));
