@@ -19,9 +19,20 @@ use crate::job::{Iv, Job, Message};
 use crate::plan::{CpuModel, Shape};
 use crate::{Algorithm, Direction, Error, Mode};
 
-/// Text below this many bytes is not worth a second thread: waking one costs some 10 us, the time
-/// of about 30 KiB.
-const SMALL: u64 = 64 << 10;
+/// Text below this many bytes is not worth a second thread. Waking the others and waiting for them
+/// costs 10 to 80 us, most on virtual machines with many cores; this is what one thread does in
+/// about 60 us.
+fn small(job: &Job<'_>, set: InstructionSet) -> u64 {
+    let fast = match set {
+        InstructionSet::Portable => 16 << 10,
+        InstructionSet::AesNi | InstructionSet::Neon => 256 << 10,
+        InstructionSet::Vaes256 | InstructionSet::Vaes512 => 512 << 10,
+    };
+    match (job.info().mode, job.direction()) {
+        (Mode::Acorn, _) | (Mode::Cbc, Direction::Encrypt) => fast / 4,
+        _ => fast,
+    }
+}
 
 /// About how much text a thread takes at a time: large against the cost of taking it, small
 /// against the second cache.
@@ -470,8 +481,11 @@ impl Backend for CpuBackend {
     }
 
     unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error> {
+        // A message that is not cut would only move to another core.
+        let divides = job.count() > 1 || job.text_bytes() >= LONG as u64;
+        let worth = divides && job.text_bytes() >= small(job, self.kernels.set());
         let failed = match &self.pool {
-            Some(pool) if job.text_bytes() >= SMALL => pool.install(|| self.run_parallel(job)),
+            Some(pool) if worth => pool.install(|| self.run_parallel(job)),
             _ => self.run_messages(job, 0..job.count()),
         };
         Ok(Ticket::done(failed))

@@ -108,7 +108,11 @@ impl Case {
                 format!("xts_steal_{way}"),
             ],
             Mode::Gcm if matches!(self.shape, Shape::One | Shape::Long) => {
-                let stem = if self.shape == Shape::Long { "gcm_long" } else { "gcm" };
+                let stem = if self.shape == Shape::Long {
+                    "gcm_long"
+                } else {
+                    "gcm"
+                };
                 let mut names = vec![
                     "gcm_powers".to_owned(),
                     format!("gcm_prepare_{bits}"),

@@ -134,7 +134,7 @@ impl CpuModel {
     pub(crate) fn time(&self, shape: &Shape, threads: usize) -> f64 {
         let cost = self.costs.of(shape.algorithm, shape.direction);
         let work = shape.bytes * cost.byte + shape.count * cost.message;
-        let threads = match shape.bytes < SMALL {
+        let threads = match work < WORTH_THREADS {
             true => 1.0,
             false => shape.units().min(threads as f64),
         };
@@ -153,8 +153,8 @@ impl CpuModel {
     }
 }
 
-/// Less text than this stays on one thread, as in the CPU backend.
-const SMALL: f64 = 65_536.0;
+/// What takes one thread less than this many nanoseconds stays there, as in the CPU backend.
+const WORTH_THREADS: f64 = 60_000.0;
 
 /// Less text than this does not wait for memory.
 const IN_CACHE: f64 = 4e6;
