@@ -254,7 +254,8 @@ mod tests {
             .iter()
             .position(|column| column.key == "auto_share");
         for row in &report.rows {
-            assert!(row[3..6].iter().any(|value| value.number().is_some()));
+            // The huge ones are left to all threads.
+            assert!(row[3..7].iter().any(|value| value.number().is_some()));
             assert!(row[best.unwrap()].number().unwrap() > 0.0);
         }
         assert!(report.svg().unwrap().contains("aes-192-ctr"));
