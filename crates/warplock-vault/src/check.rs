@@ -549,7 +549,8 @@ impl<S: Storage> Core<S> {
     /// Reads all of a file and compares the sum over its blocks with its header's; gives the bytes
     /// that were read.
     fn verify(&self, content: &Content<S>) -> Result<u64> {
-        let state = content.read_state();
+        let mut state = content.write_state();
+        state.gather();
         let (len, layout) = (state.now.len, self.layout);
         let step = ((1 << 20) / layout.slot() as u64).max(1);
         let mut sum = EMPTY;

@@ -23,6 +23,8 @@ const TRAILER_LEN: usize = 8;
 /// Bytes of a record's entry: block, slot in the journal or [`HOLE`], tag.
 const ENTRY_LEN: usize = 16 + TAG_LEN;
 const HOLE: u64 = u64::MAX;
+/// How much of a journal is read at a time when blocks go to their slots.
+const COPY_LEN: usize = 256 << 10;
 
 /// A journal's record, read and verified together with the slots it names.
 pub(crate) struct Record {
@@ -41,10 +43,11 @@ impl<S: Storage> Core<S> {
     ) -> Result<()> {
         self.writable(content, state)?;
         self.forget_left_places(state)?;
-        if state.dirty {
+        let in_place = state.moves().blocks.is_empty();
+        if state.dirty || !in_place {
             let mut header = state.now.clone();
             header.sequence += 1;
-            if state.moved.is_empty() {
+            if in_place {
                 self.commit_in_place(content, state, header)?;
             } else {
                 self.commit_through_journal(content, state, header)?;
@@ -125,17 +128,19 @@ impl<S: Storage> Core<S> {
         header: Header,
     ) -> Result<()> {
         self.sync(content, state)?;
-        let mut record = Vec::with_capacity(PLAIN_LEN + 8 + state.moved.len() * ENTRY_LEN);
+        let moves = state.moves();
+        let end = moves.end * self.layout.slot() as u64;
+        let mut record = Vec::with_capacity(PLAIN_LEN + 8 + moves.blocks.len() * ENTRY_LEN);
         record.extend_from_slice(&header.encode());
-        record.extend_from_slice(&(state.moved.len() as u64).to_be_bytes());
-        for (number, moved) in &state.moved {
+        record.extend_from_slice(&(moves.blocks.len() as u64).to_be_bytes());
+        for (number, moved) in &moves.blocks {
             record.extend_from_slice(&number.to_be_bytes());
-            let (index, tag) = match moved {
-                Moved::Hole => (HOLE, [0; TAG_LEN]),
-                Moved::Slot(index) => (*index, self.tags(content, state, *number, 1)?[0]),
+            let index = match moved {
+                Moved::Hole => HOLE,
+                Moved::Slot { index, .. } => *index,
             };
             record.extend_from_slice(&index.to_be_bytes());
-            record.extend_from_slice(&tag);
+            record.extend_from_slice(&moved.tag());
         }
         let mut sealed = self.keys.engines.seal(&content.keys.header, AAD, &record)?;
         let len = sealed.len() as u32;
@@ -144,7 +149,6 @@ impl<S: Storage> Core<S> {
 
         self.open_journal(content, state)?;
         let journal = state.journal.file.as_ref().ok_or(rustix::io::Errno::IO)?;
-        let end = state.journal.end * self.layout.slot() as u64;
         // The record has to be at the very end, also if an earlier attempt failed.
         self.storage.set_len(journal, end)?;
         self.storage.write_at(journal, &sealed, end)?;
@@ -166,42 +170,63 @@ impl<S: Storage> Core<S> {
         };
         let modified = self.modified(content, state)?;
         state.written += 1;
-        let slot = self.layout.slot();
-        let most = ((1 << 20) / slot).max(1);
-        let mut moved = state.moved.iter().map(|(n, m)| (*n, *m)).peekable();
-        while let Some((first, to)) = moved.next() {
-            let mut count = 1;
-            while count < most
-                && let Some((number, next)) = moved.peek()
-                && *number == first + count as u64
-                && matches!((to, next), (Moved::Slot(a), Moved::Slot(b)) if *b == a + count as u64)
-            {
-                moved.next();
-                count += 1;
-            }
-            let last = self.layout.block_len(first + count as u64 - 1, header.len);
-            let len = self.layout.run_len(count, last);
-            let start = self.layout.slot_start(first);
-            match to {
-                Moved::Hole => self.storage.punch(&content.file, start, len as u64)?,
-                Moved::Slot(_) => {
-                    let mut run = self.pool.take(len);
-                    self.read_slots(content, state, first, &mut run)?;
-                    self.storage.write_at(&content.file, &run, start)?;
-                }
-            }
-        }
+        self.copy_back(content, state, header.len)?;
         self.write_header(content, state, header)?;
         self.fit_length(content, state)?;
         self.sync(content, state)?;
         state.pending = None;
-        state.moved.clear();
-        state.journal.end = 0;
-        state.journal.free.clear();
+        state.moves().blocks.clear();
+        state.moves().end = 0;
         if let Some(journal) = &state.journal.file {
             self.storage.set_len(journal, 0)?;
         }
         self.keep_modified(content, modified)
+    }
+
+    /// Copies moved blocks of a file of `len` bytes from the journal to their slots: in the order
+    /// of the journal, which is read in long runs.
+    fn copy_back(&self, content: &Content<S>, state: &mut State<S>, len: u64) -> Result<()> {
+        let mut copies = Vec::new();
+        for (&number, moved) in &state.moves().blocks {
+            match moved {
+                Moved::Slot { index, .. } => copies.push((*index, number)),
+                Moved::Hole => {
+                    let slot = self.layout.block_len(number, len) + OVERHEAD;
+                    let start = self.layout.slot_start(number);
+                    self.storage.punch(&content.file, start, slot as u64)?;
+                }
+            }
+        }
+        let Some(journal) = &state.journal.file else {
+            return match copies.is_empty() {
+                true => Ok(()),
+                false => Err(rustix::io::Errno::IO.into()),
+            };
+        };
+        copies.sort_unstable();
+        let slot = self.layout.slot();
+        let mut run = self.pool.take((COPY_LEN / slot).max(1) * slot);
+        let mut copies = &copies[..];
+        while let Some(&(first, _)) = copies.first() {
+            // What the journal holds in between is older: read, but not copied.
+            let most = (run.len() / slot) as u64;
+            let count = copies.partition_point(|(index, _)| *index < first + most);
+            let (now, later) = copies.split_at(count);
+            let slots = (now[count - 1].0 - first) as usize + 1;
+            let run = &mut run[..slots * slot];
+            let read = self.storage.read_at(journal, run, first * slot as u64)?;
+            run[read..].fill(0);
+            for group in now.chunk_by(|a, b| b.0 == a.0 + 1 && b.1 == a.1 + 1) {
+                let (index, number) = group[0];
+                let last = self.layout.block_len(group[group.len() - 1].1, len);
+                let from = (index - first) as usize * slot;
+                let slots = &run[from..][..self.layout.run_len(group.len(), last)];
+                let start = self.layout.slot_start(number);
+                self.storage.write_at(&content.file, slots, start)?;
+            }
+            copies = later;
+        }
+        Ok(())
     }
 
     /// Writes the header that is not the newest, which makes it the newest.
@@ -239,7 +264,7 @@ impl<S: Storage> Core<S> {
 
     /// The time of the last change that is to outlive the writing of a header.
     fn modified(&self, content: &Content<S>, state: &mut State<S>) -> Result<SetTime> {
-        Ok(SetTime::To(match state.modified.take() {
+        Ok(SetTime::To(match state.moves().modified.take() {
             Some(time) => time,
             None => self.storage.attributes(At::File(&content.file))?.modified,
         }))
@@ -275,7 +300,7 @@ impl<S: Storage> Core<S> {
 
     /// Removes the journal of a file that needs none now.
     pub(crate) fn drop_journal(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
-        let needed = !state.moved.is_empty() || state.pending.is_some();
+        let needed = !state.moves().blocks.is_empty() || state.pending.is_some();
         if state.journal.file.is_some() && (state.dead || !needed) {
             state.journal = Journal::none();
             self.storage
@@ -339,7 +364,8 @@ impl<S: Storage> Core<S> {
             if blocks::open(engines, key, self.layout, number, slot, out, false)?.is_err() {
                 return Ok(None);
             }
-            moved.insert(number, Moved::Slot(index));
+            let tag = blocks::tag_of(slot);
+            moved.insert(number, Moved::Slot { index, tag });
         }
         Ok(Some(Record { header, moved }))
     }
@@ -373,7 +399,7 @@ impl<S: Storage> Core<S> {
                 state.newest = 1 - state.newest;
             }
             state.now = record.header.clone();
-            state.moved = record.moved;
+            state.moves().blocks = record.moved;
             state.journal.file = journal;
             state.journal.named = true;
             state.pending = Some(record.header);

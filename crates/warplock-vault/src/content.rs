@@ -7,13 +7,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 use std::time::SystemTime;
 
 use rustix::io::Errno;
 
 use crate::blocks::{self, Bad};
-use crate::core::{Core, hex};
+use crate::core::{Core, hex, lock};
 use crate::error::{Error, Result};
 use crate::fs::Seek;
 use crate::header::Header;
@@ -21,6 +23,7 @@ use crate::keys::{FileKeys, Id};
 use crate::layout::{OVERHEAD, TAG_LEN};
 use crate::names::Place;
 use crate::storage::Storage;
+use crate::sum::EMPTY;
 
 /// A regular file in use. All its users share one.
 pub(crate) struct Content<S: Storage> {
@@ -37,10 +40,38 @@ pub(crate) struct Content<S: Storage> {
 /// Where the newest version of a block is, if not in its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moved {
-    /// In this slot of the journal.
-    Slot(u64),
+    /// In the journal.
+    Slot {
+        /// The journal's slot.
+        index: u64,
+        /// The block's tag.
+        tag: [u8; TAG_LEN],
+    },
     /// Nowhere: it is a hole now.
     Hole,
+}
+
+impl Moved {
+    /// The tag of the newest version; zeros for a hole.
+    pub(crate) fn tag(self) -> [u8; TAG_LEN] {
+        match self {
+            Moved::Slot { tag, .. } => tag,
+            Moved::Hole => [0; TAG_LEN],
+        }
+    }
+}
+
+/// What several writers of committed blocks change side by side, while all else stays: they hold
+/// the state for reading, and this for moments.
+pub(crate) struct Moves {
+    /// Blocks whose newest version is not in their slot.
+    pub(crate) blocks: BTreeMap<u64, Moved>,
+    /// Slots of the journal that are taken, from its start.
+    pub(crate) end: u64,
+    /// What these blocks changed in the sum, as far as it is not in the header-to-be.
+    pub(crate) sum: [u8; 16],
+    /// The time of the last change, where the file's own does not tell it.
+    pub(crate) modified: Option<SystemTime>,
 }
 
 /// What is known about a file in use.
@@ -49,7 +80,8 @@ pub(crate) struct State<S: Storage> {
     pub(crate) now: Header,
     /// The length in the newest header written: blocks of that length are not touched in place.
     pub(crate) committed_len: u64,
-    /// Whether `now` says anything else than the newest header written.
+    /// Whether `now` says anything else than the newest header written; with moved blocks it
+    /// always does.
     pub(crate) dirty: bool,
     /// How often the file was written to, and how many of these writes are durable.
     pub(crate) written: u64,
@@ -59,8 +91,7 @@ pub(crate) struct State<S: Storage> {
     /// Whether the other one was found damaged.
     pub(crate) damaged: bool,
     pub(crate) journal: Journal<S>,
-    /// Blocks whose newest version is not in their slot.
-    pub(crate) moved: BTreeMap<u64, Moved>,
+    moves: Mutex<Moves>,
     /// A header that the journal holds durably, while the blocks are on their way to their slots.
     pub(crate) pending: Option<Header>,
     /// The folder that the file was given a new name in, until that is durable.
@@ -68,8 +99,6 @@ pub(crate) struct State<S: Storage> {
     /// Places that the file was taken from, and the folders that must be durable before its header
     /// may stop naming them.
     pub(crate) left: Vec<(Place, Vec<Arc<S::Dir>>)>,
-    /// The time of the last change, where the file's own does not tell it.
-    pub(crate) modified: Option<SystemTime>,
     /// Whether the content on the disk and `now` have parted for good.
     pub(crate) broken: bool,
     /// Whether the last name is gone.
@@ -81,10 +110,6 @@ pub(crate) struct Journal<S: Storage> {
     pub(crate) file: Option<S::File>,
     /// Whether its name is durable.
     pub(crate) named: bool,
-    /// Slots in use or free, from its start.
-    pub(crate) end: u64,
-    /// Slots before `end` that hold nothing of use any more.
-    pub(crate) free: Vec<u64>,
 }
 
 impl<S: Storage> Journal<S> {
@@ -92,8 +117,6 @@ impl<S: Storage> Journal<S> {
         Journal {
             file: None,
             named: false,
-            end: 0,
-            free: Vec::new(),
         }
     }
 }
@@ -110,13 +133,35 @@ impl<S: Storage> State<S> {
             newest,
             damaged: false,
             journal: Journal::none(),
-            moved: BTreeMap::new(),
+            moves: Mutex::new(Moves {
+                blocks: BTreeMap::new(),
+                end: 0,
+                sum: EMPTY,
+                modified: None,
+            }),
             pending: None,
             entry: None,
             left: Vec::new(),
-            modified: None,
             broken: false,
             dead: false,
+        }
+    }
+
+    /// Moved blocks, for those who have the state to themselves.
+    pub(crate) fn moves(&mut self) -> &mut Moves {
+        self.moves.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moved blocks, for those who share the state. No input or output while this is held.
+    pub(crate) fn lock_moves(&self) -> MutexGuard<'_, Moves> {
+        lock(&self.moves)
+    }
+
+    /// Brings what side-by-side writers did to the sum into the header-to-be.
+    pub(crate) fn gather(&mut self) {
+        let sum = std::mem::replace(&mut self.moves().sum, EMPTY);
+        for (byte, change) in self.now.sum.iter_mut().zip(sum) {
+            *byte ^= change;
         }
     }
 }
@@ -260,10 +305,15 @@ impl<S: Storage> Core<S> {
             .read_at(&content.file, run, self.layout.slot_start(first))?;
         run[read..].fill(0);
         let count = run.len().div_ceil(slot) as u64;
-        for (number, moved) in state.moved.range(first..first + count) {
+        let moved: Vec<_> = {
+            let moves = state.lock_moves();
+            let moved = moves.blocks.range(first..first + count);
+            moved.map(|(number, moved)| (*number, *moved)).collect()
+        };
+        for (number, moved) in moved {
             let start = (number - first) as usize * slot;
             let end = run.len().min(start + slot);
-            self.read_moved(state, *moved, &mut run[start..end])?;
+            self.read_moved(state, moved, &mut run[start..end])?;
         }
         Ok(())
     }
@@ -271,12 +321,12 @@ impl<S: Storage> Core<S> {
     fn read_moved(&self, state: &State<S>, moved: Moved, slot: &mut [u8]) -> Result<()> {
         match (moved, &state.journal.file) {
             (Moved::Hole, _) => slot.fill(0),
-            (Moved::Slot(index), Some(journal)) => {
+            (Moved::Slot { index, .. }, Some(journal)) => {
                 let offset = index * self.layout.slot() as u64;
                 let read = self.storage.read_at(journal, slot, offset)?;
                 slot[read..].fill(0);
             }
-            (Moved::Slot(_), None) => return Err(Errno::IO.into()),
+            (Moved::Slot { .. }, None) => return Err(Errno::IO.into()),
         }
         Ok(())
     }
@@ -289,42 +339,29 @@ impl<S: Storage> Core<S> {
         first: u64,
         count: u64,
     ) -> Result<Vec<[u8; TAG_LEN]>> {
-        const FEW: u64 = 4;
-        let slot = self.layout.slot();
-        let len = |number| self.layout.block_len(number, state.now.len);
-        let mut tags = Vec::with_capacity(count as usize);
-        if count <= FEW {
-            for number in first..first + count {
-                let mut tag = [0; TAG_LEN];
-                let offset = (len(number) + OVERHEAD - TAG_LEN) as u64;
-                match (state.moved.get(&number), &state.journal.file) {
-                    (None, _) => {
-                        let offset = self.layout.slot_start(number) + offset;
-                        self.storage.read_at(&content.file, &mut tag, offset)?;
-                    }
-                    (Some(Moved::Slot(index)), Some(journal)) => {
-                        let offset = index * slot as u64 + offset;
-                        self.storage.read_at(journal, &mut tag, offset)?;
-                    }
-                    (Some(_), _) => {}
-                }
-                tags.push(tag);
-            }
-            return Ok(tags);
+        let mut tags: Vec<Option<[u8; TAG_LEN]>> = vec![None; count as usize];
+        for (number, moved) in state.lock_moves().blocks.range(first..first + count) {
+            tags[(number - first) as usize] = Some(moved.tag());
         }
-        let step = ((1 << 20) / slot as u64).max(1);
-        let mut number = first;
-        while number < first + count {
-            let step = step.min(first + count - number);
-            let last = number + step - 1;
-            let mut run = self
-                .pool
-                .take(self.layout.run_len(step as usize, len(last)));
-            self.read_slots(content, state, number, &mut run)?;
-            tags.extend(blocks::slots(self.layout, &run).map(blocks::tag_of));
-            number += step;
-        }
-        Ok(tags)
+        let tags = (first..).zip(tags).map(|(number, tag)| match tag {
+            Some(tag) => Ok(tag),
+            None => self.tag_in_place(content, state, number),
+        });
+        tags.collect()
+    }
+
+    /// The tag in a block's own slot. Reading it alone costs less than reading the slots between.
+    fn tag_in_place(
+        &self,
+        content: &Content<S>,
+        state: &State<S>,
+        number: u64,
+    ) -> Result<[u8; TAG_LEN]> {
+        let mut tag = [0; TAG_LEN];
+        let len = self.layout.block_len(number, state.now.len) + OVERHEAD - TAG_LEN;
+        let offset = self.layout.slot_start(number) + len as u64;
+        self.storage.read_at(&content.file, &mut tag, offset)?;
+        Ok(tag)
     }
 
     /// The next data or hole from `offset` on.
@@ -342,19 +379,18 @@ impl<S: Storage> Core<S> {
         }
         let mut number = offset / block;
         while number < self.layout.blocks(len) {
-            if to == Seek::Data && !state.moved.contains_key(&number) {
+            let next_moved = {
+                let moves = state.lock_moves();
+                moves.blocks.range(number..).next().map(|(next, _)| *next)
+            };
+            if to == Seek::Data && next_moved != Some(number) {
                 // The store knows long holes.
                 let start = self.layout.slot_start(number);
                 let data = self.storage.next_data(&content.file, start)?;
                 let found = data.map_or(self.layout.blocks(len), |data| {
                     self.layout.plain_len(data) / block
                 });
-                let moved = state
-                    .moved
-                    .range(number..)
-                    .next()
-                    .map(|(number, _)| *number);
-                let skip = found.min(moved.unwrap_or(u64::MAX)).max(number);
+                let skip = found.min(next_moved.unwrap_or(u64::MAX)).max(number);
                 if skip > number {
                     number = skip;
                     continue;

@@ -117,7 +117,7 @@ impl<S: Storage> Vault<S> {
         if changes.modified.is_some()
             && let Some(content) = node.content_in_use()
         {
-            content.write_state().modified = None;
+            content.write_state().moves().modified = None;
         }
         self.attributes_of(&node, file)
     }

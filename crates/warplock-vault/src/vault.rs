@@ -325,7 +325,7 @@ impl<S: Storage> Vault<S> {
                     Some(content) => {
                         let state = content.read_state();
                         found.size = state.now.len;
-                        found.modified = state.modified.unwrap_or(found.modified);
+                        found.modified = state.lock_moves().modified.unwrap_or(found.modified);
                     }
                     None => found.size = self.core.layout.plain_len(found.size),
                 }

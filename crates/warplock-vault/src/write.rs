@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use rustix::io::Errno;
 
 use crate::blocks;
-use crate::content::{Content, Moved, State};
+use crate::content::{Content, Moved, Moves, State};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::layout::{MAX_LEN, OVERHEAD, TAG_LEN};
@@ -42,6 +42,7 @@ impl<S: Storage> Core<S> {
         if state.pending.is_some() {
             self.apply(content, state)?;
         }
+        state.gather();
         Ok(())
     }
 
@@ -58,6 +59,9 @@ impl<S: Storage> Core<S> {
             let count = data.len() / self.layout.block();
             let mut slots = self.pool.take(count * self.layout.slot());
             self.seal(content, offset / block, data, &mut slots)?;
+            if self.overwrite(content, offset / block, &slots)? {
+                return Ok(());
+            }
             sealed = Some(slots);
         }
         let mut guard = content.write_state();
@@ -70,7 +74,7 @@ impl<S: Storage> Core<S> {
         if data.is_empty() {
             return Ok(());
         }
-        if state.journal.end * self.layout.slot() as u64 > JOURNAL_LEN {
+        if self.is_full(state.moves()) {
             self.commit(content, state, false)?;
         }
         let first = offset / block;
@@ -197,7 +201,7 @@ impl<S: Storage> Core<S> {
         slots: &[u8],
     ) -> Result<()> {
         state.written += 1;
-        state.modified = None;
+        state.moves().modified = None;
         let offset = self.layout.slot_start(first);
         Ok(self.storage.write_at(&content.file, slots, offset)?)
     }
@@ -228,30 +232,77 @@ impl<S: Storage> Core<S> {
         slots: &[u8],
     ) -> Result<()> {
         self.open_journal(content, state)?;
-        let slot = self.layout.slot();
-        let count = blocks::slots(self.layout, slots).count() as u64;
-        let journal = &mut state.journal;
-        let reused = if count == 1 { journal.free.pop() } else { None };
-        let index = reused.unwrap_or(journal.end);
-        let file = journal.file.as_ref().ok_or(Errno::IO)?;
-        if let Err(error) = self.storage.write_at(file, slots, index * slot as u64) {
-            journal.free.extend(reused);
-            return Err(error.into());
-        }
-        if reused.is_none() {
-            journal.end += count;
-        }
-        for i in 0..count {
-            self.moved_to(state, first + i, Moved::Slot(index + i));
-        }
-        state.modified = Some(SystemTime::now());
+        let index = state.moves().end;
+        let journal = state.journal.file.as_ref().ok_or(Errno::IO)?;
+        let offset = index * self.layout.slot() as u64;
+        self.storage.write_at(journal, slots, offset)?;
+        let moves = state.moves();
+        moves.end += blocks::slots(self.layout, slots).count() as u64;
+        let moved = self.moved(first, index, slots);
+        moves.blocks.extend(moved);
+        moves.modified = Some(SystemTime::now());
         Ok(())
     }
 
-    fn moved_to(&self, state: &mut State<S>, number: u64, to: Moved) {
-        if let Some(Moved::Slot(old)) = state.moved.insert(number, to) {
-            state.journal.free.push(old);
+    /// Blocks from `first` on, whose `slots` were written to the journal from `index` on.
+    fn moved(
+        &self,
+        first: u64,
+        index: u64,
+        slots: &[u8],
+    ) -> impl Iterator<Item = (u64, Moved)> {
+        let slots = blocks::slots(self.layout, slots);
+        (0..).zip(slots).map(move |(i, slot)| {
+            let (index, tag) = (index + i, blocks::tag_of(slot));
+            (first + i, Moved::Slot { index, tag })
+        })
+    }
+
+    /// Whether the journal holds as much as it may.
+    fn is_full(&self, moves: &Moves) -> bool {
+        moves.end * self.layout.slot() as u64 > JOURNAL_LEN
+    }
+
+    /// Writes whole blocks that are all committed, which changes nothing but where they are: that
+    /// several threads may do at once. False if this is not such a case.
+    fn overwrite(&self, content: &Content<S>, first: u64, slots: &[u8]) -> Result<bool> {
+        let state = content.read_state();
+        let count = blocks::slots(self.layout, slots).count() as u64;
+        let end = (first + count) * self.layout.block() as u64;
+        let Some(journal) = &state.journal.file else {
+            return Ok(false);
+        };
+        if state.broken || state.pending.is_some() || end > state.committed_len.min(state.now.len) {
+            return Ok(false);
         }
+        let index = {
+            let mut moves = state.lock_moves();
+            if self.is_full(&moves) {
+                return Ok(false);
+            }
+            moves.end += count;
+            moves.end - count
+        };
+        // As long as they are committed, blocks stay as they are in their own slots.
+        let old = self.tags(content, &state, first, count)?;
+        let offset = index * self.layout.slot() as u64;
+        self.storage.write_at(journal, slots, offset)?;
+        let mut sum = EMPTY;
+        let summer = &content.keys.summer;
+        let new = blocks::slots(self.layout, slots).map(blocks::tag_of);
+        summer.toggle(&mut sum, first, new);
+
+        let mut moves = state.lock_moves();
+        for ((number, moved), old) in self.moved(first, index, slots).zip(old) {
+            // Another writer may have been faster.
+            let before = moves.blocks.insert(number, moved);
+            summer.toggle(&mut sum, number, [before.map_or(old, Moved::tag)]);
+        }
+        for (byte, change) in moves.sum.iter_mut().zip(sum) {
+            *byte ^= change;
+        }
+        moves.modified = Some(SystemTime::now());
+        Ok(true)
     }
 
     /// Sets the length: cuts, or grows by a hole. Cutting committed blocks is durable at once.
@@ -305,17 +356,12 @@ impl<S: Storage> Core<S> {
                 return Err(error);
             }
         }
-        let cut = state.moved.split_off(&keep);
-        for moved in cut.values() {
-            if let Moved::Slot(index) = moved {
-                state.journal.free.push(*index);
-            }
-        }
+        state.moves().blocks.split_off(&keep);
         state.now.sum = sum;
         state.now.len = len;
         state.now.holes &= len > 0;
         state.dirty = true;
-        state.modified = Some(SystemTime::now());
+        state.moves().modified = Some(SystemTime::now());
         let result = if len < state.committed_len {
             // Until the shorter length is durable, the blocks behind it must stay.
             self.commit(content, state, true)
@@ -360,7 +406,7 @@ impl<S: Storage> Core<S> {
         }
         state.now.len = len;
         state.dirty = true;
-        state.modified = Some(SystemTime::now());
+        state.moves().modified = Some(SystemTime::now());
         Ok(())
     }
 
@@ -404,7 +450,7 @@ impl<S: Storage> Core<S> {
         first: u64,
         until: u64,
     ) -> Result<()> {
-        if state.moved.len() > 1 << 16 {
+        if state.moves().blocks.len() > 1 << 16 {
             self.commit(content, state, false)?;
         }
         let tags = self.tags(content, state, first, until - first)?;
@@ -419,13 +465,12 @@ impl<S: Storage> Core<S> {
                 return Err(error.into());
             }
         }
-        for number in first..protected {
-            self.moved_to(state, number, Moved::Hole);
-        }
+        let holes = (first..protected).map(|number| (number, Moved::Hole));
+        state.moves().blocks.extend(holes);
         content.keys.summer.toggle(&mut state.now.sum, first, tags);
         state.now.holes = true;
         state.dirty = true;
-        state.modified = Some(SystemTime::now());
+        state.moves().modified = Some(SystemTime::now());
         Ok(())
     }
 

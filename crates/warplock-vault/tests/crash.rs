@@ -111,6 +111,11 @@ impl History {
                     rng.below(len + 5000)
                 };
                 let count = 1 + rng.below(if len > 40_000 { 500 } else { 9000 }) as usize;
+                // Whole blocks take a way of their own.
+                let (offset, count) = match rng.below(3) {
+                    0 => (offset & !4095, 4096 * (1 + rng.below(2) as usize)),
+                    _ => (offset, count),
+                };
                 let data = rng.bytes(count);
                 vault.write(&file, offset, &data, false).unwrap();
                 state.resize(state.len().max(offset as usize + count), 0);

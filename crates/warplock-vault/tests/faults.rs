@@ -44,6 +44,11 @@ fn one_run(errno: Errno, after: u64, rng: &mut Rng) {
             0..6 => {
                 let offset = rng.below(old.len() as u64 + 9000);
                 let count = 1 + rng.below(20_000) as usize;
+                // Whole blocks take a way of their own.
+                let (offset, count) = match rng.below(2) {
+                    0 => (offset & !4095, 4096 * (1 + count / 4096)),
+                    _ => (offset, count),
+                };
                 let data = rng.bytes(count);
                 new.resize(new.len().max(offset as usize + data.len()), 0);
                 new[offset as usize..][..data.len()].copy_from_slice(&data);

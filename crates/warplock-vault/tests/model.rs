@@ -6,13 +6,14 @@ use common::mem::Mem;
 use common::rng::Rng;
 use common::{Short, new_vault, open};
 use warplock_vault::fs::{FileSystem, Seek};
-use warplock_vault::{OpenFile, Settings, Vault};
+use warplock_vault::{CheckOptions, OpenFile, Settings, Vault, check};
 
 /// One file under test, and what must be in it.
 struct Pair {
     file: OpenFile<Mem>,
     node: u64,
     model: Vec<u8>,
+    block: u64,
     longest: u64,
 }
 
@@ -30,6 +31,12 @@ impl Pair {
                     6000
                 };
                 let count = rng.below(most);
+                // Whole blocks take a way of their own.
+                let block = self.block;
+                let (offset, count) = match rng.below(3) {
+                    0 => (offset / block * block, count.div_ceil(block) * block),
+                    _ => (offset, count),
+                };
                 let data = rng.bytes(count as usize);
                 vault.write(&self.file, offset, &data, false).unwrap();
                 if data.is_empty() {
@@ -102,12 +109,13 @@ fn random_operations(settings: &Settings, blocks: u64, steps: u64, seeds: std::o
             file,
             node,
             model: Vec::new(),
+            block: settings.block_size.into(),
             longest,
         };
         for _ in 0..steps {
             pair.step(&vault, &mut rng);
             if rng.below(60) == 0 {
-                let model = pair.model;
+                let (model, block) = (pair.model, pair.block);
                 drop(pair.file);
                 vault.unmounted();
                 vault = open(mem.clone(), &key);
@@ -117,6 +125,7 @@ fn random_operations(settings: &Settings, blocks: u64, steps: u64, seeds: std::o
                     file,
                     node,
                     model,
+                    block,
                     longest,
                 };
                 pair.compare(&vault);
@@ -143,4 +152,57 @@ fn larger_blocks_with_aes_128() {
         block_size: 16 << 10,
     };
     random_operations(&settings, 4, steps(300), 100..104);
+}
+
+/// Threads overwrite, read, sync and commit one file at the same time. Each block always holds one
+/// thread's bytes, the sum is right, and what was there at the end is there after opening anew.
+#[test]
+fn side_by_side() {
+    const BLOCKS: u64 = 64;
+    const BLOCK: usize = 4096;
+    let (mem, key) = new_vault(&Settings::default());
+    let vault = open(mem.clone(), &key);
+    let file = vault.new_file("file");
+    vault.write(&file, 0, &[0; BLOCKS as usize * BLOCK], false).unwrap();
+    vault.fsync(&file, false).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 1..=4 {
+            let (vault, file) = (&vault, &file);
+            scope.spawn(move || {
+                let mut rng = Rng::new(thread);
+                for step in 0..steps(400) {
+                    let (first, count) = (rng.below(BLOCKS - 3), 1 + rng.below(3) as usize);
+                    let offset = first * BLOCK as u64;
+                    match rng.below(8) {
+                        0 => vault.fsync(file, true).unwrap(),
+                        1 => vault.tick().unwrap(),
+                        2 | 3 => {
+                            let mut buffer = vec![0xff; count * BLOCK];
+                            vault.read(file, offset, &mut buffer).unwrap();
+                            for block in buffer.chunks(BLOCK) {
+                                assert!(block.iter().all(|byte| *byte == block[0]));
+                            }
+                        }
+                        // The end of the file: the way that has the file to itself.
+                        4 => {
+                            let data = vec![thread as u8; BLOCK + 1 + step as usize % 9];
+                            let offset = BLOCKS * BLOCK as u64 - BLOCK as u64;
+                            vault.write(file, offset, &data, false).unwrap();
+                        }
+                        _ => {
+                            let data = vec![thread as u8; count * BLOCK];
+                            vault.write(file, offset, &data, false).unwrap();
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let found = vault.get("file").unwrap();
+    vault.unmounted();
+    drop((file, vault));
+    let vault = open(mem, &key);
+    assert!(vault.get("file").unwrap() == found);
+    let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(report.findings, []);
 }
