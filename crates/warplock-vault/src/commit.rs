@@ -41,6 +41,38 @@ impl<S: Storage> Core<S> {
         state: &mut State<S>,
         durable: bool,
     ) -> Result<()> {
+        self.commit_to_journal(content, state)?;
+        self.apply(content, state)?;
+        if durable {
+            self.sync(content, state)?;
+            self.sync_name(state)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the file durable as it is now, and its name as well. Moved blocks may stay in the
+    /// journal until somebody writes to the file, or the next tick.
+    pub(crate) fn make_durable(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
+        self.commit_to_journal(content, state)?;
+        if state.pending.is_none() {
+            self.sync(content, state)?;
+        }
+        self.sync_name(state)
+    }
+
+    fn sync_name(&self, state: &mut State<S>) -> Result<()> {
+        if let Some(folder) = state.entry.take()
+            && let Err(error) = self.storage.sync_dir(&folder)
+        {
+            state.entry = Some(folder);
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// The first half of a commit: with moved blocks, the new state is durable in the journal
+    /// afterwards, and pending; else it is in the file.
+    fn commit_to_journal(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
         self.writable(content, state)?;
         self.forget_left_places(state)?;
         let in_place = state.moves().blocks.is_empty();
@@ -50,16 +82,7 @@ impl<S: Storage> Core<S> {
             if in_place {
                 self.commit_in_place(content, state, header)?;
             } else {
-                self.commit_through_journal(content, state, header)?;
-            }
-        }
-        if durable {
-            self.sync(content, state)?;
-            if let Some(folder) = state.entry.take()
-                && let Err(error) = self.storage.sync_dir(&folder)
-            {
-                state.entry = Some(folder);
-                return Err(error.into());
+                self.write_record(content, state, header)?;
             }
         }
         Ok(())
@@ -121,7 +144,7 @@ impl<S: Storage> Core<S> {
         self.keep_modified(content, modified)
     }
 
-    fn commit_through_journal(
+    fn write_record(
         &self,
         content: &Content<S>,
         state: &mut State<S>,
@@ -160,7 +183,7 @@ impl<S: Storage> Core<S> {
             state.journal.named = true;
         }
         state.pending = Some(header);
-        self.apply(content, state)
+        Ok(())
     }
 
     /// Copies moved blocks to their slots. May be done any number of times.
@@ -248,7 +271,8 @@ impl<S: Storage> Core<S> {
         state.damaged = false;
         state.committed_len = header.len;
         state.now.sequence = header.sequence;
-        state.dirty = false;
+        // What was pending may not be all that changed.
+        state.dirty = state.now != header;
         Ok(())
     }
 

@@ -212,7 +212,7 @@ impl<S: Storage> Vault<S> {
         if state.dead || !content.writable {
             return Ok(());
         }
-        self.core.commit(content, &mut state, true)?;
+        self.core.make_durable(content, &mut state)?;
         if metadata {
             self.core.storage.sync(&content.file, true)?;
         }

@@ -13,9 +13,9 @@ use crate::layout::{MAX_LEN, OVERHEAD, TAG_LEN};
 use crate::storage::Storage;
 use crate::sum::EMPTY;
 
-/// How much a journal may hold before everything is brought to its place: so much has to be
-/// written again after a crash, and is written twice in any case.
-const JOURNAL_LEN: u64 = 64 << 20;
+/// How much a journal may hold before everything is brought to its place. The more, the more of it
+/// is replaced before that; so much room it takes, and so much is read again after a crash.
+const JOURNAL_LEN: u64 = 256 << 20;
 
 /// Sealed blocks on their way to the file.
 struct Run<'a> {
@@ -59,8 +59,15 @@ impl<S: Storage> Core<S> {
             let count = data.len() / self.layout.block();
             let mut slots = self.pool.take(count * self.layout.slot());
             self.seal(content, offset / block, data, &mut slots)?;
-            if self.overwrite(content, offset / block, &slots)? {
-                return Ok(());
+            match self.overwrite(content, offset / block, &slots) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) if matches!(error.errno(), Errno::NOSPC | Errno::DQUOT) => {
+                    // Without the journal there may be room.
+                    let mut state = content.write_state();
+                    self.commit(content, &mut state, false).map_err(|_| error)?;
+                }
+                Err(error) => return Err(error),
             }
             sealed = Some(slots);
         }
