@@ -7,9 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::SystemTime;
 
 use rustix::io::Errno;
@@ -18,6 +16,7 @@ use crate::blocks::{self, Bad};
 use crate::core::{Core, hex, lock};
 use crate::error::{Error, Result};
 use crate::fs::Seek;
+use crate::gaps::Gaps;
 use crate::header::Header;
 use crate::keys::{FileKeys, Id};
 use crate::layout::{OVERHEAD, TAG_LEN};
@@ -92,6 +91,7 @@ pub(crate) struct State<S: Storage> {
     pub(crate) damaged: bool,
     pub(crate) journal: Journal<S>,
     moves: Mutex<Moves>,
+    pub(crate) gaps: Gaps,
     /// A header that the journal holds durably, while the blocks are on their way to their slots.
     pub(crate) pending: Option<Header>,
     /// The folder that the file was given a new name in, until that is durable.
@@ -139,6 +139,7 @@ impl<S: Storage> State<S> {
                 sum: EMPTY,
                 modified: None,
             }),
+            gaps: Gaps::default(),
             pending: None,
             entry: None,
             left: Vec::new(),

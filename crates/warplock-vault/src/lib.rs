@@ -14,6 +14,7 @@ mod filesystem;
 mod folder;
 pub mod fs;
 pub mod fuse;
+mod gaps;
 mod harden;
 mod header;
 mod keys;

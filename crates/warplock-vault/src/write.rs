@@ -171,7 +171,7 @@ impl<S: Storage> Core<S> {
             let from = (first - run.first) as usize * slot;
             let to = run.slots.len().min((until - run.first) as usize * slot);
             let slots = &run.slots[from..to];
-            let old = if step == 2 {
+            let old = if step == 2 || state.gaps.cover(first, until) {
                 Vec::new()
             } else {
                 self.tags(content, state, first, until - first)?
@@ -195,6 +195,9 @@ impl<S: Storage> Core<S> {
                 .min(until.saturating_mul(self.layout.block() as u64));
             state.now.len = state.now.len.max(reached);
             state.dirty = true;
+            if state.gaps.fill(first, until) {
+                state.now.holes = false;
+            }
             first = until;
         }
         Ok(())
@@ -252,12 +255,7 @@ impl<S: Storage> Core<S> {
     }
 
     /// Blocks from `first` on, whose `slots` were written to the journal from `index` on.
-    fn moved(
-        &self,
-        first: u64,
-        index: u64,
-        slots: &[u8],
-    ) -> impl Iterator<Item = (u64, Moved)> {
+    fn moved(&self, first: u64, index: u64, slots: &[u8]) -> impl Iterator<Item = (u64, Moved)> {
         let slots = blocks::slots(self.layout, slots);
         (0..).zip(slots).map(move |(i, slot)| {
             let (index, tag) = (index + i, blocks::tag_of(slot));
@@ -279,7 +277,8 @@ impl<S: Storage> Core<S> {
         let Some(journal) = &state.journal.file else {
             return Ok(false);
         };
-        if state.broken || state.pending.is_some() || end > state.committed_len.min(state.now.len) {
+        let committed = end <= state.committed_len.min(state.now.len);
+        if state.broken || state.pending.is_some() || !committed || !state.gaps.is_empty() {
             return Ok(false);
         }
         let index = {
@@ -364,6 +363,7 @@ impl<S: Storage> Core<S> {
             }
         }
         state.moves().blocks.split_off(&keep);
+        state.gaps.forget();
         state.now.sum = sum;
         state.now.len = len;
         state.now.holes &= len > 0;
@@ -409,6 +409,8 @@ impl<S: Storage> Core<S> {
             state.written += 1;
             self.storage
                 .set_len(&content.file, self.layout.stored_len(len))?;
+            let end = self.layout.blocks(len);
+            state.gaps.add(had, end, state.now.holes);
             state.now.holes = true;
         }
         state.now.len = len;
@@ -475,6 +477,7 @@ impl<S: Storage> Core<S> {
         let holes = (first..protected).map(|number| (number, Moved::Hole));
         state.moves().blocks.extend(holes);
         content.keys.summer.toggle(&mut state.now.sum, first, tags);
+        state.gaps.forget();
         state.now.holes = true;
         state.dirty = true;
         state.moves().modified = Some(SystemTime::now());

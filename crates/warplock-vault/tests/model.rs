@@ -163,7 +163,9 @@ fn side_by_side() {
     let (mem, key) = new_vault(&Settings::default());
     let vault = open(mem.clone(), &key);
     let file = vault.new_file("file");
-    vault.write(&file, 0, &[0; BLOCKS as usize * BLOCK], false).unwrap();
+    vault
+        .write(&file, 0, &[0; BLOCKS as usize * BLOCK], false)
+        .unwrap();
     vault.fsync(&file, false).unwrap();
     std::thread::scope(|scope| {
         for thread in 1..=4 {

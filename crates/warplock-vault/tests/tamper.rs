@@ -54,7 +54,14 @@ impl Victim {
         .into_iter()
         .enumerate()
         {
-            vault.put(name, &text(seed as u64, len));
+            // The second half first, as a mount's threads may do: that leaves no hole.
+            let (data, half) = (text(seed as u64, len), len / 2 / 4096 * 4096);
+            let file = vault.new_file(name);
+            vault
+                .write(&file, half as u64, &data[half..], false)
+                .unwrap();
+            vault.write(&file, 0, &data[..half], false).unwrap();
+            vault.fsync(&file, false).unwrap();
         }
         // A file with a hole between two blocks.
         let file = vault.new_file("sparse");
