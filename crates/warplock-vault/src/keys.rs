@@ -38,7 +38,7 @@ pub(crate) struct VaultKeys {
 pub(crate) struct Engines {
     /// The engine for contents.
     pub(crate) bulk: Arc<Engine>,
-    /// Whether that is the processor: then the calling thread does the work itself. Requests come
+    /// Whether that is the processor alone: then the calling thread does the work itself. Requests come
     /// from several threads, and handing one on takes longer than a part of it.
     inline: bool,
     /// The processor, on the calling thread: for records and short runs, which are not worth
@@ -59,17 +59,14 @@ pub(crate) struct FileKeys {
 impl Engines {
     pub(crate) fn new(bulk: Arc<Engine>) -> Result<Self> {
         let name = bulk.backend();
-        // Beside a GPU, the best of the processor; else the same instruction set.
-        let choice = if name.starts_with("cpu:") {
-            name
-        } else {
-            "cpu".into()
-        };
+        // The same instruction set; beside a GPU that stands alone, the best.
+        let cpu = name.split('+').find(|name| name.starts_with("cpu:"));
+        let choice = cpu.unwrap_or("cpu");
         let small = Engine::builder()
             .backend(choice.parse()?)
             .threads(NonZeroUsize::MIN)
             .build()?;
-        let inline = bulk.backend().starts_with("cpu:");
+        let inline = !bulk.may_use_gpu();
         Ok(Engines {
             bulk,
             inline,

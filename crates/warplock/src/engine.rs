@@ -182,6 +182,16 @@ impl Engine {
             .collect()
     }
 
+    /// Whether large batches may go to a GPU: if one was named, or with `auto`, if there seems to
+    /// be one. Otherwise all work is the processor's.
+    pub fn may_use_gpu(&self) -> bool {
+        match &self.route {
+            Route::Cpu => false,
+            Route::Gpu(_) | Route::Gpus(_) => true,
+            Route::Auto(planner) => planner.may_have_gpus(),
+        }
+    }
+
     /// Whether a batch of such messages would leave the processor.
     pub(crate) fn wants_batches(
         &self,

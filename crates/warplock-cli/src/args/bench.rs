@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
-use warplock::{Algorithm, Choice};
+use warplock::{Algorithm, Choice, InstructionSet};
 
 use super::algorithm_parser;
 
@@ -33,6 +33,15 @@ Examples:
   warplock gen --entries 10M entries && warplock bench entries entries -o entries.json
   warplock bench kernels --size 1GiB -o kernels.json
   warplock bench sizes --quick --plot sizes.svg";
+
+/// The name behind `cpu:`.
+fn instruction_set(name: &str) -> Result<InstructionSet, String> {
+    let choice = format!("cpu:{name}").parse::<Choice>();
+    match choice.map_err(|error| error.to_string())? {
+        Choice::Cpu(Some(set)) if set.is_available() => Ok(set),
+        _ => Err("this processor does not have it".to_owned()),
+    }
+}
 
 /// The suites.
 #[derive(Debug, Subcommand)]
@@ -115,6 +124,9 @@ pub(crate) enum BenchSuite {
         /// Backends of the vault, a row each. [default: what --backend says]
         #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
         backends: Vec<Choice>,
+        /// Instruction set of the processor where a backend names none, as in cpu:NAME.
+        #[arg(long, value_name = "NAME", value_parser = instruction_set)]
+        instruction_set: Option<InstructionSet>,
         /// Other file systems. [default: of gocryptfs, securefs and encfs those installed]
         #[arg(long, value_name = "PROGRAM,..", value_delimiter = ',')]
         peers: Option<Vec<String>>,

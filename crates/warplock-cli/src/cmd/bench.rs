@@ -103,6 +103,7 @@ fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
             size,
             files,
             backends,
+            instruction_set,
             peers,
         } => {
             let defaults = Fs::default();
@@ -111,6 +112,7 @@ fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
                 size,
                 files,
                 backends,
+                instruction_set,
                 peers: peers.unwrap_or(defaults.peers),
             })
         }

@@ -32,6 +32,18 @@ fn random_operations_on_large_blocks() {
     });
 }
 
+#[test]
+#[ignore = "for long runs"]
+fn random_operations_at_length() {
+    limited(|| {
+        let block_size = number("WARPLOCK_BLOCK_SIZE", 4096) as u32;
+        run(
+            Subject::Vault(block_size),
+            number("WARPLOCK_FSX_OPERATIONS", 100_000),
+        )
+    });
+}
+
 fn run(subject: Subject, operations: u64) {
     let Some(place) = Place::new(subject) else {
         return;

@@ -144,6 +144,13 @@ impl Place {
     }
 }
 
+/// Bytes of memory in use now, and the most ever.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    pub(crate) resident: u64,
+    pub(crate) most: u64,
+}
+
 /// A mount that stands until this is dropped.
 pub(crate) struct Standing {
     child: Child,
@@ -180,6 +187,21 @@ impl Standing {
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// How much memory the serving process has.
+    pub(crate) fn memory(&self) -> Memory {
+        let path = format!("/proc/{}/status", self.process());
+        let status = fs::read_to_string(path).unwrap();
+        let bytes = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let kib = line.unwrap().split_whitespace().next().unwrap();
+            kib.parse::<u64>().unwrap() << 10
+        };
+        Memory {
+            resident: bytes("VmRSS:"),
+            most: bytes("VmHWM:"),
+        }
     }
 
     /// The process that serves the mount.

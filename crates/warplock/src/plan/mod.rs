@@ -128,6 +128,11 @@ impl Planner {
         done.clone()
     }
 
+    /// Whether there may be GPUs to share work with.
+    pub(crate) fn may_have_gpus(&self) -> bool {
+        self.gpus.may_exist(self.there)
+    }
+
     /// Whether GPUs that are awake would take part in a batch of such messages from ordinary
     /// memory.
     pub(crate) fn pays(

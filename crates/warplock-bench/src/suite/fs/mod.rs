@@ -9,7 +9,7 @@ mod work;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use warplock::Choice;
+use warplock::{Choice, InstructionSet};
 
 use self::contender::{Contender, Standing};
 use self::tree::Tree;
@@ -30,6 +30,9 @@ pub struct Fs {
     pub files: usize,
     /// Backends of the vault, a row each; none: the chosen one.
     pub backends: Vec<Choice>,
+    /// The instruction set of the processor where a backend names none: what `auto` does on slower
+    /// machines.
+    pub instruction_set: Option<InstructionSet>,
     /// Other file systems, by the names of their programs; those not installed are left out.
     pub peers: Vec<String>,
 }
@@ -46,6 +49,7 @@ impl Default for Fs {
             size: 512 << 20,
             files: 4000,
             backends: Vec::new(),
+            instruction_set: None,
             peers: peers::ALL
                 .iter()
                 .map(|peer| peer.program.to_owned())
@@ -128,10 +132,10 @@ impl Fs {
             Box::new(contender::PassThroughMount),
         ];
         match &self.backends[..] {
-            [] => contenders.push(Box::new(vault::VaultMount::new(context, context.choice)?)),
+            [] => contenders.push(Box::new(self.vault(context, context.choice)?)),
             backends => {
                 for &choice in backends {
-                    contenders.push(Box::new(vault::VaultMount::new(context, Some(choice))?));
+                    contenders.push(Box::new(self.vault(context, Some(choice))?));
                 }
             }
         }
@@ -150,6 +154,12 @@ impl Fs {
             }
         }
         Ok(contenders)
+    }
+}
+
+impl Fs {
+    fn vault(&self, context: &Context<'_>, choice: Option<Choice>) -> Result<vault::VaultMount> {
+        vault::VaultMount::new(context, choice, self.instruction_set)
     }
 }
 

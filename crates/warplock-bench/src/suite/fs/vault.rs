@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warplock::{Choice, Engine};
+use warplock::{Choice, Engine, InstructionSet};
 use warplock_keyring::{MasterKey, NewIdentity, NoPrompt, Recipients};
 use warplock_vault::{Options, Settings, Vault, init};
 
@@ -20,9 +20,21 @@ pub(super) struct VaultMount {
 }
 
 impl VaultMount {
-    pub(super) fn new(context: &Context<'_>, choice: Option<Choice>) -> Result<Self> {
-        let context = Context { choice, ..*context };
-        let engine = context.all_threads()?;
+    pub(super) fn new(
+        context: &Context<'_>,
+        choice: Option<Choice>,
+        set: Option<InstructionSet>,
+    ) -> Result<Self> {
+        let mut builder = Engine::builder().threads(context.threads);
+        if let Some(choice) = choice {
+            builder = builder.backend(choice);
+        }
+        if let Some(set) = set {
+            builder = builder.instruction_set(set);
+        }
+        let engine = builder.build()?;
+        // A start takes as long as many of the requests here.
+        engine.wake();
         Ok(VaultMount {
             name: format!("warplock {}", engine.backend()),
             engine: Arc::new(engine),
