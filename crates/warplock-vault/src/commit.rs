@@ -13,7 +13,7 @@ use crate::core::{Core, journal_name, lock};
 use crate::error::{Error, Result};
 use crate::fs::{Changes, SetTime};
 use crate::header::{Header, PLAIN_LEN};
-use crate::layout::{HEADER_LEN, OVERHEAD, TAG_LEN};
+use crate::layout::{HEADER_LEN, NONCE_LEN, OVERHEAD, TAG_LEN};
 use crate::storage::{At, Storage};
 
 const AAD: &[u8] = b"warplock-vault/1 journal";
@@ -153,7 +153,10 @@ impl<S: Storage> Core<S> {
         self.sync(content, state)?;
         let moves = state.moves();
         let end = moves.end * self.layout.slot() as u64;
-        let mut record = Vec::with_capacity(PLAIN_LEN + 8 + moves.blocks.len() * ENTRY_LEN);
+        // Sealed where it is written: it may take megabytes.
+        let entries = PLAIN_LEN + 8 + moves.blocks.len() * ENTRY_LEN;
+        let mut record = Vec::with_capacity(entries + OVERHEAD + TRAILER_LEN);
+        record.extend_from_slice(&[0; NONCE_LEN]);
         record.extend_from_slice(&header.encode());
         record.extend_from_slice(&(moves.blocks.len() as u64).to_be_bytes());
         for (number, moved) in &moves.blocks {
@@ -165,16 +168,18 @@ impl<S: Storage> Core<S> {
             record.extend_from_slice(&index.to_be_bytes());
             record.extend_from_slice(&moved.tag());
         }
-        let mut sealed = self.keys.engines.seal(&content.keys.header, AAD, &record)?;
-        let len = sealed.len() as u32;
-        sealed.extend_from_slice(&len.to_be_bytes());
-        sealed.extend_from_slice(MAGIC);
+        record.extend_from_slice(&[0; TAG_LEN]);
+        let (engines, key) = (&self.keys.engines, &content.keys.header);
+        engines.seal_in_place(key, AAD, &mut record)?;
+        let len = record.len() as u32;
+        record.extend_from_slice(&len.to_be_bytes());
+        record.extend_from_slice(MAGIC);
 
         self.open_journal(content, state)?;
         let journal = state.journal.file.as_ref().ok_or(rustix::io::Errno::IO)?;
         // The record has to be at the very end, also if an earlier attempt failed.
         self.storage.set_len(journal, end)?;
-        self.storage.write_at(journal, &sealed, end)?;
+        self.storage.write_at(journal, &record, end)?;
         if let Err(error) = self.storage.sync(journal, false) {
             return Err(self.not_synced(content, state, error));
         }

@@ -95,17 +95,25 @@ impl Engines {
     /// Seals a record: nonce, ciphertext, tag.
     pub(crate) fn seal(&self, key: &Key, aad: &[u8], plaintext: &[u8]) -> Result<Vec<u8>> {
         let mut sealed = vec![0; plaintext.len() + OVERHEAD];
+        sealed[NONCE_LEN..][..plaintext.len()].copy_from_slice(plaintext);
+        self.seal_in_place(key, aad, &mut sealed)?;
+        Ok(sealed)
+    }
+
+    /// Seals a record that stands in `room` with space for nonce and tag around it.
+    pub(crate) fn seal_in_place(&self, key: &Key, aad: &[u8], room: &mut [u8]) -> Result<()> {
         let nonce: [u8; NONCE_LEN] = random()?;
-        sealed[..NONCE_LEN].copy_from_slice(&nonce);
-        let (body, tag) = sealed[NONCE_LEN..].split_at_mut(plaintext.len());
-        let batch = Batch::seal(BatchKeys::One(key), Text::apart(plaintext, body));
+        let (front, rest) = room.split_at_mut(NONCE_LEN);
+        front.copy_from_slice(&nonce);
+        let (body, tag) = rest.split_at_mut(rest.len() - TAG_LEN);
+        let batch = Batch::seal(BatchKeys::One(key), Text::in_place(body));
         self.small.run(
             batch
                 .ivs(Ivs::Each(&nonce))
                 .aad(Aad::Shared(aad))
                 .tags(Tags::Apart(tag)),
         )?;
-        Ok(sealed)
+        Ok(())
     }
 
     /// Opens a record; `None` if it is not what [`seal`](Self::seal) made.

@@ -130,7 +130,7 @@ impl Mount {
         // Session::run waits for the loop threads, and reports when the last has ended.
         let session = thread::Builder::new()
             .name("fuse".to_owned())
-            .spawn(move || session.run())
+            .spawn(move || ended(session.run()))
             .map_err(failed)?;
         let mount = Mount {
             point,
@@ -268,6 +268,15 @@ fn config(options: &Options) -> Config {
     config.n_threads = Some(threads.unwrap_or_else(default_threads));
     config.clone_fd = true;
     config
+}
+
+/// A thread that was about to take a request when the mount went is told that the connection was
+/// aborted, the others that there is none any more. Both are ends as they should be.
+fn ended(outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
+        other => other,
+    }
 }
 
 /// Two for each core, as a request spends part of its time in the system's own files; few are

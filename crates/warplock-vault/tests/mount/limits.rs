@@ -10,10 +10,10 @@ use tempfile::TempDir;
 use crate::harness::{Place, Random, Subject, can_mount, limited};
 
 /// A small file system in memory, gone with this value.
-struct SmallDisk(PathBuf);
+pub(crate) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    fn new(path: PathBuf, size: &str) -> Self {
+    pub(crate) fn new(path: PathBuf, size: &str) -> Self {
         fs::create_dir(&path).unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o"])
@@ -26,14 +26,19 @@ impl SmallDisk {
         SmallDisk(path)
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Takes it out of the tree, whoever uses it.
+    pub(crate) fn unplug(&self) {
+        let _ = warplock_vault::fuse::unmount(&self.0, true);
     }
 }
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let _ = warplock_vault::fuse::unmount(&self.0, true);
+        self.unplug();
     }
 }
 

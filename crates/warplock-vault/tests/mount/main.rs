@@ -13,7 +13,10 @@
 //! | `WARPLOCK_MANY_FILES` | `many_files_in_a_folder` |
 //! | `PJDFSTEST` | `pjdfstest`: where that program is |
 
+#[path = "../common/mod.rs"]
+mod common;
 mod crash;
+mod failing;
 mod fsx;
 mod harness;
 mod limits;
