@@ -1,0 +1,271 @@
+//! Attacks on what is in files.
+
+use super::*;
+
+/// Attacks on a file's bytes, and when they show in a long, a short and a sparse file.
+#[test]
+fn data() {
+    type Edit = fn(&mut Vec<u8>);
+    let slot = |number: usize| 2 * HEADER + number * SLOT;
+    assert_eq!(slot(1), 2 * HEADER + 4124);
+    let attacks: [(&str, Edit, Noticed, Noticed, Noticed); 12] = [
+        (
+            "flip ciphertext",
+            |d| d[2 * HEADER + SLOT + 100] ^= 1,
+            Read,
+            Read,
+            Read,
+        ),
+        (
+            "flip a nonce",
+            |d| d[2 * HEADER + SLOT] ^= 1,
+            Read,
+            Read,
+            Read,
+        ),
+        (
+            "flip a tag",
+            |d| d[2 * HEADER + SLOT - 1] ^= 1,
+            Read,
+            Open,
+            Read,
+        ),
+        (
+            "swap blocks",
+            |d| {
+                let (a, b) = d.split_at_mut(2 * HEADER + SLOT);
+                a[2 * HEADER..].swap_with_slice(&mut b[..SLOT]);
+            },
+            Read,
+            Open,
+            Read,
+        ),
+        (
+            "repeat a block",
+            |d| {
+                d.copy_within(2 * HEADER..2 * HEADER + SLOT, 2 * HEADER + SLOT);
+            },
+            Read,
+            Open,
+            Read,
+        ),
+        (
+            "zero a block",
+            |d| d[2 * HEADER..][..SLOT].fill(0),
+            Read,
+            Open,
+            Check,
+        ),
+        (
+            "cut the last block",
+            |d| d.truncate(d.len() - 50 - 28),
+            Open,
+            Open,
+            Open,
+        ),
+        (
+            "cut within a block",
+            |d| d.truncate(d.len() - 1),
+            Open,
+            Open,
+            Open,
+        ),
+        (
+            "cut everything",
+            |d| d.truncate(2 * HEADER),
+            Open,
+            Open,
+            Open,
+        ),
+        ("append", |d| d.extend([7; 5000]), Open, Open, Open),
+        ("empty", Vec::clear, Open, Open, Open),
+        (
+            "zero all blocks",
+            |d| d[2 * HEADER..].fill(0),
+            Read,
+            Open,
+            Check,
+        ),
+    ];
+    let victim = Victim::new();
+    for (name, edit, long, short, sparse) in attacks {
+        for (path, noticed) in [("long", long), ("short", short), ("sparse", sparse)] {
+            let victim = Victim {
+                mem: victim.mem.fork(),
+                key: MasterKey::from_bytes(victim.key.as_bytes()),
+            };
+            victim.edit(path, edit);
+            assert_eq!(victim.noticed(path), noticed, "{name}: {path}");
+        }
+    }
+}
+
+#[test]
+fn a_block_of_another_file() {
+    let victim = Victim::new();
+    let other = victim.copy("long2").data;
+    victim.edit("long", |data| {
+        data[2 * HEADER..][..SLOT].copy_from_slice(&other[2 * HEADER..][..SLOT]);
+    });
+    assert_eq!(victim.noticed("long"), Read);
+}
+
+#[test]
+fn an_old_block() {
+    for (path, noticed) in [("long", Check), ("short", Open)] {
+        let victim = Victim::new();
+        let old = victim.copy(path).data;
+        victim.legitimately(|vault| {
+            let file = vault.file(path).unwrap();
+            vault.write(&file, 4096, &[1; 4096], false).unwrap();
+        });
+        let slot = 2 * HEADER + SLOT;
+        victim.edit(path, |data| {
+            assert_ne!(data[slot..][..SLOT], old[slot..][..SLOT]);
+            data[slot..][..SLOT].copy_from_slice(&old[slot..][..SLOT]);
+        });
+        assert_eq!(victim.noticed(path), noticed);
+    }
+}
+
+#[test]
+fn headers() {
+    type Edit = fn(&mut Vec<u8>);
+    let attacks: [(&str, Edit); 9] = [
+        ("flip both", |d| {
+            d[100] ^= 1;
+            d[HEADER + 100] ^= 1;
+        }),
+        ("flip the first", |d| d[100] ^= 1),
+        ("flip the second", |d| d[HEADER + 100] ^= 1),
+        ("flip the id", |d| d[0] ^= 1),
+        ("zero both", |d| d[..2 * HEADER].fill(0)),
+        ("zero the first", |d| d[..HEADER].fill(0)),
+        ("zero the second", |d| d[HEADER..2 * HEADER].fill(0)),
+        ("the first twice", |d| d.copy_within(..HEADER, HEADER)),
+        ("the second twice", |d| d.copy_within(HEADER..2 * HEADER, 0)),
+    ];
+    let victim = Victim::new();
+    for (name, edit) in attacks {
+        for path in ["long", "short", "sparse"] {
+            let victim = Victim {
+                mem: victim.mem.fork(),
+                key: MasterKey::from_bytes(victim.key.as_bytes()),
+            };
+            victim.edit(path, edit);
+            assert_eq!(victim.noticed(path), Open, "{name}: {path}");
+        }
+    }
+}
+
+#[test]
+fn a_header_of_another_file() {
+    for (from, to) in [(0, HEADER), (0, 2 * HEADER), (HEADER, 2 * HEADER)] {
+        let victim = Victim::new();
+        let other = victim.copy("long2").data;
+        victim.edit("long", |data| {
+            data[from..to].copy_from_slice(&other[from..to])
+        });
+        assert_eq!(victim.noticed("long"), Open);
+    }
+}
+
+#[test]
+fn old_headers_with_new_data() {
+    // Of the same length, of another length, and in a short file.
+    for (path, offset, noticed) in [("long", 0, Check), ("long", LONG, Open), ("short", 0, Open)] {
+        let victim = Victim::new();
+        let old = victim.copy(path).data;
+        victim.legitimately(|vault| {
+            let file = vault.file(path).unwrap();
+            vault
+                .write(&file, offset as u64, &[1; 4096], false)
+                .unwrap();
+        });
+        victim.edit(path, |data| {
+            data[..2 * HEADER].copy_from_slice(&old[..2 * HEADER])
+        });
+        assert_eq!(victim.noticed(path), noticed);
+    }
+}
+
+/// The one thing that may pass: all of a file as it was.
+#[test]
+fn a_whole_old_file() {
+    let victim = Victim::new();
+    let old = victim.copy("long").data;
+    victim.legitimately(|vault| {
+        let file = vault.file("long").unwrap();
+        vault.write(&file, 0, &[1; 4096], false).unwrap();
+    });
+    victim.edit("long", |data| data.clone_from(&old));
+    assert_eq!(victim.noticed("long"), Never);
+}
+
+/// A crash that never was: the folder of journals is put there to make damage look like one.
+#[test]
+fn a_pretended_crash_is_told() {
+    let victim = Victim::new();
+    victim.edit("long", |data| data[HEADER + 100] ^= 1);
+    let vault = open(victim.mem.clone(), &victim.key);
+    drop(vault); // without closing it, which leaves the folder
+    let told = Told::default();
+    let vault = Vault::open_on(victim.mem.clone(), &victim.key, options(&told)).unwrap();
+    let _ = vault.get("long");
+    let told = told.lock().unwrap().join("\n");
+    assert!(
+        told.contains("was not closed properly") && told.contains("/long"),
+        "{told}"
+    );
+}
+
+/// A journal from before, put back: nothing happens.
+#[test]
+fn an_old_journal() {
+    let victim = Victim::new();
+    let before = victim.mem.disk().clone();
+    victim.mem.disk().log.clear();
+    victim.legitimately(|vault| {
+        let file = vault.file("long").unwrap();
+        vault.write(&file, 0, &[1; 5000], false).unwrap();
+        vault.fsync(&file, false).unwrap();
+    });
+    // The disk at the moment when the journal was written, but not yet emptied.
+    let log = victim.mem.disk().log.clone();
+    let mut rng = Rng::new(5);
+    let mut tried = 0;
+    for cut in 0..log.len() {
+        let disk = before.crash(&log, cut, &mut rng);
+        let journals = disk.objects[&1].entries.get(OsStr::new("warplock.journal"));
+        let Some(journals) = journals.map(|inode| disk.objects[inode].clone()) else {
+            continue;
+        };
+        let Some((name, inode)) = journals.entries.iter().next() else {
+            continue;
+        };
+        let journal = disk.objects[inode].clone();
+        let now = Victim {
+            mem: victim.mem.fork(),
+            key: MasterKey::from_bytes(victim.key.as_bytes()),
+        };
+        now.legitimately(|vault| {
+            let file = vault.file("long").unwrap();
+            vault.write(&file, 0, &[2; 5000], false).unwrap();
+        });
+        {
+            let mut disk = now.mem.disk();
+            let mut folder = disk.objects[&1].clone();
+            folder.entries.clear();
+            folder.entries.insert(name.clone(), 1 << 50);
+            disk.objects.insert(1 << 50, journal);
+            disk.objects.insert(1 << 51, folder);
+            disk.object(1)
+                .entries
+                .insert("warplock.journal".into(), 1 << 51);
+        }
+        let vault = open(now.mem.clone(), &now.key);
+        assert_eq!(vault.get("long").unwrap()[..5000], [2; 5000]);
+        tried += 1;
+    }
+    assert!(tried > 3);
+}
