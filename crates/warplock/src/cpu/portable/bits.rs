@@ -61,3 +61,42 @@ pub(super) fn double(a: [u64; 8]) -> [u64; 8] {
         a[6],
     ]
 }
+
+/// A function whose loop over lanes the compiler is to vectorise, never inlined. On x86-64 it is
+/// compiled twice, the second time for machines with AVX2: the same operations on wider vectors,
+/// and no copies for what the next one would overwrite (CTR 1.6 to 1.8 times as fast). GHASH's
+/// multiplications gain nothing and are left out. Generic parameters stand in brackets, then how
+/// they are passed on.
+macro_rules! vectorised {
+    (
+        fn $name:ident[$($generics:tt)*][$($passed:tt)*]($($arg:ident: $kind:ty),* $(,)?)
+        $(-> $result:ty)? $body:block
+    ) => {
+        #[inline(always)]
+        fn $name<$($generics)*>($($arg: $kind),*) $(-> $result)? {
+            #[inline(always)]
+            fn body<$($generics)*>($($arg: $kind),*) $(-> $result)? $body
+
+            #[inline(never)]
+            fn baseline<$($generics)*>($($arg: $kind),*) $(-> $result)? {
+                body::<$($passed)*>($($arg),*)
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[inline(never)]
+                #[target_feature(enable = "avx2")]
+                fn wider<$($generics)*>($($arg: $kind),*) $(-> $result)? {
+                    body::<$($passed)*>($($arg),*)
+                }
+                if std::arch::is_x86_feature_detected!("avx2") {
+                    // SAFETY: this machine has the instructions.
+                    return unsafe { wider::<$($passed)*>($($arg),*) };
+                }
+            }
+            baseline::<$($passed)*>($($arg),*)
+        }
+    };
+}
+
+pub(super) use vectorised;

@@ -3,9 +3,9 @@
 //! 64 · N blocks become 128 planes of N words. ShiftRows is then a choice of indices, MixColumns
 //! a few XORs, and the S-box a circuit that works on full words. Loops over the N words of a
 //! plane are innermost everywhere, so that the compiler turns them into vector code for whatever
-//! target it builds for (SSE2 on baseline x86-64).
+//! target it builds for (SSE2 on baseline x86-64, and AVX2 once more, see `vectorised`).
 
-use super::bits::{IN_BYTES, OF_BYTES, double, swap_squares};
+use super::bits::{IN_BYTES, OF_BYTES, double, swap_squares, vectorised};
 use super::sbox;
 use super::schedule::{RoundKeys, next_rcon, rounds_for};
 use zeroize::{Zeroize, Zeroizing};
@@ -253,68 +253,73 @@ fn inv_sub_and_shift<const N: usize, B: KeyByte<N>>(
     }
 }
 
-// The loops over lanes below are functions of their own, never inlined: with nothing but
-// references as arguments the compiler knows that nothing overlaps, and vectorises each.
+// The loops over lanes below are functions of their own: with nothing but references as arguments
+// the compiler knows that nothing overlaps, and vectorises each.
 
-#[inline(never)]
-fn add_byte<const N: usize, B: KeyByte<N>>(byte: &mut Byte<N>, key: &B) {
-    for lane in 0..N {
-        for bit in 0..8 {
-            byte[bit][lane] ^= key.word(bit, lane);
-        }
-    }
-}
-
-#[inline(never)]
-fn sub_byte<const N: usize, B: KeyByte<N>>(from: &Byte<N>, key: &B, to: &mut Byte<N>) {
-    for lane in 0..N {
-        let out = sbox::sub(std::array::from_fn(|k| from[k][lane] ^ key.word(k, lane)));
-        for k in 0..8 {
-            to[k][lane] = out[k];
-        }
-    }
-}
-
-#[inline(never)]
-fn inv_sub_byte<const N: usize, B: KeyByte<N>>(from: &Byte<N>, key: &B, to: &mut Byte<N>) {
-    for lane in 0..N {
-        let out = sbox::inv_sub(std::array::from_fn(|k| from[k][lane]));
-        for k in 0..8 {
-            to[k][lane] = out[k] ^ key.word(k, lane);
-        }
-    }
-}
-
-#[inline(never)]
-fn mix_column<const N: usize>(column: &mut [Byte<N>; 4]) {
-    for lane in 0..N {
-        let a = mix(std::array::from_fn(|row| {
-            std::array::from_fn(|k| column[row][k][lane])
-        }));
-        for row in 0..4 {
-            for k in 0..8 {
-                column[row][k][lane] = a[row][k];
+vectorised! {
+    fn add_byte[const N: usize, B: KeyByte<N>][N, B](byte: &mut Byte<N>, key: &B) {
+        for lane in 0..N {
+            for bit in 0..8 {
+                byte[bit][lane] ^= key.word(bit, lane);
             }
         }
     }
 }
 
-#[inline(never)]
-fn inv_mix_column<const N: usize>(column: &mut [Byte<N>; 4]) {
-    for lane in 0..N {
-        let mut a: [[u64; 8]; 4] =
-            std::array::from_fn(|row| std::array::from_fn(|k| column[row][k][lane]));
-        // The inverse matrix is the forward one times circ(5, 0, 4, 0), so a_r becomes
-        // a_r + 4 (a_r + a_{r+2}) before an ordinary MixColumns.
-        for row in 0..2 {
-            let sum = double(double(xor(a[row], a[row + 2])));
-            a[row] = xor(a[row], sum);
-            a[row + 2] = xor(a[row + 2], sum);
-        }
-        let a = mix(a);
-        for row in 0..4 {
+vectorised! {
+    fn sub_byte[const N: usize, B: KeyByte<N>][N, B](from: &Byte<N>, key: &B, to: &mut Byte<N>) {
+        for lane in 0..N {
+            let out = sbox::sub(std::array::from_fn(|k| from[k][lane] ^ key.word(k, lane)));
             for k in 0..8 {
-                column[row][k][lane] = a[row][k];
+                to[k][lane] = out[k];
+            }
+        }
+    }
+}
+
+vectorised! {
+    fn inv_sub_byte[const N: usize, B: KeyByte<N>][N, B](from: &Byte<N>, key: &B, to: &mut Byte<N>) {
+        for lane in 0..N {
+            let out = sbox::inv_sub(std::array::from_fn(|k| from[k][lane]));
+            for k in 0..8 {
+                to[k][lane] = out[k] ^ key.word(k, lane);
+            }
+        }
+    }
+}
+
+vectorised! {
+    fn mix_column[const N: usize][N](column: &mut [Byte<N>; 4]) {
+        for lane in 0..N {
+            let a = mix(std::array::from_fn(|row| {
+                std::array::from_fn(|k| column[row][k][lane])
+            }));
+            for row in 0..4 {
+                for k in 0..8 {
+                    column[row][k][lane] = a[row][k];
+                }
+            }
+        }
+    }
+}
+
+vectorised! {
+    fn inv_mix_column[const N: usize][N](column: &mut [Byte<N>; 4]) {
+        for lane in 0..N {
+            let mut a: [[u64; 8]; 4] =
+                std::array::from_fn(|row| std::array::from_fn(|k| column[row][k][lane]));
+            // The inverse matrix is the forward one times circ(5, 0, 4, 0), so a_r becomes
+            // a_r + 4 (a_r + a_{r+2}) before an ordinary MixColumns.
+            for row in 0..2 {
+                let sum = double(double(xor(a[row], a[row + 2])));
+                a[row] = xor(a[row], sum);
+                a[row + 2] = xor(a[row + 2], sum);
+            }
+            let a = mix(a);
+            for row in 0..4 {
+                for k in 0..8 {
+                    column[row][k][lane] = a[row][k];
+                }
             }
         }
     }
@@ -381,13 +386,14 @@ fn transpose64<const N: usize>(rows: &mut [[u64; N]]) {
     }
 }
 
-#[inline(never)]
-fn swap_group<const N: usize, const BYTES: bool>(group: &mut Byte<N>) {
-    for lane in 0..N {
-        let squares = if BYTES { &OF_BYTES } else { &IN_BYTES };
-        let swapped = swap_squares(std::array::from_fn(|k| group[k][lane]), squares);
-        for k in 0..8 {
-            group[k][lane] = swapped[k];
+vectorised! {
+    fn swap_group[const N: usize, const BYTES: bool][N, BYTES](group: &mut Byte<N>) {
+        for lane in 0..N {
+            let squares = if BYTES { &OF_BYTES } else { &IN_BYTES };
+            let swapped = swap_squares(std::array::from_fn(|k| group[k][lane]), squares);
+            for k in 0..8 {
+                group[k][lane] = swapped[k];
+            }
         }
     }
 }
