@@ -78,6 +78,17 @@ pub(crate) struct Short<'a> {
     pub(crate) tag: [u8; 16],
 }
 
+impl Short<'_> {
+    /// The text.
+    pub(crate) fn io(&self) -> Io {
+        Io {
+            src: self.message.input,
+            dst: self.message.output,
+            len: self.message.len,
+        }
+    }
+}
+
 /// The key of a [`Short`] message; all messages of a call have the same kind.
 #[derive(Clone, Copy)]
 pub(crate) enum ShortKey<'a> {

@@ -195,10 +195,10 @@ impl Lanes for Vector {
         self.swapped().xor(self.product::<0, 0>(terms))
     }
     #[inline(always)]
-    fn hash(self, [low, high]: [Self; 2]) -> Self {
+    fn hash_products(self, [low, high]: [Self; 2]) -> [Self; 2] {
         let below = self.product::<0, 0>(low).xor(self.product::<1, 0>(high));
         let above = self.product::<0, 1>(low).xor(self.product::<1, 1>(high));
-        above.xor(below.fold())
+        [below, above]
     }
     #[inline(always)]
     fn sum(self) -> Self {

@@ -121,8 +121,15 @@ pub(crate) trait Lanes: Copy {
     /// Each lane divided by x^64 modulo x^128 + x^127 + x^126 + x^121 + 1.
     fn fold(self) -> Self;
     /// Each lane times H, for a `key` of H times x^64 (the form of RFC 8452, `dot`: H / x^64 times
-    /// x^128) and H times x^128: half of the reduction is done in the key.
-    fn hash(self, key: [Self; 2]) -> Self;
+    /// x^128) and H times x^128: half of the reduction is done in the key. Before the other half:
+    /// what is still to be divided by x^64, and the rest.
+    fn hash_products(self, key: [Self; 2]) -> [Self; 2];
+    /// Each lane times H, with the whole reduction.
+    #[inline(always)]
+    fn hash(self, key: [Self; 2]) -> Self {
+        let [below, above] = self.hash_products(key);
+        above.xor(below.fold())
+    }
     /// The sum (XOR) of all lanes.
     fn sum(self) -> Self::One;
 }

@@ -163,7 +163,7 @@ impl Lanes for Sse {
         }))
     }
     #[inline(always)]
-    fn hash(self, [low, high]: [Self; 2]) -> Self {
+    fn hash_products(self, [low, high]: [Self; 2]) -> [Self; 2] {
         op!({
             let below = _mm_xor_si128(
                 _mm_clmulepi64_si128::<0x00>(self.0, low.0),
@@ -173,7 +173,7 @@ impl Lanes for Sse {
                 _mm_clmulepi64_si128::<0x10>(self.0, low.0),
                 _mm_clmulepi64_si128::<0x11>(self.0, high.0),
             );
-            Sse(_mm_xor_si128(above, Sse(below).fold().0))
+            [Sse(below), Sse(above)]
         })
     }
     #[inline(always)]

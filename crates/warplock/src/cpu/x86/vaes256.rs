@@ -167,7 +167,7 @@ impl Lanes for Ymm {
         }))
     }
     #[inline(always)]
-    fn hash(self, [low, high]: [Self; 2]) -> Self {
+    fn hash_products(self, [low, high]: [Self; 2]) -> [Self; 2] {
         op!({
             let below = _mm256_xor_si256(
                 _mm256_clmulepi64_epi128::<0x00>(self.0, low.0),
@@ -177,7 +177,7 @@ impl Lanes for Ymm {
                 _mm256_clmulepi64_epi128::<0x10>(self.0, low.0),
                 _mm256_clmulepi64_epi128::<0x11>(self.0, high.0),
             );
-            Ymm(_mm256_xor_si256(above, Ymm(below).fold().0))
+            [Ymm(below), Ymm(above)]
         })
     }
     #[inline(always)]

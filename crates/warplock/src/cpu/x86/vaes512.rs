@@ -178,7 +178,7 @@ impl Lanes for Zmm {
         }))
     }
     #[inline(always)]
-    fn hash(self, [low, high]: [Self; 2]) -> Self {
+    fn hash_products(self, [low, high]: [Self; 2]) -> [Self; 2] {
         op!({
             let below = _mm512_xor_si512(
                 _mm512_clmulepi64_epi128::<0x00>(self.0, low.0),
@@ -188,7 +188,7 @@ impl Lanes for Zmm {
                 _mm512_clmulepi64_epi128::<0x10>(self.0, low.0),
                 _mm512_clmulepi64_epi128::<0x11>(self.0, high.0),
             );
-            Zmm(_mm512_xor_si512(above, Zmm(below).fold().0))
+            [Zmm(below), Zmm(above)]
         })
     }
     #[inline(always)]

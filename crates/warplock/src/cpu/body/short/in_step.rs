@@ -1,68 +1,30 @@
-//! Short GCM messages in step, as many as the registers hold: one block of each message at a time.
-//! Nothing is set up for a message that more blocks would have to pay for: the key schedules are
-//! computed side by side, and no powers of H are needed, as the other messages fill the time that
-//! a hash waits for its last block.
-
-mod keys;
+//! Short GCM messages in step: one block of each message at a time, a message a lane. Nothing is set
+//! up for a message that more blocks would have to pay for: the key schedules are computed side by
+//! side, and no powers of H are needed, as the other messages fill the time that a hash waits for
+//! its last block.
 
 use std::hint::black_box;
 
 use zeroize::Zeroize;
 
-use super::{Lanes, WIDE};
+use super::counter;
 use crate::Direction;
+use crate::cpu::body::{Lanes, WIDE};
 use crate::cpu::kernels::{SHORT, Short};
-
-/// Short messages, see [`crate::cpu::kernels::Kernels::gcm_short`].
-///
-/// # Safety
-/// As there; the machine has the instructions.
-#[inline(always)]
-pub(crate) unsafe fn gcm_short<L: Lanes, const M: usize>(
-    direction: Direction,
-    messages: &mut [Short<'_>],
-) -> usize {
-    // Messages of about the same length beside each other.
-    messages.sort_unstable_by_key(|message| message.message.len);
-    const { assert!(M == WIDE * L::N) };
-    let mut step = InStep::<M>::new();
-    let mut rest = &mut *messages;
-    // SAFETY: by this function's contract; no group is larger than its registers.
-    unsafe {
-        loop {
-            // A few empty lanes cost less than narrower registers.
-            let (wide, narrow) = (WIDE * L::N, WIDE);
-            let width = if rest.len() > narrow { wide } else { narrow };
-            let count = rest.len().min(width);
-            if count < 2 {
-                break;
-            }
-            let (group, later) = rest.split_at_mut(count);
-            if width == wide {
-                step.run::<L>(direction, group);
-            } else {
-                step.run::<L::One>(direction, group);
-            }
-            rest = later;
-        }
-    }
-    let left = rest.len();
-    messages.len() - left
-}
 
 /// The state of a group: message `i` has lane `i`. Blocks of text and key are in the order of
 /// their bytes, those of counters and hashes reversed. There are just as many lanes as the registers
 /// hold: with the rows beside each other, loads do not wait for stores that are a multiple of 4 KiB
 /// away.
 #[repr(C, align(64))]
-struct InStep<const M: usize> {
-    keys: [[u128; M]; 15],
+pub(super) struct InStep<const M: usize> {
+    pub(super) keys: [[u128; M]; 15],
     /// The hash key in the form of [`Lanes::hash`].
-    hash_keys: [[u128; M]; 2],
+    pub(super) hash_keys: [[u128; M]; 2],
     counters: [u128; M],
     /// Blocks of ciphertext that are not hashed yet.
     pending: [u128; M],
-    hashes: [u128; M],
+    pub(super) hashes: [u128; M],
     /// The hash of the associated data.
     starts: [u128; M],
     /// What masks the tag.
@@ -72,15 +34,15 @@ struct InStep<const M: usize> {
     src: [*const u8; M],
     dst: [*mut u8; M],
     /// The keys that are in place.
-    known: [*const crate::cpu::Prepared; M],
-    rounds: usize,
+    pub(super) known: [*const crate::cpu::Prepared; M],
+    pub(super) rounds: usize,
     /// Lanes and blocks of the scratch text that were used, and so are to be wiped.
     lanes: usize,
     scratched: usize,
 }
 
 impl<const M: usize> InStep<M> {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         InStep {
             keys: [[0; M]; 15],
             hash_keys: [[0; M]; 2],
@@ -104,7 +66,11 @@ impl<const M: usize> InStep<M> {
     /// # Safety
     /// As [`gcm_short`].
     #[inline(always)]
-    unsafe fn run<L: Lanes>(&mut self, direction: Direction, messages: &mut [Short<'_>]) {
+    pub(super) unsafe fn run<L: Lanes>(
+        &mut self,
+        direction: Direction,
+        messages: &mut [Short<'_>],
+    ) {
         self.lanes = self.lanes.max(WIDE * L::N);
         // SAFETY: by this function's contract, as each `unsafe` below; lanes without a message
         // work on the scratch text.
@@ -153,7 +119,7 @@ impl<const M: usize> InStep<M> {
     /// # Safety
     /// The machine has the instructions.
     #[inline(always)]
-    unsafe fn encrypt<L: Lanes>(&self, blocks: &mut [L; WIDE]) {
+    pub(super) unsafe fn encrypt<L: Lanes>(&self, blocks: &mut [L; WIDE]) {
         // SAFETY: by this function's contract.
         unsafe {
             for (i, block) in blocks.iter_mut().enumerate() {
@@ -453,32 +419,24 @@ impl<const M: usize> Drop for InStep<M> {
     }
 }
 
-/// A counter block, reversed, of a message with an IV of 12 bytes (SP 800-38D, 7.1).
-#[inline(always)]
-fn counter(iv: &[u8; 12], number: u32) -> u128 {
-    let mut block = [0; 16];
-    block[..12].copy_from_slice(iv);
-    u128::from_be_bytes(block) | u128::from(number)
-}
-
 /// Register `i` of a row.
 ///
 /// # Safety
 /// The machine has the instructions.
 #[inline(always)]
-unsafe fn load<L: Lanes, const M: usize>(row: &[u128; M], i: usize) -> L {
+pub(super) unsafe fn load<L: Lanes, const M: usize>(row: &[u128; M], i: usize) -> L {
     // SAFETY: the index is checked, and `M` has room for `WIDE` registers.
     unsafe { L::load((&raw const row[i * L::N]).cast()) }
 }
 
 #[inline(always)]
-fn store<L: Lanes, const M: usize>(lanes: L, row: &mut [u128; M], i: usize) {
+pub(super) fn store<L: Lanes, const M: usize>(lanes: L, row: &mut [u128; M], i: usize) {
     // SAFETY: as above.
     unsafe { lanes.store((&raw mut row[i * L::N]).cast()) }
 }
 
 #[inline(always)]
-fn store_all<L: Lanes, const M: usize>(registers: [L; WIDE], row: &mut [u128; M]) {
+pub(super) fn store_all<L: Lanes, const M: usize>(registers: [L; WIDE], row: &mut [u128; M]) {
     for (i, lanes) in registers.into_iter().enumerate() {
         store(lanes, row, i);
     }

@@ -1,6 +1,6 @@
 //! The keys of messages in step: schedules side by side, and hash keys.
 
-use super::{InStep, load, store, store_all};
+use super::in_step::{InStep, load, store, store_all};
 use crate::cpu::body::expand::{ROUND_CONSTANTS, expand, next_key};
 use crate::cpu::body::{Lanes, WIDE};
 use crate::cpu::kernels::{Short, ShortKey};
@@ -47,9 +47,14 @@ impl<const M: usize> InStep<M> {
                 raw[messages.len()..].fill(any);
                 self.rounds = len / 4 + 6;
                 match len {
-                    16 => self.expand128::<L>(&raw),
+                    16 => expand128::<L, WIDE>(&raw, self.places::<L>(0)),
                     24 => self.expand192::<L>(messages),
-                    _ => self.expand256::<L>(&raw),
+                    _ => {
+                        // Two registers for each key: half of the keys at a time.
+                        const HALF: usize = WIDE / 2;
+                        expand256::<L, HALF>(&raw, self.places::<L>(0));
+                        expand256::<L, HALF>(&raw[HALF * L::N..], self.places::<L>(HALF));
+                    }
                 }
                 let mut blocks = [L::splat(&[0; 16]); WIDE];
                 self.encrypt(&mut blocks);
@@ -57,68 +62,22 @@ impl<const M: usize> InStep<M> {
             } else if !changed {
                 return;
             }
-            let x = L::splat(&X129.to_le_bytes());
-            let times_x = [x.fold(), x];
             for i in 0..WIDE {
-                let key = load::<L, M>(&self.hashes, i).reverse().hash(times_x);
-                store(key.fold(), &mut self.hash_keys[0], i);
-                store(key, &mut self.hash_keys[1], i);
+                let [low, high] = hash_key(load::<L, M>(&self.hashes, i));
+                store(low, &mut self.hash_keys[0], i);
+                store(high, &mut self.hash_keys[1], i);
             }
         }
     }
 
-    /// # Safety
-    /// As [`super::gcm_short`]; there are 16 bytes behind each pointer.
-    #[inline(always)]
-    unsafe fn expand128<L: Lanes>(&mut self, raw: &[*const u8; M]) {
-        // SAFETY: by this function's contract.
-        unsafe {
-            let mut keys = [L::splat(&[0; 16]); WIDE];
-            for (i, key) in keys.iter_mut().enumerate() {
-                *key = L::gather(&raw[i * L::N..], 0);
-                store(*key, &mut self.keys[0], i);
-            }
-            for (row, constant) in self.keys[1..].iter_mut().zip(&ROUND_CONSTANTS) {
-                let constant = L::splat(constant);
-                for (i, key) in keys.iter_mut().enumerate() {
-                    *key = next_key(*key, *key, constant);
-                    store(*key, row, i);
-                }
-            }
-        }
-    }
-
-    /// # Safety
-    /// As [`super::gcm_short`]; there are 32 bytes behind each pointer.
-    #[inline(always)]
-    unsafe fn expand256<L: Lanes>(&mut self, raw: &[*const u8; M]) {
-        // Two registers for each key: half of the keys at a time.
-        const HALF: usize = WIDE / 2;
-        // SAFETY: by this function's contract.
-        unsafe {
-            let zero = L::splat(&[0; 16]);
-            for half in [0, HALF] {
-                let mut pairs = [[zero; 2]; HALF];
-                for (i, pair) in pairs.iter_mut().enumerate() {
-                    let raw = &raw[(half + i) * L::N..];
-                    *pair = [L::gather(raw, 0), L::gather(raw, 16)];
-                    store(pair[0], &mut self.keys[0], half + i);
-                    store(pair[1], &mut self.keys[1], half + i);
-                }
-                for (rows, constant) in self.keys[2..].chunks_mut(2).zip(&ROUND_CONSTANTS) {
-                    let constant = L::splat(constant);
-                    for (i, pair) in pairs.iter_mut().enumerate() {
-                        pair[0] = next_key(pair[0], pair[1], constant);
-                        store(pair[0], &mut rows[0], half + i);
-                    }
-                    let Some(row) = rows.get_mut(1) else { break };
-                    for (i, pair) in pairs.iter_mut().enumerate() {
-                        let substituted = pair[0].last_word().encrypt_last(zero);
-                        pair[1] = pair[1].sum_words_before().xor(substituted);
-                        store(pair[1], row, half + i);
-                    }
-                }
-            }
+    /// Where the schedules of registers from `first` on go.
+    fn places<L: Lanes>(&mut self, first: usize) -> Places {
+        Places {
+            to: (&raw mut self.keys)
+                .cast::<u8>()
+                .wrapping_add(16 * L::N * first),
+            round: size_of::<[u128; M]>(),
+            register: 16 * L::N,
         }
     }
 
@@ -136,6 +95,94 @@ impl<const M: usize> InStep<M> {
             let key = unsafe { expand::<L>(bytes, false) };
             for (row, key) in self.keys.iter_mut().zip(&key.enc) {
                 row[lane] = u128::from_ne_bytes(*key);
+            }
+        }
+    }
+}
+
+/// The key of [`Lanes::hash`] from the hash key H itself.
+///
+/// # Safety
+/// The machine has the instructions.
+#[inline(always)]
+pub(super) unsafe fn hash_key<L: Lanes>(h: L) -> [L; 2] {
+    // SAFETY: by this function's contract.
+    let x = unsafe { L::splat(&X129.to_le_bytes()) };
+    let key = h.reverse().hash([x.fold(), x]);
+    [key.fold(), key]
+}
+
+/// Where round keys go: those of register `i` and round `r` to `to + i * register + r * round`.
+#[derive(Clone, Copy)]
+pub(super) struct Places {
+    pub(super) to: *mut u8,
+    pub(super) round: usize,
+    pub(super) register: usize,
+}
+
+impl Places {
+    /// # Safety
+    /// There is room for `16 * N` bytes.
+    #[inline(always)]
+    unsafe fn put<L: Lanes>(self, key: L, register: usize, round: usize) {
+        // SAFETY: by this function's contract.
+        unsafe { key.store(self.to.add(register * self.register + round * self.round)) };
+    }
+}
+
+/// The schedules of `G` registers side by side.
+///
+/// # Safety
+/// The machine has the instructions, 16 bytes can be read behind each pointer, and there are
+/// places for 11 keys a register.
+#[inline(always)]
+pub(super) unsafe fn expand128<L: Lanes, const G: usize>(raw: &[*const u8], places: Places) {
+    // SAFETY: by this function's contract.
+    unsafe {
+        let mut keys = [L::splat(&[0; 16]); G];
+        for (i, key) in keys.iter_mut().enumerate() {
+            *key = L::gather(&raw[i * L::N..], 0);
+            places.put(*key, i, 0);
+        }
+        for (before, constant) in ROUND_CONSTANTS.iter().enumerate() {
+            let constant = L::splat(constant);
+            for (i, key) in keys.iter_mut().enumerate() {
+                *key = next_key(*key, *key, constant);
+                places.put(*key, i, before + 1);
+            }
+        }
+    }
+}
+
+/// The same for keys of 32 bytes, and 15 places.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(super) unsafe fn expand256<L: Lanes, const G: usize>(raw: &[*const u8], places: Places) {
+    // SAFETY: by this function's contract.
+    unsafe {
+        let zero = L::splat(&[0; 16]);
+        let mut pairs = [[zero; 2]; G];
+        for (i, pair) in pairs.iter_mut().enumerate() {
+            let raw = &raw[i * L::N..];
+            *pair = [L::gather(raw, 0), L::gather(raw, 16)];
+            places.put(pair[0], i, 0);
+            places.put(pair[1], i, 1);
+        }
+        for (before, constant) in ROUND_CONSTANTS[..7].iter().enumerate() {
+            let constant = L::splat(constant);
+            for (i, pair) in pairs.iter_mut().enumerate() {
+                pair[0] = next_key(pair[0], pair[1], constant);
+                places.put(pair[0], i, 2 * before + 2);
+            }
+            if before == 6 {
+                break;
+            }
+            for (i, pair) in pairs.iter_mut().enumerate() {
+                let substituted = pair[0].last_word().encrypt_last(zero);
+                pair[1] = pair[1].sum_words_before().xor(substituted);
+                places.put(pair[1], i, 2 * before + 3);
             }
         }
     }
