@@ -80,6 +80,13 @@ impl Task {
         self.count * self.len
     }
 
+    /// How often a turn repeats the task, each time on the result of the time before: until some
+    /// hundred microseconds have passed. In shorter turns everybody would pay for what the others
+    /// left in the processor's tables of branches and instructions.
+    pub(super) fn repeats(&self) -> usize {
+        ((1 << 20) / self.bytes()).max(1)
+    }
+
     /// Bytes of a message's IV.
     pub(super) fn iv_len(&self) -> usize {
         match self.mode() {
