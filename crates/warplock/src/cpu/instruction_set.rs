@@ -67,10 +67,10 @@ macro_rules! kernels_of {
                 unsafe {
                     match bits {
                         CounterBits::B32 => {
-                            body::ctr::<$lanes, { body::depth::<$lanes>() }>(key, counter, CounterBits::B32, io);
+                            body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B32, io);
                         }
                         CounterBits::B128 => {
-                            body::ctr::<$lanes, { body::depth::<$lanes>() }>(key, counter, CounterBits::B128, io);
+                            body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B128, io);
                         }
                     }
                 }
@@ -113,7 +113,7 @@ macro_rules! kernels_of {
                 unsafe {
                     match direction {
                         Direction::Encrypt => {
-                            body::gcm_encrypt::<$lanes, { body::depth::<$lanes>() }>(key, powers, counter, y, io);
+                            body::gcm_encrypt::<$lanes>(key, powers, counter, y, io);
                         }
                         Direction::Decrypt => {
                             body::gcm_decrypt::<$lanes>(key, powers, counter, y, io);

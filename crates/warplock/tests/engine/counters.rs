@@ -1,5 +1,6 @@
 //! Counters that wrap: at 2^32, 2^64 and 2^128 in CTR, at 2^32 without a carry in GCM; at every
-//! place of a kernel's step, and around the cut of a long message over threads.
+//! place of a kernel's step, and around the cut of a long message over threads. And at 2^40 and
+//! before, in texts that are long enough for kernels to keep what neighbouring counters share.
 
 use warplock::{Algorithm, Mode};
 
@@ -37,6 +38,28 @@ fn around_chunks() -> impl Iterator<Item = u32> {
         .flat_map(|cut| [cut - 33, cut - 1, cut, cut + 1, cut + 32])
 }
 
+/// Lengths around the one from which states of neighbouring counters are kept, and twice it.
+fn near_texts() -> impl Iterator<Item = usize> {
+    let around = |blocks: usize| [blocks - 33, blocks - 1, blocks, blocks + 8, blocks + 39];
+    let lens = [512, 1024].into_iter().flat_map(around);
+    lens.map(|blocks| 16 * blocks + 7)
+}
+
+/// Counters at every kind of place before the last byte's overflow, some of which also overflow
+/// in other bytes on the way.
+fn near_starts(random: &mut Random, low_bits: u32) -> Vec<u128> {
+    let high = u128::from_le_bytes(random.bytes(16).try_into().unwrap());
+    let places = [
+        0, 1, 2, 3, 5, 8, 17, 31, 33, 64, 100, 255, 256, 257, 300, 511,
+    ];
+    let mut starts: Vec<u128> = places
+        .into_iter()
+        .map(|blocks| ((high >> low_bits) << low_bits).wrapping_sub(blocks))
+        .collect();
+    starts.push(high);
+    starts
+}
+
 fn of_mode(mode: Mode) -> impl Iterator<Item = Algorithm> {
     Algorithm::all().filter(move |algorithm| algorithm.info().mode == mode)
 }
@@ -49,6 +72,28 @@ fn start(random: &mut Random, bits: u32, blocks: u32) -> u128 {
     };
     let multiple = if bits == 128 { 0 } else { high << bits };
     multiple.wrapping_sub(blocks.into())
+}
+
+/// Messages of all lengths of [`near_texts`], whose counters overflow in the last byte, and in
+/// more at once.
+fn near(
+    algorithm: Algorithm,
+    key: &[u8],
+    low_bits: [u32; 2],
+    random: &mut Random,
+    iv: impl Fn(u128) -> [u8; 16],
+) -> Vec<Message> {
+    let mut messages = Vec::new();
+    for len in near_texts() {
+        let text = random.bytes(len);
+        for bits in low_bits {
+            for start in near_starts(random, bits) {
+                let iv = iv(start);
+                messages.push(Message::new(algorithm, key, &iv, b"", text.clone()));
+            }
+        }
+    }
+    messages
 }
 
 #[test]
@@ -71,6 +116,10 @@ fn ctr() {
             None => Vec::new(),
         };
         both_ways("steps", algorithm, &steps, &engines(&[1]), &mut random);
+        let near = near(algorithm, &key, [16, 40], &mut random, |counter| {
+            counter.to_be_bytes()
+        });
+        both_ways("near", algorithm, &near, &engines(&[1]), &mut random);
         if algorithm == Algorithm::Aes128Ctr {
             both_ways("cuts", algorithm, &cuts, &engines(&[2, 3]), &mut random);
         }
@@ -133,6 +182,10 @@ fn gcm() {
             None => Vec::new(),
         };
         both_ways("steps", algorithm, &steps, &engines(&[1]), &mut random);
+        let near = near(algorithm, &key, [16, 32], &mut random, |counter| {
+            iv_for(h, counter)
+        });
+        both_ways("near", algorithm, &near, &engines(&[1]), &mut random);
         if algorithm == Algorithm::Aes128Gcm {
             both_ways("cuts", algorithm, &cuts, &engines(&[2, 3]), &mut random);
         }

@@ -43,6 +43,16 @@ pub(super) fn encrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mu
     encrypt_further(key, blocks);
 }
 
+/// The same behind the first two rounds.
+#[inline(always)]
+pub(super) fn further_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
+    let key = anew(key);
+    for round_key in &key.enc[3..10] {
+        encrypt_round(round_key, blocks);
+    }
+    encrypt_further(key, blocks);
+}
+
 /// The rounds that longer keys have more than AES-128. Straight runs: a loop to `rounds` would
 /// cost a compare and a branch every round, and its end a guess.
 #[inline(always)]

@@ -1,7 +1,8 @@
 //! Counter mode.
 
 use super::Lanes;
-use super::aes::{Padding, Step, Steps, encrypt_rounds, store};
+use super::aes::{Padding, Step, Steps, further_rounds, store};
+use super::nearby::{Computed, Kept, Run, Runs, Source, States};
 use crate::cpu::kernels::{CounterBits, Io};
 use crate::cpu::prepared::AesKey;
 
@@ -34,18 +35,6 @@ pub(super) fn counters<L: Lanes, const W: usize>(
         *block = counter.reverse().xor(key);
     }
     blocks
-}
-
-/// From this many bytes on, it pays to bring the counter to a multiple of a step first.
-const LONG: usize = 4096;
-
-/// Blocks up to the next multiple of `step` blocks, if the `len` bytes that follow are worth it.
-#[inline(always)]
-pub(super) fn unaligned(start: u128, step: usize, len: usize) -> usize {
-    match len >= LONG {
-        true => (start as usize).wrapping_neg() % step,
-        false => 0,
-    }
 }
 
 /// XORs text into registers by the last round, whose key the text is added to: that waits for
@@ -81,47 +70,93 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
     bits: CounterBits,
     io: Io,
 ) {
-    // SAFETY: by this function's contract.
-    let first = unsafe { L::splat(&key.enc[0]) };
-    let mut padding = Padding::uninit();
     let mut done = 0;
     while done < io.len {
         let start = u128::from_be_bytes(*counter);
-        let room = match (unaligned(start, W * L::N, io.len - done), bits) {
-            // The registers count in 64 bits (or 32, which wrap as they should): stop where the
-            // lower half of the 128 overflows, and start again with the carry in the upper half.
-            (0, CounterBits::B128) => {
-                let blocks = (1u128 << 64) - u128::from(start as u64);
+        let room = match bits {
+            // The registers count in 64 bits, and states of neighbours are kept while the first
+            // 11 bytes stay: stop where the low 40 bits overflow.
+            CounterBits::B128 => {
+                let blocks = (1u64 << 40) - start as u64 % (1 << 40);
                 usize::try_from(blocks)
                     .unwrap_or(usize::MAX)
                     .saturating_mul(16)
             }
-            (0, CounterBits::B32) => usize::MAX,
-            (blocks, _) => 16 * blocks,
+            CounterBits::B32 => usize::MAX,
         };
         let len = room.min(io.len - done);
-        let aligned = start.is_multiple_of((W * L::N) as u128);
-        // SAFETY: by this function's contract.
-        let mut base = unsafe { L::splat(&start.to_le_bytes()) };
-        base = match bits {
-            CounterBits::B32 => base.number32(),
-            CounterBits::B128 => base.number64(),
-        };
-        // SAFETY: `len` bytes are left; each step touches the blocks that it is given.
+        // SAFETY: `len` bytes are left, and so many blocks before the overflow; the rest by this
+        // function's contract.
         unsafe {
-            let mut steps = Steps::new::<L, W>(io.part(done, len));
-            while let Some(Step { src, dst, .. }) = steps.next(&mut padding) {
-                let mut blocks = counters::<L, W>(base, bits, aligned, first);
-                encrypt_rounds(key, &mut blocks);
-                last_round_with_text(key, &mut blocks, src, dst);
-                base = match bits {
-                    CounterBits::B32 => base.add32((W * L::N) as u32),
-                    CounterBits::B128 => base.add64((W * L::N) as u64),
-                };
+            let part = io.part(done, len);
+            let whole = len - len % (16 * L::N * W);
+            ctr_whole::<L, W>(key, start, bits, part.part(0, whole));
+            if len > whole {
+                let start = u128::from_be_bytes(advance(start, bits, (whole / 16) as u64));
+                let source = Computed::<L>::new::<W>(key, bits, start);
+                let rest = part.part(whole, len - whole);
+                let (mut steps, mut padding) = (Steps::new::<L, W>(rest), Padding::uninit());
+                while let Some(Step { src, dst, .. }) = steps.next(&mut padding) {
+                    ctr_run::<L, W>(
+                        key,
+                        source,
+                        Io {
+                            src,
+                            dst,
+                            len: 16 * L::N * W,
+                        },
+                    );
+                }
             }
         }
         *counter = advance(start, bits, len.div_ceil(16) as u64);
         done += len;
+    }
+}
+
+/// CTR on whole steps.
+///
+/// # Safety
+/// As [`ctr`]; none of the counter's first 11 bytes changes on the way.
+#[inline(always)]
+unsafe fn ctr_whole<L: Lanes, const W: usize>(
+    key: &AesKey,
+    start: u128,
+    bits: CounterBits,
+    io: Io,
+) {
+    let stride = 16 * L::N * W;
+    let mut kept = Kept::new();
+    let mut done = 0;
+    // SAFETY: there are so many steps in `io`; the rest by this function's contract.
+    unsafe {
+        let mut runs = Runs::<L, W>::new(key, bits, start, io.len / stride);
+        while let Some(Run { steps, states }) = runs.next(key, &mut kept) {
+            let part = io.part(done, steps * stride);
+            done += part.len;
+            match states {
+                States::Computed(source) => ctr_run::<L, W>(key, source, part),
+                States::Near(source) => ctr_run::<L, W>(key, source, part),
+            }
+        }
+        runs.end(&mut kept);
+    }
+}
+
+/// A run of whole steps.
+///
+/// # Safety
+/// As [`ctr`]; the source has as many.
+#[inline(always)]
+unsafe fn ctr_run<L: Lanes, const W: usize>(key: &AesKey, mut source: impl Source<L>, io: Io) {
+    let stride = 16 * L::N * W;
+    for offset in (0..io.len).step_by(stride) {
+        // SAFETY: by this function's contract.
+        unsafe {
+            let mut blocks = source.next::<W>(key);
+            further_rounds(key, &mut blocks);
+            last_round_with_text(key, &mut blocks, io.src.add(offset), io.dst.add(offset));
+        }
     }
 }
 

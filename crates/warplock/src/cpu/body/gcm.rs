@@ -6,8 +6,9 @@
 
 use std::hint::black_box;
 
-use super::aes::{anew, encrypt_further, encrypt_round, encrypt_rounds};
-use super::ctr::{advance, counters, ctr, last_round_with_text, unaligned};
+use super::aes::{anew, encrypt_further, encrypt_round};
+use super::ctr::{advance, ctr, last_round_with_text};
+use super::nearby::{Kept, Run, Runs, Source, States};
 use super::{Block, Lanes, WIDE};
 use crate::cpu::kernels::{CounterBits, Io};
 use crate::cpu::prepared::{AesKey, MAX_POWERS};
@@ -88,78 +89,48 @@ impl<L: Lanes> Group<L> {
     }
 }
 
-/// Encrypts a group of text in steps of `D` registers, while hashing the group at `data`: after
-/// each round, or each two if a step is half a group, one register of it, so that both units stay
-/// busy. The hash before is `y`, the one behind is returned.
+/// Encrypts a group of text while hashing the group at `data`: after each round one register of
+/// it, so that both units stay busy. The hash before is `y`, the one behind is returned.
 ///
 /// # Safety
-/// `data`, `src` and `dst` point to `WIDE * N` blocks, and the machine has the instructions.
+/// `data`, `src` and `dst` point to `WIDE * N` blocks, the source has as many, and the machine has
+/// the instructions.
 #[inline(always)]
-unsafe fn encrypt_and_hash<L: Lanes, const D: usize>(
+unsafe fn encrypt_and_hash<L: Lanes>(
     key: &AesKey,
-    counters: &mut Counters<L>,
+    source: &mut impl Source<L>,
     powers: &[u128; MAX_POWERS],
     y: L::One,
     data: *const u8,
     io: Io,
 ) -> L::One {
-    const { assert!(WIDE == 8 && (D == WIDE || D == WIDE / 2)) };
-    // SAFETY: by this function's contract.
-    unsafe {
-        let mut group = Group::<L>::new(data, powers);
-        encrypt_beside::<L, D>(key, counters, &mut group, 0, y, io);
-        if D < WIDE {
-            let half = 16 * L::N * D;
-            encrypt_beside::<L, D>(key, counters, &mut group, D, y, io.part(half, half));
-        }
-        group.finish()
-    }
-}
-
-/// A step of [`encrypt_and_hash`]: encrypts registers from `first` on and hashes as many.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-unsafe fn encrypt_beside<L: Lanes, const D: usize>(
-    key: &AesKey,
-    counters: &mut Counters<L>,
-    group: &mut Group<L>,
-    first: usize,
-    y: L::One,
-    io: Io,
-) {
     let key = anew(key);
-    let mut blocks = counters.next::<D>();
-    let rounds = WIDE / D;
+    // SAFETY: by this function's contract.
+    let (mut blocks, mut group) =
+        unsafe { (source.next::<WIDE>(key), Group::<L>::new(data, powers)) };
+    // There are six rounds to take turns with before round 9, and one product more.
+    group.add(WIDE - 1, None);
+    pin(&mut group.sums);
     // The compiler would move all products in front of or behind all rounds, where the two units
     // take turns (a quarter slower): pins keep them apart, or else a loop, by a bound that it
     // cannot see.
     let most = match L::PINS {
-        true => D - 1,
-        false => black_box(D - 1),
+        true => WIDE - 2,
+        false => black_box(WIDE - 2),
     };
     for i in 0..most {
-        for round_key in &key.enc[1 + i * rounds..][..rounds] {
-            encrypt_round(round_key, &mut blocks);
-        }
+        encrypt_round(&key.enc[3 + i], &mut blocks);
         pin(&mut blocks);
-        group.add(first + i + 1, None);
+        group.add(i + 1, None);
         pin(&mut group.sums);
     }
-    for round_key in &key.enc[9 - rounds..9] {
-        encrypt_round(round_key, &mut blocks);
-    }
-    pin(&mut blocks);
     // The register that waits for the hash so far comes last.
-    match first + D {
-        WIDE => group.add(0, Some(y)),
-        register => group.add(register, None),
-    }
+    group.add(0, Some(y));
     encrypt_round(&key.enc[9], &mut blocks);
     encrypt_further(key, &mut blocks);
     // SAFETY: by this function's contract.
     unsafe { last_round_with_text(key, &mut blocks, io.src, io.dst) };
+    group.finish()
 }
 
 /// Pins registers, see [`Lanes::pin`].
@@ -170,77 +141,12 @@ fn pin<L: Lanes>(registers: &mut [L]) {
     }
 }
 
-/// The counter blocks of a part, XORed with round key 0.
-struct Counters<L: Lanes> {
-    base: L,
-    aligned: bool,
-    first_key: L,
-}
-
-impl<L: Lanes> Counters<L> {
-    #[inline(always)]
-    fn next<const D: usize>(&mut self) -> [L; D] {
-        let blocks = counters::<L, D>(self.base, CounterBits::B32, self.aligned, self.first_key);
-        self.base = self.base.add32((D * L::N) as u32);
-        blocks
-    }
-}
-
-/// A part of a message: whole groups, or what comes before and behind them.
-struct Part {
-    io: Io,
-    /// Whether it is whole groups.
-    whole: bool,
-    /// The first counter.
-    start: u128,
-}
-
-impl Part {
-    /// The first part of `io`, whose first counter is `counter`, for steps of `D` registers.
-    ///
-    /// # Safety
-    /// The [`Io`] is valid.
-    #[inline(always)]
-    unsafe fn next<L: Lanes, const D: usize>(counter: &[u8; 16], io: Io) -> Self {
-        let stride = 16 * L::N * WIDE;
-        let start = u128::from_be_bytes(*counter);
-        let (len, whole) = match 16 * unaligned(start, D * L::N, io.len) {
-            0 if io.len >= stride => (io.len - io.len % stride, true),
-            0 => (io.len, false),
-            before => (before, false),
-        };
-        // SAFETY: `len` is at most `io.len`, as only long runs have something before them.
-        let io = unsafe { io.part(0, len) };
-        Part { io, whole, start }
-    }
-
-    /// # Safety
-    /// The machine has the instructions.
-    #[inline(always)]
-    unsafe fn counters<L: Lanes, const D: usize>(&self, key: &AesKey) -> Counters<L> {
-        // SAFETY: by this function's contract.
-        unsafe {
-            Counters {
-                base: L::splat(&self.start.to_le_bytes()).number32(),
-                aligned: self.start.is_multiple_of((D * L::N) as u128),
-                first_key: L::splat(&key.enc[0]),
-            }
-        }
-    }
-
-    /// The counter behind this part.
-    #[inline(always)]
-    fn end(&self) -> [u8; 16] {
-        advance(self.start, CounterBits::B32, (self.io.len / 16) as u64)
-    }
-}
-
 /// GCM encryption, see [`crate::cpu::kernels::Kernels::gcm`].
 ///
 /// # Safety
 /// As there; the machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn gcm_encrypt<L: Lanes, const D: usize>(
+pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
     key: &AesKey,
     powers: &[u128; MAX_POWERS],
     counter: &mut [u8; 16],
@@ -248,38 +154,42 @@ pub(crate) unsafe fn gcm_encrypt<L: Lanes, const D: usize>(
     io: Io,
 ) {
     let stride = 16 * L::N * WIDE;
-    let mut done = 0;
+    let whole = io.len - io.len % stride;
     // SAFETY: all parts lie in `io`; the rest by this contract.
     unsafe {
-        while done < io.len {
-            let part = Part::next::<L, D>(counter, io.part(done, io.len - done));
-            let io = part.io;
-            done += io.len;
-            if !part.whole {
-                ctr::<L, D>(key, counter, CounterBits::B32, io);
-                ghash::<L>(powers, y, std::slice::from_raw_parts(io.dst, io.len));
-                continue;
-            }
-            let mut counters = part.counters::<L, D>(key);
-            for step in (0..stride).step_by(16 * L::N * D) {
-                let mut blocks = counters.next::<D>();
-                encrypt_rounds(key, &mut blocks);
-                last_round_with_text(key, &mut blocks, io.src.add(step), io.dst.add(step));
-            }
+        if whole > 0 {
+            // The first group is not hashed beside another.
+            ctr::<L, WIDE>(key, counter, CounterBits::B32, io.part(0, stride));
             let mut hash = <L::One as Lanes>::load(y.as_ptr()).reverse();
-            for offset in (stride..io.len).step_by(stride) {
-                let group = io.part(offset, stride);
-                // The ciphertext of the group before: still in the first cache.
-                let before = group.dst.sub(stride);
-                hash = encrypt_and_hash::<L, D>(key, &mut counters, powers, hash, before, group);
+            let mut done = stride;
+            let start = u128::from_be_bytes(*counter);
+            let mut kept = Kept::new();
+            let mut runs =
+                Runs::<L, WIDE>::new(key, CounterBits::B32, start, (whole - stride) / stride);
+            while let Some(Run { steps, states }) = runs.next(key, &mut kept) {
+                // A group's ciphertext is hashed while the next is encrypted: it is still in the
+                // first cache.
+                let before = io.dst.add(done - stride);
+                let part = io.part(done, steps * stride);
+                done += part.len;
+                hash = match states {
+                    States::Computed(source) => run(key, source, powers, hash, before, part),
+                    States::Near(source) => run(key, source, powers, hash, before, part),
+                };
             }
-            let mut group = Group::<L>::new(io.dst.add(io.len - stride), powers);
+            runs.end(&mut kept);
+            let mut group = Group::<L>::new(io.dst.add(whole - stride), powers);
             for i in 1..WIDE {
                 group.add(i, None);
             }
             group.add(0, Some(hash));
             group.finish().reverse().store(y.as_mut_ptr());
-            *counter = part.end();
+            *counter = advance(start, CounterBits::B32, ((whole - stride) / 16) as u64);
+        }
+        let rest = io.part(whole, io.len - whole);
+        if rest.len > 0 {
+            ctr::<L, WIDE>(key, counter, CounterBits::B32, rest);
+            ghash::<L>(powers, y, std::slice::from_raw_parts(rest.dst, rest.len));
         }
     }
 }
@@ -297,30 +207,58 @@ pub(crate) unsafe fn gcm_decrypt<L: Lanes>(
     io: Io,
 ) {
     let stride = 16 * L::N * WIDE;
-    let mut done = 0;
+    let whole = io.len - io.len % stride;
     // SAFETY: all parts lie in `io`; the rest by this contract.
     unsafe {
-        while done < io.len {
-            let part = Part::next::<L, WIDE>(counter, io.part(done, io.len - done));
-            let io = part.io;
-            done += io.len;
-            if !part.whole {
-                ghash::<L>(powers, y, std::slice::from_raw_parts(io.src, io.len));
-                ctr::<L, WIDE>(key, counter, CounterBits::B32, io);
-                continue;
-            }
-            let mut counters = part.counters::<L, WIDE>(key);
+        if whole > 0 {
             let mut hash = <L::One as Lanes>::load(y.as_ptr()).reverse();
-            for offset in (0..io.len).step_by(stride) {
-                let group = io.part(offset, stride);
-                // One step, not halves: in place, the first would overwrite what the second hashes.
-                hash =
-                    encrypt_and_hash::<L, WIDE>(key, &mut counters, powers, hash, group.src, group);
+            let mut done = 0;
+            let start = u128::from_be_bytes(*counter);
+            let mut kept = Kept::new();
+            let mut runs = Runs::<L, WIDE>::new(key, CounterBits::B32, start, whole / stride);
+            while let Some(Run { steps, states }) = runs.next(key, &mut kept) {
+                let part = io.part(done, steps * stride);
+                done += part.len;
+                let data = part.src;
+                hash = match states {
+                    States::Computed(source) => run(key, source, powers, hash, data, part),
+                    States::Near(source) => run(key, source, powers, hash, data, part),
+                };
             }
+            runs.end(&mut kept);
             hash.reverse().store(y.as_mut_ptr());
-            *counter = part.end();
+            *counter = advance(start, CounterBits::B32, (whole / 16) as u64);
+        }
+        let rest = io.part(whole, io.len - whole);
+        if rest.len > 0 {
+            ghash::<L>(powers, y, std::slice::from_raw_parts(rest.src, rest.len));
+            ctr::<L, WIDE>(key, counter, CounterBits::B32, rest);
         }
     }
+}
+
+/// A run of groups, while others are hashed that lie equally far from each other, from `data` on.
+///
+/// # Safety
+/// As [`encrypt_and_hash`], for all groups.
+#[inline(always)]
+unsafe fn run<L: Lanes>(
+    key: &AesKey,
+    mut source: impl Source<L>,
+    powers: &[u128; MAX_POWERS],
+    mut hash: L::One,
+    data: *const u8,
+    io: Io,
+) -> L::One {
+    let stride = 16 * L::N * WIDE;
+    for offset in (0..io.len).step_by(stride) {
+        // SAFETY: by this function's contract.
+        unsafe {
+            let (group, data) = (io.part(offset, stride), data.add(offset));
+            hash = encrypt_and_hash::<L>(key, &mut source, powers, hash, data, group);
+        }
+    }
+    hash
 }
 
 /// GHASH, see [`crate::cpu::kernels::Kernels::ghash`].
@@ -347,6 +285,11 @@ pub(crate) unsafe fn ghash<L: Lanes>(powers: &[u128; MAX_POWERS], y: &mut [u8; 1
     if rest.is_empty() {
         return;
     }
+    if let Ok(block) = rest.try_into() {
+        // SAFETY: one block lies on each side, and at the end of the powers.
+        unsafe { ghash_block::<L::One>(&powers[MAX_POWERS - 1], y, block) };
+        return;
+    }
     // Moved to the end of whole registers: blocks of zeros before the first add nothing.
     let mut copy = [[0u8; 16]; 4 * WIDE];
     let blocks = rest.len().div_ceil(16);
@@ -369,5 +312,20 @@ pub(crate) unsafe fn ghash<L: Lanes>(powers: &[u128; MAX_POWERS], y: &mut [u8; 1
         L::One::reduce([low.sum(), middle.sum(), high.sum()])
             .reverse()
             .store(y.as_mut_ptr());
+    }
+}
+
+/// GHASH of one block, as messages' lengths are.
+///
+/// # Safety
+/// The machine has the instructions.
+#[inline(always)]
+unsafe fn ghash_block<One: Block>(h: &u128, y: &mut [u8; 16], block: &[u8; 16]) {
+    // SAFETY: 16 bytes lie behind each reference; the rest by this function's contract.
+    unsafe {
+        let sum = One::load(y.as_ptr()).xor(One::load(block.as_ptr()));
+        let h = One::load((&raw const *h).cast());
+        let product = One::reduce(sum.reverse().multiply(h));
+        product.reverse().store(y.as_mut_ptr());
     }
 }

@@ -7,6 +7,7 @@ mod ctr;
 mod each;
 mod expand;
 mod gcm;
+mod nearby;
 mod short;
 mod xts;
 
