@@ -13,7 +13,8 @@ pub struct Plan {
     pub min_runs: usize,
     /// Most measured runs of each contender.
     pub max_runs: usize,
-    /// About how long all runs of one contender may take together.
+    /// About how long all runs of the fastest contender may take together, without what is not
+    /// timed; slower ones run as often, if that does not take too long.
     pub budget: Duration,
     /// A warm-up round that took longer than this is itself the measurement: caches and clocks
     /// settled long before its end, and nobody waits for a second one.
@@ -118,33 +119,60 @@ fn cpu_seconds() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-/// Runs contenders 0 to `count` in turn, round after round (A B C, A B C), so that what disturbs
-/// the machine disturbs all of them. `run` prepares, times and verifies one run.
+/// Contenders may take so many times their budget to run as often as the fastest.
+const PATIENCE: f64 = 8.0;
+
+/// Runs contenders 0 to `count` in turn, round after round, so that what disturbs the machine
+/// disturbs all of them; each round in another order, so that nobody always follows the one that
+/// leaves the caches cold. Who takes longer is left out of some rounds. `run` prepares, times and
+/// verifies one run.
 pub(crate) fn rounds(
     plan: &Plan,
     count: usize,
     mut run: impl FnMut(usize) -> Result<Timing>,
 ) -> Result<Vec<Vec<Timing>>> {
     let start = Instant::now();
-    let mut round = || (0..count).map(&mut run).collect::<Result<Vec<_>>>();
-    let warm_up = round()?;
-    let took = start.elapsed();
-    let all = if took > plan.enough {
-        vec![warm_up]
-    } else {
-        let afford = plan.budget.as_secs_f64() * count as f64 / took.as_secs_f64().max(1e-9);
-        let runs = (afford as usize).clamp(plan.min_runs, plan.max_runs);
-        (0..runs).map(|_| round()).collect::<Result<Vec<_>>>()?
-    };
-    Ok((0..count)
-        .map(|contender| all.iter().map(|round| round[contender]).collect())
-        .collect())
+    let warm_up = (0..count).map(&mut run).collect::<Result<Vec<_>>>()?;
+    if start.elapsed() > plan.enough {
+        return Ok(warm_up.into_iter().map(|timing| vec![timing]).collect());
+    }
+    // As often as the fastest can, but in no more than some times its budget.
+    let afford = |budget: f64, timing: &Timing| (budget / timing.wall.max(1e-9)) as usize;
+    let budget = plan.budget.as_secs_f64();
+    let most = warm_up.iter().map(|timing| afford(budget, timing)).max();
+    let most = most.unwrap_or(0).clamp(plan.min_runs, plan.max_runs);
+    let runs = |timing| afford(PATIENCE * budget, timing).clamp(plan.min_runs, most);
+    let runs: Vec<usize> = warm_up.iter().map(runs).collect();
+    let mut all = vec![Vec::new(); count];
+    let mut order: Vec<usize> = (0..count).collect();
+    let mut state = 0x9e37_79b9_7f4a_7c15;
+    for round in 0..most {
+        shuffle(&mut order, &mut state);
+        for &contender in &order {
+            let due = |round: usize| round * runs[contender] / most;
+            if due(round + 1) > due(round) {
+                all[contender].push(run(contender)?);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Another order, the same for all programs.
+fn shuffle(order: &mut [usize], state: &mut u64) {
+    for last in (1..order.len()).rev() {
+        // Marsaglia's xorshift.
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        order.swap(last, (*state % (last as u64 + 1)) as usize);
+    }
 }
 
 /// Wall times of contenders that work on shared buffers: `prepare` spoils them before each run,
 /// `work(state, i)` is timed, `check(state, i)` refuses a wrong result.
 ///
-/// Short work is repeated inside a run, so `work` must give the same result when repeated, or the
+/// Short work is repeated inside a run, after one time that does not count, so `work` must give the same result when repeated, or the
 /// plan must not ask for it (`shortest` zero).
 pub(crate) fn interleave<S>(
     plan: &Plan,
@@ -170,6 +198,10 @@ pub(crate) fn interleave<S>(
     }
     let runs = rounds(plan, count, |contender| {
         prepare(state);
+        if repeats[contender] > 1 {
+            // What was done before has cooled the caches; that is not asked here.
+            work(state, contender)?;
+        }
         let ((), timing) =
             time(|| (0..repeats[contender]).try_for_each(|_| work(state, contender)))?;
         check(state, contender)?;
@@ -200,8 +232,8 @@ mod tests {
     fn rounds_take_turns_and_drop_the_warm_up() {
         let mut order = Vec::new();
         let plan = Plan {
-            min_runs: 2,
-            max_runs: 2,
+            min_runs: 40,
+            max_runs: 40,
             ..Plan::default()
         };
         let runs = rounds(&plan, 3, |contender| {
@@ -212,9 +244,51 @@ mod tests {
             })
         })
         .unwrap();
-        assert_eq!(order, [0, 1, 2, 0, 1, 2, 0, 1, 2]);
-        let walls: Vec<f64> = runs[1].iter().map(|timing| timing.wall).collect();
-        assert_eq!(walls, [5.0, 8.0]);
+        assert_eq!(order[..3], [0, 1, 2]);
+        let mut after = [[0; 3]; 3];
+        for round in order.chunks(3) {
+            let mut sorted = round.to_vec();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2]);
+        }
+        for pair in order[3..].windows(2) {
+            after[pair[0]][pair[1]] += 1;
+        }
+        // Everybody follows everybody else.
+        for (first, row) in after.iter().enumerate() {
+            let others = row
+                .iter()
+                .enumerate()
+                .filter(|(second, _)| *second != first);
+            assert!(
+                others.into_iter().all(|(_, count)| *count >= 8),
+                "{after:?}"
+            );
+        }
+        assert!(
+            runs.iter()
+                .all(|walls| walls.len() == 40 && walls[0].wall > 3.0)
+        );
+    }
+
+    #[test]
+    fn who_takes_long_runs_less_often() {
+        let plan = Plan {
+            min_runs: 2,
+            max_runs: 20,
+            budget: Duration::from_millis(20),
+            ..Plan::default()
+        };
+        let runs = rounds(&plan, 2, |contender| {
+            let wait = Duration::from_millis(79 * contender as u64);
+            let sleep = || {
+                std::thread::sleep(wait);
+                Ok(())
+            };
+            time(sleep).map(|(_, timing)| timing)
+        })
+        .unwrap();
+        assert_eq!((runs[0].len(), runs[1].len()), (20, 2));
     }
 
     #[test]

@@ -30,7 +30,7 @@ enum Route {
     /// On several.
     Gpus(Demanded),
     /// Where they end soonest.
-    Auto(Planner),
+    Auto(Box<Planner>),
 }
 
 /// What a GPU did for an engine.
@@ -100,7 +100,7 @@ impl Builder {
         let warn = self.warn.unwrap_or(print_warning);
         let route = match choice {
             Choice::Cpu(_) => Route::Cpu,
-            Choice::Auto => Route::Auto(Planner::of_machine(set, threads, warn)),
+            Choice::Auto => Route::Auto(Box::new(Planner::of_machine(set, threads, warn))),
             Choice::Cuda(number) => Route::Gpu(CudaBackend::new(number, threads)?),
             Choice::Gpus(set) => {
                 let open = |number| {
@@ -229,10 +229,16 @@ impl Engine {
         if job.text_bytes() == 0 && !job.info().algorithm.is_aead() {
             return Ok(());
         }
+        let on_cpu = match &self.route {
+            Route::Cpu => true,
+            Route::Auto(planner) => planner.is_for_cpu(&job),
+            Route::Gpu(_) | Route::Gpus(_) => false,
+        };
         let failed = match &self.route {
             // SAFETY: the job's borrows live to the end of this function, which waits for the
             // ticket.
-            Route::Cpu => unsafe { self.cpu.submit(&job) }?.wait()?,
+            _ if on_cpu => unsafe { self.cpu.submit(&job) }?.wait()?,
+            Route::Cpu => unreachable!("its jobs are for the processor"),
             Route::Gpu(gpu) => {
                 supported(Backend::supports(gpu, &job), || Backend::name(gpu), &job)?;
                 // SAFETY: as above.

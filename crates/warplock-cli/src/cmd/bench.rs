@@ -135,6 +135,10 @@ fn sizes(quick: bool, algorithms: Vec<Algorithm>, mut sizes: Vec<u64>) -> Result
              acorn-128"
         )));
     }
+    if !algorithms.is_empty() || !sizes.is_empty() {
+        // What was asked for, and no more.
+        suite.batches.clear();
+    }
     if !algorithms.is_empty() {
         suite.algorithms = algorithms;
     }

@@ -26,7 +26,7 @@ pub(crate) use portion::Begun;
 #[cfg(test)]
 pub(crate) use prepared::AesKey;
 pub(crate) use prepared::Prepared;
-pub(crate) use run::CpuBackend;
+pub(crate) use run::{CpuBackend, PIECE, spreads};
 
 /// The instruction sets that the CPU backend has code for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

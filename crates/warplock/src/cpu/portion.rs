@@ -32,17 +32,34 @@ impl CpuBackend {
         pool.map_or(1, rayon::ThreadPool::current_num_threads)
     }
 
-    /// Runs `work` on so many threads of the pool, with numbers from 0 on, and waits; without a
-    /// pool, once on this thread.
-    pub(crate) fn on_threads(&self, count: usize, work: impl Fn(usize) + Sync) {
+    /// Whether other threads than the caller's do its work.
+    pub(crate) fn has_pool(&self) -> bool {
+        self.pool.is_some()
+    }
+
+    /// Runs `work` on so many threads of the pool, with numbers from 0 on, and `meanwhile` on this
+    /// one, and waits. Without a pool, all but one of the threads are missing, and that is this
+    /// one.
+    pub(crate) fn on_threads(
+        &self,
+        count: usize,
+        work: impl Fn(usize) + Sync,
+        meanwhile: impl FnOnce(),
+    ) {
         match &self.pool {
-            Some(pool) => pool.in_place_scope(|scope| {
+            Some(pool) if count > 0 => pool.in_place_scope(|scope| {
                 let work = &work;
                 for number in 0..count {
                     scope.spawn(move |_| work(number));
                 }
+                meanwhile();
             }),
-            None => work(0),
+            _ => {
+                if count > 0 {
+                    work(0);
+                }
+                meanwhile();
+            }
         }
     }
 

@@ -22,21 +22,33 @@ use crate::{Algorithm, Direction, Error, Mode};
 /// Text below this many bytes is not worth a second thread. Waking the others and waiting for them
 /// costs 10 to 80 us, most on virtual machines with many cores; this is what one thread does in
 /// about 60 us.
-fn small(job: &Job<'_>, set: InstructionSet) -> u64 {
+fn small(set: InstructionSet, algorithm: Algorithm, direction: Direction) -> u64 {
     let fast = match set {
         InstructionSet::Portable => 16 << 10,
         InstructionSet::AesNi | InstructionSet::Neon => 256 << 10,
         InstructionSet::Vaes256 | InstructionSet::Vaes512 => 512 << 10,
     };
-    match (job.info().mode, job.direction()) {
+    match (algorithm.info().mode, direction) {
         (Mode::Acorn, _) | (Mode::Cbc, Direction::Encrypt) => fast / 4,
         _ => fast,
     }
 }
 
+/// Whether so many bytes in so many messages are worth more than one thread.
+pub(crate) fn spreads(
+    set: InstructionSet,
+    algorithm: Algorithm,
+    direction: Direction,
+    bytes: u64,
+    count: usize,
+) -> bool {
+    // A message that is not cut would only move to another core.
+    (count > 1 || bytes >= LONG as u64) && bytes >= small(set, algorithm, direction)
+}
+
 /// About how much text a thread takes at a time: large against the cost of taking it, small
 /// against the second cache.
-const PIECE: usize = 256 << 10;
+pub(crate) const PIECE: usize = 256 << 10;
 
 /// From this length on, a message is cut over the threads.
 const LONG: usize = 2 * PIECE;
@@ -489,9 +501,9 @@ impl Backend for CpuBackend {
     }
 
     unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error> {
-        // A message that is not cut would only move to another core.
-        let divides = job.count() > 1 || job.text_bytes() >= LONG as u64;
-        let worth = divides && job.text_bytes() >= small(job, self.kernels.set());
+        let (algorithm, direction) = (job.info().algorithm, job.direction());
+        let (bytes, count) = (job.text_bytes(), job.count());
+        let worth = spreads(self.kernels.set(), algorithm, direction, bytes, count);
         let failed = match &self.pool {
             Some(pool) if worth => pool.install(|| self.run_parallel(job)),
             _ => self.run_messages(job, 0..job.count()),

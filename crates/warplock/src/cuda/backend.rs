@@ -15,7 +15,7 @@ use super::ring::Ring;
 use super::selftest::Tested;
 use super::slot::Gpu;
 use crate::backend::{Backend, Ticket};
-use crate::plan::{Broken, GpuModel, Helper, Limits, Shape};
+use crate::plan::{Broken, GpuModel, Helper, Limits, Shape, cuts};
 use crate::portion::Source;
 use crate::{Algorithm, Error, Job, Mode};
 
@@ -174,6 +174,14 @@ impl Backend for CudaBackend {
 }
 
 impl CudaBackend {
+    /// Whether many small chunks end sooner than a few large ones: then copies in, work and copies
+    /// out overlap. Copies by threads wait for the slowest of them each time, and chains take
+    /// as long as one of them, however few they are.
+    fn flows(&self, job: &Job<'_>) -> bool {
+        let cut = self.gpu.policy.room(job.text_bytes()) > self.gpu.policy.smallest;
+        cut && cuts(job.info().algorithm, job.direction()) && self.is_pinned(job)
+    }
+
     /// Has a ring work on a job, after the known-answer tests of the kernels that it takes.
     fn on_ring<T>(
         &self,
@@ -217,10 +225,17 @@ impl Helper for CudaBackend {
         self.near.iter().for_each(Near::stay);
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self, job: &Job<'_>) -> Limits {
         let policy = &self.gpu.policy;
+        // A part of GCM has a beginning and an end of its own: the driver takes twice as long for it.
+        let parts = if job.info().mode == Mode::Gcm { 2 } else { 1 };
+        let usual = match self.flows(job) {
+            true => parts * policy.room(job.text_bytes()),
+            false => policy.largest,
+        };
         Limits {
             most: policy.largest,
+            usual: usual.min(policy.largest),
             least: policy.smallest,
             messages: policy.messages,
             depth: policy.slots,

@@ -39,15 +39,14 @@ impl<L: Link> Passage<'_, '_, L> {
         unsafe {
             let launch = |step: &Step<'_>| link.launch(stream, step);
             if begins {
-                let host = state.mirror.host.start();
-                link.upload(stream, state.mirror.device.address(), host, sheet.len)?;
+                let (aside, host) = (&state.stream, state.mirror.host.start());
+                link.upload(aside, state.mirror.device.address(), host, sheet.len)?;
                 for step in self.launcher.gcm_begin(kept, key) {
-                    launch(&step)?;
+                    link.launch(aside, &step)?;
                 }
-                link.record(&state.ready, stream)?;
-            } else {
-                link.wait_for(stream, &state.ready)?;
+                link.record(&state.ready, aside)?;
             }
+            link.wait_for(stream, &state.ready)?;
             if let Some(step) = self.launcher.gcm_text(located.work, kept, key) {
                 launch(&step)?;
             }
@@ -71,12 +70,13 @@ impl<L: Link> Passage<'_, '_, L> {
                     sheet.results()
                 }
             };
+            // The last kernel counts, too: results may go to the caller after it. What is copied
+            // next waits for other chunks' copies; the text's way back is not to wait for that.
+            link.record(&slot.worked, stream)?;
             let device = state.mirror.device.address();
             let host = state.mirror.host.start().add(results);
             link.download(stream, host, device + results as u64, len)?;
             link.wipe(stream, device, sheet.device_len)?;
-            // The last kernel counts, too: results may go to the caller after it.
-            link.record(&slot.worked, stream)?;
         }
         self.long += 1;
         Ok(Some(Ending {

@@ -13,6 +13,7 @@
 
 mod abi;
 mod acorn;
+mod back;
 mod backend;
 mod copy;
 mod cut;

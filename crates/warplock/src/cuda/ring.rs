@@ -4,7 +4,6 @@
 use std::mem::{forget, take};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::copy::{Run, extent, inputs, outputs};
 use super::cut::{Chunk, Cutter, Previous, has_table};
@@ -12,15 +11,11 @@ use super::driver::Failure;
 use super::keys::OneKey;
 use super::launch::{Launcher, Step};
 use super::link::{DeviceBytes, HostBytes, Link};
-use super::long::{give_results, zero};
 use super::pack::{Addresses, Located, Sheet};
 use super::slot::{Ending, Flight, Gpu, Slot, State};
 use crate::job::Job;
 use crate::portion::{All, Outcome, Portion, Source};
 use crate::{Direction, Mode};
-
-/// A wait that takes longer lets other threads have the processor between two looks.
-const PATIENCE: Duration = Duration::from_micros(200);
 
 /// The ring. Only one job uses it at a time.
 pub(crate) struct Ring<L: Link> {
@@ -150,13 +145,18 @@ impl<L: Link> Ring<L> {
         self.hung
     }
 
+    fn wait_for_streams(&self) {
+        let slots = self.slots.iter().map(|slot| &slot.stream);
+        for stream in slots.chain(self.states.iter().map(|state| &state.stream)) {
+            // If this fails, the device is lost, and works on nothing.
+            let _ = self.gpu.link.wait_stream(stream);
+        }
+    }
+
     /// Waits until nothing is under way; the context is bound.
     fn stop(&mut self) {
-        for slot in &mut self.slots {
-            // If this fails, the device is lost, and works on nothing.
-            let _ = self.gpu.link.wait_stream(&slot.stream);
-            slot.flight = None;
-        }
+        self.wait_for_streams();
+        self.slots.iter_mut().for_each(|slot| slot.flight = None);
     }
 }
 
@@ -170,9 +170,7 @@ impl<L: Link> Drop for Ring<L> {
         }
         if let Ok(_bound) = self.gpu.link.bind() {
             // What is queued may still wipe.
-            for slot in &self.slots {
-                let _ = self.gpu.link.wait_stream(&slot.stream);
-            }
+            self.wait_for_streams();
         }
     }
 }
@@ -205,9 +203,7 @@ impl<L: Link> Passage<'_, '_, L> {
                 unsafe {
                     self.drain(place, source)?;
                     self.fill(number, chunk, ends)?;
-                    if number > 0 {
-                        self.bring_back((number - 1) % slots)?;
-                    }
+                    self.bring_back_worked()?;
                 }
                 number += 1;
             }
@@ -218,41 +214,6 @@ impl<L: Link> Passage<'_, '_, L> {
         for later in number..number + self.slots.len() {
             // SAFETY: by this function's contract.
             unsafe { self.drain(later % self.slots.len(), source)? };
-        }
-        Ok(())
-    }
-
-    /// Waits until nothing is written to the caller's memory any more.
-    fn wait_for_direct(&self) {
-        for slot in &*self.slots {
-            let flight = slot.flight.as_ref();
-            if flight.is_some_and(|flight| flight.returning && !flight.direct.is_empty()) {
-                // An error says that the device is lost: it writes nothing.
-                let _ = self.wait_without_limit(&slot.arrived);
-            }
-        }
-    }
-
-    fn wait_without_limit(&self, event: &L::Event) -> Result<(), Failure> {
-        while !self.gpu.link.is_past(event)? {
-            std::thread::sleep(PATIENCE / 4);
-        }
-        Ok(())
-    }
-
-    /// Waits on the host for what was marked last, but not for ever.
-    fn wait(&self, event: &L::Event) -> Result<(), Failure> {
-        let (start, timeout) = (Instant::now(), self.gpu.policy.timeout);
-        while !self.gpu.link.is_past(event)? {
-            let waited = start.elapsed();
-            if waited >= timeout {
-                return Err(Failure::hung(timeout));
-            }
-            if waited < PATIENCE {
-                std::hint::spin_loop();
-            } else {
-                std::thread::sleep(PATIENCE / 4);
-            }
         }
         Ok(())
     }
@@ -391,50 +352,6 @@ impl<L: Link> Passage<'_, '_, L> {
         unsafe { self.bring_back(place) }
     }
 
-    /// Queues the way back of the chunk in a slot, if it is not queued already. Where it leads
-    /// into the caller's memory, the kernels are waited for first.
-    ///
-    /// # Safety
-    /// As [`Passage::run`].
-    unsafe fn bring_back(&mut self, place: usize) -> Result<(), Failure> {
-        let (link, slot) = (&self.gpu.link, &self.slots[place]);
-        let Some(flight) = slot.flight.as_ref().filter(|flight| !flight.returning) else {
-            return Ok(());
-        };
-        if !flight.direct.is_empty() {
-            self.wait(&slot.worked)?;
-        }
-        let (at, text) = (slot.sheet.device.address(), slot.text.device.address());
-        let (results, results_len) = flight.sheet.results();
-        let decrypts = self.job.direction() == Direction::Decrypt;
-        // SAFETY: the slot's buffers are large enough, and in use by this chunk alone until
-        // `drain` has waited for it; the caller's memory by this function's contract.
-        unsafe {
-            if results_len > 0 {
-                let host = slot.sheet.host.start().add(results);
-                link.download(&slot.stream, host, at + results as u64, results_len)?;
-            }
-            for run in &flight.direct {
-                link.download(&slot.stream, run.user, text + run.place as u64, run.len)?;
-            }
-            let back = extent(&flight.staged);
-            if back > 0 {
-                link.download(&slot.stream, slot.text.host.start(), text, back)?;
-            }
-            link.record(&slot.arrived, &slot.stream)?;
-            if flight.sheet.device_len > 0 {
-                link.wipe(&slot.stream, at, flight.sheet.device_len)?;
-            }
-            if flight.len > 0 && (decrypts || matches!(flight.chunk, Chunk::Blocks(_))) {
-                link.wipe(&slot.stream, text, flight.len)?;
-            }
-        }
-        if let Some(flight) = &mut self.slots[place].flight {
-            flight.returning = true;
-        }
-        Ok(())
-    }
-
     /// Queues the kernels for a chunk; gives the state of a long message that ends here.
     ///
     /// # Safety
@@ -472,52 +389,5 @@ impl<L: Link> Passage<'_, '_, L> {
         }
         self.gpu.link.record(&slot.worked, &slot.stream)?;
         Ok(None)
-    }
-
-    /// Waits for every slot's kernels, and for all that is queued for one that has none.
-    pub(super) fn wait_for_all(&self, place: usize) -> Result<(), Failure> {
-        let mut slots = self.slots.iter();
-        slots.try_for_each(|slot| self.wait(&slot.worked))?;
-        self.gpu.link.wait_stream(&self.slots[place].stream)
-    }
-
-    /// Waits for the chunk in a slot, and gives its results to the caller.
-    ///
-    /// # Safety
-    /// As [`Passage::run`].
-    unsafe fn drain(&mut self, place: usize, source: &mut dyn Source) -> Result<(), Failure> {
-        // SAFETY: by this function's contract.
-        unsafe { self.bring_back(place)? };
-        if self.slots[place].flight.is_none() {
-            return Ok(());
-        }
-        self.wait(&self.slots[place].arrived)?;
-        let slot = &mut self.slots[place];
-        let flight = slot.flight.take().expect("looked for above");
-        let decrypts = self.job.direction() == Direction::Decrypt;
-        // SAFETY: the device is done with these buffers; the rest by this function's contract.
-        unsafe {
-            let host = slot.text.host.start();
-            self.gpu.copier.scatter(&flight.staged, host, decrypts);
-        }
-        if !flight.secret.is_empty() {
-            zero(&mut slot.text.host.bytes()[flight.secret]);
-        }
-        let results = slot.sheet.host.bytes();
-        let messages = flight.chunk.parts().iter().map(|part| part.message);
-        if flight.sheet.message_count > 0 {
-            // SAFETY: by this function's contract.
-            unsafe { give_results(self.job, &flight.sheet, results, messages, &mut self.failed) };
-        }
-        zero(&mut results[..flight.sheet.len]);
-        // SAFETY: by this function's contract.
-        let sum = flight
-            .ends
-            .and_then(|ending| unsafe { self.end_long(ending) });
-        if let Some(portion) = flight.portion {
-            let refused = take(&mut self.failed);
-            source.done(portion, Outcome { refused, sum });
-        }
-        Ok(())
     }
 }

@@ -94,6 +94,8 @@ pub(crate) struct Ending {
 
 /// What GCM keeps on the device from a long message's first part to its last.
 pub(crate) struct State<L: Link> {
+    /// What is made before the text is needed is made beside the text's way in.
+    pub(crate) stream: L::Stream,
     pub(crate) mirror: Mirror<L>,
     pub(crate) ready: L::Event,
     /// The message, and where its parts are.
@@ -118,6 +120,7 @@ impl<L: Link> State<L> {
     /// A state without a message. The context is bound.
     pub(crate) fn new(link: &L) -> Result<Self, Failure> {
         Ok(State {
+            stream: link.stream()?,
             mirror: Mirror::empty(link)?,
             ready: link.event()?,
             current: None,

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::calibration::{Calibration, Machine};
 use super::cost::{Cost, Costs, GpuModel};
-use super::queue::{LONG, Limits, cuts};
+use super::queue::cuts;
 use super::share::{Crew, Helper, Helpers};
 use crate::backend::Backend;
 use crate::batch::Tags;
@@ -19,6 +19,13 @@ use crate::{
 
 /// Each measurement is the best of so many: what disturbs only makes it longer.
 const RUNS: usize = 3;
+
+/// The same for what takes microseconds, or depends on what the machine's memory does.
+const SMALL_RUNS: usize = 20;
+const MEMORY_RUNS: usize = 8;
+
+/// Bytes of the least message: enough for the kernels of long ones.
+const LEAST: usize = 4096;
 
 /// Messages whose number is fixed, for all algorithms alike.
 struct Sample {
@@ -123,11 +130,9 @@ struct Scale {
     runs: usize,
 }
 
-/// Measures all algorithms of a place that takes `fixed` nanoseconds for the smallest batch; what
-/// it does not have keeps its guess.
+/// Measures all algorithms of a place; what it does not have keeps its guess.
 fn costs(
     scale: &Scale,
-    fixed: f64,
     guess: Costs,
     buffers: &mut Buffers<'_>,
     run: &dyn Fn(&Job<'_>) -> Result<(), Error>,
@@ -135,45 +140,44 @@ fn costs(
     let mut costs = guess;
     for algorithm in Algorithm::all() {
         let whole = cuts(algorithm, Direction::Encrypt);
+        let mut time =
+            |count, len, runs| times(&mut Sample::new(algorithm, count, len)?, buffers, runs, run);
         let batch = |bytes: usize| match whole {
-            true => Sample::new(algorithm, 1, bytes),
-            false => Sample::new(algorithm, bytes / scale.chain, scale.chain),
+            true => (1, bytes),
+            false => (bytes / scale.chain, scale.chain),
         };
-        let long = match times(&mut batch(scale.long)?, buffers, scale.runs, run) {
+        let (count, len) = batch(scale.long);
+        let long = match time(count, len, scale.runs) {
             Ok(long) => long,
             Err(Error::NoBackend { .. }) => continue,
             Err(error) => return Err(error),
         };
-        let short = times(&mut batch(scale.short)?, buffers, scale.runs, run)?;
-        let many = times(
-            &mut Sample::new(algorithm, scale.messages, 64)?,
-            buffers,
-            scale.runs,
-            run,
-        )?;
+        let (count, len) = batch(scale.short);
+        let short = time(count, len, scale.runs)?;
+        let many = time(scale.messages, 64, scale.runs)?;
+        let least = time(1, LEAST, SMALL_RUNS)?;
         let one = match whole {
             true => [0.0; 2],
-            false => times(
-                &mut Sample::new(algorithm, 1, scale.chain)?,
-                buffers,
-                scale.runs,
-                run,
-            )?,
+            false => time(1, scale.chain, SMALL_RUNS)?,
         };
         for (place, direction) in [Direction::Encrypt, Direction::Decrypt]
             .into_iter()
             .enumerate()
         {
-            let slope = (long[place] - short[place]) / (scale.long - scale.short) as f64;
-            let mean = (long[place] - fixed) / scale.long as f64;
-            // A disturbed short batch must not make long ones look free.
-            let byte = slope.max(0.8 * mean).max(1e-4);
-            let rest = many[place] - fixed - 64.0 * byte * scale.messages as f64;
             let chain = match cuts(algorithm, direction) {
                 true => 0.0,
-                false => ((one[place] - fixed) / scale.chain as f64).max(byte),
+                false => (one[place] - least[place]).max(0.0) / (scale.chain - LEAST) as f64,
             };
+            // What is under way while the first chain is, is not counted twice.
+            let before = least[place] + chain * (scale.chain - LEAST) as f64;
+            let slope = (long[place] - short[place]) / (scale.long - scale.short) as f64;
+            let mean = (long[place] - before) / scale.long as f64;
+            // A disturbed short batch must not make long ones look free.
+            let byte = slope.max(0.8 * mean).max(1e-4);
+            let fixed = (least[place] - LEAST as f64 * byte.max(chain)).max(1.0);
+            let rest = many[place] - fixed - 64.0 * byte * scale.messages as f64;
             let cost = Cost {
+                fixed,
                 byte,
                 message: (rest / scale.messages as f64).max(1.0),
                 chain,
@@ -219,101 +223,131 @@ impl Calibration {
             let cpu = CpuBackend::new(set, NonZeroUsize::MIN)?;
             let guess = super::CpuModel::guess(set, 1).costs;
             let mut buffers = Buffers(&mut plain, &mut sealed);
-            sets.push((
-                set,
-                costs(&scale, 0.0, guess, &mut buffers, &on_backend(&cpu))?,
-            ));
+            sets.push((set, costs(&scale, guess, &mut buffers, &on_backend(&cpu))?));
         }
         let cpu = CpuBackend::new(InstructionSet::best(), threads)?;
         let wake = match threads.get() {
             1 => 0.0,
-            count => best(20, || cpu.on_threads(count, |_| {})),
+            count => best(SMALL_RUNS, || cpu.on_threads(count, |_| {}, || {})),
+        };
+        let memory = memory(&cpu)?;
+        let crowded = match sets.iter().find(|(set, _)| *set == InstructionSet::best()) {
+            Some((_, costs)) => crowded(&cpu, costs, wake)?,
+            None => 1.0,
         };
         Ok(Calibration {
             machine: Machine::here(),
             wake,
-            memory: memory(&cpu)?,
+            memory,
+            crowded,
             sets,
             gpu: match super::gpu_may_exist() {
-                true => gpu(&cpu, threads)?,
+                true => gpu(&cpu, threads, memory[1])?,
                 false => None,
             },
         })
     }
 }
 
-/// Bytes that no cache holds.
-const BEYOND_CACHES: usize = 64 << 20;
+/// Bytes that caches hold, and bytes that no cache holds.
+const MEMORY: [usize; 2] = [16 << 20, 256 << 20];
 
 /// Nanoseconds for a byte, with all threads on the fastest algorithm.
-fn memory(cpu: &CpuBackend) -> Result<f64, Error> {
-    let (mut plain, mut sealed) = (vec![1; BEYOND_CACHES], vec![2; BEYOND_CACHES]);
-    let mut sample = Sample::new(Algorithm::Aes128Ctr, 1, BEYOND_CACHES)?;
+fn memory(cpu: &CpuBackend) -> Result<[f64; 2], Error> {
+    let (mut plain, mut sealed) = (vec![1; MEMORY[1]], vec![2; MEMORY[1]]);
     let mut buffers = Buffers(&mut plain, &mut sealed);
-    let [encrypt, decrypt] = times(&mut sample, &mut buffers, 2, &on_backend(cpu))?;
-    Ok(encrypt.min(decrypt) / BEYOND_CACHES as f64)
+    let mut found = [0.0; 2];
+    for (each, bytes) in found.iter_mut().zip(MEMORY) {
+        let mut sample = Sample::new(Algorithm::Aes128Ctr, 1, bytes)?;
+        let [encrypt, decrypt] = times(&mut sample, &mut buffers, MEMORY_RUNS, &on_backend(cpu))?;
+        *each = encrypt.min(decrypt) / bytes as f64;
+    }
+    Ok(found)
 }
 
-/// Measures the first GPU; none if there is none.
-fn gpu(cpu: &CpuBackend, threads: NonZeroUsize) -> Result<Option<GpuModel>, Error> {
+/// How many times as long a thread takes while all others work, too: with CBC encryption, which
+/// waits for no memory.
+fn crowded(cpu: &CpuBackend, one: &Costs, wake: f64) -> Result<f64, Error> {
+    // Many times as many messages as threads take at once.
+    let (count, len) = (4096, 8 << 10);
+    let bytes = count * len;
+    let (mut plain, mut sealed) = (vec![1; bytes], vec![2; bytes]);
+    let mut buffers = Buffers(&mut plain, &mut sealed);
+    let mut sample = Sample::new(Algorithm::Aes128Cbc, count, len)?;
+    let [all, _] = times(&mut sample, &mut buffers, RUNS, &on_backend(cpu))?;
+    let cost = one.of(Algorithm::Aes128Cbc, Direction::Encrypt);
+    let one = (bytes as f64 * cost.byte + count as f64 * cost.message) / cpu.threads() as f64;
+    Ok(((all - wake) / one).clamp(1.0, 3.0))
+}
+
+/// Measures the first GPU; none if there is none. `memory` is what all CPU threads take for a byte.
+fn gpu(cpu: &CpuBackend, threads: NonZeroUsize, memory: f64) -> Result<Option<GpuModel>, Error> {
     let start = Instant::now();
     let (gpus, _) = CudaBackend::all(threads);
     let start = start.elapsed().as_secs_f64() * 1e9;
     let Some(gpu) = gpus.into_iter().next() else {
         return Ok(None);
     };
-    let run = |job: &Job<'_>| alone(cpu, &gpu, job);
+    let run = |job: &Job<'_>| together(cpu, &gpu, job, None);
     let scale = Scale {
         long: 64 << 20,
         short: 16 << 20,
         chain: 16 << 10,
         messages: 16 << 10,
-        runs: 1,
+        runs: 2,
     };
-    let guess = GpuModel::guess(threads.get());
-    let (mut plain, mut sealed) = (PinnedBytes::new(scale.long)?, PinnedBytes::new(scale.long)?);
+    let mut model = GpuModel::guess(threads.get());
+    model.start = start;
+    let (mut plain, mut sealed) = (PinnedBytes::new(MEMORY[1])?, PinnedBytes::new(MEMORY[1])?);
     let mut buffers = Buffers(&mut plain, &mut sealed);
-    let mut least = Sample::new(Algorithm::Aes128Ctr, 1, 4096)?;
-    let [encrypt, decrypt] = times(&mut least, &mut buffers, 20, &run)?;
-    let fixed = encrypt.min(decrypt);
-    let measured = costs(&scale, fixed, guess.costs, &mut buffers, &run)?;
+    model.costs = costs(&scale, model.costs, &mut buffers, &run)?;
+    let time = |bytes, buffers: &mut Buffers<'_>, run: &dyn Fn(&Job<'_>) -> _| {
+        let mut sample = Sample::new(Algorithm::Aes128Ctr, 1, bytes)?;
+        let [encrypt, decrypt] = times(&mut sample, buffers, MEMORY_RUNS, run)?;
+        Ok::<_, Error>(encrypt.min(decrypt))
+    };
+    if threads.get() > 1 {
+        let link = model.costs.of(Algorithm::Aes128Ctr, Direction::Encrypt);
+        let rates = (1.0 / memory, 1.0 / link.byte);
+        let all = |job: &Job<'_>| together(cpu, &gpu, job, Some(rates));
+        model.join = time(4 << 20, &mut buffers, &all)?;
+        let alone = time(4 << 20, &mut buffers, &on_backend(cpu))?;
+        model.join = (model.join - alone).clamp(1e4, 1e6);
+        model.shared = time(MEMORY[1], &mut buffers, &all)? / MEMORY[1] as f64;
+    }
 
     // Ordinary memory, which the processor copies.
     let (mut plain, mut sealed) = (vec![1; scale.long], vec![2; scale.long]);
-    let mut time = |bytes| {
-        let mut sample = Sample::new(Algorithm::Aes128Ctr, 1, bytes)?;
-        let mut buffers = Buffers(&mut plain, &mut sealed);
-        let [encrypt, decrypt] = times(&mut sample, &mut buffers, 2, &run)?;
-        Ok::<_, Error>(encrypt.min(decrypt))
-    };
-    let staged = (time(scale.long)? - time(scale.short)?) / (scale.long - scale.short) as f64;
+    let mut buffers = Buffers(&mut plain, &mut sealed);
+    let [long, short] = [scale.long, scale.short].map(|bytes| time(bytes, &mut buffers, &run));
+    model.staged = ((long? - short?) / (scale.long - scale.short) as f64).max(1e-3);
     // In and out, by one thread.
     let copy = best(RUNS, || sealed.copy_from_slice(&plain)) / scale.long as f64;
-    Ok(Some(GpuModel {
-        start,
-        fixed,
-        costs: measured,
-        staged: staged.max(1e-3),
-        staged_by_one: 2.0 * copy,
-    }))
+    model.staged_by_one = 2.0 * copy;
+    Ok(Some(model))
 }
 
-/// Runs a job as the planner does when a GPU works alone.
-fn alone(cpu: &CpuBackend, gpu: &Arc<dyn Helper>, job: &Job<'_>) -> Result<(), Error> {
+/// Runs a job as the planner does when a GPU works alone, or with CPU threads; these do so many
+/// bytes a nanosecond, and the GPU so many.
+fn together(
+    cpu: &CpuBackend,
+    gpu: &Arc<dyn Helper>,
+    job: &Job<'_>,
+    rates: Option<(f64, f64)>,
+) -> Result<(), Error> {
     if !gpu.supports(job.info().algorithm) {
         return Err(Error::NoBackend {
             name: gpu.name(),
             reason: format!("{} does not run there", job.info().name),
         });
     }
+    let workers = rates.map_or(0, |_| cpu.threads() - 1);
+    let (threads, helper_rate) = rates.unwrap_or((0.0, 1.0));
     let crew = Crew {
-        cpu,
-        workers: 0,
-        worker_rate: 0.0,
-        helper_rate: 1.0,
-        redo: true,
-        limits: Limits::CPU,
-        long: LONG,
+        workers,
+        worker_rate: threads / workers.max(1) as f64,
+        helper_rate,
+        ..Crew::of(cpu)
     };
     // SAFETY: the job's borrows outlive the call.
     let shared = unsafe { crew.run(job, Helpers::Now(vec![Arc::clone(gpu)])) };

@@ -15,7 +15,7 @@ use super::cost::{Cost, Costs, CpuModel, GpuModel, Model};
 use crate::{Algorithm, Direction, InstructionSet};
 
 /// The first line, with the format's version.
-const TITLE: &str = "warplock calibration 1";
+const TITLE: &str = "warplock calibration 2";
 
 /// No calibration is longer, in bytes.
 const LONGEST: u64 = 256 << 10;
@@ -29,8 +29,10 @@ pub struct Calibration {
     pub(super) machine: Machine,
     /// Nanoseconds to wake all threads.
     pub(super) wake: f64,
-    /// Nanoseconds a byte that all threads together cannot beat.
-    pub(super) memory: f64,
+    /// Nanoseconds a byte that all threads together cannot beat, in caches and beyond.
+    pub(super) memory: [f64; 2],
+    /// How many times as long a thread takes while all others work, too.
+    pub(super) crowded: f64,
     pub(super) sets: Vec<(InstructionSet, Costs)>,
     pub(super) gpu: Option<GpuModel>,
 }
@@ -95,12 +97,14 @@ fn write_costs(text: &mut String, place: &str, costs: &Costs) {
     for algorithm in Algorithm::all() {
         for (direction, name) in DIRECTIONS {
             let Cost {
+                fixed,
                 byte,
                 message,
                 chain,
             } = costs.of(algorithm, direction);
+            let line = format!("{place}/{algorithm}/{name} {fixed} {byte} {message} {chain}");
             // Writing to a string does not fail.
-            let _ = writeln!(text, "{place}/{algorithm}/{name} {byte} {message} {chain}");
+            let _ = writeln!(text, "{line}");
         }
     }
 }
@@ -126,6 +130,7 @@ impl Lines<'_> {
 
     fn costs(&mut self, place: &str) -> Result<Costs, String> {
         let zero = Cost {
+            fixed: 0.0,
             byte: 0.0,
             message: 0.0,
             chain: 0.0,
@@ -134,8 +139,9 @@ impl Lines<'_> {
         for algorithm in Algorithm::all() {
             for (direction, name) in DIRECTIONS {
                 let line = format!("{place}/{algorithm}/{name}");
-                let [byte, message, chain] = self.numbers(&line)?;
+                let [fixed, byte, message, chain] = self.numbers(&line)?;
                 let cost = Cost {
+                    fixed,
                     byte,
                     message,
                     chain,
@@ -212,7 +218,7 @@ impl Calibration {
                 ));
             }
         }
-        let [wake, memory] = lines.numbers("cpu")?;
+        let [wake, cached, beyond, crowded] = lines.numbers("cpu")?;
         let mut sets = Vec::new();
         for set in InstructionSet::all().filter(|set| set.is_available()) {
             sets.push((set, lines.costs(&format!("cpu:{}", set.name()))?));
@@ -220,13 +226,14 @@ impl Calibration {
         let gpu = match lines.0.contains_key("gpu") {
             false => None,
             true => {
-                let [start, fixed, staged, staged_by_one] = lines.numbers("gpu")?;
+                let [start, staged, staged_by_one, join, shared] = lines.numbers("gpu")?;
                 Some(GpuModel {
                     start,
-                    fixed,
                     costs: lines.costs("gpu")?,
                     staged,
                     staged_by_one,
+                    join,
+                    shared,
                 })
             }
         };
@@ -236,7 +243,8 @@ impl Calibration {
         Ok(Calibration {
             machine: here,
             wake,
-            memory,
+            memory: [cached, beyond],
+            crowded,
             sets,
             gpu,
         })
@@ -247,19 +255,22 @@ impl Calibration {
         for (name, value) in &self.machine.0 {
             let _ = writeln!(text, "{name} {value}");
         }
-        let _ = writeln!(text, "cpu {} {}", self.wake, self.memory);
+        let [cached, beyond] = self.memory;
+        let (wake, crowded) = (self.wake, self.crowded);
+        let _ = writeln!(text, "cpu {wake} {cached} {beyond} {crowded}");
         for (set, costs) in &self.sets {
             write_costs(&mut text, &format!("cpu:{}", set.name()), costs);
         }
         if let Some(gpu) = &self.gpu {
             let GpuModel {
                 start,
-                fixed,
                 staged,
                 staged_by_one,
+                join,
+                shared,
                 costs,
             } = gpu;
-            let _ = writeln!(text, "gpu {start} {fixed} {staged} {staged_by_one}");
+            let _ = writeln!(text, "gpu {start} {staged} {staged_by_one} {join} {shared}");
             write_costs(&mut text, "gpu", costs);
         }
         text
@@ -298,9 +309,11 @@ impl Calibration {
         let costs = measured.map_or(guess.cpu.costs, |(_, costs)| costs.clone());
         Model {
             cpu: CpuModel {
+                set,
                 costs,
                 wake: if threads > 1 { self.wake } else { 0.0 },
                 memory: self.memory,
+                crowded: self.crowded,
             },
             gpu: self.gpu.clone().unwrap_or(guess.gpu),
         }
@@ -340,19 +353,29 @@ impl Calibration {
         for (set, costs) in &self.sets {
             lines.push(format!("cpu:{}, one thread: {}", set.name(), row(costs)));
         }
+        let [cached, beyond] = self.memory.map(|byte| 1.0 / byte.max(1e-6));
         lines.push(format!(
-            "all threads: {:.0} us to wake, at most {:.1} GB/s",
+            "all threads: {:.0} us to wake, each takes {:.1} times as long, at most {cached:.1} \
+             GB/s, {beyond:.1} beyond caches",
             self.wake / 1e3,
-            1.0 / self.memory.max(1e-6)
+            self.crowded,
         ));
         if let Some(gpu) = &self.gpu {
             lines.push(format!("GPU, page-locked memory: {}", row(&gpu.costs)));
+            let fixed = some.map(|algorithm| {
+                let cost = gpu.costs.of(algorithm, Direction::Encrypt);
+                format!("{algorithm} {:.0}", cost.fixed / 1e3)
+            });
             lines.push(format!(
-                "GPU: {:.2} s to start, {:.0} us for the smallest batch, ordinary memory at most \
-                 {:.1} GB/s",
+                "GPU: {:.2} s to start, smallest batch {} us, ordinary memory at most {:.1} GB/s",
                 gpu.start / 1e9,
-                gpu.fixed / 1e3,
+                fixed.join(", "),
                 1.0 / gpu.staged.max(1e-6)
+            ));
+            lines.push(format!(
+                "all together: {:.0} us to share a job, at most {:.1} GB/s beyond caches",
+                gpu.join / 1e3,
+                1.0 / gpu.shared.max(1e-6)
             ));
         }
         lines
@@ -369,7 +392,8 @@ mod tests {
         Calibration {
             machine: Machine::here(),
             wake: 12_345.5,
-            memory: 0.031,
+            memory: [0.012, 0.031],
+            crowded: 1.5,
             sets: sets
                 .map(|set| (set, Model::guess(set, 2).cpu.costs))
                 .collect(),
@@ -413,17 +437,17 @@ mod tests {
         let wrong = [
             (String::new(), "understands"),
             (
-                good.replace("calibration 1", "calibration 2"),
+                good.replace("calibration 2", "calibration 1"),
                 "understands",
             ),
             (good[..good.len() - 20].to_owned(), ""),
             (good.trim_end().to_owned(), "cut off"),
             (good.replace(cores, "cores 999"), "another cores"),
-            (good.replace(line, "cpu NaN 1"), "make sense"),
-            (good.replace(line, "cpu 1e99 1"), "make sense"),
-            (good.replace(line, "cpu -1 1"), "make sense"),
-            (good.replace(line, "cpu 1"), "make sense"),
+            (good.replace(line, "cpu NaN 1 1 1"), "make sense"),
+            (good.replace(line, "cpu 1e99 1 1 1"), "make sense"),
+            (good.replace(line, "cpu -1 1 1 1"), "make sense"),
             (good.replace(line, "cpu 1 2 3"), "make sense"),
+            (good.replace(line, "cpu 1 2 3 4 5"), "make sense"),
             (good.replace(line, "other 1"), "no line 'cpu'"),
             (format!("{good}{line}\n"), "twice"),
             (format!("{good}more 1\n"), "nobody knows"),

@@ -1,13 +1,17 @@
 //! What a job costs where: a few numbers for each algorithm and direction, measured once on a
 //! machine or guessed until then.
 
-use super::queue::cuts;
+use super::queue::{CHAINS, cuts};
+use super::taker::Limits;
+use crate::cpu::{PIECE, spreads};
 use crate::job::Job;
 use crate::{Algorithm, Cipher, Direction, InstructionSet, Mode};
 
 /// What messages of one algorithm and direction cost, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cost {
+    /// For the smallest batch.
+    pub(crate) fixed: f64,
     /// For a byte, while there is enough to do.
     pub(crate) byte: f64,
     /// For a message, however short.
@@ -44,12 +48,17 @@ impl Costs {
 /// The processor.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CpuModel {
+    pub(crate) set: InstructionSet,
     /// On one thread.
     pub(crate) costs: Costs,
     /// To wake the other threads and to wait for them, in nanoseconds.
     pub(crate) wake: f64,
-    /// Nanoseconds for a byte that all threads together cannot beat: the memory's.
-    pub(crate) memory: f64,
+    /// Nanoseconds for a byte that all threads together cannot beat while caches hold the text,
+    /// and beyond.
+    pub(crate) memory: [f64; 2],
+    /// How many times as long a thread takes for the same while all others work: two share a core,
+    /// and clocks fall.
+    pub(crate) crowded: f64,
 }
 
 /// A GPU, its link and the way to it.
@@ -57,14 +66,17 @@ pub(crate) struct CpuModel {
 pub(crate) struct GpuModel {
     /// Until it can be used first in a process, in nanoseconds.
     pub(crate) start: f64,
-    /// For the smallest batch, in nanoseconds.
-    pub(crate) fixed: f64,
     /// From page-locked memory and back: nanoseconds for a byte, the link's included.
     pub(crate) costs: Costs,
     /// From ordinary memory and back, with all CPU threads copying: nanoseconds for a byte.
     pub(crate) staged: f64,
     /// The same with one CPU thread copying.
     pub(crate) staged_by_one: f64,
+    /// What it costs to share a job between the processor and GPUs, in nanoseconds.
+    pub(crate) join: f64,
+    /// Nanoseconds for a byte of text beyond caches that the processor and all links together
+    /// cannot beat: they share one memory.
+    pub(crate) shared: f64,
 }
 
 /// All that is known of a machine.
@@ -109,7 +121,9 @@ impl CpuModel {
                 Mode::Acorn => (0.5, 2.0),
                 Mode::Gcm if set == InstructionSet::Portable => (aes + 2.5, 0.0),
                 Mode::Gcm => (1.4 * aes, 0.0),
-                Mode::Cbc if direction == Direction::Encrypt => (aes, (4.0 * aes).max(1.0)),
+                Mode::Cbc if direction == Direction::Encrypt => {
+                    (aes.max(0.3), (4.0 * aes).max(1.0))
+                }
                 _ => (aes, 0.0),
             };
             let message = if set == InstructionSet::Portable {
@@ -118,32 +132,50 @@ impl CpuModel {
                 60.0
             };
             Cost {
+                fixed: 100.0,
                 byte,
                 message,
                 chain,
             }
         });
         CpuModel {
+            set,
             costs,
             wake: if threads > 1 { 15_000.0 } else { 0.0 },
-            memory: 0.03,
+            memory: [0.015, 0.03],
+            crowded: 1.0,
         }
     }
 
     /// Nanoseconds for a job on so many threads.
     pub(crate) fn time(&self, shape: &Shape, threads: usize) -> f64 {
         let cost = self.costs.of(shape.algorithm, shape.direction);
-        let work = shape.bytes * cost.byte + shape.count * cost.message;
-        let threads = match work < WORTH_THREADS {
-            true => 1.0,
-            false => shape.units().min(threads as f64),
+        let work = cost.fixed + shape.bytes * cost.byte + shape.count * cost.message;
+        let (bytes, count) = (shape.bytes as u64, shape.count as usize);
+        let busy = match spreads(self.set, shape.algorithm, shape.direction, bytes, count) {
+            false => 1.0,
+            true => shape.units().min(threads as f64),
         };
-        let wake = if threads > 1.0 { self.wake } else { 0.0 };
-        let memory = match shape.bytes < IN_CACHE {
-            true => 0.0,
-            false => shape.bytes * self.memory,
+        let (wake, crowded) = match busy > 1.0 {
+            false => (0.0, 1.0),
+            true => (
+                self.wake,
+                1.0 + (self.crowded - 1.0) * busy / threads as f64,
+            ),
         };
-        (work / threads).max(memory).max(shape.chain(&cost)) + wake
+        let memory = match shape.bytes {
+            ..IN_CACHE => 0.0,
+            IN_CACHE..BEYOND_CACHES => shape.bytes * self.memory[0],
+            _ => shape.bytes * self.memory[1],
+        };
+        let work = work * crowded / busy;
+        work.max(memory).max(shape.chain(&cost)) + wake
+    }
+
+    /// What is lost because the last portions do not end at once.
+    fn tail(&self, shape: &Shape) -> f64 {
+        let least = (Limits::CPU.least as f64).max(CHAINS as f64 * shape.longest);
+        least * self.costs.of(shape.algorithm, shape.direction).byte / 2.0
     }
 
     /// Bytes a nanosecond of one thread of several.
@@ -153,14 +185,12 @@ impl CpuModel {
     }
 }
 
-/// What takes one thread less than this many nanoseconds stays there, as in the CPU backend.
-const WORTH_THREADS: f64 = 60_000.0;
-
 /// Less text than this does not wait for memory.
 const IN_CACHE: f64 = 4e6;
 
-/// About how much text is worth a thread.
-const PIECE: f64 = 262_144.0;
+/// From this length on, a text and what it becomes are not in caches, at least not near the threads
+/// that take their parts of it.
+const BEYOND_CACHES: f64 = 32e6;
 
 impl GpuModel {
     /// Before anything was measured.
@@ -169,6 +199,7 @@ impl GpuModel {
             let chained = algorithm.info().mode == Mode::Cbc && direction == Direction::Encrypt;
             let chained = chained || algorithm.info().mode == Mode::Acorn;
             Cost {
+                fixed: 1.2e5,
                 byte: 0.04,
                 message: 1.0,
                 chain: if chained { 60.0 } else { 0.0 },
@@ -176,21 +207,46 @@ impl GpuModel {
         });
         GpuModel {
             start: 8e8,
-            fixed: 1.2e5,
             costs,
             staged: 0.2_f64.max(0.7 / threads as f64),
             staged_by_one: 0.7,
+            join: 1e5,
+            shared: 0.025,
         }
     }
 
     /// Nanoseconds for a job on so many GPUs alike, from memory that they reach or that `copiers`
     /// CPU threads copy.
     pub(crate) fn time(&self, shape: &Shape, gpus: usize, copiers: usize, pinned: bool) -> f64 {
+        let copies = match pinned {
+            true => self.memory(shape, 1.0),
+            false => {
+                let staged = self.staged.max(self.staged_by_one / copiers.max(1) as f64);
+                // In, over the link, and out.
+                (shape.bytes * staged).max(self.memory(shape, 3.0))
+            }
+        };
+        self.before(shape) + self.work(shape, gpus).max(copies)
+    }
+
+    /// The least time in which the memory carries a job's text in and out so many times, whoever
+    /// moves it.
+    fn memory(&self, shape: &Shape, passes: f64) -> f64 {
+        match shape.bytes < BEYOND_CACHES {
+            true => 0.0,
+            false => passes * shape.bytes * self.shared,
+        }
+    }
+
+    /// Until the first results of a job can be there, with the first chain.
+    fn before(&self, shape: &Shape) -> f64 {
         let cost = self.costs.of(shape.algorithm, shape.direction);
-        let staged = self.staged.max(self.staged_by_one / copiers.max(1) as f64);
-        let work = (shape.bytes * cost.byte + shape.count * cost.message) / gpus as f64;
-        let copies = if pinned { 0.0 } else { shape.bytes * staged };
-        self.fixed + work.max(copies).max(shape.chain(&cost))
+        cost.fixed + shape.chain(&cost)
+    }
+
+    fn work(&self, shape: &Shape, gpus: usize) -> f64 {
+        let cost = self.costs.of(shape.algorithm, shape.direction);
+        (shape.bytes * cost.byte + shape.count * cost.message) / gpus as f64
     }
 }
 
@@ -243,15 +299,10 @@ impl Shape {
         }
     }
 
-    /// What times of jobs like it are about proportional to.
-    pub(crate) fn weight(&self) -> f64 {
-        self.bytes + 256.0 * self.count
-    }
-
     /// How many threads have something to do.
     fn units(&self) -> f64 {
         match self.cuts {
-            true => self.count.max((self.bytes / PIECE).floor()).max(1.0),
+            true => self.count.max((self.bytes / PIECE as f64).floor()).max(1.0),
             false => self.count.max(1.0),
         }
     }
@@ -266,105 +317,66 @@ impl Shape {
 pub(crate) enum Team {
     /// The processor alone.
     Cpu,
-    /// GPUs, and so many CPU threads beside those that copy for them.
-    Gpus { workers: usize },
+    /// GPUs, and CPU threads only to copy for them.
+    Gpus,
+    /// All: each GPU with a thread that waits for it, the others with portions of their own.
+    Both,
+}
+
+/// What the model says of a team.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Estimate {
+    pub(crate) team: Team,
+    /// In nanoseconds.
+    pub(crate) time: f64,
+    /// The part of the job that GPUs do.
+    pub(crate) share: f64,
+}
+
+/// Estimates for all teams that are possible, without an allocation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Teams {
+    all: [Estimate; 3],
+    len: usize,
+}
+
+impl std::ops::Deref for Teams {
+    type Target = [Estimate];
+
+    fn deref(&self) -> &[Estimate] {
+        &self.all[..self.len]
+    }
 }
 
 impl Model {
-    /// The teams that are worth a thought, and their times in nanoseconds, the processor first.
-    pub(crate) fn teams(
-        &self,
-        shape: &Shape,
-        threads: usize,
-        gpus: usize,
-        pinned: bool,
-    ) -> Vec<(Team, f64)> {
-        let mut teams = vec![(Team::Cpu, self.cpu.time(shape, threads))];
-        // Each GPU has a thread that waits for it.
-        let free = threads.saturating_sub(gpus);
-        let sizes = match pinned {
-            true => vec![0, free],
-            false => vec![0, free / 4, free / 2, 3 * free / 4],
+    /// The teams that are worth a thought, the processor first.
+    pub(crate) fn teams(&self, shape: &Shape, threads: usize, gpus: usize, pinned: bool) -> Teams {
+        let estimate = |team, time, share| Estimate { team, time, share };
+        let alone = estimate(Team::Cpu, self.cpu.time(shape, threads), 0.0);
+        let time = self.gpu.time(shape, gpus, threads, pinned);
+        let mut teams = Teams {
+            all: [alone, estimate(Team::Gpus, time, 1.0), alone],
+            len: 2,
         };
-        for (place, &workers) in sizes.iter().enumerate() {
-            if place > 0 && workers <= sizes[place - 1] {
-                continue;
+        // From ordinary memory, the threads copy: with other work between, they did that so late
+        // that the whole was seldom faster than the faster of the two.
+        let workers = threads.saturating_sub(gpus);
+        if pinned && workers > 0 {
+            let (before, work) = (self.gpu.before(shape), self.gpu.work(shape, gpus));
+            let cpu = self.cpu.time(shape, workers);
+            // Both end together.
+            let share = (cpu - before) / (cpu + work);
+            if share > 0.0 {
+                let memory = self.gpu.memory(shape, 1.0);
+                let lost = self.gpu.join + self.cpu.tail(shape);
+                let time = lost + (before + share * work).max(memory);
+                teams.all[2] = estimate(Team::Both, time, share);
+                teams.len = 3;
             }
-            let alone = self.gpu.time(shape, gpus, threads - workers, pinned);
-            let time = match workers {
-                0 => alone,
-                _ => {
-                    let fixed = self.gpu.fixed + self.cpu.wake;
-                    let cpu = self.cpu.time(shape, workers);
-                    fixed + 1.0 / (1.0 / (alone - self.gpu.fixed).max(1.0) + 1.0 / cpu)
-                }
-            };
-            teams.push((Team::Gpus { workers }, time));
         }
         teams
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Batch, Ivs, Key, Keys, Spans, Text};
-
-    fn shape(algorithm: Algorithm, count: usize, len: usize) -> Shape {
-        let key = Key::generate(algorithm).unwrap();
-        let mut buffer = vec![0; count * len];
-        let spans = Spans::Even {
-            count,
-            len,
-            stride: len,
-        };
-        let text = Text::InPlace {
-            buffer: &mut buffer,
-            spans,
-        };
-        let ivs = vec![0; 16 * count];
-        let batch = Batch::encrypt(Keys::One(&key), text).ivs(Ivs::Each(&ivs));
-        Shape::of(&Job::new(batch).unwrap())
-    }
-
-    #[test]
-    fn one_chain_keeps_one_thread_busy() {
-        let model = Model::guess(InstructionSet::AesNi, 8);
-        let one = shape(Algorithm::Aes128Cbc, 1, 1 << 20);
-        let many = shape(Algorithm::Aes128Cbc, 64, 1 << 14);
-        assert_eq!(model.cpu.time(&one, 8), model.cpu.time(&one, 1));
-        assert!(model.cpu.time(&many, 8) < model.cpu.time(&many, 1) / 2.0);
-        assert!(model.cpu.time(&many, 8) < model.cpu.time(&one, 8) / 4.0);
-    }
-
-    #[test]
-    fn a_slow_processor_hands_over_earlier() {
-        let crossing = |set| {
-            let model = Model::guess(set, 2);
-            (8..28)
-                .find(|&size| {
-                    let shape = shape(Algorithm::Aes128Ctr, 1, 1 << size);
-                    let teams = model.teams(&shape, 2, 1, true);
-                    teams[1..].iter().any(|team| team.1 < teams[0].1)
-                })
-                .unwrap_or(64)
-        };
-        assert!(crossing(InstructionSet::Portable) < crossing(InstructionSet::AesNi));
-        assert!(crossing(InstructionSet::AesNi) > 15);
-    }
-
-    #[test]
-    fn more_threads_for_copies_leave_fewer_for_work() {
-        let model = Model::guess(InstructionSet::Portable, 16);
-        let shape = shape(Algorithm::Aes256Ctr, 1, 1 << 24);
-        for pinned in [true, false] {
-            for (team, time) in model.teams(&shape, 16, 2, pinned) {
-                assert!(time.is_finite() && time > 0.0);
-                let Team::Gpus { workers } = team else {
-                    continue;
-                };
-                assert!(workers <= 14);
-            }
-        }
-    }
-}
+mod tests;

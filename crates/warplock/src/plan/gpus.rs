@@ -79,6 +79,12 @@ impl Gpus {
         }
     }
 
+    /// Whether it is known that there are none.
+    #[inline]
+    pub(crate) fn are_none(&self) -> bool {
+        self.0.hint.load(Ordering::Relaxed) == hint::NONE
+    }
+
     /// Those that are ready, if they were started.
     pub(crate) fn awake(&self) -> Option<Vec<Arc<dyn Helper>>> {
         let state = self.0.lock();

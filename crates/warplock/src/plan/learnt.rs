@@ -1,24 +1,20 @@
 //! What jobs really took: it corrects the model where that is wrong.
 
-use std::collections::HashMap;
-
 use super::cost::{Shape, Team};
 use crate::{Algorithm, Direction};
 
-/// Jobs that are alike take about the same time for a byte.
-#[derive(Clone, Copy, Debug)]
+/// Jobs that a correction is about.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Likeness {
-    kind: Kind,
-    /// What the job's time is proportional to.
-    pub(crate) weight: f64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Kind {
     algorithm: Algorithm,
     direction: Direction,
     pinned: bool,
-    /// Bytes and messages, each to a factor of two.
+    size: Size,
+}
+
+/// Bytes and messages, each to a factor of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Size {
     bytes: u32,
     count: u32,
 }
@@ -26,33 +22,165 @@ struct Kind {
 impl Likeness {
     pub(crate) fn of(shape: &Shape, pinned: bool) -> Self {
         Likeness {
-            kind: Kind {
-                algorithm: shape.algorithm,
-                direction: shape.direction,
-                pinned,
+            algorithm: shape.algorithm,
+            direction: shape.direction,
+            pinned,
+            size: Size {
                 bytes: (shape.bytes as u64).max(1).ilog2(),
                 count: (shape.count as u64).max(1).ilog2(),
             },
-            weight: shape.weight(),
         }
     }
 }
 
-/// Nanoseconds for a unit of weight, for each kind of job and each team that has done one.
+impl Size {
+    /// What is seen at one size says so much about another, from 1 down to 0.
+    fn nearness(self, other: Size) -> f64 {
+        let square = |a: u32, b: u32| f64::from(a.abs_diff(b)).powi(2);
+        let distance = square(self.bytes, other.bytes) + square(self.count, other.count);
+        1.0 / (1.0 + distance / 4.0)
+    }
+}
+
+/// What was seen of jobs of about one size.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    size: Size,
+    /// The logarithm of the time over what the model expected.
+    off: f64,
+    /// How many jobs it stands for; falls while others are preferred.
+    weight: f64,
+}
+
+/// Corrections for each kind of job and each team. They hold for neighbouring sizes, too, the less
+/// the farther these are.
 #[derive(Default)]
-pub(crate) struct Learnt(HashMap<(Kind, Team), f64>);
+pub(crate) struct Learnt(Vec<Vec<Seen>>);
+
+/// Where the corrections for a team are.
+fn place(like: &Likeness, team: Team) -> usize {
+    let kind = 2 * like.algorithm as usize + usize::from(like.direction == Direction::Decrypt);
+    TEAMS.len() * (2 * kind + usize::from(like.pinned)) + team as usize
+}
+
+const TEAMS: [Team; 3] = [Team::Cpu, Team::Gpus, Team::Both];
+
+/// The model counts as much as so many jobs.
+const MODEL: f64 = 1.0;
+
+/// GPUs are tried where the model says that they are about as good as the processor: it may be
+/// wrong, and who is not tried cannot show it.
+const HOPE: f64 = 0.85;
+
+/// More jobs of one size do not count more.
+const MOST: f64 = 4.0;
+
+/// No job is taken for slower or faster than the model says by more than this factor; the first of
+/// its size by more than the second. The first counts as half a job, too: kernels are loaded, and
+/// buffers made.
+const WORST: [f64; 2] = [16.0, 4.0];
+
+/// What is left of an observation when a team is passed over: so it is tried again, but seldom.
+const FADING: f64 = 0.98;
 
 impl Learnt {
-    pub(crate) fn note(&mut self, like: Likeness, team: Team, each: f64) {
-        let known = self.0.entry((like.kind, team)).or_insert(each);
-        // A run that was disturbed counts for little: the faster of the two, mostly.
-        *known = match each < *known {
-            true => (*known + 3.0 * each) / 4.0,
-            false => (3.0 * *known + each) / 4.0,
-        };
+    /// What the model's time for a team is to be multiplied with.
+    pub(crate) fn factor(&self, like: &Likeness, team: Team) -> f64 {
+        let hope: f64 = if team == Team::Cpu { 1.0 } else { HOPE };
+        let (mut sum, mut weights) = (MODEL * hope.ln(), MODEL);
+        for seen in self.0.get(place(like, team)).into_iter().flatten() {
+            let weight = seen.weight * seen.size.nearness(like.size);
+            sum += weight * seen.off;
+            weights += weight;
+        }
+        (sum / weights).exp()
     }
 
-    pub(crate) fn of(&self, like: &Likeness, team: Team) -> Option<f64> {
-        self.0.get(&(like.kind, team)).copied()
+    /// Takes note that a job took `ratio` times what the model expected of its team.
+    pub(crate) fn note(&mut self, like: &Likeness, team: Team, ratio: f64) {
+        if self.0.is_empty() {
+            self.0
+                .resize_with(4 * TEAMS.len() * Algorithm::all().count(), Vec::new);
+        }
+        for other in TEAMS {
+            let all = &mut self.0[place(like, other)];
+            if other == team {
+                Learnt::note_one(all, like.size, ratio.ln());
+            } else {
+                all.iter_mut().for_each(|seen| seen.weight *= FADING);
+            }
+        }
+    }
+
+    fn note_one(all: &mut Vec<Seen>, size: Size, off: f64) {
+        let [most, first] = WORST.map(f64::ln);
+        let Some(seen) = all.iter_mut().find(|seen| seen.size == size) else {
+            all.push(Seen {
+                size,
+                off: off.clamp(-first, first),
+                weight: 0.5,
+            });
+            return;
+        };
+        let off = off.clamp(-most, most);
+        // A run that was disturbed counts for little: the faster of the two, mostly.
+        let part = if off < seen.off { 0.75 } else { 0.25 };
+        seen.off += part * (off - seen.off);
+        seen.weight = (seen.weight + 1.0).min(MOST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn like(bytes: usize, pinned: bool) -> Likeness {
+        let shape = Shape::of_messages(Algorithm::Aes128Ctr, Direction::Encrypt, 1, bytes);
+        Likeness::of(&shape, pinned)
+    }
+
+    #[test]
+    fn jobs_correct_and_neighbours_learn() {
+        let mut learnt = Learnt::default();
+        let here = like(1 << 22, false);
+        assert_eq!(learnt.factor(&here, Team::Gpus), HOPE);
+        let mut last = HOPE;
+        for _ in 0..5 {
+            learnt.note(&here, Team::Gpus, 4.0);
+            let now = learnt.factor(&here, Team::Gpus);
+            assert!(now > last);
+            last = now;
+        }
+        assert!((2.5..4.0).contains(&last), "{last}");
+        let near = learnt.factor(&like(1 << 23, false), Team::Gpus);
+        let far = learnt.factor(&like(1 << 28, false), Team::Gpus);
+        assert!(HOPE < far && far < near && near < last, "{far} {near}");
+        // Nothing is said about other memory and other teams.
+        assert_eq!(learnt.factor(&like(1 << 22, true), Team::Gpus), HOPE);
+        assert_eq!(learnt.factor(&here, Team::Cpu), 1.0);
+    }
+
+    #[test]
+    fn a_disturbed_job_is_forgiven() {
+        let mut learnt = Learnt::default();
+        let here = like(1 << 20, true);
+        learnt.note(&here, Team::Gpus, 1000.0);
+        assert!(learnt.factor(&here, Team::Gpus) < 1.5);
+        for _ in 0..3 {
+            learnt.note(&here, Team::Gpus, 1.0);
+        }
+        assert!(learnt.factor(&here, Team::Gpus) < 1.1);
+    }
+
+    #[test]
+    fn what_was_slow_is_tried_again_but_seldom() {
+        let mut learnt = Learnt::default();
+        let here = like(1 << 20, true);
+        (0..2).for_each(|_| learnt.note(&here, Team::Gpus, 2.0));
+        let jobs = (0..10_000).find(|_| {
+            learnt.note(&here, Team::Cpu, 1.0);
+            learnt.factor(&here, Team::Gpus) < 1.1
+        });
+        assert!((20..500).contains(&jobs.unwrap()), "{jobs:?}");
     }
 }

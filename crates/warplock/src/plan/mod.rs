@@ -12,9 +12,11 @@ mod calibration;
 mod cost;
 mod gather;
 mod gpus;
+mod held;
 mod learnt;
 mod queue;
 mod share;
+mod taker;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +26,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use self::cost::{Model, Team};
+use self::cost::{Estimate, Model, Team};
 use self::gpus::Gpus;
 use self::learnt::{Learnt, Likeness};
 use self::share::Shared;
@@ -38,8 +40,9 @@ pub use calibration::Calibration;
 pub(crate) use cost::{CpuModel, GpuModel, Shape};
 pub use gather::{Gatherer, Gathering};
 pub(crate) use gpus::Start;
-pub(crate) use queue::Limits;
+pub(crate) use queue::cuts;
 pub(crate) use share::{Broken, Crew, Helper, Helpers};
+pub(crate) use taker::Limits;
 
 /// A job that takes so many times a GPU's start waits for it with a part of its work.
 const WORTH_A_START: f64 = 4.0;
@@ -47,16 +50,85 @@ const WORTH_A_START: f64 = 4.0;
 /// GPUs must promise to be so much faster before a job leaves the processor.
 const MARGIN: f64 = 0.93;
 
+/// For less text it hardly matters what memory it is in, and asking takes microseconds.
+const ASK: f64 = 131_072.0;
+
+/// What the driver said about so many places in memory is kept, and believed for so many jobs.
+const ASKED: usize = 8;
+const BELIEVED: u32 = 32;
+
+/// Where GPUs would take so many times as long, nobody asks what was learnt.
+const HOPELESS: f64 = 2.0;
+
 /// Chooses between the processor and the GPUs, and lets them work together.
 pub(crate) struct Planner {
     gpus: Gpus,
-    /// Made at the first job that might be worth a GPU.
-    model: OnceLock<Model>,
+    /// Made at the first job, if there may be GPUs.
+    known: OnceLock<Known>,
     load: Box<dyn Fn() -> Model + Send + Sync>,
     there: fn() -> bool,
     learnt: Mutex<Learnt>,
-    /// Bytes of text that each GPU has done.
-    done: Mutex<BTreeMap<String, u64>>,
+    asked: Mutex<[Asked; ASKED]>,
+    /// The GPUs that took part, by their addresses, and bytes of text that each has done.
+    done: Mutex<Vec<(usize, String, u64)>>,
+}
+
+/// What the driver said about a job's memory. Should that be another by now, only the planner's
+/// expectations are wrong: who copies asks again.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    input: usize,
+    output: usize,
+    pinned: bool,
+    /// For how many jobs it is still believed.
+    left: u32,
+}
+
+/// A model, and what a look at a small job needs of it.
+struct Known {
+    model: Model,
+    /// By algorithm and direction.
+    small: Vec<[Small; 2]>,
+}
+
+/// Jobs that one CPU thread has done before a GPU would be.
+#[derive(Clone, Copy)]
+struct Small {
+    /// They have fewer bytes than this,
+    bytes: u64,
+    /// where a message counts as so many.
+    message: u64,
+}
+
+impl Known {
+    fn new(model: Model) -> Self {
+        let small = |algorithm, direction| {
+            let cost = model.cpu.costs.of(algorithm, direction);
+            let fixed = model.gpu.costs.of(algorithm, direction).fixed;
+            Small {
+                bytes: (fixed / cost.byte) as u64,
+                message: (cost.message / cost.byte) as u64,
+            }
+        };
+        let both = |algorithm| {
+            [
+                small(algorithm, Direction::Encrypt),
+                small(algorithm, Direction::Decrypt),
+            ]
+        };
+        Known {
+            small: Algorithm::all().map(both).collect(),
+            model,
+        }
+    }
+
+    #[inline]
+    fn is_small(&self, job: &Job<'_>) -> bool {
+        let decrypts = usize::from(job.direction() == Direction::Decrypt);
+        let small = self.small[job.info().algorithm as usize][decrypts];
+        let messages = (job.count() as u64).saturating_mul(small.message);
+        job.text_bytes().saturating_add(messages) < small.bytes
+    }
 }
 
 /// Whether the system shows the devices of NVIDIA's driver: a look at a file, where loading the
@@ -100,10 +172,11 @@ impl Planner {
     ) -> Self {
         Planner {
             gpus: Gpus::new(start, warn),
-            model: OnceLock::new(),
+            known: OnceLock::new(),
             load,
             there,
             learnt: Mutex::default(),
+            asked: Mutex::default(),
             done: Mutex::default(),
         }
     }
@@ -125,7 +198,11 @@ impl Planner {
     /// Bytes of text that each GPU has done.
     pub(crate) fn done(&self) -> BTreeMap<String, u64> {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        done.clone()
+        let mut by_name = BTreeMap::new();
+        for (_, name, bytes) in &*done {
+            *by_name.entry(name.clone()).or_default() += bytes;
+        }
+        by_name
     }
 
     /// Whether there may be GPUs to share work with.
@@ -150,11 +227,21 @@ impl Planner {
         }
         let shape = Shape::of_messages(algorithm, direction, count, len);
         let teams = self.model().teams(&shape, threads, gpus.len(), false);
-        self.choose(&Likeness::of(&shape, false), &teams) != Team::Cpu
+        self.choose(&Likeness::of(&shape, false), &teams).team != Team::Cpu
+    }
+
+    fn known(&self) -> &Known {
+        self.known.get_or_init(|| Known::new((self.load)()))
     }
 
     fn model(&self) -> &Model {
-        self.model.get_or_init(|| (self.load)())
+        &self.known().model
+    }
+
+    /// Whether the processor takes a job anyway: a look of a few nanoseconds, before anything else.
+    #[inline]
+    pub(crate) fn is_for_cpu(&self, job: &Job<'_>) -> bool {
+        self.gpus.are_none() || self.known.get().is_some_and(|known| known.is_small(job))
     }
 
     /// Runs a job, and gives the messages that did not verify, ascending.
@@ -164,16 +251,10 @@ impl Planner {
     pub(crate) unsafe fn run(&self, cpu: &CpuBackend, job: &Job<'_>) -> Result<Vec<usize>, Error> {
         // SAFETY: by this function's contract.
         let on_cpu = || unsafe { cpu.submit(job) }?.wait();
-        if !self.gpus.may_exist(self.there) {
+        if !self.gpus.may_exist(self.there) || self.known().is_small(job) {
             return on_cpu();
         }
         let model = self.model();
-        let cost = model.cpu.costs.of(job.info().algorithm, job.direction());
-        let alone = job.text_bytes() as f64 * cost.byte + job.count() as f64 * cost.message;
-        if alone < model.gpu.fixed {
-            // One thread is done before a GPU would be.
-            return on_cpu();
-        }
         let shape = Shape::of(job);
         let threads = cpu.threads();
         match self.gpus.awake() {
@@ -182,31 +263,37 @@ impl Planner {
                 let Some(first) = gpus.first() else {
                     return on_cpu();
                 };
-                let pinned = first.is_pinned(job);
-                let teams = model.teams(&shape, threads, gpus.len(), pinned);
+                // At best; where that is hopeless, nobody asks the driver what memory it is.
+                let mut teams = model.teams(&shape, threads, gpus.len(), true);
+                if least(&teams[1..]) > HOPELESS * teams[0].time {
+                    return on_cpu();
+                }
+                let pinned = shape.bytes < ASK || self.is_pinned(&**first, job);
+                if !pinned {
+                    teams = model.teams(&shape, threads, gpus.len(), false);
+                }
                 let like = Likeness::of(&shape, pinned);
-                let team = self.choose(&like, &teams);
+                let chosen = self.choose(&like, &teams);
                 let ready = gpus.iter().all(|gpu| gpu.is_ready(job));
                 let start = Instant::now();
-                let failed = match team {
-                    Team::Cpu => on_cpu(),
-                    Team::Gpus { workers } => {
-                        let crew = self.crew(cpu, &shape, workers, gpus.len(), pinned);
+                let refused = match chosen.team {
+                    Team::Cpu => on_cpu()?,
+                    Team::Gpus | Team::Both => {
+                        let crew = self.crew(cpu, &shape, &chosen, gpus.len());
                         // SAFETY: by this function's contract.
-                        Ok(self.conclude(unsafe { crew.run(job, Helpers::Now(gpus)) }))
+                        self.conclude(unsafe { crew.run(job, Helpers::Now(gpus)) })
                     }
                 };
                 let took = start.elapsed().as_secs_f64() * 1e9;
-                if ready || team == Team::Cpu {
+                if ready || chosen.team == Team::Cpu {
                     let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-                    learnt.note(like, team, took / shape.weight());
+                    learnt.note(&like, chosen.team, took / chosen.time);
                 }
-                failed
+                Ok(refused)
             }
             None => {
                 let teams = model.teams(&shape, threads, 1, false);
-                let alone = teams[0].1;
-                let best = teams.iter().map(|team| team.1).fold(alone, f64::min);
+                let (alone, best) = (teams[0].time, least(&teams));
                 if best >= MARGIN * alone {
                     return on_cpu();
                 }
@@ -215,8 +302,12 @@ impl Planner {
                     return on_cpu();
                 }
                 self.gpus.begin();
-                let workers = threads.saturating_sub(1).max(1);
-                let crew = self.crew(cpu, &shape, workers, 1, false);
+                let crew = Crew {
+                    workers: threads.saturating_sub(1).max(1),
+                    worker_rate: model.cpu.rate(&shape),
+                    helper_rate: shape.bytes / model.gpu.time(&shape, 1, 1, false),
+                    ..Crew::of(cpu)
+                };
                 let wait = |wanted: &dyn Fn() -> bool| {
                     let mut gpus = self.gpus.wait(wanted);
                     gpus.retain(|gpu| gpu.supports(job.info().algorithm));
@@ -228,40 +319,60 @@ impl Planner {
         }
     }
 
-    /// The team with the least time, as it was before or as the model expects it.
-    fn choose(&self, like: &Likeness, teams: &[(Team, f64)]) -> Team {
+    /// Whether a GPU reaches a job's memory by itself.
+    fn is_pinned(&self, gpu: &dyn Helper, job: &Job<'_>) -> bool {
+        let first = job.message(0);
+        let (input, output) = (first.input.addr(), first.output.addr());
+        let lock = || self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = (input >> 12).wrapping_add(output >> 9) % ASKED;
+        {
+            let known = &mut lock()[place];
+            if (known.input, known.output) == (input, output) && known.left > 0 {
+                known.left -= 1;
+                return known.pinned;
+            }
+        }
+        let pinned = gpu.is_pinned(job);
+        lock()[place] = Asked {
+            input,
+            output,
+            pinned,
+            left: BELIEVED,
+        };
+        pinned
+    }
+
+    /// The team with the least time, as the model expects it and jobs have corrected it.
+    fn choose(&self, like: &Likeness, teams: &[Estimate]) -> Estimate {
         let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-        let time = |&(team, expected): &(Team, f64)| {
-            let time = learnt
-                .of(like, team)
-                .map_or(expected, |each| each * like.weight);
-            match team {
+        let time = |estimate: &Estimate| {
+            let time = estimate.time * learnt.factor(like, estimate.team);
+            match estimate.team {
                 Team::Cpu => MARGIN * time,
-                Team::Gpus { .. } => time,
+                Team::Gpus | Team::Both => time,
             }
         };
         let best = teams.iter().min_by(|a, b| time(a).total_cmp(&time(b)));
-        best.map_or(Team::Cpu, |best| best.0)
+        *best.expect("the processor is always a team")
     }
 
     fn crew<'a>(
         &self,
         cpu: &'a CpuBackend,
         shape: &Shape,
-        workers: usize,
+        chosen: &Estimate,
         gpus: usize,
-        pinned: bool,
     ) -> Crew<'a> {
-        let model = self.model();
-        let copiers = cpu.threads() - workers.min(cpu.threads() - 1);
+        let workers = match chosen.team {
+            Team::Both => cpu.threads().saturating_sub(gpus),
+            _ => 0,
+        };
+        let rate = shape.bytes / chosen.time;
         Crew {
-            cpu,
             workers,
-            worker_rate: model.cpu.rate(shape),
-            helper_rate: shape.bytes / model.gpu.time(shape, gpus, copiers, pinned) / gpus as f64,
-            redo: true,
-            limits: Limits::CPU,
-            long: queue::LONG,
+            worker_rate: (1.0 - chosen.share) * rate / workers.max(1) as f64,
+            helper_rate: chosen.share * rate / gpus as f64,
+            ..Crew::of(cpu)
         }
     }
 
@@ -271,11 +382,20 @@ impl Planner {
             if let Some(broken) = &part.broken {
                 self.gpus.take_out(&part.helper, broken);
             }
+            let address = Arc::as_ptr(&part.helper).addr();
             let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-            *done.entry(part.helper.name()).or_default() += part.bytes;
+            match done.iter_mut().find(|known| known.0 == address) {
+                Some(known) => known.2 += part.bytes,
+                None => done.push((address, part.helper.name(), part.bytes)),
+            }
         }
         shared.refused
     }
+}
+
+fn least(teams: &[Estimate]) -> f64 {
+    let times = teams.iter().map(|estimate| estimate.time);
+    times.fold(f64::INFINITY, f64::min)
 }
 
 /// GPUs that were demanded by name: they share each job, and if one fails, the job fails.
@@ -299,13 +419,8 @@ impl Demanded {
     /// Nothing else uses what the job borrows during the call.
     pub(crate) unsafe fn run(&self, cpu: &CpuBackend, job: &Job<'_>) -> Result<Vec<usize>, Error> {
         let crew = Crew {
-            cpu,
-            workers: 0,
-            worker_rate: 0.0,
-            helper_rate: 1.0,
             redo: false,
-            limits: Limits::CPU,
-            long: queue::LONG,
+            ..Crew::of(cpu)
         };
         // SAFETY: by this function's contract.
         let shared = unsafe { crew.run(job, Helpers::Now(self.gpus.clone())) };

@@ -7,60 +7,20 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use super::taker::{Limits, Taker};
 use crate::cpu::{Begun, CpuBackend};
 use crate::job::Job;
-use crate::portion::{LongPart, Outcome, Portion, Source, Sum};
+use crate::portion::{LongPart, Outcome, Portion, Sum};
 use crate::{Algorithm, Direction, Keys, Mode};
 
 /// What a message costs beside its text, in bytes of text.
 const MESSAGE: usize = 256;
 
 /// Messages of chains (CBC encryption, ACORN) that keep a CPU thread's pipelines full.
-const CHAINS: usize = 16;
-
-/// How much a taker takes at a time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// The most bytes of a portion; a multiple of 512.
-    pub(crate) most: usize,
-    /// The fewest that are worth its while.
-    pub(crate) least: usize,
-    /// The most messages.
-    pub(crate) messages: usize,
-    /// Portions that it has under way at once.
-    pub(crate) depth: usize,
-    /// Whether a portion must fit into `most` bytes and `messages` with all padding, and messages
-    /// that do not are for others.
-    pub(crate) fits: bool,
-}
-
-impl Limits {
-    /// For a CPU thread: large against the cost of taking a portion, small against a second.
-    pub(crate) const CPU: Limits = Limits {
-        most: 1 << 20,
-        least: 64 << 10,
-        messages: usize::MAX,
-        depth: 2,
-        fits: false,
-    };
-}
+pub(crate) const CHAINS: usize = 16;
 
 /// From this length on, a message is cut.
 pub(crate) const LONG: usize = 1 << 20;
-
-/// Somebody who takes portions.
-struct Taker {
-    limits: Limits,
-    /// Bytes a nanosecond: expected at first, then as it was.
-    rate: f64,
-    /// When it began, and how much it has done.
-    began: Option<Instant>,
-    done: u64,
-    /// It will take more.
-    active: bool,
-    /// Bytes of text it has done.
-    text: u64,
-}
 
 /// Messages that nobody has taken: whole ones, after what is left of a long one.
 struct Region {
@@ -97,6 +57,8 @@ pub(crate) struct Queue<'q, 'job> {
     cuts: bool,
     /// Whether a message is a chain, and others beside it keep a thread busy.
     chained: bool,
+    /// Bytes of a message, on average.
+    mean: usize,
     inner: Mutex<Inner>,
 }
 
@@ -123,6 +85,7 @@ impl<'q, 'job> Queue<'q, 'job> {
             long,
             cuts,
             chained: !cuts,
+            mean: (job.text_bytes() / job.count().max(1) as u64) as usize,
             inner: Mutex::new(Inner {
                 fresh: Region {
                     part: None,
@@ -144,14 +107,7 @@ impl<'q, 'job> Queue<'q, 'job> {
     /// Adds somebody who is expected to do `rate` bytes a nanosecond; gives its number.
     pub(crate) fn add(&self, limits: Limits, rate: f64) -> usize {
         let mut inner = self.lock();
-        inner.takers.push(Taker {
-            limits,
-            rate,
-            began: None,
-            done: 0,
-            active: true,
-            text: 0,
-        });
+        inner.takers.push(Taker::new(limits, rate));
         inner.takers.len() - 1
     }
 
@@ -163,9 +119,9 @@ impl<'q, 'job> Queue<'q, 'job> {
         match &taken {
             None => inner.takers[taker].active = false,
             Some((portion, _)) => {
-                inner.left = inner.left.saturating_sub(self.weight(portion));
-                let began = &mut inner.takers[taker].began;
-                *began = began.or_else(|| Some(Instant::now()));
+                let weight = self.weight(portion);
+                inner.left = inner.left.saturating_sub(weight);
+                inner.takers[taker].held += weight;
             }
         }
         taken
@@ -190,8 +146,8 @@ impl<'q, 'job> Queue<'q, 'job> {
 
     fn take_from(&self, inner: &mut Inner, taker: usize) -> Option<(Portion, Option<Arc<Begun>>)> {
         let limits = inner.takers[taker].limits;
-        let share = inner.share(taker);
-        let want = (share as usize).clamp(limits.least.min(limits.most), limits.most);
+        let want = inner.share(taker) as usize;
+        let want = want.clamp(limits.least.min(limits.usual), limits.usual);
         if !limits.fits {
             while let Some(mut region) = inner.for_cpu.pop_front() {
                 let portion = self.cut(inner, &mut region, limits, want);
@@ -201,9 +157,11 @@ impl<'q, 'job> Queue<'q, 'job> {
                 }
             }
         }
-        let alone = inner.takers.iter().filter(|taker| taker.active).count() == 1;
-        if !alone && share < limits.least as f64 / 2.0 {
-            // The others are done before this one would be.
+        let least = match self.chained && !limits.fits {
+            true => want.max(CHAINS * self.mean),
+            false => want,
+        };
+        if inner.others_are_done_before(taker, least) {
             return None;
         }
         let mut fresh = std::mem::replace(
@@ -369,17 +327,12 @@ impl<'q, 'job> Queue<'q, 'job> {
         let mut inner = self.lock();
         let weight = self.weight(portion);
         let this = &mut inner.takers[taker];
-        this.done += weight;
+        this.held = this.held.saturating_sub(weight);
         this.text += match portion {
             Portion::Part(part) => part.bytes.len() as u64,
             Portion::Messages(messages) => weight - (messages.len() * MESSAGE) as u64,
         };
-        let seconds = this
-            .began
-            .map_or(0.0, |began| began.elapsed().as_secs_f64());
-        if seconds > 0.0 {
-            this.rate = this.done as f64 / (seconds * 1e9);
-        }
+        this.learn(weight, Instant::now());
         inner.refused.extend(outcome.refused);
         let Portion::Part(part) = portion else {
             return;
@@ -415,13 +368,15 @@ impl<'q, 'job> Queue<'q, 'job> {
         }
     }
 
-    /// A taker will take no more.
+    /// A taker will take no more, and does nothing any more.
     pub(crate) fn leave(&self, taker: usize) {
-        self.lock().takers[taker].active = false;
+        let mut inner = self.lock();
+        inner.takers[taker].active = false;
+        inner.takers[taker].held = 0;
     }
 
     /// Gives portions back that were not done; only CPU threads take them again.
-    fn give_back(&self, portions: impl IntoIterator<Item = Portion>) {
+    pub(super) fn give_back(&self, portions: impl IntoIterator<Item = Portion>) {
         let mut inner = self.lock();
         for portion in portions {
             inner.left += self.weight(&portion);
@@ -460,52 +415,28 @@ impl<'q, 'job> Queue<'q, 'job> {
 }
 
 impl Inner {
-    /// What a taker should take of what is left, so that all end together: half of its share,
-    /// divided by what it has under way.
+    /// What a taker should take, so that all end together: its share of what is not done, divided
+    /// by what it has under way.
     fn share(&self, taker: usize) -> f64 {
-        let active = self.takers.iter().filter(|taker| taker.active);
-        let all: f64 = active.map(|taker| taker.rate).sum();
+        let active = || self.takers.iter().filter(|taker| taker.active);
+        let all: f64 = active().map(|taker| taker.rate).sum();
+        let held: u64 = active().map(|taker| taker.held).sum();
         let this = &self.takers[taker];
-        self.left as f64 * (this.rate / all.max(f64::MIN_POSITIVE)) / this.limits.depth as f64
-    }
-}
-
-/// A helper's access to the queue: knows what the helper holds, and gives it back if it fails.
-pub(crate) struct Held<'s, 'q, 'job> {
-    queue: &'s Queue<'q, 'job>,
-    taker: usize,
-    held: VecDeque<Portion>,
-}
-
-impl<'s, 'q, 'job> Held<'s, 'q, 'job> {
-    pub(crate) fn new(queue: &'s Queue<'q, 'job>, taker: usize) -> Self {
-        Held {
-            queue,
-            taker,
-            held: VecDeque::new(),
-        }
-    }
-}
-
-impl Drop for Held<'_, '_, '_> {
-    /// Ends the helper's part in the job, and gives back what it has not done.
-    fn drop(&mut self) {
-        self.queue.leave(self.taker);
-        self.queue.give_back(self.held.drain(..));
-    }
-}
-
-impl Source for Held<'_, '_, '_> {
-    fn next(&mut self) -> Option<Portion> {
-        let (portion, _) = self.queue.take(self.taker)?;
-        self.held.push_back(portion.clone());
-        Some(portion)
+        let share = this.rate / all.max(f64::MIN_POSITIVE);
+        (self.left + held) as f64 * share / this.limits.depth as f64
     }
 
-    fn done(&mut self, portion: Portion, outcome: Outcome) {
-        let place = self.held.iter().position(|held| *held == portion);
-        self.held
-            .remove(place.expect("what is done was taken before, and only once"));
-        self.queue.done(self.taker, &portion, outcome);
+    /// Whether the others end sooner without this one than it would with so many bytes more.
+    fn others_are_done_before(&self, taker: usize, bytes: usize) -> bool {
+        let this = &self.takers[taker];
+        let others = || {
+            let all = self.takers.iter().enumerate();
+            all.filter(|(number, other)| *number != taker && other.active)
+        };
+        let rates: f64 = others().map(|(_, other)| other.rate).sum();
+        let held: u64 = others().map(|(_, other)| other.held).sum();
+        let bytes = (bytes as u64).min(self.left);
+        // Multiplied with both rates, of which either may be next to nothing.
+        (self.left + held) as f64 * this.rate < (this.held + bytes) as f64 * rates
     }
 }

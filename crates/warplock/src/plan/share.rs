@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 
-use super::queue::{Held, Limits, Queue};
+use super::held::Held;
+use super::queue::{LONG, Queue};
+use super::taker::Limits;
 use crate::Algorithm;
 use crate::cpu::CpuBackend;
 use crate::job::Job;
@@ -32,8 +34,8 @@ pub(crate) trait Helper: Send + Sync {
     /// Called on a thread that is its alone, before it helps.
     fn settle(&self) {}
 
-    /// How much it takes at a time.
-    fn limits(&self) -> Limits;
+    /// How much of a job it takes at a time.
+    fn limits(&self, job: &Job<'_>) -> Limits;
 
     /// Whether the caller's memory is page-locked, so that it reaches it by itself.
     fn is_pinned(&self, job: &Job<'_>) -> bool;
@@ -90,7 +92,20 @@ pub(crate) struct Shared {
     pub(crate) parts: Vec<Part>,
 }
 
-impl Crew<'_> {
+impl<'a> Crew<'a> {
+    /// Helpers alone, for whom the processor does what they fail to do.
+    pub(crate) fn of(cpu: &'a CpuBackend) -> Self {
+        Crew {
+            cpu,
+            workers: 0,
+            worker_rate: 0.0,
+            helper_rate: 1.0,
+            redo: true,
+            limits: Limits::CPU,
+            long: LONG,
+        }
+    }
+
     /// Runs a job. Everything is done when this returns, unless a helper failed and the crew does
     /// not redo.
     ///
@@ -100,7 +115,7 @@ impl Crew<'_> {
         let queue = Queue::new(job, self.cpu, self.long);
         let parts = Mutex::new(Vec::new());
         let join = |helper: Arc<dyn Helper>| {
-            let mut limits = helper.limits();
+            let mut limits = helper.limits(job);
             limits.fits = self.redo;
             (queue.add(limits, self.helper_rate), helper)
         };
@@ -119,13 +134,14 @@ impl Crew<'_> {
             parts.push(part);
         };
         thread::scope(|scope| {
-            let mut alone = None;
+            // One of them works on this thread: a new one takes longer than a small job.
+            let mut own = None;
             match helpers {
                 Helpers::Now(helpers) => {
                     // All are added before any takes: the first shares are fair.
                     let mut joined: Vec<_> = helpers.into_iter().map(join).collect();
-                    if self.workers == 0 {
-                        alone = joined.pop();
+                    if self.workers == 0 || self.cpu.has_pool() {
+                        own = joined.pop();
                     }
                     for helper in joined {
                         spawn(scope, &queue, helper, &help);
@@ -144,17 +160,13 @@ impl Crew<'_> {
                     let _ = thread::Builder::new().spawn_scoped(scope, body);
                 }
             }
-            if self.workers > 0 {
-                // SAFETY: by this function's contract.
-                unsafe { self.work(job, &queue, self.workers) };
-            }
-            if let Some(helper) = alone {
-                help(helper);
-            }
+            let meanwhile = || own.into_iter().for_each(&help);
+            // SAFETY: by this function's contract.
+            unsafe { self.work(job, &queue, self.workers, meanwhile) };
         });
         if self.redo && !queue.is_empty() {
             // SAFETY: by this function's contract.
-            unsafe { self.work(job, &queue, self.cpu.threads()) };
+            unsafe { self.work(job, &queue, self.cpu.threads(), || {}) };
         }
         Shared {
             refused: queue.refused(),
@@ -162,22 +174,30 @@ impl Crew<'_> {
         }
     }
 
-    /// Has CPU threads take portions until there are none for them.
+    /// Has CPU threads take portions until there are none for them, and does something else
+    /// meanwhile.
     ///
     /// # Safety
     /// As [`Crew::run`].
-    unsafe fn work(&self, job: &Job<'_>, queue: &Queue<'_, '_>, count: usize) {
+    unsafe fn work(
+        &self,
+        job: &Job<'_>,
+        queue: &Queue<'_, '_>,
+        count: usize,
+        meanwhile: impl FnOnce(),
+    ) {
         let takers: Vec<usize> = (0..count)
             .map(|_| queue.add(self.limits, self.worker_rate))
             .collect();
-        self.cpu.on_threads(count, |number| {
+        let body = |number: usize| {
             while let Some((portion, begun)) = queue.take(takers[number]) {
                 // SAFETY: the queue gives each portion to one taker; the rest by this function's
                 // contract.
                 let outcome = unsafe { self.cpu.run_portion(job, &portion, begun.as_deref()) };
                 queue.done(takers[number], &portion, outcome);
             }
-        });
+        };
+        self.cpu.on_threads(count, body, meanwhile);
     }
 }
 

@@ -1,142 +1,26 @@
 //! The planner with helpers of any speed and with any fault: it takes the fastest team, wakes
 //! nobody for little, and loses nothing.
 
+mod fake;
+
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
+use self::fake::{Fake, Fault};
 use super::cost::{Cost, Costs, CpuModel, GpuModel, Model};
-use super::{Broken, Demanded, Helper, Limits, Planner};
+use super::{Demanded, Helper, Planner};
 use crate::backend::Backend;
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::job::Job;
-use crate::portion::{Outcome, Source, Sum};
 use crate::{Algorithm, Batch, Direction, Error, Ivs, Key, Keys, Spans, Tags, Text};
-
-/// What a helper does wrong.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
-    None,
-    /// It fails with so many portions done, and some in its hands.
-    After(u64),
-    /// The same, and it says that it hangs.
-    Hangs(u64),
-}
-
-/// A GPU that is none: the processor at a given speed.
-struct Fake {
-    name: &'static str,
-    /// Nanoseconds for a byte.
-    byte: f64,
-    fault: Fault,
-    cpu: CpuBackend,
-    portions: AtomicU64,
-    dropped: &'static AtomicBool,
-}
-
-static NOTED: AtomicBool = AtomicBool::new(false);
-
-impl Fake {
-    fn new(name: &'static str, byte: f64, fault: Fault) -> Arc<Self> {
-        Arc::new(Fake {
-            name,
-            byte,
-            fault,
-            cpu: CpuBackend::new(InstructionSet::best(), NonZeroUsize::MIN).unwrap(),
-            portions: AtomicU64::new(0),
-            dropped: &NOTED,
-        })
-    }
-}
-
-impl Drop for Fake {
-    fn drop(&mut self) {
-        self.dropped.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Helper for Fake {
-    fn name(&self) -> String {
-        self.name.to_owned()
-    }
-    fn supports(&self, algorithm: Algorithm) -> bool {
-        algorithm != Algorithm::Acorn128
-    }
-    fn is_ready(&self, _: &Job<'_>) -> bool {
-        true
-    }
-    fn limits(&self) -> Limits {
-        Limits {
-            most: 1 << 20,
-            least: 64 << 10,
-            messages: 1000,
-            depth: 2,
-            fits: true,
-        }
-    }
-    fn is_pinned(&self, _: &Job<'_>) -> bool {
-        true
-    }
-    unsafe fn help(
-        &self,
-        job: &Job<'_>,
-        source: &mut dyn Source,
-        keep: bool,
-    ) -> Result<(), Broken> {
-        let broken = |hangs| {
-            Err(Broken {
-                reason: "injected".to_owned(),
-                hangs,
-            })
-        };
-        // As on a GPU, the next one is in hand before one is done.
-        let mut next = source.next();
-        while let Some(portion) = next {
-            next = source.next();
-            let before = self.portions.fetch_add(1, Ordering::Relaxed);
-            match self.fault {
-                Fault::After(count) if before >= count => return broken(false),
-                Fault::Hangs(count) if before >= count => return broken(true),
-                _ => {}
-            }
-            let begun = match &portion {
-                crate::portion::Portion::Part(part) => Some(self.cpu.begin(job, part.message)),
-                crate::portion::Portion::Messages(_) => None,
-            };
-            let start = Instant::now();
-            // SAFETY: by this function's contract.
-            let outcome = unsafe { self.cpu.run_portion(job, &portion, begun.as_ref()) };
-            // A GPU gives the tag of the message as if there were no other parts.
-            let sum = outcome
-                .sum
-                .zip(begun.as_ref())
-                .map(|(sum, begun)| match sum {
-                    Sum::Share(share) => {
-                        Sum::Tag(std::array::from_fn(|byte| share[byte] ^ begun.frame[byte]))
-                    }
-                    tag => tag,
-                });
-            let bytes = match &portion {
-                crate::portion::Portion::Part(part) => part.bytes.len(),
-                crate::portion::Portion::Messages(messages) => {
-                    messages.clone().map(|index| job.text_len(index)).sum()
-                }
-            };
-            let wanted = Duration::from_nanos((bytes as f64 * self.byte) as u64);
-            thread::sleep(wanted.saturating_sub(start.elapsed()));
-            source.done(portion, Outcome { sum, ..outcome });
-        }
-        assert!(keep || self.fault == Fault::None);
-        Ok(())
-    }
-}
 
 /// A machine whose processor takes `cpu` nanoseconds for a byte and whose GPUs take `gpu`.
 fn model(cpu: f64, gpu: f64, start: f64) -> Model {
-    let each = |byte| {
+    let each = |fixed, byte| {
         Costs::new(|_, _| Cost {
+            fixed,
             byte,
             message: 1.0,
             chain: 0.0,
@@ -144,16 +28,19 @@ fn model(cpu: f64, gpu: f64, start: f64) -> Model {
     };
     Model {
         cpu: CpuModel {
-            costs: each(cpu),
+            set: InstructionSet::best(),
+            costs: each(0.0, cpu),
             wake: 0.0,
-            memory: 0.0,
+            memory: [0.0; 2],
+            crowded: 1.0,
         },
         gpu: GpuModel {
             start,
-            fixed: 1e4,
-            costs: each(gpu),
+            costs: each(1e4, gpu),
             staged: gpu,
             staged_by_one: gpu,
+            join: 1e4,
+            shared: 0.0,
         },
     }
 }
@@ -308,6 +195,7 @@ fn a_gpu_that_hangs_is_never_freed() {
         fault: Fault::Hangs(0),
         cpu: cpu(1),
         portions: AtomicU64::new(0),
+        asked: AtomicU32::new(0),
         dropped: &FREED,
     });
     let planner = planner(model(50.0, 0.1, 1.0), vec![bad]);
@@ -422,6 +310,92 @@ fn what_was_measured_beats_what_the_model_says() {
     let portions = gpu.portions.load(Ordering::Relaxed);
     // One run, or two: then the processor.
     assert!((1..=12).contains(&portions), "{portions}");
+}
+
+#[test]
+fn a_look_tells_what_is_for_the_processor() {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let gpu = Fake::new("cuda:0", 0.1, Fault::None);
+    // A GPU takes 10 us for the smallest batch, a thread 2 ns for a byte: 5,000 bytes.
+    let planner = planner(model(2.0, 0.1, 1e10), vec![gpu]);
+    let cpu = cpu(1);
+    let mut looks = Vec::new();
+    for len in [16, 4096, 16_384] {
+        // SAFETY: nothing else uses the buffers.
+        let run = |job: &Job<'_>| {
+            let ran = unsafe { planner.run(&cpu, job) };
+            looks.push(planner.is_for_cpu(job));
+            ran
+        };
+        compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, len, run).unwrap();
+    }
+    assert_eq!(looks, [true, true, false]);
+}
+
+#[test]
+fn a_slow_thread_leaves_the_rest_to_a_fast_gpu() {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let gpu = Fake::new("cuda:0", 0.1, Fault::None);
+    let cpu = cpu(2);
+    let crew = super::Crew {
+        workers: 1,
+        // It would take a second for the least portion.
+        worker_rate: 64e-6,
+        helper_rate: 10.0,
+        ..super::Crew::of(&cpu)
+    };
+    let run = |job: &Job<'_>| {
+        let helpers = super::Helpers::Now(vec![Arc::clone(&gpu) as Arc<dyn Helper>]);
+        // SAFETY: nothing else uses the buffers.
+        let shared = unsafe { crew.run(job, helpers) };
+        assert_eq!(shared.parts[0].bytes, 4 << 20);
+        Ok(shared.refused)
+    };
+    compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 4 << 20, run).unwrap();
+}
+
+#[test]
+fn the_last_piece_is_taken_by_whoever_is_there() {
+    // Equal threads and nobody else: nobody may leave the others alone with the rest.
+    let cpu = cpu(2);
+    let crew = super::Crew {
+        workers: 2,
+        worker_rate: 1.0,
+        ..super::Crew::of(&cpu)
+    };
+    for len in [(1 << 20) + 7, (3 << 20) + 1] {
+        let run = |job: &Job<'_>| {
+            // SAFETY: nothing else uses the buffers.
+            let shared = unsafe { crew.run(job, super::Helpers::Now(Vec::new())) };
+            Ok(shared.refused)
+        };
+        compare(Algorithm::Aes256Gcm, Direction::Encrypt, 1, len, run).unwrap();
+    }
+}
+
+#[test]
+fn memory_is_asked_about_once_for_many_jobs() {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let gpu = Fake::new("cuda:0", 0.1, Fault::None);
+    let planner = planner(model(50.0, 0.1, 1.0), vec![Arc::clone(&gpu)]);
+    planner.wake();
+    let cpu = cpu(1);
+    let run = |job: &Job<'_>| {
+        for _ in 0..super::BELIEVED {
+            assert!(planner.is_pinned(&*gpu, job));
+        }
+        // SAFETY: nothing else uses the buffers.
+        unsafe { planner.run(&cpu, job) }
+    };
+    compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 1 << 20, run).unwrap();
+    let asked = gpu.asked.load(Ordering::Relaxed);
+    assert!((1..=2).contains(&asked), "{asked}");
 }
 
 #[test]

@@ -10,6 +10,35 @@ const CLEARLY: f64 = 1.05;
 
 /// All answers, and the crossing points.
 pub(super) fn all(rows: &[Row]) -> Vec<String> {
+    let mut answers = questions(rows);
+    answers.extend(rows.iter().filter_map(together));
+    answers
+}
+
+/// All at once, against each alone, and against what the memory carries.
+fn together(row: &Row) -> Option<String> {
+    let rate = |place| Some(row.bytes as f64 / row.seconds(place)?.median);
+    let (cpu, gpu) = (rate(Place::CpuAllPinned)?, rate(Place::GpuStreams)?);
+    let (auto, copies) = (rate(Place::AutoPinned)?, rate(Place::Copies)?);
+    Some(format!(
+        "{} {}, {}, page-locked: auto {}, processor {}, GPU {}: {:.2} of the better, {:.2} of \
+         their sum. The memory's bound, the same bytes copied without a cipher by all threads and \
+         over the link at once: {}, {:.2} of that sum; auto reaches {:.2} of it.",
+        row.algorithm,
+        row.way(),
+        bytes(row.bytes),
+        scaled(auto, "B/s"),
+        scaled(cpu, "B/s"),
+        scaled(gpu, "B/s"),
+        auto / cpu.max(gpu),
+        auto / (cpu + gpu),
+        scaled(copies, "B/s"),
+        copies / (cpu + gpu),
+        auto / copies,
+    ))
+}
+
+fn questions(rows: &[Row]) -> Vec<String> {
     vec![
         against(
             rows,
@@ -24,7 +53,7 @@ pub(super) fn all(rows: &[Row]) -> Vec<String> {
             rows,
             "RQ1b: does the GPU perform better than a multi-core CPU?",
             &[
-                (Place::GpuStreams, Place::PortableAll),
+                (Place::GpuStreams, Place::PortablePinned),
                 (Place::GpuStreams, Place::CpuAllPinned),
                 (Place::Gpu, Place::CpuAll),
             ],
@@ -52,10 +81,10 @@ fn bytes(bytes: usize) -> String {
     format!("{} bytes", grouped(bytes as u64))
 }
 
-/// The algorithms, in order.
+/// The algorithms of single messages, in order.
 fn algorithms(rows: &[Row]) -> Vec<Algorithm> {
     let mut found: Vec<Algorithm> = Vec::new();
-    for row in rows {
+    for row in rows.iter().filter(|row| row.count == 1) {
         if !found.contains(&row.algorithm) {
             found.push(row.algorithm);
         }
@@ -65,7 +94,9 @@ fn algorithms(rows: &[Row]) -> Vec<Algorithm> {
 
 /// How much faster one place is than another, by size; both directions.
 fn ratios(rows: &[Row], algorithm: Algorithm, pair: (Place, Place)) -> Vec<(usize, f64)> {
-    let own = rows.iter().filter(|row| row.algorithm == algorithm);
+    let own = rows
+        .iter()
+        .filter(|row| row.algorithm == algorithm && row.count == 1);
     let ratio = |row: &Row| {
         let (this, other) = (row.seconds(pair.0)?, row.seconds(pair.1)?);
         Some((row.bytes, other.median / this.median))
@@ -163,11 +194,15 @@ fn auto(rows: &[Row]) -> String {
         let least = shares.min_by(|a, b| a.0.total_cmp(&b.0));
         least.map(|(share, row)| {
             format!(
-                "[{}] at least {share:.2} of the best single one ({} {}, {})",
+                "[{}] at least {share:.2} of the best single one ({} {}, {}{})",
                 name(place),
                 row.algorithm,
                 row.way(),
-                bytes(row.bytes)
+                bytes(row.bytes),
+                match row.count {
+                    1 => String::new(),
+                    count => format!(" in {} messages", grouped(count as u64)),
+                }
             )
         })
     });
@@ -209,6 +244,26 @@ mod tests {
         assert_eq!(crossing(&[(64, 0.5)]), None);
         assert_eq!(crossing(&[(64, 2.0), (128, 3.0)]), Some(64));
         assert_eq!(crossing(&[(64, 2.0), (128, 0.9)]), None);
+    }
+
+    #[test]
+    fn the_memory_bounds_what_all_do_together() {
+        let seconds = [
+            (Place::CpuAllPinned, 2.0),
+            (Place::GpuStreams, 2.0),
+            (Place::AutoPinned, 1.25),
+            (Place::Copies, 1.0),
+        ];
+        let row = Row::made_up(Algorithm::Aes256Gcm, 1 << 20, &seconds);
+        let said = all(&[row]).pop().unwrap();
+        assert!(
+            said.contains("1.60 of the better, 0.80 of their sum"),
+            "{said}"
+        );
+        assert!(
+            said.contains("1.00 of that sum; auto reaches 0.80 of it"),
+            "{said}"
+        );
     }
 
     #[test]

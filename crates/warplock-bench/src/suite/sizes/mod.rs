@@ -2,11 +2,14 @@
 //! and as `auto` takes them; and what that says to the questions of a paper about AES on GPUs.
 
 mod answers;
+mod copies;
 mod run;
+
+use std::time::Duration;
 
 use warplock::{Algorithm, Direction};
 
-use self::run::{Place, Places, Row};
+use self::run::{Place, Places, Row, Task};
 use super::Suite;
 use crate::error::Result;
 use crate::measure::Plan;
@@ -24,12 +27,15 @@ pub struct Sizes {
     /// Sizes for the first and the last algorithm alone, encryption alone, and without portable
     /// code; those that do not fit into memory are left out.
     pub huge: Vec<usize>,
+    /// Batches of messages: cipher and mode, how many, and bytes of each.
+    pub batches: Vec<(Algorithm, usize, usize)>,
     /// Fewer sizes and fewer runs: minutes instead of a quarter of an hour.
     pub quick: bool,
 }
 
 impl Default for Sizes {
     /// AES-128, AES-192, AES-256 with CTR and GCM; 64 bytes to 64 MiB in steps of four, and 4 GiB.
+    /// 64 MiB in messages of AES-128-CBC and ACORN-128, which are chains.
     fn default() -> Self {
         use Algorithm::*;
         Sizes {
@@ -38,6 +44,7 @@ impl Default for Sizes {
             ],
             sizes: (0..11).map(|step| 64 << (2 * step)).collect(),
             huge: vec![4 << 30],
+            batches: vec![(Aes128Cbc, 4096, 16 << 10), (Acorn128, 16384, 4 << 10)],
             quick: false,
         }
     }
@@ -54,38 +61,60 @@ impl Sizes {
     }
 
     fn plan(&self, context: &Context<'_>, huge: bool) -> Plan {
+        // What takes a microsecond is disturbed by anything.
+        let shortest = Duration::from_micros(100);
         match (huge, self.quick) {
             (true, _) => Plan {
-                min_runs: 2,
-                max_runs: 2,
+                min_runs: context.plan.min_runs.min(3),
+                max_runs: 3,
                 ..context.plan
             },
             (false, true) => Plan {
                 min_runs: context.plan.min_runs.min(2),
+                max_runs: context.plan.max_runs.min(51),
                 budget: context.plan.budget / 16,
+                shortest,
                 ..context.plan
             },
-            (false, false) => context.plan,
+            (false, false) => Plan {
+                shortest,
+                ..context.plan
+            },
         }
     }
 
-    /// What is measured: algorithm, direction, size, and whether that is huge.
-    fn tasks(&self) -> Vec<(Algorithm, Direction, usize, bool)> {
+    /// What is measured.
+    fn tasks(&self) -> Vec<Task> {
+        let one = |algorithm, direction, len, huge| Task {
+            algorithm,
+            direction,
+            count: 1,
+            len,
+            huge,
+        };
         let mut tasks = Vec::new();
         for &algorithm in &self.algorithms {
-            for direction in [Direction::Encrypt, Direction::Decrypt] {
+            for direction in DIRECTIONS {
                 let sizes = self.sizes.iter();
-                tasks.extend(sizes.map(|&size| (algorithm, direction, size, false)));
+                tasks.extend(sizes.map(|&size| one(algorithm, direction, size, false)));
             }
+        }
+        for &(algorithm, count, len) in &self.batches {
+            tasks.extend(DIRECTIONS.map(|direction| Task {
+                count,
+                ..one(algorithm, direction, len, false)
+            }));
         }
         let ends = [self.algorithms.first(), self.algorithms.last()];
         for &algorithm in ends.into_iter().flatten() {
             let sizes = self.huge.iter();
-            tasks.extend(sizes.map(|&size| (algorithm, Direction::Encrypt, size, true)));
+            tasks.extend(sizes.map(|&size| one(algorithm, Direction::Encrypt, size, true)));
         }
         tasks
     }
 }
+
+const DIRECTIONS: [Direction; 2] = [Direction::Encrypt, Direction::Decrypt];
 
 /// Bytes of main memory that are free, if known.
 fn free_memory() -> Option<u64> {
@@ -110,14 +139,9 @@ impl Suite for Sizes {
         let places = Places::new(context)?;
         let mut notes = places.notes();
         let mut rows: Vec<Row> = Vec::new();
-        for (algorithm, direction, size, huge) in self.tasks() {
-            let way = if direction == Direction::Encrypt {
-                "encrypt"
-            } else {
-                "decrypt"
-            };
-            let name = format!("{algorithm} {way}, {} bytes", grouped(size as u64));
-            let needed = (size as u64).saturating_mul(COPIES);
+        for task in self.tasks() {
+            let name = task.to_string();
+            let needed = (task.bytes() as u64).saturating_mul(COPIES);
             if free_memory().is_some_and(|free| needed > free / 10 * 9) {
                 notes.push(format!(
                     "{name}: left out, it needs {} bytes of memory",
@@ -126,8 +150,8 @@ impl Suite for Sizes {
                 continue;
             }
             (context.notify)(&name);
-            let plan = self.plan(context, huge);
-            rows.push(places.measure(&plan, algorithm, direction, size, huge)?);
+            let plan = self.plan(context, task.huge);
+            rows.push(places.measure(&plan, &task)?);
         }
         let used: Vec<Place> = Place::ALL
             .into_iter()
@@ -137,7 +161,7 @@ impl Suite for Sizes {
         Ok(Report {
             suite: self.name(),
             title: format!(
-                "sizes: one message from host memory to host memory, {} threads{}",
+                "sizes: from host memory to host memory, {} threads{}",
                 context.threads,
                 places
                     .gpu_name()
@@ -156,6 +180,7 @@ fn values(row: &Row, used: &[Place]) -> Vec<Value> {
     let mut values: Vec<Value> = vec![
         row.algorithm.to_string().into(),
         row.way().into(),
+        Value::Number(row.count as f64),
         Value::Number(row.bytes as f64),
     ];
     let rate = |place: &Place| {
@@ -172,6 +197,7 @@ fn columns(used: &[Place]) -> Vec<Column> {
     let mut columns = vec![
         Column::new("algorithm", "algorithm", Unit::Text),
         Column::new("direction", "", Unit::Text),
+        Column::new("messages", "messages", Unit::Count),
         Column::new("bytes", "bytes", Unit::Bytes),
     ];
     let rate = |place: &Place| Column::new(place.key(), place.title(), Unit::BytesPerSecond);
@@ -230,6 +256,10 @@ mod tests {
             algorithms: vec![Algorithm::Aes192Ctr, Algorithm::Aes256Gcm],
             sizes: vec![64, 1000, 300_000],
             huge: vec![1 << 20, 1 << 50],
+            batches: vec![
+                (Algorithm::Aes128Cbc, 30, 1600),
+                (Algorithm::Acorn128, 40, 70),
+            ],
             quick: true,
         };
         let context = Context {
@@ -238,7 +268,7 @@ mod tests {
         };
         let report = suite.run(&context).unwrap();
         // The one that no memory holds is left out, for both algorithms.
-        assert_eq!(report.rows.len(), 2 * 2 * 3 + 2);
+        assert_eq!(report.rows.len(), 2 * 2 * 3 + 2 * 2 + 2);
         let left_out = |note: &&String| note.contains("left out");
         assert_eq!(report.notes.iter().filter(left_out).count(), 2);
         for question in ["RQ1a", "RQ1b", "RQ2", "RQ3", "Granularity"] {
@@ -255,7 +285,7 @@ mod tests {
             .position(|column| column.key == "auto_share");
         for row in &report.rows {
             // The huge ones are left to all threads.
-            assert!(row[3..7].iter().any(|value| value.number().is_some()));
+            assert!(row[4..8].iter().any(|value| value.number().is_some()));
             assert!(row[best.unwrap()].number().unwrap() > 0.0);
         }
         assert!(report.svg().unwrap().contains("aes-192-ctr"));

@@ -1,16 +1,21 @@
 //! The places where a size is measured, each result compared with the processor's.
 
+use std::num::NonZeroUsize;
+
 use warplock::cuda::{
     self, Device, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, PinnedBuffer,
     Plan as DevicePlan, Stream,
 };
 use warplock::{
-    Algorithm, Batch, Choice, Direction, Engine, InstructionSet, Ivs, Key, Keys, Mode, Tags, Text,
+    Algorithm, Batch, Choice, Direction, Engine, InstructionSet, Ivs, Key, Keys, Mode, Spans, Tags,
+    Text,
 };
 
+use super::copies;
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::measure::{Plan, interleave};
+use crate::table::grouped;
 use crate::{Context, Error, Sample, random};
 
 /// Where a size is measured.
@@ -25,13 +30,15 @@ pub(super) enum Place {
     GpuOneStream,
     GpuStreams,
     CpuAllPinned,
+    PortablePinned,
     AutoPinned,
     AutoPortable,
     Resident,
+    Copies,
 }
 
 impl Place {
-    pub(super) const ALL: [Place; 12] = [
+    pub(super) const ALL: [Place; 14] = [
         Place::PortableOne,
         Place::PortableAll,
         Place::CpuOne,
@@ -41,9 +48,11 @@ impl Place {
         Place::GpuOneStream,
         Place::GpuStreams,
         Place::CpuAllPinned,
+        Place::PortablePinned,
         Place::AutoPinned,
         Place::AutoPortable,
         Place::Resident,
+        Place::Copies,
     ];
 
     pub(super) fn key(self) -> &'static str {
@@ -57,6 +66,8 @@ impl Place {
             Place::GpuOneStream => "gpu_1_stream",
             Place::GpuStreams => "gpu_streams",
             Place::CpuAllPinned => "cpu_all_pinned",
+            Place::PortablePinned => "portable_all_pinned",
+            Place::Copies => "copies",
             Place::AutoPinned => "auto_pinned",
             Place::AutoPortable => "auto_portable",
             Place::Resident => "resident",
@@ -74,6 +85,8 @@ impl Place {
             Place::GpuOneStream => "GPU\npage-locked\n1 stream",
             Place::GpuStreams => "GPU\npage-locked\n4 streams",
             Place::CpuAllPinned => "CPU\npage-locked\nall threads",
+            Place::PortablePinned => "portable\npage-locked\nall threads",
+            Place::Copies => "no cipher\ncopies of\nthreads, link",
             Place::AutoPinned => "auto\npage-locked",
             Place::AutoPortable => "auto with\nportable CPU\npage-locked",
             Place::Resident => "GPU\nits own memory",
@@ -85,26 +98,61 @@ impl Place {
         match self {
             Place::Auto => &[Place::CpuOne, Place::CpuAll, Place::Gpu],
             Place::AutoPinned => &[Place::CpuAllPinned, Place::GpuStreams],
-            Place::AutoPortable => &[Place::PortableAll, Place::GpuStreams],
+            Place::AutoPortable => &[Place::PortablePinned, Place::GpuStreams],
             _ => &[],
         }
     }
 }
 
-/// One size of one algorithm and direction.
+/// What a row measures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Task {
+    pub(super) algorithm: Algorithm,
+    pub(super) direction: Direction,
+    /// How many messages, and bytes of each.
+    pub(super) count: usize,
+    pub(super) len: usize,
+    /// Without portable code and single threads, which would take minutes.
+    pub(super) huge: bool,
+}
+
+impl Task {
+    pub(super) fn bytes(&self) -> usize {
+        self.count.saturating_mul(self.len)
+    }
+}
+
+impl std::fmt::Display for Task {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let count = match self.count {
+            1 => String::new(),
+            count => format!("{} x ", grouped(count as u64)),
+        };
+        let (algorithm, len) = (self.algorithm, grouped(self.len as u64));
+        let way = way(self.direction);
+        write!(formatter, "{algorithm} {way}, {count}{len} bytes")
+    }
+}
+
+fn way(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Encrypt => "encrypt",
+        Direction::Decrypt => "decrypt",
+    }
+}
+
+/// What came of one task.
 pub(super) struct Row {
     pub(super) algorithm: Algorithm,
     pub(super) direction: Direction,
+    pub(super) count: usize,
     pub(super) bytes: usize,
     seconds: Vec<(Place, Sample)>,
 }
 
 impl Row {
     pub(super) fn way(&self) -> &'static str {
-        match self.direction {
-            Direction::Encrypt => "encrypt",
-            Direction::Decrypt => "decrypt",
-        }
+        way(self.direction)
     }
 
     pub(super) fn seconds(&self, place: Place) -> Option<Sample> {
@@ -126,6 +174,7 @@ impl Row {
         Row {
             algorithm,
             direction: Direction::Encrypt,
+            count: 1,
             bytes,
             seconds: seconds.iter().map(sample).collect(),
         }
@@ -160,9 +209,11 @@ impl Memory for (PinnedBuffer, PinnedBuffer) {
 struct Work {
     direction: Direction,
     key: Key,
-    iv: Vec<u8>,
-    /// Of the sealed message.
-    tag: [u8; 16],
+    /// How many messages of equal length.
+    count: usize,
+    ivs: Vec<u8>,
+    /// Of the sealed messages.
+    tags: Vec<u8>,
     expected: Vec<u8>,
 }
 
@@ -181,11 +232,12 @@ pub(super) struct Places {
     ordinary: Vec<(Place, Engine)>,
     pinned: Vec<(Place, Engine)>,
     gpu: Option<Gpu>,
+    threads: NonZeroUsize,
 }
 
 impl Places {
     pub(super) fn new(context: &Context<'_>) -> Result<Self> {
-        let one = std::num::NonZeroUsize::MIN;
+        let one = NonZeroUsize::MIN;
         let engine = |choice, threads| -> Result<Engine> {
             Ok(Engine::builder().backend(choice).threads(threads).build()?)
         };
@@ -217,6 +269,8 @@ impl Places {
             pinned.push((Place::GpuStreams, engine(cuda, context.threads)?));
             let cpu = engine(Choice::Cpu(None), context.threads)?;
             pinned.push((Place::CpuAllPinned, cpu));
+            let slow = engine(portable, context.threads)?;
+            pinned.push((Place::PortablePinned, slow));
             pinned.push((Place::AutoPinned, auto(InstructionSet::best())?));
             pinned.push((Place::AutoPortable, auto(InstructionSet::Portable)?));
         }
@@ -225,6 +279,7 @@ impl Places {
             ordinary,
             pinned,
             gpu,
+            threads: context.threads,
         })
     }
 
@@ -249,38 +304,38 @@ impl Places {
         notes
     }
 
-    /// Measures one row; a huge one without portable code.
-    pub(super) fn measure(
-        &self,
-        plan: &Plan,
-        algorithm: Algorithm,
-        direction: Direction,
-        bytes: usize,
-        huge: bool,
-    ) -> Result<Row> {
+    /// Measures one row.
+    pub(super) fn measure(&self, plan: &Plan, task: &Task) -> Result<Row> {
+        let &Task {
+            algorithm,
+            direction,
+            count,
+            ..
+        } = task;
+        let bytes = task.bytes();
         let plain = random::bytes(bytes)?;
-        let iv_len = if algorithm.info().mode == Mode::Gcm {
-            12
-        } else {
-            16
+        let iv_len = match algorithm.info().mode {
+            Mode::Gcm => 12,
+            _ => 16,
         };
         let mut work = Work {
             direction,
             key: Key::generate(algorithm)?,
-            iv: random::bytes(iv_len)?,
-            tag: [0; 16],
+            count,
+            ivs: random::bytes(count * iv_len)?,
+            tags: Vec::new(),
             expected: Vec::new(),
         };
         let reference = &self.engine(Place::CpuAll).expect("it is always there").1;
         let mut sealed = vec![0; bytes];
-        let mut tag = [0; 16];
+        let mut tags = vec![0; 16 * count];
         work.run(
             reference,
             Direction::Encrypt,
             (&plain, &mut sealed),
-            &mut tag,
+            &mut tags,
         )?;
-        work.tag = tag;
+        work.tags = tags;
         let input = match direction {
             Direction::Encrypt => {
                 work.expected = sealed;
@@ -293,7 +348,8 @@ impl Places {
         };
         let fits = |(place, _): &&(Place, Engine)| {
             let portable = matches!(place, Place::PortableOne | Place::PortableAll);
-            !(huge && (portable || *place == Place::AutoPortable || *place == Place::CpuOne))
+            let slow = portable || matches!(place, Place::PortablePinned | Place::AutoPortable);
+            !(task.huge && (slow || *place == Place::CpuOne))
         };
         let mut seconds = Vec::new();
         let mut memory = (input, vec![0; bytes]);
@@ -305,13 +361,20 @@ impl Places {
             drop(memory);
             let engines: Vec<_> = self.pinned.iter().filter(fits).collect();
             seconds.extend(work.time(plan, &engines, &mut pinned)?);
-            if gpu.device.free_memory()? > bytes as u64 + (256 << 20) {
+            if task.huge {
+                let both = (&pinned.0[..], &mut pinned.1[..]);
+                let sample = copies::measure(plan, gpu, self.threads, both)?;
+                seconds.push((Place::Copies, sample));
+            }
+            let room = gpu.device.free_memory()? > bytes as u64 + (256 << 20);
+            if count == 1 && room {
                 seconds.extend(work.on_device(plan, gpu, &mut pinned)?);
             }
         }
         Ok(Row {
             algorithm,
             direction,
+            count,
             bytes,
             seconds,
         })
@@ -328,21 +391,37 @@ impl Work {
         engine: &Engine,
         direction: Direction,
         (input, output): (&[u8], &mut [u8]),
-        tag: &mut [u8; 16],
+        tags: &mut [u8],
     ) -> Result<()> {
-        let text = Text::apart(input, output);
-        let mut batch = Batch::new(direction, Keys::One(&self.key), text).ivs(Ivs::Each(&self.iv));
+        let text = match self.count {
+            1 => Text::apart(input, output),
+            count => {
+                let len = input.len() / count;
+                let spans = Spans::Even {
+                    count,
+                    len,
+                    stride: len,
+                };
+                Text::Apart {
+                    input,
+                    input_spans: spans,
+                    output,
+                    output_spans: spans,
+                }
+            }
+        };
+        let mut batch = Batch::new(direction, Keys::One(&self.key), text).ivs(Ivs::Each(&self.ivs));
         if self.key.algorithm().is_aead() {
             batch = match direction {
-                Direction::Encrypt => batch.tags(Tags::Apart(tag)),
-                Direction::Decrypt => batch.tags(Tags::Given(&self.tag)),
+                Direction::Encrypt => batch.tags(Tags::Apart(tags)),
+                Direction::Decrypt => batch.tags(Tags::Given(&self.tags)),
             };
         }
         Ok(engine.run(batch)?)
     }
 
-    fn check(&self, output: &[u8], tag: Option<&[u8; 16]>, who: &str) -> Result<()> {
-        if output == self.expected && tag.is_none_or(|tag| *tag == self.tag) {
+    fn check(&self, output: &[u8], tags: Option<&[u8]>, who: &str) -> Result<()> {
+        if output == self.expected && tags.is_none_or(|tags| tags == self.tags) {
             return Ok(());
         }
         Err(Error::Wrong(format!(
@@ -363,19 +442,21 @@ impl Work {
         engines: &[&(Place, Engine)],
         memory: &mut dyn Memory,
     ) -> Result<Vec<(Place, Sample)>> {
-        let mut state = (memory, [0; 16]);
+        let mut state = (memory, vec![0; 16 * self.count]);
         let samples = interleave(
             plan,
             engines.len(),
             &mut state,
-            |(memory, tag)| {
+            |(memory, tags)| {
                 spoil(memory.both().1);
-                *tag = [0; 16];
+                tags.fill(0);
             },
-            |(memory, tag), place| self.run(&engines[place].1, self.direction, memory.both(), tag),
-            |(memory, tag), place| {
-                let tag = self.seals().then_some(tag);
-                self.check(memory.input(), tag, &engines[place].1.backend())
+            |(memory, tags), place| {
+                self.run(&engines[place].1, self.direction, memory.both(), tags)
+            },
+            |(memory, tags), place| {
+                let tags = self.seals().then_some(&tags[..]);
+                self.check(memory.input(), tags, &engines[place].1.backend())
             },
         )?;
         let places = engines.iter().map(|(place, _)| *place);
@@ -402,7 +483,7 @@ impl Work {
                     true => Some(lane.read_tag()?),
                     false => None,
                 };
-                self.check(&memory.1, tag.as_ref(), "one stream")
+                self.check(&memory.1, tag.as_ref().map(|tag| &tag[..]), "one stream")
             },
         )?;
         // SAFETY: the lane's buffers live, and nothing else uses them.
@@ -431,9 +512,9 @@ impl<'a> Lane<'a> {
     fn new(work: &Work, gpu: &'a Gpu, bytes: usize) -> Result<Self> {
         let device: &Device = &gpu.device;
         let text = device.alloc(bytes)?;
-        let (mut tag, mut iv) = (device.alloc(16)?, device.alloc(work.iv.len())?);
-        tag.write(0, &work.tag)?;
-        iv.write(0, &work.iv)?;
+        let (mut tag, mut iv) = (device.alloc(16)?, device.alloc(work.ivs.len())?);
+        tag.write(0, &work.tags)?;
+        iv.write(0, &work.ivs)?;
         let place = DeviceText::in_place(text.region());
         let mut batch = DeviceBatch::new(work.direction, &work.key, place);
         batch = batch.ivs(DeviceIvs::Each(iv.region()));

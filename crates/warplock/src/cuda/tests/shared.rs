@@ -90,9 +90,10 @@ impl Helper for Fake {
     fn is_ready(&self, _: &Job<'_>) -> bool {
         true
     }
-    fn limits(&self) -> Limits {
+    fn limits(&self, job: &Job<'_>) -> Limits {
         Limits {
             most: self.gpu.policy.largest,
+            usual: self.gpu.policy.room(job.text_bytes()),
             least: 512,
             messages: self.gpu.policy.messages,
             depth: self.gpu.policy.slots,
@@ -119,8 +120,10 @@ impl Helper for Fake {
 }
 
 fn small(random: &mut Random) -> Limits {
+    let most = 512 * (1 + random.below(3));
     Limits {
-        most: 512 * (1 + random.below(3)),
+        most,
+        usual: most,
         least: 512,
         ..Limits::CPU
     }

@@ -1,0 +1,191 @@
+//! The way back of a ring's chunks: waiting for kernels, copies out, results to the caller.
+
+use std::mem::take;
+use std::time::{Duration, Instant};
+
+use super::copy::extent;
+use super::cut::Chunk;
+use super::driver::Failure;
+use super::link::{DeviceBytes, HostBytes, Link};
+use super::long::{give_results, zero};
+use super::ring::Passage;
+use crate::Direction;
+use crate::portion::{Outcome, Source};
+
+/// A wait that takes longer lets other threads have the processor between two looks.
+const PATIENCE: Duration = Duration::from_micros(200);
+
+impl<L: Link> Passage<'_, '_, L> {
+    /// Waits until nothing is written to the caller's memory any more.
+    pub(super) fn wait_for_direct(&self) {
+        for slot in &*self.slots {
+            let flight = slot.flight.as_ref();
+            if flight.is_some_and(|flight| flight.returning && !flight.direct.is_empty()) {
+                // An error says that the device is lost: it writes nothing.
+                let _ = self.wait_without_limit(&slot.arrived);
+            }
+        }
+    }
+
+    fn wait_without_limit(&self, event: &L::Event) -> Result<(), Failure> {
+        while !self.gpu.link.is_past(event)? {
+            std::thread::sleep(PATIENCE / 4);
+        }
+        Ok(())
+    }
+
+    /// Waits on the host for what was marked last, but not for ever.
+    fn wait(&self, event: &L::Event) -> Result<(), Failure> {
+        let start = Instant::now();
+        while !self.gpu.link.is_past(event)? {
+            self.pause(start)?;
+        }
+        Ok(())
+    }
+
+    /// Between two looks at something that is awaited since `start`.
+    fn pause(&self, start: Instant) -> Result<(), Failure> {
+        let (waited, timeout) = (start.elapsed(), self.gpu.policy.timeout);
+        if waited >= timeout {
+            return Err(Failure::hung(timeout));
+        }
+        if waited < PATIENCE {
+            std::hint::spin_loop();
+        } else {
+            std::thread::sleep(PATIENCE / 4);
+        }
+        Ok(())
+    }
+
+    /// Waits for the chunk in a slot; meanwhile the way back of others is queued as soon as their
+    /// kernels are done.
+    ///
+    /// # Safety
+    /// As [`Passage::run`].
+    unsafe fn wait_for_slot(&mut self, place: usize) -> Result<(), Failure> {
+        let mut start = Instant::now();
+        loop {
+            let slot = &self.slots[place];
+            let returning = slot.flight.as_ref().is_none_or(|flight| flight.returning);
+            if returning && self.gpu.link.is_past(&slot.arrived)? {
+                return Ok(());
+            }
+            // SAFETY: by this function's contract.
+            match unsafe { self.bring_back_worked()? } {
+                true => start = Instant::now(),
+                false => self.pause(start)?,
+            }
+        }
+    }
+
+    /// Queues the way back of all chunks whose kernels are done; whether there was one.
+    ///
+    /// # Safety
+    /// As [`Passage::run`].
+    pub(super) unsafe fn bring_back_worked(&mut self) -> Result<bool, Failure> {
+        let mut some = false;
+        for place in 0..self.slots.len() {
+            let slot = &self.slots[place];
+            let flight = slot.flight.as_ref();
+            if flight.is_some_and(|flight| !flight.returning)
+                && self.gpu.link.is_past(&slot.worked)?
+            {
+                // SAFETY: by this function's contract.
+                unsafe { self.bring_back(place)? };
+                some = true;
+            }
+        }
+        Ok(some)
+    }
+
+    /// Queues the way back of the chunk in a slot, if it is not queued already. Where it leads
+    /// into the caller's memory, the kernels are done.
+    ///
+    /// # Safety
+    /// As [`Passage::run`].
+    pub(super) unsafe fn bring_back(&mut self, place: usize) -> Result<(), Failure> {
+        let (link, slot) = (&self.gpu.link, &self.slots[place]);
+        let Some(flight) = slot.flight.as_ref().filter(|flight| !flight.returning) else {
+            return Ok(());
+        };
+        let (at, text) = (slot.sheet.device.address(), slot.text.device.address());
+        let (results, results_len) = flight.sheet.results();
+        let decrypts = self.job.direction() == Direction::Decrypt;
+        // SAFETY: the slot's buffers are large enough, and in use by this chunk alone until
+        // `drain` has waited for it; the caller's memory by this function's contract.
+        unsafe {
+            if results_len > 0 {
+                let host = slot.sheet.host.start().add(results);
+                link.download(&slot.stream, host, at + results as u64, results_len)?;
+            }
+            for run in &flight.direct {
+                link.download(&slot.stream, run.user, text + run.place as u64, run.len)?;
+            }
+            let back = extent(&flight.staged);
+            if back > 0 {
+                link.download(&slot.stream, slot.text.host.start(), text, back)?;
+            }
+            link.record(&slot.arrived, &slot.stream)?;
+            if flight.sheet.device_len > 0 {
+                link.wipe(&slot.stream, at, flight.sheet.device_len)?;
+            }
+            if flight.len > 0 && (decrypts || matches!(flight.chunk, Chunk::Blocks(_))) {
+                link.wipe(&slot.stream, text, flight.len)?;
+            }
+        }
+        if let Some(flight) = &mut self.slots[place].flight {
+            flight.returning = true;
+        }
+        Ok(())
+    }
+
+    /// Waits for every slot's kernels, and for all that is queued for one that has none.
+    pub(super) fn wait_for_all(&self, place: usize) -> Result<(), Failure> {
+        let mut slots = self.slots.iter();
+        slots.try_for_each(|slot| self.wait(&slot.worked))?;
+        self.gpu.link.wait_stream(&self.slots[place].stream)
+    }
+
+    /// Waits for the chunk in a slot, and gives its results to the caller.
+    ///
+    /// # Safety
+    /// As [`Passage::run`].
+    pub(super) unsafe fn drain(
+        &mut self,
+        place: usize,
+        source: &mut dyn Source,
+    ) -> Result<(), Failure> {
+        if self.slots[place].flight.is_none() {
+            return Ok(());
+        }
+        // SAFETY: by this function's contract.
+        unsafe { self.wait_for_slot(place)? };
+        let slot = &mut self.slots[place];
+        let flight = slot.flight.take().expect("looked for above");
+        let decrypts = self.job.direction() == Direction::Decrypt;
+        // SAFETY: the device is done with these buffers; the rest by this function's contract.
+        unsafe {
+            let host = slot.text.host.start();
+            self.gpu.copier.scatter(&flight.staged, host, decrypts);
+        }
+        if !flight.secret.is_empty() {
+            zero(&mut slot.text.host.bytes()[flight.secret]);
+        }
+        let results = slot.sheet.host.bytes();
+        let messages = flight.chunk.parts().iter().map(|part| part.message);
+        if flight.sheet.message_count > 0 {
+            // SAFETY: by this function's contract.
+            unsafe { give_results(self.job, &flight.sheet, results, messages, &mut self.failed) };
+        }
+        zero(&mut results[..flight.sheet.len]);
+        // SAFETY: by this function's contract.
+        let sum = flight
+            .ends
+            .and_then(|ending| unsafe { self.end_long(ending) });
+        if let Some(portion) = flight.portion {
+            let refused = take(&mut self.failed);
+            source.done(portion, Outcome { refused, sum });
+        }
+        Ok(())
+    }
+}
