@@ -323,8 +323,8 @@ fn a_look_tells_what_is_for_the_processor() {
     let cpu = cpu(1);
     let mut looks = Vec::new();
     for len in [16, 4096, 16_384] {
-        // SAFETY: nothing else uses the buffers.
         let run = |job: &Job<'_>| {
+            // SAFETY: nothing else uses the buffers.
             let ran = unsafe { planner.run(&cpu, job) };
             looks.push(planner.is_for_cpu(job));
             ran
