@@ -64,7 +64,7 @@ impl<const M: usize> InStep<M> {
     /// Encrypts or decrypts up to `WIDE * N` messages.
     ///
     /// # Safety
-    /// As [`gcm_short`].
+    /// As [`gcm_short`](super::gcm_short).
     #[inline(always)]
     pub(super) unsafe fn run<L: Lanes>(
         &mut self,
@@ -102,7 +102,7 @@ impl<const M: usize> InStep<M> {
     /// Encrypts the first counter blocks, which mask the tags.
     ///
     /// # Safety
-    /// As [`gcm_short`].
+    /// As [`gcm_short`](super::gcm_short).
     #[inline(always)]
     unsafe fn set_masks<L: Lanes>(&mut self) {
         // SAFETY: by this function's contract.
@@ -166,7 +166,7 @@ impl<const M: usize> InStep<M> {
     /// Hashes the associated data. All end in step: zeros before them leave a hash zero.
     ///
     /// # Safety
-    /// As [`gcm_short`].
+    /// As [`gcm_short`](super::gcm_short).
     #[inline(always)]
     unsafe fn hash_aad<L: Lanes>(&mut self, messages: &[Short<'_>]) {
         self.hashes = [0; M];
@@ -199,7 +199,7 @@ impl<const M: usize> InStep<M> {
     /// lane works on the scratch text.
     ///
     /// # Safety
-    /// As [`gcm_short`].
+    /// As [`gcm_short`](super::gcm_short).
     #[inline(always)]
     unsafe fn text<L: Lanes>(&mut self, direction: Direction, messages: &[Short<'_>]) {
         let blocks = |message: &Short<'_>| message.message.len.div_ceil(16);
@@ -265,7 +265,7 @@ impl<const M: usize> InStep<M> {
     /// [`InStep::text`] for messages of the same number of whole blocks.
     ///
     /// # Safety
-    /// As [`gcm_short`].
+    /// As [`gcm_short`](super::gcm_short).
     #[inline(always)]
     unsafe fn text_together<L: Lanes>(
         &mut self,
@@ -308,7 +308,7 @@ impl<const M: usize> InStep<M> {
     /// The last step, if any message ends with a partial block: through padded copies.
     ///
     /// # Safety
-    /// As [`gcm_short`].
+    /// As [`gcm_short`](super::gcm_short).
     #[inline(always)]
     unsafe fn last_blocks<L: Lanes>(&mut self, direction: Direction, messages: &[Short<'_>]) {
         let mut copies = [[0u8; 16]; M];
@@ -347,7 +347,7 @@ impl<const M: usize> InStep<M> {
     /// pending one is hashed. `number` is what the counters that go together have in common.
     ///
     /// # Safety
-    /// As [`gcm_short`].
+    /// As [`gcm_short`](super::gcm_short).
     #[inline(always)]
     unsafe fn step<L: Lanes, const HASH: bool, const TOGETHER: bool>(
         &mut self,
