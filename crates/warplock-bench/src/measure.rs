@@ -172,8 +172,8 @@ fn shuffle(order: &mut [usize], state: &mut u64) {
 /// Wall times of contenders that work on shared buffers: `prepare` spoils them before each run,
 /// `work(state, i)` is timed, `check(state, i)` refuses a wrong result.
 ///
-/// Short work is repeated inside a run, after one time that does not count, so `work` must give the same result when repeated, or the
-/// plan must not ask for it (`shortest` zero).
+/// Short work is repeated inside a run, after one time that does not count, so `work` must give the
+/// same result when repeated, or the plan must not ask for it (`shortest` zero).
 pub(crate) fn interleave<S>(
     plan: &Plan,
     count: usize,
