@@ -38,8 +38,8 @@ pub(crate) struct VaultKeys {
 pub(crate) struct Engines {
     /// The engine for contents.
     pub(crate) bulk: Arc<Engine>,
-    /// Whether that is the processor alone: then the calling thread does the work itself. Requests come
-    /// from several threads, and handing one on takes longer than a part of it.
+    /// Whether that is the processor alone: then the calling thread does the work itself. Requests
+    /// come from several threads, and handing one on takes longer than a part of it.
     inline: bool,
     /// The processor, on the calling thread: for records and short runs, which are not worth
     /// a trip to another thread or device.

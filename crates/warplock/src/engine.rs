@@ -229,16 +229,13 @@ impl Engine {
         if job.text_bytes() == 0 && !job.info().algorithm.is_aead() {
             return Ok(());
         }
-        let on_cpu = match &self.route {
-            Route::Cpu => true,
-            Route::Auto(planner) => planner.is_for_cpu(&job),
-            Route::Gpu(_) | Route::Gpus(_) => false,
-        };
         let failed = match &self.route {
-            // SAFETY: the job's borrows live to the end of this function, which waits for the
-            // ticket.
-            _ if on_cpu => unsafe { self.cpu.submit(&job) }?.wait()?,
-            Route::Cpu => unreachable!("its jobs are for the processor"),
+            Route::Auto(planner) if !planner.is_for_cpu(&job) => {
+                // SAFETY: the job's borrows live to the end of this function.
+                unsafe { planner.run(&self.cpu, &job) }?
+            }
+            // SAFETY: as above; it waits for the ticket.
+            Route::Cpu | Route::Auto(_) => unsafe { self.cpu.submit(&job) }?.wait()?,
             Route::Gpu(gpu) => {
                 supported(Backend::supports(gpu, &job), || Backend::name(gpu), &job)?;
                 // SAFETY: as above.
@@ -247,11 +244,9 @@ impl Engine {
             Route::Gpus(gpus) => {
                 let known = gpus.supports(job.info().algorithm);
                 supported(known, || gpus.names(), &job)?;
-                // SAFETY: the job's borrows live to the end of this function.
+                // SAFETY: as above.
                 unsafe { gpus.run(&self.cpu, &job) }?
             }
-            // SAFETY: as above.
-            Route::Auto(planner) => unsafe { planner.run(&self.cpu, &job) }?,
         };
         if failed.is_empty() {
             Ok(())

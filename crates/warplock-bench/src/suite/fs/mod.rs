@@ -155,9 +155,7 @@ impl Fs {
         }
         Ok(contenders)
     }
-}
 
-impl Fs {
     fn vault(&self, context: &Context<'_>, choice: Option<Choice>) -> Result<vault::VaultMount> {
         vault::VaultMount::new(context, choice, self.instruction_set)
     }
