@@ -73,7 +73,9 @@ struct Work {
     uint64_t count; // pieces
 };
 
-constexpr uint32_t INVERSES = 288;
+constexpr uint32_t FEW_BYTES = 3840; // the most that `put` takes
+
+constexpr uint32_t INVERSES = 320;
 
 // What a GCM key is expanded to, in natural bit order: powers[d][v] = H^(v * 256^d), inverse[v] =
 // H^-v.

@@ -134,14 +134,6 @@ __device__ __forceinline__ uint4 inner_round(Lane t, uint4 s, uint4 key) {
 
 // SubBytes of four bytes, each from another column: the S-box's value stands in two bytes of each
 // table's word, so it needs no table of its own.
-// The bits of `a` where `mask` is set, those of `b` elsewhere; one instruction.
-template <uint32_t MASK>
-__device__ __forceinline__ uint32_t choose(uint32_t a, uint32_t b) {
-    uint32_t result;
-    asm("lop3.b32 %0, %1, %2, %3, 0xe4;" : "=r"(result) : "r"(a), "r"(b), "n"(MASK));
-    return result;
-}
-
 __device__ __forceinline__ uint32_t last_encrypt(Lane t, uint32_t a, uint32_t b, uint32_t c,
                                                  uint32_t d) {
     const uint32_t low = choose<0x000000ff>(t.look<2, 0>(a), t.look<3, 1>(b));

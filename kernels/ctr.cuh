@@ -68,15 +68,10 @@ template <int ROUNDS>
 __device__ __forceinline__ void ctr(const Work& work, const RoundKeys& keys) {
     fill_tables<false>();
     const Lane t = Lane::here();
-    const Range range = share(work.units, warp_number(), warp_count());
-    if (range.from == range.to) return;
-    uint64_t number = find_piece(work, range.from);
-    for (uint64_t row = range.from; row < range.to; number++) {
-        const uint64_t start = first_unit(work, number), end = first_unit(work, number + 1);
-        const uint64_t to = end < range.to ? end : range.to;
-        if (row < to) ctr_rows<ROUNDS>(t, work.pieces[number], row - start, to - start, keys);
-        row = to;
-    }
+    each_portion(work, 1, warp_number(), warp_count(), [&](const Portion& portion) {
+        ctr_rows<ROUNDS>(t, work.pieces[portion.number], portion.from,
+                         portion.from + portion.rows, keys);
+    });
 }
 
 #define WARPLOCK_CTR(SIZE, ROUNDS)                                                          \

@@ -21,23 +21,16 @@ __device__ inline uint4 square_often(uint4 a, uint32_t count) {
     return a;
 }
 
-// 1 / a = a^(2^128 - 2), from a^(2^k - 1) for k = 1, 3, 7, 15, 31, 63, 127; for 0, 0.
-__device__ inline uint4 invert(uint4 a) {
-    uint4 ones = a;
-#pragma unroll 1
-    for (uint32_t k = 1; k < 127; k = 2 * k + 1)
-        ones = multiply(square(multiply(square_often(ones, k), ones)), a);
-    return square(ones);
-}
-
-// Blocks 0 to 4 make a row of `powers` each, blocks 5 and 6 the inverses.
-extern "C" __global__ void __launch_bounds__(256) gcm_powers(uint4 h, GcmPowers* out) {
-    const uint4 base = reflect(h);
+// Blocks 0 to 4 make a row of `powers` each, blocks 5 and 6 the inverses. `inverse` is 1 / `h`, or 0
+// if `h` is 0.
+extern "C" __global__ void __launch_bounds__(256)
+    gcm_powers(uint4 h, uint4 inverse, GcmPowers* out) {
     const uint32_t digit = blockIdx.x;
     if (digit < 5)
-        out->powers[digit][threadIdx.x] = power(square_often(base, 8 * digit), threadIdx.x);
+        out->powers[digit][threadIdx.x] =
+            power(square_often(reflect(h), 8 * digit), threadIdx.x);
     else if (const uint32_t place = 256 * (digit - 5) + threadIdx.x; place < INVERSES)
-        out->inverse[place] = power(invert(base), place);
+        out->inverse[place] = power(reflect(inverse), place);
 }
 
 // H^exponent from the table; the exponent is no secret.
@@ -163,10 +156,7 @@ __device__ __forceinline__ void gcm_rows(Lane t, uint32_t strings, const Piece& 
     const uint32_t key_15 = keys.round[0].w >> 24;
     const uint8_t* input = piece.input + 512 * from + 16 * lane;
     uint8_t* output = piece.output + 512 * from + 16 * lane;
-    // In lane 0 of each group, its running value; in the others 0.
-    const uint32_t first_lane = (lane & 3) == 0 ? ~0u : 0;
-    const uint4 zero = make_uint4(0, 0, 0, 0);
-    uint4 running = zero;
+    Running running = {};
     const uint32_t one = 1 + uint32_t(piece.len >> 63);
     uint32_t row = 0; // counted from `from`
 
@@ -177,95 +167,79 @@ __device__ __forceinline__ void gcm_rows(Lane t, uint32_t strings, const Piece& 
         return rounds_from<false, ROUNDS, 3>(t, near_part(t, column) ^ groups.far, keys);
     };
 
-    // A run of rows with 32 blocks each, then one of the last row if it has fewer.
-    const auto rows_of = [&piece, from, rows](uint32_t round_up) {
-        const uint64_t count = (piece.len - 512 * from + round_up) / 512;
-        return count < rows ? uint32_t(count) : rows;
-    };
-    const uint32_t full = rows_of(15);
-    uint32_t stop = full > 0 ? full : rows;
+    uint32_t batches = 0;
+    if (aligned(piece.input, 16) && aligned(piece.output, 16)) {
+        const uint64_t whole = (piece.len - 512 * from) / 512;
+        batches = (whole < rows ? uint32_t(whole) : rows) / GCM_ROWS;
+    }
+    row = batches * GCM_ROWS;
+    uint32_t cycle = 0;
+#pragma unroll 1
+    for (; batches > 0; batches--) {
+        groups.start_cycle(t, keys);
+        uint4 blocks[GCM_ROWS];
+#pragma unroll
+        for (uint32_t i = 0; i < GCM_ROWS; i++) {
+            const uint4 text = load_aligned(input + 512 * i);
+            const uint4 result = text ^ stream(cycle + i);
+            store_aligned(output + 512 * i, result);
+            blocks[i] = apart(DECRYPT ? text : result, one);
+        }
+        Quad quad[1] = {Quad(blocks)};
+        quad[0].add(running);
+        running = ghash_rows(strings_anew<1>(strings, lane), quad);
+        input += 512 * GCM_ROWS;
+        output += 512 * GCM_ROWS;
+        cycle ^= GCM_ROWS;
+    }
+    // The rest; rows that a batch does not have are zeros behind the text.
 #pragma unroll 1
     while (row < rows) {
-        uint32_t batches = 0;
-        if (aligned(piece.input, 16) && aligned(piece.output, 16) && row == 0)
-            batches = rows_of(0) / GCM_ROWS;
-        row += batches * GCM_ROWS;
-        uint32_t cycle = 0;
+        uint4 blocks[GCM_ROWS] = {};
 #pragma unroll 1
-        for (; batches > 0; batches--) {
-            groups.start_cycle(t, keys);
-            uint4 blocks[GCM_ROWS];
+        for (uint32_t i = 0; i < GCM_ROWS; i++, row++) {
 #pragma unroll
-            for (uint32_t i = 0; i < GCM_ROWS; i++) {
-                const uint4 text = load_aligned(input + 512 * i);
-                const uint4 result = text ^ stream(cycle + i);
-                store_aligned(output + 512 * i, result);
-                blocks[i] = apart(DECRYPT ? text : result, one);
-            }
-            blocks[0] = blocks[0] ^ running;
-            const Pair pairs[GCM_ROWS / 2] = {{blocks[0], blocks[1]}, {blocks[2], blocks[3]}};
-            running = ghash_rows<GCM_ROWS / 2, 0>(strings_anew<GCM_ROWS>(strings, lane), pairs) &
-                      first_lane;
-            input += 512 * GCM_ROWS;
-            output += 512 * GCM_ROWS;
-            cycle ^= GCM_ROWS;
-        }
-#pragma unroll 1
-        for (; row < stop; row++) {
+            for (uint32_t k = 0; k + 1 < GCM_ROWS; k++) blocks[k] = blocks[k + 1];
+            blocks[GCM_ROWS - 1] = make_uint4(0, 0, 0, 0);
+            if (row >= rows) continue;
             groups.start_cycle(t, keys);
             const uint4 pad = stream(row & CYCLE - 1);
             const uint64_t at = 512 * (from + row) + 16 * lane;
-            uint4 block = zero;
             if (at < piece.len) {
                 const uint32_t len = block_len(piece.len, at);
                 const uint4 text = load(input, len);
                 const uint4 result = first_bytes(text ^ pad, len);
                 store(output, result, len);
-                block = DECRYPT ? text : result;
+                blocks[GCM_ROWS - 1] = DECRYPT ? text : result;
             }
-            // A row that is not full moves up, so that its last block stands in the last lane.
-            if (row == full) {
-                const uint32_t source = lane + uint32_t((piece.len + 15) / 16) & 31;
-                block = shuffle(block, source);
-            }
-            const Pair pair[1] = {{zero, block ^ running}};
-            running = ghash_rows<1, GCM_ROWS / 2 - 1>(strings, pair) & first_lane;
             input += 512;
             output += 512;
         }
-        const uint64_t in_blocks = (piece.len + 15) / 16, done = 32 * (from + stop);
-        const uint64_t behind = piece.after_blocks() + (in_blocks > done ? in_blocks - done : 0);
-        const uint4 sum = join_groups(running, 0, behind, powers);
-        if (lane == 0) add_to(&message.hash, sum);
-        running = zero;
-        stop = rows;
+        Quad quad[1] = {Quad(blocks)};
+        quad[0].add(running);
+        running = ghash_rows(strings, quad);
     }
+    const uint64_t in_blocks = (piece.len + 15) / 16 - 32 * from;
+    const uint64_t mine = 32ull * rows < in_blocks ? 32ull * rows : in_blocks;
+    const uint4 sum = join_groups(running, 32 * row - uint32_t(mine),
+                                  piece.after_blocks() + in_blocks - mine, powers);
+    if (lane == 0) add_to(&message.hash, sum);
 }
 
-static_assert(CYCLE == 2 * GCM_ROWS, "a batch is half a cycle of byte 15");
+static_assert(GCM_ROWS == 4 && CYCLE == 2 * GCM_ROWS, "a batch is a quad, half a cycle of byte 15");
 
 template <int ROUNDS, bool DECRYPT>
 __device__ __forceinline__ void gcm(const Work& work, GcmMessage* messages, const RoundKeys& keys,
                                     const GcmPowers* powers) {
-    fill_strings<GCM_ROWS>(shared + TABLES, powers);
+    fill_strings<1>(shared + TABLES, powers);
     fill_tables<false>();
     const Lane t = Lane::here();
-    const uint32_t strings = SHARED_BASE + TABLES + 2 * t.column;
-    const Range batches =
-        share((work.units + GCM_ROWS - 1) / GCM_ROWS, warp_number(), warp_count());
-    const uint64_t last = batches.to * GCM_ROWS < work.units ? batches.to * GCM_ROWS : work.units;
-    uint64_t row = batches.from * GCM_ROWS;
-    if (row >= last) return;
-    for (uint64_t number = find_piece(work, row); row < last; number++) {
-        const uint64_t start = first_unit(work, number), end = first_unit(work, number + 1);
-        const uint64_t to = end < last ? end : last;
-        if (row < to) {
-            const Piece& piece = work.pieces[number];
-            gcm_rows<ROUNDS, DECRYPT>(t, strings, piece, messages[piece.message], row - start,
-                                      uint32_t(to - row), keys, powers);
-        }
-        row = to > row ? to : row;
-    }
+    const uint32_t strings = SHARED_BASE + TABLES + 4 * t.column;
+    each_portion(work, GCM_ROWS, warp_number(), warp_count(), [&](const Portion& portion) {
+        const Piece& piece = work.pieces[portion.number];
+        gcm_rows<ROUNDS, DECRYPT>(t, strings, piece, messages[piece.message], portion.from,
+                                  portion.rows, keys, powers);
+    });
 }
 
 // Whether the tags differ in their first `len` bytes; always looks at all of them.
@@ -330,4 +304,4 @@ extern "C" __global__ void __launch_bounds__(256)
 WARPLOCK_GCM(128, 10)
 WARPLOCK_GCM(192, 12)
 WARPLOCK_GCM(256, 14)
-extern "C" __device__ const uint32_t shared_gcm = TABLES + STRING_BYTES<GCM_ROWS>;
+extern "C" __device__ const uint32_t shared_gcm = TABLES + STRING_BYTES<1>;

@@ -5,8 +5,10 @@
 // made: a team. Ciphertext passes through shared memory, in steps of eight rows. Rows that a step
 // does not have are zeros behind the message, whose power of H is taken away at the end.
 //
-// Neither unit is what binds this kernel, but the board's power: while the tensor cores work, the
-// chip slows down from 1.98 to 1.77 GHz (see docs/performance.md).
+// What binds is shared memory, and the clock: as soon as a multiprocessor uses its tensor cores, its
+// neighbourhood slows down from 1.98 to 1.83 GHz, however few products it asks for (see
+// docs/performance.md). On Hopper the hash warps take registers that cipher warps do not need, and
+// keep their strings in them.
 #pragma once
 #include "gcm.cuh"
 
@@ -17,9 +19,9 @@ constexpr int STEP_ROWS = 8;
 constexpr uint32_t ROWS_EACH = STEP_ROWS / CIPHER_WARPS;
 constexpr uint32_t STEP_BYTES = 512 * STEP_ROWS;
 constexpr uint32_t STRINGS_AT = TABLES;
-constexpr uint32_t STEPS_AT = STRINGS_AT + (STRING_BYTES<STEP_ROWS> + 127) / 128 * 128;
+constexpr uint32_t STEPS_AT = STRINGS_AT + (STRING_BYTES<STEP_ROWS / 4> + 127) / 128 * 128;
 constexpr uint32_t FARS_AT = STEPS_AT + TEAMS * STEP_BYTES;
-constexpr uint32_t GCM_LONG_SHARED = FARS_AT + TEAM_WARPS * 512;
+constexpr uint32_t GCM_LONG_SHARED = FARS_AT + TEAMS * 512;
 
 // Barriers of a team: a step was written; a step was read.
 __device__ __forceinline__ void wait_for(uint32_t barrier) {
@@ -31,11 +33,52 @@ __device__ __forceinline__ void signal(uint32_t barrier) {
                  : "memory");
 }
 
-// Two rows as the tensor cores take them, so that the hash warp need not move words about.
+// The cipher warps of a team among themselves.
+__device__ __forceinline__ void meet(uint32_t team) {
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(1 + 2 * TEAMS + team),
+                 "n"(32 * CIPHER_WARPS)
+                 : "memory");
+}
+
+// Registers pass from cipher warps to hash warps where the chip can do that.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+constexpr bool STRINGS_HELD = true;
+__device__ __forceinline__ void give_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 80;");
+}
+__device__ __forceinline__ void take_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
+}
+#else
+constexpr bool STRINGS_HELD = false;
+__device__ __forceinline__ void give_registers() {}
+__device__ __forceinline__ void take_registers() {}
+#endif
+
+// Two rows of a quad as the tensor cores take them, so that the hash warp need not move words
+// about: [word][pair][lane][2].
 __device__ __forceinline__ void store_pair(uint32_t at, const uint4 (&rows)[2]) {
-    const Pair pair(rows[0], rows[1]);
-    store_shared(at, pair.low);
-    store_shared(at + 512, pair.high);
+    const auto store = [at](uint32_t word, uint32_t a, uint32_t b) {
+        asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(at + 512 * word), "r"(a), "r"(b)
+                     : "memory");
+    };
+    store(0, rows[0].x, rows[1].x);
+    store(1, rows[0].y, rows[1].y);
+    store(2, rows[0].z, rows[1].z);
+    store(3, rows[0].w, rows[1].w);
+}
+
+__device__ __forceinline__ Quad load_quad(uint32_t at) {
+    Quad quad;
+#pragma unroll
+    for (uint32_t word = 0; word < 4; word++) {
+        uint4& four = quad.words[word];
+        asm volatile("ld.shared.v2.u32 {%0, %1}, [%4];\n\tld.shared.v2.u32 {%2, %3}, [%4 + 256];"
+                     : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
+                     : "r"(at + 512 * word)
+                     : "memory");
+    }
+    return quad;
 }
 
 // Brings a line into the first cache; nobody waits for it.
@@ -44,38 +87,22 @@ __device__ __forceinline__ void touch(const void* at) {
     asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(at));
 }
 
-// The rows of one piece that a team works on without a break.
-struct Portion {
-    uint64_t number; // of the piece
-    uint64_t from;   // row in the piece
-    uint32_t rows;
-};
-
-// Calls `work` for each portion of a team's share, in order.
+// A team's portions.
 template <class Body>
 __device__ __forceinline__ void each_portion(const Work& work, uint32_t team, const Body& body) {
-    const Range steps = share((work.units + STEP_ROWS - 1) / STEP_ROWS,
-                              blockIdx.x * TEAMS + team, gridDim.x * TEAMS);
-    const uint64_t last =
-        steps.to * STEP_ROWS < work.units ? steps.to * STEP_ROWS : work.units;
-    uint64_t row = steps.from * STEP_ROWS;
-    if (row >= last) return;
-    for (uint64_t number = find_piece(work, row); row < last; number++) {
-        const uint64_t start = first_unit(work, number), end = first_unit(work, number + 1);
-        const uint64_t to = end < last ? end : last;
-        if (row < to) body(Portion{number, row - start, uint32_t(to - row)});
-        row = to;
-    }
+    each_portion(work, STEP_ROWS, blockIdx.x * TEAMS + team, gridDim.x * TEAMS, body);
 }
 
 template <int ROUNDS, bool DECRYPT>
 __device__ __forceinline__ void encipher(const Work& work, const GcmMessage* messages,
                                          const RoundKeys& keys) {
+    give_registers();
     const Lane t = Lane::here();
     const uint32_t lane = t.number(), warp = threadIdx.x >> 5;
     const uint32_t team = warp / CIPHER_WARPS, first = warp % CIPHER_WARPS * ROWS_EACH;
-    const uint32_t fars = SHARED_BASE + FARS_AT + 512 * warp;
-    const uint32_t pair_at = SHARED_BASE + STEPS_AT + team * STEP_BYTES + 512 * first + 16 * lane;
+    const uint32_t fars = SHARED_BASE + FARS_AT + 512 * team;
+    const uint32_t pair_at = SHARED_BASE + STEPS_AT + team * STEP_BYTES + first / 4 * 2048 +
+                             first % 4 / 2 * 256 + 8 * lane;
     const uint32_t written = 1 + 2 * team, read = written + 1;
 
     each_portion(work, team, [&](const Portion& portion) {
@@ -104,13 +131,15 @@ __device__ __forceinline__ void encipher(const Work& work, const GcmMessage* mes
         left = left > uint64_t(fast) * STEP_BYTES ? left - uint64_t(fast) * STEP_BYTES : 0;
         Counter ahead = start.plus32(256 * lane);
         // The last of 32 groups is only the second of a step.
-        for (; steps > 0;) {
+        while (steps > 0) {
             const uint32_t count = steps < 31 ? steps : 31;
             steps -= count;
-            __syncwarp();
-            store_shared(fars + 16 * lane, far_part(t, ahead.block(), keys));
+            // One warp of the team makes them for all; in turns, as pieces may be short.
+            meet(team);
+            if (first / ROWS_EACH == (portion.number & CIPHER_WARPS - 1))
+                store_shared(fars + 16 * lane, far_part(t, ahead.block(), keys));
             ahead = ahead.plus32(31 * 256);
-            __syncwarp();
+            meet(team);
             uint32_t step = 0;
 #pragma unroll 1
             for (; step < count && fast > 0; step++, fast--) {
@@ -166,30 +195,28 @@ __device__ __forceinline__ void encipher(const Work& work, const GcmMessage* mes
 __device__ __forceinline__ void hash(const Work& work, GcmMessage* messages,
                                      const GcmPowers* powers) {
     const uint32_t lane = threadIdx.x & 31, team = (threadIdx.x >> 5) - TEAM_WARPS;
-    const uint32_t strings = SHARED_BASE + STRINGS_AT + 8 * lane;
-    const uint32_t step_at = SHARED_BASE + STEPS_AT + team * STEP_BYTES + 16 * lane;
+    const uint32_t strings = SHARED_BASE + STRINGS_AT + 16 * lane;
+    const uint32_t step_at = SHARED_BASE + STEPS_AT + team * STEP_BYTES + 8 * lane;
     const uint32_t written = 1 + 2 * team, read = written + 1;
-    const uint32_t first_lane = (lane & 3) == 0 ? ~0u : 0;
+    take_registers();
     signal(read);
     each_portion(work, team, [&](const Portion& portion) {
         const Piece& piece = work.pieces[portion.number];
         const uint32_t steps = (portion.rows + STEP_ROWS - 1) / STEP_ROWS;
-        uint4 running = make_uint4(0, 0, 0, 0);
+        Running running = {};
         // The next message's counter comes into the cache before the team asks for it.
         const uint64_t later = portion.number + 1;
         const uint32_t next = later < work.count ? work.pieces[later].message : piece.message;
 #pragma unroll 1
         for (uint32_t step = 0; step < steps; step++) {
             wait_for(written);
-            Pair pairs[STEP_ROWS / 2];
+            Quad quads[STEP_ROWS / 4];
 #pragma unroll
-            for (uint32_t i = 0; i < STEP_ROWS / 2; i++)
-                pairs[i].low = load_shared(step_at + 1024 * i),
-                pairs[i].high = load_shared(step_at + 1024 * i + 512);
+            for (uint32_t i = 0; i < STEP_ROWS / 4; i++) quads[i] = load_quad(step_at + 2048 * i);
             signal(read);
-            pairs[0].add_first(running);
-            running = ghash_rows<STEP_ROWS / 2, 0>(strings_anew<STEP_ROWS>(strings, lane), pairs) &
-                      first_lane;
+            quads[0].add(running);
+            running = ghash_rows(
+                STRINGS_HELD ? strings : strings_anew<STEP_ROWS / 4>(strings, lane), quads);
             if (step == 0) touch(&messages[next].counter);
         }
         const uint64_t in_blocks = (piece.len + 15) / 16 - 32 * portion.from;
@@ -204,7 +231,7 @@ __device__ __forceinline__ void hash(const Work& work, GcmMessage* messages,
 template <int ROUNDS, bool DECRYPT>
 __device__ __forceinline__ void gcm_long(const Work& work, GcmMessage* messages,
                                          const RoundKeys& keys, const GcmPowers* powers) {
-    fill_strings<STEP_ROWS>(shared + STRINGS_AT, powers);
+    fill_strings<STEP_ROWS / 4>(shared + STRINGS_AT, powers);
     fill_tables<false>();
     if (threadIdx.x < 32 * TEAM_WARPS) encipher<ROUNDS, DECRYPT>(work, messages, keys);
     else hash(work, messages, powers);

@@ -11,6 +11,14 @@ __device__ __forceinline__ uint4 operator&(uint4 a, uint32_t mask) {
     return make_uint4(a.x & mask, a.y & mask, a.z & mask, a.w & mask);
 }
 
+// The bits of `a` where `MASK` is set, those of `b` elsewhere; one instruction.
+template <uint32_t MASK>
+__device__ __forceinline__ uint32_t choose(uint32_t a, uint32_t b) {
+    uint32_t result;
+    asm("lop3.b32 %0, %1, %2, %3, 0xe4;" : "=r"(result) : "r"(a), "r"(b), "n"(MASK));
+    return result;
+}
+
 // From GCM's stored bytes to natural order and back (SP 800-38D, 6.3).
 __device__ __forceinline__ uint32_t reflect(uint32_t word) { return swap_bytes(__brev(word)); }
 __device__ __forceinline__ uint4 reflect(uint4 a) {

@@ -2,46 +2,70 @@
 //
 // Multiplying by a fixed power of H is a product with a matrix of bits; the sum over many blocks
 // is a product of longer matrices, of whose sums only the parity counts. That is what
-// `mma .b1 .and.popc` computes. Without the reduction modulo the field's polynomial, row k of the
-// matrix of a power P is P shifted by k: column n takes coefficient n - k. So what a lane must
-// hold for column n is a run of 32 consecutive coefficients of P, and for all columns they are
-// runs of one string, which fits five registers. No matrix lies in memory: the shared memory that
-// AES is bound by carries 5 words for a row of 32 blocks instead of 32. The sums are reduced once
-// for many rows.
+// `mma .b1 .and.popc` computes. What is here keeps both the products and what surrounds them few:
+// the board's power, not a unit, binds GCM.
 //
-// A operand: the ciphertext that a warp has just made, a block a lane, of two rows of 32 blocks.
-// Row g of the matrix takes word 0 of the blocks of lanes 4g..4g+3 (group g), row g + 8 their
-// word 1; a second product with the same B takes words 2 and 3. Lane t of a group multiplies by
-// H^(32 (R - r) - t) in row r of a batch of R: then the running value of group g, added to lane
-// 0's block of the next batch's first row, comes to be multiplied by H^(32 R), as it must. All
+// The matrix. Let t(a) be the coefficient of x^127 in a. If a product z is wanted as the bits
+// y_i = t(z x^i), then the matrix of a power P is y_i = sum of x_j t(P x^(i+j)): every entry stands
+// in one string of 255 bits, s_k = t(P x^k), at i + j. No matrix lies in memory: 32 neighbouring
+// entries of a column are a run of that string. And y is nearly z itself, read backwards: x^m has
+// a coefficient of x^127 only for m = 127, 248, 253 and 254, so y_i = z_(127-i) up to i = 120, and
+// seven more bits take a sum or three (`dual`, which is its own inverse).
+//
+// Three products instead of four. With halves of 64 bits, y = (A x0 + B x1, B x0 + C x1), whose
+// parts A, B, C are such matrices again; it is ((A+B) x0 + B (x0+x1), B (x0+x1) + (B+C) x1). So a
+// power is three strings of 127 bits.
+//
+// Operands: the ciphertext that warps have just made, a block a lane, of four rows of 32 blocks (a
+// quad). Row g of the matrix takes the blocks of lanes 4g..4g+3 (group g) of the first and the
+// third row, row g + 8 those of the second and the fourth. Lane t of a group multiplies by
+// H^(64 (P - p) - t) in pair p of a batch of P pairs of rows: then a running value, added to lane
+// 0's block of the next batch's first pair, comes to be multiplied by H^(64 P), as it must. All
 // sums are too high by a power of H, which `join_groups` takes away again.
 #pragma once
 #include "gf128.cuh"
 
-// The strings of a batch of `ROWS` rows, for two rows side by side: words [row / 2][k][lane][2].
-template <int ROWS>
-constexpr uint32_t STRING_BYTES = ROWS * 5 * 32 * 4 + 16;
+// The strings of a batch of `QUADS` quads: words [quad][product][half of the string][lane][4], of
+// the first pair's string and of the second's in turn.
+template <int QUADS>
+constexpr uint32_t STRING_BYTES = QUADS * 3 * 1024 + 16;
+
+// From z to the bits t(z x^i), and back.
+__device__ __forceinline__ uint4 dual(uint4 z) {
+    const uint32_t first = __brev(z.w);
+    return make_uint4(first, __brev(z.z), __brev(z.y),
+                      __brev(z.x) ^ first << 25 ^ first << 30 ^ first << 31);
+}
+
+// The same from the bits t(z x^i) to GCM's stored bytes, where the bits of each byte stand in
+// reverse: what is left is to swap bytes.
+__device__ __forceinline__ uint4 stored_of_dual(uint4 y) {
+    const uint32_t last = y.w ^ y.x << 25 ^ y.x << 30 ^ y.x << 31;
+    return make_uint4(swap_bytes(last), swap_bytes(y.z), swap_bytes(y.y), swap_bytes(y.x));
+}
 
 // Fills the strings; all threads take part, a barrier must follow.
-template <int ROWS>
+template <int QUADS>
 __device__ inline void fill_strings(uint8_t* at, const GcmPowers* powers) {
     uint32_t* words = reinterpret_cast<uint32_t*>(at);
-    for (uint32_t i = threadIdx.x; i < ROWS * 32; i += blockDim.x) {
-        const uint32_t row = i / 32, lane = i % 32, group = lane / 4, turn = lane % 4;
-        const uint32_t exponent = 32 * (ROWS - row) - turn;
+    for (uint32_t i = threadIdx.x; i < 2 * QUADS * 32; i += blockDim.x) {
+        const uint32_t pair = i / 32, lane = i % 32, group = lane / 4, turn = lane % 4;
+        const uint32_t exponent = 64 * (2 * QUADS - pair) - turn;
         const uint4 h = powers->powers[exponent >> 8][exponent >> 8 ? 1 : exponent];
-        // Column 8 j + g takes coefficients 8 j + g - 31 and on: with the string moved up by
-        // 31 - g, those from bit 8 j on.
-        const uint32_t up = 31 - group;
-        const uint32_t string[5] = {h.x << up, __funnelshift_l(h.x, h.y, up),
-                                    __funnelshift_l(h.y, h.z, up), __funnelshift_l(h.z, h.w, up),
-                                    __funnelshift_l(h.w, 0, up)};
-        // Text is stored with the first coefficient in the highest bit of a byte, so that a run
-        // must stand in reverse; reversed bytes make every run a funnel shift of two words.
-        for (uint32_t k = 0; k < 5; k++)
-            words[((row / 2 * 5 + k) * 32 + lane) * 2 + row % 2] = swap_bytes(string[k]);
+        const uint4 low = dual(h), high = dual(reduce(make_uint4(0, 0, 0, 0), h));
+        const uint32_t s[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        for (uint32_t product = 0; product < 3; product++) {
+            uint32_t string[5] = {};
+            for (uint32_t k = 0; k < 4; k++)
+                string[k] = s[k + 2] ^ (product == 1 ? s[k] : product == 2 ? s[k + 4 & 7] : 0);
+            // Column 8 j + g takes the run from bit 8 j + g on: with the string moved down by g,
+            // that from byte j on. Text has the first coefficient in the highest bit of a byte.
+            for (uint32_t k = 0; k < 4; k++)
+                words[(((pair / 2 * 3 + product) * 2 + k / 2) * 32 + lane) * 4 + k % 2 * 2 +
+                      pair % 2] = reflect(__funnelshift_r(string[k], string[k + 1], group));
+        }
     }
-    if (threadIdx.x == 0) words[ROWS * 5 * 32] = 0;
+    if (threadIdx.x == 0) words[QUADS * 3 * 256] = 0;
 }
 
 __device__ __forceinline__ uint4 shuffle_xor(uint4 a, uint32_t mask) {
@@ -51,12 +75,12 @@ __device__ __forceinline__ uint4 shuffle_xor(uint4 a, uint32_t mask) {
 
 // The strings' address again, in a way that the compiler cannot see through: it would load all
 // strings once for all batches, and spill them.
-template <int ROWS>
+template <int QUADS>
 __device__ __forceinline__ uint32_t strings_anew(uint32_t address, uint32_t lane) {
     uint32_t zero;
     asm volatile("ld.volatile.shared.u32 %0, [%1];"
                  : "=r"(zero)
-                 : "r"(address - 8 * lane + ROWS * 5 * 128));
+                 : "r"(address - 16 * lane + QUADS * 3 * 1024));
     return address + zero;
 }
 
@@ -64,133 +88,164 @@ struct Sums {
     int32_t of[4]; // of row g: columns 2t, 2t + 1; of row g + 8: the same
 };
 
-__device__ __forceinline__ void mma(Sums& c, uint4 a, uint32_t b0, uint32_t b1) {
+__device__ __forceinline__ void mma(Sums& c, uint4 a, uint2 b) {
 #if __CUDA_ARCH__ >= 800
     asm("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc {%0, %1, %2, %3}, "
         "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+r"(c.of[0]), "+r"(c.of[1]), "+r"(c.of[2]), "+r"(c.of[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y));
 #endif
 }
 
-__device__ __forceinline__ uint2 string_words(uint32_t address, uint32_t pair, uint32_t k) {
-    uint2 words;
-    asm("ld.shared.v2.u32 {%0, %1}, [%2];"
-        : "=r"(words.x), "=r"(words.y)
-        : "r"(address + (pair * 5 + k) * 256));
+__device__ __forceinline__ uint4 string_words(uint32_t address) {
+    uint4 words;
+    asm("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+        : "r"(address));
     return words;
 }
 
-// The parities of four tiles' sums in one row, as this lane's bits of a word of the product.
-__device__ __forceinline__ uint32_t parities(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-    // Sums stay below 2^16: two share a word. Multiply-adds shift on a unit that is idle.
-    const uint32_t even = (a + c * 65536u) & 0x00010001, odd = (b + d * 65536u) & 0x00010001;
-    return even + odd * 256u;
-}
+// The lowest bytes of 64 columns' sums, in which their parities are, for both rows.
+struct LowBytes {
+    uint32_t of[2][2][2]; // [row][word of the result][column 2t or 2t + 1]: a byte for each tile
 
-// A word of the product, this lane's part of it: row g's from sums 0 and 1, row g + 8's from 2, 3.
-template <int ROW>
-__device__ __forceinline__ uint32_t word_of(const Sums (&s)[4], uint32_t shift) {
-    constexpr int EVEN = 2 * ROW, ODD = 2 * ROW + 1;
-    return (parities(s[0].of[EVEN], s[1].of[EVEN], s[2].of[EVEN], s[3].of[EVEN]) +
-            2 * parities(s[0].of[ODD], s[1].of[ODD], s[2].of[ODD], s[3].of[ODD])) *
-           shift;
+    __device__ __forceinline__ explicit LowBytes(const Sums (&c)[8]) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            const int row = i >> 2, word = i >> 1 & 1, column = i & 1, at = 2 * row + column;
+            const Sums* tiles = c + 4 * word;
+            // Two multiply-adds, on a unit that is idle, and a permutation.
+            of[row][word][column] = __byte_perm(tiles[0].of[at] + tiles[2].of[at] * 65536u,
+                                                tiles[1].of[at] + tiles[3].of[at] * 65536u, 0x6240);
+        }
+    }
+
+    __device__ __forceinline__ void add(const LowBytes& other) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) of[i >> 2][i >> 1 & 1][i & 1] ^= other.of[i >> 2][i >> 1 & 1][i & 1];
+    }
+
+    // This lane's columns of a row's result: two bits of each byte of its four words, those of
+    // word w from bit 2w on. `high` has the last two words.
+    template <int ROW>
+    __device__ __forceinline__ uint32_t columns(const LowBytes& high) const {
+        // Multiplications shift, on that unit, too. Bits that are not chosen are of no use.
+        const auto word = [](const uint32_t (&c)[2]) { return choose<0x01010101>(c[0], c[1] * 2u); };
+        const uint32_t first = choose<0x03030303>(word(of[ROW][0]), word(of[ROW][1]) * 4u);
+        const uint32_t second =
+            choose<0x03030303>(word(high.of[ROW][0]), word(high.of[ROW][1]) * 4u);
+        return choose<0x0f0f0f0f>(first, second * 16u);
+    }
+};
+
+// The four words of a row's result, in lane 0 of each group, from what each of its lanes has.
+__device__ __forceinline__ uint4 gather(uint32_t columns) {
+    // A four by four matrix of pairs of bits, in each byte: transposed.
+    const uint32_t a = columns, b = __shfl_down_sync(~0u, columns, 1),
+                   c = __shfl_down_sync(~0u, columns, 2), d = __shfl_down_sync(~0u, columns, 3);
+    const uint32_t even_ab = choose<0x33333333>(a, b * 4u), odd_ab = choose<0x33333333>(a >> 2, b);
+    const uint32_t even_cd = choose<0x33333333>(c, d * 4u), odd_cd = choose<0x33333333>(c >> 2, d);
+    return make_uint4(choose<0x0f0f0f0f>(even_ab, even_cd * 16u),
+                      choose<0x0f0f0f0f>(odd_ab, odd_cd * 16u),
+                      choose<0x0f0f0f0f>(even_ab >> 4, even_cd),
+                      choose<0x0f0f0f0f>(odd_ab >> 4, odd_cd));
 }
 
 // The same words in registers of their own: an operand of `mma` takes four neighbouring ones, a
-// store four others, and the compiler would copy them again for each of the 40 products.
+// store four others, and the compiler would copy them again for each of the products.
 // A multiplication by one, on a unit that is idle; that it is one, the compiler must not see.
 __device__ __forceinline__ uint4 apart(uint4 a, uint32_t one) {
     return make_uint4(a.x * one, a.y * one, a.z * one, a.w * one);
 }
 
-// Two rows' blocks of this lane, as operands of `mma`: their words 0 and 1, their words 2 and 3.
-struct Pair {
-    uint4 low, high;
+// The running values of a group's two rows, in stored bit order, in its lane 0.
+struct Running {
+    uint4 first, second;
+};
 
-    Pair() = default;
-    __device__ __forceinline__ Pair(uint4 a, uint4 b)
-        : low(make_uint4(a.x, a.y, b.x, b.y)), high(make_uint4(a.z, a.w, b.z, b.w)) {}
+// Four rows' blocks of this lane, as operands of `mma`: word by word.
+struct Quad {
+    uint4 words[4];
 
-    // Adds to the first row's block.
-    __device__ __forceinline__ void add_first(uint4 block) {
-        low.x ^= block.x, low.y ^= block.y, high.x ^= block.z, high.y ^= block.w;
+    Quad() = default;
+    __device__ __forceinline__ explicit Quad(const uint4 (&rows)[4])
+        : words{make_uint4(rows[0].x, rows[1].x, rows[2].x, rows[3].x),
+                make_uint4(rows[0].y, rows[1].y, rows[2].y, rows[3].y),
+                make_uint4(rows[0].z, rows[1].z, rows[2].z, rows[3].z),
+                make_uint4(rows[0].w, rows[1].w, rows[2].w, rows[3].w)} {}
+
+    // Adds the running values, in lane 0 of each group.
+    __device__ __forceinline__ void add(const Running& running) {
+        const uint32_t first_lane = (threadIdx.x & 3) == 0 ? ~0u : 0;
+        const uint4 first = running.first & first_lane, second = running.second & first_lane;
+        words[0].x ^= first.x, words[1].x ^= first.y, words[2].x ^= first.z, words[3].x ^= first.w;
+        words[0].y ^= second.x, words[1].y ^= second.y, words[2].y ^= second.z,
+            words[3].y ^= second.w;
     }
 };
 
-// The product of a batch of rows and the strings, word by word.
-template <int PAIRS, int FIRST>
-struct Product {
-    uint32_t words[8] = {};
-    uint2 next[PAIRS]; // the strings' words that the next step begins with
-
-    __device__ __forceinline__ explicit Product(uint32_t address) {
+// Adds the product of a quad's two words and its string.
+__device__ __forceinline__ void multiply_add(Sums (&c)[8], uint32_t address, uint4 first,
+                                             uint4 second) {
+    const uint4 low = string_words(address), high = string_words(address + 512);
+    const uint2 words[4] = {make_uint2(low.x, low.y), make_uint2(low.z, low.w),
+                            make_uint2(high.x, high.y), make_uint2(high.z, high.w)};
 #pragma unroll
-        for (uint32_t pair = 0; pair < PAIRS; pair++)
-            next[pair] = string_words(address, FIRST + pair, 0);
-    }
-
-    // Step `K` of 5. `pairs` are rows 2 `FIRST` and on of a batch.
-    template <int K>
-    __device__ __forceinline__ void step(uint32_t address, const Pair (&pairs)[PAIRS]) {
-        const uint32_t shift = 1u << 2 * (threadIdx.x & 3);
-        Sums low[4] = {}, high[4] = {};
-#pragma unroll
-        for (uint32_t pair = 0; pair < PAIRS; pair++) {
-            const Pair& rows = pairs[pair];
-            const uint2 here = next[pair];
-            const uint2 above =
-                K < 4 ? string_words(address, FIRST + pair, K + 1) : make_uint2(0, 0);
-            next[pair] = above;
-#pragma unroll
-            for (uint32_t tile = 0; tile < 4; tile++) {
-                const uint32_t b0 = __funnelshift_l(above.x, here.x, 8 * tile);
-                const uint32_t b1 = __funnelshift_l(above.y, here.y, 8 * tile);
-                mma(low[tile], rows.low, b0, b1);
-                mma(high[tile], rows.high, b0, b1);
-            }
+    for (uint32_t at = 0; at < 12; at++) {
+        uint2 run = words[at / 4]; // from byte `at` on
+        if (at % 4) {
+            run.x = __funnelshift_r(run.x, words[at / 4 + 1].x, 8 * (at % 4));
+            run.y = __funnelshift_r(run.y, words[at / 4 + 1].y, 8 * (at % 4));
         }
-        words[K] ^= word_of<0>(low, shift);
-        words[K + 1] ^= word_of<1>(low, shift);
-        words[K + 2] ^= word_of<0>(high, shift);
-        words[K + 3] ^= word_of<1>(high, shift);
+        if (at < 8) mma(c[at], first, run);
+        if (at >= 4) mma(c[at - 4], second, run);
     }
+}
 
-    // Each lane gets its group's new running value, in stored bit order.
-    __device__ __forceinline__ uint4 value() const {
-        uint4 sum = reduce(make_uint4(words[0], words[1], words[2], words[3]),
-                           make_uint4(words[4], words[5], words[6], words[7]));
-        // The group's four lanes hold a part each.
-        sum = sum ^ shuffle_xor(sum, 1);
-        return reflect(sum ^ shuffle_xor(sum, 2));
+// The new running values after a batch of quads, to which the old ones have been added.
+// `address` is where this lane's part of the first quad's strings lies.
+template <int QUADS>
+__device__ __forceinline__ Running ghash_rows(uint32_t address, const Quad (&quads)[QUADS]) {
+    Sums sums[8] = {};
+#pragma unroll
+    for (uint32_t i = 0; i < QUADS; i++) {
+        const uint4(&words)[4] = quads[i].words;
+        multiply_add(sums, address + i * 3072, words[0] ^ words[2], words[1] ^ words[3]);
     }
-};
-
-// All steps at once.
-template <int PAIRS, int FIRST>
-__device__ __forceinline__ uint4 ghash_rows(uint32_t address, const Pair (&pairs)[PAIRS]) {
-    Product<PAIRS, FIRST> product(address);
-    product.template step<0>(address, pairs);
-    product.template step<1>(address, pairs);
-    product.template step<2>(address, pairs);
-    product.template step<3>(address, pairs);
-    product.template step<4>(address, pairs);
-    return product.value();
+    const LowBytes both(sums);
+#pragma unroll
+    for (uint32_t i = 0; i < QUADS; i++)
+        multiply_add(sums, address + i * 3072 + 1024, quads[i].words[0], quads[i].words[1]);
+    const LowBytes low(sums);
+#pragma unroll
+    for (int i = 0; i < 8; i++) sums[i] = {};
+#pragma unroll
+    for (uint32_t i = 0; i < QUADS; i++)
+        multiply_add(sums, address + i * 3072 + 2048, quads[i].words[2], quads[i].words[3]);
+    LowBytes high(sums);
+    high.add(both);
+    return {stored_of_dual(gather(low.columns<0>(high))),
+            stored_of_dual(gather(low.columns<1>(high)))};
 }
 
 // The sum over all groups at the end of a run of rows with `behind` blocks of the message behind
-// it, each weighted by its place: the sum of X_b * H^(n + behind - b) over the run's n blocks; the
-// same in all lanes. `beyond` blocks of zeros were hashed behind the run.
-__device__ __forceinline__ uint4 join_groups(uint4 running, uint32_t beyond, uint64_t behind,
-                                             const GcmPowers* powers) {
-    uint4 sum = reflect(running);
-    // Group g's first block stands 32 - 4g blocks before the row's end and was given H^32.
-    uint4 factor = powers->inverse[(threadIdx.x & 28) + beyond];
+// it, each weighted by its place: the sum of X_b * H^(n + behind - b) over the run's n blocks; in
+// lane 0. `beyond` blocks of zeros were hashed behind the run.
+__device__ __forceinline__ uint4 join_groups(const Running& running, uint32_t beyond,
+                                             uint64_t behind, const GcmPowers* powers) {
+    // Lane 0 of a group takes its first row's value, lane 1 its second row's. Group g's first
+    // block stands 64 - 4g blocks before the end of a pair and was given H^64; in the second row,
+    // 32 less.
+    const uint32_t turn = threadIdx.x & 3;
+    const uint4 second = shuffle(running.second, threadIdx.x & 28);
+    uint4 sum = reflect(turn == 0 ? running.first : second) & (turn < 2 ? ~0u : 0);
+    uint4 factor = powers->inverse[(threadIdx.x & 28) + 32 * (turn & 1) + beyond];
     uint32_t digit = 0;
 #pragma unroll 1
     for (bool joined = false;;) {
         sum = multiply_here(sum, factor);
         if (!joined) {
+            sum = sum ^ shuffle_xor(sum, 1);
             sum = sum ^ shuffle_xor(sum, 4);
             sum = sum ^ shuffle_xor(sum, 8);
             sum = sum ^ shuffle_xor(sum, 16);

@@ -9,3 +9,4 @@
 #include "gcm_long.cuh"
 #include "gcm_small.cuh"
 #include "keys.cuh"
+#include "put.cuh"

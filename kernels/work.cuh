@@ -34,3 +34,27 @@ __device__ __forceinline__ uint32_t warp_number() {
     return (blockIdx.x * blockDim.x + threadIdx.x) >> 5;
 }
 __device__ __forceinline__ uint32_t warp_count() { return (gridDim.x * blockDim.x) >> 5; }
+
+// Rows of one piece that a warp, or several together, work on without a break.
+struct Portion {
+    uint64_t number; // of the piece
+    uint64_t from;   // row in the piece
+    uint32_t rows;
+};
+
+// Calls `body` for each portion of share `number` of `count`, in order. Shares begin at multiples
+// of `step` rows.
+template <class Body>
+__device__ __forceinline__ void each_portion(const Work& work, uint32_t step, uint32_t number,
+                                             uint32_t count, const Body& body) {
+    const Range steps = share((work.units + step - 1) / step, number, count);
+    const uint64_t last = steps.to * step < work.units ? steps.to * step : work.units;
+    uint64_t row = steps.from * step;
+    if (row >= last) return;
+    for (uint64_t piece = find_piece(work, row); row < last; piece++) {
+        const uint64_t start = first_unit(work, piece), end = first_unit(work, piece + 1);
+        const uint64_t to = end < last ? end : last;
+        if (row < to) body(Portion{piece, row - start, uint32_t(to - row)});
+        row = to > row ? to : row;
+    }
+}

@@ -24,7 +24,15 @@ impl Drop for RoundKeys {
 pub(crate) const TABLE_KEY: usize = 3 * size_of::<RoundKeys>() + 16;
 
 /// What `gcm_powers` makes of a hash key; only its size is known here.
-pub(crate) const GCM_POWERS: usize = (5 * 256 + 288) * 16;
+pub(crate) const GCM_POWERS: usize = (5 * 256 + 320) * 16;
+
+/// The most bytes that the kernel `put` takes.
+pub(crate) const FEW_BYTES: usize = 3840;
+
+/// Bytes that travel with a launch.
+#[derive(Zeroize)]
+#[repr(C, align(16))]
+pub(crate) struct FewBytes(pub(crate) [u8; FEW_BYTES]);
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -94,5 +102,5 @@ const _: () = {
     assert!(size_of::<AcornMessage>() == 64);
     assert!(std::mem::offset_of!(AcornMessage, number) == 60);
     assert!(size_of::<Work>() == 40);
-    assert!(GCM_POWERS == 25_088);
+    assert!(GCM_POWERS == 25_600);
 };

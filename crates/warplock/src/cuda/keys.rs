@@ -3,6 +3,7 @@
 use zeroize::Zeroize;
 
 use super::abi::RoundKeys;
+use crate::cpu::portable::gf_inverse;
 use crate::cpu::{InstructionSet, Kernels, Prepared};
 use crate::job::Job;
 use crate::{Direction, Key, Keys};
@@ -15,11 +16,14 @@ pub(crate) struct OneKey {
     pub(crate) tweak: RoundKeys,
     /// GCM: the hash key.
     pub(crate) hash: [u8; 16],
+    /// GCM: its inverse. The device would take longer for it than for all powers.
+    pub(crate) inverse: [u8; 16],
 }
 
 impl Drop for OneKey {
     fn drop(&mut self) {
         self.hash.zeroize();
+        self.inverse.zeroize();
     }
 }
 
@@ -45,6 +49,7 @@ impl OneKey {
     }
 
     fn from(prepared: &Prepared) -> Self {
+        let hash = prepared.ghash.as_ref().map(|key| key.h());
         OneKey {
             encrypt: RoundKeys {
                 round: prepared.aes.enc,
@@ -55,7 +60,8 @@ impl OneKey {
             tweak: RoundKeys {
                 round: prepared.tweak.as_ref().map_or([[0; 16]; 15], |key| key.enc),
             },
-            hash: prepared.ghash.as_ref().map_or([0; 16], |key| key.h()),
+            hash: hash.unwrap_or_default(),
+            inverse: hash.map(gf_inverse).unwrap_or_default(),
         }
     }
 

@@ -302,9 +302,13 @@ impl Launcher {
         Step {
             name: "gcm_powers".to_owned(),
             family: Family::Plain,
-            // Five rows of powers, and 288 inverses.
+            // Five rows of powers, and 320 inverses.
             grid: Grid::Blocks(7),
-            parameters: vec![Parameter::Block(key.hash), Parameter::Address(at.powers)],
+            parameters: vec![
+                Parameter::Block(key.hash),
+                Parameter::Block(key.inverse),
+                Parameter::Address(at.powers),
+            ],
         }
     }
 

@@ -4,11 +4,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::abi::Address;
+use zeroize::Zeroizing;
+
+use super::abi::{Address, FEW_BYTES, FewBytes};
 use super::driver::{Bound, Context, Device, Event, Failure, Stream};
 use super::launch::Step;
 use super::memory::{self, DeviceBuffer, PinnedBuffer};
-use super::module::Module;
+use super::module::{Family, Module, argument};
 
 /// Page-locked bytes of the host, wiped when dropped.
 pub(crate) trait HostBytes: Send {
@@ -108,6 +110,29 @@ impl CudaLink {
     pub(crate) fn module(&self) -> &Module {
         &self.module
     }
+
+    /// Few bytes go with a launch: a copy would wait for long ones on the link, and hold up those
+    /// behind it.
+    ///
+    /// # Safety
+    /// As [`Link::upload`]; at most [`FEW_BYTES`], to a multiple of 16.
+    unsafe fn put(
+        &self,
+        stream: &Stream,
+        to: Address,
+        from: *const u8,
+        len: usize,
+    ) -> Result<(), Failure> {
+        let mut bytes = Zeroizing::new(FewBytes([0; FEW_BYTES]));
+        // SAFETY: by this function's contract; there is room.
+        unsafe { from.copy_to_nonoverlapping(bytes.0.as_mut_ptr(), len) };
+        let name = "put";
+        let kernel = self.module.kernel(name, Family::Plain)?;
+        let count = len as u32;
+        let mut arguments = [argument(&*bytes), argument(&to), argument(&count)];
+        // SAFETY: the parameters are those of the kernel; the rest by this function's contract.
+        unsafe { kernel.launch(name, stream, 1, kernel.threads, &mut arguments) }
+    }
 }
 
 /// What a failed wait was for.
@@ -172,7 +197,10 @@ impl Link for CudaLink {
         len: usize,
     ) -> Result<(), Failure> {
         // SAFETY: by this function's contract.
-        unsafe { memory::upload(stream, to, from, len) }
+        match len <= FEW_BYTES && to.is_multiple_of(16) {
+            true => unsafe { self.put(stream, to, from, len) },
+            false => unsafe { memory::upload(stream, to, from, len) },
+        }
     }
 
     unsafe fn download(

@@ -90,6 +90,21 @@ pub(crate) fn gf_pow(h: [u8; 16], n: u64) -> [u8; 16] {
     power.to_be_bytes()
 }
 
+/// 1 / `h`; of 0, 0. In constant time.
+pub(crate) fn gf_inverse(h: [u8; 16]) -> [u8; 16] {
+    let h = u128::from_be_bytes(h);
+    let factor = Factors::new([h]);
+    let often = |a: u128, count| (0..count).fold(a, |a, _| reduce(square(a)));
+    let times = |a: u128, b: &Factors<1>| reduce(sum_of_products([a], b));
+    // h^(2^128 - 2), from h^(2^k - 1) for k = 1, 3, 7, 15, 31, 63, 127.
+    let mut ones = h;
+    for k in [1, 3, 7, 15, 31, 63] {
+        let doubled = times(often(ones, k), &Factors::new([ones]));
+        ones = times(often(doubled, 1), &factor);
+    }
+    often(ones, 1).to_be_bytes()
+}
+
 /// Reduces a reversed product modulo x^128 + x^7 + x^2 + x + 1.
 #[inline(always)]
 fn reduce((low, high): (u128, u128)) -> u128 {

@@ -26,7 +26,7 @@ mod tests;
 mod wide;
 mod xts;
 
-pub(crate) use ghash::{GhashKey, gf_mul, gf_pow};
+pub(crate) use ghash::{GhashKey, gf_inverse, gf_mul, gf_pow};
 pub(crate) use kernels::Portable;
 pub(crate) use schedule::{RoundKeys, expand, expand_each};
 pub(crate) use xts::{xts_double, xts_skip};

@@ -305,6 +305,7 @@ fn the_field_of_ghash_is_one() {
         assert_eq!(gf_mul(a, b), reference_ghash(b, &[a]));
         let (m, n) = (noise.word() >> 1, noise.word() >> 1);
         assert_eq!(gf_mul(gf_pow(a, m), gf_pow(a, n)), gf_pow(a, m + n));
+        assert_eq!(gf_mul(a, gf_inverse(a)), ONE);
     }
     let h = noise.block();
     let mut power = ONE;

@@ -285,7 +285,7 @@ pub(super) unsafe fn run(launch: &Launch) {
                     write(launch.number(2) + 16 * number, text);
                 }
             }
-            "gcm_powers" => write(launch.number(1), launch.block(0)),
+            "gcm_powers" => write(launch.number(2), launch.block(0)),
             "gcm_prepare" => {
                 let key = KeySource::One(Box::new(launch.keys(2)), rounds).key(0, 0);
                 for number in 0..launch.number(1) {
