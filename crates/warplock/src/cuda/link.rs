@@ -196,11 +196,12 @@ impl Link for CudaLink {
         from: *const u8,
         len: usize,
     ) -> Result<(), Failure> {
-        // SAFETY: by this function's contract.
-        match len <= FEW_BYTES && to.is_multiple_of(16) {
-            true => unsafe { self.put(stream, to, from, len) },
-            false => unsafe { memory::upload(stream, to, from, len) },
+        if len <= FEW_BYTES && to.is_multiple_of(16) {
+            // SAFETY: by this function's contract.
+            return unsafe { self.put(stream, to, from, len) };
         }
+        // SAFETY: by this function's contract.
+        unsafe { memory::upload(stream, to, from, len) }
     }
 
     unsafe fn download(
