@@ -173,7 +173,7 @@ impl<L: Link> Passage<'_, '_, L> {
         }
         let results = slot.sheet.host.bytes();
         let messages = flight.chunk.parts().iter().map(|part| part.message);
-        if flight.sheet.message_count > 0 {
+        if flight.sheet.messages.count > 0 {
             // SAFETY: by this function's contract.
             unsafe { give_results(self.job, &flight.sheet, results, messages, &mut self.failed) };
         }

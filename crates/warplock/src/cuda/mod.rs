@@ -32,6 +32,7 @@ mod near;
 mod near;
 mod pack;
 mod parts;
+mod pieces;
 mod pinned;
 mod policy;
 mod ready;

@@ -1,13 +1,11 @@
 //! What kernels must know about a chunk, packed for one copy to the device: pieces, IVs, associated
 //! data, keys and tags.
 
-use super::abi::{Address, GCM_POWERS, GcmMessage, Piece, TABLE_KEY, Verdict, Work};
-use super::acorn;
-use super::cut::{Chunk, Part, Previous, ROW, has_table};
+use super::abi::{Address, GCM_POWERS, Piece, TABLE_KEY, Verdict, Work};
+use super::cut::{Chunk, Part, Previous, has_table};
 use super::keys::{OneKey, raw_key};
-use super::parts::{
-    ALIGN, AadPlaces, iv_bytes, ivs, message_size, number_keys, padded, put, verdict, was_refused,
-};
+use super::parts::{AadPlaces, iv_bytes, ivs, number_keys, padded, verdict, was_refused};
+use super::pieces::{Message, Messages, Pieces, Places, Unit};
 use super::policy::Policy;
 use crate::job::Job;
 use crate::{Direction, Mode};
@@ -17,59 +15,6 @@ pub(crate) const TAG: usize = 16;
 
 /// The most warps of a block, each of which CBC decryption hands a block on to the next.
 pub(crate) const WARPS: usize = 32;
-
-/// How many units of work a part is, and so which kernels take it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
-    /// 16 bytes.
-    Block,
-    /// 16 bytes; what ciphertext stealing touches is left to a kernel of its own.
-    XtsBlock,
-    /// 32 blocks.
-    Row,
-    /// A whole part.
-    Message,
-}
-
-impl Unit {
-    /// What kernels of a mode count in; `small`: GCM's for short messages; `table`: keys of their
-    /// own.
-    pub(crate) fn of_mode(mode: Mode, direction: Direction, small: bool, table: bool) -> Self {
-        match mode {
-            Mode::Gcm if small => Unit::Message,
-            // With a key each, CTR goes by blocks.
-            Mode::Ctr if table => Unit::Block,
-            Mode::Ctr | Mode::Gcm => Unit::Row,
-            Mode::Cbc if direction == Direction::Encrypt => Unit::Message,
-            Mode::Acorn => Unit::Message,
-            Mode::Xts => Unit::XtsBlock,
-            Mode::Ecb | Mode::Cbc => Unit::Block,
-        }
-    }
-
-    /// How many units a part of `len` bytes is.
-    pub(crate) fn of(self, len: usize) -> u64 {
-        let units = match self {
-            Unit::Message => 1,
-            Unit::Row => len.div_ceil(ROW),
-            Unit::Block => len.div_ceil(16),
-            Unit::XtsBlock if steals(len) => len / 16 - 1,
-            Unit::XtsBlock => len / 16,
-        };
-        units as u64
-    }
-}
-
-/// Whether XTS must steal at the end of a part of this length.
-pub(crate) fn steals(len: usize) -> bool {
-    !len.is_multiple_of(16)
-}
-
-/// Whether a part of this length is a piece. GCM's messages without text have a tag, and so work
-/// for the kernels that do all of a message in one thread; ACORN's kernels take no pieces.
-pub(crate) fn is_piece(mode: Mode, len: usize, small: bool) -> bool {
-    mode != Mode::Acorn && (len > 0 || small)
-}
 
 /// Where the keys of a chunk are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,20 +33,13 @@ enum KeyPlace {
 #[derive(Debug)]
 pub(crate) struct Sheet {
     mode: Mode,
-    unit: Unit,
     small: bool,
     keys: KeyPlace,
     /// Bytes that the host writes and copies up.
     pub(crate) len: usize,
     /// Bytes that the device needs.
     pub(crate) device_len: usize,
-    pieces: usize,
-    piece_count: usize,
-    starts: usize,
-    each: u64,
-    units: u64,
-    /// Whether XTS must steal from any piece.
-    steals: bool,
+    pieces: Pieces,
     ivs: usize,
     aads: usize,
     raw_keys: usize,
@@ -109,10 +47,7 @@ pub(crate) struct Sheet {
     key_owners: Vec<usize>,
     /// For each part, its key's place in the table; empty: all 0.
     key_numbers: Vec<u32>,
-    messages: usize,
-    pub(crate) message_count: usize,
-    /// Where ACORN's messages stand in their array; empty: in their order.
-    acorn_places: Vec<u32>,
+    pub(crate) messages: Messages,
     /// What says which messages were refused.
     verdicts: usize,
     tags: usize,
@@ -127,17 +62,6 @@ pub(crate) struct Sheet {
 pub(crate) fn is_small(job: &Job<'_>, policy: &Policy) -> bool {
     job.info().mode == Mode::Gcm
         && (has_table(job) || job.text_bytes() / (job.count().max(1) as u64) < policy.gcm_long)
-}
-
-/// Hands out places one behind the other.
-pub(crate) struct Places(pub(crate) usize);
-
-impl Places {
-    pub(crate) fn take(&mut self, len: usize) -> usize {
-        let at = self.0;
-        self.0 = (at + len).next_multiple_of(ALIGN);
-        at
-    }
 }
 
 impl Sheet {
@@ -177,13 +101,6 @@ impl Sheet {
         let mode = job.info().mode;
         let opens = job.direction() == Direction::Decrypt;
         let unit = Unit::of_mode(mode, job.direction(), small, table);
-        let pieces = || parts.iter().filter(|part| is_piece(mode, part.len, small));
-        let piece_count = pieces().count();
-        let steals = unit == Unit::XtsBlock && parts.iter().any(|part| steals(part.len));
-        let units = pieces().map(|part| unit.of(part.len)).sum();
-        let each = pieces().next().map_or(0, |part| unit.of(part.len));
-        let even = pieces().all(|part| unit.of(part.len) == each);
-
         let keys = match () {
             () if mode == Mode::Acorn => KeyPlace::Raw,
             () if table => KeyPlace::Table,
@@ -201,18 +118,9 @@ impl Sheet {
             Mode::Gcm if whole => parts.len(),
             _ => 0,
         };
-        let lens = parts.iter().map(|part| {
-            let aad_len = job.aad_len(part.message);
-            (part.len as u64, aad_len as u64)
-        });
-        let acorn_places = match mode {
-            Mode::Acorn => acorn::places(lens),
-            _ => Vec::new(),
-        };
-
         let mut places = Places(0);
-        let pieces = places.take(piece_count * size_of::<Piece>());
-        let starts = places.take(if even { 0 } else { (piece_count + 1) * 8 });
+        let lens = parts.iter().map(|part| part.len);
+        let pieces = Pieces::new(&mut places, (mode, unit, small), lens);
         let ivs = places.take(match mode {
             Mode::Ecb => 0,
             Mode::Gcm if !whole => 0,
@@ -228,11 +136,15 @@ impl Sheet {
             KeyPlace::OneInTable => TABLE_KEY,
             KeyPlace::Table | KeyPlace::Raw => key_owners.len() * job.info().key_len,
         });
-        let messages = places.take(message_count * message_size(mode));
+        let lens = parts.iter().map(|part| {
+            let aad_len = job.aad_len(part.message);
+            (part.len as u64, aad_len as u64)
+        });
+        let messages = Messages::new(&mut places, mode, message_count, lens);
         let tags = places.take(message_count * TAG);
         let verdicts = match mode {
             Mode::Acorn if opens => places.take(message_count * size_of::<Verdict>()),
-            _ => messages,
+            _ => messages.at,
         };
         let len = places.0;
         let table = match keys {
@@ -241,7 +153,7 @@ impl Sheet {
         };
         let scratch = places.take(match mode {
             Mode::Cbc if opens => multiprocessors as usize * WARPS * 16,
-            Mode::Xts => piece_count * 16,
+            Mode::Xts => pieces.count * 16,
             _ => 0,
         });
         let powers = places.take(if mode == Mode::Gcm && message_count > 0 && !small {
@@ -251,25 +163,17 @@ impl Sheet {
         });
         Sheet {
             mode,
-            unit,
             small,
             keys,
             len,
             device_len: places.0,
             pieces,
-            piece_count,
-            starts: if even { usize::MAX } else { starts },
-            each: if even { each } else { 0 },
-            units,
-            steals,
             ivs,
             aads,
             raw_keys,
             key_owners,
             key_numbers,
             messages,
-            message_count,
-            acorn_places,
             verdicts,
             tags,
             table,
@@ -290,11 +194,10 @@ impl Sheet {
         host: &mut [u8],
         at: &Addresses,
     ) {
-        let whole = self.message_count > 0;
-        let (mut piece, mut units) = (0, 0);
+        let whole = self.messages.count > 0;
+        let mut pieces = self.pieces.writer();
         let mut iv = self.ivs;
         let mut aads = AadPlaces::default();
-        let starts = (self.starts != usize::MAX).then_some(self.starts);
         for (number, part) in parts.iter().enumerate() {
             let mut iv_at = 0;
             let bytes = iv_bytes(job, part);
@@ -323,51 +226,18 @@ impl Sheet {
                     };
                     host[tag..][..self.tag_len].copy_from_slice(given);
                 }
-                let lengths = (part.len as u64, message.aad.len() as u64);
-                let (aad, tag) = (at.sheet + aad as Address, at.sheet + tag as Address);
-                if self.mode == Mode::Acorn {
-                    let place = self.acorn_places.get(number);
-                    let place = place.map_or(number, |&place| place as usize);
-                    let message = acorn::Message {
-                        input: text,
-                        output: text,
-                        len: lengths.0,
-                        aad,
-                        aad_len: lengths.1,
-                        iv: iv_at,
-                        tag,
-                        key: key_number,
-                        number: number as u32,
-                    };
-                    put(
-                        host,
-                        self.messages + place * message_size(self.mode),
-                        message,
-                    );
-                    continue;
-                }
-                let message = GcmMessage {
-                    iv: iv_at,
-                    aad,
-                    tag,
-                    iv_len: bytes.as_ref().len() as u64,
-                    aad_len: lengths.1,
-                    len: lengths.0,
+                let message = Message {
+                    input: text,
+                    output: text,
+                    len: part.len as u64,
+                    iv: (iv_at, bytes.as_ref().len() as u64),
+                    aad: (at.sheet + aad as Address, message.aad.len() as u64),
+                    tag: at.sheet + tag as Address,
                     key: key_number,
-                    failed: 0,
-                    padding: 0,
-                    state: [[0; 16]; 3],
                 };
-                put(
-                    host,
-                    self.messages + number * message_size(self.mode),
-                    message,
-                );
+                self.messages.put(host, number, &message);
             }
-            if !is_piece(self.mode, part.len, self.small) {
-                continue;
-            }
-            let this = Piece {
+            let piece = Piece {
                 input: text,
                 output: text,
                 len: part.len as u64,
@@ -377,17 +247,9 @@ impl Sheet {
                 message: if whole { number as u32 } else { 0 },
                 after: part.after as u64,
             };
-            put(host, self.pieces + piece * size_of::<Piece>(), this);
-            if let Some(starts) = starts {
-                put(host, starts + piece * 8, units);
-            }
-            units += self.unit.of(part.len);
-            piece += 1;
+            pieces.put(host, piece);
         }
-        if let Some(starts) = starts {
-            put(host, starts + piece * 8, units);
-        }
-        debug_assert_eq!((piece, units), (self.piece_count, self.units));
+        pieces.finish(host);
         self.write_keys(job, key, host);
     }
 
@@ -411,22 +273,13 @@ impl Sheet {
     pub(crate) fn located(&self, sheet: Address) -> Located {
         let at = |offset: usize| sheet + offset as Address;
         Located {
-            work: Work {
-                pieces: at(self.pieces),
-                starts: match self.starts {
-                    usize::MAX => 0,
-                    starts => at(starts),
-                },
-                each: self.each,
-                units: self.units,
-                count: self.piece_count as u64,
-            },
-            steals: self.steals,
+            work: self.pieces.work(sheet),
+            steals: self.pieces.steals,
             table: (self.keys != KeyPlace::Parameter).then(|| at(self.table)),
             raw_keys: (self.keys == KeyPlace::Table)
                 .then(|| (at(self.raw_keys), self.key_owners.len() as u32)),
-            messages: at(self.messages),
-            message_count: self.message_count as u64,
+            messages: at(self.messages.at),
+            message_count: self.messages.count as u64,
             verdicts: at(self.verdicts),
             small: self.small,
             scratch: at(self.scratch),
@@ -436,12 +289,12 @@ impl Sheet {
 
     /// Where the tags are, and their bytes.
     pub(crate) fn tags(&self) -> (usize, usize) {
-        (self.tags, self.message_count * TAG)
+        (self.tags, self.messages.count * TAG)
     }
 
     /// What must come back: tags that were made, or messages with the verdict on theirs.
     pub(crate) fn results(&self) -> (usize, usize) {
-        match (self.message_count, self.opens) {
+        match (self.messages.count, self.opens) {
             (0, _) => (0, 0),
             (count, true) => (self.verdicts, count * verdict(self.mode).1),
             (_, false) => self.tags(),

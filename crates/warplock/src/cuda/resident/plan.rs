@@ -143,7 +143,7 @@ impl Plan {
             steps: steps.iter().map(ready).collect::<Result<_, _>>()?,
             sheet,
             mode: batch.info.mode,
-            verdicts: (layout.verdicts(), layout.message_count),
+            verdicts: (layout.verdicts(), layout.messages.count),
             direction: batch.direction,
             device: device.clone(),
         })

@@ -4,11 +4,10 @@ use zeroize::Zeroizing;
 
 use super::batch::{DeviceAad, DeviceIvs, DeviceKeys, DeviceTags};
 use super::check::Checked;
-use crate::cuda::abi::{Address, GCM_POWERS, GcmMessage, Piece, TABLE_KEY, Verdict, Work};
-use crate::cuda::acorn;
+use crate::cuda::abi::{Address, GCM_POWERS, Piece, TABLE_KEY, Verdict};
 use crate::cuda::keys::OneKey;
-use crate::cuda::pack::{Located, Places, Unit, WARPS, is_piece, steals};
-use crate::cuda::parts::{message_size, put};
+use crate::cuda::pack::{Located, WARPS};
+use crate::cuda::pieces::{Message, Messages, Pieces, Places, Unit};
 use crate::cuda::policy::Policy;
 use crate::{Direction, Key, Keys, Mode, Span, Spans};
 
@@ -17,29 +16,19 @@ pub(super) struct Sheet {
     mode: Mode,
     /// Single blocks with a key each: the kernel needs no pieces.
     pub(super) blocks: bool,
-    unit: Unit,
     small: bool,
     /// Bytes that the host writes.
     pub(super) len: usize,
     /// Bytes that the device needs.
     pub(super) device_len: usize,
-    pieces: usize,
-    piece_count: usize,
-    /// None: all pieces have as many units.
-    starts: Option<usize>,
-    each: u64,
-    units: u64,
-    steals: bool,
+    pieces: Pieces,
     /// XTS: numbers of sectors.
     sectors: usize,
     /// The keys' raw bytes and how many keys, where they come from the host and must be expanded.
     pub(super) raw_keys: Option<(usize, usize)>,
     /// How many keys the table has, and where it is.
     table: Option<(usize, usize)>,
-    messages: usize,
-    pub(super) message_count: usize,
-    /// Where ACORN's messages stand in their array; empty: in their order.
-    acorn_places: Vec<u32>,
+    pub(super) messages: Messages,
     /// What says which messages were refused.
     verdicts: usize,
     scratch: usize,
@@ -64,24 +53,10 @@ impl Sheet {
         let small = mode == Mode::Gcm && (!one || mean < policy.gcm_long);
         let unit = Unit::of_mode(mode, batch.direction, small, !one);
         let blocks = are_blocks(batch);
-        let lens = || {
-            let lens =
-                (0..if blocks { 0 } else { count }).map(|index| batch.input_spans.get(index).len);
-            lens.filter(|&len| is_piece(mode, len, small))
-        };
-        let piece_count = lens().count();
-        let each = lens().next().map_or(0, |len| unit.of(len));
-        let even = lens().all(|len| unit.of(len) == each);
         let message_count = if batch.info.algorithm.is_aead() {
             count
         } else {
             0
-        };
-        let all_lens =
-            (0..count).map(|index| (batch.input_spans.get(index).len as u64, aad(batch, index).1));
-        let acorn_places = match mode {
-            Mode::Acorn => acorn::places(all_lens),
-            _ => Vec::new(),
         };
         let key_count = match &batch.keys {
             DeviceKeys::Host(Keys::One(_)) => 1,
@@ -90,13 +65,16 @@ impl Sheet {
         };
 
         let mut places = Places(0);
-        let pieces = places.take(piece_count * size_of::<Piece>());
-        let starts = (!even).then(|| places.take((piece_count + 1) * 8));
+        let texts = if blocks { 0 } else { count };
+        let lens = (0..texts).map(|index| batch.input_spans.get(index).len);
+        let pieces = Pieces::new(&mut places, (mode, unit, small), lens);
         let sectors = places.take(match batch.ivs {
             DeviceIvs::Sectors { .. } => 16 * count,
             _ => 0,
         });
-        let messages = places.take(message_count * message_size(mode));
+        let lens =
+            (0..count).map(|index| (batch.input_spans.get(index).len as u64, aad(batch, index).1));
+        let messages = Messages::new(&mut places, mode, message_count, lens);
         let acorn = mode == Mode::Acorn;
         let from_host = matches!(batch.keys, DeviceKeys::Host(_));
         let raw = (from_host && (!one || acorn))
@@ -115,7 +93,7 @@ impl Sheet {
             Mode::Cbc if batch.direction == Direction::Decrypt => {
                 multiprocessors as usize * WARPS * 16
             }
-            Mode::Xts => piece_count * 16,
+            Mode::Xts => pieces.count * 16,
             _ => 0,
         });
         let powers = places.take(if mode == Mode::Gcm && message_count > 0 && !small {
@@ -125,27 +103,19 @@ impl Sheet {
         });
         let verdicts = match mode {
             Mode::Acorn => places.take(message_count * size_of::<Verdict>()),
-            _ => messages,
+            _ => messages.at,
         };
         Sheet {
             mode,
             blocks,
-            unit,
             small,
             len,
             device_len: places.0,
             pieces,
-            piece_count,
-            starts,
-            each: if even { each } else { 0 },
-            units: lens().map(|len| unit.of(len)).sum(),
-            steals: unit == Unit::XtsBlock && lens().any(steals),
             sectors,
             raw_keys,
             table,
             messages,
-            message_count,
-            acorn_places,
             verdicts,
             scratch,
             powers,
@@ -165,82 +135,47 @@ impl Sheet {
         sheet: Address,
     ) -> Zeroizing<Vec<u8>> {
         let mut host = Zeroizing::new(vec![0; self.len]);
-        let (mut piece, mut units) = (0, 0);
+        let mut pieces = self.pieces.writer();
         for number in 0..if self.blocks { 0 } else { batch.count() } {
             let (from, to) = (
                 batch.input_spans.get(number),
                 batch.output_spans.get(number),
             );
-            let (iv, iv_len) = self.iv(batch, number, sheet);
+            let iv = self.iv(batch, number, sheet);
             let key = key_number(batch, number);
             let (input, output) = (
                 batch.input.address() + from.offset as Address,
                 batch.output.address() + to.offset as Address,
             );
-            if self.mode == Mode::Acorn {
-                let (aad, aad_len) = aad(batch, number);
-                let place = self.acorn_places.get(number);
-                let place = place.map_or(number, |&place| place as usize);
-                let message = acorn::Message {
+            if self.messages.count > 0 {
+                let message = Message {
                     input,
                     output,
                     len: from.len as u64,
-                    aad,
-                    aad_len,
                     iv,
+                    aad: aad(batch, number),
                     tag: tag(batch, number, from, to),
                     key,
-                    number: number as u32,
                 };
-                let place = self.messages + place * message_size(self.mode);
-                put(&mut host, place, message);
-                continue;
-            }
-            if self.message_count > 0 {
-                let (aad, aad_len) = aad(batch, number);
-                let message = GcmMessage {
-                    iv,
-                    aad,
-                    tag: tag(batch, number, from, to),
-                    iv_len,
-                    aad_len,
-                    len: from.len as u64,
-                    key,
-                    failed: 0,
-                    padding: 0,
-                    state: [[0; 16]; 3],
-                };
-                let place = self.messages + number * message_size(self.mode);
-                put(&mut host, place, message);
+                self.messages.put(&mut host, number, &message);
             }
             if let DeviceIvs::Sectors { first } = batch.ivs {
                 let sector = first.wrapping_add(number as u128).to_le_bytes();
                 host[self.sectors + 16 * number..][..16].copy_from_slice(&sector);
             }
-            if !is_piece(self.mode, from.len, self.small) {
-                continue;
-            }
-            let this = Piece {
+            let piece = Piece {
                 input,
                 output,
                 len: from.len as u64,
                 before: 0,
-                iv,
+                iv: iv.0,
                 key,
                 message: number as u32,
                 after: 0,
             };
-            put(&mut host, self.pieces + piece * size_of::<Piece>(), this);
-            if let Some(starts) = self.starts {
-                put(&mut host, starts + piece * 8, units);
-            }
-            units += self.unit.of(from.len);
-            piece += 1;
+            pieces.put(&mut host, piece);
         }
-        if let Some(starts) = self.starts {
-            put(&mut host, starts + piece * 8, units);
-        }
-        debug_assert_eq!((piece, units), (self.piece_count, self.units));
+        pieces.finish(&mut host);
         self.write_keys(batch, one, &mut host);
         host
     }
@@ -299,18 +234,12 @@ impl Sheet {
             table = table.or(raw_keys.take().map(|(raw, _)| raw));
         }
         Located {
-            work: Work {
-                pieces: at(self.pieces),
-                starts: self.starts.map_or(0, at),
-                each: self.each,
-                units: self.units,
-                count: self.piece_count as u64,
-            },
-            steals: self.steals,
+            work: self.pieces.work(sheet),
+            steals: self.pieces.steals,
             table,
             raw_keys,
-            messages: at(self.messages),
-            message_count: self.message_count as u64,
+            messages: at(self.messages.at),
+            message_count: self.messages.count as u64,
             verdicts: at(self.verdicts),
             small: self.small,
             scratch: at(self.scratch),

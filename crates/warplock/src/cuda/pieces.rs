@@ -1,0 +1,250 @@
+//! What every sheet says to kernels: pieces of text with the units of work they are, and the
+//! messages of authenticated algorithms (`kernels/abi.cuh`, `kernels/work.cuh`).
+
+use super::abi::{Address, GcmMessage, Piece, Work};
+use super::acorn;
+use super::cut::ROW;
+use super::parts::{ALIGN, message_size, put};
+use crate::{Direction, Mode};
+
+/// Hands out places one behind the other.
+pub(crate) struct Places(pub(crate) usize);
+
+impl Places {
+    pub(crate) fn take(&mut self, len: usize) -> usize {
+        let at = self.0;
+        self.0 = (at + len).next_multiple_of(ALIGN);
+        at
+    }
+}
+
+/// How many units of work a piece is, and so which kernels take it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// 16 bytes.
+    Block,
+    /// 16 bytes; what ciphertext stealing touches is left to a kernel of its own.
+    XtsBlock,
+    /// 32 blocks.
+    Row,
+    /// A whole piece.
+    Message,
+}
+
+impl Unit {
+    /// What kernels of a mode count in; `small`: GCM's for short messages; `table`: keys of their
+    /// own.
+    pub(crate) fn of_mode(mode: Mode, direction: Direction, small: bool, table: bool) -> Self {
+        match mode {
+            Mode::Gcm if small => Unit::Message,
+            // With a key each, CTR goes by blocks.
+            Mode::Ctr if table => Unit::Block,
+            Mode::Ctr | Mode::Gcm => Unit::Row,
+            Mode::Cbc if direction == Direction::Encrypt => Unit::Message,
+            Mode::Acorn => Unit::Message,
+            Mode::Xts => Unit::XtsBlock,
+            Mode::Ecb | Mode::Cbc => Unit::Block,
+        }
+    }
+
+    /// How many units a piece of `len` bytes is.
+    fn of(self, len: usize) -> u64 {
+        let units = match self {
+            Unit::Message => 1,
+            Unit::Row => len.div_ceil(ROW),
+            Unit::Block => len.div_ceil(16),
+            Unit::XtsBlock if steals(len) => len / 16 - 1,
+            Unit::XtsBlock => len / 16,
+        };
+        units as u64
+    }
+}
+
+/// Whether XTS must steal at the end of a piece of this length.
+fn steals(len: usize) -> bool {
+    !len.is_multiple_of(16)
+}
+
+/// Which texts are pieces, by their lengths. GCM's messages without text have a tag, and so work
+/// for the kernels that do all of a message in one thread; ACORN's kernels take no pieces.
+fn is_piece(mode: Mode, len: usize, small: bool) -> bool {
+    mode != Mode::Acorn && (len > 0 || small)
+}
+
+/// The pieces of a sheet.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    mode: Mode,
+    unit: Unit,
+    small: bool,
+    at: usize,
+    pub(crate) count: usize,
+    /// Where the sums of units are; none: all pieces have as many.
+    starts: Option<usize>,
+    each: u64,
+    units: u64,
+    /// Whether XTS must steal from any.
+    pub(crate) steals: bool,
+}
+
+impl Pieces {
+    /// Finds the places for texts of these lengths. `small`: GCM's kernels for short messages.
+    pub(crate) fn new(
+        places: &mut Places,
+        (mode, unit, small): (Mode, Unit, bool),
+        lens: impl Iterator<Item = usize> + Clone,
+    ) -> Self {
+        let lens = lens.filter(|&len| is_piece(mode, len, small));
+        let units = lens.clone().map(|len| unit.of(len));
+        let count = lens.clone().count();
+        let each = units.clone().next().unwrap_or(0);
+        let even = units.clone().all(|units| units == each);
+        Pieces {
+            mode,
+            unit,
+            small,
+            at: places.take(count * size_of::<Piece>()),
+            count,
+            starts: (!even).then(|| places.take((count + 1) * 8)),
+            each: if even { each } else { 0 },
+            units: units.sum(),
+            steals: unit == Unit::XtsBlock && lens.clone().any(steals),
+        }
+    }
+
+    /// Writes them; to be told of every text, in order.
+    pub(crate) fn writer(&self) -> PieceWriter<'_> {
+        PieceWriter {
+            pieces: self,
+            number: 0,
+            units: 0,
+        }
+    }
+
+    /// What kernels are told, for a copy of the sheet at `sheet`.
+    pub(crate) fn work(&self, sheet: Address) -> Work {
+        let at = |offset: usize| sheet + offset as Address;
+        Work {
+            pieces: at(self.at),
+            starts: self.starts.map_or(0, at),
+            each: self.each,
+            units: self.units,
+            count: self.count as u64,
+        }
+    }
+}
+
+/// Writes pieces one behind the other.
+pub(crate) struct PieceWriter<'a> {
+    pieces: &'a Pieces,
+    number: usize,
+    units: u64,
+}
+
+impl PieceWriter<'_> {
+    /// The next text, written if it is a piece.
+    pub(crate) fn put(&mut self, host: &mut [u8], piece: Piece) {
+        let (all, len) = (self.pieces, piece.len as usize);
+        if !is_piece(all.mode, len, all.small) {
+            return;
+        }
+        put(host, all.at + self.number * size_of::<Piece>(), piece);
+        self.put_start(host);
+        self.units += all.unit.of(len);
+        self.number += 1;
+    }
+
+    /// To be called behind the last one.
+    pub(crate) fn finish(self, host: &mut [u8]) {
+        self.put_start(host);
+        let all = self.pieces;
+        debug_assert_eq!((self.number, self.units), (all.count, all.units));
+    }
+
+    fn put_start(&self, host: &mut [u8]) {
+        if let Some(starts) = self.pieces.starts {
+            put(host, starts + self.number * 8, self.units);
+        }
+    }
+}
+
+/// The messages of a sheet, for an authenticated algorithm.
+#[derive(Debug)]
+pub(crate) struct Messages {
+    mode: Mode,
+    pub(crate) at: usize,
+    pub(crate) count: usize,
+    /// Where ACORN's stand in their array; empty: in their order.
+    acorn_places: Vec<u32>,
+}
+
+/// One of them, as both algorithms know it.
+pub(crate) struct Message {
+    pub(crate) input: Address,
+    pub(crate) output: Address,
+    pub(crate) len: u64,
+    pub(crate) iv: (Address, u64),
+    pub(crate) aad: (Address, u64),
+    pub(crate) tag: Address,
+    pub(crate) key: u32,
+}
+
+impl Messages {
+    /// Finds the places; `lens` are the lengths of texts and associated data.
+    pub(crate) fn new(
+        places: &mut Places,
+        mode: Mode,
+        count: usize,
+        lens: impl Iterator<Item = (u64, u64)> + Clone,
+    ) -> Self {
+        let acorn_places = match mode {
+            Mode::Acorn => acorn::places(lens),
+            _ => Vec::new(),
+        };
+        Messages {
+            mode,
+            at: places.take(count * message_size(mode)),
+            count,
+            acorn_places,
+        }
+    }
+
+    /// Writes the message with this number.
+    pub(crate) fn put(&self, host: &mut [u8], number: usize, message: &Message) {
+        let place = match self.acorn_places.get(number) {
+            Some(&place) => place as usize,
+            None => number,
+        };
+        let at = self.at + place * message_size(self.mode);
+        let (iv, iv_len) = message.iv;
+        let (aad, aad_len) = message.aad;
+        if self.mode == Mode::Acorn {
+            let message = acorn::Message {
+                input: message.input,
+                output: message.output,
+                len: message.len,
+                aad,
+                aad_len,
+                iv,
+                tag: message.tag,
+                key: message.key,
+                number: number as u32,
+            };
+            put(host, at, message);
+        } else {
+            let message = GcmMessage {
+                iv,
+                aad,
+                tag: message.tag,
+                iv_len,
+                aad_len,
+                len: message.len,
+                key: message.key,
+                failed: 0,
+                padding: 0,
+                state: [[0; 16]; 3],
+            };
+            put(host, at, message);
+        }
+    }
+}
