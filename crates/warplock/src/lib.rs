@@ -41,6 +41,7 @@ pub mod pkcs7;
 mod plan;
 mod portion;
 mod stream;
+mod threads;
 
 pub use algorithm::{Algorithm, Cipher, Info, Mode};
 pub use backend::{Backend, Choice, GpuSet, Ticket};

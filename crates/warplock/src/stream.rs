@@ -89,7 +89,7 @@ impl<'a> Stream<'a> {
             cpu.advance(
                 &mut self.state,
                 prepared,
-                self.direction,
+                (self.key.algorithm(), self.direction),
                 Io::in_place(piece),
             );
         }

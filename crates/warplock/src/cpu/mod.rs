@@ -13,6 +13,7 @@ pub(crate) mod portable;
 mod portion;
 mod prepared;
 mod run;
+mod spread;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -26,7 +27,8 @@ pub(crate) use portion::Begun;
 #[cfg(test)]
 pub(crate) use prepared::AesKey;
 pub(crate) use prepared::Prepared;
-pub(crate) use run::{CpuBackend, PIECE, spreads};
+pub(crate) use run::CpuBackend;
+pub(crate) use spread::LEAST_PIECE;
 
 /// The instruction sets that the CPU backend has code for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,5 +1,7 @@
 //! Portions of a job that is shared with other backends, each on one thread.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use zeroize::Zeroize;
 
 use super::CpuBackend;
@@ -9,6 +11,7 @@ use super::run::conclude;
 use crate::Mode;
 use crate::job::{Job, Message};
 use crate::portion::{LongPart, Outcome, Portion, Sum};
+use crate::threads::Threads;
 
 /// What is known of a long message before any part of it.
 pub(crate) struct Begun {
@@ -26,41 +29,43 @@ impl Drop for Begun {
 }
 
 impl CpuBackend {
-    /// How many threads it has.
+    /// How many threads it has, the caller's with them.
     pub(crate) fn threads(&self) -> usize {
-        let pool = self.pool.as_ref();
-        pool.map_or(1, rayon::ThreadPool::current_num_threads)
+        1 + self.others.as_ref().map_or(0, Threads::count)
     }
 
-    /// Whether other threads than the caller's do its work.
-    pub(crate) fn has_pool(&self) -> bool {
-        self.pool.is_some()
+    /// Whether other threads than the caller's do its work, too.
+    pub(crate) fn has_others(&self) -> bool {
+        self.others.is_some()
     }
 
-    /// Runs `work` on so many threads of the pool, with numbers from 0 on, and `meanwhile` on this
-    /// one, and waits. Without a pool, all but one of the threads are missing, and that is this
-    /// one.
+    /// Runs `work` on up to so many threads, with numbers from 0 on, and `meanwhile` on this one;
+    /// if then fewer have come, this one is one more of them. Waits for those who came, and gives
+    /// their number. Where there are no other threads, this one begins with the work.
     pub(crate) fn on_threads(
         &self,
         count: usize,
         work: impl Fn(usize) + Sync,
         meanwhile: impl FnOnce(),
-    ) {
-        match &self.pool {
-            Some(pool) if count > 0 => pool.in_place_scope(|scope| {
-                let work = &work;
-                for number in 0..count {
-                    scope.spawn(move |_| work(number));
-                }
+    ) -> usize {
+        let next = AtomicUsize::new(0);
+        let come = || {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number < count {
+                work(number);
+            }
+        };
+        match &self.others {
+            Some(others) => others.run(count, &|_| come(), || {
                 meanwhile();
+                come();
             }),
-            _ => {
-                if count > 0 {
-                    work(0);
-                }
+            None => {
+                come();
                 meanwhile();
             }
         }
+        next.into_inner().min(count)
     }
 
     /// Begins a long message that is worked on in parts.

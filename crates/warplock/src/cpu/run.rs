@@ -2,10 +2,8 @@
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rayon::prelude::*;
 use subtle::ConstantTimeEq;
 
 use super::InstructionSet;
@@ -17,44 +15,11 @@ use crate::backend::{Backend, Ticket};
 use crate::batch::Keys;
 use crate::job::{Iv, Job, Message};
 use crate::plan::{CpuModel, Shape};
+use crate::threads::Threads;
 use crate::{Algorithm, Direction, Error, Mode};
 
-/// Text below this many bytes is not worth a second thread. Waking the others and waiting for them
-/// costs 10 to 80 us, most on virtual machines with many cores; this is what one thread does in
-/// about 60 us.
-fn small(set: InstructionSet, algorithm: Algorithm, direction: Direction) -> u64 {
-    let fast = match set {
-        InstructionSet::Portable => 16 << 10,
-        InstructionSet::AesNi | InstructionSet::Neon => 256 << 10,
-        InstructionSet::Vaes256 | InstructionSet::Vaes512 => 512 << 10,
-    };
-    match (algorithm.info().mode, direction) {
-        (Mode::Acorn, _) | (Mode::Cbc, Direction::Encrypt) => fast / 4,
-        _ => fast,
-    }
-}
-
-/// Whether so many bytes in so many messages are worth more than one thread.
-pub(crate) fn spreads(
-    set: InstructionSet,
-    algorithm: Algorithm,
-    direction: Direction,
-    bytes: u64,
-    count: usize,
-) -> bool {
-    // A message that is not cut would only move to another core.
-    (count > 1 || bytes >= LONG as u64) && bytes >= small(set, algorithm, direction)
-}
-
-/// About how much text a thread takes at a time: large against the cost of taking it, small
-/// against the second cache.
-pub(crate) const PIECE: usize = 256 << 10;
-
-/// From this length on, a message is cut over the threads.
-const LONG: usize = 2 * PIECE;
-
 /// CBC chains that are handed to a kernel together.
-const CHAINS: usize = 64;
+pub(super) const CHAINS: usize = 64;
 
 /// Short messages that are handed to a kernel together: enough to find some of about the same
 /// length.
@@ -63,8 +28,10 @@ const SHORTS: usize = 256;
 /// Runs batches on this machine's processor.
 pub(crate) struct CpuBackend {
     pub(super) kernels: &'static dyn Kernels,
-    /// None: everything runs on the thread that submits.
-    pub(super) pool: Option<rayon::ThreadPool>,
+    /// Threads beside the one that submits, if there are any.
+    pub(super) others: Option<Threads>,
+    /// What is guessed of the machine; that is enough to tell how many threads a job is worth.
+    pub(super) model: CpuModel,
 }
 
 /// A message's key, borrowed or made for it alone. With a byte that tells which: by a niche of 16
@@ -99,19 +66,19 @@ impl CpuBackend {
             name: name.clone(),
             reason: "this machine does not have the instructions; take cpu".to_owned(),
         })?;
-        let pool = (threads.get() > 1)
-            .then(|| {
-                rayon::ThreadPoolBuilder::new()
-                    .num_threads(threads.get())
-                    .thread_name(|number| format!("warplock-cpu-{number}"))
-                    .build()
-            })
+        let others = threads.get() - 1;
+        let others = (others > 0)
+            .then(|| Threads::new(others, "cpu", || {}))
             .transpose()
             .map_err(|error| Error::NoBackend {
                 name,
                 reason: format!("cannot start {threads} threads ({error}); ask for fewer"),
             })?;
-        Ok(CpuBackend { kernels, pool })
+        Ok(CpuBackend {
+            kernels,
+            others,
+            model: CpuModel::guess(set, threads.get()),
+        })
     }
 
     pub(crate) fn kernels(&self) -> &'static dyn Kernels {
@@ -236,7 +203,7 @@ impl CpuBackend {
     }
 
     /// Runs one message; false if it did not verify.
-    fn run_message(&self, job: &Job<'_>, index: usize) -> bool {
+    pub(super) fn run_message(&self, job: &Job<'_>, index: usize) -> bool {
         let message = job.message(index);
         let prepared = self.prepare(job, index, &message);
         let direction = job.direction();
@@ -265,7 +232,13 @@ impl CpuBackend {
             } else {
                 len.min(len % 16 + 16)
             };
-            self.advance(&mut state, &prepared, direction, io.part(0, len - rest));
+            let algorithm = job.info().algorithm;
+            self.advance(
+                &mut state,
+                &prepared,
+                (algorithm, direction),
+                io.part(0, len - rest),
+            );
             if rest > 0 {
                 let end = io.part(len - rest, rest);
                 state.finish(self.kernels, &prepared, direction, end);
@@ -274,82 +247,6 @@ impl CpuBackend {
                 Some(tag) => conclude(job, &message, &tag),
                 None => true,
             }
-        }
-    }
-
-    /// Works on whole blocks of one message; long runs are cut over the threads of the pool.
-    ///
-    /// # Safety
-    /// As [`Running::update`].
-    pub(crate) unsafe fn advance(
-        &self,
-        state: &mut Running,
-        prepared: &Prepared,
-        direction: Direction,
-        io: Io,
-    ) {
-        let serial = match state {
-            Running::Cbc { .. } => direction == Direction::Encrypt,
-            Running::Acorn(_) => true,
-            _ => false,
-        };
-        // SAFETY: by this function's contract.
-        unsafe {
-            match &self.pool {
-                Some(pool) if !serial && io.len >= LONG => {
-                    pool.install(move || self.advance_cut(state, prepared, direction, io));
-                }
-                _ => state.update(self.kernels, prepared, direction, io),
-            }
-        }
-    }
-
-    /// [`CpuBackend::advance`] in pieces, on the pool that this is called on.
-    ///
-    /// # Safety
-    /// As [`Running::update`].
-    unsafe fn advance_cut(
-        &self,
-        state: &mut Running,
-        prepared: &Prepared,
-        direction: Direction,
-        io: Io,
-    ) {
-        let pieces: Vec<(Running, Io)> = (0..io.len)
-            .step_by(PIECE)
-            .map(|offset| {
-                let mut before = [0; 16];
-                // SAFETY: inside `io`. Read before any piece is written, for work in place.
-                let part = unsafe {
-                    if offset > 0 {
-                        let src = io.src.add(offset - 16);
-                        src.copy_to_nonoverlapping(before.as_mut_ptr(), 16);
-                    }
-                    io.part(offset, PIECE.min(io.len - offset))
-                };
-                let piece = if offset == 0 {
-                    state.clone()
-                } else {
-                    state.skip(offset as u64 / 16, before)
-                };
-                (piece, part)
-            })
-            .collect();
-        let work = |(mut piece, io): (Running, Io)| {
-            // SAFETY: pieces do not overlap; the rest by this function's contract.
-            unsafe { piece.update(self.kernels, prepared, direction, io) };
-            piece
-        };
-        let mut done = pieces
-            .into_par_iter()
-            .map(work)
-            .collect::<Vec<_>>()
-            .into_iter();
-        if let Some(first) = done.next() {
-            *state = first;
-        }
-        for later in done {
-            state.join(prepared, later);
         }
     }
 
@@ -391,67 +288,6 @@ impl CpuBackend {
             // SAFETY: by the job's checks, the pointers are valid and no outputs overlap.
             unsafe { self.kernels.cbc_encrypt(&mut chains) };
         }
-    }
-
-    /// Cuts a job over the pool: long messages by themselves, short ones in groups.
-    fn run_parallel(&self, job: &Job<'_>) -> Vec<usize> {
-        let chained = job.info().mode == Mode::Cbc && job.direction() == Direction::Encrypt;
-        let threads = rayon::current_num_threads();
-        let total = usize::try_from(job.text_bytes()).unwrap_or(usize::MAX);
-        let fair = PIECE.min(total / (4 * threads)).max(1);
-        let chains = CHAINS.min(job.count().div_ceil(threads));
-        // Messages that would keep one thread busy while the others have nothing to do.
-        let acorn = job.info().mode == Mode::Acorn;
-        let is_long = |len: usize| !chained && !acorn && len >= LONG;
-        let together = acorn::TOGETHER.min(job.count().div_ceil(threads));
-        let mut long = Vec::new();
-        let mut groups = Vec::new();
-        let (mut start, mut bytes) = (0, 0);
-        for index in 0..job.count() {
-            let len = job.text_len(index);
-            if is_long(len) {
-                if start < index {
-                    groups.push(start..index);
-                }
-                long.push(index);
-                (start, bytes) = (index + 1, 0);
-                continue;
-            }
-            // A message costs something even when it is empty.
-            bytes += len + 256;
-            let full = if chained {
-                index + 1 - start >= chains
-            } else {
-                bytes >= fair && (!acorn || index + 1 - start >= together)
-            };
-            if full {
-                groups.push(start..index + 1);
-                (start, bytes) = (index + 1, 0);
-            }
-        }
-        if start < job.count() {
-            groups.push(start..job.count());
-        }
-        let failed = Mutex::new(Vec::new());
-        let note = |refused: Vec<usize>| {
-            if !refused.is_empty() {
-                failed
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .extend(refused);
-            }
-        };
-        groups
-            .into_par_iter()
-            .for_each(|group| note(self.run_messages(job, group)));
-        for index in long {
-            if !self.run_message(job, index) {
-                note(vec![index]);
-            }
-        }
-        let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        failed.sort_unstable();
-        failed
     }
 }
 
@@ -495,18 +331,14 @@ impl Backend for CpuBackend {
     }
 
     fn estimate(&self, job: &Job<'_>) -> Duration {
-        let threads = self.threads();
-        let model = CpuModel::guess(self.kernels.set(), threads);
-        Duration::from_nanos(model.time(&Shape::of(job), threads) as u64)
+        let time = self.model.time(&Shape::of(job), self.threads());
+        Duration::from_nanos(time as u64)
     }
 
     unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error> {
-        let (algorithm, direction) = (job.info().algorithm, job.direction());
-        let (bytes, count) = (job.text_bytes(), job.count());
-        let worth = spreads(self.kernels.set(), algorithm, direction, bytes, count);
-        let failed = match &self.pool {
-            Some(pool) if worth => pool.install(|| self.run_parallel(job)),
-            _ => self.run_messages(job, 0..job.count()),
+        let failed = match self.worth_for(job) {
+            Some((others, threads)) => self.run_parallel(job, others, threads),
+            None => self.run_messages(job, 0..job.count()),
         };
         Ok(Ticket::done(failed))
     }

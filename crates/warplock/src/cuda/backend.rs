@@ -162,10 +162,8 @@ impl Backend for CudaBackend {
     }
 
     unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error> {
-        let ran = self.on_ring(job, |ring| {
-            // SAFETY: by this function's contract.
-            unsafe { ring.run(job) }
-        });
+        // SAFETY: by this function's contract.
+        let ran = unsafe { self.run_alone(job) };
         ran.map(Ticket::done).map_err(|broken| Error::Backend {
             backend: self.name.clone(),
             reason: broken.reason,
@@ -264,6 +262,20 @@ impl Helper for CudaBackend {
         self.on_ring(job, |ring| {
             // SAFETY: by this function's contract.
             unsafe { ring.run_portions(job, source, self.gpu.policy.largest, keep) }
+        })
+    }
+
+    unsafe fn run_alone(&self, job: &Job<'_>) -> Result<Vec<usize>, Broken> {
+        let (policy, total) = (&self.gpu.policy, job.text_bytes());
+        let flows = total <= policy.smallest as u64
+            || cuts(job.info().algorithm, job.direction()) && self.is_pinned(job);
+        let room = match flows {
+            true => policy.room(total),
+            false => policy.wide_room(total),
+        };
+        self.on_ring(job, |ring| {
+            // SAFETY: by this function's contract.
+            unsafe { ring.run_in(job, room) }
         })
     }
 }

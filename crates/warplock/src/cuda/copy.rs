@@ -3,14 +3,16 @@
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::cut::{Chunk, Part};
 use super::near::Near;
 use crate::job::Job;
+use crate::threads::Threads;
 
 /// What a thread copies at a time: large against the cost of taking it, and in its cache.
 const BLOCK: usize = 256 << 10;
+
+/// Nanoseconds that one thread takes to copy a byte, about.
+const BYTE: f64 = 0.12;
 
 /// Bytes that lie together in the caller's memory and in a chunk's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,29 +134,27 @@ impl Base {
 
 /// Copies with several threads.
 pub(crate) struct Copier {
-    pool: Option<rayon::ThreadPool>,
+    others: Option<Threads>,
 }
 
 impl Copier {
-    /// With so many threads, on cores near the device if they are known; with one, or if no more
-    /// can be had, on the thread that calls.
+    /// With so many threads, the caller's with them, on cores near the device if they are known;
+    /// with one, or if no more can be had, on the thread that calls.
     pub(crate) fn new(threads: NonZeroUsize, near: Option<Near>) -> Self {
-        let pool = (threads.get() > 1).then(|| {
-            rayon::ThreadPoolBuilder::new()
-                .num_threads(threads.get())
-                .thread_name(|number| format!("warplock-copy-{number}"))
-                .start_handler(move |_| near.iter().for_each(Near::stay))
-                .build()
-                .ok()
-        });
+        let others = threads.get() - 1;
+        let stay = move || near.iter().for_each(Near::stay);
         Copier {
-            pool: pool.flatten(),
+            others: (others > 0)
+                .then(|| Threads::new(others, "copy", stay).ok())
+                .flatten(),
         }
     }
 
-    fn each(&self, runs: &[Run], work: impl Fn(Run) + Send + Sync) {
+    fn each(&self, runs: &[Run], work: impl Fn(Run) + Sync) {
         let total: usize = runs.iter().map(|run| run.len).sum();
-        let Some(pool) = self.pool.as_ref().filter(|_| total >= 2 * BLOCK) else {
+        let worth = |others: &Threads| others.worth(BYTE * total as f64);
+        let threads = self.others.as_ref().map_or(1, worth);
+        let Some(others) = self.others.as_ref().filter(|_| threads > 1) else {
             runs.iter().copied().for_each(work);
             return;
         };
@@ -165,9 +165,12 @@ impl Copier {
                 .map(move |offset| run.part(offset, BLOCK.min(len - offset)))
         };
         let blocks: Vec<Run> = runs.iter().flat_map(cut).collect();
+        // Many short ones are taken together.
         let together = (blocks.len() * BLOCK / total).max(1);
-        pool.install(|| {
-            blocks.into_par_iter().with_min_len(together).for_each(work);
+        others.share(threads, blocks.len().div_ceil(together), |number| {
+            let first = number * together;
+            let last = blocks.len().min(first + together);
+            blocks[first..last].iter().copied().for_each(&work);
         });
     }
 

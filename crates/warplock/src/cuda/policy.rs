@@ -73,4 +73,12 @@ impl Policy {
         fair.clamp(self.smallest, self.largest)
             .next_multiple_of(ROW)
     }
+
+    /// The same where each chunk costs much: threads copy it and wait for the slowest of them, or
+    /// it takes as long as one of its chains.
+    pub(crate) fn wide_room(&self, total: u64) -> usize {
+        let fair = usize::try_from(total).unwrap_or(usize::MAX) / self.slots;
+        fair.clamp(self.smallest, self.largest)
+            .next_multiple_of(ROW)
+    }
 }

@@ -76,8 +76,20 @@ impl<L: Link> Ring<L> {
     /// # Safety
     /// Nothing else uses what the job borrows during the call.
     pub(crate) unsafe fn run(&mut self, job: &Job<'_>) -> Result<Vec<usize>, Failure> {
+        // SAFETY: by this function's contract.
+        unsafe { self.run_in(job, self.gpu.policy.room(job.text_bytes())) }
+    }
+
+    /// [`Ring::run`] in chunks of up to `room` bytes.
+    ///
+    /// # Safety
+    /// As [`Ring::run`].
+    pub(crate) unsafe fn run_in(
+        &mut self,
+        job: &Job<'_>,
+        room: usize,
+    ) -> Result<Vec<usize>, Failure> {
         let mut all = All::of(job.count());
-        let room = self.gpu.policy.room(job.text_bytes());
         // SAFETY: by this function's contract.
         unsafe { self.run_portions(job, &mut all, room, false)? };
         let mut failed = all.refused;

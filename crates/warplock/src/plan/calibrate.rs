@@ -2,7 +2,9 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::calibration::{Calibration, Machine};
 use super::cost::{Cost, Costs, GpuModel};
@@ -23,6 +25,9 @@ const RUNS: usize = 3;
 /// The same for what takes microseconds, or depends on what the machine's memory does.
 const SMALL_RUNS: usize = 20;
 const MEMORY_RUNS: usize = 8;
+
+/// Nobody waits longer for a thread to wake.
+const LONGEST_WAKE: Duration = Duration::from_millis(2);
 
 /// Bytes of the least message: enough for the kernels of long ones.
 const LEAST: usize = 4096;
@@ -228,7 +233,7 @@ impl Calibration {
         let cpu = CpuBackend::new(InstructionSet::best(), threads)?;
         let wake = match threads.get() {
             1 => 0.0,
-            count => best(SMALL_RUNS, || cpu.on_threads(count, |_| {}, || {})),
+            count => wake(&cpu, count - 1),
         };
         let memory = memory(&cpu)?;
         let crowded = match sets.iter().find(|(set, _)| *set == InstructionSet::best()) {
@@ -247,6 +252,29 @@ impl Calibration {
             },
         })
     }
+}
+
+/// Nanoseconds until so many threads that slept have come; the median, for a wake is long or short
+/// by chance.
+fn wake(cpu: &CpuBackend, count: usize) -> f64 {
+    let once = |_| {
+        // Until they sleep.
+        thread::sleep(Duration::from_micros(500));
+        let came = AtomicUsize::new(0);
+        let start = Instant::now();
+        let mut took = Duration::ZERO;
+        let come = |_| _ = came.fetch_add(1, Ordering::Relaxed);
+        cpu.on_threads(count, come, || {
+            while came.load(Ordering::Relaxed) < count && start.elapsed() < LONGEST_WAKE {
+                std::hint::spin_loop();
+            }
+            took = start.elapsed();
+        });
+        took.as_secs_f64() * 1e9
+    };
+    let mut times: Vec<f64> = (0..SMALL_RUNS).map(once).collect();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
 }
 
 /// Bytes that caches hold, and bytes that no cache holds.

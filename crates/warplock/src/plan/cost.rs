@@ -3,8 +3,9 @@
 
 use super::queue::{CHAINS, cuts};
 use super::taker::Limits;
-use crate::cpu::{PIECE, spreads};
+use crate::cpu::LEAST_PIECE;
 use crate::job::Job;
+use crate::threads::worth;
 use crate::{Algorithm, Cipher, Direction, InstructionSet, Mode};
 
 /// What messages of one algorithm and direction cost, in nanoseconds.
@@ -147,29 +148,31 @@ impl CpuModel {
         }
     }
 
+    /// Nanoseconds for a job on one thread.
+    pub(crate) fn work(&self, shape: &Shape) -> f64 {
+        let cost = self.costs.of(shape.algorithm, shape.direction);
+        cost.fixed + shape.bytes * cost.byte + shape.count * cost.message
+    }
+
     /// Nanoseconds for a job on so many threads.
     pub(crate) fn time(&self, shape: &Shape, threads: usize) -> f64 {
         let cost = self.costs.of(shape.algorithm, shape.direction);
-        let work = cost.fixed + shape.bytes * cost.byte + shape.count * cost.message;
-        let (bytes, count) = (shape.bytes as u64, shape.count as usize);
-        let busy = match spreads(self.set, shape.algorithm, shape.direction, bytes, count) {
-            false => 1.0,
-            true => shape.units().min(threads as f64),
-        };
-        let (wake, crowded) = match busy > 1.0 {
-            false => (0.0, 1.0),
-            true => (
-                self.wake,
-                1.0 + (self.crowded - 1.0) * busy / threads as f64,
-            ),
-        };
+        let work = self.work(shape).max(shape.chain(&cost));
+        let busy = worth(work, self.wake, threads).min(shape.units()) as f64;
+        let crowded = 1.0 + (self.crowded - 1.0) * busy / threads as f64;
         let memory = match shape.bytes {
             ..IN_CACHE => 0.0,
             IN_CACHE..BEYOND_CACHES => shape.bytes * self.memory[0],
             _ => shape.bytes * self.memory[1],
         };
-        let work = work * crowded / busy;
-        work.max(memory).max(shape.chain(&cost)) + wake
+        match busy > 1.0 {
+            false => work.max(memory),
+            // Who calls does not wait for the others.
+            true => {
+                let shared = (work * crowded / busy).max(shape.chain(&cost));
+                (self.wake + shared).min(work).max(memory)
+            }
+        }
     }
 
     /// What is lost because the last portions do not end at once.
@@ -281,6 +284,24 @@ impl Shape {
         }
     }
 
+    /// Bytes in messages of which nobody asks how long they are.
+    #[inline]
+    pub(crate) fn of_bytes(
+        algorithm: Algorithm,
+        direction: Direction,
+        bytes: u64,
+        count: usize,
+    ) -> Self {
+        Shape {
+            algorithm,
+            direction,
+            bytes: bytes as f64,
+            count: count as f64,
+            longest: 0.0,
+            cuts: cuts(algorithm, direction),
+        }
+    }
+
     pub(crate) fn of(job: &Job<'_>) -> Self {
         let cuts = cuts(job.info().algorithm, job.direction());
         let lens = || (0..job.count()).map(|index| job.text_len(index));
@@ -300,11 +321,12 @@ impl Shape {
     }
 
     /// How many threads have something to do.
-    fn units(&self) -> f64 {
-        match self.cuts {
-            true => self.count.max((self.bytes / PIECE as f64).floor()).max(1.0),
-            false => self.count.max(1.0),
-        }
+    pub(crate) fn units(&self) -> usize {
+        let pieces = match self.cuts {
+            true => (self.bytes / LEAST_PIECE as f64) as usize,
+            false => 0,
+        };
+        pieces.max(self.count as usize).max(1)
     }
 
     fn chain(&self, cost: &Cost) -> f64 {

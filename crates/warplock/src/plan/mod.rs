@@ -91,6 +91,10 @@ struct Known {
     small: Vec<[Small; 2]>,
 }
 
+/// A CPU thread has done a job surely before a GPU, if it is expected in this part of the least
+/// time that a GPU takes: clocks fall, and models are wrong.
+const SURELY: f64 = 0.5;
+
 /// Jobs that one CPU thread has done before a GPU would be.
 #[derive(Clone, Copy)]
 struct Small {
@@ -106,7 +110,7 @@ impl Known {
             let cost = model.cpu.costs.of(algorithm, direction);
             let fixed = model.gpu.costs.of(algorithm, direction).fixed;
             Small {
-                bytes: (fixed / cost.byte) as u64,
+                bytes: (SURELY * fixed / cost.byte) as u64,
                 message: (cost.message / cost.byte) as u64,
             }
         };

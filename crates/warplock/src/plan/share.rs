@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 
 use super::held::Held;
-use super::queue::{LONG, Queue};
+use super::queue::{LONG, Queue, cuts};
 use super::taker::Limits;
 use crate::Algorithm;
 use crate::cpu::CpuBackend;
 use crate::job::Job;
-use crate::portion::Source;
+use crate::portion::{All, Source};
 
 /// Why a helper is not to be used any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +48,19 @@ pub(crate) trait Helper: Send + Sync {
     /// Nobody else uses the portions' bytes during the call.
     unsafe fn help(&self, job: &Job<'_>, source: &mut dyn Source, keep: bool)
     -> Result<(), Broken>;
+
+    /// Runs all of a job, and gives the messages that did not verify, ascending. After an error
+    /// nothing is written any more; input that is not the output, too, is as it was.
+    ///
+    /// # Safety
+    /// Nobody else uses what the job borrows during the call.
+    unsafe fn run_alone(&self, job: &Job<'_>) -> Result<Vec<usize>, Broken> {
+        let mut all = All::of(job.count());
+        // SAFETY: by this function's contract.
+        unsafe { self.help(job, &mut all, false)? };
+        all.refused.sort_unstable();
+        Ok(all.refused)
+    }
 }
 
 /// Who works on a job.
@@ -112,8 +125,37 @@ impl<'a> Crew<'a> {
     /// # Safety
     /// Nothing else uses what the job borrows during the call.
     pub(crate) unsafe fn run(&self, job: &Job<'_>, helpers: Helpers<'_>) -> Shared {
+        let mut parts = Vec::new();
+        let helpers = match helpers {
+            Helpers::Now(mut helpers) if self.is_alone(job, &helpers) => {
+                let helper = helpers.pop().expect("there is one");
+                // SAFETY: by this function's contract.
+                let broken = match unsafe { helper.run_alone(job) } {
+                    Ok(refused) => {
+                        let (bytes, broken) = (job.text_bytes(), None);
+                        let part = Part {
+                            helper,
+                            bytes,
+                            broken,
+                        };
+                        return Shared {
+                            refused,
+                            parts: vec![part],
+                        };
+                    }
+                    Err(broken) => Some(broken),
+                };
+                parts.push(Part {
+                    helper,
+                    bytes: 0,
+                    broken,
+                });
+                Helpers::Now(helpers)
+            }
+            helpers => helpers,
+        };
         let queue = Queue::new(job, self.cpu, self.long);
-        let parts = Mutex::new(Vec::new());
+        let parts = Mutex::new(parts);
         let join = |helper: Arc<dyn Helper>| {
             let mut limits = helper.limits(job);
             limits.fits = self.redo;
@@ -140,7 +182,7 @@ impl<'a> Crew<'a> {
                 Helpers::Now(helpers) => {
                     // All are added before any takes: the first shares are fair.
                     let mut joined: Vec<_> = helpers.into_iter().map(join).collect();
-                    if self.workers == 0 || self.cpu.has_pool() {
+                    if self.workers == 0 || self.cpu.has_others() {
                         own = joined.pop();
                     }
                     for helper in joined {
@@ -164,7 +206,8 @@ impl<'a> Crew<'a> {
             // SAFETY: by this function's contract.
             unsafe { self.work(job, &queue, self.workers, meanwhile) };
         });
-        if self.redo && !queue.is_empty() {
+        // What a helper failed to do, and what was left for threads that did not come.
+        while self.redo && !queue.is_empty() {
             // SAFETY: by this function's contract.
             unsafe { self.work(job, &queue, self.cpu.threads(), || {}) };
         }
@@ -172,6 +215,13 @@ impl<'a> Crew<'a> {
             refused: queue.refused(),
             parts: parts.into_inner().unwrap_or_else(PoisonError::into_inner),
         }
+    }
+
+    /// Whether a helper has a job to itself, and needs no portions: they cost something, most with
+    /// GCM. If it fails, all is done again, for which the input must be as it was.
+    fn is_alone(&self, job: &Job<'_>, helpers: &[Arc<dyn Helper>]) -> bool {
+        let whole = cuts(job.info().algorithm, job.direction());
+        helpers.len() == 1 && self.workers == 0 && self.redo && whole && !job.is_in_place()
     }
 
     /// Has CPU threads take portions until there are none for them, and does something else
@@ -197,7 +247,9 @@ impl<'a> Crew<'a> {
                 queue.done(takers[number], &portion, outcome);
             }
         };
-        self.cpu.on_threads(count, body, meanwhile);
+        let came = self.cpu.on_threads(count, body, meanwhile);
+        // Nobody leaves anything for those who did not.
+        takers[came..].iter().for_each(|&taker| queue.leave(taker));
     }
 }
 

@@ -240,6 +240,41 @@ fn demanded_gpus_fail_instead_of_falling_back() {
 }
 
 #[test]
+fn a_gpu_that_has_a_job_to_itself_may_fail_too() {
+    let cpu = cpu(2);
+    let key = Key::new(Algorithm::Aes256Gcm, &[7; 32]).unwrap();
+    let input: Vec<u8> = (0..(3 << 20) + 5)
+        .map(|place| (place % 241) as u8)
+        .collect();
+    let results = |run: &mut dyn FnMut(&Job<'_>) -> Vec<usize>| {
+        let (mut output, mut tag) = (vec![0; input.len()], [0; 16]);
+        let text = Text::apart(&input, &mut output);
+        let batch = Batch::new(Direction::Encrypt, Keys::One(&key), text);
+        let batch = batch.ivs(Ivs::Each(&[3; 12])).tags(Tags::Apart(&mut tag));
+        assert!(run(&Job::new(batch).unwrap()).is_empty());
+        (output, tag)
+    };
+    // SAFETY: nothing else uses the buffers.
+    let wanted = results(&mut |job| unsafe { cpu.submit(job) }.unwrap().wait().unwrap());
+    for fault in [Fault::None, Fault::After(0), Fault::Hangs(0)] {
+        let gpu = Fake::new("cuda:0", 0.1, fault);
+        let found = results(&mut |job| {
+            let helpers = super::Helpers::Now(vec![Arc::clone(&gpu) as Arc<dyn Helper>]);
+            // SAFETY: nothing else uses the buffers.
+            let shared = unsafe { super::Crew::of(&cpu).run(job, helpers) };
+            let part = &shared.parts[0];
+            assert_eq!(part.broken.is_some(), fault != Fault::None);
+            assert_eq!(part.bytes == job.text_bytes(), fault == Fault::None);
+            shared.refused
+        });
+        // As one portion, or none.
+        let portions = gpu.portions.load(Ordering::Relaxed);
+        assert_eq!(portions, 1, "{fault:?}");
+        assert!(found == wanted, "{fault:?}");
+    }
+}
+
+#[test]
 fn small_work_wakes_nobody() {
     let _alone = ALONE
         .lock()
@@ -318,11 +353,11 @@ fn a_look_tells_what_is_for_the_processor() {
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     let gpu = Fake::new("cuda:0", 0.1, Fault::None);
-    // A GPU takes 10 us for the smallest batch, a thread 2 ns for a byte: 5,000 bytes.
+    // A GPU takes 10 us for the smallest batch, a thread 2 ns for a byte: half of 5,000 bytes.
     let planner = planner(model(2.0, 0.1, 1e10), vec![gpu]);
     let cpu = cpu(1);
     let mut looks = Vec::new();
-    for len in [16, 4096, 16_384] {
+    for len in [16, 2048, 4096] {
         let run = |job: &Job<'_>| {
             // SAFETY: nothing else uses the buffers.
             let ran = unsafe { planner.run(&cpu, job) };
