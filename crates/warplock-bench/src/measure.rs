@@ -119,6 +119,9 @@ fn cpu_seconds() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
+/// Up to so many times the shortest run, work is done once before it is timed.
+const WARM: f64 = 10.0;
+
 /// Contenders may take so many times their budget to run as often as the fastest.
 const PATIENCE: f64 = 8.0;
 
@@ -182,8 +185,9 @@ pub(crate) fn interleave<S>(
     mut work: impl FnMut(&mut S, usize) -> Result<()>,
     mut check: impl FnMut(&S, usize) -> Result<()>,
 ) -> Result<Vec<Sample>> {
-    let mut repeats = vec![1_u32; count];
-    for (contender, repeats) in repeats.iter_mut().enumerate() {
+    // For each: how often, and whether once before.
+    let mut repeats = vec![(1_u32, false); count];
+    for (contender, (repeats, warms)) in repeats.iter_mut().enumerate() {
         let mut once = || -> Result<f64> {
             prepare(state);
             let ((), timing) = time(|| work(state, contender))?;
@@ -193,19 +197,22 @@ pub(crate) fn interleave<S>(
         let shortest = plan.shortest.as_secs_f64();
         if once()? < 1000.0 * shortest {
             // The first run paid for page faults and lazily made tables.
-            *repeats = (shortest / once()?).clamp(1.0, 1000.0) as u32;
+            let took = once()?;
+            *repeats = (shortest / took).clamp(1.0, 1000.0) as u32;
+            // Two that take about as long are both warm, not one by chance.
+            *warms = took < WARM * shortest;
         }
     }
     let runs = rounds(plan, count, |contender| {
         prepare(state);
-        if repeats[contender] > 1 {
+        let (repeats, warms) = repeats[contender];
+        if warms {
             // What was done before has cooled the caches; that is not asked here.
             work(state, contender)?;
         }
-        let ((), timing) =
-            time(|| (0..repeats[contender]).try_for_each(|_| work(state, contender)))?;
+        let ((), timing) = time(|| (0..repeats).try_for_each(|_| work(state, contender)))?;
         check(state, contender)?;
-        let share = 1.0 / f64::from(repeats[contender]);
+        let share = 1.0 / f64::from(repeats);
         Ok(Timing {
             wall: timing.wall * share,
             cpu: timing.cpu * share,
