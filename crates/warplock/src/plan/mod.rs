@@ -278,7 +278,7 @@ impl Planner {
                 }
                 let like = Likeness::of(&shape, pinned);
                 let chosen = self.choose(&like, &teams);
-                let ready = gpus.iter().all(|gpu| gpu.is_ready(job));
+                let ready = chosen.team == Team::Cpu || gpus.iter().all(|gpu| gpu.is_ready(job));
                 let start = Instant::now();
                 let refused = match chosen.team {
                     Team::Cpu => on_cpu()?,
@@ -289,7 +289,7 @@ impl Planner {
                     }
                 };
                 let took = start.elapsed().as_secs_f64() * 1e9;
-                if ready || chosen.team == Team::Cpu {
+                if ready {
                     let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
                     learnt.note(&like, chosen.team, took / chosen.time);
                 }
