@@ -13,6 +13,10 @@ use crate::layout::TAG_LEN;
 /// The sum of no blocks.
 pub(crate) const EMPTY: [u8; 16] = [0; 16];
 
+/// So many blocks are worked on side by side: enough for the processor, and few to clear, as most
+/// calls bring one or two.
+const SIDE_BY_SIDE: usize = 16;
+
 /// The pseudo-random function of one file: CBC-MAC over exactly two blocks.
 pub(crate) struct Summer(Aes128);
 
@@ -31,8 +35,8 @@ impl Summer {
         first: u64,
         tags: impl IntoIterator<Item = [u8; TAG_LEN]>,
     ) {
-        let mut blocks = [Block::default(); 64];
-        let mut held = [[0; TAG_LEN]; 64];
+        let mut blocks = [Block::default(); SIDE_BY_SIDE];
+        let mut held = [[0; TAG_LEN]; SIDE_BY_SIDE];
         let mut count = 0;
         let mut number = first;
         let mut tags = tags.into_iter();

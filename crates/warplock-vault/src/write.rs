@@ -290,7 +290,7 @@ impl<S: Storage> Core<S> {
             moves.end - count
         };
         // As long as they are committed, blocks stay as they are in their own slots.
-        let old = self.tags(content, &state, first, count)?;
+        let mut old = self.tags(content, &state, first, count)?;
         let offset = index * self.layout.slot() as u64;
         self.storage.write_at(journal, slots, offset)?;
         let mut sum = EMPTY;
@@ -299,11 +299,13 @@ impl<S: Storage> Core<S> {
         summer.toggle(&mut sum, first, new);
 
         let mut moves = state.lock_moves();
-        for ((number, moved), old) in self.moved(first, index, slots).zip(old) {
+        for ((number, moved), old) in self.moved(first, index, slots).zip(&mut old) {
             // Another writer may have been faster.
-            let before = moves.blocks.insert(number, moved);
-            summer.toggle(&mut sum, number, [before.map_or(old, Moved::tag)]);
+            if let Some(before) = moves.blocks.insert(number, moved) {
+                *old = before.tag();
+            }
         }
+        summer.toggle(&mut sum, first, old);
         for (byte, change) in moves.sum.iter_mut().zip(sum) {
             *byte ^= change;
         }
