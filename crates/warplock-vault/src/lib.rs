@@ -3,6 +3,7 @@
 //! A store is a folder of ciphertext, one file for each file. The format is specified, with its
 //! reasons, in `docs/vault-format.md`.
 
+mod attributes;
 mod blocks;
 mod check;
 mod commit;

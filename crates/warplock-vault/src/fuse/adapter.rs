@@ -1,42 +1,29 @@
-//! From the kernel's requests to [`FileSystem`] and back: nothing but translation.
+//! A file system as the FUSE crate wants it, and what several kinds of requests share.
 
-use std::ffi::OsStr;
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use fuser::{
-    BsdFileFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
-    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
-    ReplyXattr, Request, TimeOrNow, WriteFlags,
-};
-use rustix::fs::{OFlags, XattrFlags};
+use fuser::{FileHandle, FopenFlags, Generation, ReplyAttr, ReplyEntry, Request};
 
 use super::activity::Activity;
-use super::convert::{attributes, errno, file_type, set_time};
+use super::convert::{attributes, errno};
 use super::handles::Handles;
-use super::request::{MAX_REQUEST, access, caller, empty, with_buffer, xattr};
+use super::request::caller;
 use super::umask;
 use super::writers::Writers;
-use crate::fs::{Access, Attributes, Changes, Errno, FileSystem, NewNode, Node, Result, Seek};
-
-/// Requests that the kernel may have under way by itself: read-ahead and write-back.
-const MAX_BACKGROUND: u16 = 64;
+use crate::fs::{Access, Attributes, FileSystem, NewNode, Node, Result};
 
 /// A file system in the terms of the FUSE crate.
 pub(super) struct Adapter<F: FileSystem> {
-    fs: Arc<F>,
-    files: Handles<F::File>,
-    dirs: Handles<F::Dir>,
-    activity: Arc<Activity>,
-    writers: Arc<Writers>,
+    pub(super) fs: Arc<F>,
+    pub(super) files: Handles<F::File>,
+    pub(super) dirs: Handles<F::Dir>,
+    pub(super) activity: Arc<Activity>,
+    pub(super) writers: Arc<Writers>,
     /// How long the kernel may believe what it was told.
-    timeout: Duration,
+    pub(super) timeout: Duration,
     /// Nothing but this mount changes the files: the kernel may keep what it has read.
-    sole: bool,
+    pub(super) sole: bool,
 }
 
 impl<F: FileSystem> Adapter<F> {
@@ -59,7 +46,7 @@ impl<F: FileSystem> Adapter<F> {
     }
 
     /// Keeps an open file; the handle's number.
-    fn opened(&self, node: Node, file: F::File, access: Access) -> FileHandle {
+    pub(super) fn opened(&self, node: Node, file: F::File, access: Access) -> FileHandle {
         if access.write {
             self.writers.add(node);
         }
@@ -67,516 +54,44 @@ impl<F: FileSystem> Adapter<F> {
         FileHandle(self.files.add(file))
     }
 
-    fn file_flags(&self) -> FopenFlags {
+    /// What a request asks to be made, by a thread that has taken on the caller's umask.
+    pub(super) fn new_node(&self, request: &Request, mode: u32, mask: u32) -> NewNode {
+        self.activity.touch();
+        umask::take_on(mask);
+        NewNode {
+            caller: caller(request),
+            mode,
+            umask: mask,
+        }
+    }
+
+    /// Runs `work` on the open file `handle`.
+    pub(super) fn with_file<T>(
+        &self,
+        handle: FileHandle,
+        work: impl FnOnce(&F::File) -> Result<T>,
+    ) -> Result<T> {
+        work(&*self.files.get(handle.0)?)
+    }
+
+    pub(super) fn file_flags(&self) -> FopenFlags {
         match self.sole {
             true => FopenFlags::FOPEN_KEEP_CACHE,
             false => FopenFlags::empty(),
         }
     }
 
-    fn entry(&self, outcome: Result<Attributes>, reply: ReplyEntry) {
+    pub(super) fn entry(&self, outcome: Result<Attributes>, reply: ReplyEntry) {
         match outcome {
             Ok(found) => reply.entry(&self.timeout, &attributes(&found), Generation(0)),
             Err(error) => reply.error(errno(error)),
         }
     }
 
-    fn attr(&self, outcome: Result<Attributes>, reply: ReplyAttr) {
+    pub(super) fn attr(&self, outcome: Result<Attributes>, reply: ReplyAttr) {
         match outcome {
             Ok(found) => reply.attr(&self.timeout, &attributes(&found)),
             Err(error) => reply.error(errno(error)),
         }
-    }
-}
-
-impl<F: FileSystem> Filesystem for Adapter<F> {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Each of these is taken where the kernel has it.
-        for wanted in [
-            InitFlags::FUSE_WRITEBACK_CACHE,
-            InitFlags::FUSE_DO_READDIRPLUS,
-            InitFlags::FUSE_READDIRPLUS_AUTO,
-            InitFlags::FUSE_PARALLEL_DIROPS,
-            InitFlags::FUSE_ASYNC_DIO,
-            InitFlags::FUSE_ATOMIC_O_TRUNC,
-            InitFlags::FUSE_CACHE_SYMLINKS,
-            // Without it each write asks first whether the file has capabilities to take off.
-            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-            InitFlags::FUSE_POSIX_ACL,
-            InitFlags::FUSE_DONT_MASK,
-        ] {
-            let _ = config.add_capabilities(wanted);
-        }
-        let _ = config.set_max_write(MAX_REQUEST);
-        let _ = config.set_max_background(MAX_BACKGROUND);
-        if let Err(largest) = config.set_max_readahead(MAX_REQUEST) {
-            let _ = config.set_max_readahead(largest);
-        }
-        Ok(())
-    }
-
-    fn destroy(&mut self) {
-        self.fs.unmounted();
-    }
-
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.activity.touch();
-        match self.fs.lookup(parent.0, name) {
-            // Node 0: the kernel may remember that there is no such name.
-            Err(Errno::NOENT) if self.sole => {
-                let nothing = attributes(&Attributes::nothing());
-                reply.entry(&self.timeout, &nothing, Generation(0));
-            }
-            outcome => self.entry(outcome, reply),
-        }
-    }
-
-    fn forget(&self, _: &Request, node: INodeNo, count: u64) {
-        self.fs.forget(node.0, count);
-    }
-
-    fn getattr(&self, _: &Request, node: INodeNo, file: Option<FileHandle>, reply: ReplyAttr) {
-        let file = file.and_then(|file| self.files.get(file.0).ok());
-        self.attr(self.fs.attributes(node.0, file.as_deref()), reply);
-    }
-
-    fn setattr(
-        &self,
-        request: &Request,
-        node: INodeNo,
-        mode: Option<u32>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-        size: Option<u64>,
-        atime: Option<TimeOrNow>,
-        mtime: Option<TimeOrNow>,
-        _: Option<SystemTime>,
-        file: Option<FileHandle>,
-        _: Option<SystemTime>,
-        _: Option<SystemTime>,
-        _: Option<SystemTime>,
-        _: Option<BsdFileFlags>,
-        reply: ReplyAttr,
-    ) {
-        self.activity.touch();
-        let file = file.and_then(|file| self.files.get(file.0).ok());
-        let changes = Changes {
-            mode: mode.map(|mode| mode & 0o7777),
-            uid,
-            gid,
-            size,
-            accessed: atime.map(set_time),
-            modified: mtime.map(set_time),
-            // The kernel says whether the caller may keep them; fuser does not hand that on. Root
-            // may, others may not.
-            drop_privileges: size.is_some() && request.uid() != 0,
-        };
-        self.attr(self.fs.change(node.0, file.as_deref(), &changes), reply);
-    }
-
-    fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
-        match self.fs.readlink(node.0) {
-            Ok(target) => reply.data(&target),
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    fn mknod(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        mask: u32,
-        device: u32,
-        reply: ReplyEntry,
-    ) {
-        self.activity.touch();
-        umask::take_on(mask);
-        let new = NewNode {
-            caller: caller(request),
-            mode,
-            umask: mask,
-        };
-        self.entry(self.fs.make(parent.0, name, new, device.into()), reply);
-    }
-
-    fn mkdir(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        mask: u32,
-        reply: ReplyEntry,
-    ) {
-        self.activity.touch();
-        umask::take_on(mask);
-        let new = NewNode {
-            caller: caller(request),
-            mode: mode | rustix::fs::FileType::Directory.as_raw_mode(),
-            umask: mask,
-        };
-        self.entry(self.fs.make(parent.0, name, new, 0), reply);
-    }
-
-    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.activity.touch();
-        empty(self.fs.unlink(parent.0, name), reply);
-    }
-
-    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.activity.touch();
-        empty(self.fs.rmdir(parent.0, name), reply);
-    }
-
-    fn symlink(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        target: &Path,
-        reply: ReplyEntry,
-    ) {
-        self.activity.touch();
-        let made = self
-            .fs
-            .symlink(parent.0, name, target.as_os_str(), caller(request));
-        self.entry(made, reply);
-    }
-
-    fn rename(
-        &self,
-        _: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        new_parent: INodeNo,
-        new_name: &OsStr,
-        flags: RenameFlags,
-        reply: ReplyEmpty,
-    ) {
-        self.activity.touch();
-        let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-        let (from, to) = ((parent.0, name), (new_parent.0, new_name));
-        empty(self.fs.rename(from, to, flags), reply);
-    }
-
-    fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.activity.touch();
-        self.entry(self.fs.link(node.0, parent.0, name), reply);
-    }
-
-    fn open(&self, _: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        self.activity.touch();
-        let access = access(flags.0);
-        match self.fs.open(node.0, access) {
-            Ok(file) => reply.opened(self.opened(node.0, file, access), self.file_flags()),
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    fn create(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        mask: u32,
-        flags: i32,
-        reply: ReplyCreate,
-    ) {
-        self.activity.touch();
-        umask::take_on(mask);
-        let new = NewNode {
-            caller: caller(request),
-            mode,
-            umask: mask,
-        };
-        let exclusive = OFlags::from_bits_retain(flags.cast_unsigned()).contains(OFlags::EXCL);
-        let access = access(flags);
-        let created = self.fs.create(parent.0, name, new, access, exclusive);
-        match created {
-            Ok((made, file)) => {
-                let handle = self.opened(made.node, file, access);
-                let made = attributes(&made);
-                reply.created(
-                    &self.timeout,
-                    &made,
-                    Generation(0),
-                    handle,
-                    self.file_flags(),
-                );
-            }
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    fn read(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        file: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        self.activity.touch();
-        with_buffer(size as usize, |buffer| {
-            let read = self.files.get(file.0);
-            match read.and_then(|file| self.fs.read(&file, offset, buffer)) {
-                Ok(len) => reply.data(&buffer[..len]),
-                Err(error) => reply.error(errno(error)),
-            }
-        });
-    }
-
-    fn write(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        file: FileHandle,
-        offset: u64,
-        data: &[u8],
-        flags: WriteFlags,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        self.activity.touch();
-        let drop_privileges = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let written = self.files.get(file.0);
-        let written = written.and_then(|file| self.fs.write(&file, offset, data, drop_privileges));
-        match written {
-            Ok(()) => reply.written(data.len() as u32),
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    fn flush(&self, _: &Request, _: INodeNo, file: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        let file = self.files.get(file.0);
-        empty(file.and_then(|file| self.fs.flush(&file)), reply);
-    }
-
-    fn release(
-        &self,
-        _: &Request,
-        node: INodeNo,
-        file: FileHandle,
-        flags: OpenFlags,
-        _: Option<LockOwner>,
-        _: bool,
-        reply: ReplyEmpty,
-    ) {
-        if let Some(file) = self.files.remove(file.0) {
-            self.fs.release(&file);
-            self.activity.closed();
-            if access(flags.0).write {
-                self.writers.remove(node.0);
-            }
-        }
-        reply.ok();
-    }
-
-    fn fsync(&self, _: &Request, _: INodeNo, file: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        self.activity.touch();
-        let file = self.files.get(file.0);
-        empty(file.and_then(|file| self.fs.fsync(&file, data_only)), reply);
-    }
-
-    fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.activity.touch();
-        let flags = match self.sole {
-            true => FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_CACHE_DIR,
-            false => FopenFlags::empty(),
-        };
-        match self.fs.open_dir(node.0) {
-            Ok(dir) => {
-                let handle = self.dirs.add(dir);
-                self.activity.opened();
-                reply.opened(FileHandle(handle), flags);
-            }
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    fn readdir(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        dir: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectory,
-    ) {
-        let listed = self.dirs.get(dir.0).and_then(|dir| {
-            self.fs.list(&dir, offset, &mut |entry| {
-                let kind = file_type(entry.kind);
-                !reply.add(INodeNo(entry.node), entry.next, kind, entry.name)
-            })
-        });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    fn readdirplus(
-        &self,
-        _: &Request,
-        node: INodeNo,
-        dir: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectoryPlus,
-    ) {
-        let listed = self.dirs.get(dir.0).and_then(|dir| {
-            self.fs.list(&dir, offset, &mut |entry| {
-                let dots = entry.name == "." || entry.name == "..";
-                let found = match dots {
-                    // The kernel looks at neither, and counts no reference.
-                    true => Err(Errno::NOENT),
-                    false => self.fs.lookup_listed(&dir, node.0, &entry),
-                };
-                let (ttl, attr) = match found {
-                    Ok(found) => (self.timeout, attributes(&found)),
-                    Err(Errno::NOENT) if !dots => return true,
-                    // What cannot be looked up is listed all the same. Its number means nothing,
-                    // and is believed not even for a moment.
-                    Err(_) => (Duration::ZERO, attributes(&Attributes::named(&entry, dots))),
-                };
-                let full = reply.add(attr.ino, entry.next, entry.name, &ttl, &attr, Generation(0));
-                if let (true, Ok(found)) = (full, found) {
-                    self.fs.forget(found.node, 1);
-                }
-                !full
-            })
-        });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    fn releasedir(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        dir: FileHandle,
-        _: OpenFlags,
-        reply: ReplyEmpty,
-    ) {
-        if self.dirs.remove(dir.0).is_some() {
-            self.activity.closed();
-        }
-        reply.ok();
-    }
-
-    fn fsyncdir(&self, _: &Request, _: INodeNo, dir: FileHandle, _: bool, reply: ReplyEmpty) {
-        let dir = self.dirs.get(dir.0);
-        empty(dir.and_then(|dir| self.fs.fsync_dir(&dir)), reply);
-    }
-
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match self.fs.stat_fs() {
-            Ok(stat) => reply.statfs(
-                stat.f_blocks,
-                stat.f_bfree,
-                stat.f_bavail,
-                stat.f_files,
-                stat.f_ffree,
-                stat.f_bsize as u32,
-                stat.f_namemax as u32,
-                stat.f_frsize as u32,
-            ),
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    fn setxattr(
-        &self,
-        _: &Request,
-        node: INodeNo,
-        name: &OsStr,
-        value: &[u8],
-        flags: i32,
-        _: u32,
-        reply: ReplyEmpty,
-    ) {
-        self.activity.touch();
-        let flags = XattrFlags::from_bits_retain(flags.cast_unsigned());
-        empty(self.fs.set_xattr(node.0, name, value, flags), reply);
-    }
-
-    fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        xattr(self.fs.get_xattr(node.0, name), size, reply);
-    }
-
-    fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        xattr(self.fs.list_xattrs(node.0), size, reply);
-    }
-
-    fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.activity.touch();
-        empty(self.fs.remove_xattr(node.0, name), reply);
-    }
-
-    fn fallocate(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        file: FileHandle,
-        offset: u64,
-        len: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        self.activity.touch();
-        let file = self.files.get(file.0);
-        let mode = mode.cast_unsigned();
-        empty(
-            file.and_then(|file| self.fs.allocate(&file, mode, offset, len)),
-            reply,
-        );
-    }
-
-    fn lseek(
-        &self,
-        _: &Request,
-        node: INodeNo,
-        file: FileHandle,
-        offset: i64,
-        whence: i32,
-        reply: ReplyLseek,
-    ) {
-        const SEEK_DATA: i32 = 3;
-        const SEEK_HOLE: i32 = 4;
-        let to = match whence {
-            SEEK_DATA => Seek::Data,
-            SEEK_HOLE => Seek::Hole,
-            _ => return reply.error(fuser::Errno::EINVAL),
-        };
-        let Ok(offset) = u64::try_from(offset) else {
-            return reply.error(fuser::Errno::ENXIO);
-        };
-        let file = match self.files.get(file.0) {
-            Ok(file) => file,
-            Err(error) => return reply.error(errno(error)),
-        };
-        let fs = self.fs.clone();
-        let seek = move |reply: ReplyLseek| match fs.seek(&file, offset, to) {
-            Ok(found) => reply.offset(found.cast_signed()),
-            Err(error) => reply.error(errno(error)),
-        };
-        if !self.writers.has(node.0) {
-            return seek(reply);
-        }
-        let writers = self.writers.clone();
-        // If no thread can be had, the reply is dropped, which answers EIO.
-        let _ = thread::Builder::new()
-            .name("seek".to_owned())
-            .spawn(move || match writers.write_back(node.0) {
-                Ok(()) => seek(reply),
-                Err(_) => reply.error(fuser::Errno::EIO),
-            });
     }
 }

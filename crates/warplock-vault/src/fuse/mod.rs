@@ -20,9 +20,12 @@
 mod activity;
 mod adapter;
 mod convert;
+mod dispatch;
 mod error;
 mod handles;
+mod listing;
 mod request;
+mod seek;
 mod table;
 mod tune;
 mod umask;
