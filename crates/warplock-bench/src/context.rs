@@ -36,22 +36,31 @@ impl Default for Context<'_> {
 impl Context<'_> {
     /// The chosen backend on one thread: the thread that calls.
     pub(crate) fn one_thread(&self) -> Result<Engine> {
-        engine(self.choice, NonZeroUsize::MIN)
+        engine(self.choice, None, NonZeroUsize::MIN)
     }
 
     /// The chosen backend on all threads.
     pub(crate) fn all_threads(&self) -> Result<Engine> {
-        engine(self.choice, self.threads)
+        engine(self.choice, None, self.threads)
+    }
+
+    /// Another backend on all threads; `set`: with this instruction set where `choice` names none.
+    pub(crate) fn other(
+        &self,
+        choice: Option<Choice>,
+        set: Option<InstructionSet>,
+    ) -> Result<Engine> {
+        engine(choice, set, self.threads)
     }
 
     /// The chosen GPU; without a choice the first one, if there is one.
     pub(crate) fn gpu(&self) -> Result<Option<Engine>> {
         match self.choice {
             Some(choice @ (Choice::Cuda(_) | Choice::Gpus(_))) => {
-                engine(Some(choice), self.threads).map(Some)
+                self.other(Some(choice), None).map(Some)
             }
             Some(Choice::Cpu(_)) => Ok(None),
-            Some(Choice::Auto) | None => Ok(engine(Some(Choice::Cuda(None)), self.threads).ok()),
+            Some(Choice::Auto) | None => Ok(self.other(Some(Choice::Cuda(None)), None).ok()),
         }
     }
 
@@ -70,13 +79,20 @@ impl Context<'_> {
 /// The portable backend on one thread: the reference.
 pub(crate) fn portable() -> Result<Engine> {
     let choice = Choice::Cpu(Some(InstructionSet::Portable));
-    engine(Some(choice), NonZeroUsize::MIN)
+    engine(Some(choice), None, NonZeroUsize::MIN)
 }
 
-fn engine(choice: Option<Choice>, threads: NonZeroUsize) -> Result<Engine> {
+fn engine(
+    choice: Option<Choice>,
+    set: Option<InstructionSet>,
+    threads: NonZeroUsize,
+) -> Result<Engine> {
     let mut builder = Engine::builder().threads(threads);
     if let Some(choice) = choice {
         builder = builder.backend(choice);
+    }
+    if let Some(set) = set {
+        builder = builder.instruction_set(set);
     }
     Ok(builder.build()?)
 }

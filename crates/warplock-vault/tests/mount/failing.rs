@@ -14,7 +14,7 @@ use warplock_vault::fuse::{Mount, Options, unmount};
 
 use crate::common::{new_vault, open};
 use crate::harness::{Place, Subject, can_mount, limited};
-use crate::limits::SmallDisk;
+use crate::limits::on_small_disk;
 
 fn errno(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap()
@@ -86,14 +86,9 @@ fn errors_from_below_reach_programs() {
 #[test]
 fn a_store_that_is_unplugged() {
     limited(|| {
-        if !can_mount() {
+        let Some((_folder, disk, place)) = on_small_disk() else {
             return;
-        }
-        let folder = TempDir::new().unwrap();
-        let disk = SmallDisk::new(folder.path().join("disk"), "8m");
-        let store = disk.path().join("store");
-        fs::create_dir(&store).unwrap();
-        let place = Place::at(Subject::Vault(4096), store, folder.path().join("mount"));
+        };
         let standing = place.mount();
         fs::write(standing.path("file"), "content").unwrap();
         disk.unplug();

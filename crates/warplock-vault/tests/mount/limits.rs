@@ -26,7 +26,7 @@ impl SmallDisk {
         SmallDisk(path)
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    fn path(&self) -> &Path {
         &self.0
     }
 
@@ -34,6 +34,20 @@ impl SmallDisk {
     pub(crate) fn unplug(&self) {
         let _ = warplock_vault::fuse::unmount(&self.0, true);
     }
+}
+
+/// A vault on a disk of 8 MiB, and the folder that holds both; `None` where nothing can be mounted.
+/// To be dropped from the last to the first.
+pub(crate) fn on_small_disk() -> Option<(TempDir, SmallDisk, Place)> {
+    if !can_mount() {
+        return None;
+    }
+    let folder = TempDir::new().unwrap();
+    let disk = SmallDisk::new(folder.path().join("disk"), "8m");
+    let store = disk.path().join("store");
+    fs::create_dir(&store).unwrap();
+    let place = Place::at(Subject::Vault(4096), store, folder.path().join("mount"));
+    Some((folder, disk, place))
 }
 
 impl Drop for SmallDisk {
@@ -45,14 +59,9 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_loses_nothing_that_was_synced() {
     limited(|| {
-        if !can_mount() {
+        let Some((_folder, _disk, place)) = on_small_disk() else {
             return;
-        }
-        let folder = TempDir::new().unwrap();
-        let disk = SmallDisk::new(folder.path().join("disk"), "8m");
-        let store = disk.path().join("store");
-        fs::create_dir(&store).unwrap();
-        let place = Place::at(Subject::Vault(4096), store, folder.path().join("mount"));
+        };
         let content = Random::new(3).bytes(1 << 20);
         let standing = place.mount();
         let mut written = 0;

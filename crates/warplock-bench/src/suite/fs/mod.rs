@@ -83,7 +83,12 @@ impl Suite for Fs {
         let rounds = ROUNDS.min(context.plan.max_runs.max(1));
         let mut seconds = vec![vec![Vec::new(); TASKS.len()]; contenders.len()];
         for round in 0..rounds {
-            for (contender, seconds) in contenders.iter().zip(&mut seconds) {
+            let mut turn: Vec<_> = contenders.iter().zip(&mut seconds).collect();
+            // Not always after the same neighbour.
+            if round % 2 == 1 {
+                turn.reverse();
+            }
+            for (contender, seconds) in turn {
                 (context.notify)(&format!(
                     "round {} of {rounds}: {}",
                     round + 1,

@@ -25,14 +25,7 @@ impl VaultMount {
         choice: Option<Choice>,
         set: Option<InstructionSet>,
     ) -> Result<Self> {
-        let mut builder = Engine::builder().threads(context.threads);
-        if let Some(choice) = choice {
-            builder = builder.backend(choice);
-        }
-        if let Some(set) = set {
-            builder = builder.instruction_set(set);
-        }
-        let engine = builder.build()?;
+        let engine = context.other(choice, set)?;
         // A start takes as long as many of the requests here.
         engine.wake();
         Ok(VaultMount {
