@@ -20,7 +20,7 @@ mod vault;
 
 pub(crate) use bench::{Bench, BenchSuite};
 pub(crate) use vault::{
-    NewKey, Vault, VaultCheck, VaultInfo, VaultInit, VaultMount, VaultPasswd, VaultUnlock,
+    Cache, NewKey, Vault, VaultCheck, VaultInfo, VaultInit, VaultMount, VaultPasswd, VaultUnlock,
     VaultUnmount,
 };
 

@@ -73,7 +73,7 @@ fn a_vault_is_made_mounted_filled_and_checked() {
     );
     // Read-only, in the foreground, ended by a signal.
     let mut served = folder
-        .command([&MOUNT[..], &["-f", "--read-only"]].concat())
+        .command([&MOUNT[..], &["-f", "--read-only", "--cache", "keep"]].concat())
         .spawn()
         .unwrap();
     let start = Instant::now();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
 /// Encrypted folders, used through a mount.
 ///
@@ -112,12 +112,25 @@ pub(crate) struct VaultMount {
     /// Unmount when nothing was used for so long: 90s, 30m, 8h.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) idle: Option<Duration>,
+    /// What the kernel remembers. [default: keep; with --read-only: ask]
+    #[arg(long, value_name = "HOW")]
+    pub(crate) cache: Option<Cache>,
     /// Let setuid and setgid programs have their effect.
     #[arg(long)]
     pub(crate) suid: bool,
     /// Let device files have their effect.
     #[arg(long)]
     pub(crate) dev: bool,
+}
+
+/// How far the kernel relies on what it was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Cache {
+    /// Names, attributes and contents for long: nobody but this mount changes the vault.
+    Keep,
+    /// It asks after a second, and reads contents anew whenever a file is opened: others, such as a
+    /// sync program, may change the vault below the mount.
+    Ask,
 }
 
 /// Unmount a vault, and wait until all is written.

@@ -21,7 +21,7 @@ fn errno(error: &std::io::Error) -> Errno {
 }
 
 /// Unmounts. Another test's process may hold our files for the moment of its start.
-fn end(mount: Mount) {
+pub(crate) fn end(mount: Mount) {
     let start = Instant::now();
     while unmount(mount.point(), false).is_err() {
         assert!(start.elapsed() < Duration::from_secs(10), "busy");

@@ -13,6 +13,7 @@
 //! | `WARPLOCK_MANY_FILES` | `many_files_in_a_folder` |
 //! | `PJDFSTEST` | `pjdfstest`: where that program is |
 
+mod changed_below;
 #[path = "../common/mod.rs"]
 mod common;
 mod crash;

@@ -11,7 +11,7 @@ use warplock_vault::{Options, Trouble, Vault};
 
 use super::background::{self, Ready};
 use super::{log, unlock};
-use crate::args::{Common, VaultMount};
+use crate::args::{Cache, Common, VaultMount};
 use crate::cmd::say;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -60,7 +60,10 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
             suid: options.suid,
             dev: options.dev,
             threads: None::<NonZeroUsize>,
-            sole: !options.read_only,
+            sole: match options.cache {
+                Some(cache) => cache == Cache::Keep,
+                None => !options.read_only,
+            },
             idle: options.idle,
         },
     )?;
