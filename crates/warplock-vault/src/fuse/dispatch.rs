@@ -301,15 +301,13 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
 
     fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         self.activity.touch();
-        let flags = match self.sole {
-            true => FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_CACHE_DIR,
-            false => FopenFlags::empty(),
-        };
         match self.fs.open_dir(node.0) {
             Ok(dir) => {
                 let handle = self.dirs.add(dir);
                 self.activity.opened();
-                reply.opened(FileHandle(handle), flags);
+                // The kernel must not keep listings: once it forgets a part, under pressure for memory,
+                // it asks for the rest with positions of another handle's listing.
+                reply.opened(FileHandle(handle), FopenFlags::empty());
             }
             Err(error) => reply.error(errno(error)),
         }

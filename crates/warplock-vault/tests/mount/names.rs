@@ -5,7 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use crate::harness::{Place, Random, Subject, limited, number};
+use rustix::fs::{Advice, fadvise};
+
+use crate::harness::{Place, Random, SUBJECTS, Subject, limited, number};
 
 const VAULT: Subject = Subject::Vault(4096);
 
@@ -95,6 +97,39 @@ fn many_files_in_a_folder() {
         }
         assert_eq!(fs::read_dir(standing.root()).unwrap().count(), 0);
         standing.end();
+    });
+}
+
+/// The kernel may forget what it knows of a folder while a program lists it.
+#[test]
+fn a_folder_that_is_forgotten_while_it_is_listed() {
+    const COUNT: usize = 3000;
+    limited(|| {
+        for subject in SUBJECTS {
+            let Some(place) = Place::new(subject) else {
+                return;
+            };
+            let standing = place.mount();
+            for number in 0..COUNT {
+                File::create(standing.path(format!("file number {number}"))).unwrap();
+            }
+            standing.end();
+            // Untouched since it was mounted: the kernel could keep what it listed.
+            let standing = place.mount();
+            for _ in 0..3 {
+                let mut listed = 0;
+                for entry in fs::read_dir(standing.root()).unwrap() {
+                    entry.unwrap();
+                    listed += 1;
+                    if listed == 100 {
+                        let folder = File::open(standing.root()).unwrap();
+                        fadvise(&folder, 0, None, Advice::DontNeed).unwrap();
+                    }
+                }
+                assert_eq!(listed, COUNT);
+            }
+            standing.end();
+        }
     });
 }
 
