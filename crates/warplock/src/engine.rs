@@ -7,7 +7,8 @@ use crate::backend::{Backend, Choice};
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::cuda::CudaBackend;
 use crate::plan::{Demanded, Helper, Planner};
-use crate::{Algorithm, Batch, Direction, Error, Job};
+use crate::single::Single;
+use crate::{Algorithm, Batch, Direction, Error, Job, Mode};
 
 /// The environment variable that names the backend where the program does not.
 pub const BACKEND_VARIABLE: &str = "WARPLOCK_BACKEND";
@@ -222,7 +223,41 @@ impl Engine {
     /// zeros, the others' is good. [`Error::Backend`] if the machine failed. [`Error::NoBackend`]
     /// if the chosen backend does not have the algorithm. Any other error was
     /// found before anything was written.
-    pub fn run(&self, batch: Batch<'_>) -> Result<(), Error> {
+    pub fn run(&self, mut batch: Batch<'_>) -> Result<(), Error> {
+        if let Some(single) = Single::of(&mut batch)
+            && self.is_for_cpu(&single)
+        {
+            // SAFETY: the batch's borrows live to the end of this function.
+            return match unsafe { self.cpu.run_single(&single) } {
+                true => Ok(()),
+                false => Err(Error::Authentication {
+                    failed: vec![0],
+                    total: 1,
+                }),
+            };
+        }
+        self.run_job(batch)
+    }
+
+    /// Whether the processor takes a message by the shortest way.
+    #[inline]
+    fn is_for_cpu(&self, single: &Single<'_>) -> bool {
+        // ACORN has ways of its own.
+        single.info.mode != Mode::Acorn
+            && match &self.route {
+                Route::Cpu => true,
+                Route::Auto(planner) => planner.is_one_for_cpu(
+                    single.info.algorithm,
+                    single.direction,
+                    single.message.len,
+                ),
+                Route::Gpu(_) | Route::Gpus(_) => false,
+            }
+    }
+
+    /// Runs any batch, see [`Engine::run`].
+    #[inline(never)]
+    fn run_job(&self, batch: Batch<'_>) -> Result<(), Error> {
         let job = Job::new(batch)?;
         let total = job.count();
         // An absurd count of empty messages is no work, and must not take for ever.

@@ -40,6 +40,7 @@ mod key;
 pub mod pkcs7;
 mod plan;
 mod portion;
+mod single;
 mod stream;
 mod threads;
 

@@ -141,6 +141,6 @@ impl CpuBackend {
     /// Nobody else works on the message.
     pub(crate) unsafe fn end(&self, job: &Job<'_>, index: usize, tag: &[u8; 16]) -> bool {
         // SAFETY: the message is the job's; the rest by this function's contract.
-        unsafe { conclude(job, &job.message(index), tag) }
+        unsafe { conclude(job.direction(), &job.message(index), &tag[..job.tag_len()]) }
     }
 }

@@ -15,8 +15,9 @@ use crate::backend::{Backend, Ticket};
 use crate::batch::Keys;
 use crate::job::{Iv, Job, Message};
 use crate::plan::{CpuModel, Shape};
+use crate::single::Single;
 use crate::threads::Threads;
-use crate::{Algorithm, Direction, Error, Mode};
+use crate::{Algorithm, Direction, Error, Info, Mode};
 
 /// CBC chains that are handed to a kernel together.
 pub(super) const CHAINS: usize = 64;
@@ -160,7 +161,9 @@ impl CpuBackend {
             for (place, short) in shorts.drain(..).enumerate() {
                 let good = if place < done {
                     // SAFETY: by the job's checks; this message is done.
-                    unsafe { conclude(job, &short.message, &short.tag) }
+                    unsafe {
+                        conclude(job.direction(), &short.message, &short.tag[..job.tag_len()])
+                    }
                 } else {
                     self.run_message(job, short.index)
                 };
@@ -206,25 +209,53 @@ impl CpuBackend {
     pub(super) fn run_message(&self, job: &Job<'_>, index: usize) -> bool {
         let message = job.message(index);
         let prepared = self.prepare(job, index, &message);
-        let direction = job.direction();
-        let Message {
-            input, output, len, ..
-        } = message;
-        let io = Io {
-            src: input,
-            dst: output,
-            len,
-        };
-        let mut state = Running::start(
-            self.kernels,
-            &prepared,
-            job.info(),
-            message.iv.bytes(),
-            message.aad,
-        );
-
+        let (info, direction, tag_len) = (job.info(), job.direction(), job.tag_len());
         // SAFETY: by the job's checks all pointers are valid for their lengths, no other message's
         // output overlaps this one, and an appended tag lies behind the text.
+        unsafe { self.run_prepared(&prepared, info, direction, &message, tag_len) }
+    }
+
+    /// Runs a batch of one message; false if it did not verify.
+    ///
+    /// # Safety
+    /// Nothing else uses what the batch borrows during the call.
+    #[inline]
+    pub(crate) unsafe fn run_single(&self, single: &Single<'_>) -> bool {
+        let Single {
+            info,
+            direction,
+            key,
+            message,
+            tag_len,
+        } = single;
+        let prepared = key.prepared(self.kernels);
+        // SAFETY: by the batch's checks and this function's contract.
+        unsafe { self.run_prepared(prepared, info, *direction, message, *tag_len) }
+    }
+
+    /// Runs a message under a key; false if it did not verify.
+    ///
+    /// # Safety
+    /// The message's pointers are valid for its text and a tag of `tag_len` bytes, all its parts
+    /// fit the algorithm, and nothing else uses them during the call.
+    #[inline(always)]
+    unsafe fn run_prepared(
+        &self,
+        prepared: &Prepared,
+        info: &'static Info,
+        direction: Direction,
+        message: &Message<'_>,
+        tag_len: usize,
+    ) -> bool {
+        let len = message.len;
+        let io = Io {
+            src: message.input,
+            dst: message.output,
+            len,
+        };
+        let (iv, aad) = (message.iv.bytes(), message.aad);
+        let mut state = Running::start(self.kernels, prepared, info, iv, aad);
+        // SAFETY: by this function's contract.
         unsafe {
             // What is left for the end: a partial block, with a whole one for XTS to steal from.
             let rest = if len.is_multiple_of(16) {
@@ -232,19 +263,14 @@ impl CpuBackend {
             } else {
                 len.min(len % 16 + 16)
             };
-            let algorithm = job.info().algorithm;
-            self.advance(
-                &mut state,
-                &prepared,
-                (algorithm, direction),
-                io.part(0, len - rest),
-            );
+            let what = (info.algorithm, direction);
+            self.advance(&mut state, prepared, what, io.part(0, len - rest));
             if rest > 0 {
                 let end = io.part(len - rest, rest);
-                state.finish(self.kernels, &prepared, direction, end);
+                state.finish(self.kernels, prepared, direction, end);
             }
-            match state.tag(self.kernels, &prepared) {
-                Some(tag) => conclude(job, &message, &tag),
+            match state.tag(self.kernels, prepared) {
+                Some(tag) => conclude(direction, message, &tag[..tag_len]),
                 None => true,
             }
         }
@@ -295,28 +321,44 @@ impl CpuBackend {
 /// forgery. False if it did not verify.
 ///
 /// # Safety
-/// `message` is the job's, and nobody else works on it.
-pub(super) unsafe fn conclude(job: &Job<'_>, message: &Message<'_>, tag: &[u8; 16]) -> bool {
-    let len = job.tag_len();
-    // SAFETY: by the job's checks the pointers are valid for the text and the tag.
+/// The message's pointers are valid for its text and for a tag of this length, at most 16 bytes,
+/// and nobody else works on it.
+pub(super) unsafe fn conclude(direction: Direction, message: &Message<'_>, tag: &[u8]) -> bool {
+    // SAFETY: by this function's contract.
     unsafe {
-        match job.direction() {
+        match direction {
             Direction::Encrypt => {
-                message.tag.copy_from_nonoverlapping(tag.as_ptr(), len);
+                copy_tag(tag.as_ptr(), message.tag, tag.len());
                 true
             }
             Direction::Decrypt => {
-                let mut given = [0; 16];
-                let from = message.tag.cast_const();
-                from.copy_to_nonoverlapping(given.as_mut_ptr(), len);
-                // As one number: byte by byte, the comparison of a short message's tag shows.
-                let cut = u128::from_le_bytes(*tag) & (u128::MAX >> (128 - 8 * len));
-                let good = bool::from(cut.ct_eq(&u128::from_le_bytes(given)));
+                // As numbers: byte by byte, the comparison of a short message's tag shows.
+                let number = |from: *const u8| {
+                    let mut bytes = [0; 16];
+                    copy_tag(from, bytes.as_mut_ptr(), tag.len());
+                    u128::from_le_bytes(bytes)
+                };
+                let good = bool::from(number(tag.as_ptr()).ct_eq(&number(message.tag)));
                 if !good {
                     message.output.write_bytes(0, message.len);
                 }
                 good
             }
+        }
+    }
+}
+
+/// Copies a tag. Most are whole: a copy of any length is a call.
+///
+/// # Safety
+/// The pointers are valid for `len` bytes that do not overlap.
+#[inline(always)]
+unsafe fn copy_tag(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: by this function's contract.
+    unsafe {
+        match len {
+            16 => from.copy_to_nonoverlapping(to, 16),
+            _ => from.copy_to_nonoverlapping(to, len),
         }
     }
 }

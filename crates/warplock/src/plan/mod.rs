@@ -128,10 +128,26 @@ impl Known {
 
     #[inline]
     fn is_small(&self, job: &Job<'_>) -> bool {
-        let decrypts = usize::from(job.direction() == Direction::Decrypt);
-        let small = self.small[job.info().algorithm as usize][decrypts];
-        let messages = (job.count() as u64).saturating_mul(small.message);
-        job.text_bytes().saturating_add(messages) < small.bytes
+        let algorithm = job.info().algorithm;
+        self.are_small(
+            algorithm,
+            job.direction(),
+            job.count() as u64,
+            job.text_bytes(),
+        )
+    }
+
+    #[inline]
+    fn are_small(
+        &self,
+        algorithm: Algorithm,
+        direction: Direction,
+        messages: u64,
+        bytes: u64,
+    ) -> bool {
+        let decrypts = usize::from(direction == Direction::Decrypt);
+        let small = self.small[algorithm as usize][decrypts];
+        bytes.saturating_add(messages.saturating_mul(small.message)) < small.bytes
     }
 }
 
@@ -246,6 +262,18 @@ impl Planner {
     #[inline]
     pub(crate) fn is_for_cpu(&self, job: &Job<'_>) -> bool {
         self.gpus.are_none() || self.known.get().is_some_and(|known| known.is_small(job))
+    }
+
+    /// The same for one message.
+    #[inline]
+    pub(crate) fn is_one_for_cpu(
+        &self,
+        algorithm: Algorithm,
+        direction: Direction,
+        len: usize,
+    ) -> bool {
+        let are_small = |known: &Known| known.are_small(algorithm, direction, 1, len as u64);
+        self.gpus.are_none() || self.known.get().is_some_and(are_small)
     }
 
     /// Runs a job, and gives the messages that did not verify, ascending.

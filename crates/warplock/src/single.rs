@@ -1,0 +1,188 @@
+//! A batch of one message, whose checks and copies would show in its time if it is short.
+
+use crate::batch::{Aad, Batch, Direction, Ivs, Keys, Spans, Tags, Text};
+use crate::job::{Iv, Message};
+use crate::{Info, Key, Mode};
+
+/// One checked message. That one exists proves what a [`crate::Job`] of it would prove.
+pub(crate) struct Single<'a> {
+    pub(crate) info: &'static Info,
+    pub(crate) direction: Direction,
+    pub(crate) key: &'a Key,
+    pub(crate) message: Message<'a>,
+    pub(crate) tag_len: usize,
+}
+
+impl<'a> Single<'a> {
+    /// The message of a batch that has one, with a key of its own, and in which everything fits.
+    /// None of any other batch: [`crate::Job::new`] has the rules, and the words for what is wrong.
+    #[inline]
+    pub(crate) fn of(batch: &mut Batch<'a>) -> Option<Self> {
+        let Keys::One(key) = batch.keys else {
+            return None;
+        };
+        let direction = batch.direction;
+        let info = key.algorithm().info();
+        let (input, input_len, output, output_len, len) = match &mut batch.text {
+            Text::InPlace {
+                buffer,
+                spans: Spans::Even { count: 1, len, .. },
+            } => {
+                let (pointer, size) = (buffer.as_mut_ptr(), buffer.len());
+                (pointer.cast_const(), size, pointer, size, *len)
+            }
+            Text::Apart {
+                input,
+                input_spans: Spans::Even { count: 1, len, .. },
+                output,
+                output_spans:
+                    Spans::Even {
+                        count: 1, len: to, ..
+                    },
+            } if len == to => {
+                let (to, room) = (output.as_mut_ptr(), output.len());
+                (input.as_ptr(), input.len(), to, room, *len)
+            }
+            _ => return None,
+        };
+        if len > input_len || len > output_len || !info.accepts_text_len(len as u64) {
+            return None;
+        }
+        let iv = match batch.ivs {
+            Ivs::Each(bytes) if info.accepts_iv_len(bytes.len()) => Iv::Bytes(bytes),
+            Ivs::None if info.accepts_iv_len(0) => Iv::Bytes(&[]),
+            Ivs::Sectors { first } if info.mode == Mode::Xts => Iv::Sector(first.to_le_bytes()),
+            _ => return None,
+        };
+        let tag_len = batch.tag_len;
+        let (tag, aad) = if info.algorithm.is_aead() {
+            let tag = match &mut batch.tags {
+                // SAFETY: the text and the tag behind it lie in the buffer.
+                Tags::Appended if direction == Direction::Encrypt => unsafe {
+                    (output_len - len >= tag_len).then(|| output.add(len))?
+                },
+                // SAFETY: as above; it is only read.
+                Tags::Appended => unsafe {
+                    (input_len - len >= tag_len).then(|| input.add(len).cast_mut())?
+                },
+                Tags::Apart(array) if array.len() == tag_len => array.as_mut_ptr(),
+                // It is only read.
+                Tags::Given(array) if array.len() == tag_len && direction == Direction::Decrypt => {
+                    array.as_ptr().cast_mut()
+                }
+                _ => return None,
+            };
+            let aad: &[u8] = match batch.aad {
+                Aad::None => &[],
+                Aad::Shared(bytes) => bytes,
+                Aad::Each { .. } => return None,
+            };
+            (
+                info.accepts_tag_len(direction, tag_len).then_some(tag)?,
+                aad,
+            )
+        } else {
+            // Without text there is nothing to do, and nothing shows.
+            match (&batch.tags, batch.aad) {
+                (Tags::Appended, Aad::None) if len > 0 => (output, [].as_slice()),
+                _ => return None,
+            }
+        };
+        Some(Single {
+            info,
+            direction,
+            key,
+            message: Message {
+                input,
+                output,
+                len,
+                iv,
+                aad,
+                tag,
+            },
+            tag_len,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Algorithm, Job};
+
+    /// Whatever is taken here, a job would be, too; and of what a job takes, all with text.
+    #[test]
+    fn takes_what_a_job_takes() {
+        let (mut taken, mut refused) = (0, 0);
+        for algorithm in Algorithm::all() {
+            let key = Key::new(algorithm, &vec![7; algorithm.key_len()]).unwrap();
+            for case in 0..3 * 4 * 6 * 5 * 3 * 3 * 2 {
+                let mut digits = case;
+                let mut pick = |from: &[usize]| {
+                    let digit = digits % from.len();
+                    digits /= from.len();
+                    from[digit]
+                };
+                let tag_len = pick(&[3, 12, 16]);
+                let iv_len = pick(&[0, 12, 15, 16]);
+                let len = pick(&[0, 1, 15, 16, 33, 48]);
+                let room = len + pick(&[0, 3, 12, 16, 20]);
+                let tags = pick(&[0, 12, 16]);
+                let shape = pick(&[0, 1, 2]);
+                let direction = match pick(&[0, 1]) {
+                    0 => Direction::Encrypt,
+                    _ => Direction::Decrypt,
+                };
+                let batch = |buffers: [&mut Vec<u8>; 3], check: &mut dyn FnMut(Batch<'_>)| {
+                    let [input, output, array] = buffers;
+                    let spans = Spans::one(len);
+                    let text = match shape {
+                        0 => Text::InPlace {
+                            buffer: output,
+                            spans,
+                        },
+                        1 => Text::Apart {
+                            input,
+                            input_spans: spans,
+                            output,
+                            output_spans: spans,
+                        },
+                        // A place that is too small.
+                        _ => Text::Apart {
+                            input,
+                            input_spans: spans,
+                            output,
+                            output_spans: Spans::one(len / 2),
+                        },
+                    };
+                    let mut batch = Batch::new(direction, Keys::One(&key), text)
+                        .ivs(Ivs::Each(&[5; 16][..iv_len]))
+                        .tag_len(tag_len);
+                    if tags > 0 {
+                        batch = batch.tags(Tags::Apart(array));
+                    }
+                    check(batch);
+                };
+                let buffers = || [vec![0; room], vec![0; room], vec![0; tags]];
+                let (mut single, mut job) = (false, false);
+                let [a, b, c] = &mut buffers();
+                batch([a, b, c], &mut |mut batch| {
+                    single = Single::of(&mut batch).is_some();
+                });
+                batch([a, b, c], &mut |batch| job = Job::new(batch).is_ok());
+                let idle = len == 0 && !algorithm.is_aead();
+                assert_eq!(
+                    single,
+                    job && !idle,
+                    "{algorithm}, {len} bytes of {room}, IV {iv_len}, tags {tags} of {tag_len}, \
+                     shape {shape}, {direction:?}"
+                );
+                match job {
+                    true => taken += 1,
+                    false => refused += 1,
+                }
+            }
+        }
+        assert!(taken > 100 && refused > 100, "{taken} {refused}");
+    }
+}
