@@ -4,7 +4,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use zeroize::Zeroize;
 
-use super::aes::{Padding, Step, Steps, decrypt_rounds, load, store, xor_each};
+use super::aes::{Padding, Step, Steps, decrypt_rounds, encrypt, load, store, xor_each};
 use super::{Lanes, WIDE};
 use crate::cpu::kernels::{Chain, Io};
 use crate::cpu::prepared::AesKey;
@@ -51,7 +51,7 @@ pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize>(
 const MOST: usize = 4 * WIDE;
 
 /// CBC encryption of many chains, see [`crate::cpu::kernels::Kernels::cbc_encrypt`]: a chain is
-/// serial, so [`WIDE`] registers of them fill the pipeline.
+/// serial, so several registers of them fill the pipeline.
 ///
 /// # Safety
 /// As there; the machine has the instructions.
@@ -76,12 +76,91 @@ pub(crate) unsafe fn cbc_encrypt<L: Lanes>(chains: &mut [Chain<'_>]) {
         unsafe {
             match left {
                 0 => return,
-                _ if left >= L::N * WIDE => rows::<L, WIDE>(chains, done),
+                // With four lanes, half as many registers are enough: their texts fit into the
+                // others, and the lines of fewer chains compete for a set of the cache.
+                _ if L::N < 4 && left >= L::N * WIDE => rows::<L, WIDE>(chains, done),
                 _ if left >= L::N * WIDE / 2 => rows::<L, { WIDE / 2 }>(chains, done),
                 WIDE.. => rows::<L::One, WIDE>(chains, done),
                 4.. => rows::<L::One, 4>(chains, done),
                 2 | 3 => rows::<L::One, 2>(chains, done),
                 1 => rows::<L::One, 1>(chains, done),
+            }
+        }
+    }
+}
+
+/// The round keys of chains in step.
+trait Schedules<L: Lanes> {
+    /// The blocks behind `state` in their chains.
+    ///
+    /// # Safety
+    /// The machine has the instructions.
+    unsafe fn encrypt<const W: usize>(&self, state: &mut [L; W], texts: [L; W]);
+}
+
+/// One key for all.
+struct Shared<'a>(&'a AesKey);
+
+impl<L: Lanes> Schedules<L> for Shared<'_> {
+    #[inline(always)]
+    unsafe fn encrypt<const W: usize>(&self, state: &mut [L; W], texts: [L; W]) {
+        // SAFETY: by this function's contract.
+        let first = unsafe { L::splat(&self.0.enc[0]) };
+        for (state, text) in state.iter_mut().zip(texts) {
+            // What depends on the block before comes last: it is waited for.
+            *state = state.xor(text.xor(first));
+        }
+        encrypt(self.0, state);
+    }
+}
+
+/// A key for each chain, round by round: one pointer reaches all of them, and a load those of all
+/// lanes.
+#[repr(align(64))]
+struct Each {
+    keys: [[u128; MOST]; 15],
+    rounds: usize,
+}
+
+impl Each {
+    fn new(chains: &[Chain<'_>]) -> Self {
+        let mut keys = [[0; MOST]; 15];
+        for (i, chain) in chains.iter().enumerate() {
+            for (row, key) in keys.iter_mut().zip(&chain.key.enc) {
+                row[i] = u128::from_ne_bytes(*key);
+            }
+        }
+        let rounds = chains[0].key.rounds;
+        Each { keys, rounds }
+    }
+
+    /// Wipes those of the first `count` chains. Only what was written, and by words: by bytes, it
+    /// would take longer than short messages.
+    fn wipe(&mut self, count: usize) {
+        for row in &mut self.keys[..=self.rounds] {
+            row[..count].zeroize();
+        }
+    }
+}
+
+impl<L: Lanes> Schedules<L> for Each {
+    #[inline(always)]
+    unsafe fn encrypt<const W: usize>(&self, state: &mut [L; W], texts: [L; W]) {
+        // SAFETY: a row has as many keys as there are lanes; the rest by this function's contract.
+        unsafe {
+            let first = self.keys[0].as_ptr();
+            for (i, (state, text)) in state.iter_mut().zip(texts).enumerate() {
+                *state = state.xor(text.xor(L::load(first.add(i * L::N).cast())));
+            }
+            for round in 1..self.rounds {
+                let keys = self.keys[round].as_ptr();
+                for (i, state) in state.iter_mut().enumerate() {
+                    *state = state.encrypt_round(L::load(keys.add(i * L::N).cast()));
+                }
+            }
+            let last = self.keys[self.rounds].as_ptr();
+            for (i, state) in state.iter_mut().enumerate() {
+                *state = state.encrypt_last(L::load(last.add(i * L::N).cast()));
             }
         }
     }
@@ -95,20 +174,36 @@ pub(crate) unsafe fn cbc_encrypt<L: Lanes>(chains: &mut [Chain<'_>]) {
 unsafe fn rows<L: Lanes, const W: usize>(chains: &mut [Chain<'_>], done: &mut [usize]) {
     let count = W * L::N;
     let chains = &mut chains[..count];
-    let rounds = chains[0].key.rounds;
+    let key = chains[0].key;
+    // SAFETY: by this function's contract.
+    unsafe {
+        if chains.iter().all(|chain| std::ptr::eq(chain.key, key)) {
+            run::<L, W>(chains, done, &Shared(key));
+        } else {
+            let mut keys = Each::new(chains);
+            run::<L, W>(chains, done, &keys);
+            keys.wipe(count);
+        }
+    }
+}
+
+/// [`rows`] with the chains' keys.
+///
+/// # Safety
+/// As there; the keys are those of the chains, of which there are `W * N`.
+#[inline(always)]
+unsafe fn run<L: Lanes, const W: usize>(
+    chains: &mut [Chain<'_>],
+    done: &mut [usize],
+    keys: &impl Schedules<L>,
+) {
     let mut len = usize::MAX;
-    // Side by side, so that one pointer reaches the keys of all chains, and a load those of all
-    // lanes.
-    let mut keys = [[0u128; MOST]; 15];
     let mut prev = [[0; 16]; MOST];
     let mut src = [std::ptr::null(); MOST];
     let mut dst = [std::ptr::null_mut(); MOST];
     for (i, chain) in chains.iter().enumerate() {
         len = len.min(chain.io.len - done[i]);
         prev[i] = chain.prev;
-        for (row, key) in keys.iter_mut().zip(&chain.key.enc) {
-            row[i] = u128::from_ne_bytes(*key);
-        }
         // SAFETY: `done` never exceeds a chain's length.
         unsafe {
             src[i] = chain.io.src.add(done[i]);
@@ -121,18 +216,41 @@ unsafe fn rows<L: Lanes, const W: usize>(chains: &mut [Chain<'_>], done: &mut [u
         for (i, state) in state.iter_mut().enumerate() {
             *state = L::load(prev[i * L::N].as_ptr());
         }
-        for offset in (0..len).step_by(16) {
-            for (i, state) in state.iter_mut().enumerate() {
-                let text = L::gather(&src[i * L::N..], offset);
-                *state = state.xor(text.xor(L::load((&raw const keys[0][i * L::N]).cast())));
+        // A register's blocks of each chain at a time: whole cache lines, of which those of many
+        // chains may fall into one set of the cache, are touched once.
+        let whole = len - len % (16 * L::N);
+        for offset in (0..whole).step_by(16 * L::N) {
+            let mut tiles = [[state[0]; 4]; W];
+            for (i, tile) in tiles.iter_mut().enumerate() {
+                for (lane, blocks) in tile.iter_mut().take(L::N).enumerate() {
+                    *blocks = L::load(src[i * L::N + lane].add(offset));
+                }
+                L::transpose(tile);
             }
-            for row in &keys[1..rounds] {
-                for (i, state) in state.iter_mut().enumerate() {
-                    *state = state.encrypt_round(L::load((&raw const row[i * L::N]).cast()));
+            for block in 0..L::N {
+                let mut texts = state;
+                for (text, tile) in texts.iter_mut().zip(&tiles) {
+                    *text = tile[block];
+                }
+                keys.encrypt(&mut state, texts);
+                for (tile, state) in tiles.iter_mut().zip(state) {
+                    tile[block] = state;
                 }
             }
-            for (i, state) in state.iter_mut().enumerate() {
-                *state = state.encrypt_last(L::load((&raw const keys[rounds][i * L::N]).cast()));
+            for (i, tile) in tiles.iter_mut().enumerate() {
+                L::transpose(tile);
+                for (lane, blocks) in tile.iter().take(L::N).enumerate() {
+                    blocks.store(dst[i * L::N + lane].add(offset));
+                }
+            }
+        }
+        for offset in (whole..len).step_by(16) {
+            let mut texts = state;
+            for (i, text) in texts.iter_mut().enumerate() {
+                *text = L::gather(&src[i * L::N..], offset);
+            }
+            keys.encrypt(&mut state, texts);
+            for (i, state) in state.iter().enumerate() {
                 state.scatter(&dst[i * L::N..], offset);
             }
         }
@@ -143,9 +261,5 @@ unsafe fn rows<L: Lanes, const W: usize>(chains: &mut [Chain<'_>], done: &mut [u
     for ((chain, done), prev) in chains.iter_mut().zip(done).zip(prev) {
         chain.prev = prev;
         *done += len;
-    }
-    // Only what was written, and by words: by bytes, it would take longer than short messages.
-    for row in &mut keys[..=rounds] {
-        row[..count].zeroize();
     }
 }

@@ -74,6 +74,13 @@ pub(crate) trait Lanes: Copy {
     /// There are `N` pointers that can be written there.
     unsafe fn scatter(self, to: &[*mut u8], offset: usize);
 
+    /// Blocks exchanged among the first `N` registers: lane `i` of register `j` becomes lane `j` of
+    /// register `i`.
+    #[inline(always)]
+    fn transpose(_tile: &mut [Self; 4]) {
+        const { assert!(Self::N == 1, "more lanes need a transposition of their own") };
+    }
+
     /// The register itself. Where there are [`Lanes::PINS`], the compiler knows nothing of it and
     /// leaves all pins in their order.
     #[inline(always)]
@@ -115,6 +122,12 @@ pub(crate) trait Lanes: Copy {
     fn xts_powers(self) -> Self;
     /// Every lane times x^N in XTS's field.
     fn xts_next(self) -> Self;
+    /// Every lane times x^(N [`Lanes::DEPTH`]), where these are whole bytes: shifts of bytes leave
+    /// the port alone that the rounds need.
+    #[inline(always)]
+    fn xts_ahead(self) -> Option<Self> {
+        None
+    }
 
     /// Carry-less products of the halves of each lane: low x low, the sum of the two mixed ones,
     /// high x high.

@@ -17,9 +17,10 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
     tweak: &mut [u8; 16],
     io: Io,
 ) {
+    const { assert!(W == L::DEPTH) };
     let keys = key.round_keys(direction);
     // SAFETY: by this function's contract.
-    let (first, last, mut base) = unsafe {
+    let (first, last, base) = unsafe {
         (
             L::splat(&keys[0]),
             L::splat(&keys[key.rounds]),
@@ -29,11 +30,8 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
     // SAFETY: each step touches the blocks that it is given.
     unsafe {
         let (mut steps, mut padding) = (Steps::new::<L, W>(io), Padding::uninit());
+        let mut tweaks = row::<L, W>(base);
         while let Some(Step { src, dst, count }) = steps.next(&mut padding) {
-            let mut tweaks = [base; W];
-            for i in 1..W {
-                tweaks[i] = tweaks[i - 1].xts_next();
-            }
             let mut blocks = load::<L, W>(src);
             for (block, tweak) in blocks.iter_mut().zip(tweaks) {
                 *block = block.xor(first).xor(tweak);
@@ -54,15 +52,39 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
                 }
             }
             store(blocks, dst);
-            base = tweaks[W - 1].xts_next();
             if count < W * L::N {
                 let mut all = [[0; 16]; 4 * WIDE];
                 store(tweaks, all.as_mut_ptr().cast());
-                base = L::splat(&all[count]);
+                tweaks[0] = L::splat(&all[count]);
+            } else {
+                tweaks = following(tweaks);
             }
         }
         let mut lanes = [[0; 16]; 4];
-        base.store(lanes.as_mut_ptr().cast());
+        tweaks[0].store(lanes.as_mut_ptr().cast());
         *tweak = lanes[0];
     }
+}
+
+/// The tweaks of a step.
+#[inline(always)]
+fn row<L: Lanes, const W: usize>(base: L) -> [L; W] {
+    let mut tweaks = [base; W];
+    for i in 1..W {
+        tweaks[i] = tweaks[i - 1].xts_next();
+    }
+    tweaks
+}
+
+/// The tweaks of the step behind.
+#[inline(always)]
+fn following<L: Lanes, const W: usize>(tweaks: [L; W]) -> [L; W] {
+    if tweaks[0].xts_ahead().is_none() {
+        return row(tweaks[W - 1].xts_next());
+    }
+    let mut ahead = tweaks;
+    for tweak in &mut ahead {
+        *tweak = tweak.xts_ahead().unwrap_or(*tweak);
+    }
+    ahead
 }

@@ -56,6 +56,14 @@ impl Lanes for Ymm {
         }
     }
     #[inline(always)]
+    fn transpose(tile: &mut [Self; 4]) {
+        let [a, b, ..] = *tile;
+        op!({
+            tile[0] = Ymm(_mm256_permute2x128_si256::<0x20>(a.0, b.0));
+            tile[1] = Ymm(_mm256_permute2x128_si256::<0x31>(a.0, b.0));
+        });
+    }
+    #[inline(always)]
     fn xor(self, other: Self) -> Self {
         Ymm(op!(_mm256_xor_si256(self.0, other.0)))
     }
@@ -146,6 +154,16 @@ impl Lanes for Ymm {
         op!({
             let fallen = _mm256_srli_epi64::<62>(self.0);
             Ymm(xts_carry(_mm256_slli_epi64::<2>(self.0), fallen))
+        })
+    }
+    #[inline(always)]
+    fn xts_ahead(self) -> Option<Self> {
+        const { assert!(Self::N * Self::DEPTH == 16) };
+        op!({
+            let shifted = _mm256_slli_si256::<2>(self.0);
+            let fallen = _mm256_srli_si256::<14>(self.0);
+            let wrapped = _mm256_clmulepi64_epi128::<0x00>(fallen, _mm256_set1_epi64x(0x87));
+            Some(Ymm(_mm256_xor_si256(shifted, wrapped)))
         })
     }
     #[inline(always)]

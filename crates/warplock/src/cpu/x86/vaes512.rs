@@ -71,6 +71,20 @@ impl Lanes for Zmm {
         }
     }
     #[inline(always)]
+    fn transpose(tile: &mut [Self; 4]) {
+        let [a, b, c, d] = *tile;
+        op!({
+            let ab = _mm512_shuffle_i64x2::<0x44>(a.0, b.0);
+            let cd = _mm512_shuffle_i64x2::<0x44>(c.0, d.0);
+            tile[0] = Zmm(_mm512_shuffle_i64x2::<0x88>(ab, cd));
+            tile[1] = Zmm(_mm512_shuffle_i64x2::<0xDD>(ab, cd));
+            let ab = _mm512_shuffle_i64x2::<0xEE>(a.0, b.0);
+            let cd = _mm512_shuffle_i64x2::<0xEE>(c.0, d.0);
+            tile[2] = Zmm(_mm512_shuffle_i64x2::<0x88>(ab, cd));
+            tile[3] = Zmm(_mm512_shuffle_i64x2::<0xDD>(ab, cd));
+        });
+    }
+    #[inline(always)]
     fn xor(self, other: Self) -> Self {
         Zmm(op!(_mm512_xor_si512(self.0, other.0)))
     }
@@ -156,6 +170,16 @@ impl Lanes for Zmm {
         op!({
             let fallen = _mm512_srli_epi64::<60>(self.0);
             Zmm(xts_carry(_mm512_slli_epi64::<4>(self.0), fallen))
+        })
+    }
+    #[inline(always)]
+    fn xts_ahead(self) -> Option<Self> {
+        const { assert!(Self::N * Self::DEPTH == 32) };
+        op!({
+            let shifted = _mm512_bslli_epi128::<4>(self.0);
+            let fallen = _mm512_bsrli_epi128::<12>(self.0);
+            let wrapped = _mm512_clmulepi64_epi128::<0x00>(fallen, _mm512_set1_epi64(0x87));
+            Some(Zmm(_mm512_xor_si512(shifted, wrapped)))
         })
     }
     #[inline(always)]
