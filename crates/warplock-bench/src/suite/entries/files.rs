@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::io::ErrorKind;
 use std::num::NonZeroUsize;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{Advice, fadvise};
 use warplock::Engine;
 
+use super::access::Access;
 use super::ways::{Ends, Way};
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -21,9 +21,6 @@ use crate::{Error, workers};
 
 /// The file that a run makes.
 const OUTPUT: &str = "ciphers.out.bin";
-
-/// Bytes of each file that are compared at a time.
-const PIECE: u64 = 1 << 20;
 
 /// The three files of a folder, equally long.
 pub(super) struct Files {
@@ -111,13 +108,18 @@ impl Files {
             (&self.plains, PLAINS)
         };
         let first = AtomicU64::new(u64::MAX);
-        let buffers = || [(); 2].map(|()| Buffer::new(PIECE as usize));
-        workers::run(self.threads, self.len, PIECE, buffers, |[a, b], range| {
+        let Access {
+            files: [expected, output],
+            workers,
+            piece,
+        } = Access::best([expected, output], 2, self.len, self.threads);
+        let buffers = || [(); 2].map(|()| Buffer::new(piece as usize));
+        workers::run(workers, self.len, piece, buffers, |[a, b], range| {
             let len = (range.end - range.start) as usize;
             let (a, b) = (&mut a[..len], &mut b[..len]);
             let failed = || Error::file("read", &self.dir);
-            expected.read_exact_at(a, range.start).map_err(failed())?;
-            output.read_exact_at(b, range.start).map_err(failed())?;
+            expected.read(a, range.start).map_err(failed())?;
+            output.read(b, range.start).map_err(failed())?;
             if a != b {
                 let byte = a.iter().zip(b).position(|(a, b)| a != b).unwrap_or(0);
                 first.fetch_min((range.start + byte as u64) / ENTRY, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! `entries`: AES-128 with a key for each 16-byte entry, from files of keys and plaintexts to a
 //! file of ciphertexts, compared with the right ones.
 
+mod access;
 mod files;
 mod memory;
 mod ways;
@@ -159,6 +160,9 @@ impl Entries {
              wall time against the plain copy's."
                 .to_owned(),
             cache.to_owned(),
+            "overlapped: inputs that are in memory through the page cache, others past it (direct \
+             I/O), with many requests at once."
+                .to_owned(),
             "Each output was compared with ciphers.bin (copies: with plains.bin), outside of the \
              time."
                 .to_owned(),

@@ -7,21 +7,11 @@ use std::os::unix::fs::FileExt;
 
 use warplock::Engine;
 
+use super::access::{Access, CACHED_PIECE};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::generate::{ENTRY, encrypt_entries_in_place};
 use crate::{Error, size, workers};
-
-/// Bytes of each file that a worker reads, encrypts in place and writes at a time: keys and texts
-/// together stay in the second cache, and the three system calls cost under 1 % of the work on
-/// them, which is all that `io_uring` could save.
-///
-/// What else was measured (16 M entries, ext4 and tmpfs, 2 AES-NI cores): mapped inputs took 12 %
-/// less CPU time where the kernel has large folios, but no less wall time, and a file that shrinks
-/// would kill the process; direct I/O was slower from a cold disk, read-ahead and write-behind
-/// already overlap; pieces of 4 MiB took twice the CPU time; more workers than cores gained
-/// nothing. Preallocated outputs were a little faster to disk, and a full disk shows at once.
-const PIECE: u64 = 128 << 10;
 
 /// One way from keys and plaintexts to an output.
 #[derive(Clone, Debug)]
@@ -31,14 +21,14 @@ pub(super) enum Way {
         /// Bytes of a chunk.
         chunk: u64,
     },
-    /// The tool's own way: each thread reads, encrypts and writes pieces of its own.
+    /// The tool's own way: each worker reads, encrypts and writes pieces of its own.
     Overlapped {
-        /// How many.
+        /// Processors; from a disk, there are more workers.
         threads: NonZeroUsize,
     },
     /// The same without the cipher: the output is the plaintexts.
     ParallelCopy {
-        /// How many.
+        /// As above.
         threads: NonZeroUsize,
     },
     /// One thread that copies as `cat` and `cp` do: reads the keys, then copies the plaintexts.
@@ -59,7 +49,7 @@ impl Way {
         match self {
             Way::Simple { chunk } => format!("simple loop, {}, 1 thread", size::name(*chunk)),
             Way::Overlapped { threads } => {
-                format!("overlapped pread/pwrite, {threads} threads")
+                format!("overlapped reads and writes, {threads} threads")
             }
             Way::ParallelCopy { threads } => {
                 format!("limit: the same without the cipher, {threads} threads")
@@ -88,10 +78,11 @@ impl Way {
         match *self {
             Way::Simple { chunk } => {
                 let chunk = (chunk - chunk % ENTRY).min(ends.len);
-                ends.pieces(NonZeroUsize::MIN, chunk, cipher)
+                let access = Access::cached(ends.files(), NonZeroUsize::MIN, chunk);
+                ends.pieces(&access, cipher)
             }
-            Way::Overlapped { threads } => ends.pieces(threads, PIECE, cipher),
-            Way::ParallelCopy { threads } => ends.pieces(threads, PIECE, none),
+            Way::Overlapped { threads } => ends.pieces(&ends.best(threads), cipher),
+            Way::ParallelCopy { threads } => ends.pieces(&ends.best(threads), none),
             Way::PlainCopy => ends.copy().map_err(failed),
         }
     }
@@ -102,31 +93,47 @@ fn failed(source: io::Error) -> Error {
 }
 
 impl Ends<'_> {
-    /// Threads that take pieces in turn: read keys and texts, work on them, write.
+    fn files(&self) -> [&File; 3] {
+        [self.keys, self.plains, self.output]
+    }
+
+    fn best(&self, threads: NonZeroUsize) -> Access<'_, 3> {
+        Access::best(self.files(), 2, self.len, threads)
+    }
+
+    /// Workers that take pieces in turn: read keys and texts, work on them, write.
     fn pieces(
         &self,
-        threads: NonZeroUsize,
-        piece: u64,
+        access: &Access<'_, 3>,
         work: impl Fn(&[u8], &mut [u8]) -> Result<()> + Sync,
     ) -> Result<()> {
-        let buffers = || [(); 2].map(|()| Buffer::new(piece as usize));
-        workers::run(threads, self.len, piece, buffers, |[keys, texts], range| {
-            let len = (range.end - range.start) as usize;
-            let (keys, texts) = (&mut keys[..len], &mut texts[..len]);
-            self.keys.read_exact_at(keys, range.start).map_err(failed)?;
-            self.plains
-                .read_exact_at(texts, range.start)
-                .map_err(failed)?;
-            work(keys, texts)?;
-            self.output.write_all_at(texts, range.start).map_err(failed)
-        })
+        let Access {
+            files: [from_keys, from_plains, to],
+            workers,
+            piece,
+        } = access;
+        let buffers = || [(); 2].map(|()| Buffer::new(*piece as usize));
+        workers::run(
+            *workers,
+            self.len,
+            *piece,
+            buffers,
+            |[keys, texts], range| {
+                let len = (range.end - range.start) as usize;
+                let (keys, texts) = (&mut keys[..len], &mut texts[..len]);
+                from_keys.read(keys, range.start).map_err(failed)?;
+                from_plains.read(texts, range.start).map_err(failed)?;
+                work(keys, texts)?;
+                to.write(texts, range.start).map_err(failed)
+            },
+        )
     }
 
     fn copy(&self) -> io::Result<()> {
-        let mut buffer = Buffer::new(PIECE as usize);
+        let mut buffer = Buffer::new(CACHED_PIECE as usize);
         let mut pieces = |from: &File, to: Option<&File>| {
-            for start in (0..self.len).step_by(PIECE as usize) {
-                let piece = &mut buffer[..PIECE.min(self.len - start) as usize];
+            for start in (0..self.len).step_by(CACHED_PIECE as usize) {
+                let piece = &mut buffer[..CACHED_PIECE.min(self.len - start) as usize];
                 from.read_exact_at(piece, start)?;
                 to.map_or(Ok(()), |to| to.write_all_at(piece, start))?;
             }
