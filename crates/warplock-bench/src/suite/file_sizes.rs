@@ -1,6 +1,10 @@
 //! `file-sizes`: seconds to encrypt and decrypt buffers of the sizes that a published comparison
 //! of a GPU and a CPU took, beside its numbers.
 
+use std::num::NonZeroUsize;
+
+use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use warplock::{Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, Mode, Tags, Text};
 
 use super::Suite;
@@ -171,6 +175,9 @@ impl Default for FileSizes {
     }
 }
 
+/// The place of the engine with all threads among them.
+const ALL_THREADS: usize = 2;
+
 /// One size's buffers, shared by all contenders.
 struct Buffers {
     key: Key,
@@ -200,12 +207,16 @@ impl Suite for FileSizes {
             names.push(format!("{}, with copies", gpu.backend()));
             engines.push(gpu);
         }
+        let crew = crew(context.threads)?;
         let mut rows = Vec::new();
         for &size in &self.sizes {
             (context.notify)(&format!("{size} bytes"));
             let mut buffers = Buffers::new(self.algorithm, size, &engines[0])?;
-            let encrypt = measure(context, &engines, &mut buffers, Direction::Encrypt)?;
-            let decrypt = measure(context, &engines, &mut buffers, Direction::Decrypt)?;
+            let direction = Direction::Encrypt;
+            let mut encrypt = measure(context, &engines, Some(&crew), &mut buffers, direction)?;
+            let copy = encrypt.pop().expect("the copy comes last");
+            let share = copy.median / encrypt[ALL_THREADS].median;
+            let decrypt = measure(context, &engines, None, &mut buffers, Direction::Decrypt)?;
             let mut row = vec![Value::Number(size as f64)];
             for (encrypt, decrypt) in encrypt.into_iter().zip(decrypt) {
                 row.push(Value::Number(encrypt.median + decrypt.median));
@@ -220,9 +231,10 @@ impl Suite for FileSizes {
                     .map(|(encrypt, decrypt)| encrypt + decrypt);
                 row.extend([total.into(), encrypt.into(), decrypt.into()]);
             }
+            row.extend([copy.into(), share.into()]);
             rows.push(row);
         }
-        let columns = columns(&names);
+        let columns = columns(&names, context.threads);
         Ok(Report {
             suite: self.name(),
             title: format!(
@@ -244,6 +256,9 @@ impl FileSizes {
             "total: encrypt + decrypt. Files are read before, as in the quoted comparison; the \
              time of the cipher alone is shown, with the key's schedule made before. On a GPU: from \
              host memory to host memory."
+                .to_owned(),
+            "copy: as many threads copy the same buffers, a share each, in the same turns; of a \
+             copy: its time over that of all threads' encryption, so that 1 is the memory's speed."
                 .to_owned(),
             format!("their CPU, their GPU: {SOURCE}."),
         ];
@@ -313,6 +328,17 @@ impl Buffers {
         Ok(engine.run(batch)?)
     }
 
+    /// Copies the plaintext, large runs by the system's fastest instructions for them.
+    fn copy(&mut self, crew: &ThreadPool) {
+        let share = self.plain.len().div_ceil(crew.current_num_threads()).max(1);
+        crew.install(|| {
+            let shares = self.output.par_chunks_mut(share);
+            shares
+                .zip(self.plain.par_chunks(share))
+                .for_each(|(to, from)| to.copy_from_slice(from));
+        });
+    }
+
     fn poison(&mut self) {
         self.output.fill(0xa5);
         self.output_tag.fill(0xa5);
@@ -329,20 +355,39 @@ impl Buffers {
     }
 }
 
+/// Threads that copy.
+fn crew(threads: NonZeroUsize) -> Result<ThreadPool> {
+    let pool = ThreadPoolBuilder::new().num_threads(threads.get()).build();
+    pool.map_err(|error| {
+        Error::Input(format!(
+            "cannot start {threads} threads ({error}); take fewer with --threads"
+        ))
+    })
+}
+
+/// The engines' seconds, and with a `crew` those of its copy, last.
 fn measure(
     context: &Context<'_>,
     engines: &[Engine],
+    crew: Option<&ThreadPool>,
     buffers: &mut Buffers,
     direction: Direction,
 ) -> Result<Vec<Sample>> {
     interleave(
         &context.plan,
-        engines.len(),
+        engines.len() + usize::from(crew.is_some()),
         buffers,
         Buffers::poison,
-        |buffers, engine| buffers.run(&engines[engine], direction),
+        |buffers, contender| match (engines.get(contender), crew) {
+            (Some(engine), _) => buffers.run(engine, direction),
+            (None, Some(crew)) => {
+                buffers.copy(crew);
+                Ok(())
+            }
+            (None, None) => Ok(()),
+        },
         |buffers, engine| {
-            if buffers.is_right(direction) {
+            if engine == engines.len() || buffers.is_right(direction) {
                 return Ok(());
             }
             Err(Error::Wrong(format!(
@@ -355,7 +400,7 @@ fn measure(
     )
 }
 
-fn columns(names: &[String]) -> Vec<Column> {
+fn columns(names: &[String], threads: NonZeroUsize) -> Vec<Column> {
     let mut columns = vec![Column::new("bytes", "bytes", Unit::Bytes)];
     let ours = ["portable_1", "best_1", "best_all", "gpu"];
     let theirs = [("their_cpu", "their CPU"), ("their_gpu", "their GPU")];
@@ -375,12 +420,18 @@ fn columns(names: &[String]) -> Vec<Column> {
             });
         }
     }
+    columns.push(Column::new(
+        "copy_all",
+        format!("copy\n{threads} threads"),
+        Unit::Seconds,
+    ));
+    columns.push(Column::new("of_copy", "of a\ncopy", Unit::Ratio));
     columns
 }
 
 fn plot(algorithm: Algorithm, columns: &[Column], rows: &[Vec<Value>]) -> Plot {
     // Of each group the total.
-    let series = (1..columns.len()).step_by(3).map(|column| Series {
+    let series = (1..columns.len() - 2).step_by(3).map(|column| Series {
         name: columns[column]
             .title
             .trim_end_matches("\ntotal")

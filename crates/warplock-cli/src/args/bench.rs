@@ -53,6 +53,10 @@ pub(crate) enum BenchSuite {
         #[arg(ignore_case = true, hide_possible_values = true)]
         #[arg(value_parser = algorithm_parser())]
         algorithm: Algorithm,
+        /// Buffers. [default: the 27 of the published comparison]
+        #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
+        #[arg(value_parser = warplock_bench::size::parse)]
+        size: Vec<u64>,
     },
     /// AES-128 with a key for each 16-byte entry, from files to a file
     Entries {

@@ -57,10 +57,15 @@ pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
 
 fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
     Ok(match which {
-        BenchSuite::FileSizes { algorithm } => Box::new(FileSizes {
-            algorithm,
-            ..FileSizes::default()
-        }),
+        BenchSuite::FileSizes { algorithm, size } => {
+            let defaults = FileSizes::default();
+            let number = |&size: &u64| usize::try_from(size).unwrap_or(usize::MAX);
+            let sizes = match size.is_empty() {
+                true => defaults.sizes,
+                false => size.iter().map(number).collect(),
+            };
+            Box::new(FileSizes { algorithm, sizes })
+        }
         BenchSuite::Entries { dir, chunk, cold } => {
             let defaults = Entries::new(dir);
             let chunks = match chunk.is_empty() {
