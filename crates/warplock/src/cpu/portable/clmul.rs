@@ -26,7 +26,7 @@ pub(super) struct Factors<const L: usize>([[Words<L>; 4]; 9]);
 
 impl<const L: usize> Factors<L> {
     pub(super) fn new(values: [u128; L]) -> Self {
-        let words = side_by_side(values);
+        let words = side_by_side(&values);
         Self(
             words
                 .map(|lanes| std::array::from_fn(|i| lanes.map(|word| word & (WORD_QUARTER << i)))),
@@ -40,9 +40,10 @@ fn karatsuba(value: u128) -> [u32; 9] {
     [a, b, a ^ b, c, d, c ^ d, a ^ c, b ^ d, a ^ b ^ c ^ d]
 }
 
-fn side_by_side<const L: usize>(values: [u128; L]) -> [Words<L>; 9] {
+#[inline(always)]
+fn side_by_side<const L: usize>(values: &[u128; L]) -> [Words<L>; 9] {
     let mut words = [[0; L]; 9];
-    for (lane, value) in values.into_iter().enumerate() {
+    for (lane, &value) in values.iter().enumerate() {
         for (words, word) in words.iter_mut().zip(karatsuba(value)) {
             words[lane] = word;
         }
@@ -56,11 +57,7 @@ pub(super) fn sum_of_products<const L: usize>(
     values: [u128; L],
     factors: &Factors<L>,
 ) -> (u128, u128) {
-    let words = side_by_side(values);
-    let mut sums = [0; 9];
-    for ((sum, words), quarters) in sums.iter_mut().zip(&words).zip(&factors.0) {
-        *sum = multiply(words, quarters);
-    }
+    let sums = word_products(&values, factors);
     let join = |low: u64, high: u64, both: u64| {
         u128::from(low) ^ u128::from(low ^ high ^ both) << 32 ^ u128::from(high) << 64
     };
@@ -68,6 +65,61 @@ pub(super) fn sum_of_products<const L: usize>(
     let high = join(sums[3], sums[4], sums[5]);
     let middle = low ^ high ^ join(sums[6], sums[7], sums[8]);
     (low ^ (middle << 64), high ^ (middle >> 64))
+}
+
+/// For each of the nine words, the sum over all lanes of its products.
+#[inline(always)]
+fn word_products<const L: usize>(values: &[u128; L], factors: &Factors<L>) -> [u64; 9] {
+    #[cfg(target_arch = "x86_64")]
+    if const { L.is_multiple_of(FOUR) } && std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: this machine has the instructions.
+        return unsafe { by_fours(values, factors) };
+    }
+    let words = side_by_side(values);
+    let mut sums = [0; 9];
+    for ((sum, words), quarters) in sums.iter_mut().zip(&words).zip(&factors.0) {
+        *sum = multiply(words, quarters);
+    }
+    sums
+}
+
+/// Products in a register of AVX2.
+#[cfg(target_arch = "x86_64")]
+const FOUR: usize = 4;
+
+/// [`word_products`] with four lanes at a time in loops that become single instructions of AVX2
+/// (1.5 times as fast as [`multiply`], which is faster with SSE2).
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+#[target_feature(enable = "avx2")]
+fn by_fours<const L: usize>(values: &[u128; L], factors: &Factors<L>) -> [u64; 9] {
+    let words = side_by_side(values);
+    let mut sums = [0; 9];
+    for ((sum, words), quarters) in sums.iter_mut().zip(&words).zip(&factors.0) {
+        let mut lanes = [0; FOUR];
+        for start in (0..L).step_by(FOUR) {
+            let mut columns = [[0; FOUR]; 4];
+            for i in 0..4 {
+                let mut quarter = [0; FOUR];
+                for lane in 0..FOUR {
+                    quarter[lane] = u64::from(words[start + lane] & (WORD_QUARTER << i));
+                }
+                for j in 0..4 {
+                    for lane in 0..FOUR {
+                        let other = u64::from(quarters[j][start + lane]);
+                        columns[(i + j) % 4][lane] ^= quarter[lane] * other;
+                    }
+                }
+            }
+            for (residue, column) in columns.iter().enumerate() {
+                for lane in 0..FOUR {
+                    lanes[lane] ^= column[lane] & (QUARTER << residue);
+                }
+            }
+        }
+        *sum = lanes.into_iter().fold(0, |sum, lane| sum ^ lane);
+    }
+    sums
 }
 
 /// The sum over all lanes of the 64-bit products of 32-bit words.
