@@ -20,7 +20,7 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
     const { assert!(W == L::DEPTH) };
     let keys = key.round_keys(direction);
     // SAFETY: by this function's contract.
-    let (first, last, base) = unsafe {
+    let (first, last, mut base) = unsafe {
         (
             L::splat(&keys[0]),
             L::splat(&keys[key.rounds]),
@@ -30,8 +30,13 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
     // SAFETY: each step touches the blocks that it is given.
     unsafe {
         let (mut steps, mut padding) = (Steps::new::<L, W>(io), Padding::uninit());
+        let ahead = base.xts_ahead().is_some();
         let mut tweaks = row::<L, W>(base);
         while let Some(Step { src, dst, count }) = steps.next(&mut padding) {
+            if !ahead {
+                // Here and not at the step's end, where they would need registers.
+                tweaks = row(base);
+            }
             let mut blocks = load::<L, W>(src);
             for (block, tweak) in blocks.iter_mut().zip(tweaks) {
                 *block = block.xor(first).xor(tweak);
@@ -55,13 +60,18 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             if count < W * L::N {
                 let mut all = [[0; 16]; 4 * WIDE];
                 store(tweaks, all.as_mut_ptr().cast());
-                tweaks[0] = L::splat(&all[count]);
+                base = L::splat(&all[count]);
+            } else if ahead {
+                for tweak in &mut tweaks {
+                    *tweak = tweak.xts_ahead().unwrap_or(*tweak);
+                }
+                base = tweaks[0];
             } else {
-                tweaks = following(tweaks);
+                base = tweaks[W - 1].xts_next();
             }
         }
         let mut lanes = [[0; 16]; 4];
-        tweaks[0].store(lanes.as_mut_ptr().cast());
+        base.store(lanes.as_mut_ptr().cast());
         *tweak = lanes[0];
     }
 }
@@ -74,17 +84,4 @@ fn row<L: Lanes, const W: usize>(base: L) -> [L; W] {
         tweaks[i] = tweaks[i - 1].xts_next();
     }
     tweaks
-}
-
-/// The tweaks of the step behind.
-#[inline(always)]
-fn following<L: Lanes, const W: usize>(tweaks: [L; W]) -> [L; W] {
-    if tweaks[0].xts_ahead().is_none() {
-        return row(tweaks[W - 1].xts_next());
-    }
-    let mut ahead = tweaks;
-    for tweak in &mut ahead {
-        *tweak = tweak.xts_ahead().unwrap_or(*tweak);
-    }
-    ahead
 }
