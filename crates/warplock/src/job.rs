@@ -4,6 +4,10 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
+use crate::checks::{
+    check_array, check_iv_len, check_keys, check_sectors, check_tag_len, check_texts, disjoint,
+    each, inside, no_aad, no_keys, no_tags, same_count, same_lengths,
+};
 use crate::{Error, Info};
 
 /// A checked batch. That one exists proves: every span lies inside its buffer, spans that are
@@ -219,9 +223,7 @@ impl<'a> Job<'a> {
             tags,
             tag_len,
         } = batch;
-        let algorithm = keys.algorithm().ok_or_else(|| {
-            Error::Batch("the batch has an empty table of keys: give it at least one".to_owned())
-        })?;
+        let algorithm = keys.algorithm().ok_or_else(no_keys)?;
         let info = algorithm.info();
         let aead = algorithm.is_aead();
 
@@ -256,16 +258,7 @@ impl<'a> Job<'a> {
         if !in_place {
             same_lengths(&input_spans, &output_spans)?;
         }
-        each(&input_spans, |index, span| {
-            if info.accepts_text_len(span.len as u64) {
-                return Ok(());
-            }
-            let (name, rule) = (info.name, info.text_rule());
-            Err(Error::Message {
-                index,
-                problem: format!("{name} needs a text of {rule}, not {} bytes", span.len),
-            })
-        })?;
+        check_texts(info, &input_spans)?;
 
         let appended = if aead && matches!(tags, Tags::Appended) {
             tag_len
@@ -283,12 +276,7 @@ impl<'a> Job<'a> {
 
         let tags = match tags {
             Tags::Appended => TagPlace::Appended,
-            _ if !aead => {
-                return Err(Error::Batch(format!(
-                    "{} makes no tags: leave the tags away",
-                    info.name
-                )));
-            }
+            _ if !aead => return Err(no_tags(info)),
             Tags::Apart(array) => {
                 check_array(array.len(), count, tag_len, "tags")?;
                 TagPlace::Apart(array.as_mut_ptr())
@@ -307,12 +295,7 @@ impl<'a> Job<'a> {
         check_ivs(info, &ivs, count)?;
         match aad {
             Aad::None => {}
-            _ if !aead => {
-                return Err(Error::Batch(format!(
-                    "{} takes no associated data: it would not be authenticated",
-                    info.name
-                )));
-            }
+            _ if !aead => return Err(no_aad(info)),
             Aad::Shared(_) => {}
             Aad::Each { bytes, spans } => {
                 same_count(spans.count(), count, "spans of associated data")?;
@@ -355,204 +338,23 @@ fn slice(bytes: &[u8], span: Span) -> &[u8] {
     &bytes[span.offset..][..span.len]
 }
 
-/// Calls `check` for every message, but only once where all are alike.
-pub(crate) fn each(
-    spans: &Spans<'_>,
-    mut check: impl FnMut(usize, Span) -> Result<(), Error>,
-) -> Result<(), Error> {
-    match spans {
-        Spans::Even { count: 0, .. } => Ok(()),
-        Spans::Even { .. } => check(0, spans.get(0)),
-        Spans::Ragged(spans) => spans
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, &span)| check(index, span)),
-    }
-}
-
-pub(crate) fn same_count(found: usize, messages: usize, what: &str) -> Result<(), Error> {
-    if found == messages {
-        return Ok(());
-    }
-    Err(Error::Batch(format!(
-        "the batch has {messages} messages but {found} {what}"
-    )))
-}
-
-pub(crate) fn check_array(
-    found: usize,
-    messages: usize,
-    each: usize,
-    what: &str,
-) -> Result<(), Error> {
-    if messages.checked_mul(each) == Some(found) {
-        return Ok(());
-    }
-    Err(Error::Batch(format!(
-        "the array of {what} has {found} bytes; {messages} messages with {each} bytes each need {}",
-        messages as u128 * each as u128
-    )))
-}
-
-pub(crate) fn check_keys(keys: &Keys<'_>, count: usize) -> Result<(), Error> {
-    match keys {
-        Keys::One(_) => Ok(()),
-        Keys::Each { algorithm, bytes } => {
-            check_array(bytes.len(), count, algorithm.key_len(), "keys")
-        }
-        Keys::Indexed { keys, index } => {
-            same_count(index.len(), count, "key numbers")?;
-            if keys
-                .iter()
-                .any(|key| key.algorithm() != keys[0].algorithm())
-            {
-                return Err(Error::Batch(
-                    "the table mixes keys of several algorithms: one batch, one algorithm"
-                        .to_owned(),
-                ));
-            }
-            match index
-                .iter()
-                .position(|&number| number as usize >= keys.len())
-            {
-                None => Ok(()),
-                Some(place) => Err(Error::Message {
-                    index: place,
-                    problem: format!(
-                        "takes key number {}, but the table has {} keys",
-                        index[place],
-                        keys.len()
-                    ),
-                }),
-            }
-        }
-    }
-}
-
-pub(crate) fn check_tag_len(info: &Info, direction: Direction, len: usize) -> Result<(), Error> {
-    if info.accepts_tag_len(direction, len) || !info.algorithm.is_aead() {
-        return Ok(());
-    }
-    Err(Error::Batch(format!(
-        "a tag of {len} bytes is not allowed: {}",
-        info.tag_rule()
-    )))
-}
-
 fn check_ivs(info: &Info, ivs: &Ivs<'_>, count: usize) -> Result<(), Error> {
-    let wrong = |index, found: usize| Error::Message {
-        index,
-        problem: format!("{} needs {}, not {found} bytes", info.name, info.iv_rule()),
-    };
     match ivs {
-        Ivs::None if info.accepts_iv_len(0) || count == 0 => Ok(()),
-        Ivs::None => Err(wrong(0, 0)),
+        _ if count == 0 && matches!(ivs, Ivs::None) => Ok(()),
+        Ivs::None => check_iv_len(info, 0, 0),
         Ivs::Each(bytes) => {
             let len = share(bytes, count);
             check_array(bytes.len(), count, len, "IVs")?;
-            if count == 0 || info.accepts_iv_len(len) {
-                Ok(())
-            } else {
-                Err(wrong(0, len))
+            match count {
+                0 => Ok(()),
+                _ => check_iv_len(info, 0, len),
             }
         }
         Ivs::Ragged { bytes, spans } => {
             same_count(spans.count(), count, "spans of IVs")?;
             inside(spans, 0, bytes.len(), "the IVs")?;
-            each(spans, |index, span| {
-                if info.accepts_iv_len(span.len) {
-                    Ok(())
-                } else {
-                    Err(wrong(index, span.len))
-                }
-            })
+            each(spans, |index, span| check_iv_len(info, index, span.len))
         }
-        Ivs::Sectors { .. } if info.mode == crate::Mode::Xts => Ok(()),
-        Ivs::Sectors { .. } => Err(Error::Batch(format!(
-            "{} has no sectors: only XTS numbers them",
-            info.name
-        ))),
-    }
-}
-
-pub(crate) fn same_lengths(input: &Spans<'_>, output: &Spans<'_>) -> Result<(), Error> {
-    same_count(output.count(), input.count(), "places for results")?;
-    // Where all are alike, the first tells: a count may be absurd, and no array bounds it.
-    let looked_at = match (input, output) {
-        (Spans::Even { count, .. }, Spans::Even { .. }) => (*count).min(1),
-        _ => input.count(),
-    };
-    match (0..looked_at).find(|&i| input.get(i).len != output.get(i).len) {
-        None => Ok(()),
-        Some(index) => Err(Error::Message {
-            index,
-            problem: format!(
-                "has {} bytes of text but {} bytes of room for its result",
-                input.get(index).len,
-                output.get(index).len
-            ),
-        }),
-    }
-}
-
-/// Every span and the `extra` bytes behind it must lie in a buffer of `len` bytes.
-pub(crate) fn inside(spans: &Spans<'_>, extra: usize, len: usize, what: &str) -> Result<(), Error> {
-    let check = |index, span: Span| {
-        let end = span
-            .offset
-            .checked_add(span.len)
-            .and_then(|end| end.checked_add(extra));
-        if end.is_some_and(|end| end <= len) {
-            return Ok(());
-        }
-        let tag = if extra > 0 {
-            format!(" and a tag of {extra} bytes")
-        } else {
-            String::new()
-        };
-        Err(Error::Message {
-            index,
-            problem: format!(
-                "lies outside {what}: {} bytes at {}{tag}, in a buffer of {len} bytes",
-                span.len, span.offset
-            ),
-        })
-    };
-    match spans {
-        Spans::Even { count: 0, .. } => Ok(()),
-        // The last one lies furthest.
-        Spans::Even { count, .. } => check(count - 1, spans.get(count - 1)),
-        Spans::Ragged(_) => each(spans, check),
-    }
-}
-
-/// No two spans (with the `extra` bytes behind each) may share a byte.
-pub(crate) fn disjoint(spans: &Spans<'_>, extra: usize) -> Result<(), Error> {
-    let overlap = |index: usize| Error::Message {
-        index,
-        problem: "overlaps another message's result: each needs a place of its own".to_owned(),
-    };
-    match spans {
-        Spans::Even { count, len, stride } => {
-            if *count > 1 && *stride < len + extra {
-                Err(overlap(1))
-            } else {
-                Ok(())
-            }
-        }
-        Spans::Ragged(spans) => {
-            let taken = |span: &Span| span.len + extra;
-            let follows = |pair: &[Span]| pair[0].offset + taken(&pair[0]) <= pair[1].offset;
-            if spans.windows(2).all(follows) {
-                return Ok(());
-            }
-            let mut order: Vec<usize> =
-                (0..spans.len()).filter(|&i| taken(&spans[i]) > 0).collect();
-            order.sort_unstable_by_key(|&i| spans[i].offset);
-            let clash = order.windows(2).find(|pair| {
-                spans[pair[0]].offset + taken(&spans[pair[0]]) > spans[pair[1]].offset
-            });
-            clash.map_or(Ok(()), |pair| Err(overlap(pair[0].max(pair[1]))))
-        }
+        Ivs::Sectors { .. } => check_sectors(info),
     }
 }

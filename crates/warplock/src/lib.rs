@@ -31,6 +31,7 @@
 mod algorithm;
 mod backend;
 mod batch;
+mod checks;
 mod cpu;
 pub mod cuda;
 mod engine;

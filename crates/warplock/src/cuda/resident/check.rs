@@ -2,10 +2,11 @@
 //! overlaps anything else, which for host memory the compiler knows.
 
 use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText, Region};
-use crate::job::{
-    check_array, check_keys, check_tag_len, disjoint, each, inside, same_count, same_lengths,
+use crate::checks::{
+    check_array, check_iv_len, check_keys, check_sectors, check_tag_len, check_texts, disjoint,
+    each, inside, no_aad, no_keys, no_tags, same_count, same_lengths,
 };
-use crate::{Algorithm, Direction, Error, Info, Mode, Spans};
+use crate::{Algorithm, Direction, Error, Info, Spans};
 
 /// A checked batch.
 pub(super) struct Checked<'a> {
@@ -61,16 +62,7 @@ impl<'a> Checked<'a> {
         if !in_place {
             same_lengths(&input_spans, &output_spans)?;
         }
-        each(&input_spans, |index, span| {
-            if info.accepts_text_len(span.len as u64) {
-                return Ok(());
-            }
-            let (name, rule) = (info.name, info.text_rule());
-            Err(Error::Message {
-                index,
-                problem: format!("{name} needs a text of {rule}, not {} bytes", span.len),
-            })
-        })?;
+        check_texts(info, &input_spans)?;
         let appended = match tags {
             DeviceTags::Appended if aead => tag_len,
             _ => 0,
@@ -83,12 +75,7 @@ impl<'a> Checked<'a> {
         inside(&output_spans, tag_out, output.len(), "the output")?;
         disjoint(&output_spans, if in_place { appended } else { tag_out })?;
         match tags {
-            DeviceTags::Apart(_) if !aead => {
-                return Err(Error::Batch(format!(
-                    "{} makes no tags: leave the tags away",
-                    info.name
-                )));
-            }
+            DeviceTags::Apart(_) if !aead => return Err(no_tags(info)),
             DeviceTags::Apart(array) => check_array(array.len(), count, tag_len, "tags")?,
             DeviceTags::Appended => {}
         }
@@ -163,49 +150,31 @@ fn algorithm(keys: &DeviceKeys<'_>) -> Result<Algorithm, Error> {
         DeviceKeys::Host(keys) => keys.algorithm(),
         DeviceKeys::Each { algorithm, .. } => Some(*algorithm),
     };
-    known.ok_or_else(|| {
-        Error::Batch("the batch has an empty table of keys: give it at least one".to_owned())
-    })
+    known.ok_or_else(no_keys)
 }
 
 fn check_ivs(info: &Info, ivs: &DeviceIvs<'_>, count: usize) -> Result<(), Error> {
-    let check = |index, len| {
-        if info.accepts_iv_len(len) {
-            return Ok(());
-        }
-        Err(Error::Message {
-            index,
-            problem: format!("{} needs {}, not {len} bytes", info.name, info.iv_rule()),
-        })
-    };
     match ivs {
         _ if count == 0 => Ok(()),
-        DeviceIvs::None => check(0, 0),
+        DeviceIvs::None => check_iv_len(info, 0, 0),
         DeviceIvs::Each(bytes) => {
             let len = bytes.len() / count;
             check_array(bytes.len(), count, len, "IVs")?;
-            check(0, len)
+            check_iv_len(info, 0, len)
         }
         DeviceIvs::Ragged { bytes, spans } => {
             same_count(spans.count(), count, "spans of IVs")?;
             inside(spans, 0, bytes.len(), "the IVs")?;
-            each(spans, |index, span| check(index, span.len))
+            each(spans, |index, span| check_iv_len(info, index, span.len))
         }
-        DeviceIvs::Sectors { .. } if info.mode == Mode::Xts => Ok(()),
-        DeviceIvs::Sectors { .. } => Err(Error::Batch(format!(
-            "{} has no sectors: only XTS numbers them",
-            info.name
-        ))),
+        DeviceIvs::Sectors { .. } => check_sectors(info),
     }
 }
 
 fn check_aad(info: &Info, aad: &DeviceAad<'_>, count: usize) -> Result<(), Error> {
     match aad {
         DeviceAad::None => Ok(()),
-        _ if !info.algorithm.is_aead() => Err(Error::Batch(format!(
-            "{} takes no associated data: it would not be authenticated",
-            info.name
-        ))),
+        _ if !info.algorithm.is_aead() => Err(no_aad(info)),
         DeviceAad::Shared(_) => Ok(()),
         DeviceAad::Each { bytes, spans } => {
             same_count(spans.count(), count, "spans of associated data")?;
