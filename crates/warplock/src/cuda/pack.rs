@@ -1,7 +1,7 @@
 //! What kernels must know about a chunk, packed for one copy to the device: pieces, IVs, associated
 //! data, keys and tags.
 
-use super::abi::{Address, GCM_POWERS, Piece, TABLE_KEY, Verdict, Work};
+use super::abi::{Address, Piece, TABLE_KEY, Verdict, Work};
 use super::cut::{Chunk, Part, Previous, has_table};
 use super::keys::{OneKey, raw_key};
 use super::parts::{AadPlaces, iv_bytes, ivs, number_keys, padded, verdict, was_refused};
@@ -12,9 +12,6 @@ use crate::{Direction, Mode};
 
 /// Bytes of a tag on the device.
 pub(crate) const TAG: usize = 16;
-
-/// The most warps of a block, each of which CBC decryption hands a block on to the next.
-pub(crate) const WARPS: usize = 32;
 
 /// Where the keys of a chunk are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,16 +148,8 @@ impl Sheet {
             KeyPlace::Table => places.take(key_owners.len() * TABLE_KEY),
             _ => raw_keys,
         };
-        let scratch = places.take(match mode {
-            Mode::Cbc if opens => multiprocessors as usize * WARPS * 16,
-            Mode::Xts => pieces.count * 16,
-            _ => 0,
-        });
-        let powers = places.take(if mode == Mode::Gcm && message_count > 0 && !small {
-            GCM_POWERS
-        } else {
-            0
-        });
+        let scratch = places.take(pieces.scratch(job.direction(), multiprocessors));
+        let powers = places.take(pieces.powers(&messages));
         Sheet {
             mode,
             small,

@@ -1,11 +1,14 @@
 //! What every sheet says to kernels: pieces of text with the units of work they are, and the
 //! messages of authenticated algorithms (`kernels/abi.cuh`, `kernels/work.cuh`).
 
-use super::abi::{Address, GcmMessage, Piece, Work};
+use super::abi::{Address, GCM_POWERS, GcmMessage, Piece, Work};
 use super::acorn;
 use super::cut::ROW;
 use super::parts::{ALIGN, message_size, put};
 use crate::{Direction, Mode};
+
+/// The most warps of a block, each of which CBC decryption hands a block on to the next.
+const WARPS: usize = 32;
 
 /// Hands out places one behind the other.
 pub(crate) struct Places(pub(crate) usize);
@@ -109,6 +112,23 @@ impl Pieces {
             each: if even { each } else { 0 },
             units: units.sum(),
             steals: unit == Unit::XtsBlock && lens.clone().any(steals),
+        }
+    }
+
+    /// Bytes for what CBC decryption on so many multiprocessors hands on, or for XTS's tweaks.
+    pub(crate) fn scratch(&self, direction: Direction, multiprocessors: u32) -> usize {
+        match (self.mode, direction) {
+            (Mode::Cbc, Direction::Decrypt) => multiprocessors as usize * WARPS * 16,
+            (Mode::Xts, _) => self.count * 16,
+            _ => 0,
+        }
+    }
+
+    /// Bytes for the powers of H that GCM's kernels for these messages need.
+    pub(crate) fn powers(&self, messages: &Messages) -> usize {
+        match self.mode {
+            Mode::Gcm if messages.count > 0 && !self.small => GCM_POWERS,
+            _ => 0,
         }
     }
 

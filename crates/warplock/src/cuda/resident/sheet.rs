@@ -4,9 +4,9 @@ use zeroize::Zeroizing;
 
 use super::batch::{DeviceAad, DeviceIvs, DeviceKeys, DeviceTags};
 use super::check::Checked;
-use crate::cuda::abi::{Address, GCM_POWERS, Piece, TABLE_KEY, Verdict};
+use crate::cuda::abi::{Address, Piece, TABLE_KEY, Verdict};
 use crate::cuda::keys::OneKey;
-use crate::cuda::pack::{Located, WARPS};
+use crate::cuda::pack::Located;
 use crate::cuda::pieces::{Message, Messages, Pieces, Places, Unit};
 use crate::cuda::policy::Policy;
 use crate::{Direction, Key, Keys, Mode, Span, Spans};
@@ -89,18 +89,8 @@ impl Sheet {
         if !one && !blocks && !acorn {
             table = Some((places.take(key_count * TABLE_KEY), key_count));
         }
-        let scratch = places.take(match mode {
-            Mode::Cbc if batch.direction == Direction::Decrypt => {
-                multiprocessors as usize * WARPS * 16
-            }
-            Mode::Xts => pieces.count * 16,
-            _ => 0,
-        });
-        let powers = places.take(if mode == Mode::Gcm && message_count > 0 && !small {
-            GCM_POWERS
-        } else {
-            0
-        });
+        let scratch = places.take(pieces.scratch(batch.direction, multiprocessors));
+        let powers = places.take(pieces.powers(&messages));
         let verdicts = match mode {
             Mode::Acorn => places.take(message_count * size_of::<Verdict>()),
             _ => messages.at,
