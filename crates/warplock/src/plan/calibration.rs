@@ -309,7 +309,6 @@ impl Calibration {
         let costs = measured.map_or(guess.cpu.costs, |(_, costs)| costs.clone());
         Model {
             cpu: CpuModel {
-                set,
                 costs,
                 wake: if threads > 1 { self.wake } else { 0.0 },
                 memory: self.memory,

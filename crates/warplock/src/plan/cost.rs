@@ -49,7 +49,6 @@ impl Costs {
 /// The processor.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CpuModel {
-    pub(crate) set: InstructionSet,
     /// On one thread.
     pub(crate) costs: Costs,
     /// To wake the other threads and to wait for them, in nanoseconds.
@@ -140,7 +139,6 @@ impl CpuModel {
             }
         });
         CpuModel {
-            set,
             costs,
             wake: if threads > 1 { 15_000.0 } else { 0.0 },
             memory: [0.015, 0.03],

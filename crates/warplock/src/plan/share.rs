@@ -130,26 +130,18 @@ impl<'a> Crew<'a> {
             Helpers::Now(mut helpers) if self.is_alone(job, &helpers) => {
                 let helper = helpers.pop().expect("there is one");
                 // SAFETY: by this function's contract.
-                let broken = match unsafe { helper.run_alone(job) } {
-                    Ok(refused) => {
-                        let (bytes, broken) = (job.text_bytes(), None);
-                        let part = Part {
-                            helper,
-                            bytes,
-                            broken,
-                        };
-                        return Shared {
-                            refused,
-                            parts: vec![part],
-                        };
-                    }
-                    Err(broken) => Some(broken),
+                let (refused, bytes, broken) = match unsafe { helper.run_alone(job) } {
+                    Ok(refused) => (Some(refused), job.text_bytes(), None),
+                    Err(broken) => (None, 0, Some(broken)),
                 };
                 parts.push(Part {
                     helper,
-                    bytes: 0,
+                    bytes,
                     broken,
                 });
+                if let Some(refused) = refused {
+                    return Shared { refused, parts };
+                }
                 Helpers::Now(helpers)
             }
             helpers => helpers,

@@ -28,7 +28,6 @@ fn model(cpu: f64, gpu: f64, start: f64) -> Model {
     };
     Model {
         cpu: CpuModel {
-            set: InstructionSet::best(),
             costs: each(0.0, cpu),
             wake: 0.0,
             memory: [0.0; 2],
