@@ -305,8 +305,8 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
             Ok(dir) => {
                 let handle = self.dirs.add(dir);
                 self.activity.opened();
-                // The kernel must not keep listings: once it forgets a part, under pressure for memory,
-                // it asks for the rest with positions of another handle's listing.
+                // The kernel must not keep listings: once it forgets a part, under pressure for
+                // memory, it asks for the rest with positions of another handle's listing.
                 reply.opened(FileHandle(handle), FopenFlags::empty());
             }
             Err(error) => reply.error(errno(error)),

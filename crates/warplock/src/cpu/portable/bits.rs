@@ -65,8 +65,8 @@ pub(super) fn double(a: [u64; 8]) -> [u64; 8] {
 /// A function whose loop over lanes the compiler is to vectorise, never inlined. On x86-64 it is
 /// compiled twice, the second time for machines with AVX2: the same operations on wider vectors,
 /// and no copies for what the next one would overwrite (CTR 1.6 to 1.8 times as fast). GHASH's
-/// multiplications gain nothing so; they have a loop of their own for AVX2. Generic parameters stand in brackets, then how
-/// they are passed on.
+/// multiplications gain nothing so; they have a loop of their own for AVX2. Generic parameters
+/// stand in brackets, then how they are passed on.
 macro_rules! vectorised {
     (
         fn $name:ident[$($generics:tt)*][$($passed:tt)*]($($arg:ident: $kind:ty),* $(,)?)
