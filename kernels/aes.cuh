@@ -133,12 +133,14 @@ __device__ __forceinline__ uint4 inner_round(Lane t, uint4 s, uint4 key) {
 }
 
 // SubBytes of four bytes, each from another column: the S-box's value stands in two bytes of each
-// table's word, so it needs no table of its own.
+// table's word, so it needs no table of its own. Takes what T2, T3, T0, T1 have for bytes 0 to 3.
+__device__ __forceinline__ uint32_t last_column(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    return choose<0x0000ffff>(choose<0x000000ff>(a, b), choose<0x00ff0000>(c, d));
+}
+
 __device__ __forceinline__ uint32_t last_encrypt(Lane t, uint32_t a, uint32_t b, uint32_t c,
                                                  uint32_t d) {
-    const uint32_t low = choose<0x000000ff>(t.look<2, 0>(a), t.look<3, 1>(b));
-    const uint32_t high = choose<0x00ff0000>(t.look<0, 2>(c), t.look<1, 3>(d));
-    return choose<0x0000ffff>(low, high);
+    return last_column(t.look<2, 0>(a), t.look<3, 1>(b), t.look<0, 2>(c), t.look<1, 3>(d));
 }
 
 // Of the inverse tables no byte is the inverse S-box's value, but the sum of a word's four bytes

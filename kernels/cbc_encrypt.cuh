@@ -44,6 +44,16 @@ __device__ __forceinline__ uint32_t stage_place(uint32_t m, uint32_t c) {
     return m * 64 + ((c ^ m >> 1) & 3) * 16;
 }
 
+// The largest of the warp's values, in all lanes.
+__device__ __forceinline__ uint64_t most_of_warp(uint64_t value) {
+#pragma unroll
+    for (uint32_t mask = 16; mask > 0; mask /= 2) {
+        const uint64_t other = __shfl_xor_sync(~0u, value, mask);
+        value = other > value ? other : value;
+    }
+    return value;
+}
+
 // A message for each lane, all texts aligned to blocks; `blocks` is 0 for a lane without one.
 template <class Keys>
 __device__ __forceinline__ void cbc_staged(Lane t, const Keys& keys, const uint8_t* input,
@@ -66,12 +76,7 @@ __device__ __forceinline__ void cbc_staged(Lane t, const Keys& keys, const uint8
                     __shfl_sync(~0u, reinterpret_cast<uint64_t>(output), m)) + 16 * part;
         left[i] = __shfl_sync(~0u, blocks, m);
     }
-    uint64_t longest = blocks;
-#pragma unroll
-    for (uint32_t mask = 16; mask > 0; mask /= 2) {
-        const uint64_t other = __shfl_xor_sync(~0u, longest, mask);
-        longest = other > longest ? other : longest;
-    }
+    const uint64_t longest = most_of_warp(blocks);
     const auto fetch_stage = [&](uint64_t at, uint32_t buffer) {
 #pragma unroll
         for (uint32_t i = 0; i < 4; i++)
@@ -135,19 +140,21 @@ __device__ __forceinline__ void cbc_encrypt(const Work& work, const Keys& keys) 
     }
 }
 
-// Few messages: four lanes a message, a column of the state each. One lane alone would need 270
-// instructions of one unit for a block, two cycles each; so it is 6 a round, and what remains is
-// the time of a lookup and of the exchange between the lanes.
-constexpr uint32_t FEW_THREADS = 256;
-constexpr uint32_t FEW_AHEAD = 4; // blocks of text that are under way
+// Few messages: four lanes a message, a column of the state each. One lane alone waits for 16
+// lookups a round, 97 cycles on an H100; four wait for four and for the exchange of what they
+// found, 70. So nothing else may stand in the chain's way: texts come early, and no lane branches.
+constexpr uint32_t FEW_THREADS = 512;
+constexpr uint32_t FEW_AHEAD = 4; // blocks of text that are fetched together
 
+template <bool ALIGNED>
 __device__ __forceinline__ uint32_t load_word(const uint8_t* at) {
-    if (aligned(at, 4)) return *reinterpret_cast<const uint32_t*>(at);
+    if constexpr (ALIGNED) return *reinterpret_cast<const uint32_t*>(at);
     return at[0] | at[1] << 8 | at[2] << 16 | uint32_t(at[3]) << 24;
 }
 
+template <bool ALIGNED>
 __device__ __forceinline__ void store_word(uint8_t* at, uint32_t word) {
-    if (aligned(at, 4)) {
+    if constexpr (ALIGNED) {
         *reinterpret_cast<uint32_t*>(at) = word;
     } else {
 #pragma unroll
@@ -155,20 +162,65 @@ __device__ __forceinline__ void store_word(uint8_t* at, uint32_t word) {
     }
 }
 
-template <int ROUNDS>
-__device__ __forceinline__ uint32_t cipher_column(Lane t, uint32_t s,
-                                                  const uint32_t (&keys)[ROUNDS + 1]) {
-    const uint32_t at = t.number();
-    const uint32_t second = at & ~3u | at + 1 & 3, third = at ^ 2, fourth = at & ~3u | at + 3 & 3;
-    s ^= keys[0];
-#pragma unroll
-    for (int round = 1; round <= ROUNDS; round++) {
-        const uint32_t b = __shfl_sync(~0u, s, second), c = __shfl_sync(~0u, s, third),
-                       d = __shfl_sync(~0u, s, fourth);
-        s = (round < ROUNDS ? column<false>(t, s, b, c, d) : last_encrypt(t, s, b, c, d)) ^
-            keys[round];
+// The lanes of a message, seen from one of them.
+struct Columns {
+    uint32_t second, third, fourth; // those with the next columns
+
+    __device__ __forceinline__ explicit Columns(uint32_t lane)
+        : second(lane & ~3u | lane + 1 & 3), third(lane ^ 2), fourth(lane & ~3u | lane + 3 & 3) {}
+
+    // Byte k of a column goes to the column k before it.
+    template <int k>
+    __device__ __forceinline__ uint32_t exchange(uint32_t found) const {
+        return __shfl_sync(~0u, found, k == 1 ? second : k == 2 ? third : fourth);
     }
-    return s;
+};
+
+// All rounds of a column that already carries the first key; the last key is left to the caller.
+template <int ROUNDS>
+__device__ __forceinline__ uint32_t rounds_of_column(Lane t, const Columns& columns, uint32_t s,
+                                                     const uint32_t (&keys)[ROUNDS + 1]) {
+#pragma unroll
+    for (int round = 1; round < ROUNDS; round++) {
+        const uint32_t a = t.look<0, 0>(s), b = t.look<1, 1>(s), c = t.look<2, 2>(s),
+                       d = t.look<3, 3>(s);
+        s = a ^ keys[round] ^ columns.exchange<1>(b) ^ columns.exchange<2>(c) ^
+            columns.exchange<3>(d);
+    }
+    const uint32_t a = t.look<2, 0>(s), b = t.look<3, 1>(s), c = t.look<0, 2>(s),
+                   d = t.look<1, 3>(s);
+    return last_column(a, columns.exchange<1>(b), columns.exchange<2>(c), columns.exchange<3>(d));
+}
+
+// A message for each group of four lanes; `blocks` is 0 for a group without one, `longest` the most
+// of any group. `input` and `output` are where this lane's column of the first block stands.
+template <int ROUNDS, bool ALIGNED>
+__device__ __forceinline__ void few_chains(Lane t, const uint32_t (&keys)[ROUNDS + 1],
+                                           const uint8_t* input, uint8_t* output, uint64_t blocks,
+                                           uint64_t longest, uint32_t iv) {
+    const Columns columns(t.number());
+    const uint32_t last_key = keys[ROUNDS], both_keys = keys[0] ^ last_key;
+    const auto fetch = [&](uint32_t (&text)[FEW_AHEAD], uint64_t at) {
+#pragma unroll
+        for (uint32_t i = 0; i < FEW_AHEAD; i++)
+            text[i] = at + i < blocks ? load_word<ALIGNED>(input + 16 * (at + i)) : 0;
+    };
+    uint32_t text[FEW_AHEAD];
+    fetch(text, 0);
+    uint32_t chain = iv ^ last_key;
+#pragma unroll 1
+    for (uint64_t at = 0; at < longest; at += FEW_AHEAD) {
+        // All at once: who waits for one load waits for all that began before.
+        uint32_t next[FEW_AHEAD];
+        fetch(next, at + FEW_AHEAD);
+#pragma unroll
+        for (uint32_t i = 0; i < FEW_AHEAD; i++) {
+            chain = rounds_of_column<ROUNDS>(t, columns, chain ^ text[i] ^ both_keys, keys);
+            if (at + i < blocks) store_word<ALIGNED>(output + 16 * (at + i), chain ^ last_key);
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < FEW_AHEAD; i++) text[i] = next[i];
+    }
 }
 
 template <int ROUNDS>
@@ -189,23 +241,11 @@ __device__ __forceinline__ void cbc_few(const Work& work, const RoundKeys* one,
             keys[round] = reinterpret_cast<const uint32_t*>(&schedule.round[round])[part];
         const uint8_t* input = piece.input + 4 * part;
         uint8_t* output = piece.output + 4 * part;
-        const uint64_t blocks = active ? piece.len / 16 : 0;
-        uint32_t chain = load_word(piece.iv + 4 * part);
-        uint32_t next[FEW_AHEAD];
-#pragma unroll
-        for (uint32_t i = 0; i < FEW_AHEAD; i++)
-            next[i] = i < blocks ? load_word(input + 16 * i) : 0;
-#pragma unroll 1
-        for (uint64_t at = 0; __any_sync(~0u, at < blocks); at += FEW_AHEAD) {
-#pragma unroll
-            for (uint32_t i = 0; i < FEW_AHEAD; i++) {
-                const uint32_t text = next[i];
-                const uint64_t later = at + i + FEW_AHEAD;
-                if (later < blocks) next[i] = load_word(input + 16 * later);
-                chain = cipher_column<ROUNDS>(t, chain ^ text, keys);
-                if (at + i < blocks) store_word(output + 16 * (at + i), chain);
-            }
-        }
+        const uint64_t blocks = active ? piece.len / 16 : 0, longest = most_of_warp(blocks);
+        const uint32_t iv = load_word<false>(piece.iv + 4 * part);
+        if (__all_sync(~0u, aligned(input, 4) && aligned(output, 4)))
+            few_chains<ROUNDS, true>(t, keys, input, output, blocks, longest, iv);
+        else few_chains<ROUNDS, false>(t, keys, input, output, blocks, longest, iv);
     }
 }
 

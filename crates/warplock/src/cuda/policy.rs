@@ -6,7 +6,7 @@ use super::cut::ROW;
 
 /// Up to this many chains of CBC encryption take four lanes each. On an H100, 4,096 of 16 KiB then
 /// make 137 instead of 119 GB/s, 8,192 as much as with a lane each.
-pub(crate) const FEW_CHAINS: u64 = 6144;
+pub(crate) const FEW_CHAINS: u64 = 10_240;
 
 /// From this many rows of 32 blocks a piece on (8 KiB), on average, GCM with one key takes the
 /// kernel in which warps share the labour. On an H100, pieces of 8 KiB then make 544 instead of
