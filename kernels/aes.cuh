@@ -101,16 +101,21 @@ __device__ constexpr Entries ENTRIES = entries();
 template <bool DECRYPT>
 __device__ inline void fill_tables() {
     if (__cvta_generic_to_shared(shared) != SHARED_BASE) __trap();
-    const uint32_t lane = threadIdx.x & 31;
+    const uint32_t lane = threadIdx.x & 31, warps = blockDim.x >> 5;
+    for (uint32_t first = threadIdx.x >> 5; first < 256; first += 32 * warps) {
+        // The lanes fetch a warp's entries at once: one wait, not one for each.
+        const uint32_t mine = first + lane * warps < 256 ? first + lane * warps : 0;
+        const uint32_t entry = DECRYPT ? ENTRIES.decrypt[mine] : ENTRIES.encrypt[mine];
 #pragma unroll 4
-    for (uint32_t number = threadIdx.x >> 5; number < 256; number += blockDim.x >> 5) {
-        const uint32_t word = DECRYPT ? ENTRIES.decrypt[number] : ENTRIES.encrypt[number];
-        uint32_t* row = reinterpret_cast<uint32_t*>(shared + number * ROW) + lane;
-        row[0] = word;
-        row[32] = __byte_perm(word, 0, 0x2103);
-        if constexpr (WARPLOCK_ALL_TABLES) {
-            row[THIRD / 4] = __byte_perm(word, 0, 0x1032);
-            row[THIRD / 4 + 32] = __byte_perm(word, 0, 0x0321);
+        for (uint32_t i = 0; i < 32 && first + i * warps < 256; i++) {
+            const uint32_t word = __shfl_sync(~0u, entry, i);
+            uint32_t* row = reinterpret_cast<uint32_t*>(shared + (first + i * warps) * ROW) + lane;
+            row[0] = word;
+            row[32] = __byte_perm(word, 0, 0x2103);
+            if constexpr (WARPLOCK_ALL_TABLES) {
+                row[THIRD / 4] = __byte_perm(word, 0, 0x1032);
+                row[THIRD / 4 + 32] = __byte_perm(word, 0, 0x0321);
+            }
         }
     }
     __syncthreads();

@@ -2,7 +2,8 @@
 //
 // gcm_powers makes a key's powers of H; gcm_prepare each message's J0, its cipher and the hash of
 // the associated data; gcm_encrypt or gcm_decrypt adds the texts, any piece of any message in any
-// order; gcm_finish makes or compares tags; gcm_wipe erases what did not verify.
+// order; gcm_finish makes or compares tags; gcm_wipe erases what did not verify. gcm_long.cuh needs
+// no gcm_prepare for plain messages: with text, an IV of 96 bits and no associated data.
 #pragma once
 #include "counter.cuh"
 #include "ghash.cuh"
@@ -79,12 +80,22 @@ __device__ __forceinline__ uint4 lengths(uint64_t first, uint64_t second) {
                       __brev(uint32_t(second >> 29)), __brev(uint32_t(second << 3)));
 }
 
-// J0 (SP 800-38D, 7.1 step 2). All lanes of the warp must take part.
+// J0 of an IV of 96 bits (SP 800-38D, 7.1 step 2).
+__device__ __forceinline__ uint4 standard_counter(const uint8_t* iv) {
+    if (!aligned(iv, 4)) {
+        const uint4 block = load(iv, 12);
+        return make_uint4(block.x, block.y, block.z, 0x01000000);
+    }
+    const uint32_t* words = reinterpret_cast<const uint32_t*>(iv);
+    return make_uint4(words[0], words[1], words[2], 0x01000000);
+}
+
+// J0 of any. All lanes of the warp must take part.
 __device__ inline uint4 start_counter(const GcmMessage& message, uint32_t lane8, uint4 h, uint4 h8,
                                       uint4 h_lane) {
     const bool standard = message.iv_len == 12;
-    uint4 block = load(message.iv, standard ? 12 : 0);
-    block.w = 0x01000000;
+    uint4 block = make_uint4(0, 0, 0, 0);
+    if (standard) block = standard_counter(message.iv);
     if (__all_sync(~0u, standard)) return block;
     const uint4 sum = ghash_bytes(message.iv, standard ? 0 : message.iv_len, lane8, h8, h_lane);
     return standard ? block : reflect(multiply(sum ^ lengths(0, message.iv_len), h));
@@ -113,8 +124,8 @@ __device__ __forceinline__ void gcm_prepare(GcmMessage* messages, uint64_t count
         };
         GcmMessage& message = messages[place(lane < each ? lane : each - 1)];
         const bool standard = message.iv_len == 12;
-        uint4 counter = load(message.iv, standard ? 12 : 0);
-        counter.w = 0x01000000;
+        uint4 counter = make_uint4(0, 0, 0, 0);
+        if (standard) counter = standard_counter(message.iv);
         uint4 hash = make_uint4(0, 0, 0, 0);
         if (__any_sync(~0u, !standard || message.aad_len > 0)) {
 #pragma unroll 1
@@ -187,7 +198,7 @@ __device__ __forceinline__ void gcm_rows(Lane t, uint32_t strings, const Piece& 
         }
         Quad quad[1] = {Quad(blocks)};
         quad[0].add(running);
-        running = ghash_rows(strings_anew<1>(strings, lane), quad);
+        running = ghash_rows(StringsAt{strings_anew<1>(strings, lane)}, quad);
         input += 512 * GCM_ROWS;
         output += 512 * GCM_ROWS;
         cycle ^= GCM_ROWS;
@@ -217,7 +228,7 @@ __device__ __forceinline__ void gcm_rows(Lane t, uint32_t strings, const Piece& 
         }
         Quad quad[1] = {Quad(blocks)};
         quad[0].add(running);
-        running = ghash_rows(strings, quad);
+        running = ghash_rows(StringsAt{strings}, quad);
     }
     const uint64_t in_blocks = (piece.len + 15) / 16 - 32 * from;
     const uint64_t mine = 32ull * rows < in_blocks ? 32ull * rows : in_blocks;
@@ -261,6 +272,8 @@ extern "C" __global__ void __launch_bounds__(128)
     GcmMessage& message = messages[number];
     const uint4 sum = message.hash ^ lengths(message.aad_len, message.len);
     const uint4 tag = reflect(multiply(sum, powers->powers[0][1])) ^ message.mask;
+    // For the next launch, which may begin without gcm_prepare.
+    message.hash = make_uint4(0, 0, 0, 0);
     if (open) message.failed = differ(tag, load(message.tag, tag_len), tag_len);
     else store(message.tag, tag, tag_len);
 }
@@ -271,17 +284,24 @@ extern "C" __global__ void __launch_bounds__(256)
     const uint64_t threads = uint64_t(gridDim.x) * blockDim.x;
     const uint64_t thread = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
     const Range rows = share(work.units, uint32_t(thread / 32), uint32_t(threads / 32));
-    for (uint64_t row = rows.from; row < rows.to; row++) {
-        const uint64_t number = find_piece(work, row);
-        const Piece& piece = work.pieces[number];
-        if (!messages[piece.message].failed) {
-            const uint64_t end = first_unit(work, number + 1);
-            row = end - 1;
-            continue;
+    if (rows.from == rows.to) return;
+    const uint32_t lane = threadIdx.x & 31;
+    // A lane looks at a piece, and all of them wipe those that failed.
+    for (uint64_t base = find_piece(work, rows.from);
+         base < work.count && first_unit(work, base) < rows.to; base += 32) {
+        const uint64_t mine = base + lane;
+        const bool failed = mine < work.count && messages[work.pieces[mine].message].failed;
+        for (uint32_t left = __ballot_sync(~0u, failed); left != 0; left &= left - 1) {
+            const uint64_t number = base + __ffs(left) - 1;
+            const Piece& piece = work.pieces[number];
+            const uint64_t start = first_unit(work, number), end = first_unit(work, number + 1);
+            const uint64_t to = end < rows.to ? end : rows.to;
+            for (uint64_t row = start > rows.from ? start : rows.from; row < to; row++) {
+                const uint64_t at = 512 * (row - start) + 16 * lane;
+                if (at < piece.len)
+                    store(piece.output + at, make_uint4(0, 0, 0, 0), block_len(piece.len, at));
+            }
         }
-        const uint64_t at = 512 * (row - first_unit(work, number)) + 16 * (threadIdx.x & 31);
-        if (at < piece.len)
-            store(piece.output + at, make_uint4(0, 0, 0, 0), block_len(piece.len, at));
     }
 }
 

@@ -184,10 +184,30 @@ struct Quad {
     }
 };
 
-// Adds the product of a quad's two words and its string.
-__device__ __forceinline__ void multiply_add(Sums (&c)[8], uint32_t address, uint4 first,
-                                             uint4 second) {
-    const uint4 low = string_words(address), high = string_words(address + 512);
+// Strings in shared memory, from `address` on for this lane.
+struct StringsAt {
+    uint32_t address;
+    __device__ __forceinline__ uint4 words(uint32_t half) const {
+        return string_words(address + 512 * half);
+    }
+};
+
+// The same in registers.
+template <int QUADS>
+struct StringsHeld {
+    uint4 held[QUADS * 6];
+    __device__ __forceinline__ explicit StringsHeld(uint32_t address) {
+#pragma unroll
+        for (uint32_t i = 0; i < QUADS * 6; i++) held[i] = load_shared(address + 512 * i);
+    }
+    __device__ __forceinline__ uint4 words(uint32_t half) const { return held[half]; }
+};
+
+// Adds the product of a quad's two words and the string with this number.
+template <class Strings>
+__device__ __forceinline__ void multiply_add(Sums (&c)[8], const Strings& strings, uint32_t number,
+                                             uint4 first, uint4 second) {
+    const uint4 low = strings.words(2 * number), high = strings.words(2 * number + 1);
     const uint2 words[4] = {make_uint2(low.x, low.y), make_uint2(low.z, low.w),
                             make_uint2(high.x, high.y), make_uint2(high.z, high.w)};
 #pragma unroll
@@ -203,25 +223,24 @@ __device__ __forceinline__ void multiply_add(Sums (&c)[8], uint32_t address, uin
 }
 
 // The new running values after a batch of quads, to which the old ones have been added.
-// `address` is where this lane's part of the first quad's strings lies.
-template <int QUADS>
-__device__ __forceinline__ Running ghash_rows(uint32_t address, const Quad (&quads)[QUADS]) {
+template <int QUADS, class Strings>
+__device__ __forceinline__ Running ghash_rows(const Strings& strings, const Quad (&quads)[QUADS]) {
     Sums sums[8] = {};
 #pragma unroll
     for (uint32_t i = 0; i < QUADS; i++) {
         const uint4(&words)[4] = quads[i].words;
-        multiply_add(sums, address + i * 3072, words[0] ^ words[2], words[1] ^ words[3]);
+        multiply_add(sums, strings, 3 * i, words[0] ^ words[2], words[1] ^ words[3]);
     }
     const LowBytes both(sums);
 #pragma unroll
     for (uint32_t i = 0; i < QUADS; i++)
-        multiply_add(sums, address + i * 3072 + 1024, quads[i].words[0], quads[i].words[1]);
+        multiply_add(sums, strings, 3 * i + 1, quads[i].words[0], quads[i].words[1]);
     const LowBytes low(sums);
 #pragma unroll
     for (int i = 0; i < 8; i++) sums[i] = {};
 #pragma unroll
     for (uint32_t i = 0; i < QUADS; i++)
-        multiply_add(sums, address + i * 3072 + 2048, quads[i].words[2], quads[i].words[3]);
+        multiply_add(sums, strings, 3 * i + 2, quads[i].words[2], quads[i].words[3]);
     LowBytes high(sums);
     high.add(both);
     return {stored_of_dual(gather(low.columns<0>(high))),

@@ -328,27 +328,33 @@ impl Launcher {
         }
     }
 
-    /// GCM for long messages with one key: pieces of text, of messages at `messages`.
+    /// GCM for long messages with one key: pieces of text, of messages at `messages`. `plain`:
+    /// these are all their messages, and plain.
     pub(crate) fn gcm_text<'a>(
         &self,
         work: Work,
         messages: &Located,
         key: &'a OneKey,
+        plain: bool,
     ) -> Option<Step<'a>> {
-        let (family, stem) = match work.units >= policy::LONG_GCM_ROWS * work.count {
-            true => (Family::GcmLong, "gcm_long"),
+        let mut parameters = vec![
+            Parameter::Work(work),
+            Parameter::Address(messages.messages),
+            Parameter::Keys(&key.encrypt),
+            Parameter::Address(messages.powers),
+        ];
+        let (family, stem) = match is_long(&work) {
+            true => {
+                parameters.push(Parameter::Number(u32::from(plain)));
+                (Family::GcmLong, "gcm_long")
+            }
             false => (Family::Gcm, "gcm"),
         };
         (work.units > 0).then(|| Step {
             name: format!("{stem}_{}_{}", self.way(), self.bits()),
             family,
             grid: Grid::Persistent(1),
-            parameters: vec![
-                Parameter::Work(work),
-                Parameter::Address(messages.messages),
-                Parameter::Keys(&key.encrypt),
-                Parameter::Address(messages.powers),
-            ],
+            parameters,
         })
     }
 
@@ -387,8 +393,12 @@ impl Launcher {
 
     /// The same without what depends on the key alone.
     pub(crate) fn gcm_after_powers<'a>(&self, at: &Located, key: &'a OneKey) -> Vec<Step<'a>> {
-        let mut steps = vec![self.gcm_prepare(at, key)];
-        steps.extend(self.gcm_text(at.work, at, key));
+        let plain = at.plain && is_long(&at.work);
+        let mut steps = Vec::new();
+        if !plain {
+            steps.push(self.gcm_prepare(at, key));
+        }
+        steps.extend(self.gcm_text(at.work, at, key, plain));
         steps.push(self.gcm_end(at));
         steps.extend(self.gcm_wipe(at));
         steps
@@ -440,4 +450,9 @@ impl Launcher {
             ],
         }
     }
+}
+
+/// Whether GCM's kernel with a division of labour takes these pieces.
+fn is_long(work: &Work) -> bool {
+    work.units >= policy::LONG_GCM_ROWS * work.count
 }

@@ -47,7 +47,7 @@ impl<L: Link> Passage<'_, '_, L> {
                 link.record(&state.ready, aside)?;
             }
             link.wait_for(stream, &state.ready)?;
-            if let Some(step) = self.launcher.gcm_text(located.work, kept, key) {
+            if let Some(step) = self.launcher.gcm_text(located.work, kept, key, false) {
                 launch(&step)?;
             }
             link.record(&slot.worked, stream)?;

@@ -134,8 +134,8 @@ impl Sheet {
             KeyPlace::Table | KeyPlace::Raw => key_owners.len() * job.info().key_len,
         });
         let lens = parts.iter().map(|part| {
-            let aad_len = job.aad_len(part.message);
-            (part.len as u64, aad_len as u64)
+            let (aad, iv) = (job.aad_len(part.message), iv_bytes(job, part).len());
+            (part.len as u64, aad as u64, iv as u64)
         });
         let messages = Messages::new(&mut places, mode, message_count, lens);
         let tags = places.take(message_count * TAG);
@@ -271,6 +271,7 @@ impl Sheet {
             message_count: self.messages.count as u64,
             verdicts: at(self.verdicts),
             small: self.small,
+            plain: self.messages.plain,
             scratch: at(self.scratch),
             powers: at(self.powers),
         }
@@ -319,6 +320,8 @@ pub(crate) struct Located {
     pub(crate) verdicts: Address,
     /// Whether GCM's kernels for short messages work.
     pub(crate) small: bool,
+    /// Whether GCM's messages are plain ([`Messages`]).
+    pub(crate) plain: bool,
     /// Room for what CBC decryption hands on, or for the tweaks of XTS's pieces.
     pub(crate) scratch: Address,
     pub(crate) powers: Address,

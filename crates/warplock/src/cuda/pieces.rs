@@ -194,6 +194,9 @@ pub(crate) struct Messages {
     mode: Mode,
     pub(crate) at: usize,
     pub(crate) count: usize,
+    /// Whether all are plain: of GCM, with text, an IV of 96 bits and no associated data. Message
+    /// and piece then have the same number, and the kernels for long ones need no `gcm_prepare`.
+    pub(crate) plain: bool,
     /// Where ACORN's stand in their array; empty: in their order.
     acorn_places: Vec<u32>,
 }
@@ -210,21 +213,23 @@ pub(crate) struct Message {
 }
 
 impl Messages {
-    /// Finds the places; `lens` are the lengths of texts and associated data.
+    /// Finds the places; `lens` are the lengths of texts, associated data and IVs.
     pub(crate) fn new(
         places: &mut Places,
         mode: Mode,
         count: usize,
-        lens: impl Iterator<Item = (u64, u64)> + Clone,
+        mut lens: impl Iterator<Item = (u64, u64, u64)> + Clone,
     ) -> Self {
         let acorn_places = match mode {
-            Mode::Acorn => acorn::places(lens),
+            Mode::Acorn => acorn::places(lens.clone().map(|(text, aad, _)| (text, aad))),
             _ => Vec::new(),
         };
+        let plain = lens.all(|(text, aad, iv)| text > 0 && aad == 0 && iv == 12);
         Messages {
             mode,
             at: places.take(count * message_size(mode)),
             count,
+            plain: mode == Mode::Gcm && count > 0 && plain,
             acorn_places,
         }
     }

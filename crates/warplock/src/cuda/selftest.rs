@@ -21,6 +21,8 @@ pub(crate) enum Shape {
     One,
     /// GCM of long messages with one key.
     Long,
+    /// The same of plain ones ([`Messages`](super::pieces::Messages)).
+    Plain,
     /// Keys from a table.
     Table,
     /// A key for each block.
@@ -72,7 +74,7 @@ impl Case {
             }
         }
         if mode == Mode::Gcm && shapes.contains(&Shape::One) {
-            shapes.push(Shape::Long);
+            shapes.extend([Shape::Long, Shape::Plain]);
         }
         let algorithm = job.info().algorithm;
         let case = |shape| Case {
@@ -107,18 +109,17 @@ impl Case {
                 format!("xts_{way}_{end}"),
                 format!("xts_steal_{way}"),
             ],
-            Mode::Gcm if matches!(self.shape, Shape::One | Shape::Long) => {
-                let stem = if self.shape == Shape::Long {
-                    "gcm_long"
-                } else {
-                    "gcm"
+            Mode::Gcm if matches!(self.shape, Shape::One | Shape::Long | Shape::Plain) => {
+                let stem = match self.shape {
+                    Shape::One => "gcm",
+                    _ => "gcm_long",
                 };
                 let mut names = vec![
                     "gcm_powers".to_owned(),
-                    format!("gcm_prepare_{bits}"),
                     format!("{stem}_{way}_{bits}"),
                     "gcm_finish".to_owned(),
                 ];
+                names.extend((self.shape != Shape::Plain).then(|| format!("gcm_prepare_{bits}")));
                 names.extend((!encrypts).then(|| "gcm_wipe".to_owned()));
                 names
             }
@@ -138,6 +139,7 @@ impl Case {
             (_, Shape::Many | Shape::ManyTable) => &[16; FEW_CHAINS as usize + 1],
             (Mode::Gcm, Shape::One) => &[0, 8209, 2048],
             (Mode::Gcm, Shape::Long) => &[0, 33_000, 8209],
+            (Mode::Gcm, Shape::Plain) => &[33_000, 16_384, 8209],
             (Mode::Gcm, _) => &[0, 1, 16, 33, 500, 513, 1500],
             (Mode::Ecb | Mode::Cbc, _) => &[16, 48, 496, 512, 528, 4128],
             (Mode::Xts, _) => &[16, 33, 500, 512, 513, 4127],
@@ -228,6 +230,7 @@ impl Question {
         let iv_len = |message: usize| match (mode, message % 3) {
             (Mode::Ecb, _) => 0,
             (Mode::Gcm, 0 | 1) => 12,
+            (Mode::Gcm, _) if case.shape == Shape::Plain => 12,
             _ => 16,
         };
         let (spans, size) = side_by_side(lens.into_iter());
@@ -248,7 +251,10 @@ impl Question {
             spans,
             ivs,
             iv_spans,
-            aad: bytes(random, 21),
+            aad: match case.shape {
+                Shape::Plain => Vec::new(),
+                _ => bytes(random, 21),
+            },
             input: bytes(random, size),
             tags: vec![
                 0;
@@ -295,7 +301,9 @@ impl Question {
                 keys: &self.keys,
                 index: &self.index,
             },
-            Shape::One | Shape::Long | Shape::Many | Shape::Small => Keys::One(&self.keys[0]),
+            Shape::One | Shape::Long | Shape::Plain | Shape::Many | Shape::Small => {
+                Keys::One(&self.keys[0])
+            }
         };
         let spans = match case.shape {
             Shape::Blocks => Spans::Even {

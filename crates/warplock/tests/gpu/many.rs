@@ -36,7 +36,7 @@ fn every_kernel() {
         ];
         if algorithm.info().mode == Mode::Cbc {
             // More chains than take the kernel for few.
-            batches.extend([(vec![16; 6200], 1), (vec![16; 6200], 3)]);
+            batches.extend([(vec![16; 10_300], 1), (vec![16; 10_300], 3)]);
         }
         if algorithm.info().mode == Mode::Acorn {
             // Warps whose lanes all have whole tiles, and lanes without a message.

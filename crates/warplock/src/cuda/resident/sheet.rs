@@ -72,8 +72,10 @@ impl Sheet {
             DeviceIvs::Sectors { .. } => 16 * count,
             _ => 0,
         });
-        let lens =
-            (0..count).map(|index| (batch.input_spans.get(index).len as u64, aad(batch, index).1));
+        let lens = (0..count).map(|index| {
+            let text = batch.input_spans.get(index).len as u64;
+            (text, aad(batch, index).1, iv_len(batch, index))
+        });
         let messages = Messages::new(&mut places, mode, message_count, lens);
         let acorn = mode == Mode::Acorn;
         let from_host = matches!(batch.keys, DeviceKeys::Host(_));
@@ -196,17 +198,14 @@ impl Sheet {
     }
 
     fn iv(&self, batch: &Checked<'_>, number: usize, sheet: Address) -> (Address, u64) {
+        let len = iv_len(batch, number);
         match batch.ivs {
             DeviceIvs::None => (0, 0),
-            DeviceIvs::Each(bytes) => {
-                let len = (bytes.len() / batch.count()) as u64;
-                (bytes.address() + number as u64 * len, len)
-            }
+            DeviceIvs::Each(bytes) => (bytes.address() + number as u64 * len, len),
             DeviceIvs::Ragged { bytes, spans } => {
-                let span = spans.get(number);
-                (bytes.address() + span.offset as u64, span.len as u64)
+                (bytes.address() + spans.get(number).offset as u64, len)
             }
-            DeviceIvs::Sectors { .. } => (sheet + (self.sectors + 16 * number) as u64, 16),
+            DeviceIvs::Sectors { .. } => (sheet + (self.sectors + 16 * number) as u64, len),
         }
     }
 
@@ -232,6 +231,7 @@ impl Sheet {
             message_count: self.messages.count as u64,
             verdicts: at(self.verdicts),
             small: self.small,
+            plain: self.messages.plain,
             scratch: at(self.scratch),
             powers: at(self.powers),
         }
@@ -263,6 +263,15 @@ fn key_number(batch: &Checked<'_>, number: usize) -> u32 {
         DeviceKeys::Host(Keys::One(_)) => 0,
         DeviceKeys::Host(Keys::Indexed { index, .. }) => index[number],
         DeviceKeys::Host(Keys::Each { .. }) | DeviceKeys::Each { .. } => number as u32,
+    }
+}
+
+fn iv_len(batch: &Checked<'_>, number: usize) -> u64 {
+    match batch.ivs {
+        DeviceIvs::None => 0,
+        DeviceIvs::Each(bytes) => (bytes.len() / batch.count()) as u64,
+        DeviceIvs::Ragged { spans, .. } => spans.get(number).len as u64,
+        DeviceIvs::Sectors { .. } => 16,
     }
 }
 

@@ -296,9 +296,17 @@ pub(super) unsafe fn run(launch: &Launch) {
             "gcm_encrypt" | "gcm_decrypt" | "gcm_long_encrypt" | "gcm_long_decrypt" => {
                 let key = KeySource::One(Box::new(launch.keys(2)), rounds).key(0, 0);
                 let (direction, _) = way(stem);
-                for piece in pieces(&launch.work(0), |piece| piece.len.div_ceil(512)) {
+                let plain = stem.starts_with("gcm_long") && launch.number(4) == 1;
+                for (number, piece) in
+                    (0..).zip(pieces(&launch.work(0), |piece| piece.len.div_ceil(512)))
+                {
                     let at = launch.number(1) + 112 * u64::from(piece.message);
-                    let mut message = read(at);
+                    let mut message: GcmMessage = read(at);
+                    if plain {
+                        assert_eq!((message.iv_len, message.aad_len), (12, 0));
+                        assert_eq!((piece.message, message.state[2]), (number, [0; 16]));
+                        message = prepare(message, &key, read(launch.number(3)));
+                    }
                     gcm_text(
                         &piece,
                         &mut message,
@@ -463,6 +471,7 @@ unsafe fn finish(mut message: GcmMessage, h: Block, tag_len: u64, open: bool) ->
     xor(&mut tag, lengths(message.aad_len, message.len));
     tag = gf_mul(tag, h);
     xor(&mut tag, message.state[1]);
+    message.state[2] = [0; 16];
     let tag = &tag[..tag_len as usize];
     // SAFETY: by this function's contract.
     unsafe {

@@ -44,7 +44,13 @@ fn cases() -> Vec<Case> {
                 (Mode::Cbc, Direction::Encrypt) => {
                     &[Shape::One, Shape::Table, Shape::Many, Shape::ManyTable]
                 }
-                (Mode::Gcm, _) => &[Shape::One, Shape::Long, Shape::Table, Shape::Small],
+                (Mode::Gcm, _) => &[
+                    Shape::One,
+                    Shape::Long,
+                    Shape::Plain,
+                    Shape::Table,
+                    Shape::Small,
+                ],
                 _ => &[Shape::One, Shape::Table],
             };
             cases.extend(shapes.iter().map(|&shape| Case {

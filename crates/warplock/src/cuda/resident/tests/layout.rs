@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use super::super::check::Checked;
 use super::super::sheet::{Sheet, one_key};
-use super::super::{DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText};
+use super::super::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText};
 use super::{apart, even, region};
 use crate::cuda::abi::{AcornMessage, GcmMessage, Piece};
 use crate::cuda::policy::Policy;
@@ -61,6 +61,30 @@ fn pieces_name_the_callers_places_and_empty_messages_are_left_out() {
     let starts = (located.work.starts - SHEET) as usize;
     let starts: Vec<u64> = (0..3).map(|i| number(&host, starts + 8 * i)).collect();
     assert_eq!(starts, [0, 2, 3]);
+}
+
+#[test]
+fn plain_messages_are_found() {
+    let key = Key::new(Algorithm::Aes128Gcm, &[1; 16]).unwrap();
+    let plain = |lens: [usize; 2], iv_len: usize, aad_len: usize| {
+        let spans = [(0, lens[0]), (20_000, lens[1])].map(|(offset, len)| Span { offset, len });
+        let text = DeviceText::InPlace {
+            buffer: region(0x1_0000, 40_000),
+            spans: Spans::Ragged(&spans),
+        };
+        let mut batch = DeviceBatch::encrypt(&key, text)
+            .ivs(DeviceIvs::Each(region(0x100, 2 * iv_len)))
+            .tags(DeviceTags::Apart(region(0x200, 32)));
+        if aad_len > 0 {
+            batch = batch.aad(DeviceAad::Shared(region(0x300, aad_len)));
+        }
+        let (sheet, _, batch) = sheet(batch);
+        sheet.located(&batch, SHEET).plain
+    };
+    assert!(plain([9000, 1], 12, 0));
+    assert!(!plain([9000, 0], 12, 0));
+    assert!(!plain([9000, 1], 16, 0));
+    assert!(!plain([9000, 1], 12, 1));
 }
 
 #[test]

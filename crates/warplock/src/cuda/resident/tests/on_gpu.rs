@@ -41,8 +41,14 @@ fn uploaded(device: &Device, bytes: &[u8]) -> DeviceBuffer {
 }
 
 /// Whether a plan for these messages gives what the CPU gives, with and without a key each, in
-/// place and apart; and that nothing else is written.
-fn compare(device: &Device, algorithm: Algorithm, direction: Direction, lens: &[usize]) {
+/// place and apart; and that nothing else is written. `aad_len`: of associated data for all.
+fn compare(
+    device: &Device,
+    algorithm: Algorithm,
+    direction: Direction,
+    lens: &[usize],
+    aad_len: usize,
+) {
     let cpu = Engine::builder()
         .backend(Choice::Cpu(None))
         .build()
@@ -60,7 +66,7 @@ fn compare(device: &Device, algorithm: Algorithm, direction: Direction, lens: &[
         Mode::Gcm => 12,
         _ => 16,
     };
-    let (data, ivs, aad) = (random(end), random(count * iv_len), random(33));
+    let (data, ivs, aad) = (random(end), random(count * iv_len), random(aad_len));
     let aead = algorithm.is_aead();
     let keys: Vec<Key> = (0..3).map(|_| Key::generate(algorithm).unwrap()).collect();
     let index: Vec<u32> = (0..count as u32).map(|i| i % 3).collect();
@@ -159,9 +165,22 @@ fn plans_agree_with_the_cpu() {
                 Mode::Xts => (0..300).map(|i| 16 + i * i % 997).collect(),
                 Mode::Ctr | Mode::Gcm | Mode::Acorn => (0..300).map(|i| i * i % 997).collect(),
             };
-            compare(&device, algorithm, direction, &ragged);
-            compare(&device, algorithm, direction, &[1 << 20, 0, 16, 99_984]);
-            compare(&device, algorithm, direction, &[512; 7]);
+            compare(&device, algorithm, direction, &ragged, 33);
+            compare(&device, algorithm, direction, &[1 << 20, 0, 16, 99_984], 33);
+            compare(&device, algorithm, direction, &[512; 7], 33);
+            if algorithm.info().mode == Mode::Gcm {
+                // Plain ones: several for each of some hundred teams of warps, and long ones.
+                let ragged: Vec<usize> = (0..1500).map(|i| 1 + i * i % 20_011).collect();
+                compare(&device, algorithm, direction, &ragged, 0);
+                compare(&device, algorithm, direction, &[16 << 10; 1500], 0);
+                compare(
+                    &device,
+                    algorithm,
+                    direction,
+                    &[3 << 20, 16, 8209, 1, 99_984],
+                    0,
+                );
+            }
         }
     }
 }
@@ -174,6 +193,7 @@ fn a_plan_opens_what_a_plan_sealed_again_and_again() {
     for (algorithm, iv_len, len) in [
         (Algorithm::Aes128Gcm, 12, 100),
         (Algorithm::Aes128Gcm, 12, 5000),
+        (Algorithm::Aes256Gcm, 12, 20_000),
         (Algorithm::Acorn128, 16, 100),
         (Algorithm::Acorn128, 16, 5000),
     ] {
