@@ -14,6 +14,7 @@ use crate::fs::{
     self, Access, Attributes, Caller, Changes, Entry, FileSystem, FileType, NewNode,
     Node as Number, RenameFlags, Seek, StatVfs, XattrFlags,
 };
+use crate::names::Sealed;
 use crate::node::Node;
 use crate::storage::{At, Storage};
 use crate::vault::Vault;
@@ -36,6 +37,8 @@ struct Found {
     name: OsString,
     node: Number,
     kind: FileType,
+    /// What it is in the store; `None` for the folder itself and the one above.
+    sealed: Option<Sealed>,
 }
 
 // fallocate(2)
@@ -65,14 +68,20 @@ impl<S: Storage> Vault<S> {
                 name: name.into(),
                 node,
                 kind: FileType::Directory,
+                sealed: None,
             })
             .collect();
         for entry in self.core.storage.list(dir.folder.dir())? {
             match self.plain_name(&dir.folder, &entry.name) {
-                Ok(Some((name, _))) => found.push(Found {
+                Ok(Some((name, place))) => found.push(Found {
                     name,
                     node: self.nodes.number_of(entry.inode),
                     kind: entry.kind,
+                    sealed: Some(Sealed {
+                        stored: entry.name,
+                        beside: None,
+                        place,
+                    }),
                 }),
                 Ok(None) => {}
                 // One bad name must not hide the others.
@@ -368,6 +377,27 @@ impl<S: Storage> FileSystem for Vault<S> {
             }
         }
         Ok(())
+    }
+
+    fn lookup_listed(
+        &self,
+        dir: &OpenDir<S>,
+        parent: Number,
+        entry: &Entry<'_>,
+    ) -> fs::Result<Attributes> {
+        let listed = Arc::clone(&lock(&dir.listed));
+        let found = usize::try_from(entry.next - 1)
+            .ok()
+            .and_then(|index| listed.get(index))
+            .filter(|found| found.name == entry.name);
+        let Some(name) = found.and_then(|found| found.sealed.as_ref()) else {
+            return self.lookup(parent, entry.name);
+        };
+        // It was decrypted a moment ago, so it need not be encrypted again.
+        self.answer(
+            self.enter_as(&dir.node, &dir.folder, name)
+                .map(|found| found.1),
+        )
     }
 
     fn fsync_dir(&self, dir: &OpenDir<S>) -> fs::Result<()> {

@@ -58,8 +58,19 @@ impl<S: Storage> Vault<S> {
 
     /// What stands at a spot, with a reference more.
     pub(crate) fn enter(&self, spot: &Spot<S>) -> Result<(Arc<Node<S>>, Attributes)> {
-        let found = self.core.storage.attributes(spot.at())?;
-        let node = self.nodes.enter(&spot.node, &spot.name, &found);
+        self.enter_as(&spot.node, &spot.folder, &spot.name)
+    }
+
+    /// The same, where the spot is in parts.
+    pub(crate) fn enter_as(
+        &self,
+        parent: &Arc<Node<S>>,
+        folder: &Folder<S>,
+        name: &Sealed,
+    ) -> Result<(Arc<Node<S>>, Attributes)> {
+        let at = At::Name(folder.dir(), &name.stored);
+        let found = self.core.storage.attributes(at)?;
+        let node = self.nodes.enter(parent, name, &found);
         match self.shown(&node, found) {
             Ok(shown) => Ok((node, shown)),
             Err(error) => {
