@@ -2,7 +2,7 @@
 
 use warplock::Algorithm;
 
-use super::run::{Place, Row};
+use super::rows::{Place, Row};
 use crate::table::{grouped, scaled};
 
 /// A ratio below this is within what runs differ by.

@@ -3,13 +3,15 @@
 
 mod answers;
 mod copies;
+mod rows;
 mod run;
 
 use std::time::Duration;
 
 use warplock::{Algorithm, Direction};
 
-use self::run::{Place, Places, Row, Task};
+use self::rows::{Place, Row, Task};
+use self::run::Places;
 use super::Suite;
 use crate::error::Result;
 use crate::measure::Plan;
