@@ -1,7 +1,9 @@
 //! What each kernel does, on the processor: device addresses are addresses of this process.
 
+mod gcm;
+
 use crate::Direction;
-use crate::cpu::portable::{gf_mul, gf_pow, xts_skip};
+use crate::cpu::portable::xts_skip;
 use crate::cpu::{Acorn, AesKey, CounterBits, InstructionSet, Io, Kernels};
 use crate::cuda::abi::{AcornMessage, Address, GcmMessage, Piece, TABLE_KEY, Work};
 use crate::cuda::launch::{Parameter, Step};
@@ -151,36 +153,10 @@ fn xts_blocks(piece: &Piece) -> u64 {
     piece.len / 16 - u64::from(!piece.len.is_multiple_of(16))
 }
 
-fn counter32(block: Block, add: u64) -> Block {
-    let mut later = block;
-    let low = u32::from_be_bytes(block[12..].try_into().unwrap());
-    later[12..].copy_from_slice(&low.wrapping_add(add as u32).to_be_bytes());
-    later
-}
-
 fn encrypt(key: &AesKey, mut block: Block) -> Block {
     // SAFETY: the buffer is this function's own.
     unsafe { kernels().ecb(key, Direction::Encrypt, Io::in_place(&mut block)) };
     block
-}
-
-fn ghash(h: Block, y: &mut Block, data: &[u8]) {
-    kernels().ghash(
-        &kernels().ghash_key(h, data.len().div_ceil(16).max(1)),
-        y,
-        data,
-    );
-}
-
-fn lengths(a: u64, b: u64) -> Block {
-    let mut block = [0; 16];
-    block[..8].copy_from_slice(&(8 * a).to_be_bytes());
-    block[8..].copy_from_slice(&(8 * b).to_be_bytes());
-    block
-}
-
-fn xor(a: &mut Block, b: Block) {
-    a.iter_mut().zip(b).for_each(|(a, b)| *a ^= b);
 }
 
 /// Runs a launch.
@@ -290,7 +266,7 @@ pub(super) unsafe fn run(launch: &Launch) {
                 let key = KeySource::One(Box::new(launch.keys(2)), rounds).key(0, 0);
                 for number in 0..launch.number(1) {
                     let at = launch.number(0) + 112 * number;
-                    write(at, prepare(read(at), &key, read(launch.number(3))));
+                    write(at, gcm::prepare(read(at), &key, read(launch.number(3))));
                 }
             }
             "gcm_encrypt" | "gcm_decrypt" | "gcm_long_encrypt" | "gcm_long_decrypt" => {
@@ -305,9 +281,9 @@ pub(super) unsafe fn run(launch: &Launch) {
                     if plain {
                         assert_eq!((message.iv_len, message.aad_len), (12, 0));
                         assert_eq!((piece.message, message.state[2]), (number, [0; 16]));
-                        message = prepare(message, &key, read(launch.number(3)));
+                        message = gcm::prepare(message, &key, read(launch.number(3)));
                     }
-                    gcm_text(
+                    gcm::text(
                         &piece,
                         &mut message,
                         &key,
@@ -321,7 +297,10 @@ pub(super) unsafe fn run(launch: &Launch) {
                 for number in 0..launch.number(1) {
                     let at = launch.number(0) + 112 * number;
                     let (tag_len, open) = (launch.number(3), launch.number(4) == 1);
-                    write(at, finish(read(at), read(launch.number(2)), tag_len, open));
+                    write(
+                        at,
+                        gcm::finish(read(at), read(launch.number(2)), tag_len, open),
+                    );
                 }
             }
             "gcm_wipe" => {
@@ -342,10 +321,10 @@ pub(super) unsafe fn run(launch: &Launch) {
                     assert_eq!(message.key, piece.key);
                     let h: Block =
                         read(launch.number(2) + (TABLE_KEY as u64) * u64::from(piece.key) + 720);
-                    let mut message = prepare(message, &key, h);
-                    gcm_text(&piece, &mut message, &key, h, direction);
+                    let mut message = gcm::prepare(message, &key, h);
+                    gcm::text(&piece, &mut message, &key, h, direction);
                     let open = direction == Direction::Decrypt;
-                    let message = finish(message, h, launch.number(4), open);
+                    let message = gcm::finish(message, h, launch.number(4), open);
                     if message.failed != 0 {
                         (piece.output as *mut u8).write_bytes(0, piece.len as usize);
                     }
@@ -412,76 +391,6 @@ unsafe fn steal(piece: &Piece, key: &AesKey, direction: Direction, tweak: Block)
         let to = (piece.output + whole) as *mut u8;
         to.copy_from_nonoverlapping(text.as_ptr(), 16 + rest);
     }
-}
-
-/// J0, its encryption, and the hash of the associated data, moved to before the text.
-unsafe fn prepare(mut message: GcmMessage, key: &AesKey, h: Block) -> GcmMessage {
-    // SAFETY: by this function's contract.
-    let (iv, aad) = unsafe {
-        (
-            bytes(message.iv, message.iv_len),
-            bytes(message.aad, message.aad_len),
-        )
-    };
-    let mut counter = [0; 16];
-    if iv.len() == 12 {
-        counter[..12].copy_from_slice(iv);
-        counter[15] = 1;
-    } else {
-        ghash(h, &mut counter, iv);
-        ghash(h, &mut counter, &lengths(0, message.iv_len));
-    }
-    let mut hash = [0; 16];
-    ghash(h, &mut hash, aad);
-    hash = gf_mul(hash, gf_pow(h, message.len.div_ceil(16)));
-    message.state = [counter, encrypt(key, counter), hash];
-    message.failed = 0;
-    message
-}
-
-unsafe fn gcm_text(
-    piece: &Piece,
-    message: &mut GcmMessage,
-    key: &AesKey,
-    h: Block,
-    direction: Direction,
-) {
-    assert_eq!(piece.before + piece.len + piece.after, message.len);
-    // SAFETY: by this function's contract.
-    unsafe {
-        let mut sum = [0; 16];
-        if direction == Direction::Decrypt {
-            ghash(h, &mut sum, bytes(piece.input, piece.len));
-        }
-        let mut counter = counter32(message.state[0], 1 + piece.before / 16);
-        let text = io(piece, 0, piece.len);
-        kernels().ctr(key, &mut counter, CounterBits::B32, text);
-        if direction == Direction::Encrypt {
-            ghash(h, &mut sum, bytes(piece.output, piece.len));
-        }
-        xor(
-            &mut message.state[2],
-            gf_mul(sum, gf_pow(h, piece.after.div_ceil(16))),
-        );
-    }
-}
-
-unsafe fn finish(mut message: GcmMessage, h: Block, tag_len: u64, open: bool) -> GcmMessage {
-    let mut tag = message.state[2];
-    xor(&mut tag, lengths(message.aad_len, message.len));
-    tag = gf_mul(tag, h);
-    xor(&mut tag, message.state[1]);
-    message.state[2] = [0; 16];
-    let tag = &tag[..tag_len as usize];
-    // SAFETY: by this function's contract.
-    unsafe {
-        if open {
-            message.failed = u32::from(bytes(message.tag, tag_len) != tag);
-        } else {
-            (message.tag as *mut u8).copy_from_nonoverlapping(tag.as_ptr(), tag.len());
-        }
-    }
-    message
 }
 
 unsafe fn acorn(launch: &Launch, message: AcornMessage, direction: Direction) {
