@@ -340,7 +340,7 @@ fn slice(bytes: &[u8], span: Span) -> &[u8] {
 
 fn check_ivs(info: &Info, ivs: &Ivs<'_>, count: usize) -> Result<(), Error> {
     match ivs {
-        _ if count == 0 && matches!(ivs, Ivs::None) => Ok(()),
+        Ivs::None if count == 0 => Ok(()),
         Ivs::None => check_iv_len(info, 0, 0),
         Ivs::Each(bytes) => {
             let len = share(bytes, count);
