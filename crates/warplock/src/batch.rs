@@ -14,6 +14,16 @@ pub enum Direction {
     Decrypt,
 }
 
+impl Direction {
+    /// As commands and tables say it: `encrypt` or `decrypt`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Direction::Encrypt => "encrypt",
+            Direction::Decrypt => "decrypt",
+        }
+    }
+}
+
 /// A run of bytes in one of the batch's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {

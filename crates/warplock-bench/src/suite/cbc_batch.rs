@@ -364,10 +364,7 @@ fn row(
     let sample = time_streams(context, gpu, work, streams)?;
     let theirs = published(work.direction, streams, work.count);
     Ok(vec![
-        match work.direction {
-            Direction::Encrypt => "encrypt".into(),
-            Direction::Decrypt => "decrypt".into(),
-        },
+        work.direction.name().into(),
         Value::Number(work.count as f64),
         Value::Number(streams as f64),
         sample.map(|seconds| seconds * 1e6).into(),

@@ -153,13 +153,6 @@ impl Launcher {
         })
     }
 
-    fn way(&self) -> &'static str {
-        match self.direction {
-            Direction::Encrypt => "encrypt",
-            Direction::Decrypt => "decrypt",
-        }
-    }
-
     /// `expand_keys`: from raw bytes to the table.
     pub(crate) fn expand(&self, at: &Located) -> Option<Step<'static>> {
         let (raw, count) = at.raw_keys?;
@@ -185,7 +178,7 @@ impl Launcher {
     /// All modes but GCM: pieces, with one key or a table.
     pub(crate) fn pieces<'a>(&self, at: &Located, key: Option<&'a OneKey>) -> Vec<Step<'a>> {
         let mut steps: Vec<Step<'a>> = self.expand(at).into_iter().collect();
-        let way = self.way();
+        let way = self.direction.name();
         let (family, stem) = match (self.mode, self.direction) {
             (Mode::Ecb, _) => (Family::Flat, format!("ecb_{way}")),
             (Mode::Cbc, Direction::Encrypt) if at.work.count <= policy::FEW_CHAINS => {
@@ -275,7 +268,7 @@ impl Launcher {
     pub(crate) fn gcm_small(&self, at: &Located) -> Vec<Step<'static>> {
         let mut steps: Vec<_> = self.expand(at).into_iter().collect();
         steps.push(Step {
-            name: format!("gcm_small_{}", self.way()),
+            name: format!("gcm_small_{}", self.direction.name()),
             family: Family::Small,
             grid: Grid::Persistent(1),
             parameters: vec![
@@ -351,7 +344,7 @@ impl Launcher {
             false => (Family::Gcm, "gcm"),
         };
         (work.units > 0).then(|| Step {
-            name: format!("{stem}_{}_{}", self.way(), self.bits()),
+            name: format!("{stem}_{}_{}", self.direction.name(), self.bits()),
             family,
             grid: Grid::Persistent(1),
             parameters,
@@ -418,7 +411,7 @@ impl Launcher {
     /// ACORN: everything at once.
     pub(crate) fn acorn(&self, at: &Located) -> Step<'static> {
         Step {
-            name: format!("acorn_{}", self.way()),
+            name: format!("acorn_{}", self.direction.name()),
             family: Family::Acorn,
             grid: Grid::Spread(at.message_count),
             parameters: vec![

@@ -90,7 +90,7 @@ impl Case {
         let info = self.algorithm.info();
         let bits = 8 * info.cipher.key_len();
         let encrypts = self.direction == Direction::Encrypt;
-        let way = if encrypts { "encrypt" } else { "decrypt" };
+        let way = self.direction.name();
         let table = matches!(self.shape, Shape::Table | Shape::ManyTable);
         let end = match table {
             true => "table".to_owned(),

@@ -88,20 +88,18 @@ fn one_line(text: &str) -> String {
     words.join(" ")
 }
 
-const DIRECTIONS: [(Direction, &str); 2] = [
-    (Direction::Encrypt, "encrypt"),
-    (Direction::Decrypt, "decrypt"),
-];
+const DIRECTIONS: [Direction; 2] = [Direction::Encrypt, Direction::Decrypt];
 
 fn write_costs(text: &mut String, place: &str, costs: &Costs) {
     for algorithm in Algorithm::all() {
-        for (direction, name) in DIRECTIONS {
+        for direction in DIRECTIONS {
             let Cost {
                 fixed,
                 byte,
                 message,
                 chain,
             } = costs.of(algorithm, direction);
+            let name = direction.name();
             let line = format!("{place}/{algorithm}/{name} {fixed} {byte} {message} {chain}");
             // Writing to a string does not fail.
             let _ = writeln!(text, "{line}");
@@ -137,8 +135,8 @@ impl Lines<'_> {
         };
         let mut costs = Costs::new(|_, _| zero);
         for algorithm in Algorithm::all() {
-            for (direction, name) in DIRECTIONS {
-                let line = format!("{place}/{algorithm}/{name}");
+            for direction in DIRECTIONS {
+                let line = format!("{place}/{algorithm}/{}", direction.name());
                 let [fixed, byte, message, chain] = self.numbers(&line)?;
                 let cost = Cost {
                     fixed,
@@ -343,7 +341,7 @@ impl Calibration {
         ];
         let row = |costs: &Costs| {
             let rates = some.map(|algorithm| {
-                let [seal, open] = DIRECTIONS.map(|way| rate(costs, algorithm, way.0));
+                let [seal, open] = DIRECTIONS.map(|way| rate(costs, algorithm, way));
                 format!("{algorithm} {seal}, {open}")
             });
             format!("{} GB/s (encrypt, decrypt)", rates.join("; "))

@@ -60,10 +60,7 @@ pub(super) fn all() -> Vec<Task> {
 
 impl Task {
     pub(super) fn name(&self) -> String {
-        let direction = match self.direction {
-            Direction::Encrypt => "encrypt",
-            Direction::Decrypt => "decrypt",
-        };
+        let direction = self.direction.name();
         let count = match self.count {
             1 => String::new(),
             count => format!("{count} x "),

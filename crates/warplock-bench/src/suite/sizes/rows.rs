@@ -116,15 +116,8 @@ impl std::fmt::Display for Task {
             count => format!("{} x ", grouped(count as u64)),
         };
         let (algorithm, len) = (self.algorithm, grouped(self.len as u64));
-        let way = way(self.direction);
+        let way = self.direction.name();
         write!(formatter, "{algorithm} {way}, {count}{len} bytes")
-    }
-}
-
-pub(super) fn way(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Encrypt => "encrypt",
-        Direction::Decrypt => "decrypt",
     }
 }
 
@@ -139,7 +132,7 @@ pub(super) struct Row {
 
 impl Row {
     pub(super) fn way(&self) -> &'static str {
-        way(self.direction)
+        self.direction.name()
     }
 
     pub(super) fn seconds(&self, place: Place) -> Option<Sample> {
