@@ -7,7 +7,7 @@ pub(super) mod names {
     pub(in crate::cpu) use super::{kernels_of, powers_of};
     pub(in crate::cpu) use crate::Direction;
     pub(in crate::cpu) use crate::cpu::kernels::{Chain, CounterBits, Io, Kernels, Short};
-    pub(in crate::cpu) use crate::cpu::prepared::{AesKey, GhashKey};
+    pub(in crate::cpu) use crate::cpu::prepared::{AesKey, GhashKey, Powers};
     pub(in crate::cpu) use crate::cpu::{InstructionSet, body};
 }
 
@@ -15,7 +15,7 @@ pub(super) mod names {
 /// [`crate::Key::prepared`] keeps one form for each instruction set.
 pub(super) fn powers_of(hash: &GhashKey) -> &[u128; MAX_POWERS] {
     match hash {
-        GhashKey::Clmul { powers, .. } => powers,
+        GhashKey::Clmul { powers, .. } => &powers.0,
         GhashKey::Portable { .. } => unreachable!("kernels get hash keys that they made"),
     }
 }
@@ -43,7 +43,10 @@ macro_rules! kernels_of {
             fn powers(h: &[u8; 16], blocks: usize) -> GhashKey {
                 // SAFETY: as above.
                 let powers = unsafe { body::ghash_powers::<$lanes>(h, blocks) };
-                GhashKey::Clmul { h: *h, powers }
+                GhashKey::Clmul {
+                    h: *h,
+                    powers: Powers(powers),
+                }
             }
             #[target_feature(enable = $features)]
             unsafe fn ecb(key: &AesKey, direction: Direction, io: Io) {

@@ -42,6 +42,12 @@ impl AesKey {
 /// The most powers of H that a kernel multiplies with before it reduces.
 pub(crate) const MAX_POWERS: usize = 32;
 
+/// Powers of the hash key, the highest first; on a cache line's boundary, as registers of four are
+/// loaded.
+#[derive(Clone)]
+#[repr(align(64))]
+pub(crate) struct Powers(pub(crate) [u128; MAX_POWERS]);
+
 /// What GHASH needs of its key, in the form of the instruction set that made it.
 #[derive(Clone)]
 #[allow(
@@ -51,10 +57,7 @@ pub(crate) const MAX_POWERS: usize = 32;
 pub(crate) enum GhashKey {
     /// For carry-less multiplication instructions. `powers[MAX_POWERS - k]` is H^k, byte-reversed
     /// and times x, for k up to the kernel's width (the form of RFC 8452, appendix A).
-    Clmul {
-        h: [u8; 16],
-        powers: [u128; MAX_POWERS],
-    },
+    Clmul { h: [u8; 16], powers: Powers },
     /// For machines without them.
     Portable {
         h: [u8; 16],
@@ -76,7 +79,7 @@ impl Drop for GhashKey {
         match self {
             GhashKey::Clmul { h, powers } => {
                 h.zeroize();
-                powers.zeroize();
+                powers.0.zeroize();
             }
             GhashKey::Portable { h, .. } => h.zeroize(),
         }

@@ -96,6 +96,14 @@ impl Lanes for Vector {
         unsafe { self.store(to[0].add(offset)) }
     }
     #[inline(always)]
+    fn pin(mut self) -> Self {
+        // SAFETY: no instruction at all.
+        unsafe {
+            std::arch::asm!("/* {0:v} */", inout(vreg) self.0, options(nomem, nostack, preserves_flags));
+        }
+        self
+    }
+    #[inline(always)]
     fn xor(self, other: Self) -> Self {
         Vector(op!(veorq_u8(self.0, other.0)))
     }

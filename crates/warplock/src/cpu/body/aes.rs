@@ -8,15 +8,15 @@ use crate::Direction;
 use crate::cpu::kernels::Io;
 use crate::cpu::prepared::AesKey;
 
-/// The key itself, of which the compiler does not know that it is the same in every step: it would
+/// The key or keys themselves, of which the compiler does not know that they are the same in every step: it would
 /// copy the round keys that do not fit into registers to the stack, where nobody wipes them.
 #[inline(always)]
 #[allow(
     clippy::pointers_in_nomem_asm_block,
     reason = "nothing is read or written there"
 )]
-pub(super) fn anew(key: &AesKey) -> &AesKey {
-    let mut pointer: *const AesKey = key;
+pub(super) fn anew<T>(key: &T) -> &T {
+    let mut pointer: *const T = key;
     // SAFETY: no instruction at all.
     unsafe { asm!("/* {0} */", inout(reg) pointer, options(nomem, nostack, preserves_flags)) };
     // SAFETY: the pointer is unchanged.

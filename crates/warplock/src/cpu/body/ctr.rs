@@ -2,7 +2,7 @@
 
 use super::Lanes;
 use super::aes::{Padding, Step, Steps, further_rounds, store};
-use super::nearby::{Computed, Kept, Run, Runs, Source, States};
+use super::nearby::{Computed, Kept, Near, Source, computed};
 use crate::cpu::kernels::{CounterBits, Io};
 use crate::cpu::prepared::AesKey;
 
@@ -93,13 +93,14 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
             ctr_whole::<L, W>(key, start, bits, part.part(0, whole));
             if len > whole {
                 let start = u128::from_be_bytes(advance(start, bits, (whole / 16) as u64));
-                let source = Computed::<L>::new::<W>(key, bits, start);
+                let source = Computed::<L>::new::<W>(key, bits, start, false);
                 let rest = part.part(whole, len - whole);
                 let (mut steps, mut padding) = (Steps::new::<L, W>(rest), Padding::uninit());
                 while let Some(Step { src, dst, .. }) = steps.next(&mut padding) {
                     ctr_run::<L, W>(
                         key,
                         source,
+                        std::ptr::null_mut(),
                         Io {
                             src,
                             dst,
@@ -126,34 +127,39 @@ unsafe fn ctr_whole<L: Lanes, const W: usize>(
     io: Io,
 ) {
     let stride = 16 * L::N * W;
+    let steps = io.len / stride;
+    let computed = computed::<L, W>(steps);
     let mut kept = Kept::new();
-    let mut done = 0;
     // SAFETY: there are so many steps in `io`; the rest by this function's contract.
     unsafe {
-        let mut runs = Runs::<L, W>::new(key, bits, start, io.len / stride);
-        while let Some(Run { steps, states }) = runs.next(key, &mut kept) {
-            let part = io.part(done, steps * stride);
-            done += part.len;
-            match states {
-                States::Computed(source) => ctr_run::<L, W>(key, source, part),
-                States::Near(source) => ctr_run::<L, W>(key, source, part),
-            }
+        let source = Computed::<L>::new::<W>(key, bits, start, computed < steps);
+        let part = io.part(0, computed * stride);
+        ctr_run::<L, W>(key, source, kept.states(), part);
+        if computed < steps {
+            let source = Near::<L>::new(key, bits, start);
+            let rest = io.part(part.len, io.len - part.len);
+            ctr_run::<L, W>(key, source, kept.states(), rest);
+            kept.wipe();
         }
-        runs.end(&mut kept);
     }
 }
 
 /// A run of whole steps.
 ///
 /// # Safety
-/// As [`ctr`]; the source has as many.
+/// As [`ctr`]; the source has as many, and the states have room where it uses them.
 #[inline(always)]
-unsafe fn ctr_run<L: Lanes, const W: usize>(key: &AesKey, mut source: impl Source<L>, io: Io) {
+unsafe fn ctr_run<L: Lanes, const W: usize>(
+    key: &AesKey,
+    mut source: impl Source<L>,
+    states: *mut u8,
+    io: Io,
+) {
     let stride = 16 * L::N * W;
     for offset in (0..io.len).step_by(stride) {
         // SAFETY: by this function's contract.
         unsafe {
-            let mut blocks = source.next::<W>(key);
+            let mut blocks = source.next::<W>(key, states);
             further_rounds(key, &mut blocks);
             last_round_with_text(key, &mut blocks, io.src.add(offset), io.dst.add(offset));
         }

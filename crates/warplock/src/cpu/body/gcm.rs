@@ -4,11 +4,9 @@
 //! appendix A): no shift of the 256-bit product is needed then. A group of [`WIDE`] registers is
 //! multiplied by descending powers of H and reduced once.
 
-use std::hint::black_box;
-
 use super::aes::{anew, encrypt_further, encrypt_round};
 use super::ctr::{advance, ctr, last_round_with_text};
-use super::nearby::{Kept, Run, Runs, Source, States};
+use super::nearby::{Computed, Kept, Near, Source, computed};
 use super::{Block, Lanes, WIDE};
 use crate::cpu::kernels::{CounterBits, Io};
 use crate::cpu::prepared::{AesKey, MAX_POWERS};
@@ -89,16 +87,16 @@ impl<L: Lanes> Group<L> {
     }
 }
 
-/// Encrypts a group of text while hashing the group at `data`: after each round one register of
-/// it, so that both units stay busy. The hash before is `y`, the one behind is returned.
+/// Encrypts a group of text, with counter blocks behind two rounds, while hashing the group at
+/// `data`: after each round one register of it, so that both units stay busy. The hash before is
+/// `y`, the one behind is returned.
 ///
 /// # Safety
-/// `data`, `src` and `dst` point to `WIDE * N` blocks, the source has as many, and the machine has
-/// the instructions.
+/// `data`, `src` and `dst` point to `WIDE * N` blocks, and the machine has the instructions.
 #[inline(always)]
 unsafe fn encrypt_and_hash<L: Lanes>(
     key: &AesKey,
-    source: &mut impl Source<L>,
+    mut blocks: [L; WIDE],
     powers: &[u128; MAX_POWERS],
     y: L::One,
     data: *const u8,
@@ -106,24 +104,21 @@ unsafe fn encrypt_and_hash<L: Lanes>(
 ) -> L::One {
     let key = anew(key);
     // SAFETY: by this function's contract.
-    let (mut blocks, mut group) =
-        unsafe { (source.next::<WIDE>(key), Group::<L>::new(data, powers)) };
+    let mut group = unsafe { Group::<L>::new(data, powers) };
     // There are six rounds to take turns with before round 9, and one product more.
     group.add(WIDE - 1, None);
     pin(&mut group.sums);
     // The compiler would move all products in front of or behind all rounds, where the two units
-    // take turns (a quarter slower): pins keep them apart, or else a loop, by a bound that it
-    // cannot see.
-    let most = match L::PINS {
-        true => WIDE - 2,
-        false => black_box(WIDE - 2),
-    };
-    for i in 0..most {
-        encrypt_round(&key.enc[3 + i], &mut blocks);
-        pin(&mut blocks);
-        group.add(i + 1, None);
-        pin(&mut group.sums);
+    // take turns (a quarter slower): pins keep them apart.
+    macro_rules! turns {
+        ($($i:literal)*) => {$(
+            encrypt_round(&key.enc[3 + $i], &mut blocks);
+            pin(&mut blocks);
+            group.add(1 + $i, None);
+            pin(&mut group.sums);
+        )*};
     }
+    turns!(0 1 2 3 4 5);
     // The register that waits for the hash so far comes last.
     group.add(0, Some(y));
     encrypt_round(&key.enc[9], &mut blocks);
@@ -161,23 +156,11 @@ pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
             // The first group is not hashed beside another.
             ctr::<L, WIDE>(key, counter, CounterBits::B32, io.part(0, stride));
             let mut hash = <L::One as Lanes>::load(y.as_ptr()).reverse();
-            let mut done = stride;
             let start = u128::from_be_bytes(*counter);
-            let mut kept = Kept::new();
-            let mut runs =
-                Runs::<L, WIDE>::new(key, CounterBits::B32, start, (whole - stride) / stride);
-            while let Some(Run { steps, states }) = runs.next(key, &mut kept) {
-                // A group's ciphertext is hashed while the next is encrypted: it is still in the
-                // first cache.
-                let before = io.dst.add(done - stride);
-                let part = io.part(done, steps * stride);
-                done += part.len;
-                hash = match states {
-                    States::Computed(source) => run(key, source, powers, hash, before, part),
-                    States::Near(source) => run(key, source, powers, hash, before, part),
-                };
-            }
-            runs.end(&mut kept);
+            // A group's ciphertext is hashed while the next is encrypted: it is still in the first
+            // cache.
+            let rest = io.part(stride, whole - stride);
+            hash = groups::<L>(key, start, powers, hash, io.dst, rest);
             let mut group = Group::<L>::new(io.dst.add(whole - stride), powers);
             for i in 1..WIDE {
                 group.add(i, None);
@@ -212,20 +195,9 @@ pub(crate) unsafe fn gcm_decrypt<L: Lanes>(
     unsafe {
         if whole > 0 {
             let mut hash = <L::One as Lanes>::load(y.as_ptr()).reverse();
-            let mut done = 0;
             let start = u128::from_be_bytes(*counter);
-            let mut kept = Kept::new();
-            let mut runs = Runs::<L, WIDE>::new(key, CounterBits::B32, start, whole / stride);
-            while let Some(Run { steps, states }) = runs.next(key, &mut kept) {
-                let part = io.part(done, steps * stride);
-                done += part.len;
-                let data = part.src;
-                hash = match states {
-                    States::Computed(source) => run(key, source, powers, hash, data, part),
-                    States::Near(source) => run(key, source, powers, hash, data, part),
-                };
-            }
-            runs.end(&mut kept);
+            let part = io.part(0, whole);
+            hash = groups::<L>(key, start, powers, hash, io.src, part);
             hash.reverse().store(y.as_mut_ptr());
             *counter = advance(start, CounterBits::B32, (whole / 16) as u64);
         }
@@ -237,14 +209,48 @@ pub(crate) unsafe fn gcm_decrypt<L: Lanes>(
     }
 }
 
-/// A run of groups, while others are hashed that lie equally far from each other, from `data` on.
+/// Encrypts whole groups, and meanwhile hashes as many from `data` on.
 ///
 /// # Safety
 /// As [`encrypt_and_hash`], for all groups.
 #[inline(always)]
+unsafe fn groups<L: Lanes>(
+    key: &AesKey,
+    start: u128,
+    powers: &[u128; MAX_POWERS],
+    hash: L::One,
+    data: *const u8,
+    io: Io,
+) -> L::One {
+    let (bits, stride) = (CounterBits::B32, 16 * L::N * WIDE);
+    let all = io.len / stride;
+    let computed = computed::<L, WIDE>(all);
+    let mut kept = Kept::new();
+    // SAFETY: by this function's contract; the states have room.
+    unsafe {
+        let source = Computed::<L>::new::<WIDE>(key, bits, start, computed < all);
+        let part = io.part(0, computed * stride);
+        let hash = run(key, source, kept.states(), powers, hash, data, part);
+        if computed == all {
+            return hash;
+        }
+        let source = Near::<L>::new(key, bits, start);
+        let (rest, data) = (io.part(part.len, io.len - part.len), data.add(part.len));
+        let hash = run(key, source, kept.states(), powers, hash, data, rest);
+        kept.wipe();
+        hash
+    }
+}
+
+/// A run of groups that get their states in the same way.
+///
+/// # Safety
+/// As [`encrypt_and_hash`], for all groups, and [`Source::next`].
+#[inline(always)]
 unsafe fn run<L: Lanes>(
     key: &AesKey,
     mut source: impl Source<L>,
+    states: *mut u8,
     powers: &[u128; MAX_POWERS],
     mut hash: L::One,
     data: *const u8,
@@ -255,7 +261,8 @@ unsafe fn run<L: Lanes>(
         // SAFETY: by this function's contract.
         unsafe {
             let (group, data) = (io.part(offset, stride), data.add(offset));
-            hash = encrypt_and_hash::<L>(key, &mut source, powers, hash, data, group);
+            let blocks = source.next::<WIDE>(key, states);
+            hash = encrypt_and_hash::<L>(key, blocks, powers, hash, data, group);
         }
     }
     hash

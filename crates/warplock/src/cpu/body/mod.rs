@@ -48,8 +48,8 @@ pub(crate) trait Lanes: Copy {
     /// Registers in flight where a step's blocks do not depend on those of the step before. At
     /// most [`WIDE`].
     const DEPTH: usize;
-    /// Whether [`Lanes::pin`] does something.
-    const PINS: bool = false;
+    /// Whether there is a [`Lanes::xts_ahead`].
+    const AHEAD: bool = false;
 
     /// # Safety
     /// The machine has the instructions, and `16 * N` bytes can be read.
@@ -81,12 +81,9 @@ pub(crate) trait Lanes: Copy {
         const { assert!(Self::N == 1, "more lanes need a transposition of their own") };
     }
 
-    /// The register itself. Where there are [`Lanes::PINS`], the compiler knows nothing of it and
-    /// leaves all pins in their order.
-    #[inline(always)]
-    fn pin(self) -> Self {
-        self
-    }
+    /// The register itself, of which the compiler then knows nothing: it leaves all pins in their
+    /// order.
+    fn pin(self) -> Self;
     fn xor(self, other: Self) -> Self;
     /// One round of the cipher: ShiftRows, SubBytes, MixColumns, then the key.
     fn encrypt_round(self, key: Self) -> Self;
@@ -105,6 +102,13 @@ pub(crate) trait Lanes: Copy {
     fn number64(self) -> Self;
     /// `i` added to the low 32 bits of lane `i`, without carry into the others.
     fn number32(self) -> Self;
+
+    /// The first `count` lanes, and behind them those of `other`.
+    #[inline(always)]
+    fn or_behind(self, count: usize, other: Self) -> Self {
+        const { assert!(Self::N == 1, "more lanes need one of their own") };
+        if count > 0 { self } else { other }
+    }
 
     /// `one` in the first lane, zeros in the others.
     fn widen(one: Self::One) -> Self;
@@ -125,8 +129,9 @@ pub(crate) trait Lanes: Copy {
     /// Every lane times x^(N [`Lanes::DEPTH`]), where these are whole bytes: shifts of bytes leave
     /// the port alone that the rounds need.
     #[inline(always)]
-    fn xts_ahead(self) -> Option<Self> {
-        None
+    fn xts_ahead(self) -> Self {
+        const { assert!(!Self::AHEAD, "more lanes need one of their own") };
+        self
     }
 
     /// Carry-less products of the halves of each lane: low x low, the sum of the two mixed ones,

@@ -11,9 +11,9 @@
 use std::arch::asm;
 use std::mem::MaybeUninit;
 
+use super::Lanes;
 use super::aes::{encrypt_round, load, store, xor_each};
-use super::ctr::{advance, counters};
-use super::{Lanes, WIDE};
+use super::ctr::counters;
 use crate::cpu::kernels::CounterBits;
 use crate::cpu::prepared::AesKey;
 
@@ -24,44 +24,53 @@ const SPAN: usize = 256;
 /// must be used again.
 const LONG: usize = 8 << 10;
 
-/// Room for the states behind two rounds of [`SPAN`] counters, and for those of one step that are
-/// never used. Apart from [`Runs`], and nothing else: with a field beside it, the compiler would
-/// fill all of it with zeros.
+/// Room for the states behind two rounds of [`SPAN`] counters.
 #[repr(align(64))]
-pub(super) struct Kept(MaybeUninit<[[u8; 16]; SPAN + 4 * WIDE]>);
+pub(super) struct Kept(MaybeUninit<[[u8; 16]; SPAN]>);
 
 impl Kept {
     #[inline(always)]
     pub(super) fn new() -> Self {
         Kept(MaybeUninit::uninit())
     }
+
+    #[inline(always)]
+    pub(super) fn states(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+
+    /// Wipes the states: they tell the key.
+    #[inline(always)]
+    pub(super) fn wipe(&mut self) {
+        let states = self.0.as_mut_ptr();
+        // SAFETY: the room is there; then no instruction at all, but as far as the compiler knows,
+        // one that may read what was written.
+        unsafe {
+            states.write_bytes(0, 1);
+            asm!("/* {0} */", in(reg) states, options(nostack, preserves_flags));
+        }
+    }
 }
 
-/// Cuts steps of `W` registers each, whose counters follow each other, into runs that get their
-/// states in the same way.
-pub(super) struct Runs<L, const W: usize> {
-    start: u128,
-    bits: CounterBits,
-    /// Steps given out, and steps in all.
-    done: usize,
-    all: usize,
-    /// What the kept states have of their counters' other bytes: those before the last byte's
-    /// first overflow, those behind it.
-    references: [L; 2],
-    /// Whether there are enough steps for states to be kept.
-    near: bool,
+/// How many of the first of `steps` steps of `D` registers are computed. The states of all others
+/// are near those, which are kept.
+#[inline(always)]
+pub(super) fn computed<L: Lanes, const D: usize>(steps: usize) -> usize {
+    const { assert!(SPAN.is_multiple_of(D * L::N) && LONG >= 16 * SPAN) };
+    match steps * (16 * D * L::N) < LONG {
+        true => steps,
+        false => SPAN / (D * L::N),
+    }
 }
 
-/// Steps that get their states in the same way.
-pub(super) struct Run<L> {
-    pub(super) steps: usize,
-    pub(super) states: States<L>,
-}
-
-/// Where a run's states come from.
-pub(super) enum States<L> {
-    Computed(Computed<L>),
-    Near(Near<L>),
+/// A source of counter blocks behind two rounds.
+pub(super) trait Source<L: Lanes> {
+    /// The next `D` registers; `states` is the room for [`Kept`] states, where they are kept. Not
+    /// among the source's fields, where the compiler would put a pointer into a vector register.
+    ///
+    /// # Safety
+    /// There is room where states are kept, and no step goes past its end.
+    unsafe fn next<const D: usize>(&mut self, key: &AesKey, states: *mut u8) -> [L; D];
 }
 
 /// States that are computed.
@@ -71,23 +80,8 @@ pub(super) struct Computed<L> {
     bits: CounterBits,
     aligned: bool,
     first_key: L,
-    /// Where they are kept; null: nowhere.
-    keep: *mut u8,
-}
-
-/// States that are kept, with a sum to add.
-pub(super) struct Near<L> {
-    kept: *const u8,
-    sum: L,
-}
-
-/// A source of counter blocks behind two rounds.
-pub(super) trait Source<L: Lanes> {
-    /// The next `D` registers.
-    ///
-    /// # Safety
-    /// There are so many left in the run.
-    unsafe fn next<const D: usize>(&mut self, key: &AesKey) -> [L; D];
+    /// Where the next step's are kept, if they are.
+    keep: Option<usize>,
 }
 
 impl<L: Lanes> Computed<L> {
@@ -96,7 +90,12 @@ impl<L: Lanes> Computed<L> {
     /// # Safety
     /// The machine has the instructions.
     #[inline(always)]
-    pub(super) unsafe fn new<const D: usize>(key: &AesKey, bits: CounterBits, start: u128) -> Self {
+    pub(super) unsafe fn new<const D: usize>(
+        key: &AesKey,
+        bits: CounterBits,
+        start: u128,
+        keep: bool,
+    ) -> Self {
         // SAFETY: by this function's contract.
         unsafe {
             let base = L::splat(&start.to_le_bytes());
@@ -108,171 +107,132 @@ impl<L: Lanes> Computed<L> {
                 bits,
                 aligned: start.is_multiple_of((D * L::N) as u128),
                 first_key: L::splat(&key.enc[0]),
-                keep: std::ptr::null_mut(),
+                keep: keep.then_some(0),
             }
         }
-    }
-
-    /// The next `D` registers before the first round, XORed with round key 0.
-    #[inline(always)]
-    pub(super) fn counters<const D: usize>(&mut self) -> [L; D] {
-        let blocks = counters::<L, D>(self.base, self.bits, self.aligned, self.first_key);
-        self.base = match self.bits {
-            CounterBits::B32 => self.base.add32((D * L::N) as u32),
-            CounterBits::B128 => self.base.add64((D * L::N) as u64),
-        };
-        blocks
     }
 }
 
 impl<L: Lanes> Source<L> for Computed<L> {
     #[inline(always)]
-    unsafe fn next<const D: usize>(&mut self, key: &AesKey) -> [L; D] {
-        let mut blocks = self.counters::<D>();
+    unsafe fn next<const D: usize>(&mut self, key: &AesKey, states: *mut u8) -> [L; D] {
+        let mut blocks = counters(self.base, self.bits, self.aligned, self.first_key);
+        self.base = later(self.base, self.bits, D * L::N);
         encrypt_round(&key.enc[1], &mut blocks);
         encrypt_round(&key.enc[2], &mut blocks);
-        if !self.keep.is_null() {
-            // SAFETY: by this function's contract, there is room.
-            unsafe {
-                store(blocks, self.keep);
-                self.keep = self.keep.add(16 * L::N * D);
-            }
+        if let Some(place) = &mut self.keep {
+            // SAFETY: by this function's contract.
+            unsafe { store(blocks, states.add(*place)) };
+            *place += 16 * D * L::N;
         }
         blocks
     }
 }
 
-impl<L: Lanes> Source<L> for Near<L> {
-    #[inline(always)]
-    unsafe fn next<const D: usize>(&mut self, _key: &AesKey) -> [L; D] {
-        // SAFETY: by this function's contract.
-        let mut blocks = unsafe {
-            let blocks = load::<L, D>(self.kept);
-            self.kept = self.kept.add(16 * L::N * D);
-            blocks
-        };
-        xor_each(&mut blocks, self.sum);
-        blocks
-    }
+/// States that are kept, with a sum to add.
+pub(super) struct Near<L> {
+    /// The sum of the steps under way, and how many there are of them.
+    sum: L,
+    left: usize,
+    /// The sums for the counters of a span before the last byte's overflow, and for those behind.
+    sums: [L; 2],
+    /// The same of the counters' other bytes alone, for the states that are kept.
+    kept: [L; 2],
+    /// The same for the counters behind the overflow of the span under way.
+    other: L,
+    /// Those of the next span: little-endian, with a last byte of 0.
+    next: L,
+    bits: CounterBits,
+    /// Blocks in a span before the overflow, and blocks of it that are done.
+    before: usize,
+    done: usize,
 }
 
-/// What the bytes before the last give of the states behind two rounds, in every lane.
-///
-/// # Safety
-/// The machine has the instructions.
-#[inline(always)]
-unsafe fn other_bytes<L: Lanes>(key: &AesKey, counter: u128) -> L {
-    // SAFETY: by this function's contract.
-    let mut block = unsafe {
-        let counter = (counter & !0xFF).to_be_bytes();
-        [L::splat(&counter).xor(L::splat(&key.enc[0]))]
-    };
-    encrypt_round(&key.enc[1], &mut block);
-    encrypt_round(&key.enc[2], &mut block);
-    block[0]
-}
-
-/// The counter `blocks` later, as a number.
-#[inline(always)]
-fn later(start: u128, bits: CounterBits, blocks: usize) -> u128 {
-    u128::from_be_bytes(advance(start, bits, blocks as u64))
-}
-
-impl<L: Lanes, const W: usize> Runs<L, W> {
-    /// For `steps` steps from a counter on.
+impl<L: Lanes> Near<L> {
+    /// Blocks from [`SPAN`] counters after `start` on, whose states are the first that were kept.
     ///
     /// # Safety
     /// The machine has the instructions, and none of the counter's first 11 bytes changes on the
     /// way.
     #[inline(always)]
-    pub(super) unsafe fn new(key: &AesKey, bits: CounterBits, start: u128, steps: usize) -> Self {
-        const { assert!(W <= WIDE && SPAN.is_multiple_of(W * L::N)) };
-        let near = steps >= LONG / (16 * W * L::N);
+    pub(super) unsafe fn new(key: &AesKey, bits: CounterBits, start: u128) -> Self {
         // SAFETY: by this function's contract.
-        let references = unsafe {
-            match near {
-                true => [
-                    other_bytes(key, start),
-                    other_bytes(key, later(start, bits, SPAN)),
-                ],
-                false => [L::splat(&[0; 16]); 2],
-            }
-        };
-        Runs {
-            start,
+        let first = unsafe { L::splat(&(start & !0xFF).to_le_bytes()) };
+        let second = later(first, bits, SPAN);
+        let other = other_bytes(key, second);
+        let kept = [other_bytes(key, first), other];
+        Near {
+            sum: other,
+            left: 0,
+            sums: kept,
+            kept,
+            other,
+            next: later(second, bits, SPAN),
             bits,
-            done: 0,
-            all: steps,
-            references,
-            near,
+            before: SPAN - start as usize % SPAN,
+            done: SPAN,
         }
     }
 
-    /// The next run.
-    ///
-    /// # Safety
-    /// The machine has the instructions; every call gets the same key and room, and the run
-    /// before was used to its end.
+    /// Finds what the next steps, of `len` blocks, add. Gives how many of the next blocks are before
+    /// the overflow, if it is among them.
     #[inline(always)]
-    pub(super) unsafe fn next(&mut self, key: &AesKey, kept: &mut Kept) -> Option<Run<L>> {
-        let left = self.all - self.done;
-        if left == 0 {
-            return None;
+    fn turn(&mut self, key: &AesKey, len: usize) -> usize {
+        if self.done == SPAN {
+            let ([first, second], before) = (self.kept, self.other);
+            self.other = other_bytes(key, self.next);
+            self.sums = [before.xor(first), self.other.xor(second)];
+            self.next = later(self.next, self.bits, SPAN);
+            self.done = 0;
         }
-        let step = W * L::N;
-        let (span, place) = (SPAN / step, self.done % (SPAN / step));
-        let counter = later(self.start, self.bits, self.done * step);
-        // The first steps whose counters are not all before the last byte's overflow.
-        let before = SPAN - self.start as usize % SPAN;
-        let overflow = before / step;
-        let room: *mut [u8; 16] = kept.0.as_mut_ptr().cast();
-        let (steps, keep) = if !self.near {
-            (left, None)
-        } else if self.done == 0 {
-            (span, Some(0))
-        } else if place == overflow && !before.is_multiple_of(step) {
-            // Some lanes are before it, some behind.
-            (1, Some(SPAN))
-        } else {
-            let (end, reference) = match place < overflow {
-                true => (overflow, self.references[0]),
-                false => (span, self.references[1]),
-            };
-            let steps = (end - place).min(left);
-            self.done += steps;
-            // SAFETY: the place is among the kept ones, which were all computed before.
-            let states = unsafe {
-                States::Near(Near {
-                    kept: room.add(place * step).cast(),
-                    sum: other_bytes::<L>(key, counter).xor(reference),
-                })
-            };
-            return Some(Run { steps, states });
+        let before = self.before.saturating_sub(self.done);
+        (self.sum, self.left) = match before {
+            0 => (self.sums[1], (SPAN - self.done) / len),
+            _ => (self.sums[0], (before / len).max(1)),
         };
-        let steps = steps.min(left);
-        self.done += steps;
-        // SAFETY: from there on there is room for the run.
-        let states = unsafe {
-            States::Computed(Computed {
-                keep: keep.map_or(std::ptr::null_mut(), |place| room.add(place).cast()),
-                ..Computed::new::<W>(key, self.bits, counter)
-            })
-        };
-        Some(Run { steps, states })
+        before
     }
+}
 
-    /// Wipes the states: they tell the key.
+impl<L: Lanes> Source<L> for Near<L> {
     #[inline(always)]
-    pub(super) fn end(self, kept: &mut Kept) {
-        if !self.near {
-            return;
+    unsafe fn next<const D: usize>(&mut self, key: &AesKey, states: *mut u8) -> [L; D] {
+        let (len, mut before) = (D * L::N, 0);
+        if self.left == 0 {
+            before = self.turn(key, len);
         }
-        let states = kept.0.as_mut_ptr();
-        // SAFETY: the room is there; then no instruction at all, but as far as the compiler knows,
-        // one that may read what was written.
-        unsafe {
-            states.write_bytes(0, 1);
-            asm!("/* {0} */", in(reg) states, options(nostack, preserves_flags));
+        // SAFETY: a span has whole steps.
+        let mut blocks = unsafe { load::<L, D>(states.add(16 * self.done)) };
+        if before > 0 && before < len {
+            let [first, second] = self.sums;
+            let (same, more) = (first.xor(first), first.xor(second));
+            for (i, block) in blocks.iter_mut().enumerate() {
+                *block = block.xor(same.or_behind(before.saturating_sub(i * L::N), more));
+            }
         }
+        xor_each(&mut blocks, self.sum);
+        self.left -= 1;
+        self.done += len;
+        blocks
+    }
+}
+
+/// What the bytes before the last give of the state behind two rounds of a little-endian counter
+/// whose last byte is 0.
+#[inline(always)]
+fn other_bytes<L: Lanes>(key: &AesKey, counter: L) -> L {
+    // SAFETY: a register exists, so the machine has the instructions.
+    let mut block = [counter.reverse().xor(unsafe { L::splat(&key.enc[0]) })];
+    encrypt_round(&key.enc[1], &mut block);
+    encrypt_round(&key.enc[2], &mut block);
+    block[0]
+}
+
+/// Each lane's little-endian counter `blocks` later.
+#[inline(always)]
+fn later<L: Lanes>(counter: L, bits: CounterBits, blocks: usize) -> L {
+    match bits {
+        CounterBits::B32 => counter.add32(blocks as u32),
+        CounterBits::B128 => counter.add64(blocks as u64),
     }
 }

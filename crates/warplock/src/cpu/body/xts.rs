@@ -19,61 +19,88 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
 ) {
     const { assert!(W == L::DEPTH) };
     let keys = key.round_keys(direction);
-    // SAFETY: by this function's contract.
-    let (first, last, mut base) = unsafe {
-        (
-            L::splat(&keys[0]),
-            L::splat(&keys[key.rounds]),
-            L::splat(tweak).xts_powers(),
-        )
-    };
-    // SAFETY: each step touches the blocks that it is given.
+    let stride = 16 * L::N * W;
+    let whole = io.len - io.len % stride;
+    // SAFETY: by this function's contract; each step touches the blocks that it is given.
     unsafe {
-        let (mut steps, mut padding) = (Steps::new::<L, W>(io), Padding::uninit());
-        let ahead = base.xts_ahead().is_some();
+        let ends = [L::splat(&keys[0]), L::splat(&keys[key.rounds])];
+        let mut base = L::splat(tweak).xts_powers();
         let mut tweaks = row::<L, W>(base);
-        while let Some(Step { src, dst, count }) = steps.next(&mut padding) {
-            if !ahead {
+        let mut left = io.part(0, whole);
+        while left.len > 0 {
+            if !L::AHEAD {
                 // Here and not at the step's end, where they would need registers.
                 tweaks = row(base);
             }
-            let mut blocks = load::<L, W>(src);
-            for (block, tweak) in blocks.iter_mut().zip(tweaks) {
-                *block = block.xor(first).xor(tweak);
-            }
-            // By the last round's key, as in `last_round_with_text`.
-            match direction {
-                Direction::Encrypt => {
-                    encrypt_rounds(key, &mut blocks);
-                    for (block, tweak) in blocks.iter_mut().zip(tweaks) {
-                        *block = block.encrypt_last(tweak.xor(last));
-                    }
+            step(key, direction, ends, tweaks, left.src, left.dst);
+            left = left.part(stride, left.len - stride);
+            if L::AHEAD {
+                // No loop: it would not be unrolled, and the tweaks would go through memory.
+                macro_rules! ahead {
+                    ($($i:literal)*) => {$(
+                        if $i < W {
+                            tweaks[$i] = tweaks[$i].xts_ahead();
+                        }
+                    )*};
                 }
-                Direction::Decrypt => {
-                    decrypt_rounds(key, &mut blocks);
-                    for (block, tweak) in blocks.iter_mut().zip(tweaks) {
-                        *block = block.decrypt_last(tweak.xor(last));
-                    }
-                }
-            }
-            store(blocks, dst);
-            if count < W * L::N {
-                let mut all = [[0; 16]; 4 * WIDE];
-                store(tweaks, all.as_mut_ptr().cast());
-                base = L::splat(&all[count]);
-            } else if ahead {
-                for tweak in &mut tweaks {
-                    *tweak = tweak.xts_ahead().unwrap_or(*tweak);
-                }
+                ahead!(0 1 2 3 4 5 6 7);
                 base = tweaks[0];
             } else {
                 base = tweaks[W - 1].xts_next();
+            }
+        }
+        if whole < io.len {
+            tweaks = row(base);
+            let mut all = [[0; 16]; 4 * WIDE];
+            store(tweaks, all.as_mut_ptr().cast());
+            let mut padding = Padding::uninit();
+            let mut steps = Steps::new::<L, W>(io.part(whole, io.len - whole));
+            while let Some(Step { src, dst, count }) = steps.next(&mut padding) {
+                step(key, direction, ends, tweaks, src, dst);
+                base = L::splat(&all[count]);
             }
         }
         let mut lanes = [[0; 16]; 4];
         base.store(lanes.as_mut_ptr().cast());
         *tweak = lanes[0];
     }
+}
+
+/// One step, with the round keys before the first round and of the last.
+///
+/// # Safety
+/// `src` and `dst` point to `W * N` blocks.
+#[inline(always)]
+unsafe fn step<L: Lanes, const W: usize>(
+    key: &AesKey,
+    direction: Direction,
+    [first, last]: [L; 2],
+    tweaks: [L; W],
+    src: *const u8,
+    dst: *mut u8,
+) {
+    // SAFETY: by this function's contract.
+    let mut blocks = unsafe { load::<L, W>(src) };
+    for (block, tweak) in blocks.iter_mut().zip(tweaks) {
+        *block = block.xor(first).xor(tweak);
+    }
+    // By the last round's key, as in `last_round_with_text`.
+    match direction {
+        Direction::Encrypt => {
+            encrypt_rounds(key, &mut blocks);
+            for (block, tweak) in blocks.iter_mut().zip(tweaks) {
+                *block = block.encrypt_last(tweak.xor(last));
+            }
+        }
+        Direction::Decrypt => {
+            decrypt_rounds(key, &mut blocks);
+            for (block, tweak) in blocks.iter_mut().zip(tweaks) {
+                *block = block.decrypt_last(tweak.xor(last));
+            }
+        }
+    }
+    // SAFETY: by this function's contract.
+    unsafe { store(blocks, dst) };
 }
 
 /// The tweaks of a step.

@@ -24,7 +24,6 @@ impl Lanes for Sse {
     // As many as the latency of a round has cycles. The steps overlap, and the processor's waiting
     // instructions, some 60 to 100, hold more than one of them.
     const DEPTH: usize = 4;
-    const PINS: bool = true;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {

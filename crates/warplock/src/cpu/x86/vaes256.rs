@@ -19,6 +19,7 @@ impl Lanes for Ymm {
     type One = Sse;
     const N: usize = 2;
     const DEPTH: usize = WIDE;
+    const AHEAD: bool = true;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
@@ -64,6 +65,10 @@ impl Lanes for Ymm {
         });
     }
     #[inline(always)]
+    fn pin(self) -> Self {
+        Ymm(op!(pinned(self.0)))
+    }
+    #[inline(always)]
     fn xor(self, other: Self) -> Self {
         Ymm(op!(_mm256_xor_si256(self.0, other.0)))
     }
@@ -105,6 +110,14 @@ impl Lanes for Ymm {
     #[inline(always)]
     fn number32(self) -> Self {
         Ymm(op!(_mm256_add_epi32(self.0, low64([0, 1]))))
+    }
+    #[inline(always)]
+    fn or_behind(self, count: usize, other: Self) -> Self {
+        match count {
+            0 => other,
+            1 => Ymm(op!(_mm256_blend_epi32::<0xF0>(self.0, other.0))),
+            _ => self,
+        }
     }
     #[inline(always)]
     fn widen(one: Sse) -> Self {
@@ -157,13 +170,13 @@ impl Lanes for Ymm {
         })
     }
     #[inline(always)]
-    fn xts_ahead(self) -> Option<Self> {
+    fn xts_ahead(self) -> Self {
         const { assert!(Self::N * Self::DEPTH == 16) };
         op!({
             let shifted = _mm256_slli_si256::<2>(self.0);
             let fallen = _mm256_srli_si256::<14>(self.0);
             let wrapped = _mm256_clmulepi64_epi128::<0x00>(fallen, _mm256_set1_epi64x(0x87));
-            Some(Ymm(_mm256_xor_si256(shifted, wrapped)))
+            Ymm(_mm256_xor_si256(shifted, wrapped))
         })
     }
     #[inline(always)]
@@ -217,4 +230,16 @@ fn xts_carry(shifted: __m256i, fallen: __m256i) -> __m256i {
         let carried = _mm256_bslli_epi128::<8>(fallen);
         _mm256_xor_si256(_mm256_xor_si256(shifted, wrapped), carried)
     })
+}
+
+/// See [`Lanes::pin`]. A function that enables the register's instructions: without them, the
+/// compiler does not accept its name.
+#[inline]
+#[target_feature(enable = "avx")]
+fn pinned(mut register: __m256i) -> __m256i {
+    // SAFETY: no instruction at all.
+    unsafe {
+        std::arch::asm!("/* {0} */", inout(ymm_reg) register, options(nomem, nostack, preserves_flags));
+    }
+    register
 }

@@ -20,6 +20,7 @@ impl Lanes for Zmm {
     type One = Sse;
     const N: usize = 4;
     const DEPTH: usize = WIDE;
+    const AHEAD: bool = true;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
@@ -85,6 +86,10 @@ impl Lanes for Zmm {
         });
     }
     #[inline(always)]
+    fn pin(self) -> Self {
+        Zmm(op!(pinned(self.0)))
+    }
+    #[inline(always)]
     fn xor(self, other: Self) -> Self {
         Zmm(op!(_mm512_xor_si512(self.0, other.0)))
     }
@@ -126,6 +131,11 @@ impl Lanes for Zmm {
     #[inline(always)]
     fn number32(self) -> Self {
         Zmm(op!(_mm512_add_epi32(self.0, low64([0, 1, 2, 3]))))
+    }
+    #[inline(always)]
+    fn or_behind(self, count: usize, other: Self) -> Self {
+        let lanes = ((1u16 << (2 * count.min(4))) - 1) as u8;
+        Zmm(op!(_mm512_mask_blend_epi64(lanes, other.0, self.0)))
     }
     #[inline(always)]
     fn widen(one: Sse) -> Self {
@@ -173,13 +183,13 @@ impl Lanes for Zmm {
         })
     }
     #[inline(always)]
-    fn xts_ahead(self) -> Option<Self> {
+    fn xts_ahead(self) -> Self {
         const { assert!(Self::N * Self::DEPTH == 32) };
         op!({
             let shifted = _mm512_bslli_epi128::<4>(self.0);
             let fallen = _mm512_bsrli_epi128::<12>(self.0);
             let wrapped = _mm512_clmulepi64_epi128::<0x00>(fallen, _mm512_set1_epi64(0x87));
-            Some(Zmm(_mm512_xor_si512(shifted, wrapped)))
+            Zmm(_mm512_xor_si512(shifted, wrapped))
         })
     }
     #[inline(always)]
@@ -236,4 +246,16 @@ fn xts_carry(shifted: __m512i, fallen: __m512i) -> __m512i {
         let carried = _mm512_bslli_epi128::<8>(fallen);
         _mm512_ternarylogic_epi64::<0x96>(shifted, wrapped, carried)
     })
+}
+
+/// See [`Lanes::pin`]. A function that enables the register's instructions: without them, the
+/// compiler does not accept its name.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn pinned(mut register: __m512i) -> __m512i {
+    // SAFETY: no instruction at all.
+    unsafe {
+        std::arch::asm!("/* {0} */", inout(zmm_reg) register, options(nomem, nostack, preserves_flags));
+    }
+    register
 }
