@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::error::Result;
 use crate::layout::{NONCE_LEN, OVERHEAD, TAG_LEN};
+use crate::names::NameCipher;
 use crate::sum::Summer;
 
 /// 16 random bytes that name a file or a folder for ever.
@@ -19,8 +20,8 @@ pub(crate) type Id = [u8; 16];
 pub(crate) struct VaultKeys {
     /// Of this, each file's keys are derived.
     files: MasterKey,
-    /// AES-SIV: two keys of 32 bytes.
-    pub(crate) names: Zeroizing<[u8; 64]>,
+    /// Names of entries and of extended attributes.
+    pub(crate) names: NameCipher,
     /// Records of folders.
     pub(crate) folders: Key,
     /// Symlinks.
@@ -154,7 +155,7 @@ impl VaultKeys {
         let record = |label| Key::new(Algorithm::Aes256Gcm, &derive::<32>(master, label, b"")[..]);
         Ok(VaultKeys {
             files: MasterKey::from_bytes(&derive::<32>(master, "warplock-vault/1 files", b"")),
-            names: derive::<64>(master, "warplock-vault/1 names", b""),
+            names: NameCipher::new(derive::<64>(master, "warplock-vault/1 names", b"")),
             folders: record("warplock-vault/1 folders")?,
             symlinks: record("warplock-vault/1 symlinks")?,
             xattrs: record("warplock-vault/1 xattrs")?,

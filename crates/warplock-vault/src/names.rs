@@ -5,6 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::Mutex;
 
 use aes_siv::KeyInit;
 use aes_siv::siv::Aes256Siv;
@@ -12,7 +13,9 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
 
+use crate::core::lock;
 use crate::error::Result;
 use crate::keys::{Id, VaultKeys};
 
@@ -52,8 +55,38 @@ pub(crate) enum Kind {
     Other,
 }
 
-fn siv(keys: &VaultKeys) -> Aes256Siv {
-    Aes256Siv::new(keys.names[..].into())
+/// AES-SIV under one key.
+pub(crate) struct NameCipher {
+    /// Two keys of 32 bytes.
+    key: Zeroizing<[u8; 64]>,
+    /// Ciphers that nobody uses right now: to make one takes as long as a short name.
+    idle: Mutex<Vec<Aes256Siv>>,
+}
+
+impl NameCipher {
+    pub(crate) fn new(key: Zeroizing<[u8; 64]>) -> Self {
+        let idle = Mutex::default();
+        NameCipher { key, idle }
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Aes256Siv) -> T) -> T {
+        let idle = lock(&self.idle).pop();
+        let mut cipher = idle.unwrap_or_else(|| Aes256Siv::new(self.key[..].into()));
+        let done = work(&mut cipher);
+        lock(&self.idle).push(cipher);
+        done
+    }
+
+    /// The synthetic IV and the ciphertext.
+    pub(crate) fn seal(&self, headers: &[&[u8]], name: &[u8]) -> Vec<u8> {
+        self.with(|cipher| cipher.encrypt(headers, name))
+            .expect("headers are fewer than 127")
+    }
+
+    /// `None` if it was not sealed under these headers.
+    fn open(&self, headers: &[&[u8]], sealed: &[u8]) -> Option<Vec<u8>> {
+        self.with(|cipher| cipher.decrypt(headers, sealed)).ok()
+    }
 }
 
 /// Encrypts `name` in `folder`.
@@ -68,9 +101,7 @@ pub(crate) fn seal(keys: &VaultKeys, folder: &Id, name: &OsStr) -> Result<Sealed
     if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') {
         return Err(Errno::INVAL.into());
     }
-    let sealed = siv(keys)
-        .encrypt([folder], name)
-        .expect("one header is fewer than 126");
+    let sealed = keys.names.seal(&[folder], name);
     let place = *sealed.first_chunk().expect("the IV comes first");
     let text = BASE64.encode(&sealed);
     if text.len() <= MAX_NAME {
@@ -92,7 +123,7 @@ pub(crate) fn seal(keys: &VaultKeys, folder: &Id, name: &OsStr) -> Result<Sealed
 /// belong there.
 pub(crate) fn open(keys: &VaultKeys, folder: &Id, sealed: &[u8]) -> Option<(OsString, Place)> {
     let place = *sealed.first_chunk()?;
-    let name = siv(keys).decrypt([folder], sealed).ok()?;
+    let name = keys.names.open(&[folder], sealed)?;
     Some((OsString::from_vec(name), place))
 }
 

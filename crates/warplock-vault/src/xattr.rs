@@ -5,8 +5,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use aes_siv::KeyInit;
-use aes_siv::siv::Aes256Siv;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use rustix::io::Errno;
@@ -82,9 +80,7 @@ impl<S: Storage> Vault<S> {
         if name.len() > 255 {
             return Err(Errno::RANGE.into());
         }
-        let sealed = Aes256Siv::new(self.core.keys.names[..].into())
-            .encrypt([&b"xattr"[..], id], name.as_bytes())
-            .expect("two headers are fewer than 126");
+        let sealed = self.core.keys.names.seal(&[b"xattr", id], name.as_bytes());
         Ok(format!("{space}{MARK}{}", BASE64.encode(&sealed[..16])).into())
     }
 
