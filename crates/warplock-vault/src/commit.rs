@@ -330,12 +330,19 @@ impl<S: Storage> Core<S> {
     /// Removes the journal of a file that needs none now.
     pub(crate) fn drop_journal(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
         let needed = !state.moves().blocks.is_empty() || state.pending.is_some();
-        if state.journal.file.is_some() && (state.dead || !needed) {
+        if state.journal.file.is_some() && !needed {
             state.journal = Journal::none();
             self.storage
                 .unlink(self.journals()?, &journal_name(&content.id))?;
         }
         Ok(())
+    }
+
+    /// Forgets what a file without names or users was to become.
+    pub(crate) fn abandon(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
+        state.moves().blocks.clear();
+        state.pending = None;
+        self.drop_journal(content, state)
     }
 
     /// The record in a journal, if it is whole and all slots it names are.

@@ -407,8 +407,10 @@ impl<S: Storage> Vault<S> {
         }
         if let Some(node) = self.nodes.bury(found.node) {
             node.dead.store(true, Ordering::Relaxed);
-            if let Some(content) = node.content_in_use() {
-                content.write_state().dead = true;
+            if let Some(in_use) = node.content_in_use() {
+                in_use.write_state().dead = true;
+                drop(content);
+                self.let_go(in_use);
             }
         }
     }

@@ -169,8 +169,8 @@ impl<S: Storage> Vault<S> {
         for (id, content) in files {
             content.listed.store(false, Ordering::Relaxed);
             let mut state = content.write_state();
-            if state.dead {
-                let dropped = self.core.drop_journal(&content, &mut state);
+            if state.dead && Arc::strong_count(&content) == 1 {
+                let dropped = self.core.abandon(&content, &mut state);
                 result = result.and(dropped);
                 continue;
             }
@@ -234,6 +234,24 @@ impl<S: Storage> Vault<S> {
             files.len() > UNCOMMITTED
         };
         if many && let Err(error) = self.tick() {
+            self.core.tell(&error.to_string());
+        }
+    }
+
+    /// Lets go of a file whose last name is gone, so that it takes no room any more; if somebody
+    /// has it open, the next tick sees to it.
+    pub(crate) fn let_go(&self, content: Arc<Content<S>>) {
+        let id = content.id;
+        drop(content);
+        let Some(content) = lock(&self.uncommitted).remove(&id) else {
+            return;
+        };
+        if Arc::strong_count(&content) > 1 {
+            lock(&self.uncommitted).insert(id, content);
+            return;
+        }
+        let abandoned = self.core.abandon(&content, &mut content.write_state());
+        if let Err(error) = abandoned {
             self.core.tell(&error.to_string());
         }
     }
