@@ -147,7 +147,7 @@ fn recipients(options: &NewKey, common: &Common) -> Result<Recipients> {
         let file = PassphraseFile::new(file);
         recipients.add_passphrase(file.ask("new passphrase")?)?;
     } else if recipients.is_empty() {
-        recipients.add_passphrase(Terminal.ask_new("new passphrase for the vault")?)?;
+        recipients.add_passphrase(Terminal.ask_new("passphrase for the vault")?)?;
     }
     common.note("wrapping the key");
     Ok(recipients)
