@@ -106,13 +106,14 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts `fs` at the folder `point`. When this returns, the mount answers.
+    /// Mounts `fs` at the folder `point`. When this returns, the mount answers. Where it fails, `fs`
+    /// is told that it is unmounted.
     ///
     /// # Errors
     /// [`Error`] says what stands in the way and what to do.
     pub fn new<F: FileSystem>(fs: Arc<F>, point: &Path, options: &Options) -> Result<Self> {
-        let point = mount_point(point)?;
-        let kept = Arc::downgrade(&fs);
+        let point = mount_point(point).inspect_err(|_| fs.unmounted())?;
+        let (kept, unused) = (Arc::downgrade(&fs), Arc::clone(&fs));
         let activity = Arc::new(Activity::new());
         let writers = Arc::new(Writers::default());
         let timeout = match options.sole {
@@ -120,11 +121,14 @@ impl Mount {
             false => SHARED_TIMEOUT,
         };
         let adapter = Adapter::new(fs, activity.clone(), writers.clone(), timeout, options.sole);
-        let session =
-            Session::new(adapter, &point, &config(options)).map_err(|source| Error::Mount {
+        let session = Session::new(adapter, &point, &config(options)).map_err(|source| {
+            unused.unmounted();
+            Error::Mount {
                 point: point.clone(),
                 source,
-            })?;
+            }
+        })?;
+        drop(unused);
         writers.connect(session.notifier());
         let failed = |source| Error::Mount {
             point: point.clone(),

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use tempfile::TempDir;
-use warplock_vault::Settings;
 use warplock_vault::fuse::{Mount, Options, unmount};
+use warplock_vault::{Settings, Vault};
 
-use crate::common::{new_vault, open};
+use crate::common::{Told, new_vault, open, options, recipients};
 use crate::harness::{Place, Subject, can_mount, limited};
 use crate::limits::on_small_disk;
 
@@ -127,4 +127,19 @@ fn a_store_that_is_removed() {
         assert!(fs::create_dir(standing.path("folder/new")).is_err());
         standing.end();
     });
+}
+
+/// Else the next mount would say that the vault was not closed.
+#[test]
+fn a_mount_that_fails_closes_the_vault() {
+    let dir = TempDir::new().unwrap();
+    let store = dir.path().join("store");
+    fs::create_dir(&store).unwrap();
+    let key = warplock_vault::init(&store, &Settings::default(), "test", &recipients()).unwrap();
+    let vault = Vault::open(&store, &key, options(&Told::default())).unwrap();
+    assert!(store.join("warplock.journal").exists());
+    let missing = dir.path().join("missing");
+    let mounted = Mount::new(Arc::new(vault), &missing, &Options::default());
+    assert!(mounted.is_err());
+    assert!(!store.join("warplock.journal").exists());
 }
