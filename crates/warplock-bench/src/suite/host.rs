@@ -1,11 +1,12 @@
-//! `host`: a GPU on data in host memory, against the link that all of it must pass twice, and
-//! against the processor.
+//! `host`: a GPU on data in host memory, against copies of the same bytes over the link both ways,
+//! and against the processor.
 
-use warplock::cuda::{PinnedBytes, link_rates};
+use warplock::cuda::{DeviceBuffer, PinnedBuffer, Stream};
 use warplock::{Algorithm, Batch, Choice, Direction, Engine, Ivs, Key, Keys, Mode, Tags, Text};
 
 use super::Suite;
 use crate::error::Result;
+use crate::gpu::Gpu;
 use crate::measure::interleave;
 use crate::report::{Column, Report, Unit, Value};
 use crate::{Axis, Context, Error, Machine, Plot, Series, random, size};
@@ -32,13 +33,13 @@ impl Default for Host {
 /// Ordinary memory or page-locked memory.
 enum Bytes {
     Pageable(Vec<u8>),
-    Pinned(PinnedBytes),
+    Pinned(PinnedBuffer),
 }
 
 impl Bytes {
-    fn new(pinned: bool, len: usize) -> Result<Self> {
+    fn new(gpu: &Gpu, pinned: bool, len: usize) -> Result<Self> {
         Ok(match pinned {
-            true => Bytes::Pinned(PinnedBytes::new(len)?),
+            true => Bytes::Pinned(gpu.device.pinned(len)?),
             false => Bytes::Pageable(vec![0; len]),
         })
     }
@@ -51,7 +52,47 @@ impl Bytes {
     }
 }
 
-/// One message's buffers, shared by both devices.
+/// A link that is busy both ways: what goes up, and what comes down.
+struct Copies {
+    up: (DeviceBuffer, Stream),
+    down: (DeviceBuffer, Stream),
+}
+
+impl Copies {
+    /// None for ordinary memory, which the link does not reach.
+    fn new(gpu: &Gpu, buffers: &mut Buffers) -> Result<Option<Self>> {
+        let Bytes::Pinned(input) = &mut buffers.input else {
+            return Ok(None);
+        };
+        let side = || Ok::<_, Error>((gpu.device.alloc(input.len())?, gpu.device.stream()?));
+        let (up, down) = (side()?, side()?);
+        let text = input.to_vec();
+        input.copy_from_slice(&buffers.expected);
+        // SAFETY: the buffers live until the stream was waited for.
+        unsafe { down.0.upload(input, &down.1)? };
+        down.1.synchronize()?;
+        input.copy_from_slice(&text);
+        Ok(Some(Copies { up, down }))
+    }
+
+    /// Copies the input up and, at the same time, what is expected down to the output.
+    fn run(&self, buffers: &mut Buffers) -> Result<()> {
+        let (Bytes::Pinned(input), Bytes::Pinned(output)) = (&buffers.input, &mut buffers.output)
+        else {
+            return Ok(());
+        };
+        // SAFETY: the buffers live until both streams were waited for; if that fails, the device
+        // is lost.
+        unsafe {
+            self.up.0.upload(input, &self.up.1)?;
+            self.down.0.download(output, &self.down.1)?;
+        }
+        self.up.1.synchronize()?;
+        Ok(self.down.1.synchronize()?)
+    }
+}
+
+/// One message's buffers, shared by all contenders.
 struct Buffers {
     key: Key,
     iv: Vec<u8>,
@@ -63,7 +104,13 @@ struct Buffers {
 }
 
 impl Buffers {
-    fn new(algorithm: Algorithm, text: &[u8], pinned: bool, reference: &Engine) -> Result<Self> {
+    fn new(
+        gpu: &Gpu,
+        algorithm: Algorithm,
+        text: &[u8],
+        pinned: bool,
+        reference: &Engine,
+    ) -> Result<Self> {
         let iv_len = match algorithm.info().mode {
             Mode::Ecb => 0,
             Mode::Gcm => 12,
@@ -72,8 +119,8 @@ impl Buffers {
         let mut buffers = Buffers {
             key: Key::generate(algorithm)?,
             iv: random::bytes(iv_len)?,
-            input: Bytes::new(pinned, text.len())?,
-            output: Bytes::new(pinned, text.len())?,
+            input: Bytes::new(gpu, pinned, text.len())?,
+            output: Bytes::new(gpu, pinned, text.len())?,
             tag: [0; 16],
             expected: Vec::new(),
             expected_tag: [0; 16],
@@ -109,13 +156,12 @@ impl Suite for Host {
             Some(Choice::Cuda(number)) => number,
             _ => None,
         };
+        let card = Gpu::open(context)?;
         let gpu = Engine::builder()
             .backend(Choice::Cuda(number))
             .threads(context.threads)
             .build()?;
         let cpu = context.on_cpu().all_threads()?;
-        (context.notify)("the link");
-        let link = link_rates(number)?;
         let longest = self.sizes.iter().copied().max().unwrap_or(0);
         let text = random::bytes(longest)?;
         let mut rows = Vec::new();
@@ -127,18 +173,23 @@ impl Suite for Host {
                         "{algorithm}, {memory}, {}",
                         size::name(len as u64)
                     ));
-                    let mut buffers = Buffers::new(algorithm, &text[..len], pinned, &cpu)?;
+                    let mut buffers = Buffers::new(&card, algorithm, &text[..len], pinned, &cpu)?;
+                    let copies = Copies::new(&card, &mut buffers)?;
                     let engines = [&gpu, &cpu];
                     let samples = interleave(
                         &context.plan,
-                        engines.len(),
+                        engines.len() + usize::from(copies.is_some()),
                         &mut buffers,
                         |buffers| {
                             buffers.output.all().fill(0xa5);
                             buffers.tag.fill(0xa5);
                         },
-                        |buffers, engine| buffers.encrypt(engines[engine]),
-                        |buffers, engine| check(buffers, engines[engine]),
+                        |buffers, number| match (engines.get(number), &copies) {
+                            (Some(engine), _) => buffers.encrypt(engine),
+                            (None, Some(copies)) => copies.run(buffers),
+                            (None, None) => unreachable!("as many as were counted"),
+                        },
+                        |buffers, number| check(buffers, engines.get(number).copied()),
                     )?;
                     let rates = samples.iter().map(|own| own.map(|s| len as f64 / s));
                     let rates: Vec<_> = rates.collect();
@@ -148,14 +199,16 @@ impl Suite for Host {
                         Value::Number(len as f64),
                         samples[0].into(),
                         rates[0].into(),
-                        (rates[0].median / link.both).into(),
+                        rates.get(2).map_or(Value::None, |&rate| rate.into()),
+                        rates.get(2).map_or(Value::None, |copies| {
+                            (rates[0].median / copies.median).into()
+                        }),
                         rates[1].into(),
                         (rates[0].median / rates[1].median).into(),
                     ]);
                 }
             }
         }
-        let rate = |rate: f64| format!("{:.1}", rate / 1e9);
         Ok(Report {
             suite: self.name(),
             title: format!(
@@ -164,13 +217,11 @@ impl Suite for Host {
                 cpu.backend(),
                 context.threads
             ),
-            notes: vec![format!(
-                "the link, page-locked, in this run: {} GB/s to the GPU, {} GB/s from it, {} GB/s \
-                 each way with both at once; link is the share of the last one.",
-                rate(link.up),
-                rate(link.down),
-                rate(link.both)
-            )],
+            notes: vec![
+                "copies: the same page-locked bytes copied over the link instead, both ways at \
+                 once, in the same turns; link: the GPU's rate over theirs."
+                    .to_owned(),
+            ],
             plot: plot(&rows),
             columns: columns(),
             rows,
@@ -179,13 +230,14 @@ impl Suite for Host {
     }
 }
 
-fn check(buffers: &Buffers, engine: &Engine) -> Result<()> {
+/// Checks what an engine wrote, or else the copies.
+fn check(buffers: &Buffers, engine: Option<&Engine>) -> Result<()> {
     let output: &[u8] = match &buffers.output {
         Bytes::Pageable(bytes) => bytes,
         Bytes::Pinned(bytes) => bytes,
     };
     // Without authentication nobody writes the tag.
-    let sealed = buffers.key.algorithm().is_aead();
+    let sealed = engine.is_some() && buffers.key.algorithm().is_aead();
     if output == buffers.expected && (!sealed || buffers.tag == buffers.expected_tag) {
         return Ok(());
     }
@@ -193,7 +245,7 @@ fn check(buffers: &Buffers, engine: &Engine) -> Result<()> {
         "{} on {} bytes: {} does not give what the processor gave",
         buffers.key.algorithm(),
         output.len(),
-        engine.backend()
+        engine.map_or("a copy".to_owned(), |engine| engine.backend().to_string())
     )))
 }
 
@@ -204,6 +256,7 @@ fn columns() -> Vec<Column> {
         Column::new("bytes", "bytes", Unit::Bytes),
         Column::new("gpu_seconds", "GPU", Unit::Seconds),
         Column::new("gpu_rate", "GPU", Unit::BytesPerSecond),
+        Column::new("copies_rate", "copies", Unit::BytesPerSecond),
         Column::new("of_link", "link", Unit::Ratio),
         Column::new("cpu_rate", "CPU", Unit::BytesPerSecond),
         Column::new("of_cpu", "GPU/CPU", Unit::Ratio),

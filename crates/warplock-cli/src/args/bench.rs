@@ -84,7 +84,17 @@ pub(crate) enum BenchSuite {
         text: Vec<u64>,
     },
     /// A GPU on data in host memory, against its link and the processor
-    Host,
+    Host {
+        /// Ciphers and modes. [default: aes-128-ctr,aes-256-gcm]
+        #[arg(short, long, value_name = "NAME,..", value_delimiter = ',')]
+        #[arg(ignore_case = true, hide_possible_values = true)]
+        #[arg(value_parser = algorithm_parser())]
+        algorithm: Vec<Algorithm>,
+        /// Bytes to work on. [default: 64MiB,256MiB,1GiB]
+        #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
+        #[arg(value_parser = warplock_bench::size::parse)]
+        size: Vec<u64>,
+    },
     /// Speed against size, 64 bytes to 4 GiB: CPU, GPU and auto, and where they cross
     Sizes {
         /// Fewer sizes and runs: minutes instead of a quarter of an hour.

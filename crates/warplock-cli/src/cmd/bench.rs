@@ -89,7 +89,17 @@ fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
             }
             Box::new(suite)
         }
-        BenchSuite::Host => Box::new(Host::default()),
+        BenchSuite::Host { algorithm, size } => {
+            let mut suite = Host::default();
+            let number = |&size: &u64| usize::try_from(size).unwrap_or(usize::MAX);
+            if !algorithm.is_empty() {
+                suite.algorithms = algorithm;
+            }
+            if !size.is_empty() {
+                suite.sizes = size.iter().map(number).collect();
+            }
+            Box::new(suite)
+        }
         BenchSuite::Sizes {
             quick,
             algorithm,

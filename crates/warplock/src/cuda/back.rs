@@ -78,22 +78,28 @@ impl<L: Link> Passage<'_, '_, L> {
         }
     }
 
-    /// Queues the way back of all chunks whose kernels are done; whether there was one.
+    /// Queues the way back of all chunks whose kernels are done, the oldest first, up to the first
+    /// whose kernels are not; whether there was one. The link stands still in this direction until
+    /// somebody calls this, so whoever does something long calls it in between.
     ///
     /// # Safety
     /// As [`Passage::run`].
     pub(super) unsafe fn bring_back_worked(&mut self) -> Result<bool, Failure> {
         let mut some = false;
-        for place in 0..self.slots.len() {
-            let slot = &self.slots[place];
-            let flight = slot.flight.as_ref();
-            if flight.is_some_and(|flight| !flight.returning)
-                && self.gpu.link.is_past(&slot.worked)?
-            {
-                // SAFETY: by this function's contract.
-                unsafe { self.bring_back(place)? };
-                some = true;
+        let slots = self.gpu.policy.slots;
+        for place in (self.number..self.number + slots).map(|number| number % slots) {
+            let Some(slot) = self.slots.get(place) else {
+                continue;
+            };
+            if slot.flight.as_ref().is_none_or(|flight| flight.returning) {
+                continue;
             }
+            if !self.gpu.link.is_past(&slot.worked)? {
+                break;
+            }
+            // SAFETY: by this function's contract.
+            unsafe { self.bring_back(place)? };
+            some = true;
         }
         Ok(some)
     }

@@ -38,6 +38,8 @@ pub(super) struct Passage<'r, 'job, L: Link> {
     /// Page-locked memory of the caller.
     pub(super) pinned_input: Option<Range<usize>>,
     pub(super) pinned_output: Option<Range<usize>>,
+    /// Chunks so far: the next one goes to this slot, and the oldest are behind it.
+    pub(super) number: usize,
     /// Long messages, or parts of them that were portions, so far.
     pub(super) long: usize,
     /// What is taken and not done must be as it was if something fails.
@@ -134,6 +136,7 @@ impl<L: Link> Ring<L> {
             pinned_output: direct
                 .then(|| gpu.link.pinned_around(first.output))
                 .flatten(),
+            number: 0,
             long: 0,
             keep,
             part: None,
@@ -194,7 +197,6 @@ impl<L: Link> Passage<'_, '_, L> {
     unsafe fn run(&mut self, source: &mut dyn Source, room: usize) -> Result<(), Failure> {
         let gpu = self.gpu;
         let slots = gpu.policy.slots;
-        let mut number = 0;
         while let Some(portion) = source.next() {
             self.part = match &portion {
                 Portion::Messages(_) => None,
@@ -206,7 +208,7 @@ impl<L: Link> Passage<'_, '_, L> {
             while let Some(chunk) = next {
                 next = cutter.next();
                 debug_assert!(!self.keep || next.is_none(), "it must fit into one chunk");
-                let place = number % slots;
+                let place = self.number % slots;
                 if place == self.slots.len() {
                     self.slots.push(Slot::new(&gpu.link)?);
                 }
@@ -214,16 +216,17 @@ impl<L: Link> Passage<'_, '_, L> {
                 // SAFETY: by this function's contract.
                 unsafe {
                     self.drain(place, source)?;
-                    self.fill(number, chunk, ends)?;
+                    self.bring_back_worked()?;
+                    self.fill(chunk, ends)?;
+                    self.number += 1;
                     self.bring_back_worked()?;
                 }
-                number += 1;
             }
             if let Some(empty) = portion {
                 source.done(empty, Outcome::default());
             }
         }
-        for later in number..number + self.slots.len() {
+        for later in self.number..self.number + self.slots.len() {
             // SAFETY: by this function's contract.
             unsafe { self.drain(later % self.slots.len(), source)? };
         }
@@ -254,16 +257,12 @@ impl<L: Link> Passage<'_, '_, L> {
     ///
     /// # Safety
     /// As [`Passage::run`].
-    unsafe fn fill(
-        &mut self,
-        number: usize,
-        chunk: Chunk,
-        portion: Option<Portion>,
-    ) -> Result<(), Failure> {
+    unsafe fn fill(&mut self, chunk: Chunk, portion: Option<Portion>) -> Result<(), Failure> {
         let (gpu, job) = (self.gpu, self.job);
         let link = &gpu.link;
-        let place = number % gpu.policy.slots;
-        let before = number
+        let place = self.number % gpu.policy.slots;
+        let before = self
+            .number
             .checked_sub(1)
             .map(|before| before % gpu.policy.slots);
         self.find_key(&chunk);
@@ -329,6 +328,8 @@ impl<L: Link> Passage<'_, '_, L> {
         if let (true, Some(before)) = (chained, before) {
             link.wait_for(stream, &self.slots[before].worked)?;
         }
+        // SAFETY: by this function's contract.
+        unsafe { self.bring_back_worked()? };
         // SAFETY: what the kernels read is uploaded before them in their stream, or waited for.
         let ends = unsafe { self.work(place, &chunk, &located, text)? };
 
