@@ -27,6 +27,7 @@ pub mod pass_through;
 mod pool;
 mod posix;
 mod rename;
+mod resize;
 pub mod storage;
 mod sum;
 mod symlink;
