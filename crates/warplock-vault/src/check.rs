@@ -11,7 +11,7 @@ use crate::blocks;
 use crate::config::{CONFIG, CONFIG_NEW};
 use crate::content::Content;
 use crate::core::{Core, JOURNALS};
-use crate::error::{Error, Result};
+use crate::error::{Error, NO_HEADER, Result};
 use crate::folder::{Folder, RECORD, Record};
 use crate::fs::{Attributes, FileType, ROOT};
 use crate::keys::Id;
@@ -164,7 +164,9 @@ impl<S: Storage> Check<'_, S> {
                 Err(error) => {
                     let path = path.join(&entry.name);
                     let problem = match error {
-                        Error::Errno(_) => "the file with its name is missing".to_owned(),
+                        Error::Errno(_) => {
+                            "the file with its name is missing; restore it from a backup".to_owned()
+                        }
                         other => other.to_string(),
                     };
                     self.remedy(&folder, &path, problem, false, Remedy::Lose(entry))?;
@@ -264,7 +266,12 @@ impl<S: Storage> Check<'_, S> {
                 } else {
                     Remedy::Lose(entry)
                 };
-                self.remedy(&spot.folder, &path, error.to_string(), crash, remedy)
+                let problem = match error {
+                    // What to do is said with the remedy.
+                    Error::Unfinished { .. } => format!("it {NO_HEADER}"),
+                    error => error.to_string(),
+                };
+                self.remedy(&spot.folder, &path, problem, crash, remedy)
             }
             other => other,
         }

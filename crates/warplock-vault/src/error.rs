@@ -18,6 +18,10 @@ pub enum ErrorKind {
     Failure,
 }
 
+/// What is wrong with a file without its first header.
+pub(crate) const NO_HEADER: &str =
+    "has no header: making it was interrupted by a crash, or its header was destroyed";
+
 /// Why something could not be done. `Display` is a sentence without a full stop; no secret is
 /// ever part of it.
 #[derive(Debug, thiserror::Error)]
@@ -44,8 +48,8 @@ pub enum Error {
     },
     /// A file without its first header.
     #[error(
-        "{what} has no header: making it was interrupted by a crash, or its header was destroyed; \
-         `warplock vault check --repair` takes it out of the tree"
+        "{what} {}; `warplock vault check --repair` takes it out of the tree",
+        NO_HEADER
     )]
     Unfinished {
         /// Which file.

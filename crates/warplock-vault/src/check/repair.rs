@@ -53,10 +53,7 @@ impl<S: Storage> Check<'_, S> {
                 let name = core.lose(folder.dir(), &entry.name)?;
                 (format!("moved to {LOST}/{name} in the store"), true)
             }
-            Remedy::Lose(_) => (
-                format!("restore it from a backup, or let check --repair move it to {LOST}"),
-                false,
-            ),
+            Remedy::Lose(_) => (format!("check --repair moves it to {LOST}"), false),
         };
         let finding = self.found(path, problem, crash);
         finding.action = action;

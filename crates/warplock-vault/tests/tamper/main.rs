@@ -199,6 +199,12 @@ impl Victim {
             Never
         };
         let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
+        for finding in &report.findings {
+            let line = format!("{}; {}", finding.problem, finding.action);
+            for advice in ["restore", "check --repair"] {
+                assert!(line.matches(advice).count() < 2, "said twice: {line}");
+            }
+        }
         let found = report.findings.iter().any(|finding| !finding.crash);
         if seen != Never {
             assert!(!report.findings.is_empty(), "check sees what using sees");
