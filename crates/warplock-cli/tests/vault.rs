@@ -191,6 +191,13 @@ fn what_cannot_be_is_refused_in_words() {
         .run(["vault", "unmount", "plain"])
         .code(1)
         .says("no vault is mounted here");
+    // Without a terminal.
+    let mut init = Command::new("setsid");
+    init.args(["--wait", env!("CARGO_BIN_EXE_warplock"), "vault", "init"]);
+    let init = init.arg(folder.path("new")).output().unwrap();
+    let said = String::from_utf8(init.stderr).unwrap();
+    assert!(said.contains("use --new-passphrase-file FILE"), "{said}");
+    assert!(!folder.path("new").exists());
     folder
         .run(["vault", "info", "plain"])
         .code(1)

@@ -165,17 +165,46 @@ impl BufRead for ByteReader {
     }
 }
 
+/// The option that most commands have for those without a terminal.
+const PASSPHRASE_FILE: &str = "--passphrase-file";
+
 /// Asks the person at the terminal (`/dev/tty`, not standard input) without echo.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal;
 
 impl Terminal {
-    fn prompt(what: &str, text: &str) -> Result<SecretString> {
+    /// A new passphrase as by [`ask_new`](AskPassphrase::ask_new); where there is no terminal, the
+    /// error names the option `instead`.
+    ///
+    /// # Errors
+    /// As [`ask_new`](AskPassphrase::ask_new).
+    pub fn ask_new_or(&self, what: &str, instead: &str) -> Result<SecretString> {
+        let first = Self::prompt(what, &format!("Enter new {what}: "), instead)?;
+        if first.expose_secret().is_empty() {
+            return Err(no_passphrase(
+                what,
+                "it is empty; type at least one character",
+            ));
+        }
+        let second = Self::prompt(what, "Enter it once more: ", instead)?;
+        let (first_bytes, second_bytes) = (
+            first.expose_secret().as_bytes(),
+            second.expose_secret().as_bytes(),
+        );
+        if !bool::from(first_bytes.ct_eq(second_bytes)) {
+            return Err(no_passphrase(
+                what,
+                "the two that were typed differ; try again",
+            ));
+        }
+        Ok(first)
+    }
+
+    fn prompt(what: &str, text: &str, instead: &str) -> Result<SecretString> {
         let typed = rpassword::prompt_password(text)
             .map(Zeroizing::new)
             .map_err(|error| {
-                let why =
-                    format!("the terminal cannot be asked ({error}); use --passphrase-file FILE");
+                let why = format!("the terminal cannot be asked ({error}); use {instead} FILE");
                 no_passphrase(what, &why)
             })?;
         Ok(secret(&typed))
@@ -197,29 +226,11 @@ impl Terminal {
 
 impl AskPassphrase for Terminal {
     fn ask(&self, what: &str) -> Result<SecretString> {
-        Self::prompt(what, &format!("Enter {what}: "))
+        Self::prompt(what, &format!("Enter {what}: "), PASSPHRASE_FILE)
     }
 
     fn ask_new(&self, what: &str) -> Result<SecretString> {
-        let first = Self::prompt(what, &format!("Enter new {what}: "))?;
-        if first.expose_secret().is_empty() {
-            return Err(no_passphrase(
-                what,
-                "it is empty; type at least one character",
-            ));
-        }
-        let second = Self::prompt(what, "Enter it once more: ")?;
-        let (first_bytes, second_bytes) = (
-            first.expose_secret().as_bytes(),
-            second.expose_secret().as_bytes(),
-        );
-        if !bool::from(first_bytes.ct_eq(second_bytes)) {
-            return Err(no_passphrase(
-                what,
-                "the two that were typed differ; try again",
-            ));
-        }
-        Ok(first)
+        self.ask_new_or(what, PASSPHRASE_FILE)
     }
 
     fn show(&self, message: &str) {

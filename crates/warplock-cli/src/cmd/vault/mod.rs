@@ -147,7 +147,8 @@ fn recipients(options: &NewKey, common: &Common) -> Result<Recipients> {
         let file = PassphraseFile::new(file);
         recipients.add_passphrase(file.ask("new passphrase")?)?;
     } else if recipients.is_empty() {
-        recipients.add_passphrase(Terminal.ask_new("passphrase for the vault")?)?;
+        let what = "passphrase for the vault";
+        recipients.add_passphrase(Terminal.ask_new_or(what, "--new-passphrase-file")?)?;
     }
     common.note("wrapping the key");
     Ok(recipients)
