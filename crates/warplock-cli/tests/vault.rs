@@ -187,6 +187,13 @@ fn what_cannot_be_is_refused_in_words() {
         .run(["vault", "mount", "nowhere", "plain", "-i", "key.txt"])
         .code(1)
         .says("nowhere: ");
+    // The mount point is looked at before the key.
+    for (point, problem) in [("key.txt", "is no folder"), ("nowhere", "mkdir")] {
+        folder
+            .run(["vault", "mount", "store", point, "-i", "no-such-key"])
+            .code(1)
+            .says(problem);
+    }
     folder
         .run(["vault", "unmount", "plain"])
         .code(1)

@@ -67,6 +67,9 @@ fn point_reason(error: &io::Error) -> String {
             "the process of a former mount has died; clean up with `warplock vault unmount` first"
                 .to_owned()
         }
+        _ if error.kind() == io::ErrorKind::NotFound => {
+            "it does not exist; make it with mkdir".to_owned()
+        }
         _ => error.to_string(),
     }
 }

@@ -112,7 +112,7 @@ impl Mount {
     /// # Errors
     /// [`Error`] says what stands in the way and what to do.
     pub fn new<F: FileSystem>(fs: Arc<F>, point: &Path, options: &Options) -> Result<Self> {
-        let point = mount_point(point).inspect_err(|_| fs.unmounted())?;
+        let point = free_point(point).inspect_err(|_| fs.unmounted())?;
         let (kept, unused) = (Arc::downgrade(&fs), Arc::clone(&fs));
         let activity = Arc::new(Activity::new());
         let writers = Arc::new(Writers::default());
@@ -234,8 +234,12 @@ impl Drop for Mount {
     }
 }
 
-/// The folder's full path, if something can be mounted there.
-fn mount_point(point: &Path) -> Result<PathBuf> {
+/// The full path of the folder `point`, if something can be mounted there. [`Mount::new`] asks the
+/// same: this is for who wants to know before it goes to trouble.
+///
+/// # Errors
+/// [`Error::Point`], [`Error::NoFolder`], [`Error::Taken`].
+pub fn free_point(point: &Path) -> Result<PathBuf> {
     let folder = fs::metadata(point).map_err(|source| Error::Point {
         point: point.to_owned(),
         source,

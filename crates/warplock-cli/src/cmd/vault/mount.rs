@@ -35,6 +35,8 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     let store = fs::canonicalize(&options.dir)
         .map_err(|error| named(Failure::io("cannot open the vault", &error)))?;
     refuse_inside(&store, options)?;
+    // Before anybody is asked for a passphrase.
+    fuse::free_point(&options.point)?;
     let master = unlock(&options.dir, &options.unlock, common)?;
     let in_background = Arc::new(AtomicBool::new(false));
     let vault = Vault::open(
@@ -94,7 +96,7 @@ fn refuse_inside(store: &std::path::Path, options: &VaultMount) -> Result<()> {
                 options.dir.display()
             )))
         }
-        // Mounting says what is wrong with it.
+        // Whether it is there at all is the next question.
         _ => Ok(()),
     }
 }
