@@ -106,7 +106,9 @@ pub fn check<S: Storage>(
 ) -> Result<Report> {
     if options.repair && vault.core.read_only {
         return Err(Error::Usage(
-            "a vault that is open for reading only cannot be repaired".into(),
+            "nothing can be repaired while the vault can only be read: open it for writing; if its \
+             store is on a read-only file system, make that writable first"
+                .into(),
         ));
     }
     vault.tick_unless_read_only()?;

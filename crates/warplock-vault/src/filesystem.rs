@@ -102,7 +102,7 @@ impl<S: Storage> Vault<S> {
         if access.write {
             self.may_write()?;
             if !content.writable {
-                return Err(Errno::ACCESS.into());
+                return Err(self.core.why_not_writable().into());
             }
         }
         if access.truncate {

@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::time::SystemTime;
 
-pub use rustix::fs::{FileType, RenameFlags, StatVfs, XattrFlags};
+pub use rustix::fs::{FileType, RenameFlags, StatVfs, StatVfsMountFlags, XattrFlags};
 pub use rustix::io::Errno;
 
 /// What an operation gives: `Errno` is all that the kernel wants to know. What more there is to

@@ -7,7 +7,9 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Result;
 
-use crate::fs::{Attributes, Changes, FileType, RenameFlags, StatVfs, XattrFlags};
+use crate::fs::{
+    Attributes, Changes, FileType, RenameFlags, StatVfs, StatVfsMountFlags, XattrFlags,
+};
 
 /// An object whose attributes are meant.
 pub enum At<'a, S: Storage> {
@@ -122,6 +124,12 @@ pub trait Storage: Send + Sync + Sized + 'static {
     /// Removes an extended attribute.
     fn remove_xattr(&self, at: At<'_, Self>, name: &OsStr) -> Result<()>;
 
-    /// Room and limits.
+    /// Room and limits, and whether anything can be changed.
     fn stat_fs(&self) -> Result<StatVfs>;
+}
+
+/// Whether the store's file system is read-only.
+pub(crate) fn cannot_change<S: Storage>(storage: &S) -> Result<bool> {
+    let flags = storage.stat_fs()?.f_flag;
+    Ok(flags.contains(StatVfsMountFlags::RDONLY))
 }

@@ -22,7 +22,7 @@ use crate::names::{self, Place, ROOT_PLACE, Sealed};
 use crate::node::{Node, Table};
 use crate::pool::Pool;
 use crate::posix::Posix;
-use crate::storage::{At, Storage};
+use crate::storage::{At, Storage, cannot_change};
 use crate::witness::Witness;
 
 /// So many folders are kept open to save time.
@@ -31,6 +31,14 @@ const OPEN_FOLDERS: usize = 1000;
 const SYNCED_ONE_BY_ONE: usize = 4;
 /// So many files may wait for a commit before one is made.
 const UNCOMMITTED: usize = 512;
+
+const UNCLEAN: &str = "the vault was not closed properly the last time; what was synced is \
+     there, and `warplock vault check --repair` tidies up";
+const UNCLEAN_READ_ONLY: &str = "the vault was not closed properly the last time; what was synced \
+     is shown, and journals stay as they are while it is open for reading only: `warplock vault \
+     check --repair`, which must be able to write to the store, tidies up";
+const STORE_READ_ONLY: &str = "the vault is open for reading only, because its store is on a \
+     read-only file system; to change files, make that writable and mount the vault again";
 
 /// How a vault is to be opened.
 #[derive(Clone, Default)]
@@ -61,7 +69,8 @@ pub struct Vault<S: Storage> {
 impl Vault<Posix> {
     /// Opens the vault whose store is the folder `path`.
     ///
-    /// One process at a time can have a vault open for writing, and none then for reading.
+    /// One process at a time can have a vault open for writing, and none then for reading. Where
+    /// the store's file system is read-only, the vault is open for reading only.
     ///
     /// # Errors
     /// [`Error::Locked`]; [`Error::Config`] if this is no vault; [`Error::Altered`] if the key or
@@ -71,7 +80,8 @@ impl Vault<Posix> {
             what: format!("cannot open {}", path.display()),
             source,
         })?;
-        config::lock_store(&store, path, !options.read_only)?;
+        let write = !options.read_only && !cannot_change(&store)?;
+        config::lock_store(&store, path, write)?;
         Self::open_on(store, master, options)
     }
 }
@@ -101,14 +111,22 @@ impl<S: Storage> Vault<S> {
             let listed = storage.list(found)?;
             left_over.extend(listed.iter().filter_map(|entry| journal_id(&entry.name)));
         }
-        if unclean && let Some(trouble) = &options.trouble {
-            trouble(
-                "the vault was not closed properly the last time; what was synced is there, and \
-                 `warplock vault check --repair` tidies up",
-            );
+        let barred = cannot_change(&storage)?;
+        let read_only = options.read_only || barred;
+        if let Some(trouble) = &options.trouble {
+            if barred && !options.read_only {
+                trouble(STORE_READ_ONLY);
+            }
+            if unclean {
+                trouble(if read_only {
+                    UNCLEAN_READ_ONLY
+                } else {
+                    UNCLEAN
+                });
+            }
         }
         let journals = match found {
-            None if !options.read_only => {
+            None if !read_only => {
                 storage.make_dir(&root, name, 0o700)?;
                 storage.sync_dir(&root)?;
                 Some(storage.open_dir(&root, name)?)
@@ -125,7 +143,7 @@ impl<S: Storage> Vault<S> {
             witness,
             layout: Layout::new(config.block_size as usize),
             pool: Pool::default(),
-            read_only: options.read_only,
+            read_only,
             journals,
             left_over: Mutex::new(left_over),
             unclean: AtomicBool::new(unclean),
@@ -153,6 +171,12 @@ impl<S: Storage> Vault<S> {
             id: record.id,
         }));
         Ok(vault)
+    }
+
+    /// Whether nothing in it can be changed: because that was wanted, or because the store's file
+    /// system is read-only.
+    pub fn is_read_only(&self) -> bool {
+        self.core.read_only
     }
 
     /// Commits what was written but not yet committed: after a crash, at most what was written

@@ -10,7 +10,7 @@ use crate::content::{Content, Moved, Moves, State};
 use crate::core::Core;
 use crate::error::Result;
 use crate::layout::{MAX_LEN, OVERHEAD};
-use crate::storage::Storage;
+use crate::storage::{Storage, cannot_change};
 use crate::sum::EMPTY;
 
 /// How much a journal may hold before everything is brought to its place. The more, the more of it
@@ -34,7 +34,7 @@ impl<S: Storage> Core<S> {
             return Err(Errno::ROFS.into());
         }
         if !content.writable {
-            return Err(Errno::ACCESS.into());
+            return Err(self.why_not_writable().into());
         }
         if state.broken {
             return Err(Errno::IO.into());
@@ -44,6 +44,15 @@ impl<S: Storage> Core<S> {
         }
         state.gather();
         Ok(())
+    }
+
+    /// What to tell who wants to write to a file that the store opens for reading only.
+    pub(crate) fn why_not_writable(&self) -> Errno {
+        // It may have become read-only since.
+        match cannot_change(&self.storage) {
+            Ok(true) => Errno::ROFS,
+            _ => Errno::ACCESS,
+        }
     }
 
     /// Writes all of `data` at `offset`.

@@ -99,7 +99,8 @@ pub(crate) struct VaultMount {
     /// Stay in the foreground; Ctrl-C unmounts.
     #[arg(short, long)]
     pub(crate) foreground: bool,
-    /// Change nothing; several may then mount the same vault.
+    /// Change nothing; several may then mount the same vault. So it is, too, if the vault lies on
+    /// a read-only file system.
     #[arg(long)]
     pub(crate) read_only: bool,
     /// For all users, as far as the files' permissions allow; else only for the one who mounts.

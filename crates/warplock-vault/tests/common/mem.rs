@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use rustix::io::Errno;
 use warplock_vault::Storage;
 use warplock_vault::fs::{
-    Attributes, Changes, FileType, RenameFlags, SetTime, StatVfs, XattrFlags,
+    Attributes, Changes, FileType, RenameFlags, SetTime, StatVfs, StatVfsMountFlags, XattrFlags,
 };
 use warplock_vault::storage::{At, Listed};
 
@@ -90,9 +90,12 @@ impl Storage for Mem {
             .collect())
     }
 
-    fn open(&self, dir: &u64, name: &OsStr, _: bool) -> Result<u64> {
+    fn open(&self, dir: &u64, name: &OsStr, write: bool) -> Result<u64> {
         let disk = self.disk();
         let inode = disk.find(*dir, name)?;
+        if write && disk.is_read_only() {
+            return Err(Errno::ROFS.into());
+        }
         match FileType::from_raw_mode(disk.objects[&inode].mode) {
             FileType::RegularFile => Ok(inode),
             _ => Err(Errno::INVAL.into()),
@@ -291,7 +294,10 @@ impl Storage for Mem {
     }
 
     fn stat_fs(&self) -> Result<StatVfs> {
-        Ok(rustix::fs::statvfs("/")?)
+        let mut stat = rustix::fs::statvfs("/")?;
+        let read_only = self.disk().is_read_only();
+        stat.f_flag.set(StatVfsMountFlags::RDONLY, read_only);
+        Ok(stat)
     }
 }
 

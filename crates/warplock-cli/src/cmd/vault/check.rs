@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -18,14 +19,22 @@ use crate::failure::{Failure, Result};
 pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     let named = |error: warplock_vault::Error| Failure::from(error).about(options.dir.display());
     let master = unlock(&options.dir, &options.unlock, common)?;
+    // What a person should know of the vault as a whole; of its files everything is in the report.
+    let opening = Arc::new(AtomicBool::new(!options.repair));
+    let told = opening.clone();
+    let trouble = move |sentence: &str| {
+        if told.load(Ordering::Relaxed) {
+            say(format_args!("warplock: {sentence}"));
+        }
+    };
     let open = Options {
         engine: Some(Arc::new(common.engine()?)),
         read_only: !options.repair,
         witness: options.witness.clone(),
-        // Everything is in the report.
-        trouble: None,
+        trouble: Some(Arc::new(trouble)),
     };
     let vault = Vault::open(&options.dir, &master, open).map_err(named)?;
+    opening.store(false, Ordering::Relaxed);
     drop(master);
     let asked = CheckOptions {
         quick: options.quick,

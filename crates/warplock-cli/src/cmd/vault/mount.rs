@@ -51,20 +51,21 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     )
     .map_err(|error| named(error.into()))?;
     drop(master);
+    let read_only = vault.is_read_only();
     let vault = Arc::new(vault);
     let mount = Mount::new(
         vault.clone(),
         &options.point,
         &fuse::Options {
             name: store.display().to_string(),
-            read_only: options.read_only,
+            read_only,
             allow_other: options.allow_other,
             suid: options.suid,
             dev: options.dev,
             threads: None::<NonZeroUsize>,
             sole: match options.cache {
                 Some(cache) => cache == Cache::Keep,
-                None => !options.read_only,
+                None => !read_only,
             },
             idle: options.idle,
         },

@@ -111,6 +111,11 @@ impl Disk {
         }
     }
 
+    /// Whether all changes fail as on a read-only file system.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.fault == Some((0, Errno::ROFS))
+    }
+
     /// Does and logs a change.
     pub(super) fn change(&mut self, op: Op) -> Result<()> {
         if let Some((left, errno)) = &mut self.fault {
