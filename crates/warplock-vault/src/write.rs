@@ -191,7 +191,8 @@ impl<S: Storage> Core<S> {
             let from = (first - run.first) as usize * slot;
             let to = run.slots.len().min((until - run.first) as usize * slot);
             let slots = &run.slots[from..to];
-            let old = if step == 2 || state.gaps.cover(first, until) {
+            let gap = step < 2 && state.gaps.cover(first, until);
+            let old = if step == 2 || gap {
                 Vec::new()
             } else {
                 self.tags(content, state, first, until - first)?
@@ -202,8 +203,9 @@ impl<S: Storage> Core<S> {
                 _ => self.append(content, state, first, slots),
             };
             if let Err(error) = written {
-                // The old version of a block that was never committed may be gone now.
-                state.broken |= step == 1;
+                // The old version of a block that was never committed may be gone now; that of a
+                // gap, which a mount's threads fill when the disk runs full, can be made again.
+                state.broken |= step == 1 && !(gap && self.empty(content, state, first, slots));
                 return Err(error);
             }
             let sum = &mut state.now.sum;
@@ -234,6 +236,16 @@ impl<S: Storage> Core<S> {
         state.moves().modified = None;
         let offset = self.layout.slot_start(first);
         Ok(self.storage.write_at(&content.file, slots, offset)?)
+    }
+
+    /// Makes a hole of what was a gap and may hold a part of `slots` now; false if that fails, too.
+    fn empty(&self, content: &Content<S>, state: &State<S>, first: u64, slots: &[u8]) -> bool {
+        let (start, len) = (self.layout.slot_start(first), slots.len() as u64);
+        let stored = self.layout.stored_len(state.now.len);
+        let emptied = self.storage.punch(&content.file, start, len);
+        emptied
+            .and_then(|()| self.storage.set_len(&content.file, stored))
+            .is_ok()
     }
 
     /// Writes behind the end; if that fails, nothing of it stays.

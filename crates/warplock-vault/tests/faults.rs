@@ -216,3 +216,35 @@ fn no_room_for_names() {
         );
     }
 }
+
+/// A disk that runs full costs what is written then, and nothing else.
+#[test]
+fn no_room_for_data() {
+    let (mem, key) = new_vault(&Settings::default());
+    let vault = open(mem.clone(), &key);
+    let file = vault.new_file("file");
+    let data = Rng::new(7).bytes(40_000);
+    vault.write(&file, 0, &data, false).unwrap();
+    // As a mount's threads do: the later half first, which leaves a gap.
+    vault.write(&file, 81_920, b"end", false).unwrap();
+    mem.disk().full = true;
+    for (offset, len) in [(40_960, 8192), (45_056, 36_864), (73_728, 8192)] {
+        let result = vault.write(&file, offset, &data[..len], false);
+        assert_eq!(result, Err(Errno::NOSPC), "at {offset}");
+    }
+    mem.disk().full = false;
+    vault.write(&file, 40_960, &data[..4096], false).unwrap();
+    let mut expected = data.clone();
+    expected.resize(40_960, 0);
+    expected.extend(&data[..4096]);
+    expected.resize(81_920, 0);
+    expected.extend(b"end");
+    assert!(vault.get("file").unwrap() == expected);
+    drop(file);
+    vault.unmounted();
+    drop(vault);
+    let vault = open(mem, &key);
+    assert!(vault.get("file").unwrap() == expected);
+    let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(report.findings, []);
+}

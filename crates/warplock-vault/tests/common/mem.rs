@@ -32,6 +32,7 @@ impl Mem {
             next: ROOT + 1,
             log: Vec::new(),
             fault: None,
+            full: false,
         })))
     }
 

@@ -93,6 +93,8 @@ pub(crate) struct Disk {
     pub(crate) log: Vec<Op>,
     /// So many changes succeed before all others fail with this.
     pub(crate) fault: Option<(u64, Errno)>,
+    /// There is no room: half of what is to be written is, unless it is zeros, which make room.
+    pub(crate) full: bool,
 }
 
 impl Disk {
@@ -123,6 +125,23 @@ impl Disk {
                 return Err((*errno).into());
             }
             *left -= 1;
+        }
+        if self.full
+            && let Op::Write {
+                inode,
+                offset,
+                data,
+            } = &op
+            && data.iter().any(|byte| *byte != 0)
+        {
+            let half = Op::Write {
+                inode: *inode,
+                offset: *offset,
+                data: data[..data.len() / 2].to_vec(),
+            };
+            self.apply(&half);
+            self.log.push(half);
+            return Err(Errno::NOSPC.into());
         }
         self.apply(&op);
         self.log.push(op);
