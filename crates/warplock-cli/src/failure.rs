@@ -23,7 +23,7 @@ impl Failure {
         Failure {
             exit,
             file: None,
-            sentence: Some(sentence.to_string()),
+            sentence: Some(without_numbers(sentence.to_string())),
         }
     }
 
@@ -101,13 +101,23 @@ impl Display for Failure {
     }
 }
 
-/// The system's reason without Rust's "(os error 2)".
+/// The system's reason.
 fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.find(" (os error") {
-        Some(end) => text[..end].to_lowercase(),
-        None => text,
+    match error.raw_os_error() {
+        Some(_) => without_numbers(error.to_string()).to_lowercase(),
+        None => error.to_string(),
     }
+}
+
+/// Takes out what Rust puts behind the system's reasons: "(os error 2)".
+pub(crate) fn without_numbers(mut text: String) -> String {
+    while let Some(start) = text.find(" (os error ") {
+        let Some(len) = text[start..].find(')') else {
+            break;
+        };
+        text.replace_range(start..=start + len, "");
+    }
+    text
 }
 
 impl From<warplock::Error> for Failure {
@@ -182,6 +192,23 @@ impl From<warplock_container::Error> for Failure {
             (ErrorKind::Authentication, error) => Failure::authentication(error),
             (ErrorKind::Usage, error) => Failure::usage(error),
             (_, error) => Failure::error(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_errors_are_for_programs() {
+        for (text, plain) in [
+            ("no", "no"),
+            ("not found (os error 2)", "not found"),
+            ("a (b (os error 6)); c (os error 7)", "a (b); c"),
+            ("cut (os error 2", "cut (os error 2"),
+        ] {
+            assert_eq!(without_numbers(text.to_owned()), plain);
         }
     }
 }

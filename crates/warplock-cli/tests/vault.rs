@@ -51,6 +51,11 @@ fn a_vault_is_made_mounted_filled_and_checked() {
     folder.run(MOUNT).code(0);
     folder.write("plain/secret.txt", "the content of the file");
     folder.run(MOUNT).code(1).says("unmount it");
+    fs::create_dir(folder.path("plain2")).unwrap();
+    folder
+        .run(["vault", "mount", "store", "plain2", "-i", "key.txt"])
+        .code(1)
+        .says(&folder.path("plain").display().to_string());
     folder
         .run(["vault", "check", "store", "-i", "key.txt"])
         .code(1)
@@ -205,6 +210,15 @@ fn what_cannot_be_is_refused_in_words() {
     let said = String::from_utf8(init.stderr).unwrap();
     assert!(said.contains("use --new-passphrase-file FILE"), "{said}");
     assert!(!folder.path("new").exists());
+    folder
+        .run(["vault", "init", "no/such/folder", "-R", "recipient.txt"])
+        .code(1)
+        .says("make that first");
+    let passwd = ["vault", "passwd", "store", "-i", "key.txt", "--remove"];
+    folder
+        .run([&passwd[..], &["mian"]].concat())
+        .code(2)
+        .says("called: main");
     folder
         .run(["vault", "info", "plain"])
         .code(1)

@@ -253,7 +253,11 @@ impl Config {
         let before = self.file.key.len();
         self.file.key.retain(|key| key.name != name);
         if self.file.key.len() == before {
-            return Err(Error::Usage(format!("there is no key '{name}'")));
+            let names: Vec<_> = self.file.key.iter().map(|key| &*key.name).collect();
+            return Err(Error::Usage(format!(
+                "there is no key '{name}'; this vault's keys are called: {}",
+                names.join(", ")
+            )));
         }
         Ok(())
     }
@@ -414,7 +418,14 @@ fn edit(
     let (store, mut config) = read(path)?;
     config.verify(master)?;
     change(&mut config)?;
-    config.write(&store, &store.root()?)
+    let written = config.write(&store, &store.root()?);
+    written.map_err(|error| match error {
+        Error::Errno(errno) => Error::Store {
+            what: format!("cannot write {CONFIG}"),
+            source: errno.into(),
+        },
+        other => other,
+    })
 }
 
 fn read(path: &Path) -> Result<(Posix, Config)> {
@@ -425,7 +436,7 @@ fn read(path: &Path) -> Result<(Posix, Config)> {
 
 fn open_store(path: &Path) -> Result<Posix> {
     Posix::new(path).map_err(|source| Error::Store {
-        what: format!("cannot open {}", path.display()),
+        what: "cannot open the store".into(),
         source,
     })
 }

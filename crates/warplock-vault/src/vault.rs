@@ -77,7 +77,7 @@ impl Vault<Posix> {
     /// `warplock.vault` is another vault's.
     pub fn open(path: &Path, master: &MasterKey, options: Options) -> Result<Self> {
         let store = Posix::new(path).map_err(|source| Error::Store {
-            what: format!("cannot open {}", path.display()),
+            what: "cannot open the store".into(),
             source,
         })?;
         let write = !options.read_only && !cannot_change(&store)?;

@@ -45,7 +45,7 @@ use rustix::mount::UnmountFlags;
 use self::activity::Activity;
 use self::adapter::Adapter;
 pub use self::error::{Error, Result};
-pub use self::table::{Mounted, mounted_at};
+pub use self::table::{Mounted, mounted_at, mounted_from};
 use self::writers::Writers;
 use crate::fs::FileSystem;
 

@@ -37,6 +37,16 @@ pub fn mounted_at(point: &Path) -> io::Result<Option<Mounted>> {
     Ok(rows.find(|row| row.point == point))
 }
 
+/// The mount of ours that shows `source`, as its owner calls it; if several, the newest.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn mounted_from(source: &str) -> io::Result<Option<Mounted>> {
+    let table = fs::read("/proc/self/mountinfo")?;
+    let mut rows = table.rsplit(|&byte| byte == b'\n').filter_map(row);
+    Ok(rows.find(|row| row.is_ours() && row.source == source))
+}
+
 /// `36 35 98:0 /root /point rw,noatime master:1 - fuse.kind source rw,options` (proc(5)).
 fn row(line: &[u8]) -> Option<Mounted> {
     let mut fields = line.split(|&byte| byte == b' ');

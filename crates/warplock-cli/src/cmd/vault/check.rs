@@ -9,11 +9,11 @@ use serde_json::json;
 use warplock_vault::fs::FileSystem;
 use warplock_vault::{CheckOptions, Finding, Options, Report, Vault, check};
 
-use super::unlock;
+use super::{in_use, unlock};
 use crate::args::{Common, VaultCheck};
 use crate::cmd::{print, say};
 use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, without_numbers};
 
 /// Checks, prints what is wrong, and says by the exit code how bad it is.
 pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
@@ -33,7 +33,8 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
         witness: options.witness.clone(),
         trouble: Some(Arc::new(trouble)),
     };
-    let vault = Vault::open(&options.dir, &master, open).map_err(named)?;
+    let vault = Vault::open(&options.dir, &master, open)
+        .map_err(|error| in_use(&options.dir, error).about(options.dir.display()))?;
     opening.store(false, Ordering::Relaxed);
     drop(master);
     let asked = CheckOptions {
@@ -94,7 +95,7 @@ fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
             finding.problem,
             finding.action
         );
-        let line: String = line
+        let line: String = without_numbers(line)
             .chars()
             .map(|c| if c.is_control() { '?' } else { c })
             .collect();

@@ -12,7 +12,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
-use warplock_keyring::{AskPassphrase, MasterKey, PassphraseFile, Recipients, Terminal};
+use warplock_keyring::{
+    AskPassphrase, MasterKey, PassphraseFile, Recipients, StanzaKind, Terminal,
+};
+use warplock_vault::fuse::mounted_from;
 use warplock_vault::{Settings, add_key, harden, info, init, remove_key, replace_key};
 
 use super::{print, stdin_once};
@@ -57,6 +60,11 @@ fn make(options: &VaultInit, common: &Common) -> Result<Exit> {
     let made = match fs::create_dir(dir) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(named(Failure::error(
+                "cannot make the folder, as the one above it does not exist; make that first",
+            )));
+        }
         Err(error) => return Err(named(Failure::io("cannot make the folder", &error))),
     };
     if let Err(error) = init(dir, &settings, &options.name, &recipients) {
@@ -102,7 +110,7 @@ fn passwd(options: &VaultPasswd, common: &Common) -> Result<Exit> {
 fn show(options: &VaultInfo, common: &Common) -> Result<Exit> {
     let dir = options.dir.display();
     let info = info(&options.dir).map_err(|error| Failure::from(error).about(&dir))?;
-    let opens_with = |stanzas: &[warplock_keyring::StanzaKind]| {
+    let kinds = |stanzas: &[StanzaKind]| {
         let names: Vec<_> = stanzas.iter().map(ToString::to_string).collect();
         names
     };
@@ -110,7 +118,7 @@ fn show(options: &VaultInfo, common: &Common) -> Result<Exit> {
         let keys = info
             .keys
             .iter()
-            .map(|(name, stanzas)| json!({ "name": name, "opens_with": opens_with(stanzas) }));
+            .map(|(name, stanzas)| json!({ "name": name, "opens_with": kinds(stanzas) }));
         let object = json!({
             "vault": options.dir.display().to_string(),
             "format": info.format,
@@ -127,11 +135,32 @@ fn show(options: &VaultInfo, common: &Common) -> Result<Exit> {
         info.format, info.id, info.algorithm, info.block_size
     );
     for (name, stanzas) in &info.keys {
-        let opens_with = opens_with(stanzas).join(", ");
+        let opens_with = match stanzas[..] {
+            [StanzaKind::Scrypt { .. }] => "a passphrase".to_owned(),
+            _ => format!("an identity ({})", kinds(stanzas).join(", ")),
+        };
         text.push_str(&format!("  key         {name}: opens with {opens_with}\n"));
     }
     print(&text)?;
     Ok(Exit::Done)
+}
+
+/// Why a vault cannot be opened; where it is mounted, with the mount point.
+fn in_use(store: &Path, error: warplock_vault::Error) -> Failure {
+    let mounted = match (&error, fs::canonicalize(store)) {
+        (warplock_vault::Error::Locked { .. }, Ok(store)) => {
+            mounted_from(&store.display().to_string())
+        }
+        _ => Ok(None),
+    };
+    match mounted {
+        Ok(Some(mounted)) => Failure::error(format_args!(
+            "the vault is in use: it is mounted at {0}; unmount it first (`warplock vault unmount \
+             {0}`)",
+            mounted.point.display()
+        )),
+        _ => error.into(),
+    }
 }
 
 /// Who shall be able to open the vault.

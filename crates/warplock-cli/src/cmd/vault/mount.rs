@@ -10,11 +10,11 @@ use warplock_vault::fuse::{self, Mount};
 use warplock_vault::{Options, Trouble, Vault};
 
 use super::background::{self, Ready};
-use super::{log, unlock};
+use super::{in_use, log, unlock};
 use crate::args::{Cache, Common, VaultMount};
 use crate::cmd::say;
 use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, without_numbers};
 use crate::signals;
 
 /// Mounts, and serves the mount until it is unmounted.
@@ -49,7 +49,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
             trouble: Some(trouble(in_background.clone())),
         },
     )
-    .map_err(|error| named(error.into()))?;
+    .map_err(|error| named(in_use(&store, error)))?;
     drop(master);
     let read_only = vault.is_read_only();
     let vault = Arc::new(vault);
@@ -106,7 +106,7 @@ fn refuse_inside(store: &std::path::Path, options: &VaultMount) -> Result<()> {
 fn trouble(in_background: Arc<AtomicBool>) -> Arc<Trouble> {
     Arc::new(move |sentence: &str| {
         // A name may hold anything.
-        let line: String = sentence
+        let line: String = without_numbers(sentence.to_owned())
             .chars()
             .map(|c| if c.is_control() { '?' } else { c })
             .collect();
