@@ -59,10 +59,9 @@ fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
     Ok(match which {
         BenchSuite::FileSizes { algorithm, size } => {
             let defaults = FileSizes::default();
-            let number = |&size: &u64| usize::try_from(size).unwrap_or(usize::MAX);
             let sizes = match size.is_empty() {
                 true => defaults.sizes,
-                false => size.iter().map(number).collect(),
+                false => numbers(&size),
             };
             Box::new(FileSizes { algorithm, sizes })
         }
@@ -80,23 +79,21 @@ fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
         }
         BenchSuite::AeadBatch { messages, text } => {
             let mut suite = AeadBatch::default();
-            let number = |&number: &u64| usize::try_from(number).unwrap_or(usize::MAX);
             if !messages.is_empty() {
-                suite.counts = messages.iter().map(number).collect();
+                suite.counts = numbers(&messages);
             }
             if !text.is_empty() {
-                suite.lens = text.iter().map(number).collect();
+                suite.lens = numbers(&text);
             }
             Box::new(suite)
         }
         BenchSuite::Host { algorithm, size } => {
             let mut suite = Host::default();
-            let number = |&size: &u64| usize::try_from(size).unwrap_or(usize::MAX);
             if !algorithm.is_empty() {
                 suite.algorithms = algorithm;
             }
             if !size.is_empty() {
-                suite.sizes = size.iter().map(number).collect();
+                suite.sizes = numbers(&size);
             }
             Box::new(suite)
         }
@@ -135,6 +132,12 @@ fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
     })
 }
 
+/// What no memory holds stays what no memory holds.
+fn numbers(given: &[u64]) -> Vec<usize> {
+    let number = |&number: &u64| usize::try_from(number).unwrap_or(usize::MAX);
+    given.iter().map(number).collect()
+}
+
 fn sizes(quick: bool, algorithms: Vec<Algorithm>, mut sizes: Vec<u64>) -> Result<Sizes> {
     let mut suite = match quick {
         true => Sizes::quick(),
@@ -162,9 +165,7 @@ fn sizes(quick: bool, algorithms: Vec<Algorithm>, mut sizes: Vec<u64>) -> Result
         if sizes[0] == 0 {
             return Err(Failure::usage("a size is at least one byte"));
         }
-        let sizes = sizes
-            .into_iter()
-            .map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        let sizes = numbers(&sizes).into_iter();
         // Longer ones would take portable code minutes.
         (suite.sizes, suite.huge) = sizes.partition(|&size| size < 1 << 30);
     }
