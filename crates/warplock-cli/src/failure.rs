@@ -109,8 +109,16 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
+/// A sentence as one line for people: names in it may hold line ends and escape sequences.
+pub(crate) fn one_line(sentence: &str) -> String {
+    without_numbers(sentence.to_owned())
+        .chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
 /// Takes out what Rust puts behind the system's reasons: "(os error 2)".
-pub(crate) fn without_numbers(mut text: String) -> String {
+fn without_numbers(mut text: String) -> String {
     while let Some(start) = text.find(" (os error ") {
         let Some(len) = text[start..].find(')') else {
             break;

@@ -13,7 +13,7 @@ use super::{in_use, unlock};
 use crate::args::{Common, VaultCheck};
 use crate::cmd::{print, say};
 use crate::exit::Exit;
-use crate::failure::{Failure, Result, without_numbers};
+use crate::failure::{Failure, Result, one_line};
 
 /// Checks, prints what is wrong, and says by the exit code how bad it is.
 pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
@@ -24,7 +24,7 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     let told = opening.clone();
     let trouble = move |sentence: &str| {
         if told.load(Ordering::Relaxed) {
-            say(format_args!("warplock: {sentence}"));
+            say(format_args!("warplock: {}", one_line(sentence)));
         }
     };
     let open = Options {
@@ -88,18 +88,13 @@ fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
             true => "after a crash",
             false => "altered",
         };
-        // Names may hold line ends and escape sequences.
         let line = format!(
             "{} ({cause}): {}; {}",
             finding.path.display(),
             finding.problem,
             finding.action
         );
-        let line: String = without_numbers(line)
-            .chars()
-            .map(|c| if c.is_control() { '?' } else { c })
-            .collect();
-        print(&format!("{line}\n"))?;
+        print(&format!("{}\n", one_line(&line)))?;
     }
     if common.quiet {
         return Ok(());

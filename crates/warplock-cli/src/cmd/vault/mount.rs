@@ -14,7 +14,7 @@ use super::{in_use, log, unlock};
 use crate::args::{Cache, Common, VaultMount};
 use crate::cmd::say;
 use crate::exit::Exit;
-use crate::failure::{Failure, Result, without_numbers};
+use crate::failure::{Failure, Result, one_line};
 use crate::signals;
 
 /// Mounts, and serves the mount until it is unmounted.
@@ -105,11 +105,7 @@ fn refuse_inside(store: &std::path::Path, options: &VaultMount) -> Result<()> {
 /// Where sentences about altered files go.
 fn trouble(in_background: Arc<AtomicBool>) -> Arc<Trouble> {
     Arc::new(move |sentence: &str| {
-        // A name may hold anything.
-        let line: String = without_numbers(sentence.to_owned())
-            .chars()
-            .map(|c| if c.is_control() { '?' } else { c })
-            .collect();
+        let line = one_line(sentence);
         match in_background.load(Ordering::Relaxed) {
             true => log::error(&line),
             false => say(format_args!("warplock: {line}")),
