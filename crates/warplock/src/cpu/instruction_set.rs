@@ -1,21 +1,21 @@
 //! The bodies compiled for one instruction set.
 
-use super::prepared::{GhashKey, MAX_POWERS};
+use super::prepared::{GhashKey, Powers};
 
 /// What the macro's expansion names, for the modules that use it.
 pub(super) mod names {
     pub(in crate::cpu) use super::{kernels_of, powers_of};
     pub(in crate::cpu) use crate::Direction;
     pub(in crate::cpu) use crate::cpu::kernels::{Chain, CounterBits, Io, Kernels, Short};
-    pub(in crate::cpu) use crate::cpu::prepared::{AesKey, GhashKey, Powers};
+    pub(in crate::cpu) use crate::cpu::prepared::{AesKey, GhashKey};
     pub(in crate::cpu) use crate::cpu::{InstructionSet, body};
 }
 
 /// The powers of H; a key of another family does not reach these kernels, as
 /// [`crate::Key::prepared`] keeps one form for each instruction set.
-pub(super) fn powers_of(hash: &GhashKey) -> &[u128; MAX_POWERS] {
+pub(super) fn powers_of(hash: &GhashKey) -> &Powers {
     match hash {
-        GhashKey::Clmul { powers, .. } => &powers.0,
+        GhashKey::Clmul { powers, .. } => powers,
         GhashKey::Portable { .. } => unreachable!("kernels get hash keys that they made"),
     }
 }
@@ -45,7 +45,7 @@ macro_rules! kernels_of {
                 let powers = unsafe { body::ghash_powers::<$lanes>(h, blocks) };
                 GhashKey::Clmul {
                     h: *h,
-                    powers: Powers(powers),
+                    powers,
                 }
             }
             #[target_feature(enable = $features)]
@@ -143,6 +143,17 @@ macro_rules! kernels_of {
                 // SAFETY: as above.
                 unsafe { body::ghash::<$lanes>(powers_of(hash), y, data) }
             }
+            #[target_feature(enable = $features)]
+            fn gcm_tag(
+                key: &AesKey,
+                hash: &GhashKey,
+                first: [u8; 16],
+                y: [u8; 16],
+                lengths: &[u8; 16],
+            ) -> [u8; 16] {
+                // SAFETY: as above.
+                unsafe { body::gcm_tag::<$lanes>(key, powers_of(hash), first, y, lengths) }
+            }
         }
 
         impl Kernels for $name {
@@ -216,6 +227,17 @@ macro_rules! kernels_of {
             fn ghash(&self, hash: &GhashKey, y: &mut [u8; 16], data: &[u8]) {
                 // SAFETY: as above.
                 unsafe { $name::ghash(hash, y, data) }
+            }
+            fn gcm_tag(
+                &self,
+                key: &AesKey,
+                hash: &GhashKey,
+                first: [u8; 16],
+                y: [u8; 16],
+                lengths: &[u8; 16],
+            ) -> [u8; 16] {
+                // SAFETY: as above.
+                unsafe { $name::gcm_tag(key, hash, first, y, lengths) }
             }
         }
     };

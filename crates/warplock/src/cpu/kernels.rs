@@ -154,4 +154,21 @@ pub(crate) trait Kernels: Sync {
 
     /// GHASH of `data` into `y`; a last partial block is padded with zeros.
     fn ghash(&self, hash: &GhashKey, y: &mut [u8; 16], data: &[u8]);
+
+    /// The end of a GCM message (SP 800-38D, 7.1, steps 5 and 6): the tag for the pre-counter block
+    /// `first`, the hash `y` of associated data and ciphertext, and the block of their `lengths`.
+    fn gcm_tag(
+        &self,
+        key: &AesKey,
+        hash: &GhashKey,
+        first: [u8; 16],
+        mut y: [u8; 16],
+        lengths: &[u8; 16],
+    ) -> [u8; 16] {
+        let mut mask = first;
+        // SAFETY: the buffer is this function's own.
+        unsafe { self.ecb(key, Direction::Encrypt, Io::in_place(&mut mask)) };
+        self.ghash(hash, &mut y, lengths);
+        (u128::from_ne_bytes(mask) ^ u128::from_ne_bytes(y)).to_ne_bytes()
+    }
 }

@@ -29,16 +29,15 @@ pub(crate) struct Gcm {
     counter: [u8; 16],
     /// GHASH of the associated data and the ciphertext so far.
     y: [u8; 16],
-    /// The encrypted first counter block, which masks the tag.
-    mask: [u8; 16],
+    /// The first counter block; encrypted, it masks the tag.
+    first: [u8; 16],
     aad_len: u64,
     text_len: u64,
 }
 
 impl Drop for Gcm {
     fn drop(&mut self) {
-        // With a tag, the mask tells the hash, and with it the hash key.
-        wipe(&mut self.mask);
+        // It tells the hash key.
         wipe(&mut self.y);
     }
 }
@@ -243,13 +242,11 @@ impl Running {
             Running::Acorn(acorn) => return Some(acorn.tag()),
             _ => return None,
         };
-        let mut y = gcm.y;
         let mut lengths = [0; 16];
         lengths[..8].copy_from_slice(&(gcm.aad_len * 8).to_be_bytes());
         lengths[8..].copy_from_slice(&(gcm.text_len * 8).to_be_bytes());
-        kernels.ghash(ghash_key(prepared), &mut y, &lengths);
-        y.iter_mut().zip(&gcm.mask).for_each(|(y, mask)| *y ^= mask);
-        Some(y)
+        let hash = ghash_key(prepared);
+        Some(kernels.gcm_tag(&prepared.aes, hash, gcm.first, gcm.y, &lengths))
     }
 
     /// Whether `tag` (or a shorter cut of it) is this finished message's, in constant time.
@@ -285,30 +282,23 @@ fn ghash_key(prepared: &Prepared) -> &GhashKey {
 impl Gcm {
     fn start(kernels: &dyn Kernels, prepared: &Prepared, iv: &[u8], aad: &[u8]) -> Self {
         let hash = ghash_key(prepared);
-        let mut counter = [0; 16];
+        let mut first = [0; 16];
         if iv.len() == 12 {
-            counter[..12].copy_from_slice(iv);
-            counter[15] = 1;
+            first[..12].copy_from_slice(iv);
+            first[15] = 1;
         } else {
-            kernels.ghash(hash, &mut counter, iv);
+            kernels.ghash(hash, &mut first, iv);
             let lengths = (iv.len() as u128 * 8).to_be_bytes();
-            kernels.ghash(hash, &mut counter, &lengths);
+            kernels.ghash(hash, &mut first, &lengths);
         }
-        // The first key-stream block masks the tag.
-        let mut mask = counter;
-        // SAFETY: the buffer is this function's own.
-        unsafe {
-            kernels.ecb(&prepared.aes, Direction::Encrypt, Io::in_place(&mut mask));
-        }
-        let counter = skip32(counter, 1);
         let mut y = [0; 16];
         if !aad.is_empty() {
             kernels.ghash(hash, &mut y, aad);
         }
         Gcm {
-            counter,
+            counter: skip32(first, 1),
             y,
-            mask,
+            first,
             aad_len: aad.len() as u64,
             text_len: 0,
         }

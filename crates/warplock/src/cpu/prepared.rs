@@ -42,11 +42,14 @@ impl AesKey {
 /// The most powers of H that a kernel multiplies with before it reduces.
 pub(crate) const MAX_POWERS: usize = 32;
 
-/// Powers of the hash key, the highest first; on a cache line's boundary, as registers of four are
-/// loaded.
+/// Powers of the hash key, byte-reversed and times x (RFC 8452, appendix A), the highest first:
+/// H^k is at `MAX_POWERS - k`. Each is there twice, as [`Lanes::hash`] takes it: first all of them
+/// folded, then themselves. On a cache line's boundary, as registers of four are loaded.
+///
+/// [`Lanes::hash`]: super::body::Lanes::hash
 #[derive(Clone)]
 #[repr(align(64))]
-pub(crate) struct Powers(pub(crate) [u128; MAX_POWERS]);
+pub(crate) struct Powers(pub(crate) [[u128; MAX_POWERS]; 2]);
 
 /// What GHASH needs of its key, in the form of the instruction set that made it.
 #[derive(Clone)]
@@ -55,8 +58,7 @@ pub(crate) struct Powers(pub(crate) [u128; MAX_POWERS]);
     reason = "an allocation would take longer than the key of a short message"
 )]
 pub(crate) enum GhashKey {
-    /// For carry-less multiplication instructions. `powers[MAX_POWERS - k]` is H^k, byte-reversed
-    /// and times x, for k up to the kernel's width (the form of RFC 8452, appendix A).
+    /// For carry-less multiplication instructions: as many powers as the kernel is wide.
     Clmul { h: [u8; 16], powers: Powers },
     /// For machines without them.
     Portable {
@@ -79,7 +81,7 @@ impl Drop for GhashKey {
         match self {
             GhashKey::Clmul { h, powers } => {
                 h.zeroize();
-                powers.0.zeroize();
+                powers.0.as_flattened_mut().zeroize();
             }
             GhashKey::Portable { h, .. } => h.zeroize(),
         }

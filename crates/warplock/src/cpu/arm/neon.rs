@@ -188,15 +188,6 @@ impl Lanes for Vector {
         })
     }
     #[inline(always)]
-    fn multiply(self, other: Self) -> [Self; 3] {
-        let mixed = self.product::<0, 1>(other).xor(self.product::<1, 0>(other));
-        [
-            self.product::<0, 0>(other),
-            mixed,
-            self.product::<1, 1>(other),
-        ]
-    }
-    #[inline(always)]
     fn fold(self) -> Self {
         // x^63 + x^62 + x^57, the polynomial's upper terms seen from x^64.
         let terms = Vector::from_halves(op!(vdupq_n_u64(0xC2 << 56)));
@@ -218,11 +209,5 @@ impl Block for Vector {
     #[inline(always)]
     fn inverse_mix_columns(self) -> Self {
         Vector(op!(vaesimcq_u8(self.0)))
-    }
-    #[inline(always)]
-    fn reduce([low, middle, high]: [Self; 3]) -> Self {
-        let low = low.xor(Vector(op!(vextq_u8::<8>(Vector::zero(), middle.0))));
-        let high = high.xor(Vector(op!(vextq_u8::<8>(middle.0, Vector::zero()))));
-        high.xor(low.fold().fold())
     }
 }

@@ -2,14 +2,15 @@
 //!
 //! GHASH is computed as POLYVAL on byte-reversed blocks, with the hash key times x (RFC 8452,
 //! appendix A): no shift of the 256-bit product is needed then. A group of [`WIDE`] registers is
-//! multiplied by descending powers of H and reduced once.
+//! multiplied by descending powers of H and reduced once, and only by half: the other half is done
+//! in the powers, see [`Lanes::hash`].
 
-use super::aes::{anew, encrypt_further, encrypt_round};
+use super::aes::{anew, encrypt, encrypt_further, encrypt_round};
 use super::ctr::{advance, ctr, last_round_with_text};
 use super::nearby::{Computed, Kept, Near, Source, computed};
-use super::{Block, Lanes, WIDE};
+use super::{Lanes, WIDE};
 use crate::cpu::kernels::{CounterBits, Io};
-use crate::cpu::prepared::{AesKey, MAX_POWERS};
+use crate::cpu::prepared::{AesKey, MAX_POWERS, Powers};
 
 /// Powers of the hash key `h` as [`crate::cpu::prepared::GhashKey::Clmul`] holds them, as many as
 /// messages of `blocks` blocks need.
@@ -17,45 +18,64 @@ use crate::cpu::prepared::{AesKey, MAX_POWERS};
 /// # Safety
 /// The machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn ghash_powers<L: Lanes>(h: &[u8; 16], blocks: usize) -> [u128; MAX_POWERS] {
+pub(crate) unsafe fn ghash_powers<L: Lanes>(h: &[u8; 16], blocks: usize) -> Powers {
     let value = u128::from_be_bytes(*h);
     let carry = 0u128.wrapping_sub(value >> 127);
     let shifted = value << 1 ^ carry & (0xC2 << 120 | 1);
-    let mut powers = [0; MAX_POWERS];
+    let mut powers = Powers([[0; MAX_POWERS]; 2]);
     let needed = (WIDE * L::N).min(blocks.next_multiple_of(L::N));
     // SAFETY: one block on each side; the rest by this function's contract.
     unsafe {
-        let zero = L::One::splat(&[0; 16]);
-        let mut known = [zero; MAX_POWERS + 1];
-        known[1] = L::One::splat(&shifted.to_le_bytes());
+        let mut power = L::One::splat(&shifted.to_le_bytes());
         for k in 1..=needed {
             if k > 1 {
                 // From its halves, so that most do not wait for the one before.
-                known[k] = L::One::reduce(known[k.div_ceil(2)].multiply(known[k / 2]));
+                let [half, other] = [k.div_ceil(2), k / 2].map(|k| MAX_POWERS - k);
+                let half = L::One::load((&raw const powers.0[1][half]).cast());
+                power = half.hash(powers.at(other));
             }
-            known[k].store((&raw mut powers[MAX_POWERS - k]).cast());
+            power
+                .fold()
+                .store((&raw mut powers.0[0][MAX_POWERS - k]).cast());
+            power.store((&raw mut powers.0[1][MAX_POWERS - k]).cast());
         }
     }
     powers
 }
 
-/// The products of a group of [`WIDE`] registers and their powers, one register at a time.
-struct Group<L: Lanes> {
-    sums: [L; 3],
-    data: *const u8,
-    powers: *const u8,
+impl Powers {
+    /// A register of powers from a place on, as [`Lanes::hash`] takes them.
+    ///
+    /// # Safety
+    /// There are so many, and the machine has the instructions.
+    #[inline(always)]
+    unsafe fn at<L: Lanes>(&self, place: usize) -> [L; 2] {
+        debug_assert!(place + L::N <= MAX_POWERS);
+        // SAFETY: by this function's contract.
+        unsafe {
+            [
+                L::load(self.0[0].as_ptr().add(place).cast()),
+                L::load(self.0[1].as_ptr().add(place).cast()),
+            ]
+        }
+    }
 }
 
-impl<L: Lanes> Group<L> {
+/// The products of a group of [`WIDE`] registers and their powers, one register at a time.
+struct Group<'a, L: Lanes> {
+    sums: [L; 2],
+    data: *const u8,
+    powers: &'a Powers,
+}
+
+impl<'a, L: Lanes> Group<'a, L> {
     /// # Safety
     /// `data` points to `WIDE * N` blocks, and the machine has the instructions.
     #[inline(always)]
-    unsafe fn new(data: *const u8, powers: &[u128; MAX_POWERS]) -> Self {
-        // SAFETY: by this function's contract.
-        let zero = unsafe { L::splat(&[0; 16]) };
-        let powers = powers[MAX_POWERS - WIDE * L::N..].as_ptr().cast();
+    unsafe fn new(data: *const u8, powers: &'a Powers) -> Self {
         Group {
-            sums: [zero; 3],
+            // SAFETY: by this function's contract.
+            sums: [unsafe { L::splat(&[0; 16]) }; 2],
             data,
             powers,
         }
@@ -64,26 +84,25 @@ impl<L: Lanes> Group<L> {
     /// Adds register `i` of the group; `y` is the hash so far, for the first.
     #[inline(always)]
     fn add(&mut self, i: usize, y: Option<L::One>) {
-        // SAFETY: `i < WIDE`, and the group's pointers hold that many registers.
-        let (mut data, power) = unsafe {
-            let offset = 16 * L::N * i;
+        // SAFETY: `i < WIDE`, and there are that many registers of data and of powers.
+        let (mut data, powers) = unsafe {
             (
-                L::load(self.data.add(offset)).reverse(),
-                L::load(self.powers.add(offset)),
+                L::load(self.data.add(16 * L::N * i)).reverse(),
+                self.powers.at(MAX_POWERS - WIDE * L::N + L::N * i),
             )
         };
         if let Some(y) = y {
             data = data.xor(L::widen(y));
         }
-        for (sum, product) in self.sums.iter_mut().zip(data.multiply(power)) {
+        for (sum, product) in self.sums.iter_mut().zip(data.hash_products(powers)) {
             *sum = sum.xor(product);
         }
     }
 
     #[inline(always)]
     fn finish(self) -> L::One {
-        let [low, middle, high] = self.sums;
-        L::One::reduce([low.sum(), middle.sum(), high.sum()])
+        let [below, above] = self.sums;
+        above.xor(below.fold()).sum()
     }
 }
 
@@ -97,12 +116,12 @@ impl<L: Lanes> Group<L> {
 unsafe fn encrypt_and_hash<L: Lanes>(
     key: &AesKey,
     mut blocks: [L; WIDE],
-    powers: &[u128; MAX_POWERS],
+    powers: &Powers,
     y: L::One,
     data: *const u8,
     io: Io,
 ) -> L::One {
-    let key = anew(key);
+    let (key, powers) = (anew(key), anew(powers));
     // SAFETY: by this function's contract.
     let mut group = unsafe { Group::<L>::new(data, powers) };
     // There are six rounds to take turns with before round 9, and one product more.
@@ -143,7 +162,7 @@ fn pin<L: Lanes>(registers: &mut [L]) {
 #[inline(always)]
 pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
     key: &AesKey,
-    powers: &[u128; MAX_POWERS],
+    powers: &Powers,
     counter: &mut [u8; 16],
     y: &mut [u8; 16],
     io: Io,
@@ -184,7 +203,7 @@ pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
 #[inline(always)]
 pub(crate) unsafe fn gcm_decrypt<L: Lanes>(
     key: &AesKey,
-    powers: &[u128; MAX_POWERS],
+    powers: &Powers,
     counter: &mut [u8; 16],
     y: &mut [u8; 16],
     io: Io,
@@ -217,7 +236,7 @@ pub(crate) unsafe fn gcm_decrypt<L: Lanes>(
 unsafe fn groups<L: Lanes>(
     key: &AesKey,
     start: u128,
-    powers: &[u128; MAX_POWERS],
+    powers: &Powers,
     hash: L::One,
     data: *const u8,
     io: Io,
@@ -251,7 +270,7 @@ unsafe fn run<L: Lanes>(
     key: &AesKey,
     mut source: impl Source<L>,
     states: *mut u8,
-    powers: &[u128; MAX_POWERS],
+    powers: &Powers,
     mut hash: L::One,
     data: *const u8,
     io: Io,
@@ -273,7 +292,7 @@ unsafe fn run<L: Lanes>(
 /// # Safety
 /// The machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn ghash<L: Lanes>(powers: &[u128; MAX_POWERS], y: &mut [u8; 16], data: &[u8]) {
+pub(crate) unsafe fn ghash<L: Lanes>(powers: &Powers, y: &mut [u8; 16], data: &[u8]) {
     let mut groups = data.chunks_exact(16 * L::N * WIDE);
     // SAFETY: each group is whole; the rest by this function's contract.
     unsafe {
@@ -292,9 +311,15 @@ pub(crate) unsafe fn ghash<L: Lanes>(powers: &[u128; MAX_POWERS], y: &mut [u8; 1
     if rest.is_empty() {
         return;
     }
-    if let Ok(block) = rest.try_into() {
-        // SAFETY: one block lies on each side, and at the end of the powers.
-        unsafe { ghash_block::<L::One>(&powers[MAX_POWERS - 1], y, block) };
+    if rest.len() <= 16 {
+        let mut block = [0; 16];
+        block[..rest.len()].copy_from_slice(rest);
+        // SAFETY: as above, and 16 bytes lie behind each reference.
+        unsafe {
+            let sum = L::One::splat(&block).xor(L::One::splat(y));
+            let hash = sum.reverse().hash(powers.at(MAX_POWERS - 1));
+            hash.reverse().store(y.as_mut_ptr());
+        }
         return;
     }
     // Moved to the end of whole registers: blocks of zeros before the first add nothing.
@@ -307,32 +332,41 @@ pub(crate) unsafe fn ghash<L: Lanes>(powers: &[u128; MAX_POWERS], y: &mut [u8; 1
     }
     // SAFETY: `total` blocks lie in the copy and at the end of the powers.
     unsafe {
-        let mut sums = [L::splat(&[0; 16]); 3];
+        let mut sums = [L::splat(&[0; 16]); 2];
         for i in (0..total).step_by(L::N) {
-            let power = L::load(powers[MAX_POWERS - total + i..].as_ptr().cast());
-            let products = L::load(copy[i].as_ptr()).reverse().multiply(power);
+            let data = L::load(copy[i].as_ptr()).reverse();
+            let products = data.hash_products(powers.at(MAX_POWERS - total + i));
             for (sum, product) in sums.iter_mut().zip(products) {
                 *sum = sum.xor(product);
             }
         }
-        let [low, middle, high] = sums;
-        L::One::reduce([low.sum(), middle.sum(), high.sum()])
-            .reverse()
-            .store(y.as_mut_ptr());
+        let [below, above] = sums;
+        let hash = above.xor(below.fold()).sum();
+        hash.reverse().store(y.as_mut_ptr());
     }
 }
 
-/// GHASH of one block, as messages' lengths are.
+/// The end of a message, see [`crate::cpu::kernels::Kernels::gcm_tag`]. Mask and hash side by side:
+/// both are chains of waits, and the mask needs not wait for the text's hash either.
 ///
 /// # Safety
 /// The machine has the instructions.
 #[inline(always)]
-unsafe fn ghash_block<One: Block>(h: &u128, y: &mut [u8; 16], block: &[u8; 16]) {
+pub(crate) unsafe fn gcm_tag<L: Lanes>(
+    key: &AesKey,
+    powers: &Powers,
+    first: [u8; 16],
+    y: [u8; 16],
+    lengths: &[u8; 16],
+) -> [u8; 16] {
+    let mut tag = [0; 16];
     // SAFETY: 16 bytes lie behind each reference; the rest by this function's contract.
     unsafe {
-        let sum = One::load(y.as_ptr()).xor(One::load(block.as_ptr()));
-        let h = One::load((&raw const *h).cast());
-        let product = One::reduce(sum.reverse().multiply(h));
-        product.reverse().store(y.as_mut_ptr());
+        let mut mask = [L::One::splat(&first).xor(L::One::splat(&key.enc[0]))];
+        encrypt(key, &mut mask);
+        let sum = L::One::splat(&y).xor(L::One::splat(lengths));
+        let hash = sum.reverse().hash(powers.at(MAX_POWERS - 1)).reverse();
+        mask[0].xor(hash).store(tag.as_mut_ptr());
     }
+    tag
 }

@@ -16,7 +16,7 @@ pub(crate) use cbc::{cbc_decrypt, cbc_encrypt};
 pub(crate) use ctr::ctr;
 pub(crate) use each::ecb_each;
 pub(crate) use expand::expand;
-pub(crate) use gcm::{gcm_decrypt, gcm_encrypt, ghash, ghash_powers};
+pub(crate) use gcm::{gcm_decrypt, gcm_encrypt, gcm_tag, ghash, ghash_powers};
 pub(crate) use short::gcm_short;
 pub(crate) use xts::xts;
 
@@ -134,9 +134,6 @@ pub(crate) trait Lanes: Copy {
         self
     }
 
-    /// Carry-less products of the halves of each lane: low x low, the sum of the two mixed ones,
-    /// high x high.
-    fn multiply(self, other: Self) -> [Self; 3];
     /// Each lane divided by x^64 modulo x^128 + x^127 + x^126 + x^121 + 1.
     fn fold(self) -> Self;
     /// Each lane times H, for a `key` of H times x^64 (the form of RFC 8452, `dot`: H / x^64 times
@@ -157,7 +154,4 @@ pub(crate) trait Lanes: Copy {
 pub(crate) trait Block: Lanes<One = Self> {
     /// InvMixColumns (FIPS 197, 5.3.3).
     fn inverse_mix_columns(self) -> Self;
-    /// A 256-bit sum of products, reduced to x^-128 times itself modulo
-    /// x^128 + x^127 + x^126 + x^121 + 1 (RFC 8452, section 3, `dot`).
-    fn reduce(products: [Self; 3]) -> Self;
 }

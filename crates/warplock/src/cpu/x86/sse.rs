@@ -143,16 +143,6 @@ impl Lanes for Sse {
         }))
     }
     #[inline(always)]
-    fn multiply(self, other: Self) -> [Self; 3] {
-        op!({
-            let low = _mm_clmulepi64_si128::<0x00>(self.0, other.0);
-            let high = _mm_clmulepi64_si128::<0x11>(self.0, other.0);
-            let mixed = _mm_clmulepi64_si128::<0x01>(self.0, other.0);
-            let other = _mm_clmulepi64_si128::<0x10>(self.0, other.0);
-            [Sse(low), Sse(_mm_xor_si128(mixed, other)), Sse(high)]
-        })
-    }
-    #[inline(always)]
     fn fold(self) -> Self {
         // x^63 + x^62 + x^57, the polynomial's upper terms seen from x^64.
         Sse(op!({
@@ -185,13 +175,5 @@ impl Block for Sse {
     #[inline(always)]
     fn inverse_mix_columns(self) -> Self {
         Sse(op!(_mm_aesimc_si128(self.0)))
-    }
-    #[inline(always)]
-    fn reduce([low, middle, high]: [Self; 3]) -> Self {
-        op!({
-            let low = _mm_xor_si128(low.0, _mm_slli_si128::<8>(middle.0));
-            let high = _mm_xor_si128(high.0, _mm_srli_si128::<8>(middle.0));
-            Sse(high).xor(Sse(low).fold().fold())
-        })
     }
 }

@@ -180,16 +180,6 @@ impl Lanes for Ymm {
         })
     }
     #[inline(always)]
-    fn multiply(self, other: Self) -> [Self; 3] {
-        op!({
-            let low = _mm256_clmulepi64_epi128::<0x00>(self.0, other.0);
-            let high = _mm256_clmulepi64_epi128::<0x11>(self.0, other.0);
-            let mixed = _mm256_clmulepi64_epi128::<0x01>(self.0, other.0);
-            let other = _mm256_clmulepi64_epi128::<0x10>(self.0, other.0);
-            [Ymm(low), Ymm(_mm256_xor_si256(mixed, other)), Ymm(high)]
-        })
-    }
-    #[inline(always)]
     fn fold(self) -> Self {
         Ymm(op!({
             let terms = _mm256_set_epi64x(0, 0xC2 << 56, 0, 0xC2 << 56);

@@ -193,16 +193,6 @@ impl Lanes for Zmm {
         })
     }
     #[inline(always)]
-    fn multiply(self, other: Self) -> [Self; 3] {
-        op!({
-            let low = _mm512_clmulepi64_epi128::<0x00>(self.0, other.0);
-            let high = _mm512_clmulepi64_epi128::<0x11>(self.0, other.0);
-            let mixed = _mm512_clmulepi64_epi128::<0x01>(self.0, other.0);
-            let other = _mm512_clmulepi64_epi128::<0x10>(self.0, other.0);
-            [Zmm(low), Zmm(_mm512_xor_si512(mixed, other)), Zmm(high)]
-        })
-    }
-    #[inline(always)]
     fn fold(self) -> Self {
         Zmm(op!({
             let terms =
