@@ -5,7 +5,7 @@
 //! multiplied by descending powers of H and reduced once, and only by half: the other half is done
 //! in the powers, see [`Lanes::hash`].
 
-use super::aes::{anew, encrypt, encrypt_further, encrypt_round};
+use super::aes::{anew, encrypt, encrypt_further, encrypt_round, further_rounds};
 use super::ctr::{advance, ctr, last_round_with_text};
 use super::nearby::{Computed, Kept, Near, Source, computed};
 use super::{Lanes, WIDE};
@@ -61,18 +61,51 @@ impl Powers {
     }
 }
 
+/// A group to be hashed.
+#[derive(Clone, Copy)]
+enum Data<L> {
+    /// In memory.
+    At(*const u8),
+    /// In registers still, see [`Lanes::HOLDS`].
+    Held([L; WIDE]),
+}
+
+impl<L: Lanes> Data<L> {
+    /// Register `i`.
+    ///
+    /// # Safety
+    /// The group is there, and the machine has the instructions.
+    #[inline(always)]
+    unsafe fn register(&self, i: usize) -> L {
+        match self {
+            // SAFETY: by this function's contract.
+            Data::At(data) => unsafe { L::load(data.add(16 * L::N * i)) },
+            Data::Held(registers) => registers[i],
+        }
+    }
+
+    /// A group that was just written, and still is in registers.
+    #[inline(always)]
+    fn written(registers: [L; WIDE], to: *const u8) -> Self {
+        match L::HOLDS {
+            true => Data::Held(registers),
+            false => Data::At(to),
+        }
+    }
+}
+
 /// The products of a group of [`WIDE`] registers and their powers, one register at a time.
 struct Group<'a, L: Lanes> {
     sums: [L; 2],
-    data: *const u8,
+    data: Data<L>,
     powers: &'a Powers,
 }
 
 impl<'a, L: Lanes> Group<'a, L> {
     /// # Safety
-    /// `data` points to `WIDE * N` blocks, and the machine has the instructions.
+    /// The data is there, and the machine has the instructions.
     #[inline(always)]
-    unsafe fn new(data: *const u8, powers: &'a Powers) -> Self {
+    unsafe fn new(data: Data<L>, powers: &'a Powers) -> Self {
         Group {
             // SAFETY: by this function's contract.
             sums: [unsafe { L::splat(&[0; 16]) }; 2],
@@ -87,7 +120,7 @@ impl<'a, L: Lanes> Group<'a, L> {
         // SAFETY: `i < WIDE`, and there are that many registers of data and of powers.
         let (mut data, powers) = unsafe {
             (
-                L::load(self.data.add(16 * L::N * i)).reverse(),
+                self.data.register(i).reverse(),
                 self.powers.at(MAX_POWERS - WIDE * L::N + L::N * i),
             )
         };
@@ -104,23 +137,33 @@ impl<'a, L: Lanes> Group<'a, L> {
         let [below, above] = self.sums;
         above.xor(below.fold()).sum()
     }
+
+    /// The hash behind the group, if there is nothing to do beside it.
+    #[inline(always)]
+    fn hash(mut self, y: L::One) -> L::One {
+        for i in 1..WIDE {
+            self.add(i, None);
+        }
+        self.add(0, Some(y));
+        self.finish()
+    }
 }
 
-/// Encrypts a group of text, with counter blocks behind two rounds, while hashing the group at
+/// Encrypts a group of text, with counter blocks behind two rounds, while hashing the group
 /// `data`: after each round one register of it, so that both units stay busy. The hash before is
-/// `y`, the one behind is returned.
+/// `y`; the one behind is returned, and the result of the encryption.
 ///
 /// # Safety
-/// `data`, `src` and `dst` point to `WIDE * N` blocks, and the machine has the instructions.
+/// The data is there, `src` and `dst` point to `WIDE * N` blocks, and the machine has the instructions.
 #[inline(always)]
 unsafe fn encrypt_and_hash<L: Lanes>(
     key: &AesKey,
     mut blocks: [L; WIDE],
     powers: &Powers,
     y: L::One,
-    data: *const u8,
+    data: Data<L>,
     io: Io,
-) -> L::One {
+) -> (L::One, [L; WIDE]) {
     let (key, powers) = (anew(key), anew(powers));
     // SAFETY: by this function's contract.
     let mut group = unsafe { Group::<L>::new(data, powers) };
@@ -144,7 +187,7 @@ unsafe fn encrypt_and_hash<L: Lanes>(
     encrypt_further(key, &mut blocks);
     // SAFETY: by this function's contract.
     unsafe { last_round_with_text(key, &mut blocks, io.src, io.dst) };
-    group.finish()
+    (group.finish(), blocks)
 }
 
 /// Pins registers, see [`Lanes::pin`].
@@ -172,21 +215,7 @@ pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
     // SAFETY: all parts lie in `io`; the rest by this contract.
     unsafe {
         if whole > 0 {
-            // The first group is not hashed beside another.
-            ctr::<L, WIDE>(key, counter, CounterBits::B32, io.part(0, stride));
-            let mut hash = <L::One as Lanes>::load(y.as_ptr()).reverse();
-            let start = u128::from_be_bytes(*counter);
-            // A group's ciphertext is hashed while the next is encrypted: it is still in the first
-            // cache.
-            let rest = io.part(stride, whole - stride);
-            hash = groups::<L>(key, start, powers, hash, io.dst, rest);
-            let mut group = Group::<L>::new(io.dst.add(whole - stride), powers);
-            for i in 1..WIDE {
-                group.add(i, None);
-            }
-            group.add(0, Some(hash));
-            group.finish().reverse().store(y.as_mut_ptr());
-            *counter = advance(start, CounterBits::B32, ((whole - stride) / 16) as u64);
+            groups::<L, true>(key, powers, counter, y, io.part(0, whole));
         }
         let rest = io.part(whole, io.len - whole);
         if rest.len > 0 {
@@ -213,12 +242,7 @@ pub(crate) unsafe fn gcm_decrypt<L: Lanes>(
     // SAFETY: all parts lie in `io`; the rest by this contract.
     unsafe {
         if whole > 0 {
-            let mut hash = <L::One as Lanes>::load(y.as_ptr()).reverse();
-            let start = u128::from_be_bytes(*counter);
-            let part = io.part(0, whole);
-            hash = groups::<L>(key, start, powers, hash, io.src, part);
-            hash.reverse().store(y.as_mut_ptr());
-            *counter = advance(start, CounterBits::B32, (whole / 16) as u64);
+            groups::<L, false>(key, powers, counter, y, io.part(0, whole));
         }
         let rest = io.part(whole, io.len - whole);
         if rest.len > 0 {
@@ -228,63 +252,83 @@ pub(crate) unsafe fn gcm_decrypt<L: Lanes>(
     }
 }
 
-/// Encrypts whole groups, and meanwhile hashes as many from `data` on.
+/// Whole groups, at least one. In decryption each is hashed beside its own rounds, in encryption
+/// beside those of the next.
 ///
 /// # Safety
-/// As [`encrypt_and_hash`], for all groups.
+/// As [`gcm_encrypt`].
 #[inline(always)]
-unsafe fn groups<L: Lanes>(
+unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
     key: &AesKey,
-    start: u128,
     powers: &Powers,
-    hash: L::One,
-    data: *const u8,
+    counter: &mut [u8; 16],
+    y: &mut [u8; 16],
     io: Io,
-) -> L::One {
+) {
     let (bits, stride) = (CounterBits::B32, 16 * L::N * WIDE);
-    let all = io.len / stride;
+    let (start, all) = (u128::from_be_bytes(*counter), io.len / stride);
     let computed = computed::<L, WIDE>(all);
     let mut kept = Kept::new();
-    // SAFETY: by this function's contract; the states have room.
+    let states = kept.states();
+    // SAFETY: all parts lie in `io`, and the states have room; the rest by this contract.
     unsafe {
-        let source = Computed::<L>::new::<WIDE>(key, bits, start, computed < all);
-        let part = io.part(0, computed * stride);
-        let hash = run(key, source, kept.states(), powers, hash, data, part);
-        if computed == all {
-            return hash;
+        let mut hash = <L::One as Lanes>::load(y.as_ptr()).reverse();
+        let mut source = Computed::<L>::new::<WIDE>(key, bits, start, computed < all);
+        let mut first = io.part(0, computed * stride);
+        let mut data = Data::At(io.src);
+        if ENCRYPT {
+            let mut blocks = source.next::<WIDE>(key, states);
+            further_rounds(key, &mut blocks);
+            last_round_with_text(key, &mut blocks, io.src, io.dst);
+            data = Data::written(blocks, io.dst);
+            first = first.part(stride, first.len - stride);
         }
-        let source = Near::<L>::new(key, bits, start);
-        let (rest, data) = (io.part(part.len, io.len - part.len), data.add(part.len));
-        let hash = run(key, source, kept.states(), powers, hash, data, rest);
-        kept.wipe();
-        hash
+        (hash, data) = run::<L, ENCRYPT>(key, source, states, powers, hash, data, first);
+        if computed < all {
+            let source = Near::<L>::new(key, bits, start);
+            let rest = io.part(computed * stride, io.len - computed * stride);
+            (hash, data) = run::<L, ENCRYPT>(key, source, states, powers, hash, data, rest);
+            kept.wipe();
+        }
+        if ENCRYPT {
+            hash = Group::new(data, powers).hash(hash);
+        }
+        hash.reverse().store(y.as_mut_ptr());
     }
+    *counter = advance(start, bits, (io.len / 16) as u64);
 }
 
-/// A run of groups that get their states in the same way.
+/// A run of groups that get their states in the same way. In encryption, `data` is the group
+/// before, and the last one is given back.
 ///
 /// # Safety
 /// As [`encrypt_and_hash`], for all groups, and [`Source::next`].
 #[inline(always)]
-unsafe fn run<L: Lanes>(
+unsafe fn run<L: Lanes, const ENCRYPT: bool>(
     key: &AesKey,
     mut source: impl Source<L>,
     states: *mut u8,
     powers: &Powers,
     mut hash: L::One,
-    data: *const u8,
+    mut data: Data<L>,
     io: Io,
-) -> L::One {
+) -> (L::One, Data<L>) {
     let stride = 16 * L::N * WIDE;
     for offset in (0..io.len).step_by(stride) {
         // SAFETY: by this function's contract.
         unsafe {
-            let (group, data) = (io.part(offset, stride), data.add(offset));
-            let blocks = source.next::<WIDE>(key, states);
-            hash = encrypt_and_hash::<L>(key, blocks, powers, hash, data, group);
+            let group = io.part(offset, stride);
+            let mut blocks = source.next::<WIDE>(key, states);
+            if !ENCRYPT {
+                data = Data::At(group.src);
+            }
+            (hash, blocks) = encrypt_and_hash::<L>(key, blocks, powers, hash, data, group);
+            if ENCRYPT {
+                data = Data::written(blocks, group.dst);
+            }
         }
     }
-    hash
+    (hash, data)
 }
 
 /// GHASH, see [`crate::cpu::kernels::Kernels::ghash`].
@@ -298,12 +342,7 @@ pub(crate) unsafe fn ghash<L: Lanes>(powers: &Powers, y: &mut [u8; 16], data: &[
     unsafe {
         let mut hash = <L::One as Lanes>::load(y.as_ptr()).reverse();
         for data in &mut groups {
-            let mut group = Group::<L>::new(data.as_ptr(), powers);
-            for i in 1..WIDE {
-                group.add(i, None);
-            }
-            group.add(0, Some(hash));
-            hash = group.finish();
+            hash = Group::<L>::new(Data::At(data.as_ptr()), powers).hash(hash);
         }
         hash.reverse().store(y.as_mut_ptr());
     }

@@ -48,6 +48,8 @@ pub(crate) trait Lanes: Copy {
     /// Registers in flight where a step's blocks do not depend on those of the step before. At
     /// most [`WIDE`].
     const DEPTH: usize;
+    /// Whether there are registers for a step's results beside the next step.
+    const HOLDS: bool = false;
     /// Whether there is a [`Lanes::xts_ahead`].
     const AHEAD: bool = false;
 
