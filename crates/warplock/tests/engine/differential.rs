@@ -1,9 +1,9 @@
 //! Random batches in random layouts against another author's code, on every instruction set and
 //! with one, two and three threads.
 
-use warplock::{Algorithm, Mode};
+use warplock::{Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Spans, Text};
 
-use crate::common::layout::{Message, both_ways};
+use crate::common::layout::{Message, assert_same, both_ways};
 use crate::common::random::Random;
 use crate::common::{engines, iv_len, round_len};
 
@@ -147,6 +147,56 @@ fn many_short_messages_with_a_key_each() {
         style.keys = 300;
         let messages = messages(&mut random, algorithm, &style, &lens);
         both_ways("entries", algorithm, &messages, &engines, &mut random);
+    }
+}
+
+/// CBC encryption takes more chains in step if all come to a cache line's start together.
+#[test]
+fn chains_with_the_same_start_in_a_line() {
+    let engines = engines(&[1]);
+    let algorithms = Algorithm::all().filter(|algorithm| algorithm.info().mode == Mode::Cbc);
+    for (seed, algorithm) in algorithms.enumerate() {
+        let mut random = Random::new(6000 + seed as u64);
+        let mut style = Style::random(&mut random, Mode::Cbc);
+        for (start, len) in (0..72)
+            .step_by(8)
+            .zip([16, 32, 48, 64, 80, 112, 192, 208, 320])
+        {
+            for (count, shared) in [(15, true), (16, true), (17, false), (37, true), (40, false)] {
+                style.keys = if shared { 1 } else { 40 };
+                let messages = messages(&mut random, algorithm, &style, &vec![len; count]);
+                let key = Key::new(algorithm, &messages[0].key).unwrap();
+                let bytes: Vec<u8> = messages.iter().flat_map(|m| m.key.clone()).collect();
+                let ivs: Vec<u8> = messages.iter().flat_map(|m| m.iv.clone()).collect();
+                let stride = len.next_multiple_of(64);
+                let fill = random.bytes(64 + start + count * stride);
+                for engine in &engines {
+                    let (mut buffer, mut expected) = (fill.clone(), fill.clone());
+                    // So that it is `start` bytes behind a line's.
+                    let line = buffer.as_ptr().align_offset(64) + start;
+                    for (number, message) in messages.iter().enumerate() {
+                        let at = line + number * stride;
+                        buffer[at..at + len].copy_from_slice(&message.input);
+                        expected[at..at + len].copy_from_slice(&message.output);
+                    }
+                    let text = Text::InPlace {
+                        buffer: &mut buffer[line..],
+                        spans: Spans::Even { count, len, stride },
+                    };
+                    let keys = match shared {
+                        true => Keys::One(&key),
+                        false => Keys::Each {
+                            algorithm,
+                            bytes: &bytes,
+                        },
+                    };
+                    let batch = Batch::new(Direction::Encrypt, keys, text).ivs(Ivs::Each(&ivs));
+                    engine.run(batch).unwrap();
+                    let name = format!("{algorithm}: {count} x {len} from {start}");
+                    assert_same(&buffer, &expected, &name);
+                }
+            }
+        }
     }
 }
 

@@ -47,6 +47,9 @@ pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize>(
     }
 }
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// The most chains in step: four lanes of each of [`WIDE`] registers.
 const MOST: usize = 4 * WIDE;
 
@@ -76,9 +79,10 @@ pub(crate) unsafe fn cbc_encrypt<L: Lanes>(chains: &mut [Chain<'_>]) {
         unsafe {
             match left {
                 0 => return,
-                // With four lanes, three registers fill the pipeline. Chains of equal messages one
-                // behind the other compete for one set of the first cache, which has twelve ways:
-                // sixteen make 7.9 GB/s where twelve make 12.0 (B, AES-128).
+                // Chains of equal messages one behind the other compete for one set of the first
+                // cache, which has twelve ways: sixteen make 7.9 GB/s where twelve make 12.0 (B,
+                // AES-128), unless each line is touched but once.
+                16.. if L::N == 4 && in_line(&chains[..16], done) => rows::<L, 4>(chains, done),
                 12.. if L::N == 4 => rows::<L, 3>(chains, done),
                 8.. if L::N == 4 => rows::<L, 2>(chains, done),
                 4.. if L::N == 4 => rows::<L, 1>(chains, done),
@@ -91,6 +95,24 @@ pub(crate) unsafe fn cbc_encrypt<L: Lanes>(chains: &mut [Chain<'_>]) {
             }
         }
     }
+}
+
+/// Bytes from what is left of a chain up to the next cache line, if they are whole blocks on both
+/// sides.
+fn head(chain: &Chain<'_>, done: usize) -> Option<usize> {
+    let to_line = |address: usize| address.wrapping_add(done).wrapping_neg() % LINE;
+    let head = to_line(chain.io.src as usize);
+    (head.is_multiple_of(16) && head == to_line(chain.io.dst as usize)).then_some(head)
+}
+
+/// Whether all chains come to the start of a cache line together.
+fn in_line(chains: &[Chain<'_>], done: &[usize]) -> bool {
+    let mut heads = chains
+        .iter()
+        .zip(done)
+        .map(|(chain, &done)| head(chain, done));
+    let first = heads.next().flatten();
+    first.is_some() && heads.all(|head| head == first)
 }
 
 /// The round keys of chains in step.
@@ -226,6 +248,7 @@ unsafe fn run<L: Lanes, const W: usize>(
     keys: &impl Schedules<L>,
 ) {
     let mut len = usize::MAX;
+    let head = head(&chains[0], done[0]).unwrap_or(0);
     let mut prev = [[0; 16]; MOST];
     let mut src = [std::ptr::null(); MOST];
     let mut dst = [std::ptr::null_mut(); MOST];
@@ -244,48 +267,52 @@ unsafe fn run<L: Lanes, const W: usize>(
         for (i, state) in state.iter_mut().enumerate() {
             *state = L::load(prev[i * L::N].as_ptr());
         }
-        // A register's blocks of each chain at a time: whole cache lines, of which those of many
-        // chains may fall into one set of the cache, are touched once.
-        let whole = len - len % (16 * L::N);
-        for offset in (0..whole).step_by(16 * L::N) {
-            let mut tiles = [[state[0]; 4]; W];
-            for (i, tile) in tiles.iter_mut().enumerate() {
-                for (lane, blocks) in tile.iter_mut().take(L::N).enumerate() {
-                    *blocks = L::load(src[i * L::N + lane].add(offset));
-                }
-                L::transpose(tile);
-            }
-            // No loop: it would not be unrolled, and the tiles would go through memory.
-            macro_rules! blocks {
-                ($($block:literal)*) => {$(
-                    if $block < L::N {
-                        let mut texts = state;
-                        for (text, tile) in texts.iter_mut().zip(&tiles) {
-                            *text = tile[$block];
-                        }
-                        keys.encrypt(&mut state, texts);
-                        for (tile, state) in tiles.iter_mut().zip(state) {
-                            tile[$block] = state;
-                        }
+        let mut offset = 0;
+        while offset < len {
+            // A register's blocks of each chain at a time, from the start of a cache line on: whole
+            // lines, of which those of many chains may fall into one set of the cache, are touched
+            // once.
+            if L::N == 1 || offset >= head && len - offset >= 16 * L::N {
+                let mut tiles = [[state[0]; 4]; W];
+                for (i, tile) in tiles.iter_mut().enumerate() {
+                    for (lane, blocks) in tile.iter_mut().take(L::N).enumerate() {
+                        *blocks = L::load(src[i * L::N + lane].add(offset));
                     }
-                )*};
-            }
-            blocks!(0 1 2 3);
-            for (i, tile) in tiles.iter_mut().enumerate() {
-                L::transpose(tile);
-                for (lane, blocks) in tile.iter().take(L::N).enumerate() {
-                    blocks.store(dst[i * L::N + lane].add(offset));
+                    L::transpose(tile);
                 }
-            }
-        }
-        for offset in (whole..len).step_by(16) {
-            let mut texts = state;
-            for (i, text) in texts.iter_mut().enumerate() {
-                *text = L::gather(&src[i * L::N..], offset);
-            }
-            keys.encrypt(&mut state, texts);
-            for (i, state) in state.iter().enumerate() {
-                state.scatter(&dst[i * L::N..], offset);
+                // No loop: it would not be unrolled, and the tiles would go through memory.
+                macro_rules! blocks {
+                    ($($block:literal)*) => {$(
+                        if $block < L::N {
+                            let mut texts = state;
+                            for (text, tile) in texts.iter_mut().zip(&tiles) {
+                                *text = tile[$block];
+                            }
+                            keys.encrypt(&mut state, texts);
+                            for (tile, state) in tiles.iter_mut().zip(state) {
+                                tile[$block] = state;
+                            }
+                        }
+                    )*};
+                }
+                blocks!(0 1 2 3);
+                for (i, tile) in tiles.iter_mut().enumerate() {
+                    L::transpose(tile);
+                    for (lane, blocks) in tile.iter().take(L::N).enumerate() {
+                        blocks.store(dst[i * L::N + lane].add(offset));
+                    }
+                }
+                offset += 16 * L::N;
+            } else {
+                let mut texts = state;
+                for (i, text) in texts.iter_mut().enumerate() {
+                    *text = L::gather(&src[i * L::N..], offset);
+                }
+                keys.encrypt(&mut state, texts);
+                for (i, state) in state.iter().enumerate() {
+                    state.scatter(&dst[i * L::N..], offset);
+                }
+                offset += 16;
             }
         }
         for (i, state) in state.iter().enumerate() {
