@@ -81,7 +81,13 @@ macro_rules! kernels_of {
             #[target_feature(enable = $features)]
             unsafe fn cbc_decrypt(key: &AesKey, prev: &mut [u8; 16], io: Io) {
                 // SAFETY: as above.
-                unsafe { body::cbc_decrypt::<$lanes, { body::depth::<$lanes>() }>(key, prev, io) }
+                unsafe {
+                    body::cbc_decrypt::<
+                        $lanes,
+                        { body::depth::<$lanes>() },
+                        { body::depth_of_two::<$lanes>() },
+                    >(key, prev, io)
+                }
             }
             #[target_feature(enable = $features)]
             unsafe fn cbc_encrypt(chains: &mut [Chain<'_>]) {

@@ -9,41 +9,71 @@ use super::{Lanes, WIDE};
 use crate::cpu::kernels::{Chain, Io};
 use crate::cpu::prepared::AesKey;
 
-/// CBC decryption, see [`crate::cpu::kernels::Kernels::cbc_decrypt`].
+/// CBC decryption, see [`crate::cpu::kernels::Kernels::cbc_decrypt`], in steps of `TWO` registers,
+/// and of `W` where fewer blocks are left.
 ///
 /// # Safety
 /// As there; the machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize>(
+pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize, const TWO: usize>(
     key: &AesKey,
     prev: &mut [u8; 16],
     io: Io,
 ) {
     // SAFETY: by this function's contract; each step touches the blocks that it is given.
     unsafe {
-        let first = L::splat(&key.dec[0]);
-        let last = L::splat(&key.dec[key.rounds]);
+        let ends = [L::splat(&key.dec[0]), L::splat(&key.dec[key.rounds])];
         let mut before = <L::One as Lanes>::load(prev.as_ptr());
-        let (mut steps, mut padding) = (Steps::new::<L, W>(io), Padding::uninit());
-        while let Some(Step { src, dst, count }) = steps.next(&mut padding) {
-            let mut blocks = load::<L, W>(src);
-            xor_each(&mut blocks, first);
-            decrypt_rounds(key, &mut blocks);
-            // The ciphertext is loaded a second time: kept, it would need as many registers again.
-            compiler_fence(Ordering::SeqCst);
-            let mut chained = L::load(src).shift_in(before);
-            for (i, block) in blocks.iter_mut().enumerate() {
-                if i > 0 {
-                    chained = L::load(src.add(16 * (L::N * i - 1)));
-                }
-                // By the last round's key, as in `last_round_with_text`.
-                *block = block.decrypt_last(chained.xor(last));
+        let mut left = io;
+        let stride = 16 * L::N * TWO;
+        // One step of so many is slower than two that overlap.
+        if TWO > W && left.len >= 4 * stride {
+            while left.len >= stride {
+                before = decrypt_step::<L, TWO>(key, ends, before, left.src, left.dst, TWO * L::N);
+                left = left.part(stride, left.len - stride);
             }
-            // Before the store: in place, it overwrites this block.
-            before = <L::One as Lanes>::load(src.add(16 * (count - 1)));
-            store(blocks, dst);
+        }
+        let (mut steps, mut padding) = (Steps::new::<L, W>(left), Padding::uninit());
+        while let Some(Step { src, dst, count }) = steps.next(&mut padding) {
+            before = decrypt_step::<L, W>(key, ends, before, src, dst, count);
         }
         before.store(prev.as_mut_ptr());
+    }
+}
+
+/// One step of CBC decryption, with the round keys before the first round and of the last, and the
+/// block before. Returns the last of `count` blocks of ciphertext.
+///
+/// # Safety
+/// `src` and `dst` point to `W * N` blocks, and `count` is at most that.
+#[inline(always)]
+unsafe fn decrypt_step<L: Lanes, const W: usize>(
+    key: &AesKey,
+    [first, last]: [L; 2],
+    before: L::One,
+    src: *const u8,
+    dst: *mut u8,
+    count: usize,
+) -> L::One {
+    // SAFETY: by this function's contract.
+    unsafe {
+        let mut blocks = load::<L, W>(src);
+        xor_each(&mut blocks, first);
+        decrypt_rounds(key, &mut blocks);
+        // The ciphertext is loaded a second time: kept, it would need as many registers again.
+        compiler_fence(Ordering::SeqCst);
+        let mut chained = L::load(src).shift_in(before);
+        for (i, block) in blocks.iter_mut().enumerate() {
+            if i > 0 {
+                chained = L::load(src.add(16 * (L::N * i - 1)));
+            }
+            // By the last round's key, as in `last_round_with_text`.
+            *block = block.decrypt_last(chained.xor(last));
+        }
+        // Before the store: in place, it overwrites this block.
+        let last = <L::One as Lanes>::load(src.add(16 * (count - 1)));
+        store(blocks, dst);
+        last
     }
 }
 

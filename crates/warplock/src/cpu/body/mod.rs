@@ -30,6 +30,11 @@ pub(crate) const fn depth<L: Lanes>() -> usize {
     L::DEPTH
 }
 
+/// Registers of two steps where there are so many, see [`Lanes::HOLDS`], else of one.
+pub(crate) const fn depth_of_two<L: Lanes>() -> usize {
+    if L::HOLDS { 2 * L::DEPTH } else { L::DEPTH }
+}
+
 /// Blocks in [`WIDE`] registers.
 pub(crate) const fn width<L: Lanes>() -> usize {
     WIDE * L::N
@@ -48,7 +53,8 @@ pub(crate) trait Lanes: Copy {
     /// Registers in flight where a step's blocks do not depend on those of the step before. At
     /// most [`WIDE`].
     const DEPTH: usize;
-    /// Whether there are registers for a step's results beside the next step.
+    /// Whether there are registers for two steps: for results beside the next step, for the tweaks
+    /// of two, for blocks of both at once.
     const HOLDS: bool = false;
     /// Whether there is a [`Lanes::xts_ahead`].
     const AHEAD: bool = false;
@@ -133,6 +139,12 @@ pub(crate) trait Lanes: Copy {
     #[inline(always)]
     fn xts_ahead(self) -> Self {
         const { assert!(!Self::AHEAD, "more lanes need one of their own") };
+        self
+    }
+    /// The same twice, plus `other`, where [`Lanes::HOLDS`]. By whole halves, it is cheaper than once.
+    #[inline(always)]
+    fn xts_two_ahead(self, _other: Self) -> Self {
+        const { assert!(!Self::HOLDS, "more lanes need one of their own") };
         self
     }
 

@@ -27,23 +27,46 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
         let mut base = L::splat(tweak).xts_powers();
         let mut tweaks = row::<L, W>(base);
         let mut left = io.part(0, whole);
+        // No loop: it would not be unrolled, and the tweaks would go through memory.
+        macro_rules! each {
+            ($tweaks:ident[$i:ident] = $next:expr) => {
+                each!($tweaks[$i] = $next; 0 1 2 3 4 5 6 7)
+            };
+            ($tweaks:ident[$i:ident] = $next:expr; $($number:literal)*) => {$(
+                if $number < W {
+                    const $i: usize = $number;
+                    $tweaks[$i] = $next;
+                }
+            )*};
+        }
+        if L::HOLDS && left.len >= 4 * stride {
+            // Tweaks plus the last round's key, as the last rounds want them.
+            let [first, last] = ends;
+            let ends = [first.xor(last), last];
+            let growth = last.xts_two_ahead(last);
+            let mut others = tweaks;
+            each!(others[I] = tweaks[I].xts_ahead().xor(last));
+            each!(tweaks[I] = tweaks[I].xor(last));
+            while left.len >= 2 * stride {
+                step::<L, W, true>(key, direction, ends, tweaks, left.src, left.dst);
+                each!(tweaks[I] = tweaks[I].xts_two_ahead(growth));
+                let second = left.part(stride, stride);
+                step::<L, W, true>(key, direction, ends, others, second.src, second.dst);
+                each!(others[I] = others[I].xts_two_ahead(growth));
+                left = left.part(2 * stride, left.len - 2 * stride);
+            }
+            each!(tweaks[I] = tweaks[I].xor(last));
+            base = tweaks[0];
+        }
         while left.len > 0 {
             if !L::AHEAD {
                 // Here and not at the step's end, where they would need registers.
                 tweaks = row(base);
             }
-            step(key, direction, ends, tweaks, left.src, left.dst);
+            step::<L, W, false>(key, direction, ends, tweaks, left.src, left.dst);
             left = left.part(stride, left.len - stride);
             if L::AHEAD {
-                // No loop: it would not be unrolled, and the tweaks would go through memory.
-                macro_rules! ahead {
-                    ($($i:literal)*) => {$(
-                        if $i < W {
-                            tweaks[$i] = tweaks[$i].xts_ahead();
-                        }
-                    )*};
-                }
-                ahead!(0 1 2 3 4 5 6 7);
+                each!(tweaks[I] = tweaks[I].xts_ahead());
                 base = tweaks[0];
             } else {
                 base = tweaks[W - 1].xts_next();
@@ -56,7 +79,7 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             let mut padding = Padding::uninit();
             let mut steps = Steps::new::<L, W>(io.part(whole, io.len - whole));
             while let Some(Step { src, dst, count }) = steps.next(&mut padding) {
-                step(key, direction, ends, tweaks, src, dst);
+                step::<L, W, false>(key, direction, ends, tweaks, src, dst);
                 base = L::splat(&all[count]);
             }
         }
@@ -66,12 +89,13 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
     }
 }
 
-/// One step, with the round keys before the first round and of the last.
+/// One step, with the round keys before the first round and of the last. `KEYED`: that of the last
+/// is in the tweaks already, and taken out of the first.
 ///
 /// # Safety
 /// `src` and `dst` point to `W * N` blocks.
 #[inline(always)]
-unsafe fn step<L: Lanes, const W: usize>(
+unsafe fn step<L: Lanes, const W: usize, const KEYED: bool>(
     key: &AesKey,
     direction: Direction,
     [first, last]: [L; 2],
@@ -89,13 +113,15 @@ unsafe fn step<L: Lanes, const W: usize>(
         Direction::Encrypt => {
             encrypt_rounds(key, &mut blocks);
             for (block, tweak) in blocks.iter_mut().zip(tweaks) {
-                *block = block.encrypt_last(tweak.xor(last));
+                let end = if KEYED { tweak } else { tweak.xor(last) };
+                *block = block.encrypt_last(end);
             }
         }
         Direction::Decrypt => {
             decrypt_rounds(key, &mut blocks);
             for (block, tweak) in blocks.iter_mut().zip(tweaks) {
-                *block = block.decrypt_last(tweak.xor(last));
+                let end = if KEYED { tweak } else { tweak.xor(last) };
+                *block = block.decrypt_last(end);
             }
         }
     }
