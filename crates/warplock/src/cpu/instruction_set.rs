@@ -85,7 +85,7 @@ macro_rules! kernels_of {
                     body::cbc_decrypt::<
                         $lanes,
                         { body::depth::<$lanes>() },
-                        { body::depth_of_two::<$lanes>() },
+                        { body::cbc_depth::<$lanes>() },
                     >(key, prev, io)
                 }
             }

@@ -9,13 +9,13 @@ use super::{Lanes, WIDE};
 use crate::cpu::kernels::{Chain, Io};
 use crate::cpu::prepared::AesKey;
 
-/// CBC decryption, see [`crate::cpu::kernels::Kernels::cbc_decrypt`], in steps of `TWO` registers,
-/// and of `W` where fewer blocks are left.
+/// CBC decryption, see [`crate::cpu::kernels::Kernels::cbc_decrypt`], of many blocks in steps of
+/// `LONG` registers.
 ///
 /// # Safety
 /// As there; the machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize, const TWO: usize>(
+pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize, const LONG: usize>(
     key: &AesKey,
     prev: &mut [u8; 16],
     io: Io,
@@ -25,11 +25,12 @@ pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize, const TWO: usize>(
         let ends = [L::splat(&key.dec[0]), L::splat(&key.dec[key.rounds])];
         let mut before = <L::One as Lanes>::load(prev.as_ptr());
         let mut left = io;
-        let stride = 16 * L::N * TWO;
+        let stride = 16 * L::N * LONG;
         // One step of so many is slower than two that overlap.
-        if TWO > W && left.len >= 4 * stride {
+        if LONG > W && left.len >= 4 * stride {
             while left.len >= stride {
-                before = decrypt_step::<L, TWO>(key, ends, before, left.src, left.dst, TWO * L::N);
+                before =
+                    decrypt_step::<L, LONG>(key, ends, before, left.src, left.dst, LONG * L::N);
                 left = left.part(stride, left.len - stride);
             }
         }

@@ -30,9 +30,9 @@ pub(crate) const fn depth<L: Lanes>() -> usize {
     L::DEPTH
 }
 
-/// Registers of two steps where there are so many, see [`Lanes::HOLDS`], else of one.
-pub(crate) const fn depth_of_two<L: Lanes>() -> usize {
-    if L::HOLDS { 2 * L::DEPTH } else { L::DEPTH }
+/// Registers in flight in long CBC decryption, see [`Lanes::CBC_DEPTH`].
+pub(crate) const fn cbc_depth<L: Lanes>() -> usize {
+    L::CBC_DEPTH
 }
 
 /// Blocks in [`WIDE`] registers.
@@ -53,8 +53,10 @@ pub(crate) trait Lanes: Copy {
     /// Registers in flight where a step's blocks do not depend on those of the step before. At
     /// most [`WIDE`].
     const DEPTH: usize;
-    /// Whether there are registers for two steps: for results beside the next step, for the tweaks
-    /// of two, for blocks of both at once.
+    /// The same in CBC decryption of many blocks.
+    const CBC_DEPTH: usize = Self::DEPTH;
+    /// Whether there are registers for a step's results beside the next step, or for the tweaks of
+    /// two.
     const HOLDS: bool = false;
     /// Whether there is a [`Lanes::xts_ahead`].
     const AHEAD: bool = false;

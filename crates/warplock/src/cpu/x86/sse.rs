@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::cpu::body::{Block, Lanes};
+use crate::cpu::body::{Block, Lanes, WIDE};
 
 /// One AES block in a 128-bit register.
 #[derive(Clone, Copy)]
@@ -24,6 +24,7 @@ impl Lanes for Sse {
     // As many as the latency of a round has cycles. The steps overlap, and the processor's waiting
     // instructions, some 60 to 100, hold more than one of them.
     const DEPTH: usize = 4;
+    const CBC_DEPTH: usize = WIDE;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
