@@ -113,6 +113,14 @@ impl<'a> Transform<'a> {
         }
     }
 
+    /// Whether the processor does the work, whatever the engine's backend is.
+    pub(crate) fn stays_on_cpu(&self) -> bool {
+        match &self.cipher {
+            Cipher::Message(stream) => stream.stays_on_cpu(),
+            Cipher::Sectors { .. } => false,
+        }
+    }
+
     /// Whether nothing may be given out before the end was reached.
     pub(crate) fn must_wait(&self) -> bool {
         self.parameters.algorithm.is_aead() && self.parameters.direction == Direction::Decrypt

@@ -211,7 +211,7 @@ impl Engine {
         }
     }
 
-    /// The processor's backend, which also runs [`crate::Stream`]s.
+    /// The processor's backend, which also runs most of [`crate::Stream`]s.
     pub(crate) fn cpu(&self) -> &CpuBackend {
         &self.cpu
     }

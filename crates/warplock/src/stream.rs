@@ -1,10 +1,11 @@
 //! One long message, fed in pieces.
 
 use crate::cpu::{Io, Running};
-use crate::{Direction, Engine, Error, Key, Mode};
+use crate::{Batch, Direction, Engine, Error, Ivs, Key, Keys, Mode, Text};
 
 /// One message that does not fit into memory at once, or is not all there yet. The pieces are
-/// worked on in place, long ones over all threads.
+/// worked on in place: those of ECB, CTR and CBC decryption where the engine's batches are, all
+/// others ([`Stream::stays_on_cpu`]) by the processor, long ones over all threads.
 ///
 /// When it opens authenticated ciphertext, what [`Stream::update`] gives is **unverified** until
 /// [`Stream::verify`] has returned `Ok`: keep it where nobody acts on it, and throw it away if the
@@ -70,10 +71,27 @@ impl<'a> Stream<'a> {
         })
     }
 
+    /// Whether the processor does the work, whatever the engine's backend is: what one piece hands
+    /// on to the next is then no IV that a batch could begin with.
+    pub fn stays_on_cpu(&self) -> bool {
+        self.next_iv().is_none()
+    }
+
+    /// The IV of a message that would go on from here, where there is one.
+    fn next_iv(&self) -> Option<Ivs<'_>> {
+        match (&self.state, self.direction) {
+            (Running::Ecb, _) => Some(Ivs::None),
+            (Running::Ctr { counter }, _) => Some(Ivs::Each(counter)),
+            (Running::Cbc { prev }, Direction::Decrypt) => Some(Ivs::Each(prev)),
+            _ => None,
+        }
+    }
+
     /// Works on the next piece, in place: whole blocks of 16 bytes, and not the message's end.
     ///
     /// # Errors
     /// [`Error::Batch`] if the piece is no whole number of blocks, or the message gets too long.
+    /// [`Error::Backend`] if the machine failed: this piece may be lost, those before it are good.
     pub fn update(&mut self, piece: &mut [u8]) -> Result<(), Error> {
         if !piece.len().is_multiple_of(16) {
             return Err(Error::Batch(format!(
@@ -82,17 +100,26 @@ impl<'a> Stream<'a> {
             )));
         }
         self.count(piece.len())?;
+        let (algorithm, len) = (self.key.algorithm(), piece.len());
+        let leaves = self.engine.wants_batches(algorithm, self.direction, 1, len);
+        self.advance(piece, leaves)
+    }
+
+    /// Works on whole blocks, as a batch if `leaves` and they can be one.
+    fn advance(&mut self, piece: &mut [u8], leaves: bool) -> Result<(), Error> {
+        let blocks = piece.len() as u64 / 16;
+        if let (true, Some(&last), Some(iv)) = (leaves, piece.last_chunk(), self.next_iv()) {
+            let text = Text::in_place(piece);
+            let batch = Batch::new(self.direction, Keys::One(self.key), text).ivs(iv);
+            self.engine.run(batch)?;
+            self.state = self.state.skip(blocks, last);
+            return Ok(());
+        }
         let cpu = self.engine.cpu();
         let prepared = self.key.prepared(cpu.kernels());
+        let what = (self.key.algorithm(), self.direction);
         // SAFETY: the piece is borrowed for this call.
-        unsafe {
-            cpu.advance(
-                &mut self.state,
-                prepared,
-                (self.key.algorithm(), self.direction),
-                Io::in_place(piece),
-            );
-        }
+        unsafe { cpu.advance(&mut self.state, prepared, what, Io::in_place(piece)) };
         Ok(())
     }
 
@@ -175,5 +202,51 @@ impl<'a> Stream<'a> {
             )));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Algorithm;
+
+    /// A GPU would get the same batches.
+    #[test]
+    fn pieces_that_leave_give_what_those_that_stay_give() {
+        let engine = Engine::builder().backend("cpu".parse().unwrap()).build();
+        let engine = engine.unwrap();
+        let mut left = 0;
+        for algorithm in Algorithm::all() {
+            let key = Key::generate(algorithm).unwrap();
+            // Counters wrap in the second piece.
+            let iv = match algorithm.info().mode {
+                Mode::Ecb => vec![],
+                Mode::Gcm => vec![0xff; 12],
+                _ => [vec![0xff; 15], vec![0xf8]].concat(),
+            };
+            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                let start = || Stream::new(&engine, direction, &key, &iv, b"").unwrap();
+                left += usize::from(!start().stays_on_cpu());
+                let text: Vec<u8> = (0..1000_u32).map(|i| (i * i / 7) as u8).collect();
+                let run = |leaves: [bool; 3]| {
+                    let (mut text, mut stream) = (text.clone(), start());
+                    let (head, rest) = text.split_at_mut(64);
+                    let (middle, rest) = rest.split_at_mut(256);
+                    let (tail, last) = rest.split_at_mut(640);
+                    for (piece, leaves) in [head, middle, tail].into_iter().zip(leaves) {
+                        stream.advance(piece, leaves).unwrap();
+                    }
+                    stream.advance(&mut [], true).unwrap();
+                    let tag = stream.finish(&mut last[..32]).unwrap();
+                    (text, tag)
+                };
+                let expected = run([false; 3]);
+                for leaves in [[true; 3], [true, false, true], [false, true, false]] {
+                    assert_eq!(run(leaves), expected, "{algorithm}, {direction:?}");
+                }
+            }
+        }
+        // Three key sizes of two modes both ways, and of one in one direction.
+        assert_eq!(left, 15);
     }
 }

@@ -59,11 +59,24 @@ pub(super) fn run(raw: Raw, common: &Common) -> Result<Exit> {
             .map_err(|failure| failure.about(&input.name))?;
     }
     let transform = Transform::new(&engine, &key, parameters)?;
+    let stays = transform.stays_on_cpu();
+    // Named, not one of those that `auto` may take.
+    if stays && engine.backend().starts_with("cuda") {
+        common.warn(format_args!(
+            "the processor does the work: {} takes files in ctr and ecb, cbc decryption, and xts \
+             with --sector, but no single long message of {} here",
+            engine.backend(),
+            options.algorithm
+        ));
+    }
     let note = format!("{}: to {} by", input.name, output.name);
     convert(transform, input, output, common)?;
     common.note(format_args!(
         "{note} {}{}",
-        engine.backend(),
+        match stays {
+            true => "the processor".to_owned(),
+            false => engine.backend(),
+        },
         gpu_shares(&engine)
     ));
     Ok(Exit::Done)

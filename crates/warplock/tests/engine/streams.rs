@@ -94,6 +94,24 @@ fn long_pieces() {
     }
 }
 
+/// What hands on an IV goes where batches go.
+#[test]
+fn some_modes_may_leave_the_processor() {
+    let engine = &engines(&[1])[0];
+    for algorithm in Algorithm::all() {
+        let key = Key::generate(algorithm).unwrap();
+        for direction in [Direction::Encrypt, Direction::Decrypt] {
+            let stays = match algorithm.info().mode {
+                Mode::Ecb | Mode::Ctr => false,
+                Mode::Cbc => direction == Direction::Encrypt,
+                Mode::Xts | Mode::Gcm | Mode::Acorn => true,
+            };
+            let stream = start(engine, direction, &key);
+            assert_eq!(stream.stays_on_cpu(), stays, "{algorithm}, {direction:?}");
+        }
+    }
+}
+
 fn start<'a>(engine: &'a Engine, direction: Direction, key: &'a Key) -> Stream<'a> {
     let iv = vec![0; iv_len(key.algorithm().info().mode)];
     Stream::new(engine, direction, key, &iv, b"").unwrap()
