@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use warplock::cuda::{Device, Event, Plan, Stream, devices};
+use warplock::cuda::{Device, Event, PinnedBuffer, Plan, Stream, devices};
 use warplock::{Choice, Engine};
 
 use crate::error::Result;
@@ -13,6 +13,29 @@ const WARM_UP: usize = 2;
 
 /// Measured launches, at least.
 pub(crate) const LAUNCHES: usize = 7;
+
+/// Ordinary memory or page-locked memory.
+pub(crate) enum HostBytes {
+    Pageable(Vec<u8>),
+    Pinned(PinnedBuffer),
+}
+
+impl HostBytes {
+    /// Zeros, page-locked for a GPU.
+    pub(crate) fn new(gpu: Option<&Gpu>, len: usize) -> Result<Self> {
+        Ok(match gpu {
+            Some(gpu) => HostBytes::Pinned(gpu.device.pinned(len)?),
+            None => HostBytes::Pageable(vec![0; len]),
+        })
+    }
+
+    pub(crate) fn all(&mut self) -> &mut [u8] {
+        match self {
+            HostBytes::Pageable(bytes) => bytes,
+            HostBytes::Pinned(bytes) => bytes,
+        }
+    }
+}
 
 /// A GPU, a stream and two marks in it.
 pub(crate) struct Gpu {

@@ -193,7 +193,11 @@ fn what_cannot_be_is_refused_in_words() {
         .code(1)
         .says("nowhere: ");
     // The mount point is looked at before the key.
-    for (point, problem) in [("key.txt", "is no folder"), ("nowhere", "mkdir")] {
+    for (point, problem) in [
+        ("key.txt", "is no folder"),
+        ("nowhere", "mkdir"),
+        ("store", "is not empty"),
+    ] {
         folder
             .run(["vault", "mount", "store", point, "-i", "no-such-key"])
             .code(1)

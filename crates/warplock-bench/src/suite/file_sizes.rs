@@ -356,7 +356,7 @@ impl Buffers {
 }
 
 /// Threads that copy.
-fn crew(threads: NonZeroUsize) -> Result<ThreadPool> {
+pub(super) fn crew(threads: NonZeroUsize) -> Result<ThreadPool> {
     let pool = ThreadPoolBuilder::new().num_threads(threads.get()).build();
     pool.map_err(|error| {
         Error::Input(format!(

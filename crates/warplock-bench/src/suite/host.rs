@@ -1,12 +1,12 @@
 //! `host`: a GPU on data in host memory, against copies of the same bytes over the link both ways,
 //! and against the processor.
 
-use warplock::cuda::{DeviceBuffer, PinnedBuffer, Stream};
+use warplock::cuda::{DeviceBuffer, Stream};
 use warplock::{Algorithm, Batch, Choice, Direction, Engine, Ivs, Key, Keys, Mode, Tags, Text};
 
 use super::Suite;
 use crate::error::Result;
-use crate::gpu::Gpu;
+use crate::gpu::{Gpu, HostBytes};
 use crate::measure::interleave;
 use crate::report::{Column, Report, Unit, Value};
 use crate::{Axis, Context, Error, Machine, Plot, Series, random, size};
@@ -30,28 +30,6 @@ impl Default for Host {
     }
 }
 
-/// Ordinary memory or page-locked memory.
-enum Bytes {
-    Pageable(Vec<u8>),
-    Pinned(PinnedBuffer),
-}
-
-impl Bytes {
-    fn new(gpu: &Gpu, pinned: bool, len: usize) -> Result<Self> {
-        Ok(match pinned {
-            true => Bytes::Pinned(gpu.device.pinned(len)?),
-            false => Bytes::Pageable(vec![0; len]),
-        })
-    }
-
-    fn all(&mut self) -> &mut [u8] {
-        match self {
-            Bytes::Pageable(bytes) => bytes,
-            Bytes::Pinned(bytes) => bytes,
-        }
-    }
-}
-
 /// A link that is busy both ways: what goes up, and what comes down.
 struct Copies {
     up: (DeviceBuffer, Stream),
@@ -61,7 +39,7 @@ struct Copies {
 impl Copies {
     /// None for ordinary memory, which the link does not reach.
     fn new(gpu: &Gpu, buffers: &mut Buffers) -> Result<Option<Self>> {
-        let Bytes::Pinned(input) = &mut buffers.input else {
+        let HostBytes::Pinned(input) = &mut buffers.input else {
             return Ok(None);
         };
         let side = || Ok::<_, Error>((gpu.device.alloc(input.len())?, gpu.device.stream()?));
@@ -77,7 +55,8 @@ impl Copies {
 
     /// Copies the input up and, at the same time, what is expected down to the output.
     fn run(&self, buffers: &mut Buffers) -> Result<()> {
-        let (Bytes::Pinned(input), Bytes::Pinned(output)) = (&buffers.input, &mut buffers.output)
+        let (HostBytes::Pinned(input), HostBytes::Pinned(output)) =
+            (&buffers.input, &mut buffers.output)
         else {
             return Ok(());
         };
@@ -96,8 +75,8 @@ impl Copies {
 struct Buffers {
     key: Key,
     iv: Vec<u8>,
-    input: Bytes,
-    output: Bytes,
+    input: HostBytes,
+    output: HostBytes,
     tag: [u8; 16],
     expected: Vec<u8>,
     expected_tag: [u8; 16],
@@ -119,8 +98,8 @@ impl Buffers {
         let mut buffers = Buffers {
             key: Key::generate(algorithm)?,
             iv: random::bytes(iv_len)?,
-            input: Bytes::new(gpu, pinned, text.len())?,
-            output: Bytes::new(gpu, pinned, text.len())?,
+            input: HostBytes::new(pinned.then_some(gpu), text.len())?,
+            output: HostBytes::new(pinned.then_some(gpu), text.len())?,
             tag: [0; 16],
             expected: Vec::new(),
             expected_tag: [0; 16],
@@ -151,6 +130,9 @@ impl Suite for Host {
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Report> {
+        if self.sizes.contains(&0) {
+            return Err(Error::Input("nothing to measure with --size 0".to_owned()));
+        }
         let machine = Machine::here(context)?;
         let number = match context.choice {
             Some(Choice::Cuda(number)) => number,
@@ -233,8 +215,8 @@ impl Suite for Host {
 /// Checks what an engine wrote, or else the copies.
 fn check(buffers: &Buffers, engine: Option<&Engine>) -> Result<()> {
     let output: &[u8] = match &buffers.output {
-        Bytes::Pageable(bytes) => bytes,
-        Bytes::Pinned(bytes) => bytes,
+        HostBytes::Pageable(bytes) => bytes,
+        HostBytes::Pinned(bytes) => bytes,
     };
     // Without authentication nobody writes the tag.
     let sealed = engine.is_some() && buffers.key.algorithm().is_aead();

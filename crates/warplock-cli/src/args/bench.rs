@@ -58,6 +58,20 @@ pub(crate) enum BenchSuite {
         #[arg(value_parser = warplock_bench::size::parse)]
         size: Vec<u64>,
     },
+    /// One file into another and back, in one warm process, beside a plain copy
+    Files {
+        /// Where the files go. [default: /dev/shm, a RAM disk]
+        #[arg(long, value_hint = ValueHint::DirPath)]
+        dir: Option<PathBuf>,
+        /// Cipher and mode: ctr or gcm.
+        #[arg(short, long, value_name = "NAME", default_value = "aes-128-ctr")]
+        #[arg(ignore_case = true, hide_possible_values = true)]
+        #[arg(value_parser = algorithm_parser())]
+        algorithm: Algorithm,
+        /// Bytes of the file. [default: 102,800,000, the largest of a published comparison]
+        #[arg(long, value_parser = warplock_bench::size::parse)]
+        size: Option<u64>,
+    },
     /// AES-128 with a key for each 16-byte entry, from files to a file
     Entries {
         /// The folder that `warplock gen` has filled; ciphers.out.bin is written there.

@@ -4,7 +4,9 @@ use std::io::Write;
 use std::path::Path;
 
 use warplock::{Algorithm, Mode};
-use warplock_bench::suite::{AeadBatch, CbcBatch, Entries, FileSizes, Fs, Host, Kernels, Sizes};
+use warplock_bench::suite::{
+    AeadBatch, CbcBatch, Entries, FileSizes, Files, Fs, Host, Kernels, Sizes,
+};
 use warplock_bench::{Context, Error, Suite};
 
 use super::print;
@@ -64,6 +66,21 @@ fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
                 false => numbers(&size),
             };
             Box::new(FileSizes { algorithm, sizes })
+        }
+        BenchSuite::Files {
+            dir,
+            algorithm,
+            size,
+        } => {
+            let mut suite = Files {
+                algorithm,
+                size: size.map_or(Files::default().size, |size| numbers(&[size])[0]),
+                ..Files::default()
+            };
+            if let Some(dir) = dir {
+                suite.dir = dir;
+            }
+            Box::new(suite)
         }
         BenchSuite::Entries { dir, chunk, cold } => {
             let defaults = Entries::new(dir);

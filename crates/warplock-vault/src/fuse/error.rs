@@ -21,6 +21,12 @@ pub enum Error {
     /// The mount point is a file.
     #[error("{}: is no folder, so nothing can be mounted there; make one with mkdir", .0.display())]
     NoFolder(PathBuf),
+    /// The mount point has files.
+    #[error(
+        "{}: is not empty, and its files would be out of sight; take an empty folder",
+        .0.display()
+    )]
+    NotEmpty(PathBuf),
     /// Something of ours is mounted there.
     #[error(
         "{}: {by} is mounted there already; unmount it first, or take another folder",

@@ -238,7 +238,7 @@ impl Drop for Mount {
 /// same: this is for who wants to know before it goes to trouble.
 ///
 /// # Errors
-/// [`Error::Point`], [`Error::NoFolder`], [`Error::Taken`].
+/// [`Error::Point`], [`Error::NoFolder`], [`Error::Taken`], [`Error::NotEmpty`].
 pub fn free_point(point: &Path) -> Result<PathBuf> {
     let folder = fs::metadata(point).map_err(|source| Error::Point {
         point: point.to_owned(),
@@ -256,7 +256,11 @@ pub fn free_point(point: &Path) -> Result<PathBuf> {
             point,
             by: mounted.source,
         }),
-        _ => Ok(point),
+        _ => match fs::read_dir(&point).map(|mut entries| entries.next().is_some()) {
+            Ok(false) => Ok(point),
+            Ok(true) => Err(Error::NotEmpty(point)),
+            Err(source) => Err(Error::Point { point, source }),
+        },
     }
 }
 

@@ -1,0 +1,370 @@
+//! `files`: one file into another and back, inside one warm process, beside a plain copy.
+
+use std::fs::{self, File};
+use std::num::NonZeroUsize;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rayon::ThreadPool;
+use rayon::prelude::*;
+use tempfile::TempDir;
+use warplock::{Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, Mode, Tags, Text};
+
+use super::Suite;
+use super::file_sizes::crew;
+use crate::context::portable;
+use crate::error::Result;
+use crate::gpu::{Gpu, HostBytes};
+use crate::measure::interleave;
+use crate::output::check_room;
+use crate::report::{Column, Report, Unit, Value};
+use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, random, size};
+
+/// What a thread reads or writes at a time.
+const PIECE: usize = 8 << 20;
+
+/// The largest file of the published comparison.
+const PUBLISHED: (usize, f64) = (102_800_000, 0.380_751 + 0.552_25);
+
+/// The suite and its options.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// Where the files go; several times [`Files::size`] must be free.
+    pub dir: PathBuf,
+    /// Cipher and mode: CTR or GCM.
+    pub algorithm: Algorithm,
+    /// Bytes of the file.
+    pub size: usize,
+}
+
+impl Default for Files {
+    /// AES-128-CTR on 102,800,000 bytes in a RAM disk.
+    fn default() -> Self {
+        Files {
+            dir: "/dev/shm".into(),
+            algorithm: Algorithm::Aes128Ctr,
+            size: PUBLISHED.0,
+        }
+    }
+}
+
+/// Files, buffers and keys, shared by all contenders.
+struct State {
+    folder: TempDir,
+    crew: ThreadPool,
+    key: Key,
+    iv: Vec<u8>,
+    input: HostBytes,
+    output: HostBytes,
+    made_tag: [u8; 16],
+    tag: [u8; 16],
+    plain: Vec<u8>,
+    cipher: Vec<u8>,
+}
+
+impl State {
+    /// A file of random bytes, and one of what the reference makes of them.
+    fn new(suite: &Files, gpu: Option<&Gpu>, threads: NonZeroUsize) -> Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("warplock-bench-")
+            .tempdir_in(&suite.dir)
+            .map_err(Error::file("make a folder in", &suite.dir))?;
+        check_room(folder.path(), 3 * suite.size as u64)?;
+        let iv_len = if suite.algorithm.is_aead() { 12 } else { 16 };
+        let mut state = State {
+            folder,
+            crew: crew(threads)?,
+            key: Key::generate(suite.algorithm)?,
+            iv: random::bytes(iv_len)?,
+            input: HostBytes::new(gpu, suite.size)?,
+            output: HostBytes::new(gpu, suite.size)?,
+            made_tag: [0; 16],
+            tag: [0; 16],
+            plain: random::bytes(suite.size)?,
+            cipher: Vec::new(),
+        };
+        state.input.all().copy_from_slice(&state.plain);
+        state.work(&portable()?, Direction::Encrypt)?;
+        state.cipher = state.output.all().to_vec();
+        state.tag = state.made_tag;
+        for (name, bytes) in [("plain", &state.plain), ("cipher", &state.cipher)] {
+            let path = state.path(name);
+            fs::write(&path, bytes).map_err(Error::file("write", &path))?;
+        }
+        Ok(state)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// From memory to memory.
+    fn work(&mut self, engine: &Engine, direction: Direction) -> Result<()> {
+        let text = Text::apart(self.input.all(), self.output.all());
+        let mut batch = Batch::new(direction, Keys::One(&self.key), text).ivs(Ivs::Each(&self.iv));
+        if self.key.algorithm().is_aead() {
+            batch = batch.tags(match direction {
+                Direction::Encrypt => Tags::Apart(&mut self.made_tag),
+                Direction::Decrypt => Tags::Given(&self.tag),
+            });
+        }
+        Ok(engine.run(batch)?)
+    }
+
+    /// From a file to a new one; without an engine a copy.
+    fn convert(&mut self, engine: Option<&Engine>, direction: Direction) -> Result<()> {
+        let (from, to) = (self.path(source(direction)), self.path("out"));
+        let (input, crew) = (self.input.all(), &self.crew);
+        read(crew, &from, input).map_err(Error::file("read", &from))?;
+        let result = match engine {
+            None => &mut self.input,
+            Some(engine) => {
+                self.work(engine, direction)?;
+                &mut self.output
+            }
+        };
+        write(&self.crew, &to, result.all()).map_err(Error::file("write", &to))
+    }
+
+    /// Whether the new file is what it should be.
+    fn check(&self, name: Option<&str>, direction: Direction) -> Result<()> {
+        let path = self.path("out");
+        let found = fs::read(&path).map_err(Error::file("read", &path))?;
+        let encrypts = direction == Direction::Encrypt;
+        let sealed = name.is_some() && encrypts && self.key.algorithm().is_aead();
+        let expected = match name.is_some() == encrypts {
+            true => &self.cipher,
+            false => &self.plain,
+        };
+        if found == *expected && (!sealed || self.made_tag == self.tag) {
+            return Ok(());
+        }
+        Err(Error::Wrong(format!(
+            "{} bytes, {direction:?}: {} does not give what cpu:portable gave",
+            found.len(),
+            name.unwrap_or("a copy")
+        )))
+    }
+}
+
+fn source(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Encrypt => "plain",
+        Direction::Decrypt => "cipher",
+    }
+}
+
+fn read(crew: &ThreadPool, path: &Path, bytes: &mut [u8]) -> std::io::Result<()> {
+    let file = File::open(path)?;
+    let piece =
+        |(number, piece): (usize, &mut [u8])| file.read_exact_at(piece, (number * PIECE) as u64);
+    crew.install(|| bytes.par_chunks_mut(PIECE).enumerate().try_for_each(piece))
+}
+
+fn write(crew: &ThreadPool, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let file = File::create_new(path)?;
+    let piece = |(number, piece): (usize, &[u8])| file.write_all_at(piece, (number * PIECE) as u64);
+    crew.install(|| bytes.par_chunks(PIECE).enumerate().try_for_each(piece))?;
+    file.sync_data()
+}
+
+impl Suite for Files {
+    fn name(&self) -> &'static str {
+        "files"
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Report> {
+        if !matches!(self.algorithm.info().mode, Mode::Ctr | Mode::Gcm) {
+            return Err(Error::Input(format!(
+                "{}: take a mode that keeps a file's length, ctr or gcm",
+                self.algorithm
+            )));
+        }
+        if self.size == 0 {
+            return Err(Error::Input("nothing to measure with --size 0".to_owned()));
+        }
+        let machine = Machine::here(context)?;
+        let begun = Instant::now();
+        let gpu = context.gpu()?;
+        let card = gpu.is_some().then(|| Gpu::open(context)).transpose()?;
+        let opened = begun.elapsed().as_secs_f64();
+        let mut state = State::new(self, card.as_ref(), context.threads)?;
+
+        let mut contenders = Vec::new();
+        let mut start = |begun: Instant, before: f64, engine: Engine, threads: usize| {
+            state.input.all().copy_from_slice(&state.plain);
+            state.work(&engine, Direction::Encrypt)?;
+            let threads = match threads {
+                0 => String::new(),
+                1 => ", 1 thread".to_owned(),
+                several => format!(", {several} threads"),
+            };
+            let name = format!("{}{threads}", engine.backend());
+            contenders.push((name, engine, before + begun.elapsed().as_secs_f64()));
+            Ok::<(), Error>(())
+        };
+        start(Instant::now(), 0.0, portable()?, 1)?;
+        let begun = Instant::now();
+        let cpu = context.on_cpu().all_threads()?;
+        start(begun, 0.0, cpu, context.threads.get())?;
+        if let Some(gpu) = gpu {
+            start(Instant::now(), opened, gpu, 0)?;
+        }
+
+        let mut times = Vec::new();
+        for direction in [Direction::Encrypt, Direction::Decrypt] {
+            (context.notify)(&format!("{direction:?}"));
+            let of = |number: usize| contenders.get(number);
+            times.push(interleave(
+                &context.plan,
+                contenders.len() + 1,
+                &mut state,
+                |state| {
+                    state.made_tag.fill(0xa5);
+                    state.output.all().fill(0xa5);
+                    // If it stays, the next one cannot be made, and says so.
+                    let _ = fs::remove_file(state.path("out"));
+                },
+                |state, number| state.convert(of(number).map(|(_, engine, _)| engine), direction),
+                |state, number| state.check(of(number).map(|one| &*one.0), direction),
+            )?);
+        }
+        let rows = rows(&contenders, &times);
+        Ok(Report {
+            suite: self.name(),
+            title: format!(
+                "files: seconds from one file to another and back, {} of {} in {}",
+                self.algorithm,
+                size::name(self.size as u64),
+                self.dir.display()
+            ),
+            notes: notes(self.size),
+            plot: plot(&rows),
+            columns: columns(),
+            rows,
+            machine,
+        })
+    }
+}
+
+/// A row for each contender, and one for the copy.
+fn rows(contenders: &[(String, Engine, f64)], times: &[Vec<Sample>]) -> Vec<Vec<Value>> {
+    let both = |number: usize| times[0][number].median + times[1][number].median;
+    let copy = both(contenders.len());
+    let names = contenders.iter().map(|one| (one.0.clone(), Some(one.2)));
+    let rows = names.chain([("a copy".to_owned(), None)]).enumerate();
+    rows.map(|(number, (name, start))| {
+        vec![
+            name.into(),
+            start.into(),
+            times[0][number].into(),
+            times[1][number].into(),
+            both(number).into(),
+            (both(number) / copy).into(),
+        ]
+    })
+    .collect()
+}
+
+fn notes(size: usize) -> Vec<String> {
+    let mut notes = vec![
+        "start: until the engine stood and had encrypted once; for a GPU with its context, \
+         kernels and their self-test. The rest in the warm process: all threads read the file \
+         into memory (page-locked where there is a GPU), the engine works, all threads write a \
+         new file. A copy does the same without the engine. Results are compared with \
+         cpu:portable."
+            .to_owned(),
+    ];
+    if size == PUBLISHED.0 {
+        notes.push(format!(
+            "For this size, encryption and decryption on a GPU were published as {} s (quoted from \
+             the README of Iluvatar's GPU AES sample, BI-V100; not measured here).",
+            PUBLISHED.1
+        ));
+    }
+    notes
+}
+
+fn columns() -> Vec<Column> {
+    vec![
+        Column::new("contender", "", Unit::Text),
+        Column::new("start", "start", Unit::Seconds),
+        Column::new("encrypt", "encrypt", Unit::Seconds),
+        Column::new("decrypt", "decrypt", Unit::Seconds),
+        Column::new("both", "both", Unit::Seconds),
+        Column::new("of_copy", "over a copy", Unit::Ratio),
+    ]
+}
+
+fn plot(rows: &[Vec<Value>]) -> Plot {
+    let name = |row: &Vec<Value>| match &row[0] {
+        Value::Text(name) => name.clone(),
+        _ => String::new(),
+    };
+    let point = |(place, row): (usize, &Vec<Value>)| Some((place as f64, row[4].number()?));
+    Plot {
+        title: "a file and back".to_owned(),
+        x_label: "contender".to_owned(),
+        x: Axis::Names(rows.iter().map(name).collect()),
+        y_label: "seconds".to_owned(),
+        y: Axis::Log,
+        series: vec![Series {
+            name: "encrypt + decrypt".to_owned(),
+            points: rows.iter().enumerate().filter_map(point).collect(),
+            quoted: false,
+        }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Plan;
+
+    #[test]
+    fn every_contender_gives_the_same_files() {
+        let folder = tempfile::tempdir().unwrap();
+        for algorithm in [Algorithm::Aes128Ctr, Algorithm::Aes256Gcm] {
+            let suite = Files {
+                dir: folder.path().to_owned(),
+                algorithm,
+                // Two pieces, and a part of a block.
+                size: PIECE + 1_000_003,
+            };
+            let context = Context {
+                plan: Plan::quick(),
+                ..Context::default()
+            };
+            let report = suite.run(&context).unwrap();
+            let last = report.rows.last().unwrap();
+            assert_eq!(last[5].number(), Some(1.0), "the copy over itself");
+            assert!(report.rows.len() >= 3);
+        }
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "all is gone"
+        );
+    }
+
+    #[test]
+    fn a_wrong_file_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let suite = Files {
+            dir: folder.path().to_owned(),
+            size: 5000,
+            ..Files::default()
+        };
+        let mut state = State::new(&suite, None, NonZeroUsize::MIN).unwrap();
+        let engine = portable().unwrap();
+        state.convert(Some(&engine), Direction::Encrypt).unwrap();
+        state.check(Some("x"), Direction::Encrypt).unwrap();
+        assert!(state.check(None, Direction::Encrypt).is_err());
+        let mut bytes = fs::read(state.path("out")).unwrap();
+        bytes[4999] ^= 1;
+        fs::write(state.path("out"), bytes).unwrap();
+        let wrong = state.check(Some("x"), Direction::Encrypt).unwrap_err();
+        assert!(matches!(wrong, Error::Wrong(_)), "{wrong}");
+    }
+}
