@@ -206,7 +206,8 @@ impl Engine {
             Route::Gpu(gpu) => Helper::supports(gpu, algorithm),
             Route::Gpus(gpus) => gpus.supports(algorithm),
             Route::Auto(planner) => {
-                planner.pays(self.cpu.threads(), algorithm, direction, count, len)
+                !(count == 1 && planner.is_one_for_cpu(algorithm, direction, len))
+                    && planner.pays(self.cpu.threads(), algorithm, direction, count, len)
             }
         }
     }

@@ -20,7 +20,6 @@ impl Lanes for Zmm {
     type One = Sse;
     const N: usize = 4;
     const DEPTH: usize = WIDE;
-    const CBC_DEPTH: usize = WIDE;
     const HOLDS: bool = true;
     const AHEAD: bool = true;
 
