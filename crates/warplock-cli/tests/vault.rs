@@ -193,10 +193,12 @@ fn what_cannot_be_is_refused_in_words() {
         .code(1)
         .says("nowhere: ");
     // The mount point is looked at before the key.
+    fs::create_dir(folder.path("full")).unwrap();
+    folder.write("full/file", b"seen");
     for (point, problem) in [
         ("key.txt", "is no folder"),
         ("nowhere", "mkdir"),
-        ("store", "is not empty"),
+        ("full", "is not empty"),
     ] {
         folder
             .run(["vault", "mount", "store", point, "-i", "no-such-key"])
