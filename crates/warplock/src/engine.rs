@@ -206,8 +206,7 @@ impl Engine {
             Route::Gpu(gpu) => Helper::supports(gpu, algorithm),
             Route::Gpus(gpus) => gpus.supports(algorithm),
             Route::Auto(planner) => {
-                !(count == 1 && planner.is_one_for_cpu(algorithm, direction, len))
-                    && planner.pays(self.cpu.threads(), algorithm, direction, count, len)
+                planner.pays(self.cpu.threads(), algorithm, direction, count, len)
             }
         }
     }
@@ -247,9 +246,10 @@ impl Engine {
         single.info.mode != Mode::Acorn
             && match &self.route {
                 Route::Cpu => true,
-                Route::Auto(planner) => planner.is_one_for_cpu(
+                Route::Auto(planner) => planner.are_for_cpu(
                     single.info.algorithm,
                     single.direction,
+                    1,
                     single.message.len,
                 ),
                 Route::Gpu(_) | Route::Gpus(_) => false,

@@ -101,7 +101,8 @@ impl<'a> Stream<'a> {
         }
         self.count(piece.len())?;
         let (algorithm, len) = (self.key.algorithm(), piece.len());
-        let leaves = self.engine.wants_batches(algorithm, self.direction, 1, len);
+        let leaves =
+            !self.stays_on_cpu() && self.engine.wants_batches(algorithm, self.direction, 1, len);
         self.advance(piece, leaves)
     }
 

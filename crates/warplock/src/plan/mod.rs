@@ -240,6 +240,9 @@ impl Planner {
         count: usize,
         len: usize,
     ) -> bool {
+        if self.are_for_cpu(algorithm, direction, count, len) {
+            return false;
+        }
         let mut gpus = self.gpus.awake().unwrap_or_default();
         gpus.retain(|gpu| gpu.supports(algorithm));
         if gpus.is_empty() {
@@ -264,15 +267,17 @@ impl Planner {
         self.gpus.are_none() || self.known.get().is_some_and(|known| known.is_small(job))
     }
 
-    /// The same for one message.
+    /// The same for messages of one length.
     #[inline]
-    pub(crate) fn is_one_for_cpu(
+    pub(crate) fn are_for_cpu(
         &self,
         algorithm: Algorithm,
         direction: Direction,
+        count: usize,
         len: usize,
     ) -> bool {
-        let are_small = |known: &Known| known.are_small(algorithm, direction, 1, len as u64);
+        let (count, bytes) = (count as u64, (count as u64).saturating_mul(len as u64));
+        let are_small = |known: &Known| known.are_small(algorithm, direction, count, bytes);
         self.gpus.are_none() || self.known.get().is_some_and(are_small)
     }
 

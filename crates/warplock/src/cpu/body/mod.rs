@@ -143,7 +143,8 @@ pub(crate) trait Lanes: Copy {
         const { assert!(!Self::AHEAD, "more lanes need one of their own") };
         self
     }
-    /// The same twice, plus `other`, where [`Lanes::HOLDS`]. By whole halves, it is cheaper than once.
+    /// The same twice, plus `other`, where [`Lanes::HOLDS`]. By whole halves, it is cheaper than
+    /// once.
     #[inline(always)]
     fn xts_two_ahead(self, _other: Self) -> Self {
         const { assert!(!Self::HOLDS, "more lanes need one of their own") };
