@@ -27,6 +27,7 @@ mod generate;
 mod gpu;
 mod machine;
 mod measure;
+mod message;
 mod output;
 mod plot;
 mod random;

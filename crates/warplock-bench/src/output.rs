@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat, openat, statvfs};
 use rustix::io::Errno;
-use tempfile::{NamedTempFile, TempPath};
+use tempfile::{NamedTempFile, TempDir, TempPath};
 
 use crate::Error;
 use crate::error::Result;
@@ -91,6 +91,16 @@ pub(crate) fn check_room(folder: &Path, len: u64) -> Result<()> {
         return Err(no_room(folder, len));
     }
     Ok(())
+}
+
+/// A folder in `dir` that goes when dropped, with room for `len` bytes.
+pub(crate) fn work_folder(dir: &Path, len: u64) -> Result<TempDir> {
+    let folder = tempfile::Builder::new()
+        .prefix("warplock-bench-")
+        .tempdir_in(dir)
+        .map_err(Error::file("make a folder in", dir))?;
+    check_room(folder.path(), len)?;
+    Ok(folder)
 }
 
 fn no_room(path: &Path, len: u64) -> Error {

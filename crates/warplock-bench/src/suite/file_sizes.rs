@@ -5,21 +5,21 @@ use std::num::NonZeroUsize;
 
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use warplock::{Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, Mode, Tags, Text};
+use warplock::{Algorithm, Direction, Engine, Key, Mode, Tags, Text};
 
 use super::Suite;
 use crate::context::portable;
 use crate::error::Result;
 use crate::measure::interleave;
 use crate::report::{Column, Report, Unit, Value};
-use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, random};
+use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, message, random};
 
 /// Who measured the quoted columns.
-const SOURCE: &str = "quoted from the README of Iluvatar's GPU AES sample (BI-V100 GPU; CPU: \
+pub(super) const SOURCE: &str = "quoted from the README of Iluvatar's GPU AES sample (BI-V100 GPU; CPU: \
                       Xeon Gold 6338), which does not name its mode; not measured here";
 
 /// Bytes; then seconds on their CPU and GPU to encrypt, and to decrypt.
-type Published = (usize, [Option<f64>; 2], [Option<f64>; 2]);
+pub(super) type Published = (usize, [Option<f64>; 2], [Option<f64>; 2]);
 
 /// What they published; of the largest size the GPU's times alone.
 const PUBLISHED: [Published; 27] = [
@@ -156,6 +156,9 @@ const PUBLISHED: [Published; 27] = [
     (102_800_000, [None, Some(0.380_751)], [None, Some(0.552_25)]),
 ];
 
+/// The largest of them.
+pub(super) const LARGEST: Published = PUBLISHED[PUBLISHED.len() - 1];
+
 /// The suite and its options.
 #[derive(Clone, Debug)]
 pub struct FileSizes {
@@ -289,14 +292,9 @@ impl Buffers {
     /// Random data and what the reference makes of it.
     fn new(algorithm: Algorithm, size: usize, reference: &Engine) -> Result<Self> {
         let len = padded(algorithm, size);
-        let iv_len = match algorithm.info().mode {
-            Mode::Ecb => 0,
-            Mode::Gcm => 12,
-            Mode::Cbc | Mode::Ctr | Mode::Xts | Mode::Acorn => 16,
-        };
         let mut buffers = Buffers {
             key: Key::generate(algorithm)?,
-            iv: random::bytes(iv_len)?,
+            iv: random::bytes(message::iv_len(algorithm.info().mode))?,
             plain: random::bytes(len)?,
             cipher: Vec::new(),
             tag: [0; 16],
@@ -315,17 +313,11 @@ impl Buffers {
             Direction::Decrypt => &self.cipher,
         };
         let text = Text::apart(input, &mut self.output);
-        let mut batch = Batch::new(direction, Keys::One(&self.key), text);
-        if !self.iv.is_empty() {
-            batch = batch.ivs(Ivs::Each(&self.iv));
-        }
-        if self.key.algorithm().is_aead() {
-            batch = batch.tags(match direction {
-                Direction::Encrypt => Tags::Apart(&mut self.output_tag),
-                Direction::Decrypt => Tags::Given(&self.tag),
-            });
-        }
-        Ok(engine.run(batch)?)
+        let tags = match direction {
+            Direction::Encrypt => Tags::Apart(&mut self.output_tag),
+            Direction::Decrypt => Tags::Given(&self.tag),
+        };
+        message::run(engine, direction, (&self.key, &self.iv), text, tags)
     }
 
     /// Copies the plaintext, large runs by the system's fastest instructions for them.

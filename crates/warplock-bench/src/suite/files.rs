@@ -4,28 +4,24 @@ use std::fs::{self, File};
 use std::num::NonZeroUsize;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
 use tempfile::TempDir;
-use warplock::{Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, Mode, Tags, Text};
+use warplock::{Algorithm, Direction, Engine, Key, Mode, Tags, Text};
 
 use super::Suite;
-use super::file_sizes::crew;
+use super::file_sizes::{LARGEST, SOURCE, crew};
 use crate::context::portable;
 use crate::error::Result;
 use crate::gpu::{Gpu, HostBytes};
-use crate::measure::interleave;
-use crate::output::check_room;
+use crate::measure::{interleave, time};
+use crate::output::work_folder;
 use crate::report::{Column, Report, Unit, Value};
-use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, random, size};
+use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, message, random, size};
 
 /// What a thread reads or writes at a time.
 const PIECE: usize = 8 << 20;
-
-/// The largest file of the published comparison.
-const PUBLISHED: (usize, f64) = (102_800_000, 0.380_751 + 0.552_25);
 
 /// The suite and its options.
 #[derive(Clone, Debug)]
@@ -44,7 +40,7 @@ impl Default for Files {
         Files {
             dir: "/dev/shm".into(),
             algorithm: Algorithm::Aes128Ctr,
-            size: PUBLISHED.0,
+            size: LARGEST.0,
         }
     }
 }
@@ -66,17 +62,12 @@ struct State {
 impl State {
     /// A file of random bytes, and one of what the reference makes of them.
     fn new(suite: &Files, gpu: Option<&Gpu>, threads: NonZeroUsize) -> Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("warplock-bench-")
-            .tempdir_in(&suite.dir)
-            .map_err(Error::file("make a folder in", &suite.dir))?;
-        check_room(folder.path(), 3 * suite.size as u64)?;
-        let iv_len = if suite.algorithm.is_aead() { 12 } else { 16 };
+        let folder = work_folder(&suite.dir, 3 * suite.size as u64)?;
         let mut state = State {
             folder,
             crew: crew(threads)?,
             key: Key::generate(suite.algorithm)?,
-            iv: random::bytes(iv_len)?,
+            iv: random::bytes(message::iv_len(suite.algorithm.info().mode))?,
             input: HostBytes::new(gpu, suite.size)?,
             output: HostBytes::new(gpu, suite.size)?,
             made_tag: [0; 16],
@@ -102,14 +93,11 @@ impl State {
     /// From memory to memory.
     fn work(&mut self, engine: &Engine, direction: Direction) -> Result<()> {
         let text = Text::apart(self.input.all(), self.output.all());
-        let mut batch = Batch::new(direction, Keys::One(&self.key), text).ivs(Ivs::Each(&self.iv));
-        if self.key.algorithm().is_aead() {
-            batch = batch.tags(match direction {
-                Direction::Encrypt => Tags::Apart(&mut self.made_tag),
-                Direction::Decrypt => Tags::Given(&self.tag),
-            });
-        }
-        Ok(engine.run(batch)?)
+        let tags = match direction {
+            Direction::Encrypt => Tags::Apart(&mut self.made_tag),
+            Direction::Decrypt => Tags::Given(&self.tag),
+        };
+        message::run(engine, direction, (&self.key, &self.iv), text, tags)
     }
 
     /// From a file to a new one; without an engine a copy.
@@ -133,6 +121,7 @@ impl State {
         let found = fs::read(&path).map_err(Error::file("read", &path))?;
         let encrypts = direction == Direction::Encrypt;
         let sealed = name.is_some() && encrypts && self.key.algorithm().is_aead();
+        // A copy gives the file that it was made of.
         let expected = match name.is_some() == encrypts {
             true => &self.cipher,
             false => &self.plain,
@@ -185,31 +174,28 @@ impl Suite for Files {
             return Err(Error::Input("nothing to measure with --size 0".to_owned()));
         }
         let machine = Machine::here(context)?;
-        let begun = Instant::now();
-        let gpu = context.gpu()?;
-        let card = gpu.is_some().then(|| Gpu::open(context)).transpose()?;
-        let opened = begun.elapsed().as_secs_f64();
+        let (gpu, opened) = time(|| match context.gpu()? {
+            Some(gpu) => Ok(Some((gpu, Gpu::open(context)?))),
+            None => Ok(None),
+        })?;
+        let (gpu, card) = gpu.unzip();
         let mut state = State::new(self, card.as_ref(), context.threads)?;
 
+        let (one, made_one) = time(portable)?;
+        let (all, made_all) = time(|| context.on_cpu().all_threads())?;
+        let mut made = vec![
+            (format!("{}, 1 thread", one.backend()), one, made_one),
+            (
+                format!("{}, {} threads", all.backend(), context.threads),
+                all,
+                made_all,
+            ),
+        ];
+        made.extend(gpu.map(|gpu| (gpu.backend(), gpu, opened)));
         let mut contenders = Vec::new();
-        let mut start = |begun: Instant, before: f64, engine: Engine, threads: usize| {
-            state.input.all().copy_from_slice(&state.plain);
-            state.work(&engine, Direction::Encrypt)?;
-            let threads = match threads {
-                0 => String::new(),
-                1 => ", 1 thread".to_owned(),
-                several => format!(", {several} threads"),
-            };
-            let name = format!("{}{threads}", engine.backend());
-            contenders.push((name, engine, before + begun.elapsed().as_secs_f64()));
-            Ok::<(), Error>(())
-        };
-        start(Instant::now(), 0.0, portable()?, 1)?;
-        let begun = Instant::now();
-        let cpu = context.on_cpu().all_threads()?;
-        start(begun, 0.0, cpu, context.threads.get())?;
-        if let Some(gpu) = gpu {
-            start(Instant::now(), opened, gpu, 0)?;
+        for (name, engine, made) in made {
+            let ((), first) = time(|| state.work(&engine, Direction::Encrypt))?;
+            contenders.push((name, engine, made.wall + first.wall));
         }
 
         let mut times = Vec::new();
@@ -267,7 +253,7 @@ fn rows(contenders: &[(String, Engine, f64)], times: &[Vec<Sample>]) -> Vec<Vec<
     .collect()
 }
 
-fn notes(size: usize) -> Vec<String> {
+fn notes(bytes: usize) -> Vec<String> {
     let mut notes = vec![
         "start: until the engine stood and had encrypted once; for a GPU with its context, \
          kernels and their self-test. The rest in the warm process: all threads read the file \
@@ -276,11 +262,12 @@ fn notes(size: usize) -> Vec<String> {
          cpu:portable."
             .to_owned(),
     ];
-    if size == PUBLISHED.0 {
+    if let (size, [_, Some(encrypt)], [_, Some(decrypt)]) = LARGEST
+        && size == bytes
+    {
         notes.push(format!(
-            "For this size, encryption and decryption on a GPU were published as {} s (quoted from \
-             the README of Iluvatar's GPU AES sample, BI-V100; not measured here).",
-            PUBLISHED.1
+            "For this size, encryption and decryption on a GPU were published as {} s: {SOURCE}.",
+            encrypt + decrypt
         ));
     }
     notes

@@ -2,14 +2,14 @@
 //! and against the processor.
 
 use warplock::cuda::{DeviceBuffer, Stream};
-use warplock::{Algorithm, Batch, Choice, Direction, Engine, Ivs, Key, Keys, Mode, Tags, Text};
+use warplock::{Algorithm, Choice, Direction, Engine, Key, Tags, Text};
 
 use super::Suite;
 use crate::error::Result;
 use crate::gpu::{Gpu, HostBytes};
 use crate::measure::interleave;
 use crate::report::{Column, Report, Unit, Value};
-use crate::{Axis, Context, Error, Machine, Plot, Series, random, size};
+use crate::{Axis, Context, Error, Machine, Plot, Series, message, random, size};
 
 /// The suite and its options.
 #[derive(Clone, Debug)]
@@ -90,14 +90,9 @@ impl Buffers {
         pinned: bool,
         reference: &Engine,
     ) -> Result<Self> {
-        let iv_len = match algorithm.info().mode {
-            Mode::Ecb => 0,
-            Mode::Gcm => 12,
-            Mode::Cbc | Mode::Ctr | Mode::Xts | Mode::Acorn => 16,
-        };
         let mut buffers = Buffers {
             key: Key::generate(algorithm)?,
-            iv: random::bytes(iv_len)?,
+            iv: random::bytes(message::iv_len(algorithm.info().mode))?,
             input: HostBytes::new(pinned.then_some(gpu), text.len())?,
             output: HostBytes::new(pinned.then_some(gpu), text.len())?,
             tag: [0; 16],
@@ -113,14 +108,14 @@ impl Buffers {
 
     fn encrypt(&mut self, engine: &Engine) -> Result<()> {
         let text = Text::apart(self.input.all(), self.output.all());
-        let mut batch = Batch::new(Direction::Encrypt, Keys::One(&self.key), text);
-        if !self.iv.is_empty() {
-            batch = batch.ivs(Ivs::Each(&self.iv));
-        }
-        if self.key.algorithm().is_aead() {
-            batch = batch.tags(Tags::Apart(&mut self.tag));
-        }
-        Ok(engine.run(batch)?)
+        let tags = Tags::Apart(&mut self.tag);
+        message::run(
+            engine,
+            Direction::Encrypt,
+            (&self.key, &self.iv),
+            text,
+            tags,
+        )
     }
 }
 

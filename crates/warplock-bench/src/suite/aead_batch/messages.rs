@@ -7,7 +7,7 @@ use warplock::{
 use super::AAD;
 use crate::error::Result;
 use crate::measure::interleave;
-use crate::{Context, Error, Sample, random};
+use crate::{Context, Error, Sample, message, random};
 
 /// Messages with a key each, and what the reference makes of them.
 pub(super) struct Messages {
@@ -31,11 +31,7 @@ impl Messages {
         len: usize,
         reference: &Engine,
     ) -> Result<Self> {
-        let iv_len = if algorithm == Algorithm::Acorn128 {
-            16
-        } else {
-            12
-        };
+        let iv_len = message::iv_len(algorithm.info().mode);
         let mut messages = Messages {
             algorithm,
             count,

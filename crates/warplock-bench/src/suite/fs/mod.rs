@@ -71,11 +71,7 @@ impl Suite for Fs {
             return Err(Error::NoFuse);
         }
         let machine = Machine::here(context)?;
-        let folder = tempfile::Builder::new()
-            .prefix("warplock-bench-")
-            .tempdir_in(&self.dir)
-            .map_err(Error::file("make a folder in", &self.dir))?;
-        crate::output::check_room(folder.path(), 3 * self.size)?;
+        let folder = crate::output::work_folder(&self.dir, 3 * self.size)?;
         let contenders = self.contenders(context)?;
         (context.notify)("making the files");
         let tree = Tree::make(&folder.path().join("source"), self.files)?;

@@ -3,7 +3,7 @@
 use warplock::{Algorithm, Direction, Mode};
 
 use crate::error::Result;
-use crate::random;
+use crate::{message, random};
 
 /// Equal messages under one algorithm.
 #[derive(Clone, Copy, Debug)]
@@ -86,11 +86,7 @@ impl Task {
 
     /// Bytes of a message's IV.
     pub(super) fn iv_len(&self) -> usize {
-        match self.mode() {
-            Mode::Ecb => 0,
-            Mode::Gcm => 12,
-            Mode::Cbc | Mode::Ctr | Mode::Xts | Mode::Acorn => 16,
-        }
+        message::iv_len(self.mode())
     }
 
     pub(super) fn mode(&self) -> Mode {

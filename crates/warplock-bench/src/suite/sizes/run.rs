@@ -7,7 +7,7 @@ use warplock::cuda::{
     Plan as DevicePlan, Stream,
 };
 use warplock::{
-    Batch, Choice, Direction, Engine, InstructionSet, Ivs, Key, Keys, Mode, Spans, Tags, Text,
+    Batch, Choice, Direction, Engine, InstructionSet, Ivs, Key, Keys, Spans, Tags, Text,
 };
 
 use super::copies;
@@ -15,7 +15,7 @@ use super::rows::{Place, Row, Task};
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::measure::{Plan, interleave};
-use crate::{Context, Error, Sample, random};
+use crate::{Context, Error, Sample, message, random};
 
 /// Where a row's buffers are.
 trait Memory {
@@ -150,10 +150,7 @@ impl Places {
         } = task;
         let bytes = task.bytes();
         let plain = random::bytes(bytes)?;
-        let iv_len = match algorithm.info().mode {
-            Mode::Gcm => 12,
-            _ => 16,
-        };
+        let iv_len = message::iv_len(algorithm.info().mode);
         let mut work = Work {
             direction,
             key: Key::generate(algorithm)?,

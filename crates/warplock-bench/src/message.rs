@@ -1,0 +1,32 @@
+//! One message, as several suites make and run it.
+
+use warplock::{Batch, Direction, Engine, Ivs, Key, Keys, Mode, Tags, Text};
+
+use crate::error::Result;
+
+/// Bytes of a message's IV; those of XTS are tweaks.
+pub(crate) fn iv_len(mode: Mode) -> usize {
+    match mode {
+        Mode::Ecb => 0,
+        Mode::Gcm => 12,
+        Mode::Cbc | Mode::Ctr | Mode::Xts | Mode::Acorn => 16,
+    }
+}
+
+/// Runs it; the tags are for authenticated algorithms alone.
+pub(crate) fn run(
+    engine: &Engine,
+    direction: Direction,
+    (key, iv): (&Key, &[u8]),
+    text: Text<'_>,
+    tags: Tags<'_>,
+) -> Result<()> {
+    let mut batch = Batch::new(direction, Keys::One(key), text);
+    if !iv.is_empty() {
+        batch = batch.ivs(Ivs::Each(iv));
+    }
+    if key.algorithm().is_aead() {
+        batch = batch.tags(tags);
+    }
+    Ok(engine.run(batch)?)
+}
