@@ -33,10 +33,14 @@ impl Gaps {
         self.ranges.insert(first, end);
     }
 
-    /// Whether all of these blocks are such holes.
-    pub(crate) fn cover(&self, first: u64, end: u64) -> bool {
+    /// Whether `first` is such a hole, and up to where that holds for all blocks before `end`.
+    pub(crate) fn alike(&self, first: u64, end: u64) -> (bool, u64) {
         let before = self.ranges.range(..=first).next_back();
-        before.is_some_and(|(_, until)| end <= *until)
+        if let Some((_, &until)) = before.filter(|(_, until)| **until > first) {
+            return (true, until.min(end));
+        }
+        let next = self.ranges.range(first..end).next();
+        (false, next.map_or(end, |(from, _)| *from))
     }
 
     /// These blocks were written. True if the file has no holes any more.
@@ -78,14 +82,21 @@ mod tests {
         let mut gaps = Gaps::default();
         gaps.add(10, 20, false);
         gaps.add(30, 40, true);
-        assert!(gaps.cover(10, 20) && gaps.cover(35, 36));
-        assert!(!gaps.cover(19, 21) && !gaps.cover(9, 11) && !gaps.cover(20, 30));
+        assert_eq!(gaps.alike(10, 20), (true, 20));
+        assert_eq!(gaps.alike(35, 36), (true, 36));
+        assert_eq!(gaps.alike(19, 21), (true, 20));
+        assert_eq!(gaps.alike(9, 11), (false, 10));
+        assert_eq!(gaps.alike(20, 30), (false, 30));
+        assert_eq!(gaps.alike(40, 50), (false, 50));
         assert!(!gaps.fill(14, 16));
-        assert!(gaps.cover(10, 14) && gaps.cover(16, 20) && !gaps.cover(13, 15));
+        assert_eq!(gaps.alike(13, 20), (true, 14));
+        assert_eq!(gaps.alike(14, 20), (false, 16));
+        assert_eq!(gaps.alike(16, 25), (true, 20));
         assert!(!gaps.fill(0, 18));
         assert!(!gaps.fill(20, 25));
         assert!(!gaps.fill(19, 39));
-        assert!(gaps.cover(18, 19) && gaps.cover(39, 40));
+        assert_eq!(gaps.alike(18, 20), (true, 19));
+        assert_eq!(gaps.alike(39, 40), (true, 40));
         assert!(!gaps.fill(39, 100));
         assert!(gaps.fill(18, 19), "that was the last");
         assert!(!gaps.fill(18, 19), "and no other was");
@@ -98,7 +109,7 @@ mod tests {
         assert!(!gaps.fill(0, 9));
         gaps.add(1, 2, false);
         gaps.forget();
-        assert!(!gaps.cover(1, 2) && !gaps.fill(1, 2));
+        assert!(!gaps.alike(1, 2).0 && !gaps.fill(1, 2));
         for number in 0..=MOST as u64 {
             gaps.add(2 * number, 2 * number + 1, false);
         }

@@ -9,7 +9,7 @@ use crate::blocks;
 use crate::content::{Content, Moved, Moves, State};
 use crate::core::Core;
 use crate::error::Result;
-use crate::layout::{MAX_LEN, OVERHEAD};
+use crate::layout::{MAX_LEN, OVERHEAD, TAG_LEN};
 use crate::storage::{Storage, cannot_change};
 use crate::sum::EMPTY;
 
@@ -171,8 +171,9 @@ impl<S: Storage> Core<S> {
         )
     }
 
-    /// Brings sealed blocks into the file: in up to three steps, after each of which the file is
-    /// whole. The last block of `run` ends a block or the file.
+    /// Brings sealed blocks into the file step by step: committed blocks, those that only the file
+    /// as it is now has (holes and others apart), new ones. The file is whole after each step. The
+    /// last block of `run` ends a block or the file.
     pub(crate) fn put(
         &self,
         content: &Content<S>,
@@ -184,30 +185,30 @@ impl<S: Storage> Core<S> {
         let protected = self.layout.blocks(state.committed_len).min(end);
         let existing = self.layout.blocks(state.now.len).min(end);
         let mut first = run.first;
-        for (step, until) in [protected, existing, end].into_iter().enumerate() {
-            if until <= first {
-                continue;
-            }
+        while first < end {
+            let (hole, until, old) = if first < protected {
+                self.replaced(content, state, first, protected)?
+            } else if first < existing {
+                self.replaced(content, state, first, existing)?
+            } else {
+                (false, end, Vec::new())
+            };
             let from = (first - run.first) as usize * slot;
             let to = run.slots.len().min((until - run.first) as usize * slot);
             let slots = &run.slots[from..to];
-            let gap = step < 2 && state.gaps.cover(first, until);
-            let old = if step == 2 || gap {
-                Vec::new()
+            let written = if first < protected {
+                self.write_journal(content, state, first, slots)
+            } else if first < existing {
+                let written = self.write_in_place(content, state, first, slots);
+                // The old version of a block that was never committed may be gone now; a hole,
+                // which a mount's threads fill when the disk runs full, can be made again.
+                let lost = written.is_err() && !(hole && self.empty(content, state, first, slots));
+                state.broken |= lost;
+                written
             } else {
-                self.tags(content, state, first, until - first)?
+                self.append(content, state, first, slots)
             };
-            let written = match step {
-                0 => self.write_journal(content, state, first, slots),
-                1 => self.write_in_place(content, state, first, slots),
-                _ => self.append(content, state, first, slots),
-            };
-            if let Err(error) = written {
-                // The old version of a block that was never committed may be gone now; that of a
-                // gap, which a mount's threads fill when the disk runs full, can be made again.
-                state.broken |= step == 1 && !(gap && self.empty(content, state, first, slots));
-                return Err(error);
-            }
+            written?;
             let sum = &mut state.now.sum;
             content.keys.summer.toggle(sum, first, old);
             let new = blocks::slots(self.layout, slots).map(blocks::tag_of);
@@ -225,6 +226,27 @@ impl<S: Storage> Core<S> {
         Ok(())
     }
 
+    /// What a write to blocks from `first` on replaces, before `end`: whether they are holes, up to
+    /// where that holds for all of them, and their tags if they have some.
+    fn replaced(
+        &self,
+        content: &Content<S>,
+        state: &State<S>,
+        first: u64,
+        end: u64,
+    ) -> Result<(bool, u64, Vec<[u8; TAG_LEN]>)> {
+        let (gap, end) = state.gaps.alike(first, end);
+        if gap {
+            return Ok((true, end, Vec::new()));
+        }
+        let mut old = self.tags(content, state, first, end - first)?;
+        let is_hole = |tag: &[u8; TAG_LEN]| *tag == [0; TAG_LEN];
+        let hole = is_hole(&old[0]);
+        let alike = old.iter().take_while(|tag| is_hole(tag) == hole).count();
+        old.truncate(alike);
+        Ok((hole, first + alike as u64, old))
+    }
+
     pub(crate) fn write_in_place(
         &self,
         content: &Content<S>,
@@ -238,7 +260,7 @@ impl<S: Storage> Core<S> {
         Ok(self.storage.write_at(&content.file, slots, offset)?)
     }
 
-    /// Makes a hole of what was a gap and may hold a part of `slots` now; false if that fails, too.
+    /// Makes a hole of what was one and may hold a part of `slots` now; false if that fails, too.
     fn empty(&self, content: &Content<S>, state: &State<S>, first: u64, slots: &[u8]) -> bool {
         let (start, len) = (self.layout.slot_start(first), slots.len() as u64);
         let stored = self.layout.stored_len(state.now.len);

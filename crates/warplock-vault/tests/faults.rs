@@ -220,25 +220,45 @@ fn no_room_for_names() {
 /// A disk that runs full costs what is written then, and nothing else.
 #[test]
 fn no_room_for_data() {
+    for forgotten in [false, true] {
+        no_room(forgotten);
+    }
+}
+
+/// `forgotten`: the vault has to look where the gaps are.
+fn no_room(forgotten: bool) {
     let (mem, key) = new_vault(&Settings::default());
     let vault = open(mem.clone(), &key);
     let file = vault.new_file("file");
     let data = Rng::new(7).bytes(40_000);
     vault.write(&file, 0, &data, false).unwrap();
     // As a mount's threads do: the later half first, which leaves a gap.
-    vault.write(&file, 81_920, b"end", false).unwrap();
+    vault.write(&file, 81_920, b"end and more", false).unwrap();
+    let mut expected = data[..36_864].to_vec();
+    expected.extend(&data[..4096]);
+    expected.extend(&data[..4096]);
+    expected.resize(81_920, 0);
+    expected.extend(b"end and more");
+    if forgotten {
+        let node = vault.node("file").unwrap().node;
+        vault.resize(&file, node, 81_923).unwrap();
+        expected.truncate(81_923);
+    }
     mem.disk().full = true;
-    for (offset, len) in [(40_960, 8192), (45_056, 36_864), (73_728, 8192)] {
+    let writes = [
+        (40_960, 8192),
+        (45_056, 36_864),
+        (73_728, 8192),
+        (73_728, 12_288),
+        (36_864, 8192),
+    ];
+    // The last one gets as far as there is room: over what was written before.
+    for (offset, len) in writes {
         let result = vault.write(&file, offset, &data[..len], false);
-        assert_eq!(result, Err(Errno::NOSPC), "at {offset}");
+        assert_eq!(result, Err(Errno::NOSPC), "{len} at {offset}");
     }
     mem.disk().full = false;
     vault.write(&file, 40_960, &data[..4096], false).unwrap();
-    let mut expected = data.clone();
-    expected.resize(40_960, 0);
-    expected.extend(&data[..4096]);
-    expected.resize(81_920, 0);
-    expected.extend(b"end");
     assert!(vault.get("file").unwrap() == expected);
     drop(file);
     vault.unmounted();

@@ -1,4 +1,4 @@
-//! Full disks.
+//! Full disks, and such that can only be read.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -28,6 +28,12 @@ impl SmallDisk {
 
     fn path(&self) -> &Path {
         &self.0
+    }
+
+    fn remount(&self, how: &str) {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", &format!("remount,{how}")]).arg(&self.0);
+        assert!(mount.status().unwrap().success(), "remount,{how}");
     }
 
     /// Takes it out of the tree, whoever uses it.
@@ -96,6 +102,47 @@ fn a_full_disk_loses_nothing_that_was_synced() {
         standing.end();
         let standing = place.mount();
         assert_eq!(fs::read(standing.path("small")).unwrap(), &content[..1000]);
+        standing.end();
+    });
+}
+
+/// What was left unclean can be read there, too.
+#[test]
+fn a_read_only_disk_is_mounted_for_reading() {
+    limited(|| {
+        let Some((_folder, disk, place)) = on_small_disk() else {
+            return;
+        };
+        let content = Random::new(4).bytes(100_000);
+        let standing = place.mount();
+        let mut file = File::create(standing.path("file")).unwrap();
+        file.write_all(&content).unwrap();
+        file.sync_all().unwrap();
+        standing.kill();
+        drop(file);
+        let _ = warplock_vault::fuse::unmount(&place.point, true);
+        let before = place.stored();
+
+        disk.remount("ro");
+        let standing = place.mount();
+        assert!(fs::read(standing.path("file")).unwrap() == content);
+        let errors = [
+            File::create(standing.path("new")).unwrap_err(),
+            fs::create_dir(standing.path("new")).unwrap_err(),
+            fs::remove_file(standing.path("file")).unwrap_err(),
+            fs::rename(standing.path("file"), standing.path("new")).unwrap_err(),
+            fs::write(standing.path("file"), "other").unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+        }
+        standing.end();
+        assert_eq!(place.stored(), before);
+
+        disk.remount("rw");
+        let standing = place.mount();
+        assert!(fs::read(standing.path("file")).unwrap() == content);
+        fs::write(standing.path("file"), "other").unwrap();
         standing.end();
     });
 }

@@ -93,7 +93,8 @@ pub(crate) struct Disk {
     pub(crate) log: Vec<Op>,
     /// So many changes succeed before all others fail with this.
     pub(crate) fault: Option<(u64, Errno)>,
-    /// There is no room: half of what is to be written is, unless it is zeros, which make room.
+    /// There is no room: what is there can be replaced, also by zeros, which make room; of other
+    /// writes at least half is done.
     pub(crate) full: bool,
 }
 
@@ -132,12 +133,12 @@ impl Disk {
                 offset,
                 data,
             } = &op
-            && data.iter().any(|byte| *byte != 0)
+            && let Some(room) = self.room(*inode, *offset, data)
         {
             let half = Op::Write {
                 inode: *inode,
                 offset: *offset,
-                data: data[..data.len() / 2].to_vec(),
+                data: data[..room.max(data.len() / 2)].to_vec(),
             };
             self.apply(&half);
             self.log.push(half);
@@ -146,6 +147,22 @@ impl Disk {
         self.apply(&op);
         self.log.push(op);
         Ok(())
+    }
+
+    /// How much of a write has room on a full disk, if not all: bytes in pages that hold something.
+    fn room(&self, inode: u64, offset: u64, data: &[u8]) -> Option<usize> {
+        const PAGE: usize = 4096;
+        if data.iter().all(|byte| *byte == 0) {
+            return None;
+        }
+        let (there, start) = (&self.objects[&inode].data, offset as usize);
+        let taken = |page: usize| {
+            let page = there.chunks(PAGE).nth(page);
+            page.is_some_and(|page| page.iter().any(|byte| *byte != 0))
+        };
+        let mut pages = start / PAGE..(start + data.len()).div_ceil(PAGE);
+        let lacking = pages.find(|page| !taken(*page))?;
+        Some((lacking * PAGE).saturating_sub(start))
     }
 
     /// Does a change.
