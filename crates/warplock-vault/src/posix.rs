@@ -7,7 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{self as sys, AtFlags, CWD, FallocateFlags, Gid, Mode, OFlags, SeekFrom, Uid};
+use rustix::fs::{
+    self as sys, AtFlags, CWD, FallocateFlags, FlockOperation, Gid, Mode, OFlags, SeekFrom, Uid,
+};
 use rustix::io::Errno;
 
 use crate::fs::{Attributes, Changes, FileType, RenameFlags, SetTime, StatVfs, XattrFlags};
@@ -63,6 +65,15 @@ impl Posix {
             }
             other => Ok(other?),
         }
+    }
+}
+
+/// A lock goes with its folder's last descriptor; a process that another thread has just started
+/// has a copy for a moment, so that only unlocking ends it now.
+impl Drop for Posix {
+    fn drop(&mut self) {
+        // It fails if nothing is locked on some file systems; then there is nothing to do.
+        let _ = sys::flock(&self.root, FlockOperation::NonBlockingUnlock);
     }
 }
 
@@ -403,5 +414,24 @@ impl Storage for Posix {
 
     fn stat_fs(&self) -> Result<StatVfs> {
         Ok(sys::fstatvfs(&self.root)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::lock_store;
+
+    #[test]
+    fn a_lock_ends_with_the_store() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Posix::new(dir.path()).unwrap();
+        let store = open();
+        lock_store(&store, dir.path(), true).unwrap();
+        assert!(lock_store(&open(), dir.path(), true).is_err());
+        // As a process has it that was started a moment ago.
+        let _copy = store.root.try_clone().unwrap();
+        drop(store);
+        lock_store(&open(), dir.path(), true).unwrap();
     }
 }

@@ -155,7 +155,8 @@ pub(crate) enum BenchSuite {
         /// Instruction set of the processor where a backend names none, as in cpu:NAME.
         #[arg(long, value_name = "NAME", value_parser = instruction_set)]
         instruction_set: Option<InstructionSet>,
-        /// Other file systems. [default: of gocryptfs, securefs and encfs those installed]
+        /// Other file systems. [default: of gocryptfs, gocryptfs-acl (with access lists, as the vault
+        /// has them), securefs and encfs those installed]
         #[arg(long, value_name = "PROGRAM,..", value_delimiter = ',')]
         peers: Option<Vec<String>>,
     },

@@ -33,7 +33,7 @@ pub struct Fs {
     /// The instruction set of the processor where a backend names none: what `auto` does on slower
     /// machines.
     pub instruction_set: Option<InstructionSet>,
-    /// Other file systems, by the names of their programs; those not installed are left out.
+    /// Other file systems by name; those not installed are left out.
     pub peers: Vec<String>,
 }
 
@@ -50,10 +50,7 @@ impl Default for Fs {
             files: 4000,
             backends: Vec::new(),
             instruction_set: None,
-            peers: peers::ALL
-                .iter()
-                .map(|peer| peer.program.to_owned())
-                .collect(),
+            peers: peers::ALL.iter().map(|peer| peer.name.to_owned()).collect(),
         }
     }
 }
@@ -141,9 +138,9 @@ impl Fs {
             }
         }
         for name in &self.peers {
-            let peer = peers::ALL.iter().find(|peer| peer.program == name);
+            let peer = peers::ALL.iter().find(|peer| peer.name == name);
             let peer = peer.ok_or_else(|| {
-                let known: Vec<_> = peers::ALL.iter().map(|peer| peer.program).collect();
+                let known: Vec<_> = peers::ALL.iter().map(|peer| peer.name).collect();
                 Error::Input(format!(
                     "{name} is no file system that can be measured; take from {}",
                     known.join(", ")

@@ -12,9 +12,10 @@ use super::contender::{Contender, Held, secret};
 use crate::Error;
 use crate::error::Result;
 
-/// A program that mounts an encrypted folder, in its default settings.
+/// A program that mounts an encrypted folder, in its default settings but for what the name says.
 pub(super) struct Peer {
-    pub(super) program: &'static str,
+    pub(super) name: &'static str,
+    program: &'static str,
     /// Makes the store; `{store}`, `{point}` and `{pass}` (a file) are filled in.
     make: &'static [&'static str],
     /// Mounts it.
@@ -23,23 +24,24 @@ pub(super) struct Peer {
     asks: bool,
 }
 
-pub(super) const ALL: [Peer; 3] = [
+pub(super) const ALL: [Peer; 4] = [
     Peer {
+        name: "gocryptfs",
         program: "gocryptfs",
-        // A cheap passphrase: the time to open is not measured.
-        make: &[
-            "-init",
-            "-q",
-            "-scryptn",
-            "10",
-            "-passfile",
-            "{pass}",
-            "{store}",
-        ],
+        make: MAKE_GOCRYPTFS,
         mount: &["-q", "-passfile", "{pass}", "{store}", "{point}"],
         asks: false,
     },
+    // Access lists mean that the kernel checks permissions, as it does for a vault.
     Peer {
+        name: "gocryptfs-acl",
+        program: "gocryptfs",
+        make: MAKE_GOCRYPTFS,
+        mount: &["-q", "-acl", "-passfile", "{pass}", "{store}", "{point}"],
+        asks: false,
+    },
+    Peer {
+        name: "securefs",
         program: "securefs",
         make: &["create", "--pass", PASSPHRASE, "--rounds", "1", "{store}"],
         mount: &[
@@ -53,11 +55,23 @@ pub(super) const ALL: [Peer; 3] = [
         asks: false,
     },
     Peer {
+        name: "encfs",
         program: "encfs",
         make: &[],
         mount: &["--standard", "--stdinpass", "{store}", "{point}"],
         asks: true,
     },
+];
+
+/// A cheap passphrase: the time to open is not measured.
+const MAKE_GOCRYPTFS: &[&str] = &[
+    "-init",
+    "-q",
+    "-scryptn",
+    "10",
+    "-passfile",
+    "{pass}",
+    "{store}",
 ];
 
 /// It protects random bytes for some seconds.
@@ -112,7 +126,7 @@ impl Peer {
 
 impl Contender for &Peer {
     fn name(&self) -> &str {
-        self.program
+        self.name
     }
 
     fn make(&self, store: &Path) -> Result<()> {
