@@ -131,8 +131,11 @@ impl<L: Link> Passage<'_, '_, L> {
             if back > 0 {
                 link.download(&slot.stream, slot.text.host.start(), text, back)?;
             }
+            if let Some(ending) = flight.ends {
+                link.wait_for(&slot.stream, &self.states[ending.state].ready)?;
+            }
             link.record(&slot.arrived, &slot.stream)?;
-            if flight.sheet.device_len > 0 {
+            if flight.sheet.is_secret() {
                 link.wipe(&slot.stream, at, flight.sheet.device_len)?;
             }
             if flight.len > 0 && (decrypts || matches!(flight.chunk, Chunk::Blocks(_))) {

@@ -2,7 +2,6 @@
 
 use super::cut::Part;
 use super::driver::Failure;
-use super::launch::Step;
 use super::link::{DeviceBytes, HostBytes, Link};
 use super::pack::{Addresses, Located, Sheet, TAG};
 use super::ring::Passage;
@@ -37,7 +36,6 @@ impl<L: Link> Passage<'_, '_, L> {
         // SAFETY: by this function's contract; the state lives until the last part was drained,
         // and its upload is waited for.
         unsafe {
-            let launch = |step: &Step<'_>| link.launch(stream, step);
             if begins {
                 let (aside, host) = (&state.stream, state.mirror.host.start());
                 link.upload(aside, state.mirror.device.address(), host, sheet.len)?;
@@ -48,41 +46,58 @@ impl<L: Link> Passage<'_, '_, L> {
             }
             link.wait_for(stream, &state.ready)?;
             if let Some(step) = self.launcher.gcm_text(located.work, kept, key, false) {
-                launch(&step)?;
+                link.launch(stream, &step)?;
             }
             link.record(&slot.worked, stream)?;
-            if !ends {
-                return Ok(None);
-            }
+        }
+        match ends {
+            // SAFETY: by this function's contract.
+            true => Ok(Some(unsafe { self.finish_long(place, number)? })),
+            false => Ok(None),
+        }
+    }
+
+    /// The tag of a long message, or what the part of it that ends in this slot adds to it.
+    ///
+    /// # Safety
+    /// As [`Passage::work`].
+    unsafe fn finish_long(&mut self, place: usize, number: usize) -> Result<Ending, Failure> {
+        // SAFETY: by this function's contract.
+        unsafe { self.bring_back_worked()? };
+        let link = &self.gpu.link;
+        let slot = &self.slots[place];
+        let stream = &slot.stream;
+        let state = &self.states[number];
+        let (_, sheet, kept) = state.current.as_ref().expect("begun with the first part");
+        // SAFETY: as for the part before.
+        unsafe {
             for (other, slot) in self.slots.iter().enumerate() {
                 if other != place {
                     link.wait_for(stream, &slot.worked)?;
                 }
             }
             // Of a part, the tag is wanted also when it opens: others add their shares.
-            let (results, len) = match self.part {
-                Some(_) => {
-                    launch(&self.launcher.gcm_sum(kept))?;
-                    sheet.tags()
-                }
-                None => {
-                    launch(&self.launcher.gcm_end(kept))?;
-                    sheet.results()
-                }
+            let (step, (results, len)) = match self.part {
+                Some(_) => (self.launcher.gcm_sum(kept), sheet.tags()),
+                None => (self.launcher.gcm_end(kept), sheet.results()),
             };
-            // The last kernel counts, too: results may go to the caller after it. What is copied
-            // next waits for other chunks' copies; the text's way back is not to wait for that.
+            link.launch(stream, &step)?;
+            // The last kernel counts, too: results may go to the caller after it. They go beside
+            // the last text's way back, which `bring_back` lets end after them.
             link.record(&slot.worked, stream)?;
+            let aside = &state.stream;
+            link.wait_for(aside, &slot.worked)?;
             let device = state.mirror.device.address();
             let host = state.mirror.host.start().add(results);
-            link.download(stream, host, device + results as u64, len)?;
-            link.wipe(stream, device, sheet.device_len)?;
+            link.download(aside, host, device + results as u64, len)?;
+            link.record(&state.ready, aside)?;
+            link.wipe(aside, device, sheet.device_len)?;
         }
         self.long += 1;
-        Ok(Some(Ending {
+        Ok(Ending {
             state: number,
             part: self.part.is_some(),
-        }))
+        })
     }
 
     /// Readies the state of a long message. Its last user was drained: since then, more chunks

@@ -282,6 +282,11 @@ impl Sheet {
         (self.tags, self.messages.count * TAG)
     }
 
+    /// Whether it must be wiped: keys, what was made of them, or tags that are to be compared.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.keys != KeyPlace::Parameter || self.messages.count > 0
+    }
+
     /// What must come back: tags that were made, or messages with the verdict on theirs.
     pub(crate) fn results(&self) -> (usize, usize) {
         match (self.messages.count, self.opens) {

@@ -26,6 +26,23 @@ pub(crate) struct Ring<L: Link> {
     hung: bool,
 }
 
+/// A chunk whose text is on its way up.
+struct Sent {
+    chunk: Chunk,
+    /// The portion that ends here.
+    portion: Option<Portion>,
+    /// Its slot, and that of the chunk before.
+    place: usize,
+    before: Option<usize>,
+    /// Bytes of its text, with what lies between messages.
+    len: usize,
+    /// Where its text goes.
+    to: Vec<Run>,
+    /// Whether the device reads, and writes, the caller's memory by itself.
+    direct_in: bool,
+    direct_out: bool,
+}
+
 /// One job on its way through a ring.
 pub(super) struct Passage<'r, 'job, L: Link> {
     pub(super) gpu: &'r Gpu<L>,
@@ -205,6 +222,7 @@ impl<L: Link> Passage<'_, '_, L> {
             let mut cutter = Cutter::new(self.job, &gpu.policy, &portion, room);
             let mut next = cutter.next();
             let mut portion = Some(portion);
+            let mut first = None;
             while let Some(chunk) = next {
                 next = cutter.next();
                 debug_assert!(!self.keep || next.is_none(), "it must fit into one chunk");
@@ -217,8 +235,18 @@ impl<L: Link> Passage<'_, '_, L> {
                 unsafe {
                     self.drain(place, source)?;
                     self.bring_back_worked()?;
-                    self.fill(chunk, ends)?;
+                    let sent = self.send(chunk, ends)?;
                     self.number += 1;
+                    // The driver's first calls take as long as a text's way up: meanwhile, the next
+                    // one follows.
+                    if self.number == 1 && next.is_some() && sent.direct_in {
+                        first = Some(sent);
+                        continue;
+                    }
+                    if let Some(first) = first.take() {
+                        self.start(first)?;
+                    }
+                    self.start(sent)?;
                     self.bring_back_worked()?;
                 }
             }
@@ -253,11 +281,12 @@ impl<L: Link> Passage<'_, '_, L> {
         }
     }
 
-    /// Starts a chunk in its slot, which is empty.
+    /// Queues the way up of a chunk's text into its slot, which is empty. First of all: what
+    /// follows takes a while, and the link need not wait for it.
     ///
     /// # Safety
     /// As [`Passage::run`].
-    unsafe fn fill(&mut self, chunk: Chunk, portion: Option<Portion>) -> Result<(), Failure> {
+    unsafe fn send(&mut self, chunk: Chunk, portion: Option<Portion>) -> Result<Sent, Failure> {
         let (gpu, job) = (self.gpu, self.job);
         let link = &gpu.link;
         let place = self.number % gpu.policy.slots;
@@ -265,8 +294,6 @@ impl<L: Link> Passage<'_, '_, L> {
             .number
             .checked_sub(1)
             .map(|before| before % gpu.policy.slots);
-        self.find_key(&chunk);
-        let sheet = Sheet::new(job, &chunk, &gpu.policy, gpu.link.multiprocessors());
         let (from, to) = (inputs(job, &chunk), outputs(job, &chunk));
         let len = extent(&from);
         let direct = |runs: &[Run], pinned: &Option<Range<usize>>| {
@@ -277,29 +304,15 @@ impl<L: Link> Passage<'_, '_, L> {
         };
         let direct_in = direct(&from, &self.pinned_input);
         let direct_out = direct(&to, &self.pinned_output);
-        let staged = if direct_in && direct_out { 0 } else { len };
 
-        if !self.slots[place].text.fits(len) || !self.slots[place].sheet.fits(sheet.device_len) {
+        if !self.slots[place].text.fits(len) {
             // A chain may still read the old text.
             self.wait_for_all(place)?;
         }
-        let slot = &mut self.slots[place];
-        slot.text.grow(gpu, staged, len)?;
-        slot.sheet.grow(gpu, sheet.len, sheet.device_len)?;
-        let text = slot.text.device.address();
-        let at = Addresses {
-            sheet: slot.sheet.device.address(),
-            text,
-            previous: before.map_or(0, |before| self.slots[before].text.device.address()),
-        };
-        let parts = chunk.parts();
-        let key = self.key.as_ref().map(|(_, key)| key);
-        let host = self.slots[place].sheet.host.bytes();
-        sheet.write(job, parts, key, host, &at);
-        let located = sheet.located(at.sheet);
-
+        let staged = if direct_in && direct_out { 0 } else { len };
+        self.slots[place].text.grow(gpu, staged, len)?;
         let slot = &self.slots[place];
-        let stream = &slot.stream;
+        let (stream, text) = (&slot.stream, slot.text.device.address());
         if let Some(next) = self.slots.get((place + 1) % gpu.policy.slots)
             && let Some(flight) = &next.flight
             && matches!(flight.chunk, Chunk::Chains(_))
@@ -318,9 +331,60 @@ impl<L: Link> Passage<'_, '_, L> {
                 gpu.copier.gather(&from, slot.text.host.start());
                 link.upload(stream, text, slot.text.host.start(), len)?;
             }
-            if sheet.len > 0 {
-                link.upload(stream, at.sheet, slot.sheet.host.start(), sheet.len)?;
-            }
+        }
+        Ok(Sent {
+            chunk,
+            portion,
+            place,
+            before,
+            len,
+            to,
+            direct_in,
+            direct_out,
+        })
+    }
+
+    /// Queues the work on a chunk whose text is on its way up.
+    ///
+    /// # Safety
+    /// As [`Passage::run`].
+    unsafe fn start(&mut self, sent: Sent) -> Result<(), Failure> {
+        let (gpu, job) = (self.gpu, self.job);
+        let link = &gpu.link;
+        let Sent {
+            chunk,
+            portion,
+            place,
+            before,
+            len,
+            to,
+            direct_in,
+            direct_out,
+        } = sent;
+        let text = self.slots[place].text.device.address();
+        self.find_key(&chunk);
+        let sheet = Sheet::new(job, &chunk, &gpu.policy, gpu.link.multiprocessors());
+        if !self.slots[place].sheet.fits(sheet.device_len) {
+            self.wait_for_all(place)?;
+        }
+        let slot = &mut self.slots[place];
+        slot.sheet.grow(gpu, sheet.len, sheet.device_len)?;
+        let at = Addresses {
+            sheet: slot.sheet.device.address(),
+            text,
+            previous: before.map_or(0, |before| self.slots[before].text.device.address()),
+        };
+        let parts = chunk.parts();
+        let key = self.key.as_ref().map(|(_, key)| key);
+        let host = self.slots[place].sheet.host.bytes();
+        sheet.write(job, parts, key, host, &at);
+        let located = sheet.located(at.sheet);
+        let slot = &self.slots[place];
+        let stream = &slot.stream;
+        if sheet.len > 0 {
+            // SAFETY: the slot's buffers are large enough, and in use by this chunk alone until
+            // `drain` has waited for it.
+            unsafe { link.upload(stream, at.sheet, slot.sheet.host.start(), sheet.len)? };
         }
         let chained = parts
             .iter()

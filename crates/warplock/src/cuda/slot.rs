@@ -94,9 +94,11 @@ pub(crate) struct Ending {
 
 /// What GCM keeps on the device from a long message's first part to its last.
 pub(crate) struct State<L: Link> {
-    /// What is made before the text is needed is made beside the text's way in.
+    /// What is made before the text is needed is made beside the text's way in, and results come
+    /// back beside the last text.
     pub(crate) stream: L::Stream,
     pub(crate) mirror: Mirror<L>,
+    /// What the text needs is made; later, the results are back.
     pub(crate) ready: L::Event,
     /// The message, and where its parts are.
     pub(crate) current: Option<(usize, Sheet, Located)>,

@@ -60,6 +60,8 @@ pub(crate) trait Lanes: Copy {
     const HOLDS: bool = false;
     /// Whether there is a [`Lanes::xts_ahead`].
     const AHEAD: bool = false;
+    /// Whether there is a [`Lanes::xts_row`].
+    const ROWS: bool = false;
 
     /// # Safety
     /// The machine has the instructions, and `16 * N` bytes can be read.
@@ -142,6 +144,11 @@ pub(crate) trait Lanes: Copy {
     fn xts_ahead(self) -> Self {
         const { assert!(!Self::AHEAD, "more lanes need one of their own") };
         self
+    }
+    /// This and the tweaks behind it, and the one behind them.
+    fn xts_row(self) -> ([Self; WIDE], Self) {
+        const { assert!(!Self::ROWS, "it needs one of its own") };
+        ([self; WIDE], self)
     }
     /// The same twice, plus `other`, where [`Lanes::HOLDS`]. By whole halves, it is cheaper than
     /// once.

@@ -58,6 +58,12 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             each!(tweaks[I] = tweaks[I].xor(last));
             base = tweaks[0];
         }
+        while L::ROWS && left.len >= 16 * WIDE {
+            let (tweaks, next) = base.xts_row();
+            step::<L, WIDE, false>(key, direction, ends, tweaks, left.src, left.dst);
+            base = next;
+            left = left.part(16 * WIDE, left.len - 16 * WIDE);
+        }
         while left.len > 0 {
             if !L::AHEAD {
                 // Here and not at the step's end, where they would need registers.

@@ -25,6 +25,7 @@ impl Lanes for Sse {
     // instructions, some 60 to 100, hold more than one of them.
     const DEPTH: usize = 4;
     const CBC_DEPTH: usize = WIDE;
+    const ROWS: bool = true;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
@@ -127,6 +128,24 @@ impl Lanes for Sse {
             let halves = _mm_xor_si128(self.0, _mm_slli_epi64::<32>(self.0));
             let order = _mm_set_epi8(7, 6, 5, 4, 7, 6, 5, 4, -1, -1, -1, -1, -1, -1, -1, -1);
             Sse(_mm_xor_si128(halves, _mm_shuffle_epi8(halves, order)))
+        })
+    }
+    #[inline(always)]
+    fn xts_row(self) -> ([Self; WIDE], Self) {
+        // As `xts_next`. Both upper words have the bits that fall out of the next tweaks, too: what is
+        // carried in does not come up to them.
+        op!({
+            let mut signs = _mm_shuffle_epi32::<0b00_01_00_11>(self.0);
+            let mut next = self.0;
+            let mut row = [self; WIDE];
+            for tweak in &mut row {
+                *tweak = Sse(next);
+                let carries =
+                    _mm_and_si128(_mm_srai_epi32::<31>(signs), _mm_set_epi32(0, 1, 0, 0x87));
+                next = _mm_xor_si128(_mm_add_epi64(next, next), carries);
+                signs = _mm_add_epi32(signs, signs);
+            }
+            (row, Sse(next))
         })
     }
     #[inline(always)]
