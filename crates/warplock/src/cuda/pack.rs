@@ -284,7 +284,7 @@ impl Sheet {
 
     /// Whether it must be wiped: keys, what was made of them, or tags that are to be compared.
     pub(crate) fn is_secret(&self) -> bool {
-        self.keys != KeyPlace::Parameter || self.messages.count > 0
+        self.device_len > 0 && (self.keys != KeyPlace::Parameter || self.messages.count > 0)
     }
 
     /// What must come back: tags that were made, or messages with the verdict on theirs.
