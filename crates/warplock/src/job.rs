@@ -21,6 +21,8 @@ pub struct Job<'a> {
     output: *mut u8,
     input_spans: Spans<'a>,
     output_spans: Spans<'a>,
+    /// Of all messages: backends ask more than once, and ragged spans would be added up each time.
+    text_bytes: u64,
     ivs: Ivs<'a>,
     /// Bytes of each of [`Ivs::Each`]: a division for each message would show.
     iv_len: usize,
@@ -91,10 +93,7 @@ impl<'a> Job<'a> {
 
     /// Text bytes of all messages together.
     pub fn text_bytes(&self) -> u64 {
-        match self.input_spans {
-            Spans::Even { count, len, .. } => count as u64 * len as u64,
-            Spans::Ragged(spans) => spans.iter().map(|span| span.len as u64).sum(),
-        }
+        self.text_bytes
     }
 
     pub(crate) fn keys(&self) -> &Keys<'a> {
@@ -306,6 +305,10 @@ impl<'a> Job<'a> {
             Ivs::Each(bytes) => share(bytes, count),
             _ => 0,
         };
+        let text_bytes = match input_spans {
+            Spans::Even { count, len, .. } => count as u64 * len as u64,
+            Spans::Ragged(spans) => spans.iter().map(|span| span.len as u64).sum(),
+        };
         Ok(Job {
             info,
             direction,
@@ -314,6 +317,7 @@ impl<'a> Job<'a> {
             output,
             input_spans,
             output_spans,
+            text_bytes,
             ivs,
             iv_len,
             aad,

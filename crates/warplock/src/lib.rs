@@ -41,6 +41,8 @@ mod key;
 pub mod pkcs7;
 mod plan;
 mod portion;
+#[cfg(test)]
+mod random_jobs;
 mod single;
 mod stream;
 mod threads;

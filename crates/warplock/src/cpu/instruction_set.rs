@@ -4,7 +4,7 @@ use super::prepared::{GhashKey, Powers};
 
 /// What the macro's expansion names, for the modules that use it.
 pub(super) mod names {
-    pub(in crate::cpu) use super::{kernels_of, powers_of};
+    pub(in crate::cpu) use super::{each_way, kernels_of, powers_of};
     pub(in crate::cpu) use crate::Direction;
     pub(in crate::cpu) use crate::cpu::kernels::{Chain, CounterBits, Io, Kernels, Short};
     pub(in crate::cpu) use crate::cpu::prepared::{AesKey, GhashKey};
@@ -22,6 +22,23 @@ pub(super) fn powers_of(hash: &GhashKey) -> &Powers {
 
 /// Compiles every body for one register type and one list of instructions. A macro, because
 /// `target_feature` takes neither constants nor type parameters.
+/// A call for near output and one for far, so that each is compiled by itself: a choice at each
+/// step's end costs two or three in a hundred.
+macro_rules! each_way {
+    ($io:ident => $call:expr) => {
+        match $io.far {
+            true => {
+                let $io = $io.when_far(true);
+                $call
+            }
+            false => {
+                let $io = $io.when_far(false);
+                $call
+            }
+        }
+    };
+}
+
 macro_rules! kernels_of {
     ($(#[$doc:meta])* $name:ident, $lanes:ty, $set:expr, $features:literal, $detect:expr) => {
         $(#[$doc])*
@@ -54,15 +71,15 @@ macro_rules! kernels_of {
                 // SAFETY: as above, and by the trait's contract; so for all that follow.
                 unsafe {
                     match direction {
-                        Direction::Encrypt => body::ecb::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Encrypt, io),
-                        Direction::Decrypt => body::ecb::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Decrypt, io),
+                        Direction::Encrypt => each_way!(io => body::ecb::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Encrypt, io)),
+                        Direction::Decrypt => each_way!(io => body::ecb::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Decrypt, io)),
                     }
                 }
             }
             #[target_feature(enable = $features)]
             unsafe fn ecb_each(keys: &[u8], io: Io) {
                 // SAFETY: as above.
-                unsafe { body::ecb_each::<$lanes>(keys, io) }
+                unsafe { each_way!(io => body::ecb_each::<$lanes>(keys, io)) }
             }
             #[target_feature(enable = $features)]
             unsafe fn ctr(key: &AesKey, counter: &mut [u8; 16], bits: CounterBits, io: Io) {
@@ -70,10 +87,10 @@ macro_rules! kernels_of {
                 unsafe {
                     match bits {
                         CounterBits::B32 => {
-                            body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B32, io);
+                            each_way!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B32, io));
                         }
                         CounterBits::B128 => {
-                            body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B128, io);
+                            each_way!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B128, io));
                         }
                     }
                 }
@@ -82,11 +99,11 @@ macro_rules! kernels_of {
             unsafe fn cbc_decrypt(key: &AesKey, prev: &mut [u8; 16], io: Io) {
                 // SAFETY: as above.
                 unsafe {
-                    body::cbc_decrypt::<
+                    each_way!(io => body::cbc_decrypt::<
                         $lanes,
                         { body::depth::<$lanes>() },
                         { body::cbc_depth::<$lanes>() },
-                    >(key, prev, io)
+                    >(key, prev, io))
                 }
             }
             #[target_feature(enable = $features)]
@@ -100,10 +117,10 @@ macro_rules! kernels_of {
                 unsafe {
                     match direction {
                         Direction::Encrypt => {
-                            body::xts::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Encrypt, tweak, io);
+                            each_way!(io => body::xts::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Encrypt, tweak, io));
                         }
                         Direction::Decrypt => {
-                            body::xts::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Decrypt, tweak, io);
+                            each_way!(io => body::xts::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Decrypt, tweak, io));
                         }
                     }
                 }
@@ -122,10 +139,10 @@ macro_rules! kernels_of {
                 unsafe {
                     match direction {
                         Direction::Encrypt => {
-                            body::gcm_encrypt::<$lanes>(key, powers, counter, y, io);
+                            each_way!(io => body::gcm_encrypt::<$lanes>(key, powers, counter, y, io));
                         }
                         Direction::Decrypt => {
-                            body::gcm_decrypt::<$lanes>(key, powers, counter, y, io);
+                            each_way!(io => body::gcm_decrypt::<$lanes>(key, powers, counter, y, io));
                         }
                     }
                 }
@@ -249,4 +266,4 @@ macro_rules! kernels_of {
     };
 }
 
-pub(in crate::cpu) use kernels_of;
+pub(in crate::cpu) use {each_way, kernels_of};

@@ -12,6 +12,9 @@ pub(crate) struct Io {
     pub(crate) src: *const u8,
     pub(crate) dst: *mut u8,
     pub(crate) len: usize,
+    /// Whether the output is better written past the caches. Only where `src != dst`. Kernels may
+    /// do so, and get it only with an output that begins with a cache line; [`settle`] follows.
+    pub(crate) far: bool,
 }
 
 // SAFETY: a pair of borrows, one of them mutable, that nothing else uses: it may go to the thread
@@ -19,6 +22,34 @@ pub(crate) struct Io {
 unsafe impl Send for Io {}
 
 impl Io {
+    /// Input and output that take the usual way through the caches.
+    pub(crate) fn new(src: *const u8, dst: *mut u8, len: usize) -> Io {
+        Io {
+            src,
+            dst,
+            len,
+            far: false,
+        }
+    }
+
+    /// The same, to be written past the caches or not.
+    pub(crate) fn when_far(self, far: bool) -> Io {
+        Io { far, ..self }
+    }
+
+    /// What a kernel may write past the caches, and the blocks before it, up to the output's first
+    /// cache line. Nothing where it should not, or where blocks do not fill lines.
+    pub(crate) fn far_part(self) -> (Io, Io) {
+        let head = (self.dst as usize).wrapping_neg() % LINE;
+        let near = match self.far && head.is_multiple_of(16) {
+            true => head.min(self.len),
+            false => self.len,
+        };
+        // SAFETY: the head is no longer than the whole.
+        let (head, rest) = unsafe { (self.part(0, near), self.part(near, self.len - near)) };
+        (head.when_far(false), rest)
+    }
+
     /// The part of `len` bytes at `offset`.
     ///
     /// # Safety
@@ -31,17 +62,26 @@ impl Io {
                 src: self.src.add(offset),
                 dst: self.dst.add(offset),
                 len,
+                far: self.far,
             }
         }
     }
 
     /// A buffer in place.
     pub(crate) fn in_place(buffer: &mut [u8]) -> Io {
-        Io {
-            src: buffer.as_ptr(),
-            dst: buffer.as_mut_ptr(),
-            len: buffer.len(),
-        }
+        Io::new(buffer.as_ptr(), buffer.as_mut_ptr(), buffer.len())
+    }
+}
+
+/// Bytes of a cache line.
+pub(crate) const LINE: usize = 64;
+
+/// Puts output that went past the caches before everything that this thread does from now on.
+pub(crate) fn settle() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has SSE.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
     }
 }
 
@@ -81,11 +121,7 @@ pub(crate) struct Short<'a> {
 impl Short<'_> {
     /// The text.
     pub(crate) fn io(&self) -> Io {
-        Io {
-            src: self.message.input,
-            dst: self.message.output,
-            len: self.message.len,
-        }
+        Io::new(self.message.input, self.message.output, self.message.len)
     }
 }
 

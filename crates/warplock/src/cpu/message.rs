@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use subtle::ConstantTimeEq;
 
 use super::acorn::Acorn;
-use super::kernels::{Chain, CounterBits, Io, Kernels};
+use super::kernels::{Chain, CounterBits, Io, Kernels, settle};
 use super::portable::{gf_mul, gf_pow, xts_skip};
 use super::prepared::{GhashKey, Prepared};
 use crate::{Direction, Info, Mode};
@@ -166,6 +166,52 @@ impl Running {
         io: Io,
     ) {
         debug_assert!(io.len.is_multiple_of(16));
+        // SAFETY: by this function's contract.
+        unsafe {
+            match io.far {
+                true => self.update_far(kernels, prepared, direction, io),
+                false => self.call(kernels, prepared, direction, io),
+            }
+        }
+    }
+
+    /// [`Running::update`] past the caches.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(never)]
+    unsafe fn update_far(
+        &mut self,
+        kernels: &dyn Kernels,
+        prepared: &Prepared,
+        direction: Direction,
+        io: Io,
+    ) {
+        let (near, far) = io.far_part();
+        // SAFETY: by this function's contract.
+        unsafe {
+            if near.len > 0 {
+                self.call(kernels, prepared, direction, near);
+            }
+            if far.len > 0 {
+                self.call(kernels, prepared, direction, far);
+                settle();
+            }
+        }
+    }
+
+    /// [`Running::update`] with one call of a kernel.
+    ///
+    /// # Safety
+    /// As there, and a far output begins with a cache line.
+    #[inline(always)]
+    unsafe fn call(
+        &mut self,
+        kernels: &dyn Kernels,
+        prepared: &Prepared,
+        direction: Direction,
+        io: Io,
+    ) {
         let key = &prepared.aes;
         // SAFETY: by this function's contract.
         unsafe {
@@ -207,6 +253,8 @@ impl Running {
         direction: Direction,
         io: Io,
     ) {
+        // Few bytes, of which the last are no whole line.
+        let io = io.when_far(false);
         let partial = io.len % 16;
         let mut whole = io.len - partial;
         if partial > 0 && matches!(self, Running::Xts { .. }) {

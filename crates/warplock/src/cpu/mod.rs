@@ -14,6 +14,8 @@ mod portion;
 mod prepared;
 mod run;
 mod spread;
+#[cfg(test)]
+mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -79,6 +81,14 @@ impl InstructionSet {
             .filter(|set| set.is_available())
             .last()
             .expect("portable code runs everywhere")
+    }
+
+    /// Whether this machine's processor gains by writing large results past its caches.
+    fn gains_past_caches(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return x86::gains_past_caches(self);
+        #[cfg(not(target_arch = "x86_64"))]
+        false
     }
 
     /// Its kernels, if this machine has the instructions: the one place where they are chosen.

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use zeroize::Zeroize;
 
 use super::CpuBackend;
-use super::kernels::Io;
 use super::message::Running;
 use super::run::conclude;
 use crate::Mode;
@@ -121,11 +120,7 @@ impl CpuBackend {
         // SAFETY: the part lies in the message, whose pointers the job has checked; the rest by
         // this function's contract.
         unsafe {
-            let io = Io {
-                src: input.add(before),
-                dst: output.add(before),
-                len,
-            };
+            let io = self.io(job.text_bytes(), input.add(before), output.add(before), len);
             let direction = job.direction();
             state.update(self.kernels, &prepared, direction, io.part(0, len - rest));
             let end = io.part(len - rest, rest);

@@ -8,13 +8,13 @@ use subtle::ConstantTimeEq;
 
 use super::InstructionSet;
 use super::acorn;
-use super::kernels::{Chain, Io, Kernels, SHORT, Short, ShortKey};
+use super::kernels::{Chain, Io, Kernels, LINE, SHORT, Short, ShortKey, settle};
 use super::message::Running;
 use super::prepared::Prepared;
 use crate::backend::{Backend, Ticket};
 use crate::batch::Keys;
 use crate::job::{Iv, Job, Message};
-use crate::plan::{CpuModel, Shape};
+use crate::plan::{BEYOND_CACHES, CpuModel, Shape};
 use crate::single::Single;
 use crate::threads::Threads;
 use crate::{Algorithm, Direction, Error, Info, Mode};
@@ -26,6 +26,13 @@ pub(super) const CHAINS: usize = 64;
 /// length.
 const SHORTS: usize = 256;
 
+/// The shortest messages, or parts of one, whose results go past the caches: where they begin with
+/// a cache line, and elsewhere, where blocks in front of the first line are a step of their own.
+const LEAST_FAR: [usize; 2] = [16 << 10, 64 << 10];
+
+/// The shortest chain of CBC encryption for the same: its steps are lines in any case.
+const LEAST_FAR_CHAIN: usize = 4 << 10;
+
 /// Runs batches on this machine's processor.
 pub(crate) struct CpuBackend {
     pub(super) kernels: &'static dyn Kernels,
@@ -33,6 +40,8 @@ pub(crate) struct CpuBackend {
     pub(super) others: Option<Threads>,
     /// What is guessed of the machine; that is enough to tell how many threads a job is worth.
     pub(super) model: CpuModel,
+    /// Bytes of text in a job from which its results are better written past the caches.
+    pub(super) far_from: u64,
 }
 
 /// A message's key, borrowed or made for it alone. With a byte that tells which: by a niche of 16
@@ -79,7 +88,19 @@ impl CpuBackend {
             kernels,
             others,
             model: CpuModel::guess(set, threads.get()),
+            far_from: match set.gains_past_caches() {
+                true => BEYOND_CACHES as u64,
+                false => u64::MAX,
+            },
         })
+    }
+
+    /// Input and output of a message or a part of one, in a job with so much text.
+    pub(super) fn io(&self, bytes: u64, src: *const u8, dst: *mut u8, len: usize) -> Io {
+        let in_line = (dst as usize).is_multiple_of(LINE);
+        let least = LEAST_FAR[usize::from(!in_line)];
+        let far = bytes >= self.far_from && src != dst.cast_const() && len >= least;
+        Io::new(src, dst, len).when_far(far)
     }
 
     pub(crate) fn kernels(&self) -> &'static dyn Kernels {
@@ -125,9 +146,17 @@ impl CpuBackend {
             && job.direction() == Direction::Encrypt
             && let Some((keys, src, dst)) = job.single_blocks(messages.clone())
         {
-            let len = 16 * messages.len();
+            let io = self.io(job.text_bytes(), src, dst, 16 * messages.len());
+            let (near, far) = io.far_part();
+            let (near_keys, far_keys) = keys.split_at(near.len);
             // SAFETY: by the job's checks the pointers are valid and no outputs overlap.
-            unsafe { self.kernels.ecb_each(keys, Io { src, dst, len }) };
+            unsafe {
+                self.kernels.ecb_each(near_keys, near);
+                if far.len > 0 {
+                    self.kernels.ecb_each(far_keys, far);
+                    settle();
+                }
+            }
             return Vec::new();
         }
         if messages.len() == 1 {
@@ -212,7 +241,10 @@ impl CpuBackend {
         let (info, direction, tag_len) = (job.info(), job.direction(), job.tag_len());
         // SAFETY: by the job's checks all pointers are valid for their lengths, no other message's
         // output overlaps this one, and an appended tag lies behind the text.
-        unsafe { self.run_prepared(&prepared, info, direction, &message, tag_len) }
+        unsafe {
+            let io = self.io(job.text_bytes(), message.input, message.output, message.len);
+            self.run_prepared(&prepared, info, direction, &message, io, tag_len)
+        }
     }
 
     /// Runs a batch of one message; false if it did not verify.
@@ -230,10 +262,14 @@ impl CpuBackend {
         } = single;
         let prepared = key.prepared(self.kernels);
         // SAFETY: by the batch's checks and this function's contract.
-        unsafe { self.run_prepared(prepared, info, *direction, message, *tag_len) }
+        unsafe {
+            let len = message.len;
+            let io = self.io(len as u64, message.input, message.output, len);
+            self.run_prepared(prepared, info, *direction, message, io, *tag_len)
+        }
     }
 
-    /// Runs a message under a key; false if it did not verify.
+    /// Runs a message, whose text is in `io`, under a key; false if it did not verify.
     ///
     /// # Safety
     /// The message's pointers are valid for its text and a tag of `tag_len` bytes, all its parts
@@ -245,14 +281,10 @@ impl CpuBackend {
         info: &'static Info,
         direction: Direction,
         message: &Message<'_>,
+        io: Io,
         tag_len: usize,
     ) -> bool {
-        let len = message.len;
-        let io = Io {
-            src: message.input,
-            dst: message.output,
-            len,
-        };
+        let len = io.len;
         let (iv, aad) = (message.iv.bytes(), message.aad);
         let mut state = Running::start(self.kernels, prepared, info, iv, aad);
         // SAFETY: by this function's contract.
@@ -278,6 +310,7 @@ impl CpuBackend {
 
     /// CBC encryption: many chains at once.
     fn run_chains(&self, job: &Job<'_>, messages: Range<usize>) {
+        let far = job.text_bytes() >= self.far_from && !job.is_in_place();
         for start in messages.clone().step_by(CHAINS) {
             let messages: Vec<_> = (start..messages.end.min(start + CHAINS))
                 .map(|index| {
@@ -303,16 +336,15 @@ impl CpuBackend {
                     Chain {
                         key: &key.aes,
                         prev,
-                        io: Io {
-                            src: input,
-                            dst: output,
-                            len,
-                        },
+                        io: Io::new(input, output, len).when_far(far && len >= LEAST_FAR_CHAIN),
                     }
                 })
                 .collect();
             // SAFETY: by the job's checks, the pointers are valid and no outputs overlap.
             unsafe { self.kernels.cbc_encrypt(&mut chains) };
+            if far {
+                settle();
+            }
         }
     }
 }

@@ -191,7 +191,7 @@ const IN_CACHE: f64 = 4e6;
 
 /// From this length on, a text and what it becomes are not in caches, at least not near the threads
 /// that take their parts of it.
-const BEYOND_CACHES: f64 = 32e6;
+pub(crate) const BEYOND_CACHES: f64 = 32e6;
 
 impl GpuModel {
     /// Before anything was measured.

@@ -37,7 +37,7 @@ use crate::job::Job;
 use crate::{Algorithm, Direction, Error, InstructionSet};
 
 pub use calibration::Calibration;
-pub(crate) use cost::{CpuModel, GpuModel, Shape};
+pub(crate) use cost::{BEYOND_CACHES, CpuModel, GpuModel, Shape};
 pub use gather::{Gatherer, Gathering};
 pub(crate) use gpus::Start;
 pub(crate) use queue::cuts;

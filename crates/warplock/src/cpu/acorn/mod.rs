@@ -199,11 +199,7 @@ fn work<'a>(key: &'a [u8; 16], message: &Message<'a>) -> Work<'a> {
 fn run_one(job: &Job<'_>, index: usize) -> bool {
     let message = job.message(index);
     let mut state = Acorn::start(key(job, index), nonce(&message), message.aad);
-    let io = Io {
-        src: message.input,
-        dst: message.output,
-        len: message.len,
-    };
+    let io = Io::new(message.input, message.output, message.len);
     // SAFETY: by the job's checks the pointers are valid and no other message's output overlaps.
     unsafe {
         state.update(job.direction(), io);

@@ -135,6 +135,8 @@ pub(super) struct Step {
     pub(super) src: *const u8,
     pub(super) dst: *mut u8,
     pub(super) count: usize,
+    /// Whether the results are better written past the caches, see [`Io::far`].
+    pub(super) far: bool,
 }
 
 impl Steps {
@@ -158,16 +160,13 @@ impl Steps {
         // SAFETY: no access goes past `len`, nor past one stride of the padding.
         unsafe {
             if self.rest.len >= self.stride {
-                let Io { src, dst, len } = self.rest;
-                self.rest = Io {
-                    src: src.add(self.stride),
-                    dst: dst.add(self.stride),
-                    len: len - self.stride,
-                };
+                let Io { src, dst, len, far } = self.rest;
+                self.rest = self.rest.part(self.stride, len - self.stride);
                 return Some(Step {
                     src,
                     dst,
                     count: self.stride / 16,
+                    far,
                 });
             }
             let copy = padding.as_mut_ptr().cast::<u8>();
@@ -186,6 +185,7 @@ impl Steps {
                 src: copy,
                 dst: copy,
                 count: self.padded.div_ceil(16),
+                far: false,
             })
         }
     }
@@ -219,6 +219,24 @@ pub(super) unsafe fn store<L: Lanes, const W: usize>(blocks: [L; W], dst: *mut u
     }
 }
 
+/// Stores `W` registers of output, past the caches where it is `far`.
+///
+/// # Safety
+/// `16 * N * W` bytes can be written; where it is far, as [`Lanes::stream`].
+#[inline(always)]
+pub(super) unsafe fn put<L: Lanes, const W: usize>(blocks: [L; W], dst: *mut u8, far: bool) {
+    debug_assert!(!far || (dst as usize).is_multiple_of(16 * L::N));
+    // SAFETY: by this function's contract.
+    unsafe {
+        if !far {
+            return store(blocks, dst);
+        }
+        for (i, block) in blocks.into_iter().enumerate() {
+            block.stream(dst.add(16 * L::N * i));
+        }
+    }
+}
+
 /// XORs one register into all.
 #[inline(always)]
 pub(super) fn xor_each<L: Lanes, const W: usize>(blocks: &mut [L; W], other: L) {
@@ -243,14 +261,14 @@ pub(crate) unsafe fn ecb<L: Lanes, const W: usize>(key: &AesKey, direction: Dire
     let (mut steps, mut padding) = (Steps::new::<L, W>(io), Padding::uninit());
     // SAFETY: each step touches the blocks that it is given.
     unsafe {
-        while let Some(Step { src, dst, .. }) = steps.next(&mut padding) {
+        while let Some(Step { src, dst, far, .. }) = steps.next(&mut padding) {
             let mut blocks = load::<L, W>(src);
             xor_each(&mut blocks, first);
             match direction {
                 Direction::Encrypt => encrypt(key, &mut blocks),
                 Direction::Decrypt => decrypt(key, &mut blocks),
             }
-            store(blocks, dst);
+            put(blocks, dst, far);
         }
     }
 }

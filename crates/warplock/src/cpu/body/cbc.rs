@@ -4,9 +4,9 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use zeroize::Zeroize;
 
-use super::aes::{Padding, Step, Steps, anew, decrypt_rounds, encrypt, load, store, xor_each};
+use super::aes::{Padding, Step, Steps, anew, decrypt_rounds, encrypt, load, put, xor_each};
 use super::{Lanes, WIDE};
-use crate::cpu::kernels::{Chain, Io};
+use crate::cpu::kernels::{Chain, Io, LINE};
 use crate::cpu::prepared::AesKey;
 
 /// CBC decryption, see [`crate::cpu::kernels::Kernels::cbc_decrypt`], of many blocks in steps of
@@ -29,33 +29,44 @@ pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize, const LONG: usize>(
         // One step of so many is slower than two that overlap.
         if LONG > W && left.len >= 4 * stride {
             while left.len >= stride {
-                before =
-                    decrypt_step::<L, LONG>(key, ends, before, left.src, left.dst, LONG * L::N);
+                let Io { src, dst, far, .. } = left;
+                let count = LONG * L::N;
+                let step = Step {
+                    src,
+                    dst,
+                    count,
+                    far,
+                };
+                before = decrypt_step::<L, LONG>(key, ends, before, step);
                 left = left.part(stride, left.len - stride);
             }
         }
         let (mut steps, mut padding) = (Steps::new::<L, W>(left), Padding::uninit());
-        while let Some(Step { src, dst, count }) = steps.next(&mut padding) {
-            before = decrypt_step::<L, W>(key, ends, before, src, dst, count);
+        while let Some(step) = steps.next(&mut padding) {
+            before = decrypt_step::<L, W>(key, ends, before, step);
         }
         before.store(prev.as_mut_ptr());
     }
 }
 
 /// One step of CBC decryption, with the round keys before the first round and of the last, and the
-/// block before. Returns the last of `count` blocks of ciphertext.
+/// block before. Returns the last of the step's blocks of ciphertext.
 ///
 /// # Safety
-/// `src` and `dst` point to `W * N` blocks, and `count` is at most that.
+/// The step has room for `W * N` blocks.
 #[inline(always)]
 unsafe fn decrypt_step<L: Lanes, const W: usize>(
     key: &AesKey,
     [first, last]: [L; 2],
     before: L::One,
-    src: *const u8,
-    dst: *mut u8,
-    count: usize,
+    step: Step,
 ) -> L::One {
+    let Step {
+        src,
+        dst,
+        count,
+        far,
+    } = step;
     // SAFETY: by this function's contract.
     unsafe {
         let mut blocks = load::<L, W>(src);
@@ -73,13 +84,10 @@ unsafe fn decrypt_step<L: Lanes, const W: usize>(
         }
         // Before the store: in place, it overwrites this block.
         let last = <L::One as Lanes>::load(src.add(16 * (count - 1)));
-        store(blocks, dst);
+        put(blocks, dst, far);
         last
     }
 }
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
 
 /// The most chains in step: four lanes of each of [`WIDE`] registers.
 const MOST: usize = 4 * WIDE;
@@ -279,6 +287,8 @@ unsafe fn run<L: Lanes, const W: usize>(
     keys: &impl Schedules<L>,
 ) {
     let mut len = usize::MAX;
+    // A register is a line.
+    let far = 16 * L::N == LINE && chains.iter().all(|chain| chain.io.far) && in_line(chains, done);
     let head = head(&chains[0], done[0]).unwrap_or(0);
     let mut prev = [[0; 16]; MOST];
     let mut src = [std::ptr::null(); MOST];
@@ -330,7 +340,12 @@ unsafe fn run<L: Lanes, const W: usize>(
                 for (i, tile) in tiles.iter_mut().enumerate() {
                     L::transpose(tile);
                     for (lane, blocks) in tile.iter().take(L::N).enumerate() {
-                        blocks.store(dst[i * L::N + lane].add(offset));
+                        let to = dst[i * L::N + lane].add(offset);
+                        if far {
+                            blocks.stream(to)
+                        } else {
+                            blocks.store(to)
+                        }
                     }
                 }
                 offset += 16 * L::N;

@@ -1,9 +1,9 @@
 //! Counter mode.
 
 use super::Lanes;
-use super::aes::{Padding, Step, Steps, further_rounds, store};
+use super::aes::{Padding, Step, Steps, further_rounds, put};
 use super::nearby::{Computed, Kept, Near, Source, computed};
-use crate::cpu::kernels::{CounterBits, Io};
+use crate::cpu::kernels::{CounterBits, Io, LINE};
 use crate::cpu::prepared::AesKey;
 
 /// Counters for `W` registers from `base` on, XORed with round key 0; `base` holds one
@@ -41,21 +41,20 @@ pub(super) fn counters<L: Lanes, const W: usize>(
 /// nothing, where an addition behind the round would wait for it and hold up what comes next.
 ///
 /// # Safety
-/// `src` and `dst` point to `W * N` blocks.
+/// `io` has `W * N` blocks.
 #[inline(always)]
 pub(super) unsafe fn last_round_with_text<L: Lanes, const W: usize>(
     key: &AesKey,
     blocks: &mut [L; W],
-    src: *const u8,
-    dst: *mut u8,
+    io: Io,
 ) {
     // SAFETY: by this function's contract; the caller holds lanes.
     unsafe {
         let last = L::splat(&key.enc[key.rounds]);
         for (i, block) in blocks.iter_mut().enumerate() {
-            *block = block.encrypt_last(L::load(src.add(16 * L::N * i)).xor(last));
+            *block = block.encrypt_last(L::load(io.src.add(16 * L::N * i)).xor(last));
         }
-        store(*blocks, dst);
+        put(*blocks, io.dst, io.far);
     }
 }
 
@@ -89,6 +88,8 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
         // function's contract.
         unsafe {
             let part = io.part(done, len);
+            // Behind an overflow, a line may not begin here.
+            let part = part.when_far(part.far && done.is_multiple_of(LINE));
             let whole = len - len % (16 * L::N * W);
             ctr_whole::<L, W>(key, start, bits, part.part(0, whole));
             if len > whole {
@@ -101,11 +102,7 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
                         key,
                         source,
                         std::ptr::null_mut(),
-                        Io {
-                            src,
-                            dst,
-                            len: 16 * L::N * W,
-                        },
+                        Io::new(src, dst, 16 * L::N * W),
                     );
                 }
             }
@@ -161,7 +158,7 @@ unsafe fn ctr_run<L: Lanes, const W: usize>(
         unsafe {
             let mut blocks = source.next::<W>(key, states);
             further_rounds(key, &mut blocks);
-            last_round_with_text(key, &mut blocks, io.src.add(offset), io.dst.add(offset));
+            last_round_with_text(key, &mut blocks, io.part(offset, stride));
         }
     }
 }

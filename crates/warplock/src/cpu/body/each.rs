@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::Lanes;
+use super::aes::put;
 use super::expand::{ROUND_CONSTANTS, next_key};
 use crate::cpu::kernels::Io;
 
@@ -22,7 +23,7 @@ pub(crate) unsafe fn ecb_each<L: Lanes>(keys: &[u8], io: Io) {
     unsafe {
         for offset in (0..whole).step_by(stride) {
             let text = io.part(offset, stride);
-            step::<L>(keys.as_ptr().add(offset), text.src, text.dst);
+            step::<L>(keys.as_ptr().add(offset), text);
         }
         let rest = io.len - whole;
         if rest > 0 {
@@ -32,7 +33,7 @@ pub(crate) unsafe fn ecb_each<L: Lanes>(keys: &[u8], io: Io) {
             io.src
                 .add(whole)
                 .copy_to_nonoverlapping(text.as_mut_ptr(), rest);
-            step::<L>(key.as_ptr(), text.as_ptr(), text.as_mut_ptr());
+            step::<L>(key.as_ptr(), Io::in_place(text));
             io.dst
                 .add(whole)
                 .copy_from_nonoverlapping(text.as_ptr(), rest);
@@ -44,16 +45,16 @@ pub(crate) unsafe fn ecb_each<L: Lanes>(keys: &[u8], io: Io) {
 /// [`FLIGHT`] registers of keys and blocks.
 ///
 /// # Safety
-/// `16 * N * FLIGHT` bytes lie behind each pointer, and the machine has the instructions.
+/// `16 * N * FLIGHT` bytes lie behind the keys and in `io`, and the machine has the instructions.
 #[inline(always)]
-unsafe fn step<L: Lanes>(keys: *const u8, src: *const u8, dst: *mut u8) {
+unsafe fn step<L: Lanes>(keys: *const u8, io: Io) {
     // SAFETY: by this function's contract.
     unsafe {
         let mut key = [L::load(keys); FLIGHT];
         let mut block = key;
         for i in 0..FLIGHT {
             key[i] = L::load(keys.add(16 * L::N * i));
-            block[i] = L::load(src.add(16 * L::N * i)).xor(key[i]);
+            block[i] = L::load(io.src.add(16 * L::N * i)).xor(key[i]);
         }
         for constant in &ROUND_CONSTANTS[..9] {
             let constant = L::splat(constant);
@@ -65,7 +66,8 @@ unsafe fn step<L: Lanes>(keys: *const u8, src: *const u8, dst: *mut u8) {
         let constant = L::splat(&ROUND_CONSTANTS[9]);
         for i in 0..FLIGHT {
             key[i] = next_key(key[i], key[i], constant);
-            block[i].encrypt_last(key[i]).store(dst.add(16 * L::N * i));
+            block[i] = block[i].encrypt_last(key[i]);
         }
+        put(block, io.dst, io.far);
     }
 }

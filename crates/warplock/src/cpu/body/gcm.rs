@@ -9,7 +9,7 @@ use super::aes::{anew, encrypt, encrypt_further, encrypt_round, further_rounds};
 use super::ctr::{advance, ctr, last_round_with_text};
 use super::nearby::{Computed, Kept, Near, Source, computed};
 use super::{Lanes, WIDE};
-use crate::cpu::kernels::{CounterBits, Io};
+use crate::cpu::kernels::{CounterBits, Io, LINE};
 use crate::cpu::prepared::{AesKey, MAX_POWERS, Powers};
 
 /// Powers of the hash key `h` as [`crate::cpu::prepared::GhashKey::Clmul`] holds them, as many as
@@ -154,7 +154,7 @@ impl<'a, L: Lanes> Group<'a, L> {
 /// `y`; the one behind is returned, and the result of the encryption.
 ///
 /// # Safety
-/// The data is there, `src` and `dst` point to `WIDE * N` blocks, and the machine has the instructions.
+/// The data is there, `io` has `WIDE * N` blocks, and the machine has the instructions.
 #[inline(always)]
 unsafe fn encrypt_and_hash<L: Lanes>(
     key: &AesKey,
@@ -186,7 +186,7 @@ unsafe fn encrypt_and_hash<L: Lanes>(
     encrypt_round(&key.enc[9], &mut blocks);
     encrypt_further(key, &mut blocks);
     // SAFETY: by this function's contract.
-    unsafe { last_round_with_text(key, &mut blocks, io.src, io.dst) };
+    unsafe { last_round_with_text(key, &mut blocks, io) };
     (group.finish(), blocks)
 }
 
@@ -212,6 +212,8 @@ pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
 ) {
     let stride = 16 * L::N * WIDE;
     let whole = io.len - io.len % stride;
+    // What is hashed from memory must not have left the caches.
+    let io = io.when_far(io.far && L::HOLDS);
     // SAFETY: all parts lie in `io`; the rest by this contract.
     unsafe {
         if whole > 0 {
@@ -279,7 +281,7 @@ unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
         if ENCRYPT {
             let mut blocks = source.next::<WIDE>(key, states);
             further_rounds(key, &mut blocks);
-            last_round_with_text(key, &mut blocks, io.src, io.dst);
+            last_round_with_text(key, &mut blocks, first.part(0, stride));
             data = Data::written(blocks, io.dst);
             first = first.part(stride, first.len - stride);
         }
@@ -297,6 +299,10 @@ unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
     }
     *counter = advance(start, bits, (io.len / 16) as u64);
 }
+
+/// How far ahead of decryption its text is asked for. The processor's own prefetcher does not see
+/// through loads in this order where each touches two lines: half the speed from memory (Zen 4).
+const AHEAD: usize = 2048;
 
 /// A run of groups that get their states in the same way. In encryption, `data` is the group
 /// before, and the last one is given back.
@@ -320,6 +326,9 @@ unsafe fn run<L: Lanes, const ENCRYPT: bool>(
             let group = io.part(offset, stride);
             let mut blocks = source.next::<WIDE>(key, states);
             if !ENCRYPT {
+                for line in (0..stride).step_by(LINE) {
+                    L::prefetch(group.src.wrapping_add(AHEAD + line));
+                }
                 data = Data::At(group.src);
             }
             (hash, blocks) = encrypt_and_hash::<L>(key, blocks, powers, hash, data, group);

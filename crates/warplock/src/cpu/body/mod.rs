@@ -74,6 +74,20 @@ pub(crate) trait Lanes: Copy {
     /// # Safety
     /// `16 * N` bytes can be written.
     unsafe fn store(self, to: *mut u8);
+    /// A store past the caches: the line is not fetched first, and what else is in the caches
+    /// stays there.
+    ///
+    /// # Safety
+    /// As for a store; the place is aligned to the register, and
+    /// [`settle`](crate::cpu::kernels::settle) is called before anybody reads it.
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: by this function's contract.
+        unsafe { self.store(to) }
+    }
+    /// Asks for a cache line that will be read soon; any address.
+    #[inline(always)]
+    fn prefetch(_from: *const u8) {}
 
     /// One block from each of the first `N` pointers, `offset` bytes behind it.
     ///

@@ -1,6 +1,6 @@
 //! XEX: XTS without ciphertext stealing (IEEE 1619, 5.3 and 5.4).
 
-use super::aes::{Padding, Step, Steps, decrypt_rounds, encrypt_rounds, load, store};
+use super::aes::{Padding, Step, Steps, decrypt_rounds, encrypt_rounds, load, put, store};
 use super::{Lanes, WIDE};
 use crate::Direction;
 use crate::cpu::kernels::Io;
@@ -48,10 +48,10 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             each!(others[I] = tweaks[I].xts_ahead().xor(last));
             each!(tweaks[I] = tweaks[I].xor(last));
             while left.len >= 2 * stride {
-                step::<L, W, true>(key, direction, ends, tweaks, left.src, left.dst);
+                step::<L, W, true>(key, direction, ends, tweaks, left);
                 each!(tweaks[I] = tweaks[I].xts_two_ahead(growth));
                 let second = left.part(stride, stride);
-                step::<L, W, true>(key, direction, ends, others, second.src, second.dst);
+                step::<L, W, true>(key, direction, ends, others, second);
                 each!(others[I] = others[I].xts_two_ahead(growth));
                 left = left.part(2 * stride, left.len - 2 * stride);
             }
@@ -60,7 +60,7 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
         }
         while L::ROWS && left.len >= 16 * WIDE {
             let (tweaks, next) = base.xts_row();
-            step::<L, WIDE, false>(key, direction, ends, tweaks, left.src, left.dst);
+            step::<L, WIDE, false>(key, direction, ends, tweaks, left);
             base = next;
             left = left.part(16 * WIDE, left.len - 16 * WIDE);
         }
@@ -69,7 +69,7 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
                 // Here and not at the step's end, where they would need registers.
                 tweaks = row(base);
             }
-            step::<L, W, false>(key, direction, ends, tweaks, left.src, left.dst);
+            step::<L, W, false>(key, direction, ends, tweaks, left);
             left = left.part(stride, left.len - stride);
             if L::AHEAD {
                 each!(tweaks[I] = tweaks[I].xts_ahead());
@@ -84,8 +84,11 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             store(tweaks, all.as_mut_ptr().cast());
             let mut padding = Padding::uninit();
             let mut steps = Steps::new::<L, W>(io.part(whole, io.len - whole));
-            while let Some(Step { src, dst, count }) = steps.next(&mut padding) {
-                step::<L, W, false>(key, direction, ends, tweaks, src, dst);
+            while let Some(Step {
+                src, dst, count, ..
+            }) = steps.next(&mut padding)
+            {
+                step::<L, W, false>(key, direction, ends, tweaks, Io::new(src, dst, stride));
                 base = L::splat(&all[count]);
             }
         }
@@ -99,18 +102,17 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
 /// is in the tweaks already, and taken out of the first.
 ///
 /// # Safety
-/// `src` and `dst` point to `W * N` blocks.
+/// `io` has `W * N` blocks, and maybe more.
 #[inline(always)]
 unsafe fn step<L: Lanes, const W: usize, const KEYED: bool>(
     key: &AesKey,
     direction: Direction,
     [first, last]: [L; 2],
     tweaks: [L; W],
-    src: *const u8,
-    dst: *mut u8,
+    io: Io,
 ) {
     // SAFETY: by this function's contract.
-    let mut blocks = unsafe { load::<L, W>(src) };
+    let mut blocks = unsafe { load::<L, W>(io.src) };
     for (block, tweak) in blocks.iter_mut().zip(tweaks) {
         *block = block.xor(first).xor(tweak);
     }
@@ -132,7 +134,7 @@ unsafe fn step<L: Lanes, const W: usize, const KEYED: bool>(
         }
     }
     // SAFETY: by this function's contract.
-    unsafe { store(blocks, dst) };
+    unsafe { put(blocks, io.dst, io.far) };
 }
 
 /// The tweaks of a step.

@@ -37,6 +37,11 @@ impl Lanes for Ymm {
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
     #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: by the trait's contract.
+        unsafe { _mm256_stream_si256(to.cast(), self.0) }
+    }
+    #[inline(always)]
     unsafe fn gather(from: &[*const u8], offset: usize) -> Self {
         // SAFETY: by the trait's contract.
         unsafe {

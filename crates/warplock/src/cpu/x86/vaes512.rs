@@ -39,6 +39,16 @@ impl Lanes for Zmm {
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
     #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: by the trait's contract.
+        unsafe { _mm512_stream_si512(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    fn prefetch(from: *const u8) {
+        // SAFETY: every x86-64 processor has it, and no address is refused.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
+    }
+    #[inline(always)]
     unsafe fn gather(from: &[*const u8], offset: usize) -> Self {
         // SAFETY: by the trait's contract.
         unsafe {

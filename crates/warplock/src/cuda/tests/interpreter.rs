@@ -142,11 +142,8 @@ unsafe fn pieces(work: &Work, unit: impl Fn(&Piece) -> u64) -> Vec<Piece> {
 }
 
 fn io(piece: &Piece, offset: u64, len: u64) -> Io {
-    Io {
-        src: (piece.input + offset) as *const u8,
-        dst: (piece.output + offset) as *mut u8,
-        len: len as usize,
-    }
+    let (src, dst) = (piece.input + offset, piece.output + offset);
+    Io::new(src as *const u8, dst as *mut u8, len as usize)
 }
 
 fn xts_blocks(piece: &Piece) -> u64 {
@@ -402,11 +399,7 @@ unsafe fn acorn(launch: &Launch, message: AcornMessage, direction: Direction) {
         let (key, iv) = (launch.number(2) + 16 * u64::from(message.key), message.iv);
         let aad = bytes(message.aad, message.aad_len);
         let mut state = Acorn::start(&read(key), &read(iv), aad);
-        let io = Io {
-            src: input as *const u8,
-            dst: output as *mut u8,
-            len: len as usize,
-        };
+        let io = Io::new(input as *const u8, output as *mut u8, len as usize);
         state.update(direction, io);
         let tag = state.tag();
         if direction == Direction::Encrypt {

@@ -5,7 +5,6 @@
 mod cuts;
 mod fake;
 mod interpreter;
-mod jobs;
 mod leak;
 mod selftest;
 mod shared;
@@ -16,8 +15,8 @@ use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use crate::random_jobs::{Buffers, Random, Setup, buffers};
 use fake::FakeLink;
-use jobs::{Buffers, Random, Setup, buffers};
 
 use super::copy::Copier;
 use super::cut::Cutter;

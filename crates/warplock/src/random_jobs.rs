@@ -1,58 +1,58 @@
-//! Random jobs, and the buffers that they are given.
+//! Random jobs for tests, and the buffers that they are given.
 
 use crate::{Aad, Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text};
 
-pub(super) struct Random(pub(super) u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
     }
 
-    pub(super) fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    pub(super) fn flip(&mut self) -> bool {
+    pub(crate) fn flip(&mut self) -> bool {
         self.next() & 1 == 1
     }
 
-    pub(super) fn bytes(&mut self, len: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.next() as u8).collect()
     }
 }
 
 /// How a job's keys are given.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum KeyForm {
+pub(crate) enum KeyForm {
     One,
     Each,
     Indexed,
 }
 
 /// A job's parts but for the buffers that are written.
-pub(super) struct Setup {
-    pub(super) algorithm: Algorithm,
-    pub(super) form: KeyForm,
-    pub(super) keys: Vec<Key>,
-    pub(super) index: Vec<u32>,
-    pub(super) raw_keys: Vec<u8>,
-    pub(super) spans: Vec<Span>,
-    pub(super) even: bool,
-    pub(super) in_place: bool,
-    pub(super) input_spans: Vec<Span>,
-    pub(super) ivs: Vec<u8>,
-    pub(super) iv_spans: Vec<Span>,
-    pub(super) sectors: Option<u128>,
-    pub(super) aad: Vec<u8>,
-    pub(super) aad_spans: Vec<Span>,
-    pub(super) aad_shared: bool,
-    pub(super) appended: bool,
-    pub(super) tag_len: usize,
-    pub(super) size: usize,
+pub(crate) struct Setup {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) form: KeyForm,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) index: Vec<u32>,
+    pub(crate) raw_keys: Vec<u8>,
+    pub(crate) spans: Vec<Span>,
+    pub(crate) even: bool,
+    pub(crate) in_place: bool,
+    pub(crate) input_spans: Vec<Span>,
+    pub(crate) ivs: Vec<u8>,
+    pub(crate) iv_spans: Vec<Span>,
+    pub(crate) sectors: Option<u128>,
+    pub(crate) aad: Vec<u8>,
+    pub(crate) aad_spans: Vec<Span>,
+    pub(crate) aad_shared: bool,
+    pub(crate) appended: bool,
+    pub(crate) tag_len: usize,
+    pub(crate) size: usize,
 }
 
 const TAG_ROOM: usize = 16;
@@ -79,7 +79,7 @@ fn places(random: &mut Random, lens: &[usize], gapless: bool) -> (Vec<Span>, usi
 }
 
 impl Setup {
-    pub(super) fn random(random: &mut Random, algorithm: Algorithm, room: usize) -> Self {
+    pub(crate) fn random(random: &mut Random, algorithm: Algorithm, room: usize) -> Self {
         let mode = algorithm.info().mode;
         let count = [0, 1, 1, 2, 5, 12, 30][random.below(7)];
         let single = mode == Mode::Ecb && random.below(3) == 0;
@@ -162,7 +162,7 @@ impl Setup {
         }
     }
 
-    pub(super) fn spans<'a>(&'a self, spans: &'a [Span]) -> Spans<'a> {
+    pub(crate) fn spans<'a>(&'a self, spans: &'a [Span]) -> Spans<'a> {
         match spans.first() {
             Some(first) if self.even => Spans::Even {
                 count: spans.len(),
@@ -173,7 +173,7 @@ impl Setup {
         }
     }
 
-    pub(super) fn batch<'a>(
+    pub(crate) fn batch<'a>(
         &'a self,
         direction: Direction,
         input: &'a [u8],
@@ -230,7 +230,7 @@ impl Setup {
     }
 
     /// Where a message's ciphertext is read from when it is opened.
-    pub(super) fn sealed_at(&self, message: usize) -> Span {
+    pub(crate) fn sealed_at(&self, message: usize) -> Span {
         match self.in_place {
             true => self.spans[message],
             false => self.input_spans[message],
@@ -240,15 +240,15 @@ impl Setup {
 
 /// The buffers that a batch is given.
 #[derive(Clone)]
-pub(super) struct Buffers {
-    pub(super) input: Vec<u8>,
-    pub(super) output: Vec<u8>,
-    pub(super) tags: Vec<u8>,
+pub(crate) struct Buffers {
+    pub(crate) input: Vec<u8>,
+    pub(crate) output: Vec<u8>,
+    pub(crate) tags: Vec<u8>,
 }
 
 impl Buffers {
     /// Swaps a result's places for those it is read from.
-    pub(super) fn reversed(&self, setup: &Setup, random: &mut Random) -> Self {
+    pub(crate) fn reversed(&self, setup: &Setup, random: &mut Random) -> Self {
         let mut next = self.clone();
         if !setup.in_place {
             next.input = random.bytes(setup.size);
@@ -267,7 +267,7 @@ impl Buffers {
         next
     }
 
-    pub(super) fn forge(&mut self, setup: &Setup, random: &mut Random) {
+    pub(crate) fn forge(&mut self, setup: &Setup, random: &mut Random) {
         if !setup.algorithm.is_aead() {
             return;
         }
@@ -292,7 +292,7 @@ impl Buffers {
     }
 }
 
-pub(super) fn buffers(setup: &Setup, random: &mut Random) -> Buffers {
+pub(crate) fn buffers(setup: &Setup, random: &mut Random) -> Buffers {
     Buffers {
         input: random.bytes(setup.size),
         output: random.bytes(setup.size),

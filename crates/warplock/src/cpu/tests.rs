@@ -1,0 +1,180 @@
+//! Results that go past the caches: the same bytes in the same places.
+
+use std::num::NonZeroUsize;
+
+use super::kernels::LINE;
+use super::{CpuBackend, InstructionSet, Io};
+use crate::backend::Backend;
+use crate::random_jobs::{Buffers, Random, Setup, buffers};
+use crate::{Algorithm, Batch, Direction, Ivs, Job, Key, Keys, Mode, Spans, Tags, Text};
+
+/// A backend that writes results past the caches in jobs of so many bytes.
+fn backend(set: InstructionSet, threads: usize, far_from: u64) -> CpuBackend {
+    let threads = NonZeroUsize::new(threads).unwrap();
+    let mut backend = CpuBackend::new(set, threads).unwrap();
+    backend.far_from = far_from;
+    backend
+}
+
+fn run(
+    backend: &CpuBackend,
+    setup: &Setup,
+    direction: Direction,
+    before: &Buffers,
+) -> (Buffers, Vec<usize>) {
+    let mut after = before.clone();
+    let Buffers {
+        input,
+        output,
+        tags,
+    } = &mut after;
+    let job = Job::new(setup.batch(direction, input, output, tags)).unwrap();
+    // SAFETY: nothing else uses the buffers.
+    let ticket = unsafe { backend.submit(&job) };
+    let failed = ticket.and_then(|ticket| ticket.wait()).unwrap();
+    (after, failed)
+}
+
+#[test]
+fn far_results_are_the_near_ones_of_portable_code() {
+    let near = backend(InstructionSet::Portable, 1, u64::MAX);
+    let here = InstructionSet::all().filter(|set| set.kernels().is_some());
+    for set in here {
+        let far = [1, 3].map(|threads| backend(set, threads, 0));
+        for algorithm in Algorithm::all() {
+            for seed in 0..12 {
+                let mut random = Random(seed << 8 | algorithm as u64);
+                // Some are long enough to go past the caches at any place.
+                let mut setup = Setup::random(&mut random, algorithm, 24 << 10);
+                setup.in_place &= seed == 0;
+                let plain = buffers(&setup, &mut random);
+                let (sealed, _) = run(&near, &setup, Direction::Encrypt, &plain);
+                let mut received = sealed.reversed(&setup, &mut random);
+                received.forge(&setup, &mut random);
+                let (opened, refused) = run(&near, &setup, Direction::Decrypt, &received);
+                for far in &far {
+                    let context = format!("{algorithm} with {}, seed {seed}", far.name());
+                    let (found, _) = run(far, &setup, Direction::Encrypt, &plain);
+                    assert!(found.output == sealed.output, "{context}, encryption");
+                    assert_eq!(found.tags, sealed.tags, "{context}");
+                    let (found, failed) = run(far, &setup, Direction::Decrypt, &received);
+                    assert!(found.output == opened.output, "{context}, decryption");
+                    assert_eq!(failed, refused, "{context}");
+                }
+            }
+        }
+    }
+}
+
+/// Places behind a line's start, and lengths, around which kernels change their way.
+#[test]
+fn far_results_at_every_place_and_length() {
+    let near = backend(InstructionSet::Portable, 1, u64::MAX);
+    let mut random = Random(1);
+    let here = InstructionSet::all().filter(|set| set.kernels().is_some());
+    for far in here.map(|set| backend(set, 1, 0)) {
+        for algorithm in Algorithm::all() {
+            let key = Key::new(algorithm, &random.bytes(algorithm.key_len())).unwrap();
+            let iv_len = match algorithm.info().mode {
+                Mode::Ecb => 0,
+                Mode::Gcm => 12,
+                _ => 16,
+            };
+            for (count, len) in [(20, 4096), (1, 16 << 10), (2, 65_536 + 208)] {
+                for at in [0, 16, 48, 8] {
+                    // Counters that wrap on the way.
+                    let mut ivs = vec![0xFF; iv_len * count];
+                    ivs.iter_mut()
+                        .skip(15)
+                        .step_by(16)
+                        .for_each(|low| *low = random.next() as u8);
+                    let mut input = random.bytes(count * len);
+                    let mut tags = vec![0; 16 * count];
+                    for direction in [Direction::Encrypt, Direction::Decrypt] {
+                        let results = [&near, &far].map(|backend| {
+                            let mut output = vec![0xA5; count * len + 2 * LINE];
+                            let place = output.as_ptr().align_offset(LINE) + at;
+                            let spans = Spans::Even {
+                                count,
+                                len,
+                                stride: len,
+                            };
+                            let text = Text::Apart {
+                                input: &input,
+                                input_spans: spans,
+                                output: &mut output[place..],
+                                output_spans: spans,
+                            };
+                            let mut tags = tags.clone();
+                            let mut batch = Batch::new(direction, Keys::One(&key), text);
+                            if iv_len > 0 {
+                                batch = batch.ivs(Ivs::Each(&ivs));
+                            }
+                            if algorithm.is_aead() {
+                                batch = batch.tags(Tags::Apart(&mut tags));
+                            }
+                            let job = Job::new(batch).unwrap();
+                            // SAFETY: nothing else uses the buffers.
+                            let ticket = unsafe { backend.submit(&job) };
+                            let failed = ticket.and_then(|ticket| ticket.wait()).unwrap();
+                            assert!(failed.is_empty());
+                            let after = output.split_off(place + count * len);
+                            assert!(after.iter().all(|&byte| byte == 0xA5));
+                            (output.split_off(place), tags)
+                        });
+                        let [near, far] = results;
+                        assert!(
+                            near == far,
+                            "{algorithm}, {count} of {len} at {at}, {direction:?}"
+                        );
+                        // What was sealed is opened next.
+                        (input, tags) = near;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn only_large_results_apart_from_their_input_go_past_the_caches() {
+    let backend = backend(InstructionSet::Portable, 1, 1 << 20);
+    let (src, line) = (16 as *const u8, 64 as *mut u8);
+    let far = |bytes, src, dst, len| backend.io(bytes, src, dst, len).far;
+    assert!(far(1 << 20, src, line, 16 << 10));
+    assert!(!far((1 << 20) - 1, src, line, 16 << 10), "a small job");
+    assert!(!far(1 << 20, src, line, (16 << 10) - 1), "a short message");
+    assert!(!far(1 << 20, line.cast_const(), line, 1 << 20), "in place");
+    let behind = 80 as *mut u8;
+    assert!(
+        !far(1 << 20, src, behind, 16 << 10),
+        "a short one behind a line's start"
+    );
+    assert!(far(1 << 20, src, behind, 64 << 10));
+}
+
+#[test]
+fn what_goes_past_the_caches_begins_with_a_line() {
+    let (from, mut to) = (vec![0u8; 4096], vec![0u8; 4096]);
+    let line = to.as_ptr().align_offset(LINE);
+    for at in 0..=LINE {
+        for len in [0, 16, 48, 64, 160, 4000] {
+            let dst = to[line + at..].as_mut_ptr();
+            let io = Io::new(from.as_ptr(), dst, len.min(4096 - line - at));
+            let (near, far) = io.when_far(true).far_part();
+            assert_eq!((near.len + far.len, near.far), (io.len, false));
+            assert_eq!((near.src, near.dst), (io.src, io.dst));
+            let offset = far.dst as usize - io.dst as usize;
+            assert_eq!(
+                (offset, far.src as usize - io.src as usize),
+                (near.len, offset)
+            );
+            match at % 16 {
+                0 => assert!(near.len < LINE || far.len == 0),
+                _ => assert_eq!(far.len, 0, "blocks that do not fill lines"),
+            }
+            assert!(far.len == 0 || (far.dst as usize).is_multiple_of(LINE) && far.far);
+            assert_eq!(io.far_part().1.len, 0, "where it is not to go there");
+        }
+    }
+}
