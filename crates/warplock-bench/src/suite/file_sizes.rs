@@ -261,7 +261,9 @@ impl FileSizes {
              host memory to host memory."
                 .to_owned(),
             "copy: as many threads copy the same buffers, a share each, in the same turns; of a \
-             copy: its time over that of all threads' encryption, so that 1 is the memory's speed."
+             copy: its time over that of all threads' encryption, so that 1 is a plain \
+             copy's speed. Above: results that the caches cannot hold may go past them, where a \
+             copy's do not."
                 .to_owned(),
             format!("their CPU, their GPU: {SOURCE}."),
         ];
