@@ -106,6 +106,10 @@ pub(crate) struct Chain<'a> {
 /// The longest text, and the longest associated data, of a [`Short`] message.
 pub(crate) const SHORT: usize = 2048;
 
+/// The longest text of a [`Short`] message whose key is prepared: longer ones gain more from the
+/// powers of H that it has.
+pub(crate) const SHORT_PREPARED: usize = 768;
+
 /// A GCM message of at most [`SHORT`] bytes of text, for work on many of them in step.
 pub(crate) struct Short<'a> {
     /// Which one it is in its batch.
@@ -172,6 +176,7 @@ pub(crate) trait Kernels: Sync {
     unsafe fn xts(&self, key: &AesKey, direction: Direction, tweak: &mut [u8; 16], io: Io);
 
     /// GCM's two halves in one pass: counter mode (32 bits), and GHASH of the ciphertext into `y`.
+    /// Any length, as for its two halves.
     unsafe fn gcm(
         &self,
         key: &AesKey,

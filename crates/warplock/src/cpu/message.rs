@@ -60,13 +60,9 @@ impl Running {
             Mode::Cbc => Running::Cbc { prev: block() },
             Mode::Ctr => Running::Ctr { counter: block() },
             Mode::Xts => {
-                let mut tweak = block();
-                let key = prepared
-                    .tweak
-                    .as_ref()
-                    .expect("an XTS key has a second half");
-                // SAFETY: the buffer is this function's own.
-                unsafe { kernels.ecb(key, Direction::Encrypt, Io::in_place(&mut tweak)) };
+                let mut tweak = [block()];
+                make_tweaks(kernels, prepared, &mut tweak);
+                let [tweak] = tweak;
                 Running::Xts { tweak }
             }
             Mode::Gcm => Running::Gcm(Gcm::start(kernels, prepared, iv, aad)),
@@ -108,7 +104,7 @@ impl Running {
         match (self, later) {
             (Running::Gcm(this), Running::Gcm(later)) => {
                 let h = ghash_key(prepared).h();
-                this.y = gf_mul(this.y, gf_pow(h, later.text_len / 16));
+                this.y = gf_mul(this.y, gf_pow(h, later.text_len.div_ceil(16)));
                 this.y
                     .iter_mut()
                     .zip(&later.y)
@@ -154,7 +150,7 @@ impl Running {
         Some(gf_mul(gcm.y, gf_pow(h, after.div_ceil(16) as u64 + 1)))
     }
 
-    /// Works on whole blocks.
+    /// Works on whole blocks; at a message's end on any length, for modes that need no more there.
     ///
     /// # Safety
     /// As the methods of [`Kernels`].
@@ -165,7 +161,11 @@ impl Running {
         direction: Direction,
         io: Io,
     ) {
-        debug_assert!(io.len.is_multiple_of(16));
+        let any = matches!(
+            self,
+            Running::Ctr { .. } | Running::Gcm(_) | Running::Acorn(_)
+        );
+        debug_assert!(any || io.len.is_multiple_of(16));
         // SAFETY: by this function's contract.
         unsafe {
             match io.far {
@@ -241,8 +241,8 @@ impl Running {
         }
     }
 
-    /// Works on the rest of a message: whole blocks and what the mode does with a partial one.
-    /// For XTS, a rest that is no whole number of blocks has at least one.
+    /// Works on the end of a message, of any length that its mode takes; for XTS, an end that is no
+    /// whole number of blocks has at least one.
     ///
     /// # Safety
     /// As the methods of [`Kernels`].
@@ -253,32 +253,20 @@ impl Running {
         direction: Direction,
         io: Io,
     ) {
-        // Few bytes, of which the last are no whole line.
-        let io = io.when_far(false);
-        let partial = io.len % 16;
-        let mut whole = io.len - partial;
-        if partial > 0 && matches!(self, Running::Xts { .. }) {
-            whole -= 16;
-        }
+        let stolen = match self {
+            Running::Xts { .. } => stolen(io.len),
+            _ => 0,
+        };
+        let whole = io.len - stolen;
         // SAFETY: both parts lie in `io`; the rest by this function's contract.
         unsafe {
             if whole > 0 {
                 self.update(kernels, prepared, direction, io.part(0, whole));
             }
-            let rest = io.part(whole, io.len - whole);
-            if rest.len == 0 {
-                return;
-            }
-            match self {
-                Running::Ecb | Running::Cbc { .. } => {
-                    unreachable!("the job was checked: these modes take whole blocks");
-                }
-                Running::Ctr { counter } => {
-                    kernels.ctr(&prepared.aes, counter, CounterBits::B128, rest);
-                }
-                Running::Xts { tweak } => steal(kernels, prepared, direction, *tweak, rest),
-                Running::Gcm(gcm) => gcm.finish(kernels, prepared, direction, rest),
-                Running::Acorn(acorn) => acorn.update(direction, rest),
+            if let Running::Xts { tweak } = self
+                && stolen > 0
+            {
+                steal(kernels, prepared, direction, *tweak, io.part(whole, stolen));
             }
         }
     }
@@ -351,38 +339,25 @@ impl Gcm {
             text_len: 0,
         }
     }
+}
 
-    /// The last, partial block.
-    ///
-    /// # Safety
-    /// As the methods of [`Kernels`].
-    unsafe fn finish(
-        &mut self,
-        kernels: &dyn Kernels,
-        prepared: &Prepared,
-        direction: Direction,
-        io: Io,
-    ) {
-        let mut block = [0; 16];
-        let text = &mut block[..io.len];
-        // SAFETY: `io.len` is below 16; the rest by this function's contract.
-        unsafe {
-            io.src.copy_to_nonoverlapping(text.as_mut_ptr(), io.len);
-            if direction == Direction::Decrypt {
-                kernels.ghash(ghash_key(prepared), &mut self.y, text);
-            }
-            kernels.ctr(
-                &prepared.aes,
-                &mut self.counter,
-                CounterBits::B32,
-                Io::in_place(text),
-            );
-            if direction == Direction::Encrypt {
-                kernels.ghash(ghash_key(prepared), &mut self.y, text);
-            }
-            io.dst.copy_from_nonoverlapping(text.as_ptr(), io.len);
-        }
-        self.text_len += io.len as u64;
+/// The tweaks of XTS messages' first blocks, from their IVs.
+pub(super) fn make_tweaks(kernels: &dyn Kernels, prepared: &Prepared, tweaks: &mut [[u8; 16]]) {
+    let key = prepared
+        .tweak
+        .as_ref()
+        .expect("an XTS key has a second half");
+    let io = Io::in_place(tweaks.as_flattened_mut());
+    // SAFETY: the buffer is borrowed alone.
+    unsafe { kernels.ecb(key, Direction::Encrypt, io) };
+}
+
+/// Bytes at the end of an XTS message that its whole blocks leave over: a partial block, and the
+/// one in front of it.
+pub(super) fn stolen(len: usize) -> usize {
+    match len % 16 {
+        0 => 0,
+        partial => len.min(partial + 16),
     }
 }
 
@@ -404,18 +379,28 @@ unsafe fn steal(
         Direction::Encrypt => (tweak, xts_skip(tweak, 1)),
         Direction::Decrypt => (xts_skip(tweak, 1), tweak),
     };
-    let mut text = [0; 31];
     // SAFETY: `io.len` is below 32; the rest by this function's contract.
     unsafe {
-        io.src.copy_to_nonoverlapping(text.as_mut_ptr(), io.len);
-        let whole = Io::in_place(&mut text[..16]);
-        kernels.xts(&prepared.aes, direction, &mut first, whole);
-        // The first result's head becomes the partial block, its tail fills up the other.
-        for i in 0..partial {
-            text.swap(i, 16 + i);
-        }
-        let whole = Io::in_place(&mut text[..16]);
-        kernels.xts(&prepared.aes, direction, &mut second, whole);
-        io.dst.copy_from_nonoverlapping(text.as_ptr(), io.len);
+        let mut block = io.src.cast::<[u8; 16]>().read();
+        kernels.xts(
+            &prepared.aes,
+            direction,
+            &mut first,
+            Io::in_place(&mut block),
+        );
+        // Its head becomes the partial block, its tail fills up the other.
+        let mut other = block;
+        let behind = io.src.add(16);
+        behind.copy_to_nonoverlapping(other.as_mut_ptr(), partial);
+        io.dst
+            .add(16)
+            .copy_from_nonoverlapping(block.as_ptr(), partial);
+        kernels.xts(
+            &prepared.aes,
+            direction,
+            &mut second,
+            Io::in_place(&mut other),
+        );
+        io.dst.cast::<[u8; 16]>().write(other);
     }
 }

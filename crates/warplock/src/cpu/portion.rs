@@ -7,7 +7,6 @@ use zeroize::Zeroize;
 use super::CpuBackend;
 use super::message::Running;
 use super::run::conclude;
-use crate::Mode;
 use crate::job::{Job, Message};
 use crate::portion::{LongPart, Outcome, Portion, Sum};
 use crate::threads::Threads;
@@ -111,20 +110,11 @@ impl CpuBackend {
         let Message { input, output, .. } = message;
         let (before, len) = (part.bytes.start, part.bytes.len());
         let mut state = begun.start.part(before as u64 / 16, part.previous);
-        // What is left for the end: a partial block, with a whole one for XTS to steal from.
-        let rest = match len % 16 {
-            0 => 0,
-            partial if job.info().mode == Mode::Xts => partial + 16,
-            partial => partial,
-        };
         // SAFETY: the part lies in the message, whose pointers the job has checked; the rest by
         // this function's contract.
         unsafe {
             let io = self.io(job.text_bytes(), input.add(before), output.add(before), len);
-            let direction = job.direction();
-            state.update(self.kernels, &prepared, direction, io.part(0, len - rest));
-            let end = io.part(len - rest, rest);
-            state.finish(self.kernels, &prepared, direction, end);
+            state.finish(self.kernels, &prepared, job.direction(), io);
         }
         state.share(&prepared, message.len - part.bytes.end)
     }

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::time::Duration;
 
 use subtle::ConstantTimeEq;
+use zeroize::Zeroize;
 
 use super::InstructionSet;
 use super::acorn;
-use super::kernels::{Chain, Io, Kernels, LINE, SHORT, Short, ShortKey, settle};
-use super::message::Running;
+use super::kernels::{Chain, Io, Kernels, LINE, SHORT, SHORT_PREPARED, Short, ShortKey, settle};
+use super::message::{Running, make_tweaks, stolen};
 use super::prepared::Prepared;
 use crate::backend::{Backend, Ticket};
 use crate::batch::Keys;
@@ -25,6 +26,9 @@ pub(super) const CHAINS: usize = 64;
 /// Short messages that are handed to a kernel together: enough to find some of about the same
 /// length.
 const SHORTS: usize = 256;
+
+/// Tweaks of XTS messages that are made together.
+const TWEAKS: usize = 32;
 
 /// The shortest messages, or parts of one, whose results go past the caches: where they begin with
 /// a cache line, and elsewhere, where blocks in front of the first line are a step of their own.
@@ -165,12 +169,43 @@ impl CpuBackend {
                 false => vec![messages.start],
             };
         }
-        if job.info().mode == Mode::Gcm {
-            return self.run_gcm(job, messages);
+        match (job.info().mode, job.keys()) {
+            (Mode::Gcm, _) => return self.run_gcm(job, messages),
+            (Mode::Xts, Keys::One(key)) => {
+                self.run_xts(job, key.prepared(self.kernels), messages);
+                return Vec::new();
+            }
+            _ => {}
         }
         messages
             .filter(|&index| !self.run_message(job, index))
             .collect()
+    }
+
+    /// XTS with one key: no message waits for its own tweak.
+    fn run_xts(&self, job: &Job<'_>, prepared: &Prepared, messages: Range<usize>) {
+        let mut together = Vec::with_capacity(messages.len().min(TWEAKS));
+        let mut tweaks = [[0; 16]; TWEAKS];
+        for start in messages.clone().step_by(TWEAKS) {
+            together.extend((start..messages.end.min(start + TWEAKS)).map(|i| job.message(i)));
+            let tweaks = &mut tweaks[..together.len()];
+            for (tweak, message) in tweaks.iter_mut().zip(&together) {
+                tweak.copy_from_slice(message.iv.bytes());
+            }
+            make_tweaks(self.kernels, prepared, tweaks);
+            for (message, &mut tweak) in together.drain(..).zip(tweaks) {
+                let Message {
+                    input, output, len, ..
+                } = message;
+                let mut state = Running::Xts { tweak };
+                // SAFETY: by the job's checks the pointers are valid, and no outputs overlap.
+                unsafe {
+                    let io = self.io(job.text_bytes(), input, output, len);
+                    state.finish(self.kernels, prepared, job.direction(), io);
+                }
+            }
+        }
+        tweaks.zeroize();
     }
 
     /// GCM: short messages in step, the others one after the other.
@@ -212,7 +247,11 @@ impl CpuBackend {
         let Iv::Bytes(iv) = message.iv else {
             return None;
         };
-        if message.len.max(message.aad.len()) > SHORT {
+        let longest = match job.keys() {
+            Keys::Each { .. } => SHORT,
+            _ => SHORT_PREPARED,
+        };
+        if message.len > longest || message.aad.len() > SHORT {
             return None;
         }
         let key = match *job.keys() {
@@ -289,11 +328,9 @@ impl CpuBackend {
         let mut state = Running::start(self.kernels, prepared, info, iv, aad);
         // SAFETY: by this function's contract.
         unsafe {
-            // What is left for the end: a partial block, with a whole one for XTS to steal from.
-            let rest = if len.is_multiple_of(16) {
-                0
-            } else {
-                len.min(len % 16 + 16)
+            let rest = match info.mode {
+                Mode::Xts => stolen(len),
+                _ => 0,
             };
             let what = (info.algorithm, direction);
             self.advance(&mut state, prepared, what, io.part(0, len - rest));

@@ -68,10 +68,10 @@ impl CpuBackend {
         self.worth(what, job.text_bytes(), job.count())
     }
 
-    /// Works on whole blocks of one message; long runs are cut over the threads.
+    /// Works on a message, as [`Running::update`]; long runs are cut over the threads.
     ///
     /// # Safety
-    /// As [`Running::update`].
+    /// As there.
     pub(crate) unsafe fn advance(
         &self,
         state: &mut Running,

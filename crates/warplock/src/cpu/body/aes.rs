@@ -1,9 +1,8 @@
 //! The cipher itself over several registers, and ECB.
 
 use std::arch::asm;
-use std::mem::MaybeUninit;
 
-use super::{Lanes, WIDE};
+use super::Lanes;
 use crate::Direction;
 use crate::cpu::kernels::Io;
 use crate::cpu::prepared::AesKey;
@@ -116,81 +115,6 @@ fn decrypt<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
     }
 }
 
-/// Cuts a run of bytes into steps of `W` registers; what is left at the end goes through a
-/// padded copy. Not a loop that takes a closure: closures are compiled without the instructions
-/// unless they happen to be inlined (five times slower where they were not).
-pub(super) struct Steps {
-    /// What is not given out yet.
-    rest: Io,
-    stride: usize,
-    /// Bytes of the padded step under way, at the end of the run.
-    padded: usize,
-}
-
-/// Where [`Steps`] pads. Apart from it, so that its fields stay in registers.
-pub(super) type Padding = MaybeUninit<[u8; 16 * 4 * WIDE]>;
-
-/// `W * N` blocks to work on, of which `count` are wanted.
-pub(super) struct Step {
-    pub(super) src: *const u8,
-    pub(super) dst: *mut u8,
-    pub(super) count: usize,
-    /// Whether the results are better written past the caches, see [`Io::far`].
-    pub(super) far: bool,
-}
-
-impl Steps {
-    #[inline(always)]
-    pub(super) fn new<L: Lanes, const W: usize>(io: Io) -> Self {
-        const { assert!(L::N <= 4 && W <= WIDE, "a stride must fit the padding") };
-        Steps {
-            rest: io,
-            stride: 16 * L::N * W,
-            padded: 0,
-        }
-    }
-
-    /// The next step; what the one before has written is in place then.
-    ///
-    /// # Safety
-    /// The [`Io`] is still valid, the pointers of the last step are not used any more, and every
-    /// call gets the same padding.
-    #[inline(always)]
-    pub(super) unsafe fn next(&mut self, padding: &mut Padding) -> Option<Step> {
-        // SAFETY: no access goes past `len`, nor past one stride of the padding.
-        unsafe {
-            if self.rest.len >= self.stride {
-                let Io { src, dst, len, far } = self.rest;
-                self.rest = self.rest.part(self.stride, len - self.stride);
-                return Some(Step {
-                    src,
-                    dst,
-                    count: self.stride / 16,
-                    far,
-                });
-            }
-            let copy = padding.as_mut_ptr().cast::<u8>();
-            if self.padded > 0 {
-                self.rest.dst.copy_from_nonoverlapping(copy, self.padded);
-                return None;
-            }
-            self.padded = self.rest.len;
-            self.rest.len = 0;
-            if self.padded == 0 {
-                return None;
-            }
-            copy.write_bytes(0, self.stride);
-            copy.copy_from_nonoverlapping(self.rest.src, self.padded);
-            Some(Step {
-                src: copy,
-                dst: copy,
-                count: self.padded.div_ceil(16),
-                far: false,
-            })
-        }
-    }
-}
-
 /// Loads `W` registers.
 ///
 /// # Safety
@@ -204,6 +128,50 @@ pub(super) unsafe fn load<L: Lanes, const W: usize>(src: *const u8) -> [L; W] {
             *block = L::load(src.add(16 * L::N * i));
         }
         blocks
+    }
+}
+
+/// Loads the first `len` bytes into `W` registers, with zeros behind them.
+///
+/// # Safety
+/// So many bytes can be read, at most `16 * N * W`, and the machine has the instructions.
+#[inline(always)]
+pub(super) unsafe fn load_tail<L: Lanes, const W: usize>(src: *const u8, len: usize) -> [L; W] {
+    // SAFETY: by this function's contract.
+    unsafe {
+        let mut blocks = [L::splat(&[0; 16]); W];
+        for (i, block) in blocks.iter_mut().enumerate() {
+            let before = 16 * L::N * i;
+            if len >= before + 16 * L::N {
+                *block = L::load(src.add(before));
+            } else if len > before {
+                *block = L::load_part(src.add(before), len - before);
+            }
+        }
+        blocks
+    }
+}
+
+/// Stores the first `len` bytes of `W` registers.
+///
+/// # Safety
+/// So many bytes can be written, at most `16 * N * W`.
+#[inline(always)]
+pub(super) unsafe fn store_tail<L: Lanes, const W: usize>(
+    blocks: [L; W],
+    dst: *mut u8,
+    len: usize,
+) {
+    for (i, block) in blocks.into_iter().enumerate() {
+        let before = 16 * L::N * i;
+        // SAFETY: by this function's contract.
+        unsafe {
+            if len >= before + 16 * L::N {
+                block.store(dst.add(before));
+            } else if len > before {
+                block.store_part(dst.add(before), len - before);
+            }
+        }
     }
 }
 
@@ -256,21 +224,43 @@ pub(crate) unsafe fn ecb<L: Lanes, const W: usize>(key: &AesKey, direction: Dire
         unsafe { single::<L::One>(key, direction, io) };
         return;
     }
-    // SAFETY: by this function's contract.
-    let first = unsafe { L::splat(&key.round_keys(direction)[0]) };
-    let (mut steps, mut padding) = (Steps::new::<L, W>(io), Padding::uninit());
-    // SAFETY: each step touches the blocks that it is given.
+    let (stride, mut left) = (16 * L::N * W, io);
+    // SAFETY: each step touches the blocks that it is given; the rest by this function's contract.
     unsafe {
-        while let Some(Step { src, dst, far, .. }) = steps.next(&mut padding) {
-            let mut blocks = load::<L, W>(src);
-            xor_each(&mut blocks, first);
-            match direction {
-                Direction::Encrypt => encrypt(key, &mut blocks),
-                Direction::Decrypt => decrypt(key, &mut blocks),
+        while left.len >= stride {
+            let blocks = ecb_step(key, direction, load::<L, W>(left.src));
+            put(blocks, left.dst, left.far);
+            left = left.part(stride, left.len - stride);
+        }
+        match left.len {
+            0 => {}
+            len if len <= 16 * L::N => {
+                let blocks = ecb_step(key, direction, load_tail::<L, 1>(left.src, len));
+                store_tail(blocks, left.dst, len);
             }
-            put(blocks, dst, far);
+            len => {
+                let blocks = ecb_step(key, direction, load_tail::<L, W>(left.src, len));
+                store_tail(blocks, left.dst, len);
+            }
         }
     }
+}
+
+/// Each block of `W` registers by itself.
+#[inline(always)]
+fn ecb_step<L: Lanes, const W: usize>(
+    key: &AesKey,
+    direction: Direction,
+    mut blocks: [L; W],
+) -> [L; W] {
+    // SAFETY: the caller holds lanes, so the machine has the instructions.
+    let first = unsafe { L::splat(&key.round_keys(direction)[0]) };
+    xor_each(&mut blocks, first);
+    match direction {
+        Direction::Encrypt => encrypt(key, &mut blocks),
+        Direction::Decrypt => decrypt(key, &mut blocks),
+    }
+    blocks
 }
 
 /// One block, for what a message needs once: tweaks, hash keys, masks.

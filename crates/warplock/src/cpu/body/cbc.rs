@@ -4,7 +4,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use zeroize::Zeroize;
 
-use super::aes::{Padding, Step, Steps, anew, decrypt_rounds, encrypt, load, put, xor_each};
+use super::aes::{anew, decrypt_rounds, encrypt, load, load_tail, put, store_tail, xor_each};
 use super::{Lanes, WIDE};
 use crate::cpu::kernels::{Chain, Io, LINE};
 use crate::cpu::prepared::AesKey;
@@ -29,62 +29,69 @@ pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize, const LONG: usize>(
         // One step of so many is slower than two that overlap.
         if LONG > W && left.len >= 4 * stride {
             while left.len >= stride {
-                let Io { src, dst, far, .. } = left;
-                let count = LONG * L::N;
-                let step = Step {
-                    src,
-                    dst,
-                    count,
-                    far,
-                };
-                before = decrypt_step::<L, LONG>(key, ends, before, step);
+                before = decrypt_step::<L, LONG, false>(key, ends, before, left.part(0, stride));
                 left = left.part(stride, left.len - stride);
             }
         }
-        let (mut steps, mut padding) = (Steps::new::<L, W>(left), Padding::uninit());
-        while let Some(step) = steps.next(&mut padding) {
-            before = decrypt_step::<L, W>(key, ends, before, step);
+        let stride = 16 * L::N * W;
+        while left.len >= stride {
+            before = decrypt_step::<L, W, false>(key, ends, before, left.part(0, stride));
+            left = left.part(stride, left.len - stride);
+        }
+        if left.len > 0 {
+            before = match left.len <= 16 * L::N {
+                true => decrypt_step::<L, 1, true>(key, ends, before, left),
+                false => decrypt_step::<L, W, true>(key, ends, before, left),
+            };
         }
         before.store(prev.as_mut_ptr());
     }
 }
 
 /// One step of CBC decryption, with the round keys before the first round and of the last, and the
-/// block before. Returns the last of the step's blocks of ciphertext.
+/// block before. Returns the last block of ciphertext. `TAIL`: there may be less than `W`
+/// registers.
 ///
 /// # Safety
-/// The step has room for `W * N` blocks.
+/// As [`cbc_decrypt`]; there are `W` registers, or at least a block and at most so many.
 #[inline(always)]
-unsafe fn decrypt_step<L: Lanes, const W: usize>(
+unsafe fn decrypt_step<L: Lanes, const W: usize, const TAIL: bool>(
     key: &AesKey,
     [first, last]: [L; 2],
     before: L::One,
-    step: Step,
+    io: Io,
 ) -> L::One {
-    let Step {
-        src,
-        dst,
-        count,
-        far,
-    } = step;
+    let Io { src, dst, len, far } = io;
     // SAFETY: by this function's contract.
     unsafe {
-        let mut blocks = load::<L, W>(src);
+        let mut blocks = match TAIL {
+            true => load_tail::<L, W>(src, len),
+            false => load::<L, W>(src),
+        };
+        let mut chained = blocks[0].shift_in(before);
         xor_each(&mut blocks, first);
         decrypt_rounds(key, &mut blocks);
         // The ciphertext is loaded a second time: kept, it would need as many registers again.
         compiler_fence(Ordering::SeqCst);
-        let mut chained = L::load(src).shift_in(before);
+        if !TAIL {
+            chained = L::load(src).shift_in(before);
+        }
         for (i, block) in blocks.iter_mut().enumerate() {
-            if i > 0 {
-                chained = L::load(src.add(16 * (L::N * i - 1)));
+            let from = 16 * L::N * i;
+            if i > 0 && !TAIL {
+                chained = L::load(src.add(from - 16));
+            } else if i > 0 && len > from {
+                chained = L::load_part(src.add(from - 16), (len + 16 - from).min(16 * L::N));
             }
             // By the last round's key, as in `last_round_with_text`.
             *block = block.decrypt_last(chained.xor(last));
         }
         // Before the store: in place, it overwrites this block.
-        let last = <L::One as Lanes>::load(src.add(16 * (count - 1)));
-        put(blocks, dst, far);
+        let last = <L::One as Lanes>::load(src.add(len - 16));
+        match TAIL {
+            true => store_tail(blocks, dst, len),
+            false => put(blocks, dst, far),
+        }
         last
     }
 }

@@ -1,7 +1,7 @@
 //! Counter mode.
 
 use super::Lanes;
-use super::aes::{Padding, Step, Steps, further_rounds, put};
+use super::aes::{further_rounds, load_tail, put, store_tail};
 use super::nearby::{Computed, Kept, Near, Source, computed};
 use crate::cpu::kernels::{CounterBits, Io, LINE};
 use crate::cpu::prepared::AesKey;
@@ -94,16 +94,10 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
             ctr_whole::<L, W>(key, start, bits, part.part(0, whole));
             if len > whole {
                 let start = u128::from_be_bytes(advance(start, bits, (whole / 16) as u64));
-                let source = Computed::<L>::new::<W>(key, bits, start, false);
-                let rest = part.part(whole, len - whole);
-                let (mut steps, mut padding) = (Steps::new::<L, W>(rest), Padding::uninit());
-                while let Some(Step { src, dst, .. }) = steps.next(&mut padding) {
-                    ctr_run::<L, W>(
-                        key,
-                        source,
-                        std::ptr::null_mut(),
-                        Io::new(src, dst, 16 * L::N * W),
-                    );
+                let tail = part.part(whole, len - whole);
+                match tail.len <= 16 * L::N {
+                    true => ctr_tail::<L, 1>(key, start, bits, tail),
+                    false => ctr_tail::<L, W>(key, start, bits, tail),
                 }
             }
         }
@@ -160,6 +154,26 @@ unsafe fn ctr_run<L: Lanes, const W: usize>(
             further_rounds(key, &mut blocks);
             last_round_with_text(key, &mut blocks, io.part(offset, stride));
         }
+    }
+}
+
+/// CTR on less than a step, of any length.
+///
+/// # Safety
+/// As [`ctr`]; the text is at most `W` registers long.
+#[inline(always)]
+unsafe fn ctr_tail<L: Lanes, const W: usize>(key: &AesKey, start: u128, bits: CounterBits, io: Io) {
+    // SAFETY: by this function's contract; no states are kept.
+    unsafe {
+        let mut source = Computed::<L>::new::<W>(key, bits, start, false);
+        let mut blocks = source.next::<W>(key, std::ptr::null_mut());
+        further_rounds(key, &mut blocks);
+        let last = L::splat(&key.enc[key.rounds]);
+        let text = load_tail::<L, W>(io.src, io.len);
+        for (block, text) in blocks.iter_mut().zip(text) {
+            *block = block.encrypt_last(text.xor(last));
+        }
+        store_tail(blocks, io.dst, io.len);
     }
 }
 

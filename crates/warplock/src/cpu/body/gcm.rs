@@ -59,6 +59,23 @@ impl Powers {
             ]
         }
     }
+
+    /// A register of powers from that of the last `count` blocks on; zeros behind the last power.
+    ///
+    /// # Safety
+    /// There are so many, and the machine has the instructions.
+    #[inline(always)]
+    unsafe fn last<L: Lanes>(&self, count: usize) -> [L; 2] {
+        let place = MAX_POWERS - count;
+        if count >= L::N {
+            // SAFETY: by this function's contract.
+            return unsafe { self.at(place) };
+        }
+        // SAFETY: so many powers are left.
+        self.0
+            .each_ref()
+            .map(|powers| unsafe { L::load_part(powers[place..].as_ptr().cast(), 16 * count) })
+    }
 }
 
 /// A group to be hashed.
@@ -370,20 +387,17 @@ pub(crate) unsafe fn ghash<L: Lanes>(powers: &Powers, y: &mut [u8; 16], data: &[
         }
         return;
     }
-    // Moved to the end of whole registers: blocks of zeros before the first add nothing.
-    let mut copy = [[0u8; 16]; 4 * WIDE];
     let blocks = rest.len().div_ceil(16);
-    let total = blocks.next_multiple_of(L::N);
-    copy[total - blocks..].as_flattened_mut()[..rest.len()].copy_from_slice(rest);
-    for (byte, y) in copy[total - blocks].iter_mut().zip(*y) {
-        *byte ^= y;
-    }
-    // SAFETY: `total` blocks lie in the copy and at the end of the powers.
+    // SAFETY: so many blocks and powers are left; the rest by this function's contract.
     unsafe {
         let mut sums = [L::splat(&[0; 16]); 2];
-        for i in (0..total).step_by(L::N) {
-            let data = L::load(copy[i].as_ptr()).reverse();
-            let products = data.hash_products(powers.at(MAX_POWERS - total + i));
+        for done in (0..blocks).step_by(L::N) {
+            let text = &rest[16 * done..];
+            let mut text = L::load_part(text.as_ptr(), text.len().min(16 * L::N)).reverse();
+            if done == 0 {
+                text = text.xor(L::widen(<L::One as Lanes>::load(y.as_ptr()).reverse()));
+            }
+            let products = text.hash_products(powers.last(blocks - done));
             for (sum, product) in sums.iter_mut().zip(products) {
                 *sum = sum.xor(product);
             }

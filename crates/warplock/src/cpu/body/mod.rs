@@ -74,6 +74,32 @@ pub(crate) trait Lanes: Copy {
     /// # Safety
     /// `16 * N` bytes can be written.
     unsafe fn store(self, to: *mut u8);
+    /// The first `len` bytes, at most `16 * N`, with zeros behind them.
+    ///
+    /// # Safety
+    /// The machine has the instructions, and so many bytes can be read.
+    #[inline(always)]
+    unsafe fn load_part(from: *const u8, len: usize) -> Self {
+        let mut copy = [[0; 16]; 4];
+        // SAFETY: a register is at most four blocks; the rest by this function's contract.
+        unsafe {
+            from.copy_to_nonoverlapping(copy.as_mut_ptr().cast(), len);
+            Self::load(copy.as_ptr().cast())
+        }
+    }
+    /// A store of the first `len` bytes, at most `16 * N`.
+    ///
+    /// # Safety
+    /// So many bytes can be written.
+    #[inline(always)]
+    unsafe fn store_part(self, to: *mut u8, len: usize) {
+        let mut copy = [[0u8; 16]; 4];
+        // SAFETY: a register is at most four blocks; the rest by this function's contract.
+        unsafe {
+            self.store(copy.as_mut_ptr().cast());
+            to.copy_from_nonoverlapping(copy.as_ptr().cast(), len);
+        }
+    }
     /// A store past the caches: the line is not fetched first, and what else is in the caches
     /// stays there.
     ///

@@ -1,6 +1,6 @@
 //! XEX: XTS without ciphertext stealing (IEEE 1619, 5.3 and 5.4).
 
-use super::aes::{Padding, Step, Steps, decrypt_rounds, encrypt_rounds, load, put, store};
+use super::aes::{decrypt_rounds, encrypt_rounds, load, load_tail, put, store, store_tail};
 use super::{Lanes, WIDE};
 use crate::Direction;
 use crate::cpu::kernels::Io;
@@ -19,6 +19,16 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
 ) {
     const { assert!(W == L::DEPTH) };
     let keys = key.round_keys(direction);
+    if io.len == 16 {
+        // SAFETY: one block on each side; the rest by this function's contract.
+        unsafe {
+            let ends = [&keys[0], &keys[key.rounds]].map(|key| L::One::splat(key));
+            let base = L::One::splat(tweak);
+            step::<L::One, 1, false, false>(key, direction, ends, [base], io);
+            base.xts_next().store(tweak.as_mut_ptr());
+        }
+        return;
+    }
     let stride = 16 * L::N * W;
     let whole = io.len - io.len % stride;
     // SAFETY: by this function's contract; each step touches the blocks that it is given.
@@ -48,10 +58,10 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             each!(others[I] = tweaks[I].xts_ahead().xor(last));
             each!(tweaks[I] = tweaks[I].xor(last));
             while left.len >= 2 * stride {
-                step::<L, W, true>(key, direction, ends, tweaks, left);
+                step::<L, W, true, false>(key, direction, ends, tweaks, left);
                 each!(tweaks[I] = tweaks[I].xts_two_ahead(growth));
                 let second = left.part(stride, stride);
-                step::<L, W, true>(key, direction, ends, others, second);
+                step::<L, W, true, false>(key, direction, ends, others, second);
                 each!(others[I] = others[I].xts_two_ahead(growth));
                 left = left.part(2 * stride, left.len - 2 * stride);
             }
@@ -60,7 +70,7 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
         }
         while L::ROWS && left.len >= 16 * WIDE {
             let (tweaks, next) = base.xts_row();
-            step::<L, WIDE, false>(key, direction, ends, tweaks, left);
+            step::<L, WIDE, false, false>(key, direction, ends, tweaks, left);
             base = next;
             left = left.part(16 * WIDE, left.len - 16 * WIDE);
         }
@@ -69,7 +79,7 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
                 // Here and not at the step's end, where they would need registers.
                 tweaks = row(base);
             }
-            step::<L, W, false>(key, direction, ends, tweaks, left);
+            step::<L, W, false, false>(key, direction, ends, tweaks, left);
             left = left.part(stride, left.len - stride);
             if L::AHEAD {
                 each!(tweaks[I] = tweaks[I].xts_ahead());
@@ -79,18 +89,11 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             }
         }
         if whole < io.len {
-            tweaks = row(base);
-            let mut all = [[0; 16]; 4 * WIDE];
-            store(tweaks, all.as_mut_ptr().cast());
-            let mut padding = Padding::uninit();
-            let mut steps = Steps::new::<L, W>(io.part(whole, io.len - whole));
-            while let Some(Step {
-                src, dst, count, ..
-            }) = steps.next(&mut padding)
-            {
-                step::<L, W, false>(key, direction, ends, tweaks, Io::new(src, dst, stride));
-                base = L::splat(&all[count]);
-            }
+            let tail = io.part(whole, io.len - whole);
+            base = match tail.len <= 16 * L::N {
+                true => xts_tail::<L, 1>(key, direction, ends, base, tail),
+                false => xts_tail::<L, W>(key, direction, ends, base, tail),
+            };
         }
         let mut lanes = [[0; 16]; 4];
         base.store(lanes.as_mut_ptr().cast());
@@ -98,13 +101,40 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
     }
 }
 
-/// One step, with the round keys before the first round and of the last. `KEYED`: that of the last
-/// is in the tweaks already, and taken out of the first.
+/// Less than a step. Gives the tweak behind it, in the first lane.
 ///
 /// # Safety
-/// `io` has `W * N` blocks, and maybe more.
+/// As [`xts`]; there is at least a block, and at most `W` registers.
 #[inline(always)]
-unsafe fn step<L: Lanes, const W: usize, const KEYED: bool>(
+unsafe fn xts_tail<L: Lanes, const W: usize>(
+    key: &AesKey,
+    direction: Direction,
+    ends: [L; 2],
+    base: L,
+    io: Io,
+) -> L {
+    let tweaks = row::<L, W>(base);
+    let mut all = [[0; 16]; 4 * WIDE + 4];
+    // SAFETY: by this function's contract; the array holds a register more than the tweaks.
+    unsafe {
+        store(tweaks, all.as_mut_ptr().cast());
+        if io.len == 16 * L::N * W {
+            tweaks[W - 1]
+                .xts_next()
+                .store(all[W * L::N..].as_mut_ptr().cast());
+        }
+        step::<L, W, false, true>(key, direction, ends, tweaks, io);
+        L::splat(&all[io.len / 16])
+    }
+}
+
+/// One step, with the round keys before the first round and of the last. `KEYED`: that of the last
+/// is in the tweaks already, and taken out of the first. `TAIL`: there may be less.
+///
+/// # Safety
+/// `io` has `W * N` blocks, and maybe more; for a tail it has at most so many.
+#[inline(always)]
+unsafe fn step<L: Lanes, const W: usize, const KEYED: bool, const TAIL: bool>(
     key: &AesKey,
     direction: Direction,
     [first, last]: [L; 2],
@@ -112,7 +142,12 @@ unsafe fn step<L: Lanes, const W: usize, const KEYED: bool>(
     io: Io,
 ) {
     // SAFETY: by this function's contract.
-    let mut blocks = unsafe { load::<L, W>(io.src) };
+    let mut blocks = unsafe {
+        match TAIL {
+            true => load_tail::<L, W>(io.src, io.len),
+            false => load::<L, W>(io.src),
+        }
+    };
     for (block, tweak) in blocks.iter_mut().zip(tweaks) {
         *block = block.xor(first).xor(tweak);
     }
@@ -134,7 +169,12 @@ unsafe fn step<L: Lanes, const W: usize, const KEYED: bool>(
         }
     }
     // SAFETY: by this function's contract.
-    unsafe { put(blocks, io.dst, io.far) };
+    unsafe {
+        match TAIL {
+            true => store_tail(blocks, io.dst, io.len),
+            false => put(blocks, io.dst, io.far),
+        }
+    }
 }
 
 /// The tweaks of a step.

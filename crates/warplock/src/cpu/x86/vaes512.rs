@@ -16,6 +16,12 @@ fn low64(lanes: [u64; 4]) -> __m512i {
     op!(_mm512_set_epi64(0, d, 0, c, 0, b, 0, a))
 }
 
+/// A mask of the first `len` bytes, at most 64.
+#[inline(always)]
+fn first(len: usize) -> u64 {
+    u64::MAX.checked_shr(64 - len as u32).unwrap_or(0)
+}
+
 impl Lanes for Zmm {
     type One = Sse;
     const N: usize = 4;
@@ -37,6 +43,16 @@ impl Lanes for Zmm {
     unsafe fn store(self, to: *mut u8) {
         // SAFETY: by the trait's contract.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(from: *const u8, len: usize) -> Self {
+        // SAFETY: bytes that the mask leaves out are not touched; the rest by the trait's contract.
+        Zmm(unsafe { _mm512_maskz_loadu_epi8(first(len), from.cast()) })
+    }
+    #[inline(always)]
+    unsafe fn store_part(self, to: *mut u8, len: usize) {
+        // SAFETY: as for the load.
+        unsafe { _mm512_mask_storeu_epi8(to.cast(), first(len), self.0) }
     }
     #[inline(always)]
     unsafe fn stream(self, to: *mut u8) {
