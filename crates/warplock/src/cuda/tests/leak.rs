@@ -41,12 +41,13 @@ type What = (Algorithm, Direction, usize);
 /// What the leaky kernel does.
 const LEAKY_DOES: What = (Algorithm::Aes128Ecb, Direction::Encrypt, LEN);
 
-/// A key and a text on the device.
+/// A key and a text. They wait on the host: from buffers of their own on the device, where these
+/// lie would show in the times.
 struct Input {
     fixed: bool,
     key: OneKey,
     sheet: PinnedBuffer,
-    text: DeviceBuffer,
+    text: PinnedBuffer,
 }
 
 /// A mark in a queue that knows its time.
@@ -186,17 +187,13 @@ impl Bench {
             sheet.write(&job, chunk.parts(), Some(&one_key), room, &at);
             let launcher = Launcher::new(&job);
             subject.get_or_insert(Subject::Ours(launcher, mode, sheet.located(at.sheet)));
-            let kept = link.device(LEN)?;
-            let mut staging = link.host(LEN)?;
-            staging.bytes().copy_from_slice(&plain);
-            // SAFETY: both live until the stream was waited for.
-            unsafe { upload(&stream, kept.address(), staging.start(), LEN)? };
-            stream.wait("uploading")?;
+            let mut text = link.host(LEN)?;
+            text.bytes().copy_from_slice(&plain);
             inputs.push(Input {
                 fixed,
                 key: one_key,
                 sheet: host,
-                text: kept,
+                text,
             });
         }
         let subject = match what {
@@ -216,11 +213,9 @@ impl Bench {
 
     /// Queues what must be there before the kernels.
     fn prepare(&self, input: &Input) -> Result<(), Failure> {
-        let (to, from) = (self.text.address(), input.text.address());
         // SAFETY: all buffers live as long as `self`, whose stream is waited for.
         unsafe {
-            let code = sys::cuMemcpyDtoDAsync_v2(to, from, LEN, self.stream.handle());
-            check(code, || "copying a text")?;
+            upload(&self.stream, self.text.address(), input.text.start(), LEN)?;
             if self.sheet.len() > 0 {
                 let len = input.sheet.len();
                 upload(&self.stream, self.sheet.address(), input.sheet.start(), len)?;
@@ -319,22 +314,23 @@ fn subjects() -> Vec<What> {
 #[ignore = "measures time; see scripts/device-check"]
 fn times_do_not_depend_on_secrets() {
     let mut leaks = Vec::new();
-    for what in subjects() {
-        let Some(link) = gpu() else {
-            return;
-        };
-        let _bound = link.bind().unwrap();
-        let bench = Bench::new(link, Some(what)).unwrap();
+    'next: for what in subjects() {
         let (algorithm, direction, each) = what;
         let name = format!("{algorithm} {direction:?}, messages of {each} bytes");
-        // What chance made once, it does not make again.
-        let mut t = bench.measure(&name);
-        if t > THRESHOLD {
-            t = bench.measure(&format!("{name}, again"));
+        // What chance made once, it does not make again, in other buffers.
+        let mut t = 0.0;
+        for again in ["", ", again"] {
+            let Some(link) = gpu() else {
+                return;
+            };
+            let _bound = link.bind().unwrap();
+            let bench = Bench::new(link, Some(what)).unwrap();
+            t = bench.measure(&format!("{name}{again}"));
+            if t <= THRESHOLD {
+                continue 'next;
+            }
         }
-        if t > THRESHOLD {
-            leaks.push((name, t));
-        }
+        leaks.push((name, t));
     }
     assert!(leaks.is_empty(), "times depend on secrets: {leaks:?}");
 }
