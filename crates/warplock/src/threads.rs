@@ -11,9 +11,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-/// What a wake is taken for until some were seen, in nanoseconds; more on virtual machines with
-/// many cores.
-const WAKE: u64 = 10_000;
+/// Nanoseconds from a ring to the first step of the one that slept, as it mostly was lately in this
+/// process; more on virtual machines with many cores. Nobody knows more than the others of it.
+static WAKE: AtomicU64 = AtomicU64::new(10_000);
 
 /// No wake is taken for shorter or longer, in nanoseconds: a clock's step, a neighbour's turn.
 const WAKES: (u64, u64) = (2_000, 200_000);
@@ -35,8 +35,6 @@ struct Shared {
     bell: Condvar,
     /// Tasks so far: who looks out for work sees it change, without the lock.
     tasks: AtomicUsize,
-    /// Nanoseconds from a ring to the first step of the one that slept, as it was lately.
-    wake: AtomicU64,
 }
 
 /// What is to be done, and who could.
@@ -101,7 +99,6 @@ impl Threads {
             }),
             bell: Condvar::new(),
             tasks: AtomicUsize::new(0),
-            wake: AtomicU64::new(WAKE),
         });
         let mut threads = Threads {
             shared,
@@ -130,7 +127,7 @@ impl Threads {
     /// How many threads, the caller's with them, are worth having for what takes one of them so
     /// many nanoseconds.
     pub(crate) fn worth(&self, work: f64) -> usize {
-        let wake = self.shared.wake.load(Ordering::Relaxed) as f64;
+        let wake = WAKE.load(Ordering::Relaxed) as f64;
         worth(work, wake, self.count() + 1)
     }
 
@@ -305,7 +302,7 @@ impl Shared {
         }
         if !desk.end {
             desk.coming -= 1;
-            self.note(desk.rung.elapsed());
+            note_wake(desk.rung.elapsed());
         }
         desk
     }
@@ -315,7 +312,7 @@ impl Shared {
         let seen = self.tasks.load(Ordering::Acquire);
         desk.looking += 1;
         drop(desk);
-        let patience = Duration::from_nanos(self.wake.load(Ordering::Relaxed));
+        let patience = Duration::from_nanos(WAKE.load(Ordering::Relaxed));
         let start = Instant::now();
         while self.tasks.load(Ordering::Acquire) == seen && start.elapsed() < patience {
             (0..32).for_each(|_| std::hint::spin_loop());
@@ -324,14 +321,19 @@ impl Shared {
         desk.looking -= 1;
         desk
     }
+}
 
-    /// Takes note of how long a wake took.
-    fn note(&self, took: Duration) {
-        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        let took = took.clamp(WAKES.0, WAKES.1);
-        let before = self.wake.load(Ordering::Relaxed);
-        self.wake.store((7 * before + took) / 8, Ordering::Relaxed);
-    }
+/// Takes note of how long a wake took: a step up or down, so that half of them take longer than
+/// what is known. A mean would follow the few that take a neighbour's turn.
+fn note_wake(took: Duration) {
+    let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    let before = WAKE.load(Ordering::Relaxed);
+    let step = before / 16;
+    let after = match took > before {
+        true => before + step,
+        false => before - step,
+    };
+    WAKE.store(after.clamp(WAKES.0, WAKES.1), Ordering::Relaxed);
 }
 
 #[cfg(test)]
