@@ -84,21 +84,17 @@ extern "C" __global__ void __launch_bounds__(KEY_THREADS)
     }
 }
 
-// A key for every block, encryption. The schedule runs beside the rounds.
+// A key for every block.
 template <int WORDS>
-__device__ __forceinline__ void ecb_each(const uint8_t* keys, const uint8_t* input,
-                                         uint8_t* output, uint64_t count) {
-    fill_tables<false>();
-    const Lane t = Lane::here();
-    constexpr int ROUNDS = WORDS + 6;
-    constexpr int TOTAL = 4 * (ROUNDS + 1);
-    const bool even = aligned(keys, 16) && aligned(input, 16) && aligned(output, 16);
-    const Range rows = share((count + 31) / 32, blockIdx.x, gridDim.x);
-    const uint64_t to = 32 * rows.to < count ? 32 * rows.to : count;
-    for (uint64_t i = 32 * rows.from + threadIdx.x; i < to; i += blockDim.x) {
+struct KeyAndText {
+    uint32_t key[WORDS];
+    uint4 text;
+
+    // Number `i`; `even`: all of them are aligned.
+    __device__ __forceinline__ void fetch(const uint8_t* keys, const uint8_t* input, uint64_t i,
+                                          bool even) {
         const uint8_t* raw = keys + 4 * WORDS * i;
-        uint4 s = even ? load_aligned(input + 16 * i) : load(input + 16 * i);
-        uint32_t key[WORDS];
+        text = even ? load_aligned(input + 16 * i) : load(input + 16 * i);
         if constexpr (WORDS == 6) {
             const uint4 a = load(raw), b = load(raw + 16, 8);
             key[0] = a.x, key[1] = a.y, key[2] = a.z, key[3] = a.w, key[4] = b.x, key[5] = b.y;
@@ -110,8 +106,30 @@ __device__ __forceinline__ void ecb_each(const uint8_t* keys, const uint8_t* inp
                 key[4 * part + 2] = a.z, key[4 * part + 3] = a.w;
             }
         }
+    }
+};
+
+// Encryption. The schedule runs beside the rounds; the next key and block are on their way.
+template <int WORDS>
+__device__ __forceinline__ void ecb_each(const uint8_t* keys, const uint8_t* input,
+                                         uint8_t* output, uint64_t count) {
+    fill_tables<false>();
+    const Lane t = Lane::here();
+    constexpr int ROUNDS = WORDS + 6;
+    constexpr int TOTAL = 4 * (ROUNDS + 1);
+    const bool even = aligned(keys, 16) && aligned(input, 16) && aligned(output, 16);
+    const Range rows = share((count + 31) / 32, blockIdx.x, gridDim.x);
+    const uint64_t to = 32 * rows.to < count ? 32 * rows.to : count;
+    uint64_t i = 32 * rows.from + threadIdx.x;
+    if (i >= to) return;
+    KeyAndText<WORDS> next;
+    next.fetch(keys, input, i, even);
+    for (; i < to; i += blockDim.x) {
+        KeyAndText<WORDS> now = next;
+        if (i + blockDim.x < to) next.fetch(keys, input, i + blockDim.x, even);
+        uint32_t(&key)[WORDS] = now.key;
         uint32_t constant = 1;
-        s = s ^ make_uint4(key[0], key[1], key[2], key[3]);
+        uint4 s = now.text ^ make_uint4(key[0], key[1], key[2], key[3]);
 #pragma unroll
         for (int round = 1; round <= ROUNDS; round++) {
             uint32_t words[4];

@@ -124,8 +124,8 @@ impl<L: Link> Passage<'_, '_, L> {
                 let host = slot.sheet.host.start().add(results);
                 link.download(&slot.stream, host, at + results as u64, results_len)?;
             }
-            for run in &flight.direct {
-                link.download(&slot.stream, run.user, text + run.place as u64, run.len)?;
+            for rows in &flight.direct {
+                link.download_rows(&slot.stream, rows, text)?;
             }
             let back = extent(&flight.staged);
             if back > 0 {

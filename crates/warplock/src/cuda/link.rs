@@ -7,6 +7,7 @@ use std::sync::Arc;
 use zeroize::Zeroizing;
 
 use super::abi::{Address, FEW_BYTES, FewBytes};
+use super::copy::Rows;
 use super::driver::{Bound, Context, Device, Event, Failure, Stream};
 use super::launch::Step;
 use super::memory::{self, DeviceBuffer, PinnedBuffer};
@@ -77,6 +78,32 @@ pub(crate) trait Link: Send + Sync {
         from: Address,
         len: usize,
     ) -> Result<(), Failure>;
+    /// Queues copies of rows to the device, where the text they belong to starts at `text`.
+    unsafe fn upload_rows(
+        &self,
+        stream: &Self::Stream,
+        text: Address,
+        rows: &Rows,
+    ) -> Result<(), Failure> {
+        let mut runs = (0..rows.count).map(|index| rows.run(index));
+        // SAFETY: by this method's contract.
+        runs.try_for_each(|run| unsafe {
+            self.upload(stream, text + run.place as u64, run.user, run.len)
+        })
+    }
+    /// Queues copies of rows from the device, as [`Link::upload_rows`].
+    unsafe fn download_rows(
+        &self,
+        stream: &Self::Stream,
+        rows: &Rows,
+        text: Address,
+    ) -> Result<(), Failure> {
+        let mut runs = (0..rows.count).map(|index| rows.run(index));
+        // SAFETY: by this method's contract.
+        runs.try_for_each(|run| unsafe {
+            self.download(stream, run.user, text + run.place as u64, run.len)
+        })
+    }
     /// Queues zeros.
     unsafe fn wipe(&self, stream: &Self::Stream, at: Address, len: usize) -> Result<(), Failure>;
     /// Queues a kernel.
@@ -213,6 +240,40 @@ impl Link for CudaLink {
     ) -> Result<(), Failure> {
         // SAFETY: by this function's contract.
         unsafe { memory::download(stream, to, from, len) }
+    }
+
+    unsafe fn upload_rows(
+        &self,
+        stream: &Stream,
+        text: Address,
+        rows: &Rows,
+    ) -> Result<(), Failure> {
+        // SAFETY: by this function's contract.
+        unsafe {
+            match rows {
+                Rows {
+                    first, count: 1, ..
+                } => self.upload(stream, text + first.place as u64, first.user, first.len),
+                _ => memory::upload_rows(stream, text, rows),
+            }
+        }
+    }
+
+    unsafe fn download_rows(
+        &self,
+        stream: &Stream,
+        rows: &Rows,
+        text: Address,
+    ) -> Result<(), Failure> {
+        // SAFETY: by this function's contract.
+        unsafe {
+            match rows {
+                Rows {
+                    first, count: 1, ..
+                } => self.download(stream, first.user, text + first.place as u64, first.len),
+                _ => memory::download_rows(stream, rows, text),
+            }
+        }
     }
 
     unsafe fn wipe(&self, stream: &Stream, at: Address, len: usize) -> Result<(), Failure> {

@@ -9,6 +9,7 @@ use cudarc::driver::sys;
 use zeroize::Zeroize;
 
 use super::abi::Address;
+use super::copy::Rows;
 use super::driver::{Context, Failure, Stream, check};
 use super::link::{DeviceBytes, HostBytes};
 
@@ -180,6 +181,71 @@ pub(crate) unsafe fn download(
     // SAFETY: by this function's contract.
     let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, len, stream.handle()) };
     check(code, || format!("copying {len} bytes from the GPU"))
+}
+
+/// What the driver wants to know of a copy of rows, of whose two ends one is on the host.
+fn copy_of(rows: &Rows, text: Address, up: bool) -> sys::CUDA_MEMCPY2D {
+    use sys::CUmemorytype_enum as Kind;
+    let device = text + rows.first.place as u64;
+    let ends = [
+        (Kind::CU_MEMORYTYPE_HOST, rows.user_pitch),
+        (Kind::CU_MEMORYTYPE_DEVICE, rows.place_pitch),
+    ];
+    let [(from, from_pitch), (to, to_pitch)] = if up { ends } else { [ends[1], ends[0]] };
+    sys::CUDA_MEMCPY2D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcMemoryType: from,
+        srcHost: rows.first.user.cast(),
+        srcDevice: device,
+        srcArray: null_mut(),
+        srcPitch: from_pitch,
+        dstXInBytes: 0,
+        dstY: 0,
+        dstMemoryType: to,
+        dstHost: rows.first.user.cast(),
+        dstDevice: device,
+        dstArray: null_mut(),
+        dstPitch: to_pitch,
+        WidthInBytes: rows.first.len,
+        Height: rows.count,
+    }
+}
+
+/// Queues copies of rows to a text on the device.
+///
+/// # Safety
+/// As [`upload`], for each row.
+pub(crate) unsafe fn upload_rows(
+    stream: &Stream,
+    text: Address,
+    rows: &Rows,
+) -> Result<(), Failure> {
+    let copy = copy_of(rows, text, true);
+    // SAFETY: by this function's contract.
+    let code = unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, stream.handle()) };
+    let (count, len) = (rows.count, rows.first.len);
+    check(code, || {
+        format!("copying {count} times {len} bytes to the GPU")
+    })
+}
+
+/// Queues copies of rows from a text on the device.
+///
+/// # Safety
+/// As [`download`], for each row.
+pub(crate) unsafe fn download_rows(
+    stream: &Stream,
+    rows: &Rows,
+    text: Address,
+) -> Result<(), Failure> {
+    let copy = copy_of(rows, text, false);
+    // SAFETY: by this function's contract.
+    let code = unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, stream.handle()) };
+    let (count, len) = (rows.count, rows.first.len);
+    check(code, || {
+        format!("copying {count} times {len} bytes from the GPU")
+    })
 }
 
 /// Queues a copy inside the device.

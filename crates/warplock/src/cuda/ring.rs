@@ -5,7 +5,7 @@ use std::mem::{forget, take};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::copy::{Run, extent, inputs, outputs};
+use super::copy::{Rows, Run, extent, inputs, outputs, rows};
 use super::cut::{Chunk, Cutter, Previous, has_table};
 use super::driver::Failure;
 use super::keys::OneKey;
@@ -36,11 +36,12 @@ struct Sent {
     before: Option<usize>,
     /// Bytes of its text, with what lies between messages.
     len: usize,
-    /// Where its text goes.
-    to: Vec<Run>,
     /// Whether the device reads, and writes, the caller's memory by itself.
     direct_in: bool,
     direct_out: bool,
+    /// Where its text goes: what the device writes, or what is copied from page-locked memory.
+    direct: Vec<Rows>,
+    staged: Vec<Run>,
 }
 
 /// One job on its way through a ring.
@@ -297,13 +298,15 @@ impl<L: Link> Passage<'_, '_, L> {
         let (from, to) = (inputs(job, &chunk), outputs(job, &chunk));
         let len = extent(&from);
         let direct = |runs: &[Run], pinned: &Option<Range<usize>>| {
-            runs.len() <= gpu.policy.direct_copies
-                && pinned
-                    .as_ref()
-                    .is_some_and(|range| runs.iter().all(|run| run.inside(range)))
+            let range = pinned.as_ref()?;
+            let inside = runs.iter().all(|run| run.inside(range));
+            inside
+                .then(|| rows(runs))
+                .filter(|rows| rows.len() <= gpu.policy.direct_copies)
         };
-        let direct_in = direct(&from, &self.pinned_input);
-        let direct_out = direct(&to, &self.pinned_output);
+        let rows_in = direct(&from, &self.pinned_input);
+        let rows_out = direct(&to, &self.pinned_output);
+        let (direct_in, direct_out) = (rows_in.is_some(), rows_out.is_some());
 
         if !self.slots[place].text.fits(len) {
             // A chain may still read the old text.
@@ -323,24 +326,29 @@ impl<L: Link> Passage<'_, '_, L> {
         // SAFETY: the slot's buffers are large enough, and in use by this chunk alone until
         // `drain` has waited for it; the caller's memory by this function's contract.
         unsafe {
-            if direct_in {
-                for run in &from {
-                    link.upload(stream, text + run.place as u64, run.user, run.len)?;
+            if let Some(rows) = &rows_in {
+                for rows in rows {
+                    link.upload_rows(stream, text, rows)?;
                 }
             } else if len > 0 {
                 gpu.copier.gather(&from, slot.text.host.start());
                 link.upload(stream, text, slot.text.host.start(), len)?;
             }
         }
+        let (direct, staged) = match rows_out {
+            Some(rows) => (rows, Vec::new()),
+            None => (Vec::new(), to),
+        };
         Ok(Sent {
             chunk,
             portion,
             place,
             before,
             len,
-            to,
             direct_in,
             direct_out,
+            direct,
+            staged,
         })
     }
 
@@ -357,9 +365,10 @@ impl<L: Link> Passage<'_, '_, L> {
             place,
             before,
             len,
-            to,
             direct_in,
             direct_out,
+            direct,
+            staged,
         } = sent;
         let text = self.slots[place].text.device.address();
         self.find_key(&chunk);
@@ -405,10 +414,6 @@ impl<L: Link> Passage<'_, '_, L> {
             // Their keys.
             Chunk::Blocks(messages) => 16 * messages.len()..len,
             _ => 0..0,
-        };
-        let (staged, direct) = match direct_out {
-            true => (Vec::new(), to),
-            false => (to, Vec::new()),
         };
         let waits = !direct.is_empty();
         self.slots[place].flight = Some(Flight {

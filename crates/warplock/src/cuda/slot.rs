@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::copy::{Copier, Run};
+use super::copy::{Copier, Rows, Run};
 use super::cut::Chunk;
 use super::driver::Failure;
 use super::link::{DeviceBytes, HostBytes, Link};
@@ -72,7 +72,7 @@ pub(crate) struct Flight {
     /// What is to be copied from page-locked memory to the caller.
     pub(crate) staged: Vec<Run>,
     /// What the device writes to the caller by itself.
-    pub(crate) direct: Vec<Run>,
+    pub(crate) direct: Vec<Rows>,
     /// Its way back is queued.
     pub(crate) returning: bool,
     /// Bytes of page-locked text that must be wiped.

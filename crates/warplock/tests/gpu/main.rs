@@ -4,6 +4,7 @@
 mod failures;
 mod large;
 mod many;
+mod page_locked;
 #[path = "../engine/common/random.rs"]
 #[allow(
     dead_code,

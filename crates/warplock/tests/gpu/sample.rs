@@ -73,24 +73,36 @@ impl Sample {
         engine: &Engine,
         direction: Direction,
         input: Option<&[u8]>,
-        output: Vec<u8>,
-        tags: Vec<u8>,
+        mut output: Vec<u8>,
+        mut tags: Vec<u8>,
     ) -> Outcome {
-        let mut outcome = Outcome {
+        let refused = self.run_in(engine, direction, input, &mut output, &mut tags);
+        Outcome {
             text: output,
             tags,
-            refused: Vec::new(),
-        };
+            refused,
+        }
+    }
+
+    /// The same in the caller's memory; gives what was refused.
+    pub(crate) fn run_in(
+        &self,
+        engine: &Engine,
+        direction: Direction,
+        input: Option<&[u8]>,
+        output: &mut [u8],
+        tags: &mut [u8],
+    ) -> Vec<usize> {
         let spans = Spans::Ragged(&self.spans);
         let text = match input {
             None => Text::InPlace {
-                buffer: &mut outcome.text,
+                buffer: output,
                 spans,
             },
             Some(input) => Text::Apart {
                 input,
                 input_spans: spans,
-                output: &mut outcome.text,
+                output,
                 output_spans: spans,
             },
         };
@@ -106,15 +118,13 @@ impl Sample {
             batch = batch.ivs(Ivs::Each(&self.ivs));
         }
         if self.algorithm.is_aead() {
-            let tags = Tags::Apart(&mut outcome.tags);
-            batch = batch.aad(Aad::Shared(&self.aad)).tags(tags);
+            batch = batch.aad(Aad::Shared(&self.aad)).tags(Tags::Apart(tags));
         }
         match engine.run(batch) {
-            Ok(()) => {}
-            Err(Error::Authentication { failed, .. }) => outcome.refused = failed,
+            Ok(()) => Vec::new(),
+            Err(Error::Authentication { failed, .. }) => failed,
             Err(error) => panic!("{}, {direction:?}: {error}", engine.backend()),
         }
-        outcome
     }
 
     /// Room for tags, with a pattern.
