@@ -7,7 +7,7 @@ pub(super) mod names {
     pub(in crate::cpu) use super::{each_way, kernels_of, powers_of};
     pub(in crate::cpu) use crate::Direction;
     pub(in crate::cpu) use crate::cpu::kernels::{Chain, CounterBits, Io, Kernels, Short};
-    pub(in crate::cpu) use crate::cpu::prepared::{AesKey, GhashKey};
+    pub(in crate::cpu) use crate::cpu::prepared::{AesKey, GhashKey, Powers};
     pub(in crate::cpu) use crate::cpu::{InstructionSet, body};
 }
 
@@ -52,18 +52,14 @@ macro_rules! kernels_of {
             }
 
             #[target_feature(enable = $features)]
-            fn expand(key: &[u8], inverse: bool) -> AesKey {
+            fn expand(key: &[u8], inverse: bool, to: &mut AesKey) {
                 // SAFETY: this function has the instructions; so for all that follow.
-                unsafe { body::expand::<$lanes>(key, inverse) }
+                unsafe { body::expand::<$lanes>(key, inverse, to) }
             }
             #[target_feature(enable = $features)]
-            fn powers(h: &[u8; 16], blocks: usize) -> GhashKey {
+            fn powers(h: &[u8; 16], blocks: usize, powers: &mut Powers) {
                 // SAFETY: as above.
-                let powers = unsafe { body::ghash_powers::<$lanes>(h, blocks) };
-                GhashKey::Clmul {
-                    h: *h,
-                    powers,
-                }
+                unsafe { body::ghash_powers::<$lanes>(h, blocks, powers) }
             }
             #[target_feature(enable = $features)]
             unsafe fn ecb(key: &AesKey, direction: Direction, io: Io) {
@@ -183,13 +179,14 @@ macro_rules! kernels_of {
             fn set(&self) -> InstructionSet {
                 $set
             }
-            fn expand(&self, key: &[u8], inverse: bool) -> AesKey {
+            fn expand(&self, key: &[u8], inverse: bool, to: &mut AesKey) {
                 // SAFETY: `detect` found the instructions; so for all that follow.
-                unsafe { $name::expand(key, inverse) }
+                unsafe { $name::expand(key, inverse, to) }
             }
-            fn ghash_key(&self, h: [u8; 16], blocks: usize) -> GhashKey {
+            fn ghash_key(&self, h: [u8; 16], blocks: usize, to: &mut Option<GhashKey>) {
+                let powers = GhashKey::clmul(h, to);
                 // SAFETY: as above.
-                unsafe { $name::powers(&h, blocks) }
+                unsafe { $name::powers(&h, blocks, powers) }
             }
             unsafe fn ecb(&self, key: &AesKey, direction: Direction, io: Io) {
                 // SAFETY: as above, and by the trait's contract; so for all that follow.

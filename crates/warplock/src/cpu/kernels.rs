@@ -114,7 +114,7 @@ pub(crate) const SHORT_PREPARED: usize = 768;
 pub(crate) struct Short<'a> {
     /// Which one it is in its batch.
     pub(crate) index: usize,
-    pub(crate) key: ShortKey<'a>,
+    pub(crate) key: MessageKey<'a>,
     /// Has an IV of 12 bytes, and at most [`SHORT`] bytes of text and of associated data.
     pub(crate) message: Message<'a>,
     pub(crate) iv: &'a [u8; 12],
@@ -131,7 +131,7 @@ impl Short<'_> {
 
 /// The key of a [`Short`] message; all messages of a call have the same kind.
 #[derive(Clone, Copy)]
-pub(crate) enum ShortKey<'a> {
+pub(crate) enum MessageKey<'a> {
     /// For this message alone.
     Bytes(&'a [u8]),
     /// Shared.
@@ -149,11 +149,11 @@ pub(crate) trait Kernels: Sync {
     fn set(&self) -> InstructionSet;
 
     /// Round keys from 16, 24 or 32 secret bytes (FIPS 197, 5.2), and if wanted those of the
-    /// equivalent inverse cipher (5.3.5).
-    fn expand(&self, key: &[u8], inverse: bool) -> AesKey;
+    /// equivalent inverse cipher (5.3.5). In place: a key for each message is moved nowhere.
+    fn expand(&self, key: &[u8], inverse: bool, to: &mut AesKey);
 
     /// What GHASH needs of its key `h` (SP 800-38D, 6.4) for messages of up to `blocks` blocks.
-    fn ghash_key(&self, h: [u8; 16], blocks: usize) -> GhashKey;
+    fn ghash_key(&self, h: [u8; 16], blocks: usize, to: &mut Option<GhashKey>);
 
     /// Each block by itself.
     unsafe fn ecb(&self, key: &AesKey, direction: Direction, io: Io);

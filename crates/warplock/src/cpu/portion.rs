@@ -69,10 +69,11 @@ impl CpuBackend {
     /// Begins a long message that is worked on in parts.
     pub(crate) fn begin(&self, job: &Job<'_>, index: usize) -> Begun {
         let message = job.message(index);
-        let prepared = self.prepare(job, index, &message);
+        let own = &mut None;
+        let prepared = self.prepare(job, index, &message, own);
         let iv = message.iv.bytes();
-        let start = Running::start(self.kernels, &prepared, job.info(), iv, message.aad);
-        let frame = start.frame(self.kernels, &prepared, message.len);
+        let start = Running::start(self.kernels, prepared, job.info(), iv, message.aad);
+        let frame = start.frame(self.kernels, prepared, message.len);
         Begun { start, frame }
     }
 
@@ -106,7 +107,8 @@ impl CpuBackend {
     /// Nobody else uses the part's bytes during the call.
     unsafe fn run_part(&self, job: &Job<'_>, part: &LongPart, begun: &Begun) -> Option<[u8; 16]> {
         let message = job.message(part.message);
-        let prepared = self.prepare(job, part.message, &message);
+        let own = &mut None;
+        let prepared = self.prepare(job, part.message, &message, own);
         let Message { input, output, .. } = message;
         let (before, len) = (part.bytes.start, part.bytes.len());
         let mut state = begun.start.part(before as u64 / 16, part.previous);
@@ -114,9 +116,9 @@ impl CpuBackend {
         // this function's contract.
         unsafe {
             let io = self.io(job.text_bytes(), input.add(before), output.add(before), len);
-            state.finish(self.kernels, &prepared, job.direction(), io);
+            state.finish(self.kernels, prepared, job.direction(), io);
         }
-        state.share(&prepared, message.len - part.bytes.end)
+        state.share(prepared, message.len - part.bytes.end)
     }
 
     /// Ends a message of GCM all of whose parts are done: writes its tag, or compares it and wipes

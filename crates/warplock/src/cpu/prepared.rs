@@ -29,6 +29,23 @@ impl Drop for AesKey {
 }
 
 impl AesKey {
+    /// Room for a key.
+    pub(crate) const fn empty() -> Self {
+        AesKey {
+            enc: [[0; 16]; 15],
+            dec: [[0; 16]; 15],
+            rounds: 0,
+        }
+    }
+
+    /// A key by itself.
+    #[cfg(test)]
+    pub(crate) fn of(kernels: &dyn Kernels, bytes: &[u8], inverse: bool) -> Self {
+        let mut key = AesKey::empty();
+        kernels.expand(bytes, inverse, &mut key);
+        key
+    }
+
     /// The round keys of a direction.
     #[inline(always)]
     pub(crate) fn round_keys(&self, direction: Direction) -> &[[u8; 16]; 15] {
@@ -68,6 +85,21 @@ pub(crate) enum GhashKey {
 }
 
 impl GhashKey {
+    /// Makes `to` the key `h`; what it gives back takes the powers.
+    pub(crate) fn clmul(h: [u8; 16], to: &mut Option<GhashKey>) -> &mut Powers {
+        let empty = || GhashKey::Clmul {
+            h,
+            powers: Powers([[0; MAX_POWERS]; 2]),
+        };
+        match to.get_or_insert_with(empty) {
+            GhashKey::Clmul { h: old, powers } => {
+                *old = h;
+                powers
+            }
+            GhashKey::Portable { .. } => unreachable!("its kernels have no such instructions"),
+        }
+    }
+
     /// The hash key itself.
     pub(crate) fn h(&self) -> [u8; 16] {
         match self {
@@ -101,46 +133,51 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Derives everything from a key's bytes, for messages of any length.
-    pub(crate) fn new(kernels: &dyn Kernels, algorithm: Algorithm, bytes: &[u8]) -> Self {
-        Prepared::for_length(kernels, algorithm, bytes, usize::MAX)
+    /// Room for a key.
+    pub(crate) const fn empty() -> Self {
+        Prepared {
+            aes: AesKey::empty(),
+            tweak: None,
+            ghash: None,
+            acorn: None,
+        }
     }
 
-    /// The same, for messages of at most `len` bytes: what only longer ones need is left out.
-    pub(crate) fn for_length(
+    /// Derives everything from a key's bytes, for messages of any length.
+    pub(crate) fn new(kernels: &dyn Kernels, algorithm: Algorithm, bytes: &[u8]) -> Self {
+        let mut prepared = Prepared::empty();
+        prepared.set(kernels, algorithm, bytes, usize::MAX, true);
+        prepared
+    }
+
+    /// Makes this the key with these bytes, for messages of at most `len` bytes, and for their
+    /// decryption only if that is wanted: what others need is left out. Its keys before were the
+    /// same algorithm's.
+    pub(crate) fn set(
+        &mut self,
         kernels: &dyn Kernels,
         algorithm: Algorithm,
         bytes: &[u8],
         len: usize,
-    ) -> Self {
+        decrypts: bool,
+    ) {
         let info = algorithm.info();
         if info.mode == Mode::Acorn {
-            return Prepared {
-                aes: AesKey {
-                    enc: [[0; 16]; 15],
-                    dec: [[0; 16]; 15],
-                    rounds: 0,
-                },
-                tweak: None,
-                ghash: None,
-                acorn: bytes.try_into().ok().map(Zeroizing::new),
-            };
+            self.acorn = bytes.try_into().ok().map(Zeroizing::new);
+            return;
         }
         let (data, tweak) = bytes.split_at(info.cipher.key_len());
-        let inverse = matches!(info.mode, Mode::Ecb | Mode::Cbc | Mode::Xts);
-        let aes = kernels.expand(data, inverse);
-        let ghash = (info.mode == Mode::Gcm).then(|| {
+        let inverse = decrypts && matches!(info.mode, Mode::Ecb | Mode::Cbc | Mode::Xts);
+        kernels.expand(data, inverse, &mut self.aes);
+        if info.mode == Mode::Gcm {
             let mut h = [0; 16];
             // SAFETY: the buffer is this function's own.
-            unsafe { kernels.ecb(&aes, Direction::Encrypt, Io::in_place(&mut h)) };
-            kernels.ghash_key(h, len.div_ceil(16))
-        });
-        let tweak = (info.mode == Mode::Xts).then(|| kernels.expand(tweak, false));
-        Prepared {
-            aes,
-            tweak,
-            ghash,
-            acorn: None,
+            unsafe { kernels.ecb(&self.aes, Direction::Encrypt, Io::in_place(&mut h)) };
+            kernels.ghash_key(h, len.div_ceil(16), &mut self.ghash);
+        }
+        if info.mode == Mode::Xts {
+            let second = self.tweak.get_or_insert_with(AesKey::empty);
+            kernels.expand(tweak, false, second);
         }
     }
 }

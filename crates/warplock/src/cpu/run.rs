@@ -9,9 +9,9 @@ use zeroize::Zeroize;
 
 use super::InstructionSet;
 use super::acorn;
-use super::kernels::{Chain, Io, Kernels, LINE, SHORT, SHORT_PREPARED, Short, ShortKey, settle};
+use super::kernels::{Chain, Io, Kernels, LINE, MessageKey, SHORT, SHORT_PREPARED, Short, settle};
 use super::message::{Running, make_tweaks, stolen};
-use super::prepared::Prepared;
+use super::prepared::{AesKey, Prepared};
 use crate::backend::{Backend, Ticket};
 use crate::batch::Keys;
 use crate::job::{Iv, Job, Message};
@@ -46,30 +46,6 @@ pub(crate) struct CpuBackend {
     pub(super) model: CpuModel,
     /// Bytes of text in a job from which its results are better written past the caches.
     pub(super) far_from: u64,
-}
-
-/// A message's key, borrowed or made for it alone. With a byte that tells which: by a niche of 16
-/// bytes, which are written as two halves, asking would wait for these.
-#[repr(u8)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "an allocation would take longer than the key of a short message"
-)]
-pub(super) enum MessageKey<'a> {
-    Shared(&'a Prepared),
-    Own(Prepared),
-}
-
-impl std::ops::Deref for MessageKey<'_> {
-    type Target = Prepared;
-
-    #[inline(always)]
-    fn deref(&self) -> &Prepared {
-        match self {
-            MessageKey::Shared(prepared) => prepared,
-            MessageKey::Own(prepared) => prepared,
-        }
-    }
 }
 
 impl CpuBackend {
@@ -112,29 +88,40 @@ impl CpuBackend {
     }
 
     #[inline(always)]
+    fn key<'a>(&self, job: &Job<'a>, index: usize) -> MessageKey<'a> {
+        match *job.keys() {
+            Keys::One(key) => MessageKey::Prepared(key.prepared(self.kernels)),
+            Keys::Indexed {
+                keys,
+                index: numbers,
+            } => MessageKey::Prepared(keys[numbers[index] as usize].prepared(self.kernels)),
+            Keys::Each { algorithm, bytes } => {
+                MessageKey::Bytes(&bytes[index * algorithm.key_len()..][..algorithm.key_len()])
+            }
+        }
+    }
+
+    /// A message's key; if it is for this message alone, it is made in `own`.
+    #[inline(always)]
     pub(super) fn prepare<'a>(
         &self,
         job: &Job<'a>,
         index: usize,
         message: &Message<'_>,
-    ) -> MessageKey<'a> {
-        let key = match *job.keys() {
-            Keys::One(key) => key,
-            Keys::Indexed {
-                keys,
-                index: numbers,
-            } => &keys[numbers[index] as usize],
-            Keys::Each { algorithm, bytes } => {
-                let bytes = &bytes[index * algorithm.key_len()..][..algorithm.key_len()];
-                let longest = message
-                    .len
-                    .max(message.aad.len())
-                    .max(message.iv.bytes().len());
-                let own = Prepared::for_length(self.kernels, algorithm, bytes, longest.max(16));
-                return MessageKey::Own(own);
+        own: &'a mut Option<Prepared>,
+    ) -> &'a Prepared {
+        match self.key(job, index) {
+            MessageKey::Prepared(prepared) => prepared,
+            MessageKey::Bytes(bytes) => {
+                let lens = [message.len, message.aad.len(), message.iv.bytes().len(), 16];
+                let longest = lens.into_iter().max().expect("there are some");
+                let own = own.get_or_insert_with(Prepared::empty);
+                let decrypts = job.direction() == Direction::Decrypt;
+                let algorithm = job.info().algorithm;
+                own.set(self.kernels, algorithm, bytes, longest, decrypts);
+                own
             }
-        };
-        MessageKey::Shared(key.prepared(self.kernels))
+        }
     }
 
     /// Runs some messages on this thread; gives back those that did not verify.
@@ -164,7 +151,7 @@ impl CpuBackend {
             return Vec::new();
         }
         if messages.len() == 1 {
-            return match self.run_message(job, messages.start) {
+            return match self.run_message(job, messages.start, &mut None) {
                 true => Vec::new(),
                 false => vec![messages.start],
             };
@@ -177,8 +164,9 @@ impl CpuBackend {
             }
             _ => {}
         }
+        let own = &mut None;
         messages
-            .filter(|&index| !self.run_message(job, index))
+            .filter(|&index| !self.run_message(job, index, own))
             .collect()
     }
 
@@ -210,13 +198,13 @@ impl CpuBackend {
 
     /// GCM: short messages in step, the others one after the other.
     fn run_gcm(&self, job: &Job<'_>, messages: Range<usize>) -> Vec<usize> {
-        let mut failed = Vec::new();
+        let (mut failed, own) = (Vec::new(), &mut None);
         let mut shorts = Vec::with_capacity(messages.len().min(SHORTS));
         for start in messages.clone().step_by(SHORTS) {
             for index in start..messages.end.min(start + SHORTS) {
                 match self.short(job, index) {
                     Some(short) => shorts.push(short),
-                    None if self.run_message(job, index) => {}
+                    None if self.run_message(job, index, own) => {}
                     None => failed.push(index),
                 }
             }
@@ -229,7 +217,7 @@ impl CpuBackend {
                         conclude(job.direction(), &short.message, &short.tag[..job.tag_len()])
                     }
                 } else {
-                    self.run_message(job, short.index)
+                    self.run_message(job, short.index, own)
                 };
                 if !good {
                     failed.push(short.index);
@@ -254,35 +242,30 @@ impl CpuBackend {
         if message.len > longest || message.aad.len() > SHORT {
             return None;
         }
-        let key = match *job.keys() {
-            Keys::One(key) => ShortKey::Prepared(key.prepared(self.kernels)),
-            Keys::Indexed {
-                keys,
-                index: numbers,
-            } => ShortKey::Prepared(keys[numbers[index] as usize].prepared(self.kernels)),
-            Keys::Each { algorithm, bytes } => {
-                ShortKey::Bytes(&bytes[index * algorithm.key_len()..][..algorithm.key_len()])
-            }
-        };
         Some(Short {
             index,
-            key,
+            key: self.key(job, index),
             message,
             iv: iv.try_into().ok()?,
             tag: [0; 16],
         })
     }
 
-    /// Runs one message; false if it did not verify.
-    pub(super) fn run_message(&self, job: &Job<'_>, index: usize) -> bool {
+    /// Runs one message; false if it did not verify. `own` is room for its key.
+    pub(super) fn run_message(
+        &self,
+        job: &Job<'_>,
+        index: usize,
+        own: &mut Option<Prepared>,
+    ) -> bool {
         let message = job.message(index);
-        let prepared = self.prepare(job, index, &message);
+        let prepared = self.prepare(job, index, &message, own);
         let (info, direction, tag_len) = (job.info(), job.direction(), job.tag_len());
         // SAFETY: by the job's checks all pointers are valid for their lengths, no other message's
         // output overlaps this one, and an appended tag lies behind the text.
         unsafe {
             let io = self.io(job.text_bytes(), message.input, message.output, message.len);
-            self.run_prepared(&prepared, info, direction, &message, io, tag_len)
+            self.run_prepared(prepared, info, direction, &message, io, tag_len)
         }
     }
 
@@ -348,30 +331,36 @@ impl CpuBackend {
     /// CBC encryption: many chains at once.
     fn run_chains(&self, job: &Job<'_>, messages: Range<usize>) {
         let far = job.text_bytes() >= self.far_from && !job.is_in_place();
+        let mut own = Vec::new();
         for start in messages.clone().step_by(CHAINS) {
-            let messages: Vec<_> = (start..messages.end.min(start + CHAINS))
-                .map(|index| {
-                    let message = job.message(index);
-                    let key = self.prepare(job, index, &message);
-                    (message, key)
-                })
-                .collect();
+            let messages = start..messages.end.min(start + CHAINS);
+            if let Keys::Each { .. } = job.keys() {
+                own.resize_with(messages.len(), AesKey::empty);
+            }
+            for (room, index) in own.iter_mut().zip(messages.clone()) {
+                if let MessageKey::Bytes(bytes) = self.key(job, index) {
+                    self.kernels.expand(bytes, false, room);
+                }
+            }
             let mut chains: Vec<_> = messages
-                .iter()
-                .map(|(message, key)| {
+                .enumerate()
+                .map(|(place, index)| {
                     let Message {
                         input,
                         output,
                         len,
                         iv,
                         ..
-                    } = *message;
+                    } = job.message(index);
                     let prev = *iv
                         .bytes()
                         .first_chunk()
                         .expect("the job was checked: IVs are blocks");
                     Chain {
-                        key: &key.aes,
+                        key: match self.key(job, index) {
+                            MessageKey::Prepared(prepared) => &prepared.aes,
+                            MessageKey::Bytes(_) => &own[place],
+                        },
                         prev,
                         io: Io::new(input, output, len).when_far(far && len >= LEAST_FAR_CHAIN),
                     }

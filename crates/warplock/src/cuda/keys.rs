@@ -38,7 +38,9 @@ impl OneKey {
             }
             Keys::Each { algorithm, .. } => {
                 let bytes = raw_key(job, message);
-                OneKey::from(&Prepared::for_length(kernels, algorithm, bytes, 16))
+                let mut prepared = Prepared::empty();
+                prepared.set(kernels, algorithm, bytes, 16, true);
+                OneKey::from(&prepared)
             }
         }
     }

@@ -29,13 +29,9 @@ pub(super) fn next_key<L: Lanes>(key: L, last: L, constant: L) -> L {
 /// # Safety
 /// The machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn expand<L: Lanes>(key: &[u8], inverse: bool) -> AesKey {
+pub(crate) unsafe fn expand<L: Lanes>(key: &[u8], inverse: bool, expanded: &mut AesKey) {
     let rounds = key.len() / 4 + 6;
-    let mut expanded = AesKey {
-        enc: [[0; 16]; 15],
-        dec: [[0; 16]; 15],
-        rounds,
-    };
+    expanded.rounds = rounds;
     // SAFETY: by this function's contract.
     unsafe {
         match key.len() {
@@ -56,7 +52,6 @@ pub(crate) unsafe fn expand<L: Lanes>(key: &[u8], inverse: bool) -> AesKey {
             }
         }
     }
-    expanded
 }
 
 /// # Safety

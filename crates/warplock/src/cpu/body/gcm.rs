@@ -18,11 +18,10 @@ use crate::cpu::prepared::{AesKey, MAX_POWERS, Powers};
 /// # Safety
 /// The machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn ghash_powers<L: Lanes>(h: &[u8; 16], blocks: usize) -> Powers {
+pub(crate) unsafe fn ghash_powers<L: Lanes>(h: &[u8; 16], blocks: usize, powers: &mut Powers) {
     let value = u128::from_be_bytes(*h);
     let carry = 0u128.wrapping_sub(value >> 127);
     let shifted = value << 1 ^ carry & (0xC2 << 120 | 1);
-    let mut powers = Powers([[0; MAX_POWERS]; 2]);
     let needed = (WIDE * L::N).min(blocks.next_multiple_of(L::N));
     // SAFETY: one block on each side; the rest by this function's contract.
     unsafe {
@@ -40,7 +39,6 @@ pub(crate) unsafe fn ghash_powers<L: Lanes>(h: &[u8; 16], blocks: usize) -> Powe
             power.store((&raw mut powers.0[1][MAX_POWERS - k]).cast());
         }
     }
-    powers
 }
 
 impl Powers {

@@ -81,21 +81,14 @@ impl Kernels for Portable {
         InstructionSet::Portable
     }
 
-    fn expand(&self, key: &[u8], _inverse: bool) -> AesKey {
+    fn expand(&self, key: &[u8], _inverse: bool, to: &mut AesKey) {
         // The bitsliced inverse cipher takes the keys as they are.
-        let (enc, rounds) = expand(key);
-        AesKey {
-            enc,
-            dec: [[0; 16]; 15],
-            rounds,
-        }
+        (to.enc, to.rounds) = expand(key);
     }
 
-    fn ghash_key(&self, h: [u8; 16], _blocks: usize) -> PreparedGhashKey {
-        PreparedGhashKey::Portable {
-            h,
-            key: GhashKey::new(h),
-        }
+    fn ghash_key(&self, h: [u8; 16], _blocks: usize, to: &mut Option<PreparedGhashKey>) {
+        let key = GhashKey::new(h);
+        *to = Some(PreparedGhashKey::Portable { h, key });
     }
 
     unsafe fn ecb(&self, key: &AesKey, direction: Direction, io: Io) {

@@ -2,6 +2,7 @@
 //! itself across its cores.
 
 use super::*;
+use crate::cpu::AesKey;
 use crate::cpu::kernels::{Chain, CounterBits, Io, Kernels};
 use ::aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 
@@ -357,7 +358,7 @@ fn skipping_is_doubling_many_times() {
 fn counter_mode_wraps_where_it_should_and_ends_anywhere() {
     let mut noise = Noise(9);
     let key_bytes = noise.bytes(32);
-    let key = Portable.expand(&key_bytes, false);
+    let key = AesKey::of(&Portable, &key_bytes, false);
     let starts = [
         0,
         u128::from(u32::MAX) - 2,
@@ -414,7 +415,10 @@ fn chains_of_any_lengths_run_in_step() {
             }
         }
 
-        let expanded: Vec<_> = keys.iter().map(|key| Portable.expand(key, false)).collect();
+        let expanded: Vec<_> = keys
+            .iter()
+            .map(|key| AesKey::of(&Portable, key, false))
+            .collect();
         let mut chains: Vec<_> = texts
             .iter_mut()
             .enumerate()

@@ -254,7 +254,7 @@ pub(super) unsafe fn run(launch: &Launch) {
                 for number in 0..launch.number(3) {
                     let raw = bytes(launch.number(0) + len * number, len);
                     let text: Block = read(launch.number(1) + 16 * number);
-                    let text = encrypt(&kernels().expand(raw, false), text);
+                    let text = encrypt(&AesKey::of(kernels(), raw, false), text);
                     write(launch.number(2) + 16 * number, text);
                 }
             }
@@ -356,13 +356,16 @@ unsafe fn expand(launch: &Launch) {
         // SAFETY: by this function's contract.
         unsafe {
             let raw = bytes(launch.number(0) + each * number, each);
-            let key = kernels().expand(&raw[..len as usize], parts & 1 != 0);
+            let key = AesKey::of(kernels(), &raw[..len as usize], parts & 1 != 0);
             write(at, key.enc);
             if parts & 1 != 0 {
                 write(at + 240, key.dec);
             }
             if parts & 2 != 0 {
-                write(at + 480, kernels().expand(&raw[len as usize..], false).enc);
+                write(
+                    at + 480,
+                    AesKey::of(kernels(), &raw[len as usize..], false).enc,
+                );
             }
             if parts & 4 != 0 {
                 write(at + 720, encrypt(&key, [0; 16]));

@@ -13,7 +13,7 @@ use crate::Direction;
 use crate::cpu::body::aes::anew;
 use crate::cpu::body::expand::expand;
 use crate::cpu::body::{Block, WIDE};
-use crate::cpu::kernels::{Io, Short, ShortKey};
+use crate::cpu::kernels::{Io, MessageKey, Short};
 use crate::cpu::prepared::{AesKey, Prepared};
 
 /// Messages that are set up together: with their masks and hash keys, as many blocks as cover the
@@ -150,11 +150,11 @@ impl<'a, One: Block> InTurn<'a, One> {
             let bits = |bytes: usize| 8 * bytes as u128;
             lane.lengths = bits(message.message.aad.len()) << 64 | bits(message.message.len);
             match message.key {
-                ShortKey::Bytes(bytes) => {
+                MessageKey::Bytes(bytes) => {
                     (raw[i], len) = (bytes.as_ptr(), bytes.len());
                     lane.own.rounds = len / 4 + 6;
                 }
-                ShortKey::Prepared(prepared) => lane.shared = Some(&prepared.aes),
+                MessageKey::Prepared(prepared) => lane.shared = Some(&prepared.aes),
             }
         }
         let places = Places {
@@ -180,14 +180,15 @@ impl<'a, One: Block> InTurn<'a, One> {
                 }
                 _ => {
                     for (lane, raw) in lanes.iter_mut().zip(raw) {
-                        lane.own = expand::<One>(std::slice::from_raw_parts(raw, len), false);
+                        let raw = std::slice::from_raw_parts(raw, len);
+                        expand::<One>(raw, false, &mut lane.own);
                     }
                     encrypt_first::<One, { 2 * LANES }>(lanes);
                 }
             }
             let zero = One::splat(&[0; 16]);
             for (lane, message) in lanes.iter_mut().zip(messages) {
-                if let ShortKey::Prepared(prepared) = message.key {
+                if let MessageKey::Prepared(prepared) = message.key {
                     lane.powers = match self.known {
                         Some((known, powers)) if std::ptr::eq(known, prepared) => powers,
                         _ => {

@@ -3,7 +3,8 @@
 use super::in_step::{InStep, load, store, store_all};
 use crate::cpu::body::expand::{ROUND_CONSTANTS, expand, next_key};
 use crate::cpu::body::{Lanes, WIDE};
-use crate::cpu::kernels::{Short, ShortKey};
+use crate::cpu::kernels::{MessageKey, Short};
+use crate::cpu::prepared::AesKey;
 
 /// x^129 in GHASH's field (of byte-reversed blocks): a product with it and x^-128 is a product
 /// with x (RFC 8452, appendix A).
@@ -21,11 +22,11 @@ impl<const M: usize> InStep<M> {
         let mut changed = false;
         for (lane, message) in messages.iter().enumerate() {
             match message.key {
-                ShortKey::Bytes(bytes) => {
+                MessageKey::Bytes(bytes) => {
                     raw[lane] = bytes.as_ptr();
                     len = bytes.len();
                 }
-                ShortKey::Prepared(prepared) => {
+                MessageKey::Prepared(prepared) => {
                     if !std::ptr::eq(prepared, self.known[lane]) {
                         changed = true;
                         self.known[lane] = prepared;
@@ -87,12 +88,13 @@ impl<const M: usize> InStep<M> {
     /// As [`super::gcm_short`].
     #[inline(always)]
     unsafe fn expand192<L: Lanes>(&mut self, messages: &[Short<'_>]) {
+        let mut key = AesKey::empty();
         for (lane, message) in messages.iter().enumerate() {
-            let ShortKey::Bytes(bytes) = message.key else {
+            let MessageKey::Bytes(bytes) = message.key else {
                 unreachable!("a batch has keys of one kind");
             };
             // SAFETY: by this function's contract.
-            let key = unsafe { expand::<L>(bytes, false) };
+            unsafe { expand::<L>(bytes, false, &mut key) };
             for (row, key) in self.keys.iter_mut().zip(&key.enc) {
                 row[lane] = u128::from_ne_bytes(*key);
             }

@@ -91,11 +91,9 @@ fn counter32(block: Block, add: u64) -> Block {
 }
 
 fn ghash(h: Block, y: &mut Block, data: &[u8]) {
-    kernels().ghash(
-        &kernels().ghash_key(h, data.len().div_ceil(16).max(1)),
-        y,
-        data,
-    );
+    let mut key = None;
+    kernels().ghash_key(h, data.len().div_ceil(16).max(1), &mut key);
+    kernels().ghash(&key.unwrap(), y, data);
 }
 
 fn lengths(a: u64, b: u64) -> Block {
