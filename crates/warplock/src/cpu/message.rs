@@ -51,26 +51,44 @@ impl Running {
         iv: &[u8],
         aad: &[u8],
     ) -> Self {
-        let block = || {
-            *iv.first_chunk::<16>()
-                .expect("the job was checked: this mode's IV is a block")
-        };
         match info.mode {
             Mode::Ecb => Running::Ecb,
-            Mode::Cbc => Running::Cbc { prev: block() },
-            Mode::Ctr => Running::Ctr { counter: block() },
-            Mode::Xts => {
-                let mut tweak = [block()];
-                make_tweaks(kernels, prepared, &mut tweak);
-                let [tweak] = tweak;
-                Running::Xts { tweak }
-            }
-            Mode::Gcm => Running::Gcm(Gcm::start(kernels, prepared, iv, aad)),
+            Mode::Cbc => Running::cbc(iv),
+            Mode::Ctr => Running::ctr(iv),
+            Mode::Xts => Running::xts(kernels, prepared, iv),
+            Mode::Gcm => Running::gcm(kernels, prepared, iv, aad),
             Mode::Acorn => {
                 let key = prepared.acorn.as_ref().expect("a key of ACORN's");
-                Running::Acorn(Acorn::start(key, &block(), aad))
+                Running::Acorn(Acorn::start(key, &block(iv), aad))
             }
         }
+    }
+
+    /// The start of a CBC message.
+    #[inline(always)]
+    pub(super) fn cbc(iv: &[u8]) -> Self {
+        Running::Cbc { prev: block(iv) }
+    }
+
+    /// The start of a CTR message.
+    #[inline(always)]
+    pub(super) fn ctr(iv: &[u8]) -> Self {
+        Running::Ctr { counter: block(iv) }
+    }
+
+    /// The start of an XTS message.
+    #[inline(always)]
+    pub(super) fn xts(kernels: &dyn Kernels, prepared: &Prepared, iv: &[u8]) -> Self {
+        let mut tweak = [block(iv)];
+        make_tweaks(kernels, prepared, &mut tweak);
+        let [tweak] = tweak;
+        Running::Xts { tweak }
+    }
+
+    /// The start of a GCM message.
+    #[inline(always)]
+    pub(super) fn gcm(kernels: &dyn Kernels, prepared: &Prepared, iv: &[u8], aad: &[u8]) -> Self {
+        Running::Gcm(Gcm::start(kernels, prepared, iv, aad))
     }
 
     /// The state `blocks` later, for a piece that another thread takes. `before` is the 16 bytes
@@ -246,6 +264,7 @@ impl Running {
     ///
     /// # Safety
     /// As the methods of [`Kernels`].
+    #[inline]
     pub(crate) unsafe fn finish(
         &mut self,
         kernels: &dyn Kernels,
@@ -292,6 +311,13 @@ impl Running {
             None => true,
         }
     }
+}
+
+/// An IV that is a block.
+#[inline(always)]
+fn block(iv: &[u8]) -> [u8; 16] {
+    *iv.first_chunk()
+        .expect("the job was checked: this mode's IV is a block")
 }
 
 /// Wipes a block as one: by bytes, it would show in a short message's time.

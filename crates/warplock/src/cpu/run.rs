@@ -151,7 +151,7 @@ impl CpuBackend {
             return Vec::new();
         }
         if messages.len() == 1 {
-            return match self.run_message(job, messages.start, &mut None) {
+            return match self.run_message(job, messages.start) {
                 true => Vec::new(),
                 false => vec![messages.start],
             };
@@ -160,14 +160,48 @@ impl CpuBackend {
             (Mode::Gcm, _) => return self.run_gcm(job, messages),
             (Mode::Xts, Keys::One(key)) => {
                 self.run_xts(job, key.prepared(self.kernels), messages);
-                return Vec::new();
             }
-            _ => {}
+            (Mode::Ecb, _) => self.run_tagless(job, messages, |_, _| Running::Ecb),
+            (Mode::Cbc, _) => self.run_tagless(job, messages, |_, iv| Running::cbc(iv)),
+            (Mode::Ctr, _) => self.run_tagless(job, messages, |_, iv| Running::ctr(iv)),
+            (Mode::Xts, _) => self.run_tagless(job, messages, |prepared, iv| {
+                Running::xts(self.kernels, prepared, iv)
+            }),
+            (Mode::Acorn, _) => unreachable!("it has lanes of its own"),
         }
+        Vec::new()
+    }
+
+    /// Messages in modes without tags, one after the other. `start` gives the state of a message
+    /// from its IV: one that is known to be this mode's, as a short message would pay for one that
+    /// could be any.
+    #[inline(always)]
+    fn run_tagless(
+        &self,
+        job: &Job<'_>,
+        messages: Range<usize>,
+        start: impl Fn(&Prepared, &[u8]) -> Running,
+    ) {
+        let run = |prepared: &Prepared, message: &Message<'_>| {
+            let mut state = start(prepared, message.iv.bytes());
+            // SAFETY: by the job's checks the pointers are valid, and no outputs overlap.
+            unsafe {
+                let bytes = job.text_bytes();
+                let io = self.io(bytes, message.input, message.output, message.len);
+                state.finish(self.kernels, prepared, job.direction(), io);
+            }
+        };
         let own = &mut None;
-        messages
-            .filter(|&index| !self.run_message(job, index, own))
-            .collect()
+        match job.keys() {
+            Keys::One(key) => {
+                let prepared = key.prepared(self.kernels);
+                messages.for_each(|index| run(prepared, &job.message(index)));
+            }
+            _ => messages.for_each(|index| {
+                let message = job.message(index);
+                run(self.prepare(job, index, &message, own), &message);
+            }),
+        }
     }
 
     /// XTS with one key: no message waits for its own tweak.
@@ -204,7 +238,7 @@ impl CpuBackend {
             for index in start..messages.end.min(start + SHORTS) {
                 match self.short(job, index) {
                     Some(short) => shorts.push(short),
-                    None if self.run_message(job, index, own) => {}
+                    None if self.run_gcm_message(job, index, own) => {}
                     None => failed.push(index),
                 }
             }
@@ -217,7 +251,7 @@ impl CpuBackend {
                         conclude(job.direction(), &short.message, &short.tag[..job.tag_len()])
                     }
                 } else {
-                    self.run_message(job, short.index, own)
+                    self.run_gcm_message(job, short.index, own)
                 };
                 if !good {
                     failed.push(short.index);
@@ -251,14 +285,30 @@ impl CpuBackend {
         })
     }
 
-    /// Runs one message; false if it did not verify. `own` is room for its key.
-    pub(super) fn run_message(
-        &self,
-        job: &Job<'_>,
-        index: usize,
-        own: &mut Option<Prepared>,
-    ) -> bool {
+    /// Runs one GCM message of several; false if it did not verify. `own` is room for its key.
+    #[inline(always)]
+    fn run_gcm_message(&self, job: &Job<'_>, index: usize, own: &mut Option<Prepared>) -> bool {
         let message = job.message(index);
+        let prepared = self.prepare(job, index, &message, own);
+        let (iv, aad) = (message.iv.bytes(), message.aad);
+        // As in `run_tagless`.
+        let mut state = Running::gcm(self.kernels, prepared, iv, aad);
+        // SAFETY: by the job's checks all pointers are valid for their lengths, no other message's
+        // output overlaps this one, and an appended tag lies behind the text.
+        unsafe {
+            let io = self.io(job.text_bytes(), message.input, message.output, message.len);
+            state.finish(self.kernels, prepared, job.direction(), io);
+            match state.tag(self.kernels, prepared) {
+                Some(tag) => conclude(job.direction(), &message, &tag[..job.tag_len()]),
+                None => unreachable!("GCM has tags"),
+            }
+        }
+    }
+
+    /// Runs one message, on several threads if it is long; false if it did not verify.
+    pub(super) fn run_message(&self, job: &Job<'_>, index: usize) -> bool {
+        let message = job.message(index);
+        let own = &mut None;
         let prepared = self.prepare(job, index, &message, own);
         let (info, direction, tag_len) = (job.info(), job.direction(), job.tag_len());
         // SAFETY: by the job's checks all pointers are valid for their lengths, no other message's

@@ -199,7 +199,7 @@ impl CpuBackend {
             note(self.run_messages(job, groups[number].clone()));
         });
         for index in long {
-            if !self.run_message(job, index, &mut None) {
+            if !self.run_message(job, index) {
                 note(vec![index]);
             }
         }

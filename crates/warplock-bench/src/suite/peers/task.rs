@@ -51,7 +51,20 @@ pub(super) fn all() -> Vec<Task> {
     for algorithm in [Aes128Cbc, Aes256Cbc] {
         tasks.push(task(algorithm, encrypt, 64, 16 << 10, false));
     }
-    for algorithm in [Aes128Gcm, Aes256Gcm] {
+    // Records, packets and sectors.
+    let short = [
+        (Aes128Gcm, 1_000, 64),
+        (Aes128Gcm, 250, 1_500),
+        (Aes256Gcm, 250, 1_500),
+        (Aes128Ctr, 1_000, 64),
+        (Aes128Ctr, 250, 1_500),
+        (Aes256Xts, 1_000, 512),
+        (Aes256Xts, 100, 4_096),
+    ];
+    for (algorithm, count, len) in short {
+        tasks.push(task(algorithm, encrypt, count, len, false));
+    }
+    for algorithm in [Aes128Gcm, Aes256Gcm, Aes128Ctr] {
         tasks.push(task(algorithm, encrypt, 1_000, 256, true));
     }
     tasks.push(task(Aes128Ecb, encrypt, 4_096, 16, true));
