@@ -5,6 +5,7 @@ mod acorn;
 mod arm;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod body;
+mod conclude;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod instruction_set;
 mod kernels;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use zeroize::Zeroize;
 
 use super::CpuBackend;
+use super::conclude::conclude;
 use super::message::Running;
-use super::run::conclude;
 use crate::job::{Job, Message};
 use crate::portion::{LongPart, Outcome, Portion, Sum};
 use crate::threads::Threads;

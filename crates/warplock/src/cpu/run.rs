@@ -4,11 +4,11 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::time::Duration;
 
-use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
 use super::InstructionSet;
 use super::acorn;
+use super::conclude::conclude;
 use super::kernels::{Chain, Io, Kernels, LINE, MessageKey, SHORT, SHORT_PREPARED, Short, settle};
 use super::message::{Running, make_tweaks, stolen};
 use super::prepared::{AesKey, Prepared};
@@ -173,8 +173,7 @@ impl CpuBackend {
     }
 
     /// Messages in modes without tags, one after the other. `start` gives the state of a message
-    /// from its IV: one that is known to be this mode's, as a short message would pay for one that
-    /// could be any.
+    /// from its IV.
     #[inline(always)]
     fn run_tagless(
         &self,
@@ -291,17 +290,13 @@ impl CpuBackend {
         let message = job.message(index);
         let prepared = self.prepare(job, index, &message, own);
         let (iv, aad) = (message.iv.bytes(), message.aad);
-        // As in `run_tagless`.
         let mut state = Running::gcm(self.kernels, prepared, iv, aad);
+        let (direction, tag_len) = (job.direction(), job.tag_len());
         // SAFETY: by the job's checks all pointers are valid for their lengths, no other message's
         // output overlaps this one, and an appended tag lies behind the text.
         unsafe {
             let io = self.io(job.text_bytes(), message.input, message.output, message.len);
-            state.finish(self.kernels, prepared, job.direction(), io);
-            match state.tag(self.kernels, prepared) {
-                Some(tag) => conclude(job.direction(), &message, &tag[..job.tag_len()]),
-                None => unreachable!("GCM has tags"),
-            }
+            self.run_here(&mut state, prepared, direction, &message, io, tag_len)
         }
     }
 
@@ -356,21 +351,54 @@ impl CpuBackend {
         io: Io,
         tag_len: usize,
     ) -> bool {
-        let len = io.len;
+        let (kernels, len, what) = (self.kernels, io.len, (info.algorithm, direction));
         let (iv, aad) = (message.iv.bytes(), message.aad);
-        let mut state = Running::start(self.kernels, prepared, info, iv, aad);
         // SAFETY: by this function's contract.
         unsafe {
-            let rest = match info.mode {
-                Mode::Xts => stolen(len),
-                _ => 0,
-            };
-            let what = (info.algorithm, direction);
-            self.advance(&mut state, prepared, what, io.part(0, len - rest));
-            if rest > 0 {
+            if self.worth(what, len as u64, 1).is_some() {
+                let mut state = Running::start(kernels, prepared, info, iv, aad);
+                let rest = match info.mode {
+                    Mode::Xts => stolen(len),
+                    _ => 0,
+                };
+                self.advance(&mut state, prepared, what, io.part(0, len - rest));
                 let end = io.part(len - rest, rest);
-                state.finish(self.kernels, prepared, direction, end);
+                return self.run_here(&mut state, prepared, direction, message, end, tag_len);
             }
+            macro_rules! here {
+                ($state:expr) => {
+                    self.run_here(&mut $state, prepared, direction, message, io, tag_len)
+                };
+            }
+            match info.mode {
+                Mode::Ecb => here!(Running::Ecb),
+                Mode::Cbc => here!(Running::cbc(iv)),
+                Mode::Ctr => here!(Running::ctr(iv)),
+                Mode::Xts => here!(Running::xts(kernels, prepared, iv)),
+                Mode::Gcm => here!(Running::gcm(kernels, prepared, iv, aad)),
+                Mode::Acorn => here!(Running::start(kernels, prepared, info, iv, aad)),
+            }
+        }
+    }
+
+    /// Works on the rest of a message, and ends it; false if it did not verify. Inlined where the
+    /// state is known to be one mode's: for one that could be any, a short message would pay.
+    ///
+    /// # Safety
+    /// As [`CpuBackend::run_prepared`].
+    #[inline(always)]
+    unsafe fn run_here(
+        &self,
+        state: &mut Running,
+        prepared: &Prepared,
+        direction: Direction,
+        message: &Message<'_>,
+        io: Io,
+        tag_len: usize,
+    ) -> bool {
+        // SAFETY: by this function's contract.
+        unsafe {
+            state.finish(self.kernels, prepared, direction, io);
             match state.tag(self.kernels, prepared) {
                 Some(tag) => conclude(direction, message, &tag[..tag_len]),
                 None => true,
@@ -421,52 +449,6 @@ impl CpuBackend {
             if far {
                 settle();
             }
-        }
-    }
-}
-
-/// Ends a message whose tag is computed: writes the tag, or compares it and wipes the text of a
-/// forgery. False if it did not verify.
-///
-/// # Safety
-/// The message's pointers are valid for its text and for a tag of this length, at most 16 bytes,
-/// and nobody else works on it.
-pub(super) unsafe fn conclude(direction: Direction, message: &Message<'_>, tag: &[u8]) -> bool {
-    // SAFETY: by this function's contract.
-    unsafe {
-        match direction {
-            Direction::Encrypt => {
-                copy_tag(tag.as_ptr(), message.tag, tag.len());
-                true
-            }
-            Direction::Decrypt => {
-                // As numbers: byte by byte, the comparison of a short message's tag shows.
-                let number = |from: *const u8| {
-                    let mut bytes = [0; 16];
-                    copy_tag(from, bytes.as_mut_ptr(), tag.len());
-                    u128::from_le_bytes(bytes)
-                };
-                let good = bool::from(number(tag.as_ptr()).ct_eq(&number(message.tag)));
-                if !good {
-                    message.output.write_bytes(0, message.len);
-                }
-                good
-            }
-        }
-    }
-}
-
-/// Copies a tag. Most are whole: a copy of any length is a call.
-///
-/// # Safety
-/// The pointers are valid for `len` bytes that do not overlap.
-#[inline(always)]
-unsafe fn copy_tag(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: by this function's contract.
-    unsafe {
-        match len {
-            16 => from.copy_to_nonoverlapping(to, 16),
-            _ => from.copy_to_nonoverlapping(to, len),
         }
     }
 }

@@ -42,7 +42,7 @@ impl CpuBackend {
     /// The other threads, and how many are worth having for so many bytes in so many messages,
     /// this one with them, if that is more than one.
     #[inline]
-    fn worth(
+    pub(super) fn worth(
         &self,
         (algorithm, direction): (Algorithm, Direction),
         bytes: u64,
