@@ -15,7 +15,7 @@ const SHAPES: [(usize, usize, usize); 6] = [
     // Rows, and at their end a message that is none.
     (3000, 4096, 4160),
     (700, 5008, 8192),
-    // Chains that are cut into parts, of which each is a row; fewer bytes than a row should have.
+    // Chains that are cut into parts, of which each is a row; messages too short for rows.
     (1500, 16 << 10, 16 << 10),
     (6000, 1008, 1040),
 ];
