@@ -156,6 +156,8 @@ impl CpuBackend {
                 false => vec![messages.start],
             };
         }
+        // Each mode by itself: a state that could be any goes through memory, which shows in a short
+        // message's time.
         match (job.info().mode, job.keys()) {
             (Mode::Gcm, _) => return self.run_gcm(job, messages),
             (Mode::Xts, Keys::One(key)) => {
