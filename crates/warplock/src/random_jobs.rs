@@ -1,29 +1,18 @@
 //! Random jobs for tests, and the buffers that they are given.
 
+#[path = "../tests/engine/common/random.rs"]
+#[allow(
+    dead_code,
+    reason = "shared with the engine's tests, which use all of it"
+)]
+mod random;
+
+pub(crate) use random::Random;
+
+use crate::backend::Backend;
+use crate::cpu::CpuBackend;
+use crate::job::Job;
 use crate::{Aad, Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text};
-
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    pub(crate) fn flip(&mut self) -> bool {
-        self.next() & 1 == 1
-    }
-
-    pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-}
 
 /// How a job's keys are given.
 #[derive(Clone, Copy, Debug)]
@@ -247,6 +236,23 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
+    /// Runs a job on the processor; gives back the messages that were refused.
+    pub(crate) fn run(
+        &mut self,
+        cpu: &CpuBackend,
+        setup: &Setup,
+        direction: Direction,
+    ) -> Vec<usize> {
+        let Buffers {
+            input,
+            output,
+            tags,
+        } = self;
+        let job = Job::new(setup.batch(direction, input, output, tags)).unwrap();
+        // SAFETY: the job's borrows live until it was waited for.
+        unsafe { cpu.submit(&job) }.unwrap().wait().unwrap()
+    }
+
     /// Swaps a result's places for those it is read from.
     pub(crate) fn reversed(&self, setup: &Setup, random: &mut Random) -> Self {
         let mut next = self.clone();

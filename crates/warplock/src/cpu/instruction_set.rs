@@ -20,8 +20,6 @@ pub(super) fn powers_of(hash: &GhashKey) -> &Powers {
     }
 }
 
-/// Compiles every body for one register type and one list of instructions. A macro, because
-/// `target_feature` takes neither constants nor type parameters.
 /// A call for near output and one for far, so that each is compiled by itself: a choice at each
 /// step's end costs two or three in a hundred.
 macro_rules! each_way {
@@ -39,6 +37,8 @@ macro_rules! each_way {
     };
 }
 
+/// Compiles every body for one register type and one list of instructions. A macro, because
+/// `target_feature` takes neither constants nor type parameters.
 macro_rules! kernels_of {
     ($(#[$doc:meta])* $name:ident, $lanes:ty, $set:expr, $features:literal, $detect:expr) => {
         $(#[$doc])*

@@ -129,7 +129,7 @@ impl Short<'_> {
     }
 }
 
-/// The key of a [`Short`] message; all messages of a call have the same kind.
+/// The key of a message; all messages of a batch have the same kind.
 #[derive(Clone, Copy)]
 pub(crate) enum MessageKey<'a> {
     /// For this message alone.

@@ -207,8 +207,9 @@ impl CpuBackend {
 
     /// XTS with one key: no message waits for its own tweak.
     fn run_xts(&self, job: &Job<'_>, prepared: &Prepared, messages: Range<usize>) {
-        let mut together = Vec::with_capacity(messages.len().min(TWEAKS));
         let mut tweaks = [[0; 16]; TWEAKS];
+        let used = messages.len().min(TWEAKS);
+        let mut together = Vec::with_capacity(used);
         for start in messages.clone().step_by(TWEAKS) {
             together.extend((start..messages.end.min(start + TWEAKS)).map(|i| job.message(i)));
             let tweaks = &mut tweaks[..together.len()];
@@ -228,7 +229,7 @@ impl CpuBackend {
                 }
             }
         }
-        tweaks.zeroize();
+        tweaks[..used].as_flattened_mut().zeroize();
     }
 
     /// GCM: short messages in step, the others one after the other.
@@ -357,13 +358,14 @@ impl CpuBackend {
         let (iv, aad) = (message.iv.bytes(), message.aad);
         // SAFETY: by this function's contract.
         unsafe {
-            if self.worth(what, len as u64, 1).is_some() {
+            if let Some(others) = self.worth(what, len as u64, 1) {
                 let mut state = Running::start(kernels, prepared, info, iv, aad);
                 let rest = match info.mode {
                     Mode::Xts => stolen(len),
                     _ => 0,
                 };
-                self.advance(&mut state, prepared, what, io.part(0, len - rest));
+                let whole = io.part(0, len - rest);
+                self.advance_cut(&mut state, prepared, direction, whole, others);
                 let end = io.part(len - rest, rest);
                 return self.run_here(&mut state, prepared, direction, message, end, tag_len);
             }

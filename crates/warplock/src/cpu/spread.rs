@@ -82,9 +82,7 @@ impl CpuBackend {
         // SAFETY: by this function's contract.
         unsafe {
             match self.worth(what, io.len as u64, 1) {
-                Some((others, threads)) => {
-                    self.advance_cut(state, prepared, what.1, io, others, threads);
-                }
+                Some(others) => self.advance_cut(state, prepared, what.1, io, others),
                 None => state.update(self.kernels, prepared, what.1, io),
             }
         }
@@ -94,14 +92,13 @@ impl CpuBackend {
     ///
     /// # Safety
     /// As [`Running::update`].
-    unsafe fn advance_cut(
+    pub(super) unsafe fn advance_cut(
         &self,
         state: &mut Running,
         prepared: &Prepared,
         direction: Direction,
         io: Io,
-        others: &Threads,
-        threads: usize,
+        (others, threads): (&Threads, usize),
     ) {
         let len = piece(io.len, threads);
         let pieces: Vec<Mutex<(Running, Io)>> = (0..io.len)

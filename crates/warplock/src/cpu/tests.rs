@@ -23,15 +23,7 @@ fn run(
     before: &Buffers,
 ) -> (Buffers, Vec<usize>) {
     let mut after = before.clone();
-    let Buffers {
-        input,
-        output,
-        tags,
-    } = &mut after;
-    let job = Job::new(setup.batch(direction, input, output, tags)).unwrap();
-    // SAFETY: nothing else uses the buffers.
-    let ticket = unsafe { backend.submit(&job) };
-    let failed = ticket.and_then(|ticket| ticket.wait()).unwrap();
+    let failed = after.run(backend, setup, direction);
     (after, failed)
 }
 
@@ -43,7 +35,7 @@ fn far_results_are_the_near_ones_of_portable_code() {
         let far = [1, 3].map(|threads| backend(set, threads, 0));
         for algorithm in Algorithm::all() {
             for seed in 0..12 {
-                let mut random = Random(seed << 8 | algorithm as u64);
+                let mut random = Random::new(seed << 8 | algorithm as u64);
                 // Some are long enough to go past the caches at any place.
                 let mut setup = Setup::random(&mut random, algorithm, 24 << 10);
                 setup.in_place &= seed == 0;
@@ -70,7 +62,7 @@ fn far_results_are_the_near_ones_of_portable_code() {
 #[test]
 fn far_results_at_every_place_and_length() {
     let near = backend(InstructionSet::Portable, 1, u64::MAX);
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let here = InstructionSet::all().filter(|set| set.kernels().is_some());
     for far in here.map(|set| backend(set, 1, 0)) {
         for algorithm in Algorithm::all() {

@@ -254,7 +254,7 @@ impl Link for CudaLink {
                 Rows {
                     first, count: 1, ..
                 } => self.upload(stream, text + first.place as u64, first.user, first.len),
-                _ => memory::upload_rows(stream, text, rows),
+                _ => memory::copy_rows(stream, rows, text, true),
             }
         }
     }
@@ -271,7 +271,7 @@ impl Link for CudaLink {
                 Rows {
                     first, count: 1, ..
                 } => self.download(stream, first.user, text + first.place as u64, first.len),
-                _ => memory::download_rows(stream, rows, text),
+                _ => memory::copy_rows(stream, rows, text, false),
             }
         }
     }

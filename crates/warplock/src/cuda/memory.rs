@@ -183,16 +183,25 @@ pub(crate) unsafe fn download(
     check(code, || format!("copying {len} bytes from the GPU"))
 }
 
-/// What the driver wants to know of a copy of rows, of whose two ends one is on the host.
-fn copy_of(rows: &Rows, text: Address, up: bool) -> sys::CUDA_MEMCPY2D {
+/// Queues copies of rows between the host and a text on the device: `up` to the device, or from
+/// it.
+///
+/// # Safety
+/// As [`upload`] or [`download`], for each row.
+pub(crate) unsafe fn copy_rows(
+    stream: &Stream,
+    rows: &Rows,
+    text: Address,
+    up: bool,
+) -> Result<(), Failure> {
     use sys::CUmemorytype_enum as Kind;
+    let (count, len) = (rows.count, rows.first.len);
     let device = text + rows.first.place as u64;
-    let ends = [
-        (Kind::CU_MEMORYTYPE_HOST, rows.user_pitch),
-        (Kind::CU_MEMORYTYPE_DEVICE, rows.place_pitch),
-    ];
-    let [(from, from_pitch), (to, to_pitch)] = if up { ends } else { [ends[1], ends[0]] };
-    sys::CUDA_MEMCPY2D {
+    let host = (Kind::CU_MEMORYTYPE_HOST, rows.user_pitch);
+    let chunk = (Kind::CU_MEMORYTYPE_DEVICE, rows.place_pitch);
+    let ((from, from_pitch), (to, to_pitch)) = if up { (host, chunk) } else { (chunk, host) };
+    // Of the two addresses of an end, the driver looks at the one of its kind.
+    let copy = sys::CUDA_MEMCPY2D {
         srcXInBytes: 0,
         srcY: 0,
         srcMemoryType: from,
@@ -207,44 +216,14 @@ fn copy_of(rows: &Rows, text: Address, up: bool) -> sys::CUDA_MEMCPY2D {
         dstDevice: device,
         dstArray: null_mut(),
         dstPitch: to_pitch,
-        WidthInBytes: rows.first.len,
-        Height: rows.count,
-    }
-}
-
-/// Queues copies of rows to a text on the device.
-///
-/// # Safety
-/// As [`upload`], for each row.
-pub(crate) unsafe fn upload_rows(
-    stream: &Stream,
-    text: Address,
-    rows: &Rows,
-) -> Result<(), Failure> {
-    let copy = copy_of(rows, text, true);
+        WidthInBytes: len,
+        Height: count,
+    };
     // SAFETY: by this function's contract.
     let code = unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, stream.handle()) };
-    let (count, len) = (rows.count, rows.first.len);
+    let way = if up { "to" } else { "from" };
     check(code, || {
-        format!("copying {count} times {len} bytes to the GPU")
-    })
-}
-
-/// Queues copies of rows from a text on the device.
-///
-/// # Safety
-/// As [`download`], for each row.
-pub(crate) unsafe fn download_rows(
-    stream: &Stream,
-    rows: &Rows,
-    text: Address,
-) -> Result<(), Failure> {
-    let copy = copy_of(rows, text, false);
-    // SAFETY: by this function's contract.
-    let code = unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, stream.handle()) };
-    let (count, len) = (rows.count, rows.first.len);
-    check(code, || {
-        format!("copying {count} times {len} bytes from the GPU")
+        format!("copying {count} times {len} bytes {way} the GPU")
     })
 }
 

@@ -34,7 +34,7 @@ fn every_byte_is_in_one_chunk() {
     for algorithm in Algorithm::all() {
         let mode = algorithm.info().mode;
         for seed in 0..100 {
-            let mut random = Random(seed << 16 | algorithm as u64);
+            let mut random = Random::new(seed << 16 | algorithm as u64);
             let policy = policy(&mut random);
             let setup = Setup::random(&mut random, algorithm, policy.largest);
             let mut buffers = buffers(&setup, &mut random);

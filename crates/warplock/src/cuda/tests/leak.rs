@@ -141,7 +141,7 @@ impl Bench {
             _ => 16,
         };
         let ivs = vec![7; count * iv_len];
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         let mut dummy = vec![0; LEN];
         let mut sheet_on_device = link.device(0)?;
         let mut inputs = Vec::new();
@@ -254,7 +254,7 @@ impl Bench {
 
     /// Times many launches in random order; gives the largest |t|.
     fn measure(&self, name: &str) -> f64 {
-        let mut random = Random(2);
+        let mut random = Random::new(2);
         let marks: Vec<_> = (0..TOGETHER).map(|_| (Mark::new(), Mark::new())).collect();
         let mut times = Vec::with_capacity(LAUNCHES);
         for round in 0..LAUNCHES / TOGETHER + 1 {

@@ -23,7 +23,6 @@ use super::cut::Cutter;
 use super::policy::Policy;
 use super::ring::Ring;
 use super::slot::Gpu;
-use crate::backend::Backend;
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::job::Job;
 use crate::portion::Portion;
@@ -47,14 +46,7 @@ fn policy(random: &mut Random) -> Policy {
 /// Runs a job on the CPU.
 fn expected(setup: &Setup, direction: Direction, buffers: &mut Buffers) -> Vec<usize> {
     let cpu = CpuBackend::new(InstructionSet::best(), NonZeroUsize::MIN).unwrap();
-    let Buffers {
-        input,
-        output,
-        tags,
-    } = buffers;
-    let job = Job::new(setup.batch(direction, input, output, tags)).unwrap();
-    // SAFETY: the job's borrows live until it was waited for.
-    unsafe { cpu.submit(&job) }.unwrap().wait().unwrap()
+    buffers.run(&cpu, setup, direction)
 }
 
 /// Bytes that must not stay behind: the keys, and plaintext.
@@ -153,7 +145,7 @@ fn whole<'a, 'job>(job: &'a Job<'job>, policy: &'a Policy) -> Cutter<'a, 'job> {
 fn random_jobs_in_small_rings_equal_the_cpu() {
     for algorithm in Algorithm::all() {
         for seed in 0..120 {
-            let mut random = Random(seed << 8 | algorithm as u64);
+            let mut random = Random::new(seed << 8 | algorithm as u64);
             let policy = policy(&mut random);
             let setup = Setup::random(&mut random, algorithm, policy.largest);
             let plain = buffers(&setup, &mut random);
@@ -174,7 +166,7 @@ fn after_a_failure_nothing_is_under_way() {
         Algorithm::Acorn128,
     ] {
         for seed in 0..60 {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let policy = policy(&mut random);
             let setup = Setup::random(&mut random, algorithm, policy.largest);
             let mut buffers = buffers(&setup, &mut random);

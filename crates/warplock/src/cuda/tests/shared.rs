@@ -207,7 +207,7 @@ fn random_jobs(redo: bool) -> usize {
     let mut broken = 0;
     for algorithm in Algorithm::all() {
         for seed in 0..60 {
-            let mut random = Random(seed << 9 | algorithm as u64);
+            let mut random = Random::new(seed << 9 | algorithm as u64);
             let room = policy(&mut random).largest;
             let setup = Setup::random(&mut random, algorithm, room);
             let plain = buffers(&setup, &mut random);
