@@ -244,6 +244,9 @@ macro_rules! kernels_of {
                 // SAFETY: as above.
                 unsafe { $name::gcm_short(direction, messages) }
             }
+            fn gcm_rows(&self) -> bool {
+                body::has_parts::<$lanes>()
+            }
             fn ghash(&self, hash: &GhashKey, y: &mut [u8; 16], data: &[u8]) {
                 // SAFETY: as above.
                 unsafe { $name::ghash(hash, y, data) }

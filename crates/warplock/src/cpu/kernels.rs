@@ -106,8 +106,8 @@ pub(crate) struct Chain<'a> {
 /// The longest text, and the longest associated data, of a [`Short`] message.
 pub(crate) const SHORT: usize = 2048;
 
-/// The longest text of a [`Short`] message whose key is prepared: longer ones gain more from the
-/// powers of H that it has.
+/// The longest text of a [`Short`] message whose key is prepared, unless all have the same and
+/// [`Kernels::gcm_rows`]: longer ones gain more from the powers of H that it has.
 pub(crate) const SHORT_PREPARED: usize = 768;
 
 /// A GCM message of at most [`SHORT`] bytes of text, for work on many of them in step.
@@ -191,6 +191,11 @@ pub(crate) trait Kernels: Sync {
     /// done is returned, and the others are left for [`Kernels::gcm`].
     unsafe fn gcm_short(&self, _direction: Direction, _messages: &mut [Short<'_>]) -> usize {
         0
+    }
+
+    /// Whether [`Kernels::gcm_short`] is the better way for all [`Short`] messages under one key.
+    fn gcm_rows(&self) -> bool {
+        false
     }
 
     /// GHASH of `data` into `y`; a last partial block is padded with zeros.

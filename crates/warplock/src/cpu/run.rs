@@ -236,9 +236,20 @@ impl CpuBackend {
     fn run_gcm(&self, job: &Job<'_>, messages: Range<usize>) -> Vec<usize> {
         let (mut failed, own) = (Vec::new(), &mut None);
         let mut shorts = Vec::with_capacity(messages.len().min(SHORTS));
+        let (shared, longest) = match job.keys() {
+            Keys::One(key) => (
+                Some(MessageKey::Prepared(key.prepared(self.kernels))),
+                match self.kernels.gcm_rows() {
+                    true => SHORT,
+                    false => SHORT_PREPARED,
+                },
+            ),
+            Keys::Indexed { .. } => (None, SHORT_PREPARED),
+            Keys::Each { .. } => (None, SHORT),
+        };
         for start in messages.clone().step_by(SHORTS) {
             for index in start..messages.end.min(start + SHORTS) {
-                match self.short(job, index) {
+                match self.short(job, index, shared, longest) {
                     Some(short) => shorts.push(short),
                     None if self.run_gcm_message(job, index, own) => {}
                     None => failed.push(index),
@@ -264,23 +275,26 @@ impl CpuBackend {
         failed
     }
 
-    /// A message as one to be done in step with others, if it is short.
-    #[inline]
-    fn short<'a>(&self, job: &Job<'a>, index: usize) -> Option<Short<'a>> {
+    /// A message as one to be done together with others, if it is no longer than `longest`. `shared`:
+    /// the key of all, if they have only one.
+    #[inline(always)]
+    fn short<'a>(
+        &self,
+        job: &Job<'a>,
+        index: usize,
+        shared: Option<MessageKey<'a>>,
+        longest: usize,
+    ) -> Option<Short<'a>> {
         let message = job.message(index);
         let Iv::Bytes(iv) = message.iv else {
             return None;
-        };
-        let longest = match job.keys() {
-            Keys::Each { .. } => SHORT,
-            _ => SHORT_PREPARED,
         };
         if message.len > longest || message.aad.len() > SHORT {
             return None;
         }
         Some(Short {
             index,
-            key: self.key(job, index),
+            key: shared.unwrap_or_else(|| self.key(job, index)),
             message,
             iv: iv.try_into().ok()?,
             tag: [0; 16],

@@ -150,6 +150,22 @@ fn many_short_messages_with_a_key_each() {
     }
 }
 
+/// GCM's messages under one key are cut into steps that depend on their length.
+#[test]
+fn short_messages_under_one_key_at_every_length() {
+    let engines = engines(&[1]);
+    let algorithms = Algorithm::all().filter(|algorithm| algorithm.info().mode == Mode::Gcm);
+    for (seed, algorithm) in algorithms.enumerate() {
+        let mut random = Random::new(7000 + seed as u64);
+        let mut lens: Vec<usize> = (0..2100).collect();
+        random.shuffle(&mut lens);
+        let mut style = Style::random(&mut random, Mode::Gcm);
+        (style.keys, style.ivs_ragged, style.aad) = (1, false, 40);
+        let messages = messages(&mut random, algorithm, &style, &lens);
+        both_ways("every length", algorithm, &messages, &engines, &mut random);
+    }
+}
+
 /// CBC encryption takes more chains in step if all come to a cache line's start together.
 #[test]
 fn chains_with_the_same_start_in_a_line() {

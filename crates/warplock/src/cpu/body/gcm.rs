@@ -207,7 +207,7 @@ unsafe fn encrypt_and_hash<L: Lanes>(
 
 /// Pins registers, see [`Lanes::pin`].
 #[inline(always)]
-fn pin<L: Lanes>(registers: &mut [L]) {
+pub(super) fn pin<L: Lanes>(registers: &mut [L]) {
     for register in registers {
         *register = register.pin();
     }

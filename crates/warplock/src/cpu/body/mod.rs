@@ -35,6 +35,11 @@ pub(crate) const fn cbc_depth<L: Lanes>() -> usize {
     L::CBC_DEPTH
 }
 
+/// See [`Lanes::PARTS`].
+pub(crate) const fn has_parts<L: Lanes>() -> bool {
+    L::PARTS
+}
+
 /// Blocks in [`WIDE`] registers.
 pub(crate) const fn width<L: Lanes>() -> usize {
     WIDE * L::N
@@ -62,6 +67,9 @@ pub(crate) trait Lanes: Copy {
     const AHEAD: bool = false;
     /// Whether there is a [`Lanes::xts_row`].
     const ROWS: bool = false;
+    /// Whether there are [`Lanes::first_bytes`] and [`Lanes::last`], so that any part of a register
+    /// costs little.
+    const PARTS: bool = false;
 
     /// # Safety
     /// The machine has the instructions, and `16 * N` bytes can be read.
@@ -160,6 +168,32 @@ pub(crate) trait Lanes: Copy {
     fn or_behind(self, count: usize, other: Self) -> Self {
         const { assert!(Self::N == 1, "more lanes need one of their own") };
         if count > 0 { self } else { other }
+    }
+
+    /// The first `len` bytes, with zeros behind them.
+    #[inline(always)]
+    fn first_bytes(self, _len: usize) -> Self {
+        const { assert!(!Self::PARTS, "it needs one of its own") };
+        self
+    }
+    /// The last lane.
+    #[inline(always)]
+    fn last(self) -> Self::One {
+        const { assert!(!Self::PARTS, "it needs one of its own") };
+        self.sum()
+    }
+    /// The first `len` bytes of a block, with zeros behind them, in every lane.
+    ///
+    /// # Safety
+    /// The machine has the instructions, and so many bytes can be read.
+    #[inline(always)]
+    unsafe fn splat_part(from: *const u8, len: usize) -> Self {
+        let mut copy = [0; 16];
+        // SAFETY: by this function's contract.
+        unsafe {
+            from.copy_to_nonoverlapping(copy.as_mut_ptr(), len);
+            Self::splat(&copy)
+        }
     }
 
     /// `one` in the first lane, zeros in the others.

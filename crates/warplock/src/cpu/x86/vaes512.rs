@@ -28,6 +28,7 @@ impl Lanes for Zmm {
     const DEPTH: usize = WIDE;
     const HOLDS: bool = true;
     const AHEAD: bool = true;
+    const PARTS: bool = true;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
@@ -163,6 +164,19 @@ impl Lanes for Zmm {
     fn or_behind(self, count: usize, other: Self) -> Self {
         let lanes = ((1u16 << (2 * count.min(4))) - 1) as u8;
         Zmm(op!(_mm512_mask_blend_epi64(lanes, other.0, self.0)))
+    }
+    #[inline(always)]
+    fn first_bytes(self, len: usize) -> Self {
+        Zmm(op!(_mm512_maskz_mov_epi8(first(len), self.0)))
+    }
+    #[inline(always)]
+    fn last(self) -> Sse {
+        Sse(op!(_mm512_extracti32x4_epi32::<3>(self.0)))
+    }
+    #[inline(always)]
+    unsafe fn splat_part(from: *const u8, len: usize) -> Self {
+        // SAFETY: bytes that the mask leaves out are not touched; the rest by the trait's contract.
+        Zmm(unsafe { _mm512_broadcast_i32x4(_mm_maskz_loadu_epi8(first(len) as u16, from.cast())) })
     }
     #[inline(always)]
     fn widen(one: Sse) -> Self {

@@ -1,9 +1,11 @@
 //! Short GCM messages, many of them, also with a key each.
 //!
-//! Where a register holds several blocks, messages go in step ([`in_step`]), a message a lane.
-//! Where it holds one, they go in turn ([`in_turn`]): in step, each block would also cost the
+//! Under one key, and where a register has several blocks and masks for its bytes, messages go in a
+//! row ([`in_row`]). With keys of their own, where a register holds several blocks, they go in step
+//! ([`in_step`]), a message a lane. Where it holds one, they go in turn ([`in_turn`]): in step, each block would also cost the
 //! loads and stores of its message's counter, hash and pointers, a third of all instructions.
 
+mod in_row;
 mod in_step;
 mod in_turn;
 mod keys;
@@ -12,7 +14,9 @@ mod step;
 
 use super::{Lanes, WIDE};
 use crate::Direction;
-use crate::cpu::kernels::Short;
+use crate::cpu::kernels::{MessageKey, Short};
+use crate::cpu::prepared::{AesKey, GhashKey, Powers};
+use in_row::in_row;
 use in_step::InStep;
 use in_turn::InTurn;
 
@@ -29,6 +33,12 @@ pub(crate) unsafe fn gcm_short<L: Lanes, const M: usize>(
     let mut rest = &mut *messages;
     // SAFETY: by this function's contract; no group is larger than its registers.
     unsafe {
+        if L::PARTS
+            && let Some((key, powers)) = shared_key(rest)
+        {
+            in_row::<L>(key, powers, direction, rest);
+            return messages.len();
+        }
         if L::N > 1 && rest.len() > WIDE {
             // Messages of about the same length beside each other.
             rest.sort_unstable_by_key(|message| message.message.len);
@@ -45,6 +55,22 @@ pub(crate) unsafe fn gcm_short<L: Lanes, const M: usize>(
         }
     }
     messages.len()
+}
+
+/// The key of all messages, if they have only one.
+fn shared_key<'a>(messages: &[Short<'a>]) -> Option<(&'a AesKey, &'a Powers)> {
+    let key = |short: &Short<'a>| match short.key {
+        MessageKey::Prepared(prepared) => Some(prepared),
+        MessageKey::Bytes(_) => None,
+    };
+    let prepared = key(messages.first()?)?;
+    let same = |short| key(short).is_some_and(|other| std::ptr::eq(other, prepared));
+    match &prepared.ghash {
+        Some(GhashKey::Clmul { powers, .. }) if messages.iter().all(same) => {
+            Some((&prepared.aes, powers))
+        }
+        _ => None,
+    }
 }
 
 /// A counter block, reversed, of a message with an IV of 12 bytes (SP 800-38D, 7.1).

@@ -3,17 +3,18 @@
 
 use super::in_turn::{HALF, Lane};
 use super::pairs::{Powers, hash_pair, load};
+use crate::cpu::body::Block;
 use crate::cpu::body::aes::{anew, encrypt_further, encrypt_round};
-use crate::cpu::body::{Block, WIDE};
 use crate::cpu::kernels::SHORT;
-use crate::cpu::prepared::AesKey;
+use crate::cpu::prepared::{AesKey, MAX_POWERS};
 
 /// The first counter of a text (SP 800-38D, 7.1).
-const FIRST: usize = 2;
+pub(super) const FIRST: usize = 2;
 
-/// Numbers as they lie in counter blocks.
-pub(super) const NUMBERS: [[u8; 16]; FIRST + SHORT / 16 + WIDE] = {
-    let mut blocks = [[0; 16]; FIRST + SHORT / 16 + WIDE];
+/// Numbers as they lie in counter blocks: for the longest text, and to the end of the widest step
+/// behind it.
+pub(super) static NUMBERS: [[u8; 16]; FIRST + SHORT / 16 + MAX_POWERS] = {
+    let mut blocks = [[0; 16]; FIRST + SHORT / 16 + MAX_POWERS];
     let mut number = 0;
     while number < blocks.len() {
         blocks[number][15] = number as u8;
