@@ -83,7 +83,7 @@ impl Drop for Padded {
 /// # Safety
 /// As [`super::gcm_short`]; all powers are there.
 #[inline(always)]
-pub(super) unsafe fn in_row<L: Lanes>(
+pub(super) unsafe fn run<L: Lanes>(
     key: &AesKey,
     powers: &Powers,
     direction: Direction,
@@ -153,7 +153,7 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
     /// Runs messages whose steps have this width.
     ///
     /// # Safety
-    /// As [`in_row`].
+    /// As [`run`].
     #[inline(always)]
     unsafe fn run(key: &AesKey, powers: &Padded, direction: Direction, messages: &mut [Short<'_>]) {
         let mut nowhere = [0; 16];
@@ -181,7 +181,7 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
     /// Encrypts or decrypts a message, and hashes all of it but the last step.
     ///
     /// # Safety
-    /// As [`in_row`].
+    /// As [`run`].
     #[inline(always)]
     unsafe fn message(&mut self, direction: Direction, short: &mut Short<'_>) {
         let message = &short.message;
@@ -305,7 +305,7 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
     /// begins, its `start`, and the message before gets its tag.
     ///
     /// # Safety
-    /// As [`in_row`].
+    /// As [`run`].
     #[inline(always)]
     unsafe fn behind(&self, hash: L::One, begins: bool, start: L::One) -> L::One {
         if !begins {

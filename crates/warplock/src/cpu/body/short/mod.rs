@@ -16,7 +16,7 @@ use super::{Lanes, WIDE};
 use crate::Direction;
 use crate::cpu::kernels::{MessageKey, Short};
 use crate::cpu::prepared::{AesKey, GhashKey, Powers};
-use in_row::in_row;
+
 use in_step::InStep;
 use in_turn::InTurn;
 
@@ -36,7 +36,7 @@ pub(crate) unsafe fn gcm_short<L: Lanes, const M: usize>(
         if L::PARTS
             && let Some((key, powers)) = shared_key(rest)
         {
-            in_row::<L>(key, powers, direction, rest);
+            in_row::run::<L>(key, powers, direction, rest);
             return messages.len();
         }
         if L::N > 1 && rest.len() > WIDE {
