@@ -110,7 +110,7 @@ pub(crate) const SHORT: usize = 2048;
 /// [`Kernels::gcm_rows`]: longer ones gain more from the powers of H that it has.
 pub(crate) const SHORT_PREPARED: usize = 768;
 
-/// A GCM message of at most [`SHORT`] bytes of text, for work on many of them in step.
+/// A GCM message of at most [`SHORT`] bytes of text, for work on many of them together.
 pub(crate) struct Short<'a> {
     /// Which one it is in its batch.
     pub(crate) index: usize,
@@ -187,7 +187,7 @@ pub(crate) trait Kernels: Sync {
         io: Io,
     );
 
-    /// Short GCM messages in step. They are put in another order; how many of the first ones are
+    /// Short GCM messages together. They are put in another order; how many of the first ones are
     /// done is returned, and the others are left for [`Kernels::gcm`].
     unsafe fn gcm_short(&self, _direction: Direction, _messages: &mut [Short<'_>]) -> usize {
         0

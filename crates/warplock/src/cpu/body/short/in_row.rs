@@ -6,16 +6,13 @@
 
 use zeroize::Zeroize;
 
-use super::step::{FIRST, NUMBERS};
+use super::step::{FIRST, MASK, NUMBERS};
 use crate::Direction;
 use crate::cpu::body::aes::{anew, encrypt_further, encrypt_round};
 use crate::cpu::body::gcm::{ghash, pin};
 use crate::cpu::body::{Lanes, WIDE};
 use crate::cpu::kernels::{SHORT, Short};
 use crate::cpu::prepared::{AesKey, MAX_POWERS, Powers};
-
-/// The number of the first counter block, which masks the tag (SP 800-38D, 7.1).
-const MASK: usize = 1;
 
 /// For each number of registers, how many of them go together: few steps, and few registers that
 /// have nothing to do. Where all registers before the last one made whole steps, the block behind a

@@ -8,7 +8,7 @@ use zeroize::Zeroize;
 use super::counter;
 use super::keys::{Places, expand128, expand256};
 use super::pairs::{Powers, hash_block, hash_bytes, load, powers, store};
-use super::step::{NUMBERS, Step, crypt};
+use super::step::{MASK, NUMBERS, Step, crypt};
 use crate::Direction;
 use crate::cpu::body::aes::anew;
 use crate::cpu::body::expand::expand;
@@ -408,7 +408,7 @@ unsafe fn encrypt_first<One: Block, const W: usize>(lanes: &mut [Lane<'_>]) {
             let first = One::splat(&lane.key().enc[0]);
             let counter = load::<One>(&lane.counter).xor(first);
             store(counter, &mut lane.counter);
-            blocks[i] = counter.xor(One::splat(&NUMBERS[1]));
+            blocks[i] = counter.xor(One::splat(&NUMBERS[MASK]));
             if W > LANES {
                 blocks[LANES + i] = first;
             }

@@ -8,7 +8,8 @@ use crate::cpu::body::aes::{anew, encrypt_further, encrypt_round};
 use crate::cpu::kernels::SHORT;
 use crate::cpu::prepared::{AesKey, MAX_POWERS};
 
-/// The first counter of a text (SP 800-38D, 7.1).
+/// The counter whose block masks the tag, and the first one of a text (SP 800-38D, 7.1).
+pub(super) const MASK: usize = 1;
 pub(super) const FIRST: usize = 2;
 
 /// Numbers as they lie in counter blocks: for the longest text, and to the end of the widest step
