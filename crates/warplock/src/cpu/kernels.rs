@@ -118,7 +118,7 @@ pub(crate) struct Short<'a> {
     /// Has an IV of 12 bytes, and at most [`SHORT`] bytes of text and of associated data.
     pub(crate) message: Message<'a>,
     pub(crate) iv: &'a [u8; 12],
-    /// The tag, when the message is done.
+    /// Zeros; the tag, when the message is done.
     pub(crate) tag: [u8; 16],
 }
 

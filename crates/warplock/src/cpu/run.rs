@@ -232,7 +232,7 @@ impl CpuBackend {
         tweaks[..used].as_flattened_mut().zeroize();
     }
 
-    /// GCM: short messages in step, the others one after the other.
+    /// GCM: short messages together, the others one after the other.
     fn run_gcm(&self, job: &Job<'_>, messages: Range<usize>) -> Vec<usize> {
         let (mut failed, own) = (Vec::new(), &mut None);
         let mut shorts = Vec::with_capacity(messages.len().min(SHORTS));

@@ -86,17 +86,16 @@ pub(super) unsafe fn run<L: Lanes>(
     direction: Direction,
     messages: &mut [Short<'_>],
 ) {
-    let mut same = true;
-    let first = width::<L>(&messages[0]);
-    for message in &mut *messages {
-        same &= width::<L>(message) == first;
-        // Where the tag will be: the hash of the associated data.
-        message.tag = [0; 16];
-        if !message.message.aad.is_empty() {
+    let (mut same, first) = (true, width::<L>(&messages[0]));
+    for short in &mut *messages {
+        same &= width::<L>(short) == first;
+        if !short.message.aad.is_empty() {
+            // Until the tag is known, its place holds the hash of the associated data.
             // SAFETY: by this function's contract.
-            unsafe { ghash::<L>(powers, &mut message.tag, message.message.aad) };
+            unsafe { ghash::<L>(powers, &mut short.tag, short.message.aad) };
         }
     }
+    // Even to see that nothing is to be sorted shows in messages of 64 bytes.
     if !same {
         messages.sort_unstable_by_key(width::<L>);
     }
