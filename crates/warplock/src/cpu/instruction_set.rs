@@ -113,10 +113,10 @@ macro_rules! kernels_of {
                 unsafe {
                     match direction {
                         Direction::Encrypt => {
-                            each_way!(io => body::xts::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Encrypt, tweak, io));
+                            each_way!(io => body::xts::<$lanes, { body::xts_depth::<$lanes>() }>(key, Direction::Encrypt, tweak, io));
                         }
                         Direction::Decrypt => {
-                            each_way!(io => body::xts::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Decrypt, tweak, io));
+                            each_way!(io => body::xts::<$lanes, { body::xts_depth::<$lanes>() }>(key, Direction::Decrypt, tweak, io));
                         }
                     }
                 }

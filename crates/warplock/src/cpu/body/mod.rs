@@ -35,6 +35,11 @@ pub(crate) const fn cbc_depth<L: Lanes>() -> usize {
     L::CBC_DEPTH
 }
 
+/// Registers in flight in XTS, see [`Lanes::XTS_DEPTH`].
+pub(crate) const fn xts_depth<L: Lanes>() -> usize {
+    L::XTS_DEPTH
+}
+
 /// See [`Lanes::PARTS`].
 pub(crate) const fn has_parts<L: Lanes>() -> bool {
     L::PARTS
@@ -60,8 +65,9 @@ pub(crate) trait Lanes: Copy {
     const DEPTH: usize;
     /// The same in CBC decryption of many blocks.
     const CBC_DEPTH: usize = Self::DEPTH;
-    /// Whether there are registers for a step's results beside the next step, or for the tweaks of
-    /// two.
+    /// The same in XTS.
+    const XTS_DEPTH: usize = Self::DEPTH;
+    /// Whether there are registers for a step's results beside the next step.
     const HOLDS: bool = false;
     /// Whether there is a [`Lanes::xts_ahead`].
     const AHEAD: bool = false;
@@ -212,10 +218,19 @@ pub(crate) trait Lanes: Copy {
     fn xts_powers(self) -> Self;
     /// Every lane times x^N in XTS's field.
     fn xts_next(self) -> Self;
-    /// Every lane times x^(N [`Lanes::DEPTH`]), where these are whole bytes: shifts of bytes leave
-    /// the port alone that the rounds need.
+    /// The tweaks of `W` registers, of which this is the first.
     #[inline(always)]
-    fn xts_ahead(self) -> Self {
+    fn xts_tweaks<const W: usize>(self) -> [Self; W] {
+        let mut tweaks = [self; W];
+        for i in 1..W {
+            tweaks[i] = tweaks[i - 1].xts_next();
+        }
+        tweaks
+    }
+    /// Every lane times x^(N [`Lanes::XTS_DEPTH`]), where these are whole bytes, plus `other`: shifts
+    /// of bytes leave the port alone that the rounds need.
+    #[inline(always)]
+    fn xts_ahead(self, _other: Self) -> Self {
         const { assert!(!Self::AHEAD, "more lanes need one of their own") };
         self
     }
@@ -223,13 +238,6 @@ pub(crate) trait Lanes: Copy {
     fn xts_row(self) -> ([Self; WIDE], Self) {
         const { assert!(!Self::ROWS, "it needs one of its own") };
         ([self; WIDE], self)
-    }
-    /// The same twice, plus `other`, where [`Lanes::HOLDS`]. By whole halves, it is cheaper than
-    /// once.
-    #[inline(always)]
-    fn xts_two_ahead(self, _other: Self) -> Self {
-        const { assert!(!Self::HOLDS, "more lanes need one of their own") };
-        self
     }
 
     /// Each lane divided by x^64 modulo x^128 + x^127 + x^126 + x^121 + 1.

@@ -17,7 +17,7 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
     tweak: &mut [u8; 16],
     io: Io,
 ) {
-    const { assert!(W == L::DEPTH) };
+    const { assert!(W == L::XTS_DEPTH) };
     let keys = key.round_keys(direction);
     if io.len == 16 {
         // SAFETY: one block on each side; the rest by this function's contract.
@@ -35,38 +35,32 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
     unsafe {
         let ends = [L::splat(&keys[0]), L::splat(&keys[key.rounds])];
         let mut base = L::splat(tweak).xts_powers();
-        let mut tweaks = row::<L, W>(base);
         let mut left = io.part(0, whole);
-        // No loop: it would not be unrolled, and the tweaks would go through memory.
-        macro_rules! each {
-            ($tweaks:ident[$i:ident] = $next:expr) => {
-                each!($tweaks[$i] = $next; 0 1 2 3 4 5 6 7)
-            };
-            ($tweaks:ident[$i:ident] = $next:expr; $($number:literal)*) => {$(
-                if $number < W {
-                    const $i: usize = $number;
-                    $tweaks[$i] = $next;
-                }
-            )*};
-        }
-        if L::HOLDS && left.len >= 4 * stride {
+        if L::AHEAD && left.len > 0 {
+            // No loop: it would not be unrolled, and the tweaks would go through memory.
+            macro_rules! each {
+                ($tweak:ident of $tweaks:ident = $next:expr) => {
+                    each!($tweak of $tweaks = $next; 0 1 2 3 4 5 6 7)
+                };
+                ($tweak:ident of $tweaks:ident = $next:expr; $($number:literal)*) => {$(
+                    if $number < W {
+                        let $tweak = $tweaks[$number];
+                        $tweaks[$number] = $next;
+                    }
+                )*};
+            }
             // Tweaks plus the last round's key, as the last rounds want them.
             let [first, last] = ends;
             let ends = [first.xor(last), last];
-            let growth = last.xts_two_ahead(last);
-            let mut others = tweaks;
-            each!(others[I] = tweaks[I].xts_ahead().xor(last));
-            each!(tweaks[I] = tweaks[I].xor(last));
-            while left.len >= 2 * stride {
+            let growth = last.xts_ahead(last);
+            let mut tweaks = base.xts_tweaks::<W>();
+            each!(tweak of tweaks = tweak.xor(last));
+            while left.len > 0 {
                 step::<L, W, true, false>(key, direction, ends, tweaks, left);
-                each!(tweaks[I] = tweaks[I].xts_two_ahead(growth));
-                let second = left.part(stride, stride);
-                step::<L, W, true, false>(key, direction, ends, others, second);
-                each!(others[I] = others[I].xts_two_ahead(growth));
-                left = left.part(2 * stride, left.len - 2 * stride);
+                each!(tweak of tweaks = tweak.xts_ahead(growth));
+                left = left.part(stride, left.len - stride);
             }
-            each!(tweaks[I] = tweaks[I].xor(last));
-            base = tweaks[0];
+            base = tweaks[0].xor(last);
         }
         while L::ROWS && left.len >= 16 * WIDE {
             let (tweaks, next) = base.xts_row();
@@ -75,24 +69,18 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             left = left.part(16 * WIDE, left.len - 16 * WIDE);
         }
         while left.len > 0 {
-            if !L::AHEAD {
-                // Here and not at the step's end, where they would need registers.
-                tweaks = row(base);
-            }
+            // Here and not at the step's end, where they would need registers.
+            let tweaks = base.xts_tweaks::<W>();
             step::<L, W, false, false>(key, direction, ends, tweaks, left);
+            base = tweaks[W - 1].xts_next();
             left = left.part(stride, left.len - stride);
-            if L::AHEAD {
-                each!(tweaks[I] = tweaks[I].xts_ahead());
-                base = tweaks[0];
-            } else {
-                base = tweaks[W - 1].xts_next();
-            }
         }
         if whole < io.len {
             let tail = io.part(whole, io.len - whole);
-            base = match tail.len <= 16 * L::N {
-                true => xts_tail::<L, 1>(key, direction, ends, base, tail),
-                false => xts_tail::<L, W>(key, direction, ends, base, tail),
+            base = match tail.len.div_ceil(16 * L::N) {
+                1 => xts_tail::<L, 1>(key, direction, ends, base, tail),
+                2..=4 => xts_tail::<L, 4>(key, direction, ends, base, tail),
+                _ => xts_tail::<L, W>(key, direction, ends, base, tail),
             };
         }
         let mut lanes = [[0; 16]; 4];
@@ -113,7 +101,7 @@ unsafe fn xts_tail<L: Lanes, const W: usize>(
     base: L,
     io: Io,
 ) -> L {
-    let tweaks = row::<L, W>(base);
+    let tweaks = base.xts_tweaks::<W>();
     let mut all = [[0; 16]; 4 * WIDE + 4];
     // SAFETY: by this function's contract; the array holds a register more than the tweaks.
     unsafe {
@@ -175,14 +163,4 @@ unsafe fn step<L: Lanes, const W: usize, const KEYED: bool, const TAIL: bool>(
             false => put(blocks, io.dst, io.far),
         }
     }
-}
-
-/// The tweaks of a step.
-#[inline(always)]
-fn row<L: Lanes, const W: usize>(base: L) -> [L; W] {
-    let mut tweaks = [base; W];
-    for i in 1..W {
-        tweaks[i] = tweaks[i - 1].xts_next();
-    }
-    tweaks
 }

@@ -159,30 +159,31 @@ impl Lanes for Ymm {
     }
     #[inline(always)]
     fn xts_powers(self) -> Self {
-        // Lane i times x^i: the halves shifted by i, what falls out of each carried on.
-        let count = op!(_mm256_set_epi64x(1, 1, 0, 0));
-        let back = op!(_mm256_set_epi64x(63, 63, 64, 64));
-        op!({
-            let fallen = _mm256_srlv_epi64(self.0, back);
-            Ymm(xts_carry(_mm256_sllv_epi64(self.0, count), fallen))
-        })
+        self.xts_times([1, 2])
     }
     #[inline(always)]
     fn xts_next(self) -> Self {
-        op!({
-            let fallen = _mm256_srli_epi64::<62>(self.0);
-            Ymm(xts_carry(_mm256_slli_epi64::<2>(self.0), fallen))
-        })
+        self.xts_times([4; 2])
     }
     #[inline(always)]
-    fn xts_ahead(self) -> Self {
-        const { assert!(Self::N * Self::DEPTH == 16) };
-        op!({
-            let shifted = _mm256_slli_si256::<2>(self.0);
-            let fallen = _mm256_srli_si256::<14>(self.0);
-            let wrapped = _mm256_clmulepi64_epi128::<0x00>(fallen, _mm256_set1_epi64x(0x87));
-            Ymm(_mm256_xor_si256(shifted, wrapped))
-        })
+    fn xts_tweaks<const W: usize>(self) -> [Self; W] {
+        // In few steps, each upon those before: a chain of all would take longer than a step.
+        let none = Ymm(op!(_mm256_setzero_si256()));
+        let mut tweaks = [self; W];
+        for i in 1..W {
+            tweaks[i] = match i {
+                1 => self.xts_next(),
+                2 => self.xts_times([16; 2]),
+                3 => tweaks[1].xts_times([16; 2]),
+                _ => tweaks[i - 4].xts_bytes::<1, 15>(none),
+            };
+        }
+        tweaks
+    }
+    #[inline(always)]
+    fn xts_ahead(self, other: Self) -> Self {
+        const { assert!(Self::N * Self::XTS_DEPTH == 16) };
+        self.xts_bytes::<2, 14>(other)
     }
     #[inline(always)]
     fn fold(self) -> Self {
@@ -215,16 +216,34 @@ impl Lanes for Ymm {
     }
 }
 
-/// Puts the bits that fell out of shifted halves where they belong: from the low half into the
-/// high one, from the high one times x^128 = x^7 + x^2 + x + 1 into the low one.
-#[inline(always)]
-fn xts_carry(shifted: __m256i, fallen: __m256i) -> __m256i {
-    op!({
-        let poly = _mm256_set1_epi64x(0x87);
-        let wrapped = _mm256_clmulepi64_epi128::<0x01>(fallen, poly);
-        let carried = _mm256_bslli_epi128::<8>(fallen);
-        _mm256_xor_si256(_mm256_xor_si256(shifted, wrapped), carried)
-    })
+/// Products in XTS's field (IEEE 1619, 5.2), as for 512 bits.
+impl Ymm {
+    /// Each lane times a number below 2^32, seen as a polynomial.
+    #[inline(always)]
+    fn xts_times(self, [a, b]: [i64; 2]) -> Self {
+        op!({
+            let by = _mm256_set_epi64x(0, b, 0, a);
+            let low = _mm256_clmulepi64_epi128::<0x00>(self.0, by);
+            let high = _mm256_clmulepi64_epi128::<0x01>(self.0, by);
+            let carried = _mm256_bslli_epi128::<8>(high);
+            let wrapped = _mm256_clmulepi64_epi128::<0x01>(high, _mm256_set1_epi64x(0x87));
+            Ymm(_mm256_xor_si256(_mm256_xor_si256(low, carried), wrapped))
+        })
+    }
+    /// Each lane times x^(8 `UP`), plus `other`; `DOWN` is 16 - `UP`, and `UP` at most 8.
+    #[inline(always)]
+    fn xts_bytes<const UP: i32, const DOWN: i32>(self, other: Self) -> Self {
+        const { assert!(UP + DOWN == 16 && UP <= 8) };
+        op!({
+            let shifted = _mm256_bslli_epi128::<UP>(self.0);
+            let fallen = _mm256_bsrli_epi128::<DOWN>(self.0);
+            let wrapped = _mm256_clmulepi64_epi128::<0x00>(fallen, _mm256_set1_epi64x(0x87));
+            Ymm(_mm256_xor_si256(
+                _mm256_xor_si256(shifted, other.0),
+                wrapped,
+            ))
+        })
+    }
 }
 
 /// See [`Lanes::pin`]. A function that enables the register's instructions: without them, the

@@ -26,6 +26,9 @@ impl Lanes for Zmm {
     type One = Sse;
     const N: usize = 4;
     const DEPTH: usize = WIDE;
+    // A neighbour on the core takes half of the room for waiting instructions: then eight registers
+    // would be alone in it, without the next step's.
+    const XTS_DEPTH: usize = 4;
     const HOLDS: bool = true;
     const AHEAD: bool = true;
     const PARTS: bool = true;
@@ -208,39 +211,30 @@ impl Lanes for Zmm {
     }
     #[inline(always)]
     fn xts_powers(self) -> Self {
-        // Lane i times x^i: the halves shifted by i, what falls out of each carried on.
-        let count = op!(_mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0));
-        let back = op!(_mm512_set_epi64(61, 61, 62, 62, 63, 63, 64, 64));
-        op!({
-            let fallen = _mm512_srlv_epi64(self.0, back);
-            Zmm(xts_carry(_mm512_sllv_epi64(self.0, count), fallen))
-        })
+        self.xts_times([1, 2, 4, 8])
     }
     #[inline(always)]
     fn xts_next(self) -> Self {
-        op!({
-            let fallen = _mm512_srli_epi64::<60>(self.0);
-            Zmm(xts_carry(_mm512_slli_epi64::<4>(self.0), fallen))
-        })
+        self.xts_times([16; 4])
     }
     #[inline(always)]
-    fn xts_ahead(self) -> Self {
-        const { assert!(Self::N * Self::DEPTH == 32) };
-        op!({
-            let shifted = _mm512_bslli_epi128::<4>(self.0);
-            let fallen = _mm512_bsrli_epi128::<12>(self.0);
-            let wrapped = _mm512_clmulepi64_epi128::<0x00>(fallen, _mm512_set1_epi64(0x87));
-            Zmm(_mm512_xor_si512(shifted, wrapped))
-        })
+    fn xts_tweaks<const W: usize>(self) -> [Self; W] {
+        // In few steps, each upon those before: a chain of all would take longer than a step.
+        let none = Zmm(op!(_mm512_setzero_si512()));
+        let mut tweaks = [self; W];
+        for i in 1..W {
+            tweaks[i] = match i {
+                1 => self.xts_next(),
+                2 | 3 => tweaks[i - 2].xts_bytes::<1, 15>(none),
+                _ => tweaks[i - 4].xts_bytes::<2, 14>(none),
+            };
+        }
+        tweaks
     }
     #[inline(always)]
-    fn xts_two_ahead(self, other: Self) -> Self {
-        const { assert!(2 * Self::N * Self::DEPTH == 64) };
-        op!({
-            let shifted = _mm512_bslli_epi128::<8>(self.0);
-            let wrapped = _mm512_clmulepi64_epi128::<0x01>(self.0, _mm512_set1_epi64(0x87));
-            Zmm(_mm512_ternarylogic_epi64::<0x96>(shifted, wrapped, other.0))
-        })
+    fn xts_ahead(self, other: Self) -> Self {
+        const { assert!(Self::N * Self::XTS_DEPTH == 16) };
+        self.xts_bytes::<2, 14>(other)
     }
     #[inline(always)]
     fn fold(self) -> Self {
@@ -276,16 +270,32 @@ impl Lanes for Zmm {
     }
 }
 
-/// Puts the bits that fell out of shifted halves where they belong: from the low half into the
-/// high one, from the high one times x^128 = x^7 + x^2 + x + 1 into the low one.
-#[inline(always)]
-fn xts_carry(shifted: __m512i, fallen: __m512i) -> __m512i {
-    op!({
-        let poly = _mm512_set1_epi64(0x87);
-        let wrapped = _mm512_clmulepi64_epi128::<0x01>(fallen, poly);
-        let carried = _mm512_bslli_epi128::<8>(fallen);
-        _mm512_ternarylogic_epi64::<0x96>(shifted, wrapped, carried)
-    })
+/// Products in XTS's field (IEEE 1619, 5.2). Only shuffles and carry-less products, which leave the
+/// port alone that the rounds need: shifts of bits would wait for the rounds in front of them.
+impl Zmm {
+    /// Each lane times a number below 2^32, seen as a polynomial.
+    #[inline(always)]
+    fn xts_times(self, by: [u64; 4]) -> Self {
+        op!({
+            let by = low64(by);
+            let low = _mm512_clmulepi64_epi128::<0x00>(self.0, by);
+            let high = _mm512_clmulepi64_epi128::<0x01>(self.0, by);
+            let carried = _mm512_bslli_epi128::<8>(high);
+            let wrapped = _mm512_clmulepi64_epi128::<0x01>(high, _mm512_set1_epi64(0x87));
+            Zmm(_mm512_ternarylogic_epi64::<0x96>(low, carried, wrapped))
+        })
+    }
+    /// Each lane times x^(8 `UP`), plus `other`; `DOWN` is 16 - `UP`, and `UP` at most 8.
+    #[inline(always)]
+    fn xts_bytes<const UP: i32, const DOWN: i32>(self, other: Self) -> Self {
+        const { assert!(UP + DOWN == 16 && UP <= 8) };
+        op!({
+            let shifted = _mm512_bslli_epi128::<UP>(self.0);
+            let fallen = _mm512_bsrli_epi128::<DOWN>(self.0);
+            let wrapped = _mm512_clmulepi64_epi128::<0x00>(fallen, _mm512_set1_epi64(0x87));
+            Zmm(_mm512_ternarylogic_epi64::<0x96>(shifted, wrapped, other.0))
+        })
+    }
 }
 
 /// See [`Lanes::pin`]. A function that enables the register's instructions: without them, the
