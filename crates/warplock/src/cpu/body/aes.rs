@@ -232,17 +232,25 @@ pub(crate) unsafe fn ecb<L: Lanes, const W: usize>(key: &AesKey, direction: Dire
             put(blocks, left.dst, left.far);
             left = left.part(stride, left.len - stride);
         }
-        match left.len {
+        match left.len.div_ceil(16 * L::N) {
             0 => {}
-            len if len <= 16 * L::N => {
-                let blocks = ecb_step(key, direction, load_tail::<L, 1>(left.src, len));
-                store_tail(blocks, left.dst, len);
-            }
-            len => {
-                let blocks = ecb_step(key, direction, load_tail::<L, W>(left.src, len));
-                store_tail(blocks, left.dst, len);
-            }
+            1 => ecb_tail::<L, 1>(key, direction, left),
+            2..=4 => ecb_tail::<L, 4>(key, direction, left),
+            _ => ecb_tail::<L, W>(key, direction, left),
         }
+    }
+}
+
+/// ECB on less than a step.
+///
+/// # Safety
+/// As [`ecb`]; there are at most `W` registers.
+#[inline(always)]
+unsafe fn ecb_tail<L: Lanes, const W: usize>(key: &AesKey, direction: Direction, io: Io) {
+    // SAFETY: by this function's contract.
+    unsafe {
+        let blocks = ecb_step(key, direction, load_tail::<L, W>(io.src, io.len));
+        store_tail(blocks, io.dst, io.len);
     }
 }
 

@@ -39,9 +39,10 @@ pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize, const LONG: usize>(
             left = left.part(stride, left.len - stride);
         }
         if left.len > 0 {
-            before = match left.len <= 16 * L::N {
-                true => decrypt_step::<L, 1, true>(key, ends, before, left),
-                false => decrypt_step::<L, W, true>(key, ends, before, left),
+            before = match left.len.div_ceil(16 * L::N) {
+                1 => decrypt_step::<L, 1, true>(key, ends, before, left),
+                2..=4 => decrypt_step::<L, 4, true>(key, ends, before, left),
+                _ => decrypt_step::<L, W, true>(key, ends, before, left),
             };
         }
         before.store(prev.as_mut_ptr());

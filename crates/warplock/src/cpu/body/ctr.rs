@@ -71,12 +71,11 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
 ) {
     let mut done = 0;
     while done < io.len {
-        let start = u128::from_be_bytes(*counter);
         let room = match bits {
             // The registers count in 64 bits, and states of neighbours are kept while the first
             // 11 bytes stay: stop where the low 40 bits overflow.
             CounterBits::B128 => {
-                let blocks = (1u64 << 40) - start as u64 % (1 << 40);
+                let blocks = (1u64 << 40) - u128::from_be_bytes(*counter) as u64 % (1 << 40);
                 usize::try_from(blocks)
                     .unwrap_or(usize::MAX)
                     .saturating_mul(16)
@@ -91,17 +90,20 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
             // Behind an overflow, a line may not begin here.
             let part = part.when_far(part.far && done.is_multiple_of(LINE));
             let whole = len - len % (16 * L::N * W);
-            ctr_whole::<L, W>(key, start, bits, part.part(0, whole));
+            if whole > 0 {
+                ctr_whole::<L, W>(key, counter, bits, part.part(0, whole));
+                *counter = advance(counter, bits, (whole / 16) as u64);
+            }
             if len > whole {
-                let start = u128::from_be_bytes(advance(start, bits, (whole / 16) as u64));
                 let tail = part.part(whole, len - whole);
-                match tail.len <= 16 * L::N {
-                    true => ctr_tail::<L, 1>(key, start, bits, tail),
-                    false => ctr_tail::<L, W>(key, start, bits, tail),
+                match tail.len.div_ceil(16 * L::N) {
+                    1 => ctr_tail::<L, 1>(key, counter, bits, tail),
+                    2..=4 => ctr_tail::<L, 4>(key, counter, bits, tail),
+                    _ => ctr_tail::<L, W>(key, counter, bits, tail),
                 }
+                *counter = advance(counter, bits, tail.len.div_ceil(16) as u64);
             }
         }
-        *counter = advance(start, bits, len.div_ceil(16) as u64);
         done += len;
     }
 }
@@ -113,7 +115,7 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
 #[inline(always)]
 unsafe fn ctr_whole<L: Lanes, const W: usize>(
     key: &AesKey,
-    start: u128,
+    start: &[u8; 16],
     bits: CounterBits,
     io: Io,
 ) {
@@ -162,7 +164,12 @@ unsafe fn ctr_run<L: Lanes, const W: usize>(
 /// # Safety
 /// As [`ctr`]; the text is at most `W` registers long.
 #[inline(always)]
-unsafe fn ctr_tail<L: Lanes, const W: usize>(key: &AesKey, start: u128, bits: CounterBits, io: Io) {
+unsafe fn ctr_tail<L: Lanes, const W: usize>(
+    key: &AesKey,
+    start: &[u8; 16],
+    bits: CounterBits,
+    io: Io,
+) {
     // SAFETY: by this function's contract; no states are kept.
     unsafe {
         let mut source = Computed::<L>::new::<W>(key, bits, start, false);
@@ -178,7 +185,8 @@ unsafe fn ctr_tail<L: Lanes, const W: usize>(key: &AesKey, start: u128, bits: Co
 }
 
 /// The counter `blocks` later.
-pub(super) fn advance(start: u128, bits: CounterBits, blocks: u64) -> [u8; 16] {
+pub(super) fn advance(start: &[u8; 16], bits: CounterBits, blocks: u64) -> [u8; 16] {
+    let start = u128::from_be_bytes(*start);
     let next = match bits {
         CounterBits::B32 => {
             let low = (start as u32).wrapping_add(blocks as u32);

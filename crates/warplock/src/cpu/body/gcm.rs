@@ -283,14 +283,14 @@ unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
     io: Io,
 ) {
     let (bits, stride) = (CounterBits::B32, 16 * L::N * WIDE);
-    let (start, all) = (u128::from_be_bytes(*counter), io.len / stride);
+    let all = io.len / stride;
     let computed = computed::<L, WIDE>(all);
     let mut kept = Kept::new();
     let states = kept.states();
     // SAFETY: all parts lie in `io`, and the states have room; the rest by this contract.
     unsafe {
         let mut hash = <L::One as Lanes>::load(y.as_ptr()).reverse();
-        let mut source = Computed::<L>::new::<WIDE>(key, bits, start, computed < all);
+        let mut source = Computed::<L>::new::<WIDE>(key, bits, counter, computed < all);
         let mut first = io.part(0, computed * stride);
         let mut data = Data::At(io.src);
         if ENCRYPT {
@@ -302,7 +302,7 @@ unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
         }
         (hash, data) = run::<L, ENCRYPT>(key, source, states, powers, hash, data, first);
         if computed < all {
-            let source = Near::<L>::new(key, bits, start);
+            let source = Near::<L>::new(key, bits, counter);
             let rest = io.part(computed * stride, io.len - computed * stride);
             (hash, data) = run::<L, ENCRYPT>(key, source, states, powers, hash, data, rest);
             kept.wipe();
@@ -312,7 +312,7 @@ unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
         }
         hash.reverse().store(y.as_mut_ptr());
     }
-    *counter = advance(start, bits, (io.len / 16) as u64);
+    *counter = advance(counter, bits, (io.len / 16) as u64);
 }
 
 /// How far ahead of decryption its text is asked for. The processor's own prefetcher does not see

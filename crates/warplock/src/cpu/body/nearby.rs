@@ -85,7 +85,8 @@ pub(super) struct Computed<L> {
 }
 
 impl<L: Lanes> Computed<L> {
-    /// Blocks from a counter on, in steps of `D` registers.
+    /// Blocks from a counter on, in steps of `D` registers. The counter is big-endian and in memory:
+    /// one that came there as two numbers would be waited for, until both are written.
     ///
     /// # Safety
     /// The machine has the instructions.
@@ -93,19 +94,19 @@ impl<L: Lanes> Computed<L> {
     pub(super) unsafe fn new<const D: usize>(
         key: &AesKey,
         bits: CounterBits,
-        start: u128,
+        start: &[u8; 16],
         keep: bool,
     ) -> Self {
         // SAFETY: by this function's contract.
         unsafe {
-            let base = L::splat(&start.to_le_bytes());
+            let base = L::splat(start).reverse();
             Computed {
                 base: match bits {
                     CounterBits::B32 => base.number32(),
                     CounterBits::B128 => base.number64(),
                 },
                 bits,
-                aligned: start.is_multiple_of((D * L::N) as u128),
+                aligned: start[15].is_multiple_of((D * L::N) as u8),
                 first_key: L::splat(&key.enc[0]),
                 keep: keep.then_some(0),
             }
@@ -155,9 +156,12 @@ impl<L: Lanes> Near<L> {
     /// The machine has the instructions, and none of the counter's first 11 bytes changes on the
     /// way.
     #[inline(always)]
-    pub(super) unsafe fn new(key: &AesKey, bits: CounterBits, start: u128) -> Self {
+    pub(super) unsafe fn new(key: &AesKey, bits: CounterBits, start: &[u8; 16]) -> Self {
+        let [head @ .., last] = *start;
+        let mut first = [0; 16];
+        first[..15].copy_from_slice(&head);
         // SAFETY: by this function's contract.
-        let first = unsafe { L::splat(&(start & !0xFF).to_le_bytes()) };
+        let first = unsafe { L::splat(&first).reverse() };
         let second = later(first, bits, SPAN);
         let other = other_bytes(key, second);
         let kept = [other_bytes(key, first), other];
@@ -169,7 +173,7 @@ impl<L: Lanes> Near<L> {
             other,
             next: later(second, bits, SPAN),
             bits,
-            before: SPAN - start as usize % SPAN,
+            before: SPAN - usize::from(last),
             done: SPAN,
         }
     }
