@@ -68,7 +68,7 @@ pub(super) fn encrypt_further<L: Lanes, const W: usize>(key: &AesKey, blocks: &m
 
 /// One round of the equivalent inverse cipher.
 #[inline(always)]
-fn decrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], blocks: &mut [L; W]) {
+pub(super) fn decrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], blocks: &mut [L; W]) {
     // SAFETY: the caller holds lanes, so the machine has the instructions.
     let round_key = unsafe { L::splat(round_key) };
     for block in blocks.iter_mut() {
@@ -83,6 +83,12 @@ pub(super) fn decrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mu
     for round_key in &key.dec[1..10] {
         decrypt_round(round_key, blocks);
     }
+    decrypt_further(key, blocks);
+}
+
+/// As [`encrypt_further`].
+#[inline(always)]
+pub(super) fn decrypt_further<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
     if key.rounds > 10 {
         decrypt_round(&key.dec[10], blocks);
         decrypt_round(&key.dec[11], blocks);

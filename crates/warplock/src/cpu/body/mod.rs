@@ -71,7 +71,7 @@ pub(crate) trait Lanes: Copy {
     const HOLDS: bool = false;
     /// Whether there is a [`Lanes::xts_ahead`].
     const AHEAD: bool = false;
-    /// Whether there is a [`Lanes::xts_row`].
+    /// Whether there is a [`Lanes::xts_double`].
     const ROWS: bool = false;
     /// Whether there are [`Lanes::first_bytes`] and [`Lanes::last`], so that any part of a register
     /// costs little.
@@ -234,10 +234,17 @@ pub(crate) trait Lanes: Copy {
         const { assert!(!Self::AHEAD, "more lanes need one of their own") };
         self
     }
-    /// This and the tweaks behind it, and the one behind them.
-    fn xts_row(self) -> ([Self; WIDE], Self) {
+    /// What [`Lanes::xts_double`] needs for this tweak and the seven behind it.
+    #[inline(always)]
+    fn xts_signs(self) -> Self {
         const { assert!(!Self::ROWS, "it needs one of its own") };
-        ([self; WIDE], self)
+        self
+    }
+    /// The next tweak, and what the one behind it needs.
+    #[inline(always)]
+    fn xts_double(self, signs: Self) -> (Self, Self) {
+        const { assert!(!Self::ROWS, "it needs one of its own") };
+        (self, signs)
     }
 
     /// Each lane divided by x^64 modulo x^128 + x^127 + x^126 + x^121 + 1.

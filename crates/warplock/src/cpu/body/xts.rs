@@ -1,6 +1,9 @@
 //! XEX: XTS without ciphertext stealing (IEEE 1619, 5.3 and 5.4).
 
-use super::aes::{decrypt_rounds, encrypt_rounds, load, load_tail, put, store, store_tail};
+use super::aes::{
+    anew, decrypt_further, decrypt_round, decrypt_rounds, encrypt_further, encrypt_round,
+    encrypt_rounds, load, load_tail, put, store, store_tail,
+};
 use super::{Lanes, WIDE};
 use crate::Direction;
 use crate::cpu::kernels::Io;
@@ -62,10 +65,15 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             }
             base = tweaks[0].xor(last);
         }
+        if L::ROWS && left.len >= 4 * 16 * WIDE {
+            let whole = left.len - left.len % (16 * WIDE);
+            base = rows(key, direction, ends, base, left.part(0, whole));
+            left = left.part(whole, left.len - whole);
+        }
         while L::ROWS && left.len >= 16 * WIDE {
-            let (tweaks, next) = base.xts_row();
+            let tweaks = base.xts_tweaks::<WIDE>();
             step::<L, WIDE, false, false>(key, direction, ends, tweaks, left);
-            base = next;
+            base = tweaks[WIDE - 1].xts_next();
             left = left.part(16 * WIDE, left.len - 16 * WIDE);
         }
         while left.len > 0 {
@@ -87,6 +95,75 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
         base.store(lanes.as_mut_ptr().cast());
         *tweak = lanes[0];
     }
+}
+
+/// Steps of [`WIDE`] registers, each of which makes the next one's tweaks between its rounds: a row
+/// of its own would keep the rounds waiting. Gives the tweak behind them.
+///
+/// # Safety
+/// As [`xts`]; there are whole steps, at least one.
+#[inline(always)]
+unsafe fn rows<L: Lanes>(
+    key: &AesKey,
+    direction: Direction,
+    [first, last]: [L; 2],
+    base: L,
+    io: Io,
+) -> L {
+    let stride = 16 * WIDE;
+    // In memory: there are no registers for sixteen. Blocks and tweaks are pinned in turn, or the
+    // compiler would make the tweaks in front of the rounds.
+    let mut rows = [[base; WIDE]; 2];
+    let (mut base, mut signs) = (base, base.xts_signs());
+    for tweak in &mut rows[0] {
+        *tweak = base;
+        (base, signs) = base.xts_double(signs);
+    }
+    let mut now = 0;
+    for offset in (0..io.len).step_by(stride) {
+        let keys = anew(key);
+        signs = base.xts_signs();
+        // SAFETY: by this function's contract.
+        unsafe {
+            let io = io.part(offset, stride);
+            let mut blocks = load::<L, WIDE>(io.src);
+            for (block, tweak) in blocks.iter_mut().zip(rows[now]) {
+                // In this order, so that both are loaded by the sums.
+                *block = block.xor(first).pin().xor(tweak);
+            }
+            match direction {
+                Direction::Encrypt => {
+                    for (i, round_key) in keys.enc[1..9].iter().enumerate() {
+                        encrypt_round(round_key, &mut blocks);
+                        blocks[WIDE - 1] = blocks[WIDE - 1].pin();
+                        rows[1 - now][i] = base;
+                        (base, signs) = base.pin().xts_double(signs);
+                    }
+                    encrypt_round(&keys.enc[9], &mut blocks);
+                    encrypt_further(keys, &mut blocks);
+                    for (block, tweak) in blocks.iter_mut().zip(rows[now]) {
+                        *block = block.encrypt_last(tweak.xor(last));
+                    }
+                }
+                Direction::Decrypt => {
+                    for (i, round_key) in keys.dec[1..9].iter().enumerate() {
+                        decrypt_round(round_key, &mut blocks);
+                        blocks[WIDE - 1] = blocks[WIDE - 1].pin();
+                        rows[1 - now][i] = base;
+                        (base, signs) = base.pin().xts_double(signs);
+                    }
+                    decrypt_round(&keys.dec[9], &mut blocks);
+                    decrypt_further(keys, &mut blocks);
+                    for (block, tweak) in blocks.iter_mut().zip(rows[now]) {
+                        *block = block.decrypt_last(tweak.xor(last));
+                    }
+                }
+            }
+            put(blocks, io.dst, io.far);
+        }
+        now = 1 - now;
+    }
+    rows[now][0]
 }
 
 /// Less than a step. Gives the tweak behind it, in the first lane.

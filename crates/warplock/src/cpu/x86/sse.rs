@@ -131,22 +131,29 @@ impl Lanes for Sse {
         })
     }
     #[inline(always)]
-    fn xts_row(self) -> ([Self; WIDE], Self) {
+    fn xts_signs(self) -> Self {
         // As `xts_next`. Both upper words have the bits that fall out of the next tweaks, too: what is
         // carried in does not come up to them.
+        Sse(op!(_mm_shuffle_epi32::<0b00_01_00_11>(self.0)))
+    }
+    #[inline(always)]
+    fn xts_double(self, signs: Self) -> (Self, Self) {
         op!({
-            let mut signs = _mm_shuffle_epi32::<0b00_01_00_11>(self.0);
-            let mut next = self.0;
-            let mut row = [self; WIDE];
-            for tweak in &mut row {
-                *tweak = Sse(next);
-                let carries =
-                    _mm_and_si128(_mm_srai_epi32::<31>(signs), _mm_set_epi32(0, 1, 0, 0x87));
-                next = _mm_xor_si128(_mm_add_epi64(next, next), carries);
-                signs = _mm_add_epi32(signs, signs);
-            }
-            (row, Sse(next))
+            let carries =
+                _mm_and_si128(_mm_srai_epi32::<31>(signs.0), _mm_set_epi32(0, 1, 0, 0x87));
+            let next = _mm_xor_si128(_mm_add_epi64(self.0, self.0), carries);
+            (Sse(next), Sse(_mm_add_epi32(signs.0, signs.0)))
         })
+    }
+    #[inline(always)]
+    fn xts_tweaks<const W: usize>(self) -> [Self; W] {
+        let (mut next, mut signs) = (self, self.xts_signs());
+        let mut tweaks = [self; W];
+        for tweak in &mut tweaks[1..] {
+            (next, signs) = next.xts_double(signs);
+            *tweak = next;
+        }
+        tweaks
     }
     #[inline(always)]
     fn xts_powers(self) -> Self {
