@@ -89,7 +89,7 @@ const fn row(algorithm: Algorithm, name: &'static str, cipher: Cipher, mode: Mod
 }
 
 /// In the order of the enum, so that a discriminant is an index.
-static TABLE: [Info; 15] = {
+static TABLE: [Info; Algorithm::COUNT] = {
     use Algorithm::*;
     use Cipher::{Aes128, Aes192, Aes256};
     use Mode::*;
@@ -124,6 +124,9 @@ impl Cipher {
 }
 
 impl Algorithm {
+    /// How many there are.
+    pub(crate) const COUNT: usize = 15;
+
     /// Every algorithm, in the order of the table.
     pub fn all() -> impl Iterator<Item = Algorithm> {
         TABLE.iter().map(|row| row.algorithm)

@@ -2,13 +2,14 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::backend::{Backend, Choice};
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::cuda::CudaBackend;
 use crate::plan::{Demanded, Helper, Planner};
 use crate::single::Single;
-use crate::{Algorithm, Batch, Direction, Error, Job, Mode};
+use crate::{Algorithm, Batch, Direction, Error, Info, Job, Mode};
 
 /// The environment variable that names the backend where the program does not.
 pub const BACKEND_VARIABLE: &str = "WARPLOCK_BACKEND";
@@ -21,6 +22,10 @@ pub const BACKEND_VARIABLE: &str = "WARPLOCK_BACKEND";
 pub struct Engine {
     cpu: CpuBackend,
     route: Route,
+    /// By algorithm and direction: messages shorter than this are the processor's where they come
+    /// alone. 0 until somebody has asked: a short message takes as little time as the way to the
+    /// answer.
+    alone: [[AtomicU64; 2]; Algorithm::COUNT],
 }
 
 /// Where batches run.
@@ -115,6 +120,7 @@ impl Builder {
         Ok(Engine {
             cpu: CpuBackend::new(set, threads)?,
             route,
+            alone: Default::default(),
         })
     }
 }
@@ -242,18 +248,27 @@ impl Engine {
     /// Whether the processor takes a message by the shortest way.
     #[inline]
     fn is_for_cpu(&self, single: &Single<'_>) -> bool {
-        // ACORN has ways of its own.
-        single.info.mode != Mode::Acorn
-            && match &self.route {
-                Route::Cpu => true,
-                Route::Auto(planner) => planner.are_for_cpu(
-                    single.info.algorithm,
-                    single.direction,
-                    1,
-                    single.message.len,
-                ),
-                Route::Gpu(_) | Route::Gpus(_) => false,
-            }
+        let decrypts = usize::from(single.direction == Direction::Decrypt);
+        let below = &self.alone[single.info.algorithm as usize][decrypts];
+        let len = single.message.len as u64;
+        if len < below.load(Ordering::Relaxed) {
+            return true;
+        }
+        let now = self.alone_for_cpu(single.info, single.direction);
+        below.store(now, Ordering::Relaxed);
+        len < now
+    }
+
+    /// Up to which length a message that comes alone is the processor's, as far as that is known.
+    #[cold]
+    fn alone_for_cpu(&self, info: &Info, direction: Direction) -> u64 {
+        match &self.route {
+            // ACORN has ways of its own.
+            _ if info.mode == Mode::Acorn => 0,
+            Route::Cpu => u64::MAX,
+            Route::Auto(planner) => planner.alone_for_cpu(info.algorithm, direction),
+            Route::Gpu(_) | Route::Gpus(_) => 0,
+        }
     }
 
     /// Runs any batch, see [`Engine::run`].

@@ -145,9 +145,19 @@ impl Known {
         messages: u64,
         bytes: u64,
     ) -> bool {
-        let decrypts = usize::from(direction == Direction::Decrypt);
-        let small = self.small[algorithm as usize][decrypts];
+        let small = self.small(algorithm, direction);
         bytes.saturating_add(messages.saturating_mul(small.message)) < small.bytes
+    }
+
+    /// The least length of one message that is not small.
+    fn alone(&self, algorithm: Algorithm, direction: Direction) -> u64 {
+        let small = self.small(algorithm, direction);
+        small.bytes.saturating_sub(small.message)
+    }
+
+    #[inline]
+    fn small(&self, algorithm: Algorithm, direction: Direction) -> Small {
+        self.small[algorithm as usize][usize::from(direction == Direction::Decrypt)]
     }
 }
 
@@ -240,7 +250,9 @@ impl Planner {
         count: usize,
         len: usize,
     ) -> bool {
-        if self.are_for_cpu(algorithm, direction, count, len) {
+        let (messages, bytes) = (count as u64, (count as u64).saturating_mul(len as u64));
+        let are_small = |known: &Known| known.are_small(algorithm, direction, messages, bytes);
+        if self.gpus.are_none() || self.known.get().is_some_and(are_small) {
             return false;
         }
         let mut gpus = self.gpus.awake().unwrap_or_default();
@@ -267,18 +279,13 @@ impl Planner {
         self.gpus.are_none() || self.known.get().is_some_and(|known| known.is_small(job))
     }
 
-    /// The same for messages of one length.
-    #[inline]
-    pub(crate) fn are_for_cpu(
-        &self,
-        algorithm: Algorithm,
-        direction: Direction,
-        count: usize,
-        len: usize,
-    ) -> bool {
-        let (count, bytes) = (count as u64, (count as u64).saturating_mul(len as u64));
-        let are_small = |known: &Known| known.are_small(algorithm, direction, count, bytes);
-        self.gpus.are_none() || self.known.get().is_some_and(are_small)
+    /// Up to which length a message that comes alone is the processor's anyway.
+    pub(crate) fn alone_for_cpu(&self, algorithm: Algorithm, direction: Direction) -> u64 {
+        match self.known.get() {
+            _ if self.gpus.are_none() => u64::MAX,
+            Some(known) => known.alone(algorithm, direction),
+            None => 0,
+        }
     }
 
     /// Runs a job, and gives the messages that did not verify, ascending.

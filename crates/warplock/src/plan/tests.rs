@@ -366,6 +366,8 @@ fn a_look_tells_what_is_for_the_processor() {
         compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, len, run).unwrap();
     }
     assert_eq!(looks, [true, true, false]);
+    let below = planner.alone_for_cpu(Algorithm::Aes128Ctr, Direction::Encrypt);
+    assert!((2049..=4096).contains(&below), "{below}");
 }
 
 #[test]
