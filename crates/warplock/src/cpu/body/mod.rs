@@ -71,7 +71,7 @@ pub(crate) trait Lanes: Copy {
     const HOLDS: bool = false;
     /// Whether there is a [`Lanes::xts_ahead`].
     const AHEAD: bool = false;
-    /// Whether there is a [`Lanes::xts_double`].
+    /// Whether there is a [`Lanes::xts_row_ahead`].
     const ROWS: bool = false;
     /// Whether there are [`Lanes::first_bytes`] and [`Lanes::last`], so that any part of a register
     /// costs little.
@@ -234,17 +234,12 @@ pub(crate) trait Lanes: Copy {
         const { assert!(!Self::AHEAD, "more lanes need one of their own") };
         self
     }
-    /// What [`Lanes::xts_double`] needs for this tweak and the seven behind it.
+    /// The tweak [`WIDE`] places behind the second of `slot`, which is that one times x^8, a byte:
+    /// behind a zero, it is shifted where it is loaded a byte early. `zero` is one that is pinned.
     #[inline(always)]
-    fn xts_signs(self) -> Self {
+    fn xts_row_ahead(_slot: &[Self; 2], zero: Self) -> Self {
         const { assert!(!Self::ROWS, "it needs one of its own") };
-        self
-    }
-    /// The next tweak, and what the one behind it needs.
-    #[inline(always)]
-    fn xts_double(self, signs: Self) -> (Self, Self) {
-        const { assert!(!Self::ROWS, "it needs one of its own") };
-        (self, signs)
+        zero
     }
 
     /// Each lane divided by x^64 modulo x^128 + x^127 + x^126 + x^121 + 1.

@@ -1,5 +1,7 @@
 //! XEX: XTS without ciphertext stealing (IEEE 1619, 5.3 and 5.4).
 
+use std::arch::asm;
+
 use super::aes::{
     anew, decrypt_further, decrypt_round, decrypt_rounds, encrypt_further, encrypt_round,
     encrypt_rounds, load, load_tail, put, store, store_tail,
@@ -111,37 +113,40 @@ unsafe fn rows<L: Lanes>(
     io: Io,
 ) -> L {
     let stride = 16 * WIDE;
-    // In memory: there are no registers for sixteen. Blocks and tweaks are pinned in turn, or the
-    // compiler would make the tweaks in front of the rounds.
-    let mut rows = [[base; WIDE]; 2];
-    let (mut base, mut signs) = (base, base.xts_signs());
-    for tweak in &mut rows[0] {
-        *tweak = base;
-        (base, signs) = base.xts_double(signs);
+    // In memory: there are no registers for sixteen. Each behind a zero, see `xts_row_ahead`.
+    let zero = base.xor(base).pin();
+    let mut rows = [[[zero; 2]; WIDE]; 2];
+    for (slot, tweak) in rows[0].iter_mut().zip(base.xts_tweaks::<WIDE>()) {
+        slot[1] = tweak;
     }
     let mut now = 0;
     for offset in (0..io.len).step_by(stride) {
         let keys = anew(key);
-        signs = base.xts_signs();
-        // SAFETY: by this function's contract.
+        let mut all: *mut [[[L; 2]; WIDE]; 2] = &raw mut rows;
+        // SAFETY: no instruction at all, but as far as the compiler knows, one that may change what
+        // is there: or it would shift what it stored instead of loading it.
+        unsafe { asm!("/* {0} */", inout(reg) all, options(nostack, preserves_flags)) };
+        // SAFETY: the pointer is unchanged, and the two are not the same; the rest by this
+        // function's contract.
         unsafe {
+            let (these, next) = (&raw const (*all)[now], &raw mut (*all)[1 - now]);
             let io = io.part(offset, stride);
             let mut blocks = load::<L, WIDE>(io.src);
-            for (block, tweak) in blocks.iter_mut().zip(rows[now]) {
+            for (block, [_, tweak]) in blocks.iter_mut().zip(&*these) {
                 // In this order, so that both are loaded by the sums.
-                *block = block.xor(first).pin().xor(tweak);
+                *block = block.xor(first).pin().xor(*tweak);
             }
+            // Pinned in turn, or the compiler would make the tweaks in front of the rounds.
             match direction {
                 Direction::Encrypt => {
                     for (i, round_key) in keys.enc[1..9].iter().enumerate() {
                         encrypt_round(round_key, &mut blocks);
                         blocks[WIDE - 1] = blocks[WIDE - 1].pin();
-                        rows[1 - now][i] = base;
-                        (base, signs) = base.pin().xts_double(signs);
+                        (*next)[i][1] = L::xts_row_ahead(&(*these)[i], zero).pin();
                     }
                     encrypt_round(&keys.enc[9], &mut blocks);
                     encrypt_further(keys, &mut blocks);
-                    for (block, tweak) in blocks.iter_mut().zip(rows[now]) {
+                    for (block, [_, tweak]) in blocks.iter_mut().zip(&*these) {
                         *block = block.encrypt_last(tweak.xor(last));
                     }
                 }
@@ -149,12 +154,11 @@ unsafe fn rows<L: Lanes>(
                     for (i, round_key) in keys.dec[1..9].iter().enumerate() {
                         decrypt_round(round_key, &mut blocks);
                         blocks[WIDE - 1] = blocks[WIDE - 1].pin();
-                        rows[1 - now][i] = base;
-                        (base, signs) = base.pin().xts_double(signs);
+                        (*next)[i][1] = L::xts_row_ahead(&(*these)[i], zero).pin();
                     }
                     decrypt_round(&keys.dec[9], &mut blocks);
                     decrypt_further(keys, &mut blocks);
-                    for (block, tweak) in blocks.iter_mut().zip(rows[now]) {
+                    for (block, [_, tweak]) in blocks.iter_mut().zip(&*these) {
                         *block = block.decrypt_last(tweak.xor(last));
                     }
                 }
@@ -163,7 +167,7 @@ unsafe fn rows<L: Lanes>(
         }
         now = 1 - now;
     }
-    rows[now][0]
+    rows[now][0][1]
 }
 
 /// Less than a step. Gives the tweak behind it, in the first lane.

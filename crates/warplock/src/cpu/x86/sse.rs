@@ -8,7 +8,7 @@ use crate::cpu::body::{Block, Lanes, WIDE};
 #[derive(Clone, Copy)]
 pub(super) struct Sse(pub(super) __m128i);
 
-/// Runs intrinsics that need no memory.
+/// Runs intrinsics, those of memory on what a reference holds.
 macro_rules! op {
     ($e:expr) => {
         // SAFETY: a value of the register type exists, so the machine has the instructions.
@@ -131,29 +131,34 @@ impl Lanes for Sse {
         })
     }
     #[inline(always)]
-    fn xts_signs(self) -> Self {
-        // As `xts_next`. Both upper words have the bits that fall out of the next tweaks, too: what is
-        // carried in does not come up to them.
-        Sse(op!(_mm_shuffle_epi32::<0b00_01_00_11>(self.0)))
-    }
-    #[inline(always)]
-    fn xts_double(self, signs: Self) -> (Self, Self) {
+    fn xts_row_ahead(slot: &[Self; 2], zero: Self) -> Self {
+        const { assert!(WIDE == 8) };
+        let start: *const u8 = slot.as_ptr().cast();
         op!({
-            let carries =
-                _mm_and_si128(_mm_srai_epi32::<31>(signs.0), _mm_set_epi32(0, 1, 0, 0x87));
-            let next = _mm_xor_si128(_mm_add_epi64(self.0, self.0), carries);
-            (Sse(next), Sse(_mm_add_epi32(signs.0, signs.0)))
+            // With the zero in a register, both loads are parts of other instructions.
+            let fallen = _mm_alignr_epi8::<15>(zero.0, _mm_loadu_si128(start.add(16).cast()));
+            let wrapped = _mm_clmulepi64_si128::<0x00>(fallen, _mm_set_epi64x(0, 0x87));
+            let shifted = _mm_loadu_si128(start.add(15).cast());
+            Sse(_mm_xor_si128(wrapped, shifted))
         })
     }
     #[inline(always)]
     fn xts_tweaks<const W: usize>(self) -> [Self; W] {
-        let (mut next, mut signs) = (self, self.xts_signs());
-        let mut tweaks = [self; W];
-        for tweak in &mut tweaks[1..] {
-            (next, signs) = next.xts_double(signs);
-            *tweak = next;
-        }
-        tweaks
+        const { assert!(W <= 8) };
+        // As `xts_next`. Both upper words have the bits that fall out of the next tweaks, too: what is
+        // carried in does not come up to them.
+        op!({
+            let mut signs = _mm_shuffle_epi32::<0b00_01_00_11>(self.0);
+            let mut tweaks = [self; W];
+            for i in 1..W {
+                let carries =
+                    _mm_and_si128(_mm_srai_epi32::<31>(signs), _mm_set_epi32(0, 1, 0, 0x87));
+                let last = tweaks[i - 1].0;
+                tweaks[i] = Sse(_mm_xor_si128(_mm_add_epi64(last, last), carries));
+                signs = _mm_add_epi32(signs, signs);
+            }
+            tweaks
+        })
     }
     #[inline(always)]
     fn xts_powers(self) -> Self {
