@@ -250,12 +250,15 @@ impl Engine {
     fn is_for_cpu(&self, single: &Single<'_>) -> bool {
         let decrypts = usize::from(single.direction == Direction::Decrypt);
         let below = &self.alone[single.info.algorithm as usize][decrypts];
-        let len = single.message.len as u64;
-        if len < below.load(Ordering::Relaxed) {
+        let (len, known) = (single.message.len as u64, below.load(Ordering::Relaxed));
+        if len < known {
             return true;
         }
         let now = self.alone_for_cpu(single.info, single.direction);
-        below.store(now, Ordering::Relaxed);
+        // Other threads' looks at these numbers are not to be disturbed for nothing.
+        if now != known {
+            below.store(now, Ordering::Relaxed);
+        }
         len < now
     }
 

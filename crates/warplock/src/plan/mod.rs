@@ -251,8 +251,7 @@ impl Planner {
         len: usize,
     ) -> bool {
         let (messages, bytes) = (count as u64, (count as u64).saturating_mul(len as u64));
-        let are_small = |known: &Known| known.are_small(algorithm, direction, messages, bytes);
-        if self.gpus.are_none() || self.known.get().is_some_and(are_small) {
+        if self.stays(|known| known.are_small(algorithm, direction, messages, bytes)) {
             return false;
         }
         let mut gpus = self.gpus.awake().unwrap_or_default();
@@ -276,7 +275,13 @@ impl Planner {
     /// Whether the processor takes a job anyway: a look of a few nanoseconds, before anything else.
     #[inline]
     pub(crate) fn is_for_cpu(&self, job: &Job<'_>) -> bool {
-        self.gpus.are_none() || self.known.get().is_some_and(|known| known.is_small(job))
+        self.stays(|known| known.is_small(job))
+    }
+
+    /// Whether there are no GPUs, or what is known of the machine says that something is small.
+    #[inline]
+    fn stays(&self, is_small: impl FnOnce(&Known) -> bool) -> bool {
+        self.gpus.are_none() || self.known.get().is_some_and(is_small)
     }
 
     /// Up to which length a message that comes alone is the processor's anyway.

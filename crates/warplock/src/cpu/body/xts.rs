@@ -122,6 +122,7 @@ unsafe fn rows<L: Lanes>(
     let mut now = 0;
     for offset in (0..io.len).step_by(stride) {
         let keys = anew(key);
+        let round_keys = keys.round_keys(direction);
         let mut all: *mut [[[L; 2]; WIDE]; 2] = &raw mut rows;
         // SAFETY: no instruction at all, but as far as the compiler knows, one that may change what
         // is there: or it would shift what it stored instead of loading it.
@@ -137,31 +138,30 @@ unsafe fn rows<L: Lanes>(
                 *block = block.xor(first).pin().xor(*tweak);
             }
             // Pinned in turn, or the compiler would make the tweaks in front of the rounds.
+            for (i, round_key) in round_keys[1..9].iter().enumerate() {
+                match direction {
+                    Direction::Encrypt => encrypt_round(round_key, &mut blocks),
+                    Direction::Decrypt => decrypt_round(round_key, &mut blocks),
+                }
+                blocks[WIDE - 1] = blocks[WIDE - 1].pin();
+                (*next)[i][1] = L::xts_row_ahead(&(*these)[i], zero).pin();
+            }
             match direction {
                 Direction::Encrypt => {
-                    for (i, round_key) in keys.enc[1..9].iter().enumerate() {
-                        encrypt_round(round_key, &mut blocks);
-                        blocks[WIDE - 1] = blocks[WIDE - 1].pin();
-                        (*next)[i][1] = L::xts_row_ahead(&(*these)[i], zero).pin();
-                    }
-                    encrypt_round(&keys.enc[9], &mut blocks);
+                    encrypt_round(&round_keys[9], &mut blocks);
                     encrypt_further(keys, &mut blocks);
-                    for (block, [_, tweak]) in blocks.iter_mut().zip(&*these) {
-                        *block = block.encrypt_last(tweak.xor(last));
-                    }
                 }
                 Direction::Decrypt => {
-                    for (i, round_key) in keys.dec[1..9].iter().enumerate() {
-                        decrypt_round(round_key, &mut blocks);
-                        blocks[WIDE - 1] = blocks[WIDE - 1].pin();
-                        (*next)[i][1] = L::xts_row_ahead(&(*these)[i], zero).pin();
-                    }
-                    decrypt_round(&keys.dec[9], &mut blocks);
+                    decrypt_round(&round_keys[9], &mut blocks);
                     decrypt_further(keys, &mut blocks);
-                    for (block, [_, tweak]) in blocks.iter_mut().zip(&*these) {
-                        *block = block.decrypt_last(tweak.xor(last));
-                    }
                 }
+            }
+            for (block, [_, tweak]) in blocks.iter_mut().zip(&*these) {
+                let end = tweak.xor(last);
+                *block = match direction {
+                    Direction::Encrypt => block.encrypt_last(end),
+                    Direction::Decrypt => block.decrypt_last(end),
+                };
             }
             put(blocks, io.dst, io.far);
         }
