@@ -234,6 +234,12 @@ pub(crate) trait Lanes: Copy {
         const { assert!(!Self::AHEAD, "more lanes need one of their own") };
         self
     }
+    /// The same four times as far: x^64 is a half, which is shifted less.
+    #[inline(always)]
+    fn xts_far_ahead(self, _other: Self) -> Self {
+        const { assert!(!(Self::AHEAD && Self::HOLDS), "it needs one of its own") };
+        self
+    }
     /// The tweak [`WIDE`] places behind the second of `slot`, which is that one times x^8, a byte:
     /// behind a zero, it is shifted where it is loaded a byte early. `zero` is one that is pinned.
     #[inline(always)]

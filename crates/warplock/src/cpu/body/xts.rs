@@ -11,6 +11,10 @@ use crate::Direction;
 use crate::cpu::kernels::Io;
 use crate::cpu::prepared::AesKey;
 
+/// From this many bytes on, the tweaks of four steps that are kept in registers cost less than they
+/// save.
+const FAR: usize = 8 << 10;
+
 /// XTS, see [`crate::cpu::kernels::Kernels::xts`].
 ///
 /// # Safety
@@ -60,6 +64,27 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             let growth = last.xts_ahead(last);
             let mut tweaks = base.xts_tweaks::<W>();
             each!(tweak of tweaks = tweak.xor(last));
+            if L::HOLDS && left.len >= FAR {
+                macro_rules! steps {
+                    ($growth:ident: $($row:ident)*) => {$({
+                        step::<L, W, true, false>(key, direction, ends, $row, left);
+                        each!(tweak of $row = tweak.xts_far_ahead($growth));
+                        left = left.part(stride, left.len - stride);
+                    })*};
+                }
+                let mut a = tweaks;
+                each!(tweak of tweaks = tweak.xts_ahead(growth));
+                let mut b = tweaks;
+                each!(tweak of tweaks = tweak.xts_ahead(growth));
+                let mut c = tweaks;
+                each!(tweak of tweaks = tweak.xts_ahead(growth));
+                let mut d = tweaks;
+                let growth = last.xts_far_ahead(last);
+                while left.len >= 4 * stride {
+                    steps!(growth: a b c d);
+                }
+                tweaks = a;
+            }
             while left.len > 0 {
                 step::<L, W, true, false>(key, direction, ends, tweaks, left);
                 each!(tweak of tweaks = tweak.xts_ahead(growth));

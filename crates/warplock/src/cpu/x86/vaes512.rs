@@ -237,6 +237,15 @@ impl Lanes for Zmm {
         self.xts_bytes::<2, 14>(other)
     }
     #[inline(always)]
+    fn xts_far_ahead(self, other: Self) -> Self {
+        const { assert!(Self::N * Self::XTS_DEPTH == 16) };
+        op!({
+            let shifted = _mm512_bslli_epi128::<8>(self.0);
+            let wrapped = _mm512_clmulepi64_epi128::<0x01>(self.0, _mm512_set1_epi64(0x87));
+            Zmm(_mm512_ternarylogic_epi64::<0x96>(shifted, wrapped, other.0))
+        })
+    }
+    #[inline(always)]
     fn fold(self) -> Self {
         Zmm(op!({
             let terms =
