@@ -81,8 +81,8 @@ impl<'a> Stream<'a> {
     fn next_iv(&self) -> Option<Ivs<'_>> {
         match (&self.state, self.direction) {
             (Running::Ecb, _) => Some(Ivs::None),
-            (Running::Ctr { counter }, _) => Some(Ivs::Each(counter)),
-            (Running::Cbc { prev }, Direction::Decrypt) => Some(Ivs::Each(prev)),
+            (Running::Ctr { counter }, _) => Some(Ivs::Each(&counter.0)),
+            (Running::Cbc { prev }, Direction::Decrypt) => Some(Ivs::Each(&prev.0)),
             _ => None,
         }
     }

@@ -10,7 +10,7 @@ use super::InstructionSet;
 use super::acorn;
 use super::conclude::conclude;
 use super::kernels::{Chain, Io, Kernels, LINE, MessageKey, SHORT, SHORT_PREPARED, Short, settle};
-use super::message::{Running, make_tweaks, stolen};
+use super::message::{Carried, Running, make_tweaks, stolen};
 use super::prepared::{AesKey, Prepared};
 use crate::backend::{Backend, Ticket};
 use crate::batch::Keys;
@@ -221,7 +221,9 @@ impl CpuBackend {
                 let Message {
                     input, output, len, ..
                 } = message;
-                let mut state = Running::Xts { tweak };
+                let mut state = Running::Xts {
+                    tweak: Carried(tweak),
+                };
                 // SAFETY: by the job's checks the pointers are valid, and no outputs overlap.
                 unsafe {
                     let io = self.io(job.text_bytes(), input, output, len);

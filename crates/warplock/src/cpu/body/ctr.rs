@@ -69,6 +69,12 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
     bits: CounterBits,
     io: Io,
 ) {
+    if io.len <= 16 * L::N && !overflows(counter, bits, L::N) {
+        // SAFETY: by this function's contract.
+        unsafe { ctr_tail::<L, 1>(key, counter, bits, io) };
+        *counter = advance(counter, bits, io.len.div_ceil(16) as u64);
+        return;
+    }
     let mut done = 0;
     while done < io.len {
         let room = match bits {
@@ -182,6 +188,13 @@ unsafe fn ctr_tail<L: Lanes, const W: usize>(
         }
         store_tail(blocks, io.dst, io.len);
     }
+}
+
+/// Whether registers would have to carry into a counter's upper half, in the next `blocks`.
+#[inline(always)]
+fn overflows(counter: &[u8; 16], bits: CounterBits, blocks: usize) -> bool {
+    let low = u128::from_be_bytes(*counter) as u64;
+    bits == CounterBits::B128 && low.checked_add(blocks as u64).is_none()
 }
 
 /// The counter `blocks` later.
