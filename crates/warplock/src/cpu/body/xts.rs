@@ -67,8 +67,7 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             if L::HOLDS && left.len >= FAR {
                 macro_rules! steps {
                     ($growth:ident: $($row:ident)*) => {$({
-                        step::<L, W, true, false>(key, direction, ends, $row, left);
-                        each!(tweak of $row = tweak.xts_far_ahead($growth));
+                        $row = step_ahead::<L, W, true>(key, direction, ends, $row, $growth, left);
                         left = left.part(stride, left.len - stride);
                     })*};
                 }
@@ -84,6 +83,10 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
                     steps!(growth: a b c d);
                 }
                 tweaks = a;
+            }
+            while L::HOLDS && left.len > stride {
+                tweaks = step_ahead::<L, W, false>(key, direction, ends, tweaks, growth, left);
+                left = left.part(stride, left.len - stride);
             }
             while left.len > 0 {
                 step::<L, W, true, false>(key, direction, ends, tweaks, left);
@@ -193,6 +196,62 @@ unsafe fn rows<L: Lanes>(
         now = 1 - now;
     }
     rows[now][0][1]
+}
+
+/// One step on tweaks to which the last round's key was added. Gives those of the next step, or, if
+/// `FAR`, of the fourth one from here: made between the rounds, they fill the units that these leave
+/// idle, where behind the rounds they would wait in one crowd.
+///
+/// # Safety
+/// As [`step`]; no tail.
+#[inline(always)]
+unsafe fn step_ahead<L: Lanes, const W: usize, const FAR: bool>(
+    key: &AesKey,
+    direction: Direction,
+    [first, _]: [L; 2],
+    tweaks: [L; W],
+    growth: L,
+    io: Io,
+) -> [L; W] {
+    const { assert!(!L::HOLDS || W == 4) };
+    let keys = anew(key);
+    let round_keys = keys.round_keys(direction);
+    // SAFETY: by this function's contract.
+    let mut blocks = unsafe { load::<L, W>(io.src) };
+    for (block, tweak) in blocks.iter_mut().zip(tweaks) {
+        *block = block.xor(first).xor(tweak);
+    }
+    let mut later = tweaks;
+    macro_rules! rounds {
+        ($($number:literal $(then $place:literal)?,)*) => {$(
+            match direction {
+                Direction::Encrypt => encrypt_round(&round_keys[$number], &mut blocks),
+                Direction::Decrypt => decrypt_round(&round_keys[$number], &mut blocks),
+            }
+            // Pinned in turn, as in `rows`.
+            $(
+                blocks[0] = blocks[0].pin();
+                later[$place] = match FAR {
+                    true => tweaks[$place].xts_far_ahead(growth).pin(),
+                    false => tweaks[$place].xts_ahead(growth).pin(),
+                };
+            )?
+        )*};
+    }
+    rounds!(1, 2 then 0, 3 then 1, 4 then 2, 5 then 3, 6, 7, 8, 9,);
+    match direction {
+        Direction::Encrypt => encrypt_further(keys, &mut blocks),
+        Direction::Decrypt => decrypt_further(keys, &mut blocks),
+    }
+    for (block, tweak) in blocks.iter_mut().zip(tweaks) {
+        *block = match direction {
+            Direction::Encrypt => block.encrypt_last(tweak),
+            Direction::Decrypt => block.decrypt_last(tweak),
+        };
+    }
+    // SAFETY: by this function's contract.
+    unsafe { put(blocks, io.dst, io.far) };
+    later
 }
 
 /// Less than a step. Gives the tweak behind it, in the first lane.
