@@ -99,6 +99,54 @@ pub(super) fn decrypt_further<L: Lanes, const W: usize>(key: &AesKey, blocks: &m
     }
 }
 
+/// One round of the cipher, or of its inverse.
+#[inline(always)]
+pub(super) fn round<L: Lanes, const W: usize>(
+    direction: Direction,
+    round_key: &[u8; 16],
+    blocks: &mut [L; W],
+) {
+    match direction {
+        Direction::Encrypt => encrypt_round(round_key, blocks),
+        Direction::Decrypt => decrypt_round(round_key, blocks),
+    }
+}
+
+/// As [`encrypt_rounds`], or its inverse.
+#[inline(always)]
+pub(super) fn rounds<L: Lanes, const W: usize>(
+    direction: Direction,
+    key: &AesKey,
+    blocks: &mut [L; W],
+) {
+    match direction {
+        Direction::Encrypt => encrypt_rounds(key, blocks),
+        Direction::Decrypt => decrypt_rounds(key, blocks),
+    }
+}
+
+/// The rounds behind the ninth, but for the last; see [`encrypt_further`].
+#[inline(always)]
+pub(super) fn rounds_behind_ninth<L: Lanes, const W: usize>(
+    direction: Direction,
+    key: &AesKey,
+    blocks: &mut [L; W],
+) {
+    match direction {
+        Direction::Encrypt => encrypt_further(key, blocks),
+        Direction::Decrypt => decrypt_further(key, blocks),
+    }
+}
+
+/// The last round of the cipher, or of its inverse.
+#[inline(always)]
+pub(super) fn last_round<L: Lanes>(direction: Direction, block: L, key: L) -> L {
+    match direction {
+        Direction::Encrypt => block.encrypt_last(key),
+        Direction::Decrypt => block.decrypt_last(key),
+    }
+}
+
 /// Encrypts registers whose blocks were already XORed with round key 0.
 #[inline(always)]
 pub(super) fn encrypt<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {

@@ -3,8 +3,7 @@
 use std::arch::asm;
 
 use super::aes::{
-    anew, decrypt_further, decrypt_round, decrypt_rounds, encrypt_further, encrypt_round,
-    encrypt_rounds, load, load_tail, put, store, store_tail,
+    anew, last_round, load, load_tail, put, round, rounds, rounds_behind_ninth, store, store_tail,
 };
 use super::{Lanes, WIDE};
 use crate::Direction;
@@ -167,29 +166,14 @@ unsafe fn rows<L: Lanes>(
             }
             // Pinned in turn, or the compiler would make the tweaks in front of the rounds.
             for (i, round_key) in round_keys[1..9].iter().enumerate() {
-                match direction {
-                    Direction::Encrypt => encrypt_round(round_key, &mut blocks),
-                    Direction::Decrypt => decrypt_round(round_key, &mut blocks),
-                }
+                round(direction, round_key, &mut blocks);
                 blocks[WIDE - 1] = blocks[WIDE - 1].pin();
                 (*next)[i][1] = L::xts_row_ahead(&(*these)[i], zero).pin();
             }
-            match direction {
-                Direction::Encrypt => {
-                    encrypt_round(&round_keys[9], &mut blocks);
-                    encrypt_further(keys, &mut blocks);
-                }
-                Direction::Decrypt => {
-                    decrypt_round(&round_keys[9], &mut blocks);
-                    decrypt_further(keys, &mut blocks);
-                }
-            }
+            round(direction, &round_keys[9], &mut blocks);
+            rounds_behind_ninth(direction, keys, &mut blocks);
             for (block, [_, tweak]) in blocks.iter_mut().zip(&*these) {
-                let end = tweak.xor(last);
-                *block = match direction {
-                    Direction::Encrypt => block.encrypt_last(end),
-                    Direction::Decrypt => block.decrypt_last(end),
-                };
+                *block = last_round(direction, *block, tweak.xor(last));
             }
             put(blocks, io.dst, io.far);
         }
@@ -222,12 +206,9 @@ unsafe fn step_ahead<L: Lanes, const W: usize, const FAR: bool>(
         *block = block.xor(first).xor(tweak);
     }
     let mut later = tweaks;
-    macro_rules! rounds {
+    macro_rules! nine {
         ($($number:literal $(then $place:literal)?,)*) => {$(
-            match direction {
-                Direction::Encrypt => encrypt_round(&round_keys[$number], &mut blocks),
-                Direction::Decrypt => decrypt_round(&round_keys[$number], &mut blocks),
-            }
+            round(direction, &round_keys[$number], &mut blocks);
             // Pinned in turn, as in `rows`.
             $(
                 blocks[0] = blocks[0].pin();
@@ -238,16 +219,10 @@ unsafe fn step_ahead<L: Lanes, const W: usize, const FAR: bool>(
             )?
         )*};
     }
-    rounds!(1, 2 then 0, 3 then 1, 4 then 2, 5 then 3, 6, 7, 8, 9,);
-    match direction {
-        Direction::Encrypt => encrypt_further(keys, &mut blocks),
-        Direction::Decrypt => decrypt_further(keys, &mut blocks),
-    }
+    nine!(1, 2 then 0, 3 then 1, 4 then 2, 5 then 3, 6, 7, 8, 9,);
+    rounds_behind_ninth(direction, keys, &mut blocks);
     for (block, tweak) in blocks.iter_mut().zip(tweaks) {
-        *block = match direction {
-            Direction::Encrypt => block.encrypt_last(tweak),
-            Direction::Decrypt => block.decrypt_last(tweak),
-        };
+        *block = last_round(direction, *block, tweak);
     }
     // SAFETY: by this function's contract.
     unsafe { put(blocks, io.dst, io.far) };
@@ -304,22 +279,11 @@ unsafe fn step<L: Lanes, const W: usize, const KEYED: bool, const TAIL: bool>(
     for (block, tweak) in blocks.iter_mut().zip(tweaks) {
         *block = block.xor(first).xor(tweak);
     }
-    // By the last round's key, as in `last_round_with_text`.
-    match direction {
-        Direction::Encrypt => {
-            encrypt_rounds(key, &mut blocks);
-            for (block, tweak) in blocks.iter_mut().zip(tweaks) {
-                let end = if KEYED { tweak } else { tweak.xor(last) };
-                *block = block.encrypt_last(end);
-            }
-        }
-        Direction::Decrypt => {
-            decrypt_rounds(key, &mut blocks);
-            for (block, tweak) in blocks.iter_mut().zip(tweaks) {
-                let end = if KEYED { tweak } else { tweak.xor(last) };
-                *block = block.decrypt_last(end);
-            }
-        }
+    rounds(direction, key, &mut blocks);
+    for (block, tweak) in blocks.iter_mut().zip(tweaks) {
+        // By the last round's key, as in `last_round_with_text`.
+        let end = if KEYED { tweak } else { tweak.xor(last) };
+        *block = last_round(direction, *block, end);
     }
     // SAFETY: by this function's contract.
     unsafe {
