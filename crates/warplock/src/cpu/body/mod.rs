@@ -18,6 +18,8 @@ pub(crate) use each::ecb_each;
 pub(crate) use expand::expand;
 pub(crate) use gcm::{gcm_decrypt, gcm_encrypt, gcm_tag, ghash, ghash_powers};
 pub(crate) use short::gcm_short;
+#[cfg(all(test, target_arch = "x86_64"))]
+pub(crate) use xts::rows as xts_rows;
 pub(crate) use xts::xts;
 
 /// Registers in flight. Eight cover the latency of an AES round (4 cycles on AES-NI, 3 to 5 with
@@ -239,6 +241,22 @@ pub(crate) trait Lanes: Copy {
     fn xts_far_ahead(self, _other: Self) -> Self {
         const { assert!(!(Self::AHEAD && Self::HOLDS), "it needs one of its own") };
         self
+    }
+    /// Whether this machine has each tweak of [`WIDE`] from the one before sooner than with
+    /// [`Lanes::xts_row_ahead`].
+    #[inline(always)]
+    fn doubles() -> bool {
+        false
+    }
+    /// The signs of a tweak's words, where [`Lanes::xts_double`] finds those of the next ones, too.
+    #[inline(always)]
+    fn xts_signs(self) -> Self {
+        self
+    }
+    /// A tweak times x, and the signs for that.
+    #[inline(always)]
+    fn xts_double(self, _signs: Self) -> (Self, Self) {
+        (self.xts_next(), self)
     }
     /// The tweak [`WIDE`] places behind the second of `slot`, which is that one times x^8, a byte:
     /// behind a zero, it is shifted where it is loaded a byte early. `zero` is one that is pinned.

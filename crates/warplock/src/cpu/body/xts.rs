@@ -96,7 +96,11 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
         }
         if L::ROWS && left.len >= 4 * 16 * WIDE {
             let whole = left.len - left.len % (16 * WIDE);
-            base = rows(key, direction, ends, base, left.part(0, whole));
+            let io = left.part(0, whole);
+            base = match L::doubles() {
+                true => rows::<L, true>(key, direction, ends, base, io),
+                false => rows::<L, false>(key, direction, ends, base, io),
+            };
             left = left.part(whole, left.len - whole);
         }
         while L::ROWS && left.len >= 16 * WIDE {
@@ -127,12 +131,13 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
 }
 
 /// Steps of [`WIDE`] registers, each of which makes the next one's tweaks between its rounds: a row
-/// of its own would keep the rounds waiting. Gives the tweak behind them.
+/// of its own would keep the rounds waiting. `DOUBLES`: each is twice the one before, see
+/// [`Lanes::doubles`]. Gives the tweak behind them.
 ///
 /// # Safety
 /// As [`xts`]; there are whole steps, at least one.
 #[inline(always)]
-unsafe fn rows<L: Lanes>(
+pub(crate) unsafe fn rows<L: Lanes, const DOUBLES: bool>(
     key: &AesKey,
     direction: Direction,
     [first, last]: [L; 2],
@@ -146,6 +151,7 @@ unsafe fn rows<L: Lanes>(
     for (slot, tweak) in rows[0].iter_mut().zip(base.xts_tweaks::<WIDE>()) {
         slot[1] = tweak;
     }
+    let mut double = rows[0][WIDE - 1][1].xts_next();
     let mut now = 0;
     for offset in (0..io.len).step_by(stride) {
         let keys = anew(key);
@@ -164,11 +170,18 @@ unsafe fn rows<L: Lanes>(
                 // In this order, so that both are loaded by the sums.
                 *block = block.xor(first).pin().xor(*tweak);
             }
+            let mut signs = double.xts_signs();
             // Pinned in turn, or the compiler would make the tweaks in front of the rounds.
             for (i, round_key) in round_keys[1..9].iter().enumerate() {
                 round(direction, round_key, &mut blocks);
                 blocks[WIDE - 1] = blocks[WIDE - 1].pin();
-                (*next)[i][1] = L::xts_row_ahead(&(*these)[i], zero).pin();
+                (*next)[i][1] = match DOUBLES {
+                    true => double,
+                    false => L::xts_row_ahead(&(*these)[i], zero).pin(),
+                };
+                if DOUBLES {
+                    (double, signs) = double.pin().xts_double(signs);
+                }
             }
             round(direction, &round_keys[9], &mut blocks);
             rounds_behind_ninth(direction, keys, &mut blocks);

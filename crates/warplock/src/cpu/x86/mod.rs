@@ -6,6 +6,9 @@ mod sse;
 mod vaes256;
 mod vaes512;
 
+use std::arch::x86_64::__cpuid;
+use std::sync::OnceLock;
+
 use super::acorn::LaneKernels;
 use super::instruction_set::names::*;
 
@@ -90,4 +93,14 @@ pub(super) fn aesni() -> Option<&'static dyn Kernels> {
 /// With AES-NI a core is too slow to gain (0.8 to 1.2).
 pub(super) fn gains_past_caches(set: InstructionSet) -> bool {
     matches!(set, InstructionSet::Vaes256 | InstructionSet::Vaes512)
+}
+
+/// Whether AMD made this processor.
+pub(super) fn is_amd() -> bool {
+    static AMD: OnceLock<bool> = OnceLock::new();
+    *AMD.get_or_init(|| {
+        let name = __cpuid(0);
+        // "AuthenticAMD".
+        [name.ebx, name.edx, name.ecx] == [0x6874_7541, 0x6974_6E65, 0x444D_4163]
+    })
 }

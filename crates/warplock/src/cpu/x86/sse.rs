@@ -131,6 +131,25 @@ impl Lanes for Sse {
         })
     }
     #[inline(always)]
+    fn doubles() -> bool {
+        super::is_amd()
+    }
+    #[inline(always)]
+    fn xts_signs(self) -> Self {
+        // The words whose first bits fall out. Those have the bits of the next tweaks, too: what is
+        // carried in does not come up to them.
+        Sse(op!(_mm_shuffle_epi32::<0b00_01_00_11>(self.0)))
+    }
+    #[inline(always)]
+    fn xts_double(self, signs: Self) -> (Self, Self) {
+        op!({
+            let carries =
+                _mm_and_si128(_mm_srai_epi32::<31>(signs.0), _mm_set_epi32(0, 1, 0, 0x87));
+            let next = _mm_xor_si128(_mm_add_epi64(self.0, self.0), carries);
+            (Sse(next), Sse(_mm_add_epi32(signs.0, signs.0)))
+        })
+    }
+    #[inline(always)]
     fn xts_row_ahead(slot: &[Self; 2], zero: Self) -> Self {
         const { assert!(WIDE == 8) };
         let start: *const u8 = slot.as_ptr().cast();
@@ -145,20 +164,12 @@ impl Lanes for Sse {
     #[inline(always)]
     fn xts_tweaks<const W: usize>(self) -> [Self; W] {
         const { assert!(W <= 8) };
-        // As `xts_next`. Both upper words have the bits that fall out of the next tweaks, too: what is
-        // carried in does not come up to them.
-        op!({
-            let mut signs = _mm_shuffle_epi32::<0b00_01_00_11>(self.0);
-            let mut tweaks = [self; W];
-            for i in 1..W {
-                let carries =
-                    _mm_and_si128(_mm_srai_epi32::<31>(signs), _mm_set_epi32(0, 1, 0, 0x87));
-                let last = tweaks[i - 1].0;
-                tweaks[i] = Sse(_mm_xor_si128(_mm_add_epi64(last, last), carries));
-                signs = _mm_add_epi32(signs, signs);
-            }
-            tweaks
-        })
+        let mut signs = self.xts_signs();
+        let mut tweaks = [self; W];
+        for i in 1..W {
+            (tweaks[i], signs) = tweaks[i - 1].xts_double(signs);
+        }
+        tweaks
     }
     #[inline(always)]
     fn xts_powers(self) -> Self {
@@ -168,11 +179,8 @@ impl Lanes for Sse {
     fn xts_next(self) -> Self {
         // Doubled by halves; the bits that fall out of each half, spread over a mask, select what
         // comes into the other: 1, or x^128 = x^7 + x^2 + x + 1.
-        Sse(op!({
-            let signs = _mm_srai_epi32::<31>(_mm_shuffle_epi32::<0b00_01_00_11>(self.0));
-            let carries = _mm_and_si128(signs, _mm_set_epi32(0, 1, 0, 0x87));
-            _mm_xor_si128(_mm_add_epi64(self.0, self.0), carries)
-        }))
+        let (next, _) = self.xts_double(self.xts_signs());
+        next
     }
     #[inline(always)]
     fn fold(self) -> Self {
@@ -207,5 +215,69 @@ impl Block for Sse {
     #[inline(always)]
     fn inverse_mix_columns(self) -> Self {
         Sse(op!(_mm_aesimc_si128(self.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::body::{xts, xts_rows};
+    use crate::cpu::kernels::Io;
+    use crate::cpu::prepared::AesKey;
+    use crate::random_jobs::Random;
+    use crate::{Direction, InstructionSet};
+
+    /// Whole rows with the tweaks made in one way, and the tweak behind them.
+    #[target_feature(enable = "aes,pclmulqdq,avx")]
+    unsafe fn run<const DOUBLES: bool>(
+        key: &AesKey,
+        direction: Direction,
+        tweak: &mut [u8; 16],
+        io: Io,
+    ) {
+        let keys = key.round_keys(direction);
+        // SAFETY: this function has the instructions; the rest by its caller.
+        unsafe {
+            let ends = [&keys[0], &keys[key.rounds]].map(|key| Sse::splat(key));
+            let base = Sse::splat(tweak);
+            xts_rows::<Sse, DOUBLES>(key, direction, ends, base, io).store(tweak.as_mut_ptr());
+        }
+    }
+
+    /// Step by step, without rows.
+    #[target_feature(enable = "aes,pclmulqdq,avx")]
+    unsafe fn steps(key: &AesKey, direction: Direction, tweak: &mut [u8; 16], io: Io) {
+        for offset in (0..io.len).step_by(16) {
+            // SAFETY: one block of `io`; the rest as above.
+            unsafe { xts::<Sse, { Sse::XTS_DEPTH }>(key, direction, tweak, io.part(offset, 16)) };
+        }
+    }
+
+    /// A machine takes one of the ways alone.
+    #[test]
+    fn both_ways_of_tweaks_make_the_same() {
+        let kernels = InstructionSet::AesNi.kernels();
+        let Some(kernels) = kernels.filter(|_| is_x86_feature_detected!("avx")) else {
+            println!("skipped: no AES-NI");
+            return;
+        };
+        let mut random = Random::new(1619);
+        for (key_len, direction) in [16, 32].into_iter().flat_map(|len| {
+            [Direction::Encrypt, Direction::Decrypt].map(|direction| (len, direction))
+        }) {
+            let key = AesKey::of(kernels, &random.bytes(key_len), true);
+            let text = random.bytes(16 * WIDE * 5);
+            // A tweak whose first bits fall out soon.
+            let mut start = [0xff; 16];
+            start[..7].copy_from_slice(&random.bytes(7));
+            let all = [run::<false>, run::<true>, steps].map(|way| {
+                let (mut tweak, mut text) = (start, text.clone());
+                // SAFETY: the machine has the instructions, and the buffer is this test's own.
+                unsafe { way(&key, direction, &mut tweak, Io::in_place(&mut text)) };
+                (tweak, text)
+            });
+            assert!(all[0] == all[2], "{key_len} {direction:?}, products");
+            assert!(all[1] == all[2], "{key_len} {direction:?}, doubles");
+        }
     }
 }
