@@ -83,6 +83,11 @@ const WORST: [f64; 2] = [16.0, 4.0];
 /// What is left of an observation when a team is passed over: so it is tried again, but seldom.
 const FADING: f64 = 0.98;
 
+/// From so much weight on, an observation is sure, and below so much it says little: a team that was
+/// seen twice is forgotten after some fifty jobs of others.
+const WELL_KNOWN: f64 = 2.0;
+const FORGOTTEN: f64 = 0.5;
+
 impl Learnt {
     /// What the model's time for a team is to be multiplied with.
     pub(crate) fn factor(&self, like: &Likeness, team: Team) -> f64 {
@@ -94,6 +99,23 @@ impl Learnt {
             weights += weight;
         }
         (sum / weights).exp()
+    }
+
+    /// How many jobs of this size the observations of a team stand for.
+    fn weight(&self, like: &Likeness, team: Team) -> f64 {
+        let mut all = self.0.get(place(like, team)).into_iter().flatten();
+        let seen = all.find(|seen| seen.size == like.size);
+        seen.map_or(0.0, |seen| seen.weight)
+    }
+
+    /// Whether a team has done jobs of this size of late, and not its first alone.
+    pub(crate) fn is_well_known(&self, like: &Likeness, team: Team) -> bool {
+        self.weight(like, team) >= WELL_KNOWN
+    }
+
+    /// Whether a team has done no job of this size for long, or its first one alone.
+    pub(crate) fn is_forgotten(&self, like: &Likeness, team: Team) -> bool {
+        self.weight(like, team) < FORGOTTEN
     }
 
     /// Takes note that a job took `ratio` times what the model expected of its team.
@@ -158,6 +180,28 @@ mod tests {
         // Nothing is said about other memory and other teams.
         assert_eq!(learnt.factor(&like(1 << 22, true), Team::Gpus), HOPE);
         assert_eq!(learnt.factor(&here, Team::Cpu), 1.0);
+    }
+
+    #[test]
+    fn who_is_passed_over_is_forgotten() {
+        let mut learnt = Learnt::default();
+        let here = like(16 << 10, true);
+        assert!(learnt.is_forgotten(&here, Team::Cpu));
+        (0..3).for_each(|_| learnt.note(&here, Team::Gpus, 1.0));
+        assert!(learnt.is_well_known(&here, Team::Gpus));
+        assert!(!learnt.is_well_known(&here, Team::Cpu) && learnt.is_forgotten(&here, Team::Cpu));
+        // Tried twice; the first time counts for little.
+        learnt.note(&here, Team::Cpu, 0.6);
+        learnt.note(&here, Team::Gpus, 1.0);
+        assert!(learnt.is_forgotten(&here, Team::Cpu));
+        learnt.note(&here, Team::Cpu, 0.6);
+        assert!(!learnt.is_forgotten(&here, Team::Cpu));
+        let jobs = (0..1000).find(|_| {
+            learnt.note(&here, Team::Gpus, 1.0);
+            learnt.is_forgotten(&here, Team::Cpu)
+        });
+        assert!((30..100).contains(&jobs.unwrap()), "{jobs:?}");
+        assert!(learnt.is_well_known(&here, Team::Gpus));
     }
 
     #[test]

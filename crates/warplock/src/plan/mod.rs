@@ -73,6 +73,10 @@ pub(crate) struct Planner {
     done: Mutex<Vec<(usize, String, u64)>>,
 }
 
+/// A team that was not seen at jobs of a size for long is tried, if it is not expected to take more
+/// than so many times as long as the best.
+const WORTH_A_TRY: f64 = 1.5;
+
 /// What the driver said about a job's memory. Should that be another by now, only the planner's
 /// expectations are wrong: who copies asks again.
 #[derive(Clone, Copy, Default)]
@@ -322,7 +326,7 @@ impl Planner {
                     teams = model.teams(&shape, threads, gpus.len(), false);
                 }
                 let like = Likeness::of(&shape, pinned);
-                let chosen = self.choose(&like, &teams);
+                let chosen = self.choose_among(&like, &teams, true);
                 let ready = chosen.team == Team::Cpu || gpus.iter().all(|gpu| gpu.is_ready(job));
                 let start = Instant::now();
                 let refused = match chosen.team {
@@ -393,6 +397,13 @@ impl Planner {
 
     /// The team with the least time, as the model expects it and jobs have corrected it.
     fn choose(&self, like: &Likeness, teams: &[Estimate]) -> Estimate {
+        self.choose_among(like, teams, false)
+    }
+
+    /// The same; with `tries`, now and then another one that might have become the best: the model
+    /// may be wrong about it, or clocks and neighbours have changed, and who is not tried cannot
+    /// show it. Only where the best is well known: a program's first jobs go where they should.
+    fn choose_among(&self, like: &Likeness, teams: &[Estimate], tries: bool) -> Estimate {
         let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
         let time = |estimate: &Estimate| {
             let time = estimate.time * learnt.factor(like, estimate.team);
@@ -402,7 +413,16 @@ impl Planner {
             }
         };
         let best = teams.iter().min_by(|a, b| time(a).total_cmp(&time(b)));
-        *best.expect("the processor is always a team")
+        let best = best.expect("the processor is always a team");
+        if tries && learnt.is_well_known(like, best.team) {
+            let other = teams.iter().find(|other| {
+                other.team != best.team
+                    && learnt.is_forgotten(like, other.team)
+                    && time(other) < WORTH_A_TRY * time(best)
+            });
+            return *other.unwrap_or(best);
+        }
+        *best
     }
 
     fn crew<'a>(
