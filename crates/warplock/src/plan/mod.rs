@@ -13,6 +13,7 @@ mod cost;
 mod gather;
 mod gpus;
 mod held;
+mod known;
 mod learnt;
 mod queue;
 mod share;
@@ -28,6 +29,7 @@ use std::time::Instant;
 
 use self::cost::{Estimate, Model, Team};
 use self::gpus::Gpus;
+use self::known::Known;
 use self::learnt::{Learnt, Likeness};
 use self::share::Shared;
 use crate::backend::Backend;
@@ -86,83 +88,6 @@ struct Asked {
     pinned: bool,
     /// For how many jobs it is still believed.
     left: u32,
-}
-
-/// A model, and what a look at a small job needs of it.
-struct Known {
-    model: Model,
-    /// By algorithm and direction.
-    small: Vec<[Small; 2]>,
-}
-
-/// A CPU thread has done a job surely before a GPU, if it is expected in this part of the least
-/// time that a GPU takes: clocks fall, and models are wrong.
-const SURELY: f64 = 0.5;
-
-/// Jobs that one CPU thread has done before a GPU would be.
-#[derive(Clone, Copy)]
-struct Small {
-    /// They have fewer bytes than this,
-    bytes: u64,
-    /// where a message counts as so many.
-    message: u64,
-}
-
-impl Known {
-    fn new(model: Model) -> Self {
-        let small = |algorithm, direction| {
-            let cost = model.cpu.costs.of(algorithm, direction);
-            let fixed = model.gpu.costs.of(algorithm, direction).fixed;
-            Small {
-                bytes: (SURELY * fixed / cost.byte) as u64,
-                message: (cost.message / cost.byte) as u64,
-            }
-        };
-        let both = |algorithm| {
-            [
-                small(algorithm, Direction::Encrypt),
-                small(algorithm, Direction::Decrypt),
-            ]
-        };
-        Known {
-            small: Algorithm::all().map(both).collect(),
-            model,
-        }
-    }
-
-    #[inline]
-    fn is_small(&self, job: &Job<'_>) -> bool {
-        let algorithm = job.info().algorithm;
-        self.are_small(
-            algorithm,
-            job.direction(),
-            job.count() as u64,
-            job.text_bytes(),
-        )
-    }
-
-    #[inline]
-    fn are_small(
-        &self,
-        algorithm: Algorithm,
-        direction: Direction,
-        messages: u64,
-        bytes: u64,
-    ) -> bool {
-        let small = self.small(algorithm, direction);
-        bytes.saturating_add(messages.saturating_mul(small.message)) < small.bytes
-    }
-
-    /// The least length of one message that is not small.
-    fn alone(&self, algorithm: Algorithm, direction: Direction) -> u64 {
-        let small = self.small(algorithm, direction);
-        small.bytes.saturating_sub(small.message)
-    }
-
-    #[inline]
-    fn small(&self, algorithm: Algorithm, direction: Direction) -> Small {
-        self.small[algorithm as usize][usize::from(direction == Direction::Decrypt)]
-    }
 }
 
 /// Whether the system shows the devices of NVIDIA's driver: a look at a file, where loading the
@@ -279,7 +204,7 @@ impl Planner {
     /// Whether the processor takes a job anyway: a look of a few nanoseconds, before anything else.
     #[inline]
     pub(crate) fn is_for_cpu(&self, job: &Job<'_>) -> bool {
-        self.stays(|known| known.is_small(job))
+        self.stays(|known| known.is_small(job) || known.is_surely_for_cpu(job))
     }
 
     /// Whether there are no GPUs, or what is known of the machine says that something is small.
@@ -316,6 +241,7 @@ impl Planner {
                 let Some(first) = gpus.first() else {
                     return on_cpu();
                 };
+                self.known().see(threads, gpus.len());
                 // At best; where that is hopeless, nobody asks the driver what memory it is.
                 let mut teams = model.teams(&shape, threads, gpus.len(), true);
                 if least(&teams[1..]) > HOPELESS * teams[0].time {
