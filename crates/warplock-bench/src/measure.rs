@@ -181,10 +181,23 @@ pub(crate) fn interleave<S>(
     plan: &Plan,
     count: usize,
     state: &mut S,
+    prepare: impl FnMut(&mut S),
+    work: impl FnMut(&mut S, usize) -> Result<()>,
+    check: impl FnMut(&S, usize) -> Result<()>,
+) -> Result<Vec<Sample>> {
+    let all = interleaved_runs(plan, count, state, prepare, work, check)?;
+    Ok(all.into_iter().map(Sample::of).collect())
+}
+
+/// The same, with all times of each contender, round by round.
+pub(crate) fn interleaved_runs<S>(
+    plan: &Plan,
+    count: usize,
+    state: &mut S,
     mut prepare: impl FnMut(&mut S),
     mut work: impl FnMut(&mut S, usize) -> Result<()>,
     mut check: impl FnMut(&S, usize) -> Result<()>,
-) -> Result<Vec<Sample>> {
+) -> Result<Vec<Vec<f64>>> {
     // For each: how often, and whether once before.
     let mut repeats = vec![(1_u32, false); count];
     for (contender, (repeats, warms)) in repeats.iter_mut().enumerate() {
@@ -218,7 +231,7 @@ pub(crate) fn interleave<S>(
             cpu: timing.cpu * share,
         })
     })?;
-    let wall = |runs: Vec<Timing>| Sample::of(runs.into_iter().map(|timing| timing.wall));
+    let wall = |runs: Vec<Timing>| runs.into_iter().map(|timing| timing.wall).collect();
     Ok(runs.into_iter().map(wall).collect())
 }
 

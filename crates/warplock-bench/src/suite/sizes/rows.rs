@@ -127,7 +127,10 @@ pub(super) struct Row {
     pub(super) direction: Direction,
     pub(super) count: usize,
     pub(super) bytes: usize,
+    /// What was measured by itself.
     pub(super) seconds: Vec<(Place, Sample)>,
+    /// What was measured in turns, round by round.
+    pub(super) runs: Vec<(Place, Vec<f64>)>,
 }
 
 impl Row {
@@ -136,27 +139,66 @@ impl Row {
     }
 
     pub(super) fn seconds(&self, place: Place) -> Option<Sample> {
+        if let Some(runs) = self.runs(place) {
+            return Some(Sample::of(runs.iter().copied()));
+        }
         let own = self.seconds.iter().find(|(of, _)| *of == place);
         own.map(|(_, sample)| *sample)
     }
 
-    /// The speed of `auto` over that of the fastest of its rivals.
+    fn runs(&self, place: Place) -> Option<&[f64]> {
+        let own = self.runs.iter().find(|(of, _)| *of == place);
+        own.map(|(_, runs)| &runs[..])
+    }
+
+    /// The speed of `auto` over that of the fastest of its rivals: turn by turn, as what disturbs
+    /// the machine disturbs both, and the median of that. Who is slow is left out of turns; then it
+    /// is the ratio of the medians.
     pub(super) fn against_best(&self, auto: Place) -> Option<f64> {
-        let rivals = auto.rivals().iter();
-        let best = rivals.filter_map(|&rival| self.seconds(rival));
-        let best = best.map(|sample| sample.median).reduce(f64::min)?;
-        Some(best / self.seconds(auto)?.median)
+        let median = |runs: &[f64]| Sample::of(runs.iter().copied()).median;
+        let rivals = auto.rivals().iter().filter_map(|&rival| self.runs(rival));
+        let best = rivals.min_by(|a, b| median(a).total_cmp(&median(b)))?;
+        let own = self.runs(auto)?;
+        if own.len() != best.len() {
+            return Some(median(best) / median(own));
+        }
+        let turns = best.iter().zip(own).map(|(best, own)| best / own);
+        Some(Sample::of(turns).median)
     }
 
     #[cfg(test)]
     pub(super) fn made_up(algorithm: Algorithm, bytes: usize, seconds: &[(Place, f64)]) -> Self {
-        let sample = |&(place, seconds): &(Place, f64)| (place, Sample::of([seconds]));
+        let runs = |&(place, seconds): &(Place, f64)| (place, vec![seconds]);
         Row {
             algorithm,
             direction: Direction::Encrypt,
             count: 1,
             bytes,
-            seconds: seconds.iter().map(sample).collect(),
+            seconds: Vec::new(),
+            runs: seconds.iter().map(runs).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_taken_turn_by_turn() {
+        let mut row = Row::made_up(Algorithm::Aes128Ctr, 1 << 20, &[]);
+        let runs = |place, runs: &[f64]| (place, runs.to_vec());
+        row.runs = vec![
+            runs(Place::CpuAllPinned, &[1.0, 4.0, 3.0]),
+            runs(Place::GpuStreams, &[5.0, 5.0, 5.0]),
+            runs(Place::AutoPinned, &[1.0, 2.0, 4.0]),
+        ];
+        // 1, 2 and 0.75; the medians' ratio would be 1.5.
+        assert_eq!(row.against_best(Place::AutoPinned), Some(1.0));
+        // The GPU is the best rival, and ran less often.
+        row.runs[0].1 = vec![9.0; 3];
+        row.runs[1].1 = vec![3.0];
+        assert_eq!(row.against_best(Place::AutoPinned), Some(1.5));
+        assert_eq!(row.against_best(Place::Auto), None);
     }
 }

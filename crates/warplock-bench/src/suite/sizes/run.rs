@@ -14,7 +14,7 @@ use super::copies;
 use super::rows::{Place, Row, Task};
 use crate::error::Result;
 use crate::gpu::Gpu;
-use crate::measure::{Plan, interleave};
+use crate::measure::{Plan, interleave, interleaved_runs};
 use crate::{Context, Error, Sample, message, random};
 
 /// Where a row's buffers are.
@@ -134,7 +134,8 @@ impl Places {
         }
         notes.push(
             "auto / best: the speed of auto over the fastest of the processor and the GPU alone, \
-             from the same memory. The GPUs of auto were started before."
+             from the same memory, turn by turn, and the median of that. The GPUs of auto were \
+             started before."
                 .to_owned(),
         );
         notes
@@ -187,13 +188,13 @@ impl Places {
         let mut seconds = Vec::new();
         let mut memory = (input, vec![0; bytes]);
         let engines: Vec<_> = self.ordinary.iter().filter(fits).collect();
-        seconds.extend(work.time(plan, &engines, &mut memory)?);
+        let mut runs = work.time(plan, &engines, &mut memory)?;
         if let Some(gpu) = &self.gpu {
             let mut pinned = (gpu.device.pinned(bytes)?, gpu.device.pinned(bytes)?);
             pinned.0.copy_from_slice(&memory.0);
             drop(memory);
             let engines: Vec<_> = self.pinned.iter().filter(fits).collect();
-            seconds.extend(work.time(plan, &engines, &mut pinned)?);
+            runs.extend(work.time(plan, &engines, &mut pinned)?);
             if task.huge {
                 let both = (&pinned.0[..], &mut pinned.1[..]);
                 let sample = copies::measure(plan, gpu, self.threads, both)?;
@@ -210,6 +211,7 @@ impl Places {
             count,
             bytes,
             seconds,
+            runs,
         })
     }
 
@@ -269,14 +271,15 @@ impl Work {
         self.key.algorithm().is_aead() && self.direction == Direction::Encrypt
     }
 
+    /// Each place's times in seconds, round by round.
     fn time(
         &self,
         plan: &Plan,
         engines: &[&(Place, Engine)],
         memory: &mut dyn Memory,
-    ) -> Result<Vec<(Place, Sample)>> {
+    ) -> Result<Vec<(Place, Vec<f64>)>> {
         let mut state = (memory, vec![0; 16 * self.count]);
-        let samples = interleave(
+        let runs = interleaved_runs(
             plan,
             engines.len(),
             &mut state,
@@ -293,7 +296,7 @@ impl Work {
             },
         )?;
         let places = engines.iter().map(|(place, _)| *place);
-        Ok(places.zip(samples).collect())
+        Ok(places.zip(runs).collect())
     }
 
     /// The GPU with one stream, and with data that lies in its memory.
