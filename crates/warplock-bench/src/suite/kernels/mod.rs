@@ -121,9 +121,9 @@ impl Suite for Kernels {
 /// The size, if the card has room for it; otherwise says that it is left out.
 fn fitting(gpu: &Gpu, size: u64, notes: &mut Vec<String>) -> Result<Option<usize>> {
     let room = gpu.device.free_memory()?;
-    // Three buffers, and what plans of many messages say about them.
+    // Three buffers, keys of 32 bytes for each block, and what plans of many messages say.
     let needed = size
-        .saturating_mul(3)
+        .saturating_mul(5)
         .saturating_add(size / 8)
         .saturating_add(256 << 20);
     if size < SMALLEST || !size.is_multiple_of(SMALLEST) {

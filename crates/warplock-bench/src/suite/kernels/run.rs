@@ -94,19 +94,16 @@ pub(super) fn run(
     } else {
         0
     })?;
-    // Keys of single blocks lie behind their texts, those of messages are uploaded.
-    let mut message_keys = gpu
-        .device
-        .alloc(if key.is_none() { secrets.keys.len() } else { 0 })?;
-    if key.is_none() {
+    // Keys of single blocks are made on the device, those of messages are uploaded.
+    let own_keys = if key.is_none() { count * key_len } else { 0 };
+    let mut message_keys = gpu.device.alloc(own_keys)?;
+    if case.key_each_block() {
+        randomize(gpu, &mut message_keys)?;
+    } else if key.is_none() {
         message_keys.write(0, &secrets.keys)?;
     }
     let keys = match &key {
         Some(key) => DeviceKeys::from(key),
-        None if case.key_each_block() => DeviceKeys::Each {
-            algorithm: case.algorithm,
-            bytes: buffers.input.region().part(case.bytes(), count * key_len),
-        },
         None => DeviceKeys::Each {
             algorithm: case.algorithm,
             bytes: message_keys.region(),
@@ -167,7 +164,9 @@ pub(super) fn run(
         )));
     }
     let made = (aead && case.direction == Direction::Encrypt).then_some(&tags);
-    verify::samples(context, case, &secrets, input, &buffers.output, made)?;
+    let block_keys = case.key_each_block().then_some(&message_keys);
+    let texts = (input, &buffers.output);
+    verify::samples(context, case, (&secrets, block_keys), texts, made)?;
     if let (Mode::Gcm, 1, Some(key)) = (mode, count, &key) {
         verify::whole_message(gpu, context, key)?;
     }

@@ -53,9 +53,8 @@ fn windows(case: &Case) -> Vec<Window> {
 pub(super) fn samples(
     context: &Context<'_>,
     case: &Case,
-    secrets: &Secrets,
-    input: &DeviceBuffer,
-    output: &DeviceBuffer,
+    (secrets, block_keys): (&Secrets, Option<&DeviceBuffer>),
+    (input, output): (&DeviceBuffer, &DeviceBuffer),
     made: Option<&DeviceBuffer>,
 ) -> Result<()> {
     let engine = processor(context.threads)?;
@@ -69,11 +68,10 @@ pub(super) fn samples(
             Vec::new()
         } else {
             let mut keys = Vec::new();
-            if case.key_each_block() {
-                // They lie behind the texts.
+            if let Some(block_keys) = block_keys {
                 let each = case.algorithm.key_len();
                 keys = vec![0; window.count * each];
-                input.read(case.bytes() + window.message * each, &mut keys)?;
+                block_keys.read(window.message * each, &mut keys)?;
             }
             messages(&engine, case, secrets, &keys, &window, &mut text)?
         };
