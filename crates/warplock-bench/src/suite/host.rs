@@ -1,13 +1,15 @@
 //! `host`: a GPU on data in host memory, against copies of the same bytes over the link both ways,
 //! and against the processor.
 
+use std::time::Duration;
+
 use warplock::cuda::{DeviceBuffer, Stream};
 use warplock::{Algorithm, Choice, Direction, Engine, Key, Tags, Text};
 
 use super::Suite;
 use crate::error::Result;
 use crate::gpu::{Gpu, HostBytes};
-use crate::measure::interleave;
+use crate::measure::{Plan, interleave};
 use crate::report::{Column, Report, Unit, Value};
 use crate::{Axis, Context, Error, Machine, Plot, Series, message, random, size};
 
@@ -29,6 +31,9 @@ impl Default for Host {
         }
     }
 }
+
+/// How long jobs follow one another in a run, at least.
+const ROW: Duration = Duration::from_millis(10);
 
 /// A link that is busy both ways: what goes up, and what comes down.
 struct Copies {
@@ -153,27 +158,36 @@ impl Suite for Host {
                     let mut buffers = Buffers::new(&card, algorithm, &text[..len], pinned, &cpu)?;
                     let copies = Copies::new(&card, &mut buffers)?;
                     let engines = [&gpu, &cpu];
-                    let samples = interleave(
-                        &context.plan,
-                        engines.len() + usize::from(copies.is_some()),
-                        &mut buffers,
-                        |buffers| {
-                            buffers.output.all().fill(0xa5);
-                            buffers.tag.fill(0xa5);
-                        },
-                        |buffers, number| match (engines.get(number), &copies) {
-                            (Some(engine), _) => buffers.encrypt(engine),
-                            (None, Some(copies)) => copies.run(buffers),
-                            (None, None) => unreachable!("as many as were counted"),
-                        },
-                        |buffers, number| check(buffers, engines.get(number).copied()),
-                    )?;
+                    let mut measure = |plan: &Plan, count| {
+                        interleave(
+                            plan,
+                            count,
+                            &mut buffers,
+                            |buffers| {
+                                buffers.output.all().fill(0xa5);
+                                buffers.tag.fill(0xa5);
+                            },
+                            |buffers, number| match (engines.get(number), &copies) {
+                                (Some(engine), _) => buffers.encrypt(engine),
+                                (None, Some(copies)) => copies.run(buffers),
+                                (None, None) => unreachable!("as many as were counted"),
+                            },
+                            |buffers, number| check(buffers, engines.get(number).copied()),
+                        )
+                    };
+                    let single = measure(&context.plan, 1)?[0];
+                    let plan = Plan {
+                        shortest: context.plan.shortest.max(ROW),
+                        ..context.plan
+                    };
+                    let samples = measure(&plan, engines.len() + usize::from(copies.is_some()))?;
                     let rates = samples.iter().map(|own| own.map(|s| len as f64 / s));
                     let rates: Vec<_> = rates.collect();
                     rows.push(vec![
                         algorithm.to_string().into(),
                         memory.into(),
                         Value::Number(len as f64),
+                        single.into(),
                         samples[0].into(),
                         rates[0].into(),
                         rates.get(2).map_or(Value::None, |&rate| rate.into()),
@@ -198,6 +212,12 @@ impl Suite for Host {
                 "copies: the same page-locked bytes copied over the link instead, both ways at \
                  once, in the same turns; link: the GPU's rate over theirs."
                     .to_owned(),
+                format!(
+                    "Rates are of jobs, or copies, in a row that takes {} ms, one begun when the \
+                     one before has ended; first: a single job of a thread that did other things \
+                     before, so that the driver's code and data are in no cache.",
+                    ROW.as_millis()
+                ),
             ],
             plot: plot(&rows),
             columns: columns(),
@@ -231,6 +251,7 @@ fn columns() -> Vec<Column> {
         Column::new("algorithm", "algorithm", Unit::Text),
         Column::new("memory", "memory", Unit::Text),
         Column::new("bytes", "bytes", Unit::Bytes),
+        Column::new("first_seconds", "first", Unit::Seconds),
         Column::new("gpu_seconds", "GPU", Unit::Seconds),
         Column::new("gpu_rate", "GPU", Unit::BytesPerSecond),
         Column::new("copies_rate", "copies", Unit::BytesPerSecond),
@@ -248,7 +269,7 @@ fn plot(rows: &[Vec<Value>]) -> Plot {
             continue;
         };
         let name = format!("{algorithm}, {memory}");
-        let point = row[2].number().zip(row[4].number());
+        let point = row[2].number().zip(row[5].number());
         match series.last_mut().filter(|last| last.name == name) {
             Some(last) => last.points.extend(point),
             None => series.push(Series {
