@@ -113,17 +113,17 @@ struct KeyAndText {
 template <int WORDS>
 __device__ __forceinline__ void ecb_each(const uint8_t* keys, const uint8_t* input,
                                          uint8_t* output, uint64_t count) {
-    fill_tables<false>();
-    const Lane t = Lane::here();
     constexpr int ROUNDS = WORDS + 6;
     constexpr int TOTAL = 4 * (ROUNDS + 1);
     const bool even = aligned(keys, 16) && aligned(input, 16) && aligned(output, 16);
     const Range rows = share((count + 31) / 32, blockIdx.x, gridDim.x);
     const uint64_t to = 32 * rows.to < count ? 32 * rows.to : count;
     uint64_t i = 32 * rows.from + threadIdx.x;
-    if (i >= to) return;
-    KeyAndText<WORDS> next;
-    next.fetch(keys, input, i, even);
+    KeyAndText<WORDS> next = {};
+    // On their way while the tables are filled.
+    if (i < to) next.fetch(keys, input, i, even);
+    fill_tables<false>();
+    const Lane t = Lane::here();
     for (; i < to; i += blockDim.x) {
         KeyAndText<WORDS> now = next;
         if (i + blockDim.x < to) next.fetch(keys, input, i + blockDim.x, even);
