@@ -98,7 +98,8 @@ macro_rules! kernels_of {
                     each_way!(io => body::cbc_decrypt::<
                         $lanes,
                         { body::depth::<$lanes>() },
-                        { body::cbc_depth::<$lanes>() },
+                        { body::cbc_depths::<$lanes>()[0] },
+                        { body::cbc_depths::<$lanes>()[1] },
                     >(key, prev, io))
                 }
             }

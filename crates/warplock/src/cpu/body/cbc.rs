@@ -10,12 +10,17 @@ use crate::cpu::kernels::{Chain, Io, LINE};
 use crate::cpu::prepared::AesKey;
 
 /// CBC decryption, see [`crate::cpu::kernels::Kernels::cbc_decrypt`], of many blocks in steps of
-/// `LONG` registers.
+/// `LONG` registers, or of `LONGER` with more rounds than AES-128 has.
 ///
 /// # Safety
 /// As there; the machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize, const LONG: usize>(
+pub(crate) unsafe fn cbc_decrypt<
+    L: Lanes,
+    const W: usize,
+    const LONG: usize,
+    const LONGER: usize,
+>(
     key: &AesKey,
     prev: &mut [u8; 16],
     io: Io,
@@ -25,19 +30,14 @@ pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize, const LONG: usize>(
         let ends = [L::splat(&key.dec[0]), L::splat(&key.dec[key.rounds])];
         let mut before = <L::One as Lanes>::load(prev.as_ptr());
         let mut left = io;
-        let stride = 16 * L::N * LONG;
+        if LONGER > LONG && key.rounds > 10 {
+            decrypt_steps::<L, LONGER>(key, ends, &mut before, &mut left, 4);
+        }
         // One step of so many is slower than two that overlap.
-        if LONG > W && left.len >= 4 * stride {
-            while left.len >= stride {
-                before = decrypt_step::<L, LONG, false>(key, ends, before, left.part(0, stride));
-                left = left.part(stride, left.len - stride);
-            }
+        if LONG > W {
+            decrypt_steps::<L, LONG>(key, ends, &mut before, &mut left, 4);
         }
-        let stride = 16 * L::N * W;
-        while left.len >= stride {
-            before = decrypt_step::<L, W, false>(key, ends, before, left.part(0, stride));
-            left = left.part(stride, left.len - stride);
-        }
+        decrypt_steps::<L, W>(key, ends, &mut before, &mut left, 1);
         if left.len > 0 {
             before = match left.len.div_ceil(16 * L::N) {
                 1 => decrypt_step::<L, 1, true>(key, ends, before, left),
@@ -46,6 +46,31 @@ pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize, const LONG: usize>(
             };
         }
         before.store(prev.as_mut_ptr());
+    }
+}
+
+/// All whole steps of `W` registers, if there are as many as `least`; what is left is left.
+///
+/// # Safety
+/// As [`cbc_decrypt`].
+#[inline(always)]
+unsafe fn decrypt_steps<L: Lanes, const W: usize>(
+    key: &AesKey,
+    ends: [L; 2],
+    before: &mut L::One,
+    left: &mut Io,
+    least: usize,
+) {
+    let stride = 16 * L::N * W;
+    if left.len < least * stride {
+        return;
+    }
+    // SAFETY: by this function's contract.
+    unsafe {
+        while left.len >= stride {
+            *before = decrypt_step::<L, W, false>(key, ends, *before, left.part(0, stride));
+            *left = left.part(stride, left.len - stride);
+        }
     }
 }
 
