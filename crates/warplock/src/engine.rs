@@ -259,7 +259,10 @@ impl Engine {
         if now != known {
             below.store(now, Ordering::Relaxed);
         }
+        let (algorithm, direction) = (single.info.algorithm, single.direction);
         len < now
+            || matches!(&self.route, Route::Auto(planner)
+                if planner.is_surely_for_cpu(algorithm, direction, len))
     }
 
     /// Up to which length a message that comes alone is the processor's, as far as that is known.

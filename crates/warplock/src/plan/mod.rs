@@ -204,7 +204,12 @@ impl Planner {
     /// Whether the processor takes a job anyway: a look of a few nanoseconds, before anything else.
     #[inline]
     pub(crate) fn is_for_cpu(&self, job: &Job<'_>) -> bool {
-        self.stays(|known| known.is_small(job) || known.is_surely_for_cpu(job))
+        let (algorithm, direction) = (job.info().algorithm, job.direction());
+        let (messages, bytes) = (job.count() as u64, job.text_bytes());
+        self.stays(|known| {
+            known.are_small(algorithm, direction, messages, bytes)
+                || known.are_surely_for_cpu(algorithm, direction, messages, bytes)
+        })
     }
 
     /// Whether there are no GPUs, or what is known of the machine says that something is small.
@@ -220,6 +225,18 @@ impl Planner {
             Some(known) => known.alone(algorithm, direction),
             None => 0,
         }
+    }
+
+    /// Whether a longer message that comes alone is the processor's, too.
+    #[inline]
+    pub(crate) fn is_surely_for_cpu(
+        &self,
+        algorithm: Algorithm,
+        direction: Direction,
+        len: u64,
+    ) -> bool {
+        let known = self.known.get();
+        known.is_some_and(|known| known.are_surely_for_cpu(algorithm, direction, 1, len))
     }
 
     /// Runs a job, and gives the messages that did not verify, ascending.
