@@ -262,7 +262,7 @@ impl Engine {
         let (algorithm, direction) = (single.info.algorithm, single.direction);
         len < now
             || matches!(&self.route, Route::Auto(planner)
-                if planner.is_surely_for_cpu(algorithm, direction, len))
+                if planner.is_settled(algorithm, direction, len))
     }
 
     /// Up to which length a message that comes alone is the processor's, as far as that is known.

@@ -79,6 +79,9 @@ pub(crate) struct Planner {
 /// than so many times as long as the best.
 const WORTH_A_TRY: f64 = 1.5;
 
+/// The processor is asked about no more for a while, where others would take so many times as long.
+const FAR: f64 = 1.3;
+
 /// What the driver said about a job's memory. Should that be another by now, only the planner's
 /// expectations are wrong: who copies asks again.
 #[derive(Clone, Copy, Default)]
@@ -206,10 +209,7 @@ impl Planner {
     pub(crate) fn is_for_cpu(&self, job: &Job<'_>) -> bool {
         let (algorithm, direction) = (job.info().algorithm, job.direction());
         let (messages, bytes) = (job.count() as u64, job.text_bytes());
-        self.stays(|known| {
-            known.are_small(algorithm, direction, messages, bytes)
-                || known.are_surely_for_cpu(algorithm, direction, messages, bytes)
-        })
+        self.stays(|known| known.are_small(algorithm, direction, messages, bytes))
     }
 
     /// Whether there are no GPUs, or what is known of the machine says that something is small.
@@ -227,16 +227,11 @@ impl Planner {
         }
     }
 
-    /// Whether a longer message that comes alone is the processor's, too.
+    /// Whether a longer message that comes alone is the processor's, too, as those before it.
     #[inline]
-    pub(crate) fn is_surely_for_cpu(
-        &self,
-        algorithm: Algorithm,
-        direction: Direction,
-        len: u64,
-    ) -> bool {
+    pub(crate) fn is_settled(&self, algorithm: Algorithm, direction: Direction, len: u64) -> bool {
         let known = self.known.get();
-        known.is_some_and(|known| known.are_surely_for_cpu(algorithm, direction, 1, len))
+        known.is_some_and(|known| known.is_settled(algorithm, direction, len))
     }
 
     /// Runs a job, and gives the messages that did not verify, ascending.
@@ -258,7 +253,6 @@ impl Planner {
                 let Some(first) = gpus.first() else {
                     return on_cpu();
                 };
-                self.known().see(threads, gpus.len());
                 // At best; where that is hopeless, nobody asks the driver what memory it is.
                 let mut teams = model.teams(&shape, threads, gpus.len(), true);
                 if least(&teams[1..]) > HOPELESS * teams[0].time {
@@ -270,6 +264,7 @@ impl Planner {
                 }
                 let like = Likeness::of(&shape, pinned);
                 let chosen = self.choose_among(&like, &teams, true);
+                let gpus_count = gpus.len();
                 let ready = chosen.team == Team::Cpu || gpus.iter().all(|gpu| gpu.is_ready(job));
                 let start = Instant::now();
                 let refused = match chosen.team {
@@ -284,6 +279,10 @@ impl Planner {
                 if ready {
                     let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
                     learnt.note(&like, chosen.team, took / chosen.time);
+                }
+                if chosen.team == Team::Cpu && job.count() == 1 {
+                    let best = model.teams(&shape, threads, gpus_count, true);
+                    self.settle(job, &shape, &chosen, &best);
                 }
                 Ok(refused)
             }
@@ -366,6 +365,30 @@ impl Planner {
             return *other.unwrap_or(best);
         }
         *best
+    }
+
+    /// Settles what becomes of the next messages like a job that the processor has done, if GPUs
+    /// would take far longer even `at_best`, from memory that they reach: the next ones may lie
+    /// there.
+    fn settle(&self, job: &Job<'_>, shape: &Shape, chosen: &Estimate, at_best: &[Estimate]) {
+        let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+        let [ordinary, pinned] = [false, true].map(|pinned| Likeness::of(shape, pinned));
+        let known = [&ordinary, &pinned].into_iter();
+        let known = known.filter(|like| learnt.is_well_known(like, Team::Cpu));
+        let Some(own) = known
+            .map(|like| chosen.time * learnt.factor(like, Team::Cpu))
+            .reduce(f64::max)
+        else {
+            return;
+        };
+        let far = at_best
+            .iter()
+            .filter(|other| other.team != Team::Cpu)
+            .all(|other| other.time * learnt.factor(&pinned, other.team) > FAR * own);
+        if far {
+            let (algorithm, direction) = (job.info().algorithm, job.direction());
+            self.known().settle(algorithm, direction, job.text_bytes());
+        }
     }
 
     fn crew<'a>(

@@ -347,6 +347,30 @@ fn what_was_measured_beats_what_the_model_says() {
 }
 
 #[test]
+fn what_is_clearly_the_processors_is_settled() {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    // The model thinks that both are alike. One GPU is far slower, the other far faster.
+    for (byte, settles) in [(800.0, true), (0.1, false)] {
+        let gpu = Fake::new("cuda:0", byte, Fault::None);
+        let planner = planner(model(50.0, 50.0, 1.0), vec![gpu]);
+        planner.wake();
+        let cpu = cpu(1);
+        let (algorithm, direction) = (Algorithm::Aes128Ctr, Direction::Encrypt);
+        let mut settled = 0;
+        for _ in 0..12 {
+            settled += u32::from(planner.is_settled(algorithm, direction, 1 << 16));
+            // SAFETY: nothing else uses the buffers.
+            let run = |job: &Job<'_>| unsafe { planner.run(&cpu, job) };
+            compare(algorithm, direction, 1, 1 << 16, run).unwrap();
+        }
+        assert_eq!(settled > 0, settles, "{byte}");
+        assert!(!planner.is_settled(algorithm, Direction::Decrypt, 1 << 16));
+    }
+}
+
+#[test]
 fn a_look_tells_what_is_for_the_processor() {
     let _alone = ALONE
         .lock()
