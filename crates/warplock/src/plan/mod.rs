@@ -79,6 +79,9 @@ pub(crate) struct Planner {
 /// than so many times as long as the best.
 const WORTH_A_TRY: f64 = 1.5;
 
+/// Nor with a job of more nanoseconds: the model knows more of long ones, and of those few come.
+const CHEAP_TRY: f64 = 1e6;
+
 /// The processor is asked about no more for a while, where others would take so many times as long.
 const FAR: f64 = 1.3;
 
@@ -356,7 +359,7 @@ impl Planner {
         };
         let best = teams.iter().min_by(|a, b| time(a).total_cmp(&time(b)));
         let best = best.expect("the processor is always a team");
-        if tries && learnt.is_well_known(like, best.team) {
+        if tries && time(best) < CHEAP_TRY && learnt.is_well_known(like, best.team) {
             let other = teams.iter().find(|other| {
                 other.team != best.team
                     && learnt.is_forgotten(like, other.team)
