@@ -62,6 +62,16 @@ const BELIEVED: u32 = 32;
 /// Where GPUs would take so many times as long, nobody asks what was learnt.
 const HOPELESS: f64 = 2.0;
 
+/// A team that was not seen at jobs of a size for long is tried, if it is not expected to take more
+/// than so many times as long as the best.
+const WORTH_A_TRY: f64 = 1.5;
+
+/// Nor with a job of more nanoseconds: the model knows more of long ones, and of those few come.
+const CHEAP_TRY: f64 = 1e6;
+
+/// The processor is asked about no more for a while, where others would take so many times as long.
+const FAR: f64 = 1.3;
+
 /// Chooses between the processor and the GPUs, and lets them work together.
 pub(crate) struct Planner {
     gpus: Gpus,
@@ -74,16 +84,6 @@ pub(crate) struct Planner {
     /// The GPUs that took part, by their addresses, and bytes of text that each has done.
     done: Mutex<Vec<(usize, String, u64)>>,
 }
-
-/// A team that was not seen at jobs of a size for long is tried, if it is not expected to take more
-/// than so many times as long as the best.
-const WORTH_A_TRY: f64 = 1.5;
-
-/// Nor with a job of more nanoseconds: the model knows more of long ones, and of those few come.
-const CHEAP_TRY: f64 = 1e6;
-
-/// The processor is asked about no more for a while, where others would take so many times as long.
-const FAR: f64 = 1.3;
 
 /// What the driver said about a job's memory. Should that be another by now, only the planner's
 /// expectations are wrong: who copies asks again.
@@ -256,18 +256,19 @@ impl Planner {
                 let Some(first) = gpus.first() else {
                     return on_cpu();
                 };
-                // At best; where that is hopeless, nobody asks the driver what memory it is.
-                let mut teams = model.teams(&shape, threads, gpus.len(), true);
-                if least(&teams[1..]) > HOPELESS * teams[0].time {
+                // Where that is hopeless, nobody asks the driver what memory it is.
+                let at_best = model.teams(&shape, threads, gpus.len(), true);
+                if least(&at_best[1..]) > HOPELESS * at_best[0].time {
+                    self.settle(job);
                     return on_cpu();
                 }
+                let mut teams = at_best;
                 let pinned = shape.bytes < ASK || self.is_pinned(&**first, job);
                 if !pinned {
                     teams = model.teams(&shape, threads, gpus.len(), false);
                 }
                 let like = Likeness::of(&shape, pinned);
                 let chosen = self.choose_among(&like, &teams, true);
-                let gpus_count = gpus.len();
                 let ready = chosen.team == Team::Cpu || gpus.iter().all(|gpu| gpu.is_ready(job));
                 let start = Instant::now();
                 let refused = match chosen.team {
@@ -283,9 +284,8 @@ impl Planner {
                     let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
                     learnt.note(&like, chosen.team, took / chosen.time);
                 }
-                if chosen.team == Team::Cpu && job.count() == 1 {
-                    let best = model.teams(&shape, threads, gpus_count, true);
-                    self.settle(job, &shape, &chosen, &best);
+                if chosen.team == Team::Cpu && self.is_clear(&shape, &chosen, &at_best) {
+                    self.settle(job);
                 }
                 Ok(refused)
             }
@@ -370,28 +370,28 @@ impl Planner {
         *best
     }
 
-    /// Settles what becomes of the next messages like a job that the processor has done, if GPUs
-    /// would take far longer even `at_best`, from memory that they reach: the next ones may lie
-    /// there.
-    fn settle(&self, job: &Job<'_>, shape: &Shape, chosen: &Estimate, at_best: &[Estimate]) {
+    /// The next single messages like this one are the processor's.
+    fn settle(&self, job: &Job<'_>) {
+        if job.count() == 1 {
+            let (algorithm, direction) = (job.info().algorithm, job.direction());
+            self.known().settle(algorithm, direction, job.text_bytes());
+        }
+    }
+
+    /// Whether the processor, which was `chosen`, is known to be far faster than GPUs, even
+    /// `at_best`, from memory that they reach: the next messages may lie there.
+    fn is_clear(&self, shape: &Shape, chosen: &Estimate, at_best: &[Estimate]) -> bool {
         let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
         let [ordinary, pinned] = [false, true].map(|pinned| Likeness::of(shape, pinned));
         let known = [&ordinary, &pinned].into_iter();
         let known = known.filter(|like| learnt.is_well_known(like, Team::Cpu));
-        let Some(own) = known
+        let own = known
             .map(|like| chosen.time * learnt.factor(like, Team::Cpu))
-            .reduce(f64::max)
-        else {
-            return;
-        };
-        let far = at_best
-            .iter()
-            .filter(|other| other.team != Team::Cpu)
-            .all(|other| other.time * learnt.factor(&pinned, other.team) > FAR * own);
-        if far {
-            let (algorithm, direction) = (job.info().algorithm, job.direction());
-            self.known().settle(algorithm, direction, job.text_bytes());
-        }
+            .reduce(f64::max);
+        let mut others = at_best.iter().filter(|other| other.team != Team::Cpu);
+        own.is_some_and(|own| {
+            others.all(|other| other.time * learnt.factor(&pinned, other.team) > FAR * own)
+        })
     }
 
     fn crew<'a>(
