@@ -259,10 +259,18 @@ impl Engine {
         if now != known {
             below.store(now, Ordering::Relaxed);
         }
-        let (algorithm, direction) = (single.info.algorithm, single.direction);
-        len < now
-            || matches!(&self.route, Route::Auto(planner)
-                if planner.is_settled(algorithm, direction, len))
+        len < now || self.is_settled(single.info, single.direction, len)
+    }
+
+    /// Whether the planner has settled that a longer message is the processor's.
+    #[inline]
+    fn is_settled(&self, info: &Info, direction: Direction, len: u64) -> bool {
+        match &self.route {
+            // ACORN has ways of its own.
+            _ if info.mode == Mode::Acorn => false,
+            Route::Auto(planner) => planner.is_settled(info.algorithm, direction, len),
+            Route::Cpu | Route::Gpu(_) | Route::Gpus(_) => false,
+        }
     }
 
     /// Up to which length a message that comes alone is the processor's, as far as that is known.
@@ -344,6 +352,28 @@ mod tests {
             refused.to_string(),
             "backend 'without' cannot be used: acorn-128 does not run there; take cpu"
         );
+    }
+
+    /// A message of ACORN must not take the shortest way, which would cut it like others.
+    #[test]
+    fn nothing_is_settled_for_acorn() {
+        let engine = Engine::builder().backend(Choice::Auto).build().unwrap();
+        let Route::Auto(planner) = &engine.route else {
+            panic!("that is auto");
+        };
+        for (algorithm, settles) in [(Algorithm::Aes128Ctr, true), (Algorithm::Acorn128, false)] {
+            let key = Key::new(algorithm, &[0; 16]).unwrap();
+            let mut buffer = vec![0; (1 << 20) + 16];
+            let text = Text::InPlace {
+                buffer: &mut buffer,
+                spans: crate::Spans::one(1 << 20),
+            };
+            let batch = Batch::new(Direction::Encrypt, Keys::One(&key), text);
+            let job = Job::new(batch.ivs(Ivs::Each(&[0; 16]))).unwrap();
+            planner.settle(&job);
+            let settled = engine.is_settled(algorithm.info(), Direction::Encrypt, 1 << 20);
+            assert_eq!(settled, settles, "{algorithm}");
+        }
     }
 
     #[test]

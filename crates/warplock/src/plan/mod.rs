@@ -210,9 +210,7 @@ impl Planner {
     /// Whether the processor takes a job anyway: a look of a few nanoseconds, before anything else.
     #[inline]
     pub(crate) fn is_for_cpu(&self, job: &Job<'_>) -> bool {
-        let (algorithm, direction) = (job.info().algorithm, job.direction());
-        let (messages, bytes) = (job.count() as u64, job.text_bytes());
-        self.stays(|known| known.are_small(algorithm, direction, messages, bytes))
+        self.stays(|known| known.is_small(job))
     }
 
     /// Whether there are no GPUs, or what is known of the machine says that something is small.
@@ -371,7 +369,7 @@ impl Planner {
     }
 
     /// The next single messages like this one are the processor's.
-    fn settle(&self, job: &Job<'_>) {
+    pub(crate) fn settle(&self, job: &Job<'_>) {
         if job.count() == 1 {
             let (algorithm, direction) = (job.info().algorithm, job.direction());
             self.known().settle(algorithm, direction, job.text_bytes());
