@@ -3,7 +3,7 @@
 // A table entry is one 4-byte word, stored 32 times: lane l only ever reads bank l. So no lookup
 // waits for another, whatever key and data are: fast, and no secret decides how long it takes.
 // Two tables share a row of 256 bytes: [T0[b] x 32 lanes][T1[b] x 32 lanes]. The address of a
-// lookup is then one byte permute, { 4 * lane, byte of the state, 0, 0 }, plus a constant.
+// lookup is then { 4 * lane, byte of the state, 0, 0 }, plus a constant.
 // State words are little-endian, so that texts need no byte swap.
 #pragma once
 #include "gf128.cuh"
@@ -34,12 +34,14 @@ constexpr uint32_t SHARED_BASE = 0;
 
 extern __shared__ __align__(16) uint8_t shared[];
 
-// What a lane needs to look up: its column of the tables.
-struct Lane {
+// What a lane needs to look up: its column of the tables. `QUICK`: for kernels that wait for a
+// chain's end, not for a unit.
+template <bool QUICK>
+struct LaneOf {
     uint32_t column; // 4 * lane; the other three bytes are 0
 
     // To be called once the tables are filled: no lookup can be moved before it.
-    static __device__ __forceinline__ Lane here() {
+    static __device__ __forceinline__ LaneOf here() {
         uint32_t column = (threadIdx.x & 31) * 4;
         asm volatile("" : "+r"(column)::"memory");
         return {column};
@@ -47,17 +49,41 @@ struct Lane {
 
     __device__ __forceinline__ uint32_t number() const { return column >> 2; }
 
-    // T_index of byte `k` of `word`.
-    template <int index, int k>
-    __device__ __forceinline__ uint32_t look(uint32_t word) const {
-        const uint32_t at = __byte_perm(column, word, 0x1100 | (4 + k) << 4);
-        constexpr uint32_t which = WARPLOCK_ALL_TABLES ? index : index & 1;
-        constexpr uint32_t table = SHARED_BASE + (which & 1) * SECOND + (which >> 1) * THIRD;
-        uint32_t entry;
-        asm("ld.shared.u32 %0, [%1 + %2];" : "=r"(entry) : "r"(at), "n"(table));
-        return which == index ? entry : __byte_perm(entry, 0, 0x1032);
+    // { 4 * lane, byte `k` of `word`, 0, 0 }: one instruction, of two kinds. A permutation of bytes
+    // runs on the unit for logic and is ready sooner; a dot product of two halves and two bytes
+    // runs on that for products, which has little to do. With all tables each gets half of them;
+    // with two, rotations need the unit for logic.
+    template <int k>
+    __device__ __forceinline__ uint32_t address(uint32_t word) const {
+        if constexpr (QUICK || (WARPLOCK_ALL_TABLES && k >= 2))
+            return __byte_perm(column, word, 0x1100 | (4 + k) << 4);
+        uint32_t at;
+        constexpr uint32_t halves = 256u << 16 * (k & 1);
+        if constexpr (k < 2)
+            asm("dp2a.lo.u32.u32 %0, %1, %2, %3;"
+                : "=r"(at)
+                : "r"(halves), "r"(word), "r"(column));
+        else
+            asm("dp2a.hi.u32.u32 %0, %1, %2, %3;"
+                : "=r"(at)
+                : "r"(halves), "r"(word), "r"(column));
+        return at;
     }
 };
+using Lane = LaneOf<false>;
+using QuickLane = LaneOf<true>;
+
+// T_index of byte `k` of `word`.
+template <int index, int k, bool QUICK>
+__device__ __forceinline__ uint32_t look(LaneOf<QUICK> t, uint32_t word) {
+    constexpr uint32_t which = WARPLOCK_ALL_TABLES ? index : index & 1;
+    constexpr uint32_t table = SHARED_BASE + (which & 1) * SECOND + (which >> 1) * THIRD;
+    uint32_t entry;
+    asm("ld.shared.u32 %0, [%1 + %2];"
+        : "=r"(entry)
+        : "r"(t.template address<k>(word)), "n"(table));
+    return which == index ? entry : __byte_perm(entry, 0, 0x1032);
+}
 
 // Multiplication by x in GF(2^8), reduced by x^8 + x^4 + x^3 + x + 1.
 __host__ __device__ constexpr uint32_t times_x(uint32_t a) {
@@ -123,13 +149,13 @@ __device__ inline void fill_tables() {
 
 // One inner round. Column j of the cipher takes its bytes from columns j, j+1, j+2, j+3
 // (ShiftRows), that of the inverse from j, j-1, j-2, j-3.
-template <bool DECRYPT>
+template <bool DECRYPT, class Lane>
 __device__ __forceinline__ uint32_t column(Lane t, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-    return t.look<0, 0>(a) ^ t.look<1, 1>(DECRYPT ? d : b) ^ t.look<2, 2>(c) ^
-           t.look<3, 3>(DECRYPT ? b : d);
+    return look<0, 0>(t, a) ^ look<1, 1>(t, DECRYPT ? d : b) ^ look<2, 2>(t, c) ^
+           look<3, 3>(t, DECRYPT ? b : d);
 }
 
-template <bool DECRYPT>
+template <bool DECRYPT, class Lane>
 __device__ __forceinline__ uint4 inner_round(Lane t, uint4 s, uint4 key) {
     return make_uint4(column<DECRYPT>(t, s.x, s.y, s.z, s.w) ^ key.x,
                       column<DECRYPT>(t, s.y, s.z, s.w, s.x) ^ key.y,
@@ -143,23 +169,25 @@ __device__ __forceinline__ uint32_t last_column(uint32_t a, uint32_t b, uint32_t
     return choose<0x0000ffff>(choose<0x000000ff>(a, b), choose<0x00ff0000>(c, d));
 }
 
+template <class Lane>
 __device__ __forceinline__ uint32_t last_encrypt(Lane t, uint32_t a, uint32_t b, uint32_t c,
                                                  uint32_t d) {
-    return last_column(t.look<2, 0>(a), t.look<3, 1>(b), t.look<0, 2>(c), t.look<1, 3>(d));
+    return last_column(look<2, 0>(t, a), look<3, 1>(t, b), look<0, 2>(t, c), look<1, 3>(t, d));
 }
 
 // Of the inverse tables no byte is the inverse S-box's value, but the sum of a word's four bytes
 // is: 0e ^ 09 ^ 0d ^ 0b = 01.
+template <class Lane>
 __device__ __forceinline__ uint32_t last_decrypt(Lane t, uint32_t a, uint32_t b, uint32_t c,
                                                  uint32_t d) {
-    const uint32_t u0 = t.look<0, 0>(a), u1 = t.look<1, 1>(d), u2 = t.look<2, 2>(c),
-                   u3 = t.look<3, 3>(b);
+    const uint32_t u0 = look<0, 0>(t, a), u1 = look<1, 1>(t, d), u2 = look<2, 2>(t, c),
+                   u3 = look<3, 3>(t, b);
     const uint32_t ab = __byte_perm(u0, u1, 0x5410) ^ __byte_perm(u0, u1, 0x7632);
     const uint32_t cd = __byte_perm(u2, u3, 0x5410) ^ __byte_perm(u2, u3, 0x7632);
     return __byte_perm(ab, cd, 0x6420) ^ __byte_perm(ab, cd, 0x7531);
 }
 
-template <bool DECRYPT>
+template <bool DECRYPT, class Lane>
 __device__ __forceinline__ uint4 last_round(Lane t, uint4 s, uint4 key) {
     if constexpr (DECRYPT) {
         return make_uint4(last_decrypt(t, s.x, s.y, s.z, s.w) ^ key.x,
@@ -175,7 +203,7 @@ __device__ __forceinline__ uint4 last_round(Lane t, uint4 s, uint4 key) {
 }
 
 // Rounds `FIRST` to the last of a state that already carries the key of the round before.
-template <bool DECRYPT, int ROUNDS, int FIRST = 1>
+template <bool DECRYPT, int ROUNDS, int FIRST = 1, class Lane>
 __device__ __forceinline__ uint4 rounds_from(Lane t, uint4 s, const RoundKeys& keys) {
 #pragma unroll
     for (int round = FIRST; round < ROUNDS; round++)
@@ -183,13 +211,13 @@ __device__ __forceinline__ uint4 rounds_from(Lane t, uint4 s, const RoundKeys& k
     return last_round<DECRYPT>(t, s, keys.round[ROUNDS]);
 }
 
-template <bool DECRYPT, int ROUNDS>
+template <bool DECRYPT, int ROUNDS, class Lane>
 __device__ __forceinline__ uint4 cipher(Lane t, uint4 block, const RoundKeys& keys) {
     return rounds_from<DECRYPT, ROUNDS>(t, block ^ keys.round[0], keys);
 }
 
 // The same with a number of rounds known only at run time and keys in memory.
-template <bool DECRYPT>
+template <bool DECRYPT, class Lane>
 __device__ __forceinline__ uint4 cipher(Lane t, uint4 s, const RoundKeys* keys, uint32_t rounds) {
     s = s ^ keys->round[0];
 #pragma unroll 1

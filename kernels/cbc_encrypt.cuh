@@ -56,7 +56,7 @@ __device__ __forceinline__ uint64_t most_of_warp(uint64_t value) {
 
 // A message for each lane, all texts aligned to blocks; `blocks` is 0 for a lane without one.
 template <class Keys>
-__device__ __forceinline__ void cbc_staged(Lane t, const Keys& keys, const uint8_t* input,
+__device__ __forceinline__ void cbc_staged(QuickLane t, const Keys& keys, const uint8_t* input,
                                            uint8_t* output, uint64_t blocks, uint4 chain,
                                            uint32_t key) {
     const uint32_t lane = t.number();
@@ -114,7 +114,7 @@ __device__ __forceinline__ void cbc_staged(Lane t, const Keys& keys, const uint8
 template <class Keys>
 __device__ __forceinline__ void cbc_encrypt(const Work& work, const Keys& keys) {
     fill_tables<false>();
-    const Lane t = Lane::here();
+    const QuickLane t = QuickLane::here();
     const uint64_t threads = uint64_t(gridDim.x) * blockDim.x;
     for (uint64_t base = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x - t.number();
          base < work.count; base += threads) {
@@ -178,24 +178,25 @@ struct Columns {
 
 // All rounds of a column that already carries the first key; the last key is left to the caller.
 template <int ROUNDS>
-__device__ __forceinline__ uint32_t rounds_of_column(Lane t, const Columns& columns, uint32_t s,
+__device__ __forceinline__ uint32_t rounds_of_column(QuickLane t, const Columns& columns,
+                                                     uint32_t s,
                                                      const uint32_t (&keys)[ROUNDS + 1]) {
 #pragma unroll
     for (int round = 1; round < ROUNDS; round++) {
-        const uint32_t a = t.look<0, 0>(s), b = t.look<1, 1>(s), c = t.look<2, 2>(s),
-                       d = t.look<3, 3>(s);
+        const uint32_t a = look<0, 0>(t, s), b = look<1, 1>(t, s), c = look<2, 2>(t, s),
+                       d = look<3, 3>(t, s);
         s = a ^ keys[round] ^ columns.exchange<1>(b) ^ columns.exchange<2>(c) ^
             columns.exchange<3>(d);
     }
-    const uint32_t a = t.look<2, 0>(s), b = t.look<3, 1>(s), c = t.look<0, 2>(s),
-                   d = t.look<1, 3>(s);
+    const uint32_t a = look<2, 0>(t, s), b = look<3, 1>(t, s), c = look<0, 2>(t, s),
+                   d = look<1, 3>(t, s);
     return last_column(a, columns.exchange<1>(b), columns.exchange<2>(c), columns.exchange<3>(d));
 }
 
 // A message for each group of four lanes; `blocks` is 0 for a group without one, `longest` the most
 // of any group. `input` and `output` are where this lane's column of the first block stands.
 template <int ROUNDS, bool ALIGNED>
-__device__ __forceinline__ void few_chains(Lane t, const uint32_t (&keys)[ROUNDS + 1],
+__device__ __forceinline__ void few_chains(QuickLane t, const uint32_t (&keys)[ROUNDS + 1],
                                            const uint8_t* input, uint8_t* output, uint64_t blocks,
                                            uint64_t longest, uint32_t iv) {
     const Columns columns(t.number());
@@ -227,7 +228,7 @@ template <int ROUNDS>
 __device__ __forceinline__ void cbc_few(const Work& work, const RoundKeys* one,
                                         const TableKey* table) {
     fill_tables<false>();
-    const Lane t = Lane::here();
+    const QuickLane t = QuickLane::here();
     const uint32_t part = t.number() & 3;
     const uint64_t step = uint64_t(gridDim.x) * blockDim.x / 4;
     for (uint64_t base = 8ull * warp_number(); base < work.count; base += step) {

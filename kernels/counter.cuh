@@ -34,8 +34,8 @@ struct Counter {
 // state after two rounds is near(byte 15) ^ far(all other bytes). `near` also depends on bytes 0,
 // 5 and 10, which stay the same until the counter carries into bit 40.
 __device__ __forceinline__ uint4 near_part(Lane t, uint32_t column_0) {
-    return make_uint4(t.look<0, 0>(column_0), t.look<3, 3>(column_0), t.look<2, 2>(column_0),
-                      t.look<1, 1>(column_0));
+    return make_uint4(look<0, 0>(t, column_0), look<3, 3>(t, column_0), look<2, 2>(t, column_0),
+                      look<1, 1>(t, column_0));
 }
 
 // Column 0 after the first round.
@@ -50,10 +50,10 @@ __device__ __forceinline__ uint4 far_part(Lane t, uint4 counter, const RoundKeys
     const uint32_t c = column<false>(t, s.z, s.w, s.x, s.y) ^ keys.round[1].z;
     const uint32_t d = column<false>(t, s.w, s.x, s.y, s.z) ^ keys.round[1].w;
     const uint4 sum =
-        make_uint4(t.look<1, 1>(b) ^ t.look<2, 2>(c) ^ t.look<3, 3>(d),
-                   t.look<0, 0>(b) ^ t.look<1, 1>(c) ^ t.look<2, 2>(d),
-                   t.look<0, 0>(c) ^ t.look<1, 1>(d) ^ t.look<3, 3>(b),
-                   t.look<0, 0>(d) ^ t.look<2, 2>(b) ^ t.look<3, 3>(c));
+        make_uint4(look<1, 1>(t, b) ^ look<2, 2>(t, c) ^ look<3, 3>(t, d),
+                   look<0, 0>(t, b) ^ look<1, 1>(t, c) ^ look<2, 2>(t, d),
+                   look<0, 0>(t, c) ^ look<1, 1>(t, d) ^ look<3, 3>(t, b),
+                   look<0, 0>(t, d) ^ look<2, 2>(t, b) ^ look<3, 3>(t, c));
     return sum ^ keys.round[2];
 }
 

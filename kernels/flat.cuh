@@ -3,6 +3,7 @@
 // blocks, whichever messages those belong to.
 #pragma once
 #include "counter.cuh"
+#include "sliced.cuh"
 #include "work.cuh"
 
 // 64 registers a thread; more would be of no use to a loop that waits for table lookups.
@@ -13,18 +14,27 @@ template <int ROUNDS>
 struct OneKey {
     const RoundKeys& keys;
 
-    template <bool DECRYPT>
+    template <bool DECRYPT, class Lane>
     __device__ __forceinline__ uint4 run(Lane t, uint4 block, uint32_t) const {
         return cipher<DECRYPT, ROUNDS>(t, block, keys);
+    }
+
+    static constexpr bool TAKES_TWO = SLICED;
+    template <bool DECRYPT>
+    __device__ __forceinline__ void run_two(Lane t, uint4& a, uint4& b) const {
+        a = a ^ keys.round[0];
+        b = b ^ keys.round[0];
+        rounds_of_two<DECRYPT, ROUNDS>(t, a, b, keys);
     }
 };
 
 // A table of keys in memory.
 struct KeyTable {
+    static constexpr bool TAKES_TWO = false;
     const TableKey* keys;
     uint32_t rounds;
 
-    template <bool DECRYPT>
+    template <bool DECRYPT, class Lane>
     __device__ __forceinline__ uint4 run(Lane t, uint4 block, uint32_t key) const {
         return cipher<DECRYPT>(t, block, DECRYPT ? &keys[key].decrypt : &keys[key].encrypt,
                                rounds);
@@ -82,7 +92,23 @@ __device__ __forceinline__ void ecb(const Work& work, const Keys& keys) {
     const Lane t = Lane::here();
     const Chunks chunk = chunks(work);
     Cursor at;
-    for (uint64_t unit = chunk.from + t.number(); unit < chunk.to; unit += chunk.step) {
+    uint64_t unit = chunk.from + t.number();
+    if constexpr (Keys::TAKES_TWO) {
+        for (; unit + chunk.step < chunk.to; unit += 2 * chunk.step) {
+            if (unit >= at.end) at.move(work, unit);
+            const uint64_t offset = 16 * (unit - at.start);
+            uint4 a = load(at.input + offset);
+            uint8_t* first = at.output + offset;
+            const uint64_t next = unit + chunk.step;
+            if (next >= at.end) at.move(work, next);
+            const uint64_t behind = 16 * (next - at.start);
+            uint4 b = load(at.input + behind);
+            keys.template run_two<DECRYPT>(t, a, b);
+            store(first, a);
+            store(at.output + behind, b);
+        }
+    }
+    for (; unit < chunk.to; unit += chunk.step) {
         if (unit >= at.end) at.move(work, unit);
         const uint64_t offset = 16 * (unit - at.start);
         const uint4 text = load(at.input + offset);
@@ -136,18 +162,39 @@ __device__ __forceinline__ void cbc_decrypt(const Work& work, const Keys& keys,
     Cursor at;
     // In the last lane, the ciphertext before this chunk; in all others, unused.
     uint4 last = before[warp_number()];
-    for (uint64_t base = range.from; base < range.to; base += 32) {
+    // The lane below has the block before; lane 0 gets what the last one had a chunk ago.
+    const auto before_text = [&](uint4 text) {
+        const uint4 previous = shuffle(lane == 31 ? last : text, (lane - 1) & 31);
+        last = text;
+        return previous;
+    };
+    uint64_t base = range.from;
+    if constexpr (Keys::TAKES_TWO) {
+        const auto next = [&](uint64_t unit, uint4& text, uint4& previous) {
+            if (unit >= at.end) at.move(work, unit);
+            const uint64_t block = unit - at.start;
+            text = load(at.input + 16 * block);
+            previous = before_text(text);
+            if (block == 0) previous = load(work.pieces[at.number].iv);
+            return at.output + 16 * block;
+        };
+        for (; base + 64 <= range.to; base += 64) {
+            uint4 a, before_a, b, before_b;
+            uint8_t* first = next(base + lane, a, before_a);
+            uint8_t* second = next(base + lane + 32, b, before_b);
+            keys.template run_two<true>(t, a, b);
+            store(first, a ^ before_a);
+            store(second, b ^ before_b);
+        }
+    }
+    for (; base < range.to; base += 32) {
         const uint64_t unit = base + lane;
         const bool active = unit < range.to;
         if (active && unit >= at.end) at.move(work, unit);
         const uint64_t block = unit - at.start;
         uint4 text = make_uint4(0, 0, 0, 0);
         if (active) text = load(at.input + 16 * block);
-        // The lane below has the block before; lane 0 gets what the last one had a chunk ago.
-        const uint4 give = lane == 31 ? last : text;
-        const uint32_t from = (lane - 1) & 31;
-        uint4 previous = shuffle(give, from);
-        last = text;
+        uint4 previous = before_text(text);
         if (!active) continue;
         if (block == 0) previous = load(work.pieces[at.number].iv);
         const uint4 plain = keys.template run<true>(t, text, at.key) ^ previous;
@@ -163,14 +210,32 @@ __device__ __forceinline__ void xts(const Work& work, const Keys& keys, const ui
     const Range range = share(work.units, warp_number(), warp_count());
     Cursor at;
     uint4 tweak;
-    for (uint64_t unit = range.from + t.number(); unit < range.to; unit += 32) {
+    // Goes on to a unit: where it begins in its piece.
+    const auto go = [&](uint64_t unit) {
         if (unit < at.end) {
             tweak = times_x32(tweak);
         } else {
             at.move(work, unit);
             tweak = times_x_many(tweaks[at.number], unit - at.start);
         }
-        const uint64_t offset = 16 * (unit - at.start);
+        return 16 * (unit - at.start);
+    };
+    uint64_t unit = range.from + t.number();
+    if constexpr (Keys::TAKES_TWO) {
+        for (; unit + 32 < range.to; unit += 64) {
+            const uint64_t offset = go(unit);
+            const uint4 first_tweak = tweak;
+            uint4 a = load(at.input + offset) ^ tweak;
+            uint8_t* first = at.output + offset;
+            const uint64_t behind = go(unit + 32);
+            uint4 b = load(at.input + behind) ^ tweak;
+            keys.template run_two<DECRYPT>(t, a, b);
+            store(first, a ^ first_tweak);
+            store(at.output + behind, b ^ tweak);
+        }
+    }
+    for (; unit < range.to; unit += 32) {
+        const uint64_t offset = go(unit);
         const uint4 text = load(at.input + offset) ^ tweak;
         store(at.output + offset, keys.template run<DECRYPT>(t, text, at.key) ^ tweak);
     }

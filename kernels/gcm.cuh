@@ -163,7 +163,7 @@ __device__ __forceinline__ void gcm_rows(Lane t, uint32_t strings, const Piece& 
     // Column 0 without byte 15's term, which is added for each block.
     const uint32_t constant =
         near_column(t, start(0).block(), keys) ^
-        t.look<3, 3>(start(0).block().w ^ keys.round[0].w);
+        look<3, 3>(t, start(0).block().w ^ keys.round[0].w);
     const uint32_t key_15 = keys.round[0].w >> 24;
     const uint8_t* input = piece.input + 512 * from + 16 * lane;
     uint8_t* output = piece.output + 512 * from + 16 * lane;
@@ -173,7 +173,7 @@ __device__ __forceinline__ void gcm_rows(Lane t, uint32_t strings, const Piece& 
 
     const auto stream = [&](uint32_t i) {
         groups.enter(i);
-        const uint32_t column = constant ^ t.look<3, 0>(groups.position ^ key_15);
+        const uint32_t column = constant ^ look<3, 0>(t, groups.position ^ key_15);
         groups.position += 32;
         return rounds_from<false, ROUNDS, 3>(t, near_part(t, column) ^ groups.far, keys);
     };
