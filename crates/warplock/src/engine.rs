@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::backend::{Backend, Choice};
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::cuda::CudaBackend;
+use crate::job::Message;
 use crate::plan::{Demanded, Helper, Planner};
 use crate::single::Single;
 use crate::{Algorithm, Batch, Direction, Error, Info, Job, Mode};
@@ -259,16 +260,16 @@ impl Engine {
         if now != known {
             below.store(now, Ordering::Relaxed);
         }
-        len < now || self.is_settled(single.info, single.direction, len)
+        len < now || self.is_settled(single.info, single.direction, &single.message)
     }
 
     /// Whether the planner has settled that a longer message is the processor's.
     #[inline]
-    fn is_settled(&self, info: &Info, direction: Direction, len: u64) -> bool {
+    fn is_settled(&self, info: &Info, direction: Direction, message: &Message<'_>) -> bool {
         match &self.route {
             // ACORN has ways of its own.
             _ if info.mode == Mode::Acorn => false,
-            Route::Auto(planner) => planner.is_settled(info.algorithm, direction, len),
+            Route::Auto(planner) => planner.is_settled(info.algorithm, direction, message),
             Route::Cpu | Route::Gpu(_) | Route::Gpus(_) => false,
         }
     }
@@ -370,8 +371,9 @@ mod tests {
             };
             let batch = Batch::new(Direction::Encrypt, Keys::One(&key), text);
             let job = Job::new(batch.ivs(Ivs::Each(&[0; 16]))).unwrap();
-            planner.settle(&job);
-            let settled = engine.is_settled(algorithm.info(), Direction::Encrypt, 1 << 20);
+            planner.settle_anywhere(&job);
+            let message = job.message(0);
+            let settled = engine.is_settled(algorithm.info(), Direction::Encrypt, &message);
             assert_eq!(settled, settles, "{algorithm}");
         }
     }

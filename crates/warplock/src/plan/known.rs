@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cost::Model;
-use crate::job::Job;
+use crate::job::{Job, Message};
 use crate::{Algorithm, Direction};
 
 /// A model, and what follows from it.
@@ -31,10 +31,30 @@ struct Small {
 
 /// A single message of an algorithm and direction was the processor's so clearly that the next
 /// ones of its size are not asked about: the whole look takes 2 to 4 us of the 25 that 1 MiB of CTR
-/// takes on sixteen cores. In one number, so that it is read and written at once: the class of their
-/// size, and behind it how many of them are left.
+/// takes on sixteen cores.
 #[derive(Default)]
-struct Settled(AtomicU64);
+struct Settled {
+    /// In one number, so that it is read and written at once: the class of their size, and behind
+    /// it how many of them are left.
+    left: AtomicU64,
+    /// Where they must lie.
+    memory: AtomicU64,
+}
+
+/// Where a message lies: a number that tells places apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Memory(u64);
+
+impl Memory {
+    /// In any kind of memory.
+    pub(super) const ANY: Self = Memory(0);
+
+    #[inline]
+    pub(crate) fn of(message: &Message<'_>) -> Self {
+        let [input, output] = [message.input.addr(), message.output.addr()].map(|at| at as u64);
+        Memory((input ^ output.rotate_left(32)).max(1))
+    }
+}
 
 /// So many are not asked about.
 const SETTLED: u64 = 15;
@@ -49,19 +69,23 @@ fn class(bytes: u64) -> u64 {
 impl Settled {
     /// Whether a message is settled; then it counts as one of them.
     #[inline]
-    fn take(&self, bytes: u64) -> bool {
-        let now = self.0.load(Ordering::Relaxed);
+    fn take(&self, bytes: u64, memory: Memory) -> bool {
+        let now = self.left.load(Ordering::Relaxed);
         let (class_of, left) = (now >> 32, now & u64::from(u32::MAX));
-        if class_of != class(bytes) || left == 0 {
+        let place = Memory(self.memory.load(Ordering::Relaxed));
+        let other = place != memory && place != Memory::ANY;
+        if class_of != class(bytes) || left == 0 || other {
             return false;
         }
-        // Of messages at the same time some are not counted, which does no harm.
-        self.0.store(now - 1, Ordering::Relaxed);
+        // Of messages at the same time some are not counted, or are taken for those of another
+        // place, which does no harm.
+        self.left.store(now - 1, Ordering::Relaxed);
         true
     }
 
-    fn settle(&self, bytes: u64) {
-        self.0
+    fn settle(&self, bytes: u64, memory: Memory) {
+        self.memory.store(memory.0, Ordering::Relaxed);
+        self.left
             .store(class(bytes) << 32 | SETTLED, Ordering::Relaxed);
     }
 }
@@ -103,13 +127,22 @@ impl Known {
 
     /// Whether a message that comes alone is the processor's, as those of its size before it.
     #[inline]
-    pub(super) fn is_settled(&self, algorithm: Algorithm, direction: Direction, len: u64) -> bool {
-        of(&self.settled, algorithm, direction).take(len)
+    pub(super) fn is_settled(
+        &self,
+        algorithm: Algorithm,
+        direction: Direction,
+        message: &Message<'_>,
+    ) -> bool {
+        let (len, memory) = (message.len as u64, Memory::of(message));
+        of(&self.settled, algorithm, direction).take(len, memory)
     }
 
-    /// The next messages of this size that come alone are the processor's.
-    pub(super) fn settle(&self, algorithm: Algorithm, direction: Direction, len: u64) {
-        of(&self.settled, algorithm, direction).settle(len);
+    /// The next messages of a job's size that come alone, and lie there, are the processor's.
+    pub(super) fn settle(&self, job: &Job<'_>, memory: Memory) {
+        if job.count() == 1 {
+            of(&self.settled, job.info().algorithm, job.direction())
+                .settle(job.text_bytes(), memory);
+        }
     }
 
     /// The least length of one message that is not small.
@@ -143,13 +176,15 @@ mod tests {
     #[test]
     fn so_many_of_a_size_are_settled() {
         let settled = Settled::default();
-        assert!(!settled.take(0) && !settled.take(1 << 20));
-        settled.settle(1 << 20);
+        let [here, there] = [Memory(1), Memory(2)];
+        let take = |bytes| settled.take(bytes, here);
+        assert!(!take(0) && !take(1 << 20));
+        settled.settle(1 << 20, Memory::ANY);
         // A quarter more is another size.
-        assert!(!settled.take(5 << 18) && !settled.take((1 << 20) - 1));
-        let taken = (0..100).filter(|_| settled.take((5 << 18) - 1)).count();
+        assert!(!take(5 << 18) && !take((1 << 20) - 1));
+        let taken = (0..100).filter(|_| take((5 << 18) - 1)).count();
         assert_eq!(taken as u64, SETTLED);
-        settled.settle(u64::MAX);
-        assert!(settled.take(u64::MAX) && !settled.take(1 << 20));
+        settled.settle(u64::MAX, here);
+        assert!(take(u64::MAX) && !take(1 << 20) && !settled.take(u64::MAX, there));
     }
 }

@@ -31,6 +31,14 @@ impl Likeness {
             },
         }
     }
+
+    /// The same in memory that GPUs reach by themselves.
+    pub(crate) fn at_best(&self) -> Self {
+        Likeness {
+            pinned: true,
+            ..*self
+        }
+    }
 }
 
 impl Size {

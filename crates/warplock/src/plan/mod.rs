@@ -29,13 +29,13 @@ use std::time::Instant;
 
 use self::cost::{Estimate, Model, Team};
 use self::gpus::Gpus;
-use self::known::Known;
+use self::known::{Known, Memory};
 use self::learnt::{Learnt, Likeness};
 use self::share::Shared;
 use crate::backend::Backend;
 use crate::cpu::CpuBackend;
 use crate::cuda::CudaBackend;
-use crate::job::Job;
+use crate::job::{Job, Message};
 use crate::{Algorithm, Direction, Error, InstructionSet};
 
 pub use calibration::Calibration;
@@ -230,9 +230,14 @@ impl Planner {
 
     /// Whether a longer message that comes alone is the processor's, too, as those before it.
     #[inline]
-    pub(crate) fn is_settled(&self, algorithm: Algorithm, direction: Direction, len: u64) -> bool {
+    pub(crate) fn is_settled(
+        &self,
+        algorithm: Algorithm,
+        direction: Direction,
+        message: &Message<'_>,
+    ) -> bool {
         let known = self.known.get();
-        known.is_some_and(|known| known.is_settled(algorithm, direction, len))
+        known.is_some_and(|known| known.is_settled(algorithm, direction, message))
     }
 
     /// Runs a job, and gives the messages that did not verify, ascending.
@@ -257,7 +262,7 @@ impl Planner {
                 // Where that is hopeless, nobody asks the driver what memory it is.
                 let at_best = model.teams(&shape, threads, gpus.len(), true);
                 if least(&at_best[1..]) > HOPELESS * at_best[0].time {
-                    self.settle(job);
+                    self.settle_anywhere(job);
                     return on_cpu();
                 }
                 let mut teams = at_best;
@@ -282,8 +287,8 @@ impl Planner {
                     let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
                     learnt.note(&like, chosen.team, took / chosen.time);
                 }
-                if chosen.team == Team::Cpu && self.is_clear(&shape, &chosen, &at_best) {
-                    self.settle(job);
+                if chosen.team == Team::Cpu {
+                    self.settle(job, &like, &chosen, [&at_best[..], &teams[..]]);
                 }
                 Ok(refused)
             }
@@ -368,28 +373,40 @@ impl Planner {
         *best
     }
 
-    /// The next single messages like this one are the processor's.
-    pub(crate) fn settle(&self, job: &Job<'_>) {
-        if job.count() == 1 {
-            let (algorithm, direction) = (job.info().algorithm, job.direction());
-            self.known().settle(algorithm, direction, job.text_bytes());
-        }
+    /// The next single messages like this one are the processor's, whatever memory they lie in.
+    pub(crate) fn settle_anywhere(&self, job: &Job<'_>) {
+        self.known().settle(job, Memory::ANY);
     }
 
-    /// Whether the processor, which was `chosen`, is known to be far faster than GPUs, even
-    /// `at_best`, from memory that they reach: the next messages may lie there.
-    fn is_clear(&self, shape: &Shape, chosen: &Estimate, at_best: &[Estimate]) -> bool {
-        let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-        let [ordinary, pinned] = [false, true].map(|pinned| Likeness::of(shape, pinned));
-        let known = [&ordinary, &pinned].into_iter();
-        let known = known.filter(|like| learnt.is_well_known(like, Team::Cpu));
-        let own = known
-            .map(|like| chosen.time * learnt.factor(like, Team::Cpu))
-            .reduce(f64::max);
-        let mut others = at_best.iter().filter(|other| other.team != Team::Cpu);
-        own.is_some_and(|own| {
-            others.all(|other| other.time * learnt.factor(&pinned, other.team) > FAR * own)
-        })
+    /// The next single messages like this one are the processor's, which was `chosen`, if it is
+    /// known to be far faster than GPUs: anywhere, if even `at_best`, from memory that they reach;
+    /// from this place, if from there (`here`).
+    fn settle(
+        &self,
+        job: &Job<'_>,
+        like: &Likeness,
+        chosen: &Estimate,
+        [at_best, here]: [&[Estimate]; 2],
+    ) {
+        let memory = {
+            let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+            if !learnt.is_well_known(like, Team::Cpu) {
+                return;
+            }
+            let own = chosen.time * learnt.factor(like, Team::Cpu);
+            let is_clear = |like: &Likeness, teams: &[Estimate]| {
+                let mut others = teams.iter().filter(|other| other.team != Team::Cpu);
+                others.all(|other| other.time * learnt.factor(like, other.team) > FAR * own)
+            };
+            if is_clear(&like.at_best(), at_best) {
+                Memory::ANY
+            } else if is_clear(like, here) {
+                Memory::of(&job.message(0))
+            } else {
+                return;
+            }
+        };
+        self.known().settle(job, memory);
     }
 
     fn crew<'a>(

@@ -13,7 +13,7 @@ use super::cost::{Cost, Costs, CpuModel, GpuModel, Model};
 use super::{Demanded, Helper, Planner};
 use crate::backend::Backend;
 use crate::cpu::{CpuBackend, InstructionSet};
-use crate::job::Job;
+use crate::job::{Job, Message};
 use crate::{Algorithm, Batch, Direction, Error, Ivs, Key, Keys, Spans, Tags, Text};
 
 /// A machine whose processor takes `cpu` nanoseconds for a byte and whose GPUs take `gpu`.
@@ -194,6 +194,7 @@ fn a_gpu_that_hangs_is_never_freed() {
         fault: Fault::Hangs(0),
         cpu: cpu(1),
         portions: AtomicU64::new(0),
+        pinned: true,
         asked: AtomicU32::new(0),
         dropped: &FREED,
     });
@@ -360,14 +361,49 @@ fn what_is_clearly_the_processors_is_settled() {
         let (algorithm, direction) = (Algorithm::Aes128Ctr, Direction::Encrypt);
         let mut settled = 0;
         for _ in 0..12 {
-            settled += u32::from(planner.is_settled(algorithm, direction, 1 << 16));
-            // SAFETY: nothing else uses the buffers.
-            let run = |job: &Job<'_>| unsafe { planner.run(&cpu, job) };
+            let run = |job: &Job<'_>| {
+                let message = job.message(0);
+                settled += u32::from(planner.is_settled(algorithm, direction, &message));
+                assert!(!planner.is_settled(algorithm, Direction::Decrypt, &message));
+                // SAFETY: nothing else uses the buffers.
+                unsafe { planner.run(&cpu, job) }
+            };
             compare(algorithm, direction, 1, 1 << 16, run).unwrap();
         }
         assert_eq!(settled > 0, settles, "{byte}");
-        assert!(!planner.is_settled(algorithm, Direction::Decrypt, 1 << 16));
     }
+}
+
+/// A GPU that is fast, but not from this memory.
+#[test]
+fn what_is_the_processors_in_a_place_is_settled_there() {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut gpu = Arc::into_inner(Fake::new("cuda:0", 0.1, Fault::None)).unwrap();
+    gpu.pinned = false;
+    let mut model = model(1.0, 0.1, 1.0);
+    model.gpu.staged = 50.0;
+    model.gpu.staged_by_one = 50.0;
+    let planner = planner(model, vec![Arc::new(gpu)]);
+    planner.wake();
+    let cpu = cpu(1);
+    let (algorithm, direction) = (Algorithm::Aes128Ctr, Direction::Encrypt);
+    let (key, text) = (Key::new(algorithm, &[7; 16]).unwrap(), vec![5; 1 << 20]);
+    let mut output = text.clone();
+    let batch = Batch::new(direction, Keys::One(&key), Text::apart(&text, &mut output));
+    let job = Job::new(batch.ivs(Ivs::Each(&[0; 16]))).unwrap();
+    let here = job.message(0);
+    for _ in 0..4 {
+        // SAFETY: nothing else uses the buffers.
+        unsafe { planner.run(&cpu, &job) }.unwrap();
+    }
+    assert!(planner.is_settled(algorithm, direction, &here));
+    let elsewhere = Message {
+        input: here.input.wrapping_add(1 << 21),
+        ..here
+    };
+    assert!(!planner.is_settled(algorithm, direction, &elsewhere));
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub(super) struct Fake {
     pub(super) fault: Fault,
     pub(super) cpu: CpuBackend,
     pub(super) portions: AtomicU64,
+    /// What it says of any memory.
+    pub(super) pinned: bool,
     /// How often it was asked about memory.
     pub(super) asked: AtomicU32,
     pub(super) dropped: &'static AtomicBool,
@@ -45,6 +47,7 @@ impl Fake {
             fault,
             cpu: CpuBackend::new(InstructionSet::best(), NonZeroUsize::MIN).unwrap(),
             portions: AtomicU64::new(0),
+            pinned: true,
             asked: AtomicU32::new(0),
             dropped: &NOTED,
         })
@@ -79,7 +82,7 @@ impl Helper for Fake {
     }
     fn is_pinned(&self, _: &Job<'_>) -> bool {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        true
+        self.pinned
     }
     unsafe fn help(
         &self,
