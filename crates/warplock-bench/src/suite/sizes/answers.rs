@@ -186,28 +186,40 @@ fn fastest(rows: &[Row]) -> String {
     )
 }
 
+/// What `auto` must not fall below.
+const LEAST_SHARE: f64 = 0.95;
+
 fn auto(rows: &[Row]) -> String {
     let parts = [Place::Auto, Place::AutoPinned, Place::AutoPortable].map(|place| {
-        let shares = rows
-            .iter()
-            .filter_map(|row| Some((row.against_best(place)?, row)));
-        let least = shares.min_by(|a, b| a.0.total_cmp(&b.0));
-        least.map(|(share, row)| {
-            format!(
-                "[{}] at least {share:.2} of the best single one ({} {}, {}{})",
-                name(place),
-                row.algorithm,
-                row.way(),
-                bytes(row.bytes),
-                match row.count {
-                    1 => String::new(),
-                    count => format!(" in {} messages", grouped(count as u64)),
-                }
-            )
-        })
+        let said = least_share(rows, place, "the best single one")?;
+        Some(format!("[{}] {said}", name(place)))
     });
-    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    let mut parts: Vec<_> = parts.into_iter().flatten().collect();
+    if let Some(said) = least_share(rows, Place::CpuAgain, "the other") {
+        parts.push(format!("for comparison, one of two engines alike {said}"));
+    }
     format!("Auto: {}.", parts.join("; "))
+}
+
+fn least_share(rows: &[Row], place: Place, of: &str) -> Option<String> {
+    let shares = rows
+        .iter()
+        .filter_map(|row| Some((row.against_best(place)?, row)));
+    let shares: Vec<_> = shares.collect();
+    let below = shares.iter().filter(|(share, _)| *share < LEAST_SHARE);
+    let (share, row) = shares.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(format!(
+        "at least {share:.2} of {of} ({} {}, {}{}), below {LEAST_SHARE} in {} of {} rows",
+        row.algorithm,
+        row.way(),
+        bytes(row.bytes),
+        match row.count {
+            1 => String::new(),
+            count => format!(" in {} messages", grouped(count as u64)),
+        },
+        below.count(),
+        shares.len()
+    ))
 }
 
 #[cfg(test)]
@@ -283,6 +295,15 @@ mod tests {
             answers[5].contains("[auto] at least 1.00"),
             "{}",
             answers[5]
+        );
+        assert!(answers[5].contains("below 0.95 in 0 of 5 rows"));
+        let mut rows = rows();
+        rows[2].runs.push((Place::CpuAll, vec![1.0]));
+        rows[2].runs.push((Place::CpuAgain, vec![1.25]));
+        let said = auto(&rows);
+        assert!(
+            said.contains("alike at least 0.80 of the other") && said.contains("1 of 1 rows"),
+            "{said}"
         );
     }
 }

@@ -190,8 +190,13 @@ fn values(row: &Row, used: &[Place]) -> Vec<Value> {
         Value::from(seconds.map(|sample| sample.map(|seconds| row.bytes as f64 / seconds)))
     };
     values.extend(used.iter().map(rate));
-    let auto = [Place::Auto, Place::AutoPinned, Place::AutoPortable];
-    values.extend(auto.map(|auto| Value::from(row.against_best(auto))));
+    let compared = [
+        Place::Auto,
+        Place::AutoPinned,
+        Place::AutoPortable,
+        Place::CpuAgain,
+    ];
+    values.extend(compared.map(|place| Value::from(row.against_best(place))));
     values
 }
 
@@ -208,6 +213,7 @@ fn columns(used: &[Place]) -> Vec<Column> {
         ("auto_share", "auto\n/ best"),
         ("auto_pinned_share", "auto\npage-locked\n/ best"),
         ("auto_portable_share", "auto with\nportable CPU\n/ best"),
+        ("control_share", "CPU\n/ CPU"),
     ];
     columns.extend(shares.map(|(key, title)| Column::new(key, title, Unit::Ratio)));
     columns

@@ -22,9 +22,12 @@ pub(super) enum Place {
     AutoPortable,
     Resident,
     Copies,
+    /// Another engine like `CpuAll`, to tell what chance does.
+    CpuAgain,
 }
 
 impl Place {
+    /// Those with a column.
     pub(super) const ALL: [Place; 14] = [
         Place::PortableOne,
         Place::PortableAll,
@@ -58,6 +61,7 @@ impl Place {
             Place::AutoPinned => "auto_pinned",
             Place::AutoPortable => "auto_portable",
             Place::Resident => "resident",
+            Place::CpuAgain => "cpu_again",
         }
     }
 
@@ -77,15 +81,18 @@ impl Place {
             Place::AutoPinned => "auto\npage-locked",
             Place::AutoPortable => "auto with\nportable CPU\npage-locked",
             Place::Resident => "GPU\nits own memory",
+            Place::CpuAgain => "CPU\nonce more",
         }
     }
 
-    /// What a place of `auto` must not lose against: the same memory, the same processor.
+    /// What a place of `auto` must not lose against: the same memory, the same processor. And what
+    /// the control is alike.
     pub(super) fn rivals(self) -> &'static [Place] {
         match self {
             Place::Auto => &[Place::CpuOne, Place::CpuAll, Place::Gpu],
             Place::AutoPinned => &[Place::CpuAllPinned, Place::GpuStreams],
             Place::AutoPortable => &[Place::PortablePinned, Place::GpuStreams],
+            Place::CpuAgain => &[Place::CpuAll],
             _ => &[],
         }
     }

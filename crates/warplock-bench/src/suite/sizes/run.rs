@@ -97,6 +97,7 @@ impl Places {
             (Place::PortableAll, engine(portable, context.threads)?),
             (Place::CpuOne, engine(Choice::Cpu(None), one)?),
             (Place::CpuAll, engine(Choice::Cpu(None), context.threads)?),
+            (Place::CpuAgain, engine(Choice::Cpu(None), context.threads)?),
         ];
         let mut pinned = Vec::new();
         if let Some(gpu) = &gpu {
@@ -135,7 +136,8 @@ impl Places {
         notes.push(
             "auto / best: the speed of auto over the fastest of the processor and the GPU alone, \
              from the same memory, turn by turn, and the median of that. The GPUs of auto were \
-             started before."
+             started before. CPU / CPU: two engines of the processor, alike, in the same way; what \
+             differs there is chance."
                 .to_owned(),
         );
         notes
