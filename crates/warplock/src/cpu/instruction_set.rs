@@ -98,8 +98,7 @@ macro_rules! kernels_of {
                     each_way!(io => body::cbc_decrypt::<
                         $lanes,
                         { body::depth::<$lanes>() },
-                        { body::cbc_depths::<$lanes>()[0] },
-                        { body::cbc_depths::<$lanes>()[1] },
+                        { body::cbc_depth::<$lanes>() },
                     >(key, prev, io))
                 }
             }

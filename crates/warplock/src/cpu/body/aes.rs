@@ -79,11 +79,19 @@ pub(super) fn decrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], bloc
 /// The inverse of [`encrypt_rounds`], after the XOR with `key.dec[0]`.
 #[inline(always)]
 pub(super) fn decrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
-    let key = anew(key);
-    for round_key in &key.dec[1..10] {
+    decrypt_known_rounds::<L, W, 10>(key, blocks);
+    decrypt_further(anew(key), blocks);
+}
+
+/// The same of a key with so many rounds.
+#[inline(always)]
+pub(super) fn decrypt_known_rounds<L: Lanes, const W: usize, const ROUNDS: usize>(
+    key: &AesKey,
+    blocks: &mut [L; W],
+) {
+    for round_key in &anew(key).dec[1..ROUNDS] {
         decrypt_round(round_key, blocks);
     }
-    decrypt_further(key, blocks);
 }
 
 /// As [`encrypt_further`].

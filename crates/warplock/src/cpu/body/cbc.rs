@@ -4,23 +4,20 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use zeroize::Zeroize;
 
-use super::aes::{anew, decrypt_rounds, encrypt, load, load_tail, put, store_tail, xor_each};
+use super::aes::{
+    anew, decrypt_known_rounds, decrypt_rounds, encrypt, load, load_tail, put, store_tail, xor_each,
+};
 use super::{Lanes, WIDE};
 use crate::cpu::kernels::{Chain, Io, LINE};
 use crate::cpu::prepared::AesKey;
 
 /// CBC decryption, see [`crate::cpu::kernels::Kernels::cbc_decrypt`], of many blocks in steps of
-/// `LONG` registers, or of `LONGER` with more rounds than AES-128 has.
+/// `LONG` registers, of few in steps of `W`.
 ///
 /// # Safety
 /// As there; the machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn cbc_decrypt<
-    L: Lanes,
-    const W: usize,
-    const LONG: usize,
-    const LONGER: usize,
->(
+pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize, const LONG: usize>(
     key: &AesKey,
     prev: &mut [u8; 16],
     io: Io,
@@ -30,45 +27,77 @@ pub(crate) unsafe fn cbc_decrypt<
         let ends = [L::splat(&key.dec[0]), L::splat(&key.dec[key.rounds])];
         let mut before = <L::One as Lanes>::load(prev.as_ptr());
         let mut left = io;
-        if LONGER > LONG && key.rounds > 10 {
-            decrypt_steps::<L, LONGER>(key, ends, &mut before, &mut left, 4);
-        }
-        // One step of so many is slower than two that overlap.
         if LONG > W {
-            decrypt_steps::<L, LONG>(key, ends, &mut before, &mut left, 4);
+            let kept = kept::<L, W, LONG>(left.len);
+            match key.rounds {
+                10 => decrypt_steps::<L, LONG, 10>(key, ends, &mut before, &mut left, kept),
+                12 => decrypt_steps::<L, LONG, 12>(key, ends, &mut before, &mut left, kept),
+                _ => decrypt_steps::<L, LONG, 14>(key, ends, &mut before, &mut left, kept),
+            }
         }
-        decrypt_steps::<L, W>(key, ends, &mut before, &mut left, 1);
+        decrypt_steps::<L, W, ANY>(key, ends, &mut before, &mut left, 0);
         if left.len > 0 {
             before = match left.len.div_ceil(16 * L::N) {
-                1 => decrypt_step::<L, 1, true>(key, ends, before, left),
-                2..=4 => decrypt_step::<L, 4, true>(key, ends, before, left),
-                _ => decrypt_step::<L, W, true>(key, ends, before, left),
+                1 => decrypt_step::<L, 1, true, ANY>(key, ends, before, left),
+                2..=4 => decrypt_step::<L, 4, true, ANY>(key, ends, before, left),
+                _ => decrypt_step::<L, W, true, ANY>(key, ends, before, left),
             };
         }
         before.store(prev.as_mut_ptr());
     }
 }
 
-/// All whole steps of `W` registers, if there are as many as `least`; what is left is left.
+/// The bytes of a text that steps of `LONG` registers leave to steps of `W`: such that nothing is
+/// left behind both, where that can be; and everything, if there is little. One step of so many is
+/// slower than two that overlap.
+#[inline(always)]
+fn kept<L: Lanes, const W: usize, const LONG: usize>(len: usize) -> usize {
+    let registers = len / (16 * L::N);
+    if registers < 4 * LONG {
+        return len;
+    }
+    let short = const { short_steps::<W, LONG>() }[registers % LONG % SHORT_STEPS];
+    len - (registers - short * W) / LONG * LONG * 16 * L::N
+}
+
+/// No step has so many registers.
+const SHORT_STEPS: usize = 16;
+
+/// How many steps of `W` make so many registers, beside steps of `LONG`. None, where none do.
+const fn short_steps<const W: usize, const LONG: usize>() -> [usize; SHORT_STEPS] {
+    assert!(LONG < SHORT_STEPS);
+    let mut steps = [0; SHORT_STEPS];
+    // The fewest: those found later are fewer.
+    let mut count = LONG / 2;
+    while count > 0 {
+        steps[count * W % LONG] = count;
+        count -= 1;
+    }
+    steps[0] = 0;
+    steps
+}
+
+/// In place of a number of rounds: as many as the key has.
+const ANY: usize = 0;
+
+/// Whole steps of `W` registers, until less than one is left over what is to be `kept`. `ROUNDS`
+/// that are known need not be asked for at each step, which takes a hundredth of it.
 ///
 /// # Safety
 /// As [`cbc_decrypt`].
 #[inline(always)]
-unsafe fn decrypt_steps<L: Lanes, const W: usize>(
+unsafe fn decrypt_steps<L: Lanes, const W: usize, const ROUNDS: usize>(
     key: &AesKey,
     ends: [L; 2],
     before: &mut L::One,
     left: &mut Io,
-    least: usize,
+    kept: usize,
 ) {
     let stride = 16 * L::N * W;
-    if left.len < least * stride {
-        return;
-    }
     // SAFETY: by this function's contract.
     unsafe {
-        while left.len >= stride {
-            *before = decrypt_step::<L, W, false>(key, ends, *before, left.part(0, stride));
+        while left.len >= stride + kept {
+            *before = decrypt_step::<L, W, false, ROUNDS>(key, ends, *before, left.part(0, stride));
             *left = left.part(stride, left.len - stride);
         }
     }
@@ -76,12 +105,12 @@ unsafe fn decrypt_steps<L: Lanes, const W: usize>(
 
 /// One step of CBC decryption, with the round keys before the first round and of the last, and the
 /// block before. Returns the last block of ciphertext. `TAIL`: there may be less than `W`
-/// registers.
+/// registers. `ROUNDS`: the key's, or [`ANY`].
 ///
 /// # Safety
 /// As [`cbc_decrypt`]; there are `W` registers, or at least a block and at most so many.
 #[inline(always)]
-unsafe fn decrypt_step<L: Lanes, const W: usize, const TAIL: bool>(
+unsafe fn decrypt_step<L: Lanes, const W: usize, const TAIL: bool, const ROUNDS: usize>(
     key: &AesKey,
     [first, last]: [L; 2],
     before: L::One,
@@ -96,7 +125,10 @@ unsafe fn decrypt_step<L: Lanes, const W: usize, const TAIL: bool>(
         };
         let mut chained = blocks[0].shift_in(before);
         xor_each(&mut blocks, first);
-        decrypt_rounds(key, &mut blocks);
+        match ROUNDS {
+            ANY => decrypt_rounds(key, &mut blocks),
+            _ => decrypt_known_rounds::<L, W, ROUNDS>(key, &mut blocks),
+        }
         // The ciphertext is loaded a second time: kept, it would need as many registers again.
         compiler_fence(Ordering::SeqCst);
         if !TAIL {
