@@ -43,14 +43,14 @@ struct Settled {
 
 /// Where a message lies: a number that tells places apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Memory(u64);
+pub(super) struct Memory(u64);
 
 impl Memory {
     /// In any kind of memory.
     pub(super) const ANY: Self = Memory(0);
 
     #[inline]
-    pub(crate) fn of(message: &Message<'_>) -> Self {
+    pub(super) fn of(message: &Message<'_>) -> Self {
         let [input, output] = [message.input.addr(), message.output.addr()].map(|at| at as u64);
         Memory((input ^ output.rotate_left(32)).max(1))
     }
@@ -137,9 +137,12 @@ impl Known {
         of(&self.settled, algorithm, direction).take(len, memory)
     }
 
-    /// The next messages of a job's size that come alone, and lie there, are the processor's.
-    pub(super) fn settle(&self, job: &Job<'_>, memory: Memory) {
-        if job.count() == 1 {
+    /// The next messages like that of a job that has one, and that lie in some `memory`, are the
+    /// processor's.
+    pub(super) fn settle(&self, job: &Job<'_>, memory: impl FnOnce() -> Option<Memory>) {
+        if job.count() == 1
+            && let Some(memory) = memory()
+        {
             of(&self.settled, job.info().algorithm, job.direction())
                 .settle(job.text_bytes(), memory);
         }

@@ -265,11 +265,11 @@ impl Planner {
                     self.settle_anywhere(job);
                     return on_cpu();
                 }
-                let mut teams = at_best;
                 let pinned = shape.bytes < ASK || self.is_pinned(&**first, job);
-                if !pinned {
-                    teams = model.teams(&shape, threads, gpus.len(), false);
-                }
+                let teams = match pinned {
+                    true => at_best,
+                    false => model.teams(&shape, threads, gpus.len(), false),
+                };
                 let like = Likeness::of(&shape, pinned);
                 let chosen = self.choose_among(&like, &teams, true);
                 let ready = chosen.team == Team::Cpu || gpus.iter().all(|gpu| gpu.is_ready(job));
@@ -375,7 +375,7 @@ impl Planner {
 
     /// The next single messages like this one are the processor's, whatever memory they lie in.
     pub(crate) fn settle_anywhere(&self, job: &Job<'_>) {
-        self.known().settle(job, Memory::ANY);
+        self.known().settle(job, || Some(Memory::ANY));
     }
 
     /// The next single messages like this one are the processor's, which was `chosen`, if it is
@@ -388,25 +388,23 @@ impl Planner {
         chosen: &Estimate,
         [at_best, here]: [&[Estimate]; 2],
     ) {
-        let memory = {
+        self.known().settle(job, || {
             let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-            if !learnt.is_well_known(like, Team::Cpu) {
-                return;
-            }
             let own = chosen.time * learnt.factor(like, Team::Cpu);
             let is_clear = |like: &Likeness, teams: &[Estimate]| {
                 let mut others = teams.iter().filter(|other| other.team != Team::Cpu);
                 others.all(|other| other.time * learnt.factor(like, other.team) > FAR * own)
             };
-            if is_clear(&like.at_best(), at_best) {
-                Memory::ANY
+            if !learnt.is_well_known(like, Team::Cpu) {
+                None
+            } else if is_clear(&like.at_best(), at_best) {
+                Some(Memory::ANY)
             } else if is_clear(like, here) {
-                Memory::of(&job.message(0))
+                Some(Memory::of(&job.message(0)))
             } else {
-                return;
+                None
             }
-        };
-        self.known().settle(job, memory);
+        });
     }
 
     fn crew<'a>(

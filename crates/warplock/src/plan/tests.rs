@@ -1,11 +1,12 @@
 //! The planner with helpers of any speed and with any fault: it takes the fastest team, wakes
 //! nobody for little, and loses nothing.
 
+mod choice;
 mod fake;
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::fake::{Fake, Fault};
@@ -13,7 +14,7 @@ use super::cost::{Cost, Costs, CpuModel, GpuModel, Model};
 use super::{Demanded, Helper, Planner};
 use crate::backend::Backend;
 use crate::cpu::{CpuBackend, InstructionSet};
-use crate::job::{Job, Message};
+use crate::job::Job;
 use crate::{Algorithm, Batch, Direction, Error, Ivs, Key, Keys, Spans, Tags, Text};
 
 /// A machine whose processor takes `cpu` nanoseconds for a byte and whose GPUs take `gpu`.
@@ -48,6 +49,10 @@ static STARTS: AtomicU32 = AtomicU32::new(0);
 static WARNED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Tests that count starts and warnings run one after the other.
 static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn warn(sentence: &str) {
     WARNED.lock().unwrap().push(sentence.to_owned());
@@ -135,9 +140,7 @@ const KINDS: [(Algorithm, Direction, usize, usize); 7] = [
 
 #[test]
 fn every_fault_leaves_the_right_result_and_one_warning() {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     for (algorithm, direction, count, len) in KINDS {
         for threads in [1, 2] {
             for fault in [Fault::After(0), Fault::After(2), Fault::Hangs(1)] {
@@ -166,9 +169,7 @@ fn every_fault_leaves_the_right_result_and_one_warning() {
 
 #[test]
 fn when_all_gpus_fail_the_processor_goes_on() {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     let bad = Fake::new("cuda:0", 0.2, Fault::After(1));
     let planner = planner(model(50.0, 0.1, 1.0), vec![bad]);
     planner.wake();
@@ -184,20 +185,11 @@ fn when_all_gpus_fail_the_processor_goes_on() {
 
 #[test]
 fn a_gpu_that_hangs_is_never_freed() {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     static FREED: AtomicBool = AtomicBool::new(false);
-    let bad = Arc::new(Fake {
-        name: "cuda:0",
-        byte: 0.1,
-        fault: Fault::Hangs(0),
-        cpu: cpu(1),
-        portions: AtomicU64::new(0),
-        pinned: true,
-        asked: AtomicU32::new(0),
-        dropped: &FREED,
-    });
+    let mut bad = Fake::alone("cuda:0", 0.1, Fault::Hangs(0));
+    bad.dropped = &FREED;
+    let bad = Arc::new(bad);
     let planner = planner(model(50.0, 0.1, 1.0), vec![bad]);
     planner.wake();
     let cpu = cpu(2);
@@ -210,9 +202,7 @@ fn a_gpu_that_hangs_is_never_freed() {
 
 #[test]
 fn demanded_gpus_fail_instead_of_falling_back() {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     let cpu = cpu(2);
     for faults in [
         [Fault::None, Fault::After(0)],
@@ -276,9 +266,7 @@ fn a_gpu_that_has_a_job_to_itself_may_fail_too() {
 
 #[test]
 fn small_work_wakes_nobody() {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     let gpu = Fake::new("cuda:0", 0.1, Fault::None);
     // A start takes ten seconds, and a GPU saves a millisecond for each job.
     let planner = planner(model(2.0, 0.1, 1e10), vec![gpu]);
@@ -294,9 +282,7 @@ fn small_work_wakes_nobody() {
 
 #[test]
 fn much_small_work_wakes_gpus_once_in_the_background() {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     let gpu = Fake::new("cuda:0", 0.1, Fault::None);
     let planner = planner(model(2.0, 0.1, 5e6), vec![gpu]);
     let cpu = cpu(2);
@@ -313,9 +299,7 @@ fn much_small_work_wakes_gpus_once_in_the_background() {
 
 #[test]
 fn one_large_job_begins_without_the_gpus_and_lets_them_join() {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     let gpu = Fake::new("cuda:0", 0.0, Fault::None);
     // The model thinks that the processor takes a second for a MiB.
     let planner = planner(model(1e3, 0.1, 1e6), vec![gpu]);
@@ -328,113 +312,8 @@ fn one_large_job_begins_without_the_gpus_and_lets_them_join() {
 }
 
 #[test]
-fn what_was_measured_beats_what_the_model_says() {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    // The model thinks that the GPU is 500 times as fast as the processor; it is slower.
-    let gpu = Fake::new("cuda:0", 80.0, Fault::None);
-    let planner = planner(model(50.0, 0.1, 1.0), vec![Arc::clone(&gpu)]);
-    planner.wake();
-    let cpu = cpu(1);
-    for _ in 0..6 {
-        // SAFETY: nothing else uses the buffers.
-        let run = |job: &Job<'_>| unsafe { planner.run(&cpu, job) };
-        compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 1 << 20, run).unwrap();
-    }
-    let portions = gpu.portions.load(Ordering::Relaxed);
-    // One run, or two: then the processor.
-    assert!((1..=12).contains(&portions), "{portions}");
-}
-
-#[test]
-fn what_is_clearly_the_processors_is_settled() {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    // The model thinks that both are alike. One GPU is far slower, the other far faster.
-    for (byte, settles) in [(800.0, true), (0.1, false)] {
-        let gpu = Fake::new("cuda:0", byte, Fault::None);
-        let planner = planner(model(50.0, 50.0, 1.0), vec![gpu]);
-        planner.wake();
-        let cpu = cpu(1);
-        let (algorithm, direction) = (Algorithm::Aes128Ctr, Direction::Encrypt);
-        let mut settled = 0;
-        for _ in 0..12 {
-            let run = |job: &Job<'_>| {
-                let message = job.message(0);
-                settled += u32::from(planner.is_settled(algorithm, direction, &message));
-                assert!(!planner.is_settled(algorithm, Direction::Decrypt, &message));
-                // SAFETY: nothing else uses the buffers.
-                unsafe { planner.run(&cpu, job) }
-            };
-            compare(algorithm, direction, 1, 1 << 16, run).unwrap();
-        }
-        assert_eq!(settled > 0, settles, "{byte}");
-    }
-}
-
-/// A GPU that is fast, but not from this memory.
-#[test]
-fn what_is_the_processors_in_a_place_is_settled_there() {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mut gpu = Arc::into_inner(Fake::new("cuda:0", 0.1, Fault::None)).unwrap();
-    gpu.pinned = false;
-    let mut model = model(1.0, 0.1, 1.0);
-    model.gpu.staged = 50.0;
-    model.gpu.staged_by_one = 50.0;
-    let planner = planner(model, vec![Arc::new(gpu)]);
-    planner.wake();
-    let cpu = cpu(1);
-    let (algorithm, direction) = (Algorithm::Aes128Ctr, Direction::Encrypt);
-    let (key, text) = (Key::new(algorithm, &[7; 16]).unwrap(), vec![5; 1 << 20]);
-    let mut output = text.clone();
-    let batch = Batch::new(direction, Keys::One(&key), Text::apart(&text, &mut output));
-    let job = Job::new(batch.ivs(Ivs::Each(&[0; 16]))).unwrap();
-    let here = job.message(0);
-    for _ in 0..4 {
-        // SAFETY: nothing else uses the buffers.
-        unsafe { planner.run(&cpu, &job) }.unwrap();
-    }
-    assert!(planner.is_settled(algorithm, direction, &here));
-    let elsewhere = Message {
-        input: here.input.wrapping_add(1 << 21),
-        ..here
-    };
-    assert!(!planner.is_settled(algorithm, direction, &elsewhere));
-}
-
-#[test]
-fn a_look_tells_what_is_for_the_processor() {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    let gpu = Fake::new("cuda:0", 0.1, Fault::None);
-    // A GPU takes 10 us for the smallest batch, a thread 2 ns for a byte: half of 5,000 bytes.
-    let planner = planner(model(2.0, 0.1, 1e10), vec![gpu]);
-    let cpu = cpu(1);
-    let mut looks = Vec::new();
-    for len in [16, 2048, 4096] {
-        let run = |job: &Job<'_>| {
-            // SAFETY: nothing else uses the buffers.
-            let ran = unsafe { planner.run(&cpu, job) };
-            looks.push(planner.is_for_cpu(job));
-            ran
-        };
-        compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, len, run).unwrap();
-    }
-    assert_eq!(looks, [true, true, false]);
-    let below = planner.alone_for_cpu(Algorithm::Aes128Ctr, Direction::Encrypt);
-    assert!((2049..=4096).contains(&below), "{below}");
-}
-
-#[test]
 fn a_slow_thread_leaves_the_rest_to_a_fast_gpu() {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     let gpu = Fake::new("cuda:0", 0.1, Fault::None);
     let cpu = cpu(2);
     let crew = super::Crew {
@@ -470,42 +349,5 @@ fn the_last_piece_is_taken_by_whoever_is_there() {
             Ok(shared.refused)
         };
         compare(Algorithm::Aes256Gcm, Direction::Encrypt, 1, len, run).unwrap();
-    }
-}
-
-#[test]
-fn memory_is_asked_about_once_for_many_jobs() {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    let gpu = Fake::new("cuda:0", 0.1, Fault::None);
-    let planner = planner(model(50.0, 0.1, 1.0), vec![Arc::clone(&gpu)]);
-    planner.wake();
-    let cpu = cpu(1);
-    let run = |job: &Job<'_>| {
-        for _ in 0..super::BELIEVED {
-            assert!(planner.is_pinned(&*gpu, job));
-        }
-        // SAFETY: nothing else uses the buffers.
-        unsafe { planner.run(&cpu, job) }
-    };
-    compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 1 << 20, run).unwrap();
-    let asked = gpu.asked.load(Ordering::Relaxed);
-    assert!((1..=2).contains(&asked), "{asked}");
-}
-
-#[test]
-fn no_gpu_no_cost() {
-    let planner = Planner::new(
-        Box::new(|| panic!("nobody may start")),
-        Box::new(|| panic!("nobody may ask for a model")),
-        || false,
-        warn,
-    );
-    let cpu = cpu(2);
-    for (algorithm, direction, count, len) in KINDS {
-        // SAFETY: nothing else uses the buffers.
-        let run = |job: &Job<'_>| unsafe { planner.run(&cpu, job) };
-        compare(algorithm, direction, count, len, run).unwrap();
     }
 }

@@ -178,6 +178,22 @@ impl Suite for Sizes {
     }
 }
 
+/// What is compared with its rivals: keys and titles of these columns.
+const COMPARED: [(Place, &str, &str); 4] = [
+    (Place::Auto, "auto_share", "auto\n/ best"),
+    (
+        Place::AutoPinned,
+        "auto_pinned_share",
+        "auto\npage-locked\n/ best",
+    ),
+    (
+        Place::AutoPortable,
+        "auto_portable_share",
+        "auto with\nportable CPU\n/ best",
+    ),
+    (Place::CpuAgain, "control_share", "CPU\n/ CPU"),
+];
+
 fn values(row: &Row, used: &[Place]) -> Vec<Value> {
     let mut values: Vec<Value> = vec![
         row.algorithm.to_string().into(),
@@ -190,13 +206,7 @@ fn values(row: &Row, used: &[Place]) -> Vec<Value> {
         Value::from(seconds.map(|sample| sample.map(|seconds| row.bytes as f64 / seconds)))
     };
     values.extend(used.iter().map(rate));
-    let compared = [
-        Place::Auto,
-        Place::AutoPinned,
-        Place::AutoPortable,
-        Place::CpuAgain,
-    ];
-    values.extend(compared.map(|place| Value::from(row.against_best(place))));
+    values.extend(COMPARED.map(|(place, ..)| Value::from(row.against_best(place))));
     values
 }
 
@@ -209,13 +219,7 @@ fn columns(used: &[Place]) -> Vec<Column> {
     ];
     let rate = |place: &Place| Column::new(place.key(), place.title(), Unit::BytesPerSecond);
     columns.extend(used.iter().map(rate));
-    let shares = [
-        ("auto_share", "auto\n/ best"),
-        ("auto_pinned_share", "auto\npage-locked\n/ best"),
-        ("auto_portable_share", "auto with\nportable CPU\n/ best"),
-        ("control_share", "CPU\n/ CPU"),
-    ];
-    columns.extend(shares.map(|(key, title)| Column::new(key, title, Unit::Ratio)));
+    columns.extend(COMPARED.map(|(_, key, title)| Column::new(key, title, Unit::Ratio)));
     columns
 }
 

@@ -85,8 +85,8 @@ impl Place {
         }
     }
 
-    /// What a place of `auto` must not lose against: the same memory, the same processor. And what
-    /// the control is alike.
+    /// What a place is compared with, from the same memory and on the same processor: what `auto`
+    /// must not lose against, and the control's like.
     pub(super) fn rivals(self) -> &'static [Place] {
         match self {
             Place::Auto => &[Place::CpuOne, Place::CpuAll, Place::Gpu],

@@ -56,7 +56,7 @@ fn kept<L: Lanes, const W: usize, const LONG: usize>(len: usize) -> usize {
     if registers < 4 * LONG {
         return len;
     }
-    let short = const { short_steps::<W, LONG>() }[registers % LONG % SHORT_STEPS];
+    let short = const { short_steps::<W, LONG>() }[registers % LONG];
     len - (registers - short * W) / LONG * LONG * 16 * L::N
 }
 

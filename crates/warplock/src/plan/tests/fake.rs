@@ -41,7 +41,12 @@ static NOTED: AtomicBool = AtomicBool::new(false);
 
 impl Fake {
     pub(super) fn new(name: &'static str, byte: f64, fault: Fault) -> Arc<Self> {
-        Arc::new(Fake {
+        Arc::new(Fake::alone(name, byte, fault))
+    }
+
+    /// The same, to be changed before others have it.
+    pub(super) fn alone(name: &'static str, byte: f64, fault: Fault) -> Self {
+        Fake {
             name,
             byte,
             fault,
@@ -50,7 +55,7 @@ impl Fake {
             pinned: true,
             asked: AtomicU32::new(0),
             dropped: &NOTED,
-        })
+        }
     }
 }
 

@@ -1,0 +1,135 @@
+//! Who takes a job, and how much is asked before.
+
+use super::*;
+use crate::job::Message;
+use crate::plan::BELIEVED;
+
+#[test]
+fn what_was_measured_beats_what_the_model_says() {
+    let _alone = alone();
+    // The model thinks that the GPU is 500 times as fast as the processor; it is slower.
+    let gpu = Fake::new("cuda:0", 80.0, Fault::None);
+    let planner = planner(model(50.0, 0.1, 1.0), vec![Arc::clone(&gpu)]);
+    planner.wake();
+    let cpu = cpu(1);
+    for _ in 0..6 {
+        // SAFETY: nothing else uses the buffers.
+        let run = |job: &Job<'_>| unsafe { planner.run(&cpu, job) };
+        compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 1 << 20, run).unwrap();
+    }
+    let portions = gpu.portions.load(Ordering::Relaxed);
+    // One run, or two: then the processor.
+    assert!((1..=12).contains(&portions), "{portions}");
+}
+
+#[test]
+fn what_is_clearly_the_processors_is_settled() {
+    let _alone = alone();
+    // The model thinks that both are alike. One GPU is far slower, the other far faster.
+    for (byte, settles) in [(800.0, true), (0.1, false)] {
+        let gpu = Fake::new("cuda:0", byte, Fault::None);
+        let planner = planner(model(50.0, 50.0, 1.0), vec![gpu]);
+        planner.wake();
+        let cpu = cpu(1);
+        let (algorithm, direction) = (Algorithm::Aes128Ctr, Direction::Encrypt);
+        let mut settled = 0;
+        for _ in 0..12 {
+            let run = |job: &Job<'_>| {
+                let message = job.message(0);
+                settled += u32::from(planner.is_settled(algorithm, direction, &message));
+                assert!(!planner.is_settled(algorithm, Direction::Decrypt, &message));
+                // SAFETY: nothing else uses the buffers.
+                unsafe { planner.run(&cpu, job) }
+            };
+            compare(algorithm, direction, 1, 1 << 16, run).unwrap();
+        }
+        assert_eq!(settled > 0, settles, "{byte}");
+    }
+}
+
+/// A GPU that is fast, but not from this memory.
+#[test]
+fn what_is_the_processors_in_a_place_is_settled_there() {
+    let _alone = alone();
+    let mut gpu = Fake::alone("cuda:0", 0.1, Fault::None);
+    gpu.pinned = false;
+    let mut model = model(1.0, 0.1, 1.0);
+    model.gpu.staged = 50.0;
+    model.gpu.staged_by_one = 50.0;
+    let planner = planner(model, vec![Arc::new(gpu)]);
+    planner.wake();
+    let cpu = cpu(1);
+    let (algorithm, direction) = (Algorithm::Aes128Ctr, Direction::Encrypt);
+    let (key, text) = (Key::new(algorithm, &[7; 16]).unwrap(), vec![5; 1 << 20]);
+    let mut output = text.clone();
+    let batch = Batch::new(direction, Keys::One(&key), Text::apart(&text, &mut output));
+    let job = Job::new(batch.ivs(Ivs::Each(&[0; 16]))).unwrap();
+    let here = job.message(0);
+    for _ in 0..4 {
+        // SAFETY: nothing else uses the buffers.
+        unsafe { planner.run(&cpu, &job) }.unwrap();
+    }
+    assert!(planner.is_settled(algorithm, direction, &here));
+    let elsewhere = Message {
+        input: here.input.wrapping_add(1 << 21),
+        ..here
+    };
+    assert!(!planner.is_settled(algorithm, direction, &elsewhere));
+}
+
+#[test]
+fn a_look_tells_what_is_for_the_processor() {
+    let _alone = alone();
+    let gpu = Fake::new("cuda:0", 0.1, Fault::None);
+    // A GPU takes 10 us for the smallest batch, a thread 2 ns for a byte: half of 5,000 bytes.
+    let planner = planner(model(2.0, 0.1, 1e10), vec![gpu]);
+    let cpu = cpu(1);
+    let mut looks = Vec::new();
+    for len in [16, 2048, 4096] {
+        let run = |job: &Job<'_>| {
+            // SAFETY: nothing else uses the buffers.
+            let ran = unsafe { planner.run(&cpu, job) };
+            looks.push(planner.is_for_cpu(job));
+            ran
+        };
+        compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, len, run).unwrap();
+    }
+    assert_eq!(looks, [true, true, false]);
+    let below = planner.alone_for_cpu(Algorithm::Aes128Ctr, Direction::Encrypt);
+    assert!((2049..=4096).contains(&below), "{below}");
+}
+
+#[test]
+fn memory_is_asked_about_once_for_many_jobs() {
+    let _alone = alone();
+    let gpu = Fake::new("cuda:0", 0.1, Fault::None);
+    let planner = planner(model(50.0, 0.1, 1.0), vec![Arc::clone(&gpu)]);
+    planner.wake();
+    let cpu = cpu(1);
+    let run = |job: &Job<'_>| {
+        for _ in 0..BELIEVED {
+            assert!(planner.is_pinned(&*gpu, job));
+        }
+        // SAFETY: nothing else uses the buffers.
+        unsafe { planner.run(&cpu, job) }
+    };
+    compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 1 << 20, run).unwrap();
+    let asked = gpu.asked.load(Ordering::Relaxed);
+    assert!((1..=2).contains(&asked), "{asked}");
+}
+
+#[test]
+fn no_gpu_no_cost() {
+    let planner = Planner::new(
+        Box::new(|| panic!("nobody may start")),
+        Box::new(|| panic!("nobody may ask for a model")),
+        || false,
+        warn,
+    );
+    let cpu = cpu(2);
+    for (algorithm, direction, count, len) in KINDS {
+        // SAFETY: nothing else uses the buffers.
+        let run = |job: &Job<'_>| unsafe { planner.run(&cpu, job) };
+        compare(algorithm, direction, count, len, run).unwrap();
+    }
+}
