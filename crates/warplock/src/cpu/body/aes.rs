@@ -89,9 +89,16 @@ pub(super) fn decrypt_known_rounds<L: Lanes, const W: usize, const ROUNDS: usize
     key: &AesKey,
     blocks: &mut [L; W],
 ) {
-    for round_key in &anew(key).dec[1..ROUNDS] {
-        decrypt_round(round_key, blocks);
+    let key = anew(key);
+    // Written out: of many registers, the compiler would make a loop of it.
+    macro_rules! rounds {
+        ($($round:literal)*) => {
+            $(if $round < ROUNDS {
+                decrypt_round(&key.dec[$round], blocks);
+            })*
+        };
     }
+    rounds!(1 2 3 4 5 6 7 8 9 10 11 12 13);
 }
 
 /// As [`encrypt_further`].
