@@ -56,8 +56,10 @@ impl Memory {
     }
 }
 
-/// So many are not asked about.
-const SETTLED: u64 = 15;
+/// So many are not asked about where the processor is clearly the best, and so many where it is the
+/// best, but others are near: few, as that changes from second to second.
+pub(super) const MANY: u64 = 15;
+pub(super) const FEW: u64 = 3;
 
 /// The class of a size: quarters of a power of two.
 #[inline]
@@ -83,10 +85,10 @@ impl Settled {
         true
     }
 
-    fn settle(&self, bytes: u64, memory: Memory) {
+    fn settle(&self, bytes: u64, (memory, count): (Memory, u64)) {
         self.memory.store(memory.0, Ordering::Relaxed);
         self.left
-            .store(class(bytes) << 32 | SETTLED, Ordering::Relaxed);
+            .store(class(bytes) << 32 | count, Ordering::Relaxed);
     }
 }
 
@@ -137,14 +139,14 @@ impl Known {
         of(&self.settled, algorithm, direction).take(len, memory)
     }
 
-    /// The next messages like that of a job that has one, and that lie in some `memory`, are the
-    /// processor's.
-    pub(super) fn settle(&self, job: &Job<'_>, memory: impl FnOnce() -> Option<Memory>) {
+    /// The next messages like that of a job that has one are the processor's: those in the memory
+    /// that `which` gives, and so many.
+    pub(super) fn settle(&self, job: &Job<'_>, which: impl FnOnce() -> Option<(Memory, u64)>) {
         if job.count() == 1
-            && let Some(memory) = memory()
+            && let Some(which) = which()
         {
             of(&self.settled, job.info().algorithm, job.direction())
-                .settle(job.text_bytes(), memory);
+                .settle(job.text_bytes(), which);
         }
     }
 
@@ -182,12 +184,12 @@ mod tests {
         let [here, there] = [Memory(1), Memory(2)];
         let take = |bytes| settled.take(bytes, here);
         assert!(!take(0) && !take(1 << 20));
-        settled.settle(1 << 20, Memory::ANY);
+        settled.settle(1 << 20, (Memory::ANY, MANY));
         // A quarter more is another size.
         assert!(!take(5 << 18) && !take((1 << 20) - 1));
         let taken = (0..100).filter(|_| take((5 << 18) - 1)).count();
-        assert_eq!(taken as u64, SETTLED);
-        settled.settle(u64::MAX, here);
+        assert_eq!(taken as u64, MANY);
+        settled.settle(u64::MAX, (here, FEW));
         assert!(take(u64::MAX) && !take(1 << 20) && !settled.take(u64::MAX, there));
     }
 }

@@ -29,7 +29,7 @@ use std::time::Instant;
 
 use self::cost::{Estimate, Model, Team};
 use self::gpus::Gpus;
-use self::known::{Known, Memory};
+use self::known::{FEW, Known, MANY, Memory};
 use self::learnt::{Learnt, Likeness};
 use self::share::Shared;
 use crate::backend::Backend;
@@ -71,6 +71,10 @@ const CHEAP_TRY: f64 = 1e6;
 
 /// The processor is asked about no more for a while, where others would take so many times as long.
 const FAR: f64 = 1.3;
+
+/// Nor, for a shorter while, where they would not, about a job of fewer nanoseconds: of those a look
+/// is a percent and more.
+const SHORT: f64 = 3e5;
 
 /// Chooses between the processor and the GPUs, and lets them work together.
 pub(crate) struct Planner {
@@ -375,12 +379,12 @@ impl Planner {
 
     /// The next single messages like this one are the processor's, whatever memory they lie in.
     pub(crate) fn settle_anywhere(&self, job: &Job<'_>) {
-        self.known().settle(job, || Some(Memory::ANY));
+        self.known().settle(job, || Some((Memory::ANY, MANY)));
     }
 
-    /// The next single messages like this one are the processor's, which was `chosen`, if it is
-    /// known to be far faster than GPUs: anywhere, if even `at_best`, from memory that they reach;
-    /// from this place, if from there (`here`).
+    /// The next single messages like this one are the processor's, which was `chosen` and is well
+    /// known. If it is far faster than GPUs, many of them: anywhere, if even `at_best`, from memory
+    /// that they reach; from this place, if from there (`here`). Else, of short ones, a few.
     fn settle(
         &self,
         job: &Job<'_>,
@@ -398,11 +402,11 @@ impl Planner {
             if !learnt.is_well_known(like, Team::Cpu) {
                 None
             } else if is_clear(&like.at_best(), at_best) {
-                Some(Memory::ANY)
+                Some((Memory::ANY, MANY))
             } else if is_clear(like, here) {
-                Some(Memory::of(&job.message(0)))
+                Some((Memory::of(&job.message(0)), MANY))
             } else {
-                None
+                (own < SHORT).then(|| (Memory::of(&job.message(0)), FEW))
             }
         });
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::job::Message;
-use crate::plan::BELIEVED;
+use crate::plan::{BELIEVED, FEW};
 
 #[test]
 fn what_was_measured_beats_what_the_model_says() {
@@ -75,6 +75,43 @@ fn what_is_the_processors_in_a_place_is_settled_there() {
         ..here
     };
     assert!(!planner.is_settled(algorithm, direction, &elsewhere));
+}
+
+/// Both take far longer than the model says, which then knows of nothing but 16 times as long: so
+/// they stay as near to each other as it has them.
+#[test]
+fn where_another_is_near_only_a_few_are_settled() {
+    let _alone = alone();
+    let mut model = model(1e-3, 1e-3, 1.0);
+    model.gpu.costs = Costs::new(|_, _| Cost {
+        fixed: 0.0,
+        byte: 1.1e-3,
+        message: 0.0,
+        chain: 0.0,
+    });
+    model.gpu.join = 1e9;
+    let planner = planner(model, vec![Fake::new("cuda:0", 1.0, Fault::None)]);
+    planner.wake();
+    let cpu = cpu(1);
+    let (algorithm, direction) = (Algorithm::Aes128Ctr, Direction::Encrypt);
+    let (key, text) = (Key::new(algorithm, &[7; 16]).unwrap(), vec![5; 1 << 16]);
+    let mut output = text.clone();
+    let batch = Batch::new(direction, Keys::One(&key), Text::apart(&text, &mut output));
+    let job = Job::new(batch.ivs(Ivs::Each(&[0; 16]))).unwrap();
+    let mut settled = Vec::new();
+    for _ in 0..40 {
+        // SAFETY: nothing else uses the buffers.
+        unsafe { planner.run(&cpu, &job) }.unwrap();
+        let is_settled = |_: &u64| planner.is_settled(algorithm, direction, &job.message(0));
+        settled.push((0..100).take_while(is_settled).count() as u64);
+    }
+    // Where the GPU was tried, nothing is.
+    assert!(
+        settled.iter().all(|count| [0, FEW].contains(count)),
+        "{settled:?}"
+    );
+    let often = settled.iter().filter(|count| **count == FEW).count();
+    assert!(often >= 15, "{settled:?}");
 }
 
 #[test]
