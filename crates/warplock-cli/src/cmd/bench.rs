@@ -17,12 +17,6 @@ use crate::output::Output;
 
 /// Runs a suite.
 pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
-    let suite = suite(options.suite)?;
-    // Refused now, not after minutes of work.
-    let create = |path: &Path| Output::create(path, options.force, None);
-    let json = options.output.as_deref().map(create).transpose()?;
-    let plot = options.plot.as_deref().map(create).transpose()?;
-
     let defaults = Context::default();
     let context = Context {
         choice: common.backend,
@@ -30,6 +24,12 @@ pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
         notify: &|step| common.note(step),
         ..defaults
     };
+    let suite = suite(options.suite, &context)?;
+    // Refused now, not after minutes of work.
+    let create = |path: &Path| Output::create(path, options.force, None);
+    let json = options.output.as_deref().map(create).transpose()?;
+    let plot = options.plot.as_deref().map(create).transpose()?;
+
     let report = match suite.run(&context) {
         // Said where the table would be; no file appears.
         Err(skipped @ (Error::NoGpu(_) | Error::NoFuse)) => {
@@ -57,7 +57,7 @@ pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
+fn suite(which: BenchSuite, context: &Context<'_>) -> Result<Box<dyn Suite>> {
     Ok(match which {
         BenchSuite::FileSizes { algorithm, size } => {
             let defaults = FileSizes::default();
@@ -145,7 +145,7 @@ fn suite(which: BenchSuite) -> Result<Box<dyn Suite>> {
                 peers: peers.unwrap_or(defaults.peers),
             })
         }
-        BenchSuite::Peers => peers()?,
+        BenchSuite::Peers => peers(context)?,
     })
 }
 
@@ -189,13 +189,30 @@ fn sizes(quick: bool, algorithms: Vec<Algorithm>, mut sizes: Vec<u64>) -> Result
     Ok(suite)
 }
 
+/// Starts anew where libraries must find something in the environment, which they read as soon as
+/// they are loaded.
 #[cfg(feature = "peers")]
-fn peers() -> Result<Box<dyn Suite>> {
-    Ok(Box::new(warplock_bench::suite::Peers))
+fn peers(context: &Context<'_>) -> Result<Box<dyn Suite>> {
+    use warplock_bench::suite::Peers;
+
+    #[cfg(unix)]
+    if let Some((name, value)) = Peers::wants(context)? {
+        use std::os::unix::process::CommandExt;
+
+        let failed = |error| Failure::io("cannot start anew", &error);
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut again = std::process::Command::new(program);
+        let error = again
+            .args(std::env::args_os().skip(1))
+            .env(name, value)
+            .exec();
+        return Err(failed(error));
+    }
+    Ok(Box::new(Peers))
 }
 
 #[cfg(not(feature = "peers"))]
-fn peers() -> Result<Box<dyn Suite>> {
+fn peers(_: &Context<'_>) -> Result<Box<dyn Suite>> {
     Err(Failure::usage(
         "this build has no other libraries to compare with; build it with --features peers",
     ))

@@ -7,7 +7,7 @@ use libloading::Library;
 use warplock::Mode;
 
 use super::task::{Message, Task, Texts, Work};
-use super::{Found, Peer};
+use super::{Found, Held, Peer};
 
 /// `gcry_cipher_hd_t`.
 type Handle = *mut c_void;
@@ -34,12 +34,21 @@ struct Gcrypt {
     version: String,
 }
 
-pub(super) fn load() -> Found {
+/// `GCRYCTL_DISABLE_HWF`, with the name of what it shall not use, and null.
+const DISABLE: c_int = 63;
+type Control = unsafe extern "C" fn(c_int, ...) -> c_uint;
+
+pub(super) fn load(held: Held) -> Found {
     let load = || -> Result<Gcrypt, libloading::Error> {
         // SAFETY: the types are those of gcrypt.h, whose ABI is fixed by the library's name; the
         // version check initialises the library, and never unloaded, it stays so.
         unsafe {
             let library: &Library = Box::leak(Box::new(Library::new("libgcrypt.so.20")?));
+            if held.is_held() {
+                let control: libloading::Symbol<'_, Control> = library.get(c"gcry_control")?;
+                // An unknown name does no harm: then this version has no such code.
+                control(DISABLE, c"intel-vaes-vpclmul".as_ptr(), null::<c_void>());
+            }
             let check: libloading::Symbol<
                 '_,
                 unsafe extern "C" fn(*const c_char) -> *const c_char,

@@ -9,7 +9,7 @@ use libloading::{Library, Symbol};
 use warplock::Mode;
 
 use super::task::{Message, Task, Texts, Work};
-use super::{Found, Peer};
+use super::{Found, Held, Peer};
 
 /// Expands a key for encryption and decryption.
 type ExpandKey = unsafe extern "C" fn(*const u8, *mut Keys, *mut Keys);
@@ -115,7 +115,10 @@ struct IpsecMb {
     version: String,
 }
 
-pub(super) fn load() -> Found {
+/// `IMB_FLAG_GFNI_OFF`: without GFNI, it takes code without VAES.
+const NO_GFNI: u64 = 1 << 2;
+
+pub(super) fn load(held: Held) -> Found {
     if !cfg!(target_arch = "x86_64") {
         return Err("libipsec-mb: left out, for x86-64 alone".to_owned());
     }
@@ -130,7 +133,7 @@ pub(super) fn load() -> Found {
             let init: Symbol<'_, unsafe extern "C" fn(*mut Manager, *mut c_void)> =
                 library.get(c"init_mb_mgr_auto")?;
             let free = *library.get(c"free_mb_mgr")?;
-            let manager = new(0);
+            let manager = new(if held.is_held() { NO_GFNI } else { 0 });
             init(manager, null_mut());
             Ok(IpsecMb {
                 instance: Rc::new(Instance { manager, free }),

@@ -3,6 +3,7 @@
 mod aws_lc;
 mod evp;
 mod gcrypt;
+mod held;
 mod ipsec_mb;
 mod ours;
 mod ring;
@@ -12,6 +13,7 @@ mod task;
 use std::cell::RefCell;
 use std::time::Duration;
 
+use self::held::Held;
 use self::task::{Task, Texts, Work};
 use super::Suite;
 use crate::context::portable;
@@ -41,9 +43,21 @@ trait Peer {
 /// A library that is loaded where it is installed, or the reason why not.
 type Found = std::result::Result<Box<dyn Peer>, String>;
 
-/// The suite; it has no options.
+/// The suite; it has no options. With `cpu:aesni` on a machine that has more, the others are held to
+/// AES-NI, too, or left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Peers;
+
+impl Peers {
+    /// The variable and value that libraries must find in the environment when the program starts,
+    /// to be held to what Warplock uses in `context`; none if it has a value, or need not.
+    ///
+    /// # Errors
+    /// There is no such backend.
+    pub fn wants(context: &Context<'_>) -> Result<Option<(&'static str, &'static str)>> {
+        Ok(Held::like(&context.one_thread()?).missing())
+    }
+}
 
 impl Suite for Peers {
     fn name(&self) -> &'static str {
@@ -52,8 +66,9 @@ impl Suite for Peers {
 
     fn run(&self, context: &Context<'_>) -> Result<Report> {
         let machine = Machine::here(context)?;
-        let (peers, notes) = peers();
-        let ours = ours::Ours::new(context.one_thread()?);
+        let engine = context.one_thread()?;
+        let (peers, notes) = peers(Held::like(&engine));
+        let ours = ours::Ours::new(engine);
         let reference = ours::Ours::new(portable()?);
         let mut rows = Vec::new();
         for task in task::all() {
@@ -79,14 +94,14 @@ impl Suite for Peers {
 }
 
 /// All libraries there are, and lines for people: versions, and who is missing.
-fn peers() -> (Vec<Box<dyn Peer>>, Vec<String>) {
+fn peers(held: Held) -> (Vec<Box<dyn Peer>>, Vec<String>) {
     let found: [Found; 6] = [
-        evp::openssl(),
-        Ok(Box::new(aws_lc::AwsLc::new())),
-        Ok(Box::new(ring::Ring)),
-        Ok(Box::new(rustcrypto::RustCrypto)),
-        gcrypt::load(),
-        ipsec_mb::load(),
+        held.by_environment("OpenSSL", evp::openssl),
+        held.by_environment("AWS-LC", || Ok(Box::new(aws_lc::AwsLc::new()))),
+        held.left_out("ring", || Ok(Box::new(ring::Ring))),
+        held.left_out("RustCrypto", || Ok(Box::new(rustcrypto::RustCrypto))),
+        gcrypt::load(held),
+        ipsec_mb::load(held),
     ];
     let mut notes = vec![
         "In place, one thread, contenders in turn, a megabyte at a time: short tasks are repeated \
@@ -95,6 +110,9 @@ fn peers() -> (Vec<Box<dyn Peer>>, Vec<String>) {
          column: ours against the fastest peer."
             .to_owned(),
     ];
+    if held.is_held() {
+        notes.push("All are held to AES-NI, as Warplock is here.".to_owned());
+    }
     let mut peers = Vec::new();
     for peer in found {
         match peer {
@@ -223,7 +241,7 @@ mod tests {
     #[test]
     fn every_peer_that_has_a_task_agrees_on_it() {
         let reference = ours::Ours::new(portable().unwrap());
-        let (peers, _) = peers();
+        let (peers, _) = peers(Held::NO);
         let all: Vec<&dyn Peer> = peers.iter().map(AsRef::as_ref).collect();
         for mut task in task::all() {
             task.count = task.count.min(20);
