@@ -220,6 +220,11 @@ pub(crate) trait Lanes: Copy {
     fn xts_powers(self) -> Self;
     /// Every lane times x^N in XTS's field.
     fn xts_next(self) -> Self;
+    /// The tweaks of `W` registers, of which every lane of this has the first.
+    #[inline(always)]
+    fn xts_start<const W: usize>(self) -> [Self; W] {
+        self.xts_powers().xts_tweaks()
+    }
     /// The tweaks of `W` registers, of which this is the first.
     #[inline(always)]
     fn xts_tweaks<const W: usize>(self) -> [Self; W] {

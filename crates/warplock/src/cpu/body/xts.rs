@@ -42,7 +42,8 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
     // SAFETY: by this function's contract; each step touches the blocks that it is given.
     unsafe {
         let ends = [L::splat(&keys[0]), L::splat(&keys[key.rounds])];
-        let mut base = L::splat(tweak).xts_powers();
+        let start = L::splat(tweak);
+        let mut base = start.xts_powers();
         let mut left = io.part(0, whole);
         if L::AHEAD && left.len > 0 {
             // No loop: it would not be unrolled, and the tweaks would go through memory.
@@ -61,7 +62,7 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             let [first, last] = ends;
             let ends = [first.xor(last), last];
             let growth = last.xts_ahead(last);
-            let mut tweaks = base.xts_tweaks::<W>();
+            let mut tweaks = start.xts_start::<W>();
             each!(tweak of tweaks = tweak.xor(last));
             if L::HOLDS && left.len >= FAR {
                 macro_rules! steps {

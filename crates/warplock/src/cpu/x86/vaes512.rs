@@ -218,6 +218,17 @@ impl Lanes for Zmm {
         self.xts_times([16; 4])
     }
     #[inline(always)]
+    fn xts_start<const W: usize>(self) -> [Self; W] {
+        const { assert!(W <= 8) };
+        // All at once: nothing can begin before them.
+        let mut tweaks = [self; W];
+        for (i, tweak) in tweaks.iter_mut().enumerate() {
+            let first = 1 << (4 * i);
+            *tweak = self.xts_times([first, 2 * first, 4 * first, 8 * first]);
+        }
+        tweaks
+    }
+    #[inline(always)]
     fn xts_tweaks<const W: usize>(self) -> [Self; W] {
         // In few steps, each upon those before: a chain of all would take longer than a step.
         let none = Zmm(op!(_mm512_setzero_si512()));
