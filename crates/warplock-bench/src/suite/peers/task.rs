@@ -95,7 +95,7 @@ impl Task {
     /// left in the processor's tables of branches and instructions. An odd number: after an even one,
     /// CTR in place has given the input back, whatever its key stream was.
     pub(super) fn repeats(&self) -> usize {
-        (1 << 20) / self.bytes() | 1
+        ((1 << 20) / self.bytes()) | 1
     }
 
     /// Bytes of a message's IV.

@@ -18,6 +18,17 @@ macro_rules! op {
 
 pub(super) use op;
 
+/// Ones, and zeros behind them: a register from `len` bytes before the zeros masks so many bytes.
+pub(super) static ONES: [u8; 64] = {
+    let mut bytes = [0; 64];
+    let mut i = 0;
+    while i < 32 {
+        bytes[i] = 0xff;
+        i += 1;
+    }
+    bytes
+};
+
 impl Lanes for Sse {
     type One = Sse;
     const N: usize = 1;
@@ -27,6 +38,7 @@ impl Lanes for Sse {
     // Eleven: 0.99, with AES-256 0.98 (Zen 4).
     const CBC_DEPTH: usize = 12;
     const ROWS: bool = true;
+    const PARTS: bool = true;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
@@ -103,6 +115,31 @@ impl Lanes for Sse {
     #[inline(always)]
     fn number32(self) -> Self {
         self
+    }
+    #[inline(always)]
+    fn first_bytes(self, len: usize) -> Self {
+        // SAFETY: the place has 16 bytes.
+        let mask = unsafe { Self::load(ONES.as_ptr().add(32 - len.min(16))) };
+        Sse(op!(_mm_and_si128(self.0, mask.0)))
+    }
+    #[inline(always)]
+    fn last(self) -> Self {
+        self
+    }
+    #[inline(always)]
+    unsafe fn splat_part(from: *const u8, len: usize) -> Self {
+        let mut words = [0u64; 2];
+        // SAFETY: by the trait's contract.
+        unsafe {
+            if len == 12 {
+                // An IV: loads alone, where a load behind a copy would wait for its stores.
+                let last = from.add(8).cast::<u32>().read_unaligned();
+                words = [from.cast::<u64>().read_unaligned(), last.into()];
+            } else {
+                from.copy_to_nonoverlapping(words.as_mut_ptr().cast(), len);
+            }
+            Sse(_mm_set_epi64x(words[1] as i64, words[0] as i64))
+        }
     }
     #[inline(always)]
     fn widen(one: Self) -> Self {

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::sse::{Sse, op};
+use super::sse::{ONES, Sse, op};
 use crate::cpu::body::{Lanes, WIDE};
 
 /// Two AES blocks in a 256-bit register.
@@ -20,6 +20,7 @@ impl Lanes for Ymm {
     const N: usize = 2;
     const DEPTH: usize = WIDE;
     const AHEAD: bool = true;
+    const PARTS: bool = true;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
@@ -35,6 +36,30 @@ impl Lanes for Ymm {
     unsafe fn store(self, to: *mut u8) {
         // SAFETY: by the trait's contract.
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(from: *const u8, len: usize) -> Self {
+        // SAFETY: by the trait's contract.
+        unsafe {
+            if len == 16 {
+                return Self::widen(Sse::load(from));
+            }
+            let mut copy = [0; 32];
+            from.copy_to_nonoverlapping(copy.as_mut_ptr(), len);
+            Self::load(copy.as_ptr())
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_part(self, to: *mut u8, len: usize) {
+        // SAFETY: by the trait's contract.
+        unsafe {
+            if len == 16 {
+                return Sse(_mm256_castsi256_si128(self.0)).store(to);
+            }
+            let mut copy = [0u8; 32];
+            self.store(copy.as_mut_ptr());
+            to.copy_from_nonoverlapping(copy.as_ptr(), len);
+        }
     }
     #[inline(always)]
     unsafe fn stream(self, to: *mut u8) {
@@ -123,6 +148,21 @@ impl Lanes for Ymm {
             1 => Ymm(op!(_mm256_blend_epi32::<0xF0>(self.0, other.0))),
             _ => self,
         }
+    }
+    #[inline(always)]
+    fn first_bytes(self, len: usize) -> Self {
+        // SAFETY: the place has 32 bytes.
+        let mask = unsafe { Self::load(ONES.as_ptr().add(32 - len.min(32))) };
+        Ymm(op!(_mm256_and_si256(self.0, mask.0)))
+    }
+    #[inline(always)]
+    fn last(self) -> Sse {
+        Sse(op!(_mm256_extracti128_si256::<1>(self.0)))
+    }
+    #[inline(always)]
+    unsafe fn splat_part(from: *const u8, len: usize) -> Self {
+        // SAFETY: by the trait's contract.
+        Ymm(unsafe { _mm256_broadcastsi128_si256(Sse::splat_part(from, len).0) })
     }
     #[inline(always)]
     fn widen(one: Sse) -> Self {

@@ -1,10 +1,9 @@
 //! Short GCM messages, many of them, also with a key each.
 //!
-//! Under one key, and where a register has several blocks and masks for its bytes, messages go in a
-//! row ([`in_row`]). Otherwise, where a register holds several blocks, they go in step ([`in_step`]),
-//! a message a lane. Where it holds one, they go in turn ([`in_turn`]): in step, each block would
-//! also cost the loads and stores of its message's counter, hash and pointers, a third of all
-//! instructions.
+//! Under one key, and where any part of a register costs little, messages go in a row ([`in_row`]).
+//! Otherwise, where a register holds several blocks, they go in step ([`in_step`]), a message a
+//! lane. Where it holds one, they go in turn ([`in_turn`]): in step, each block would also cost the
+//! loads and stores of its message's counter, hash and pointers, a third of all instructions.
 
 mod in_row;
 mod in_step;
