@@ -194,6 +194,21 @@ const COMPARED: [(Place, &str, &str); 4] = [
     (Place::CpuAgain, "control_share", "CPU\n/ CPU"),
 ];
 
+/// Those that choose, and which part of the text they gave to GPUs: likewise.
+const CHOOSING: [(Place, &str, &str); 3] = [
+    (Place::Auto, "auto_on_gpus", "auto\non GPUs"),
+    (
+        Place::AutoPinned,
+        "auto_pinned_on_gpus",
+        "auto\npage-locked\non GPUs",
+    ),
+    (
+        Place::AutoPortable,
+        "auto_portable_on_gpus",
+        "auto with\nportable CPU\non GPUs",
+    ),
+];
+
 fn values(row: &Row, used: &[Place]) -> Vec<Value> {
     let mut values: Vec<Value> = vec![
         row.algorithm.to_string().into(),
@@ -207,6 +222,7 @@ fn values(row: &Row, used: &[Place]) -> Vec<Value> {
     };
     values.extend(used.iter().map(rate));
     values.extend(COMPARED.map(|(place, ..)| Value::from(row.against_best(place))));
+    values.extend(CHOOSING.map(|(place, ..)| Value::from(row.on_gpus(place))));
     values
 }
 
@@ -219,7 +235,9 @@ fn columns(used: &[Place]) -> Vec<Column> {
     ];
     let rate = |place: &Place| Column::new(place.key(), place.title(), Unit::BytesPerSecond);
     columns.extend(used.iter().map(rate));
-    columns.extend(COMPARED.map(|(_, key, title)| Column::new(key, title, Unit::Ratio)));
+    let ratio = |(_, key, title)| Column::new(key, title, Unit::Ratio);
+    columns.extend(COMPARED.map(ratio));
+    columns.extend(CHOOSING.map(ratio));
     columns
 }
 
@@ -291,14 +309,16 @@ mod tests {
                 "{question}"
             );
         }
-        let best = report
-            .columns
-            .iter()
-            .position(|column| column.key == "auto_share");
+        let column = |key| {
+            let mut columns = report.columns.iter();
+            columns.position(|column| column.key == key).unwrap()
+        };
+        let (best, on_gpus) = (column("auto_share"), column("auto_on_gpus"));
         for row in &report.rows {
             // The huge ones are left to all threads.
             assert!(row[4..8].iter().any(|value| value.number().is_some()));
-            assert!(row[best.unwrap()].number().unwrap() > 0.0);
+            assert!(row[best].number().unwrap() > 0.0);
+            assert!((0.0..=1.0).contains(&row[on_gpus].number().unwrap()));
         }
         assert!(report.svg().unwrap().contains("aes-192-ctr"));
     }

@@ -96,6 +96,11 @@ impl Place {
             _ => &[],
         }
     }
+
+    /// Whether it decides between the processor and GPUs.
+    pub(super) fn chooses(self) -> bool {
+        matches!(self, Place::Auto | Place::AutoPinned | Place::AutoPortable)
+    }
 }
 
 /// What a row measures.
@@ -128,6 +133,9 @@ impl std::fmt::Display for Task {
     }
 }
 
+/// Something of each of some places.
+pub(super) type Of<T> = Vec<(Place, T)>;
+
 /// What came of one task.
 pub(super) struct Row {
     pub(super) algorithm: Algorithm,
@@ -135,9 +143,11 @@ pub(super) struct Row {
     pub(super) count: usize,
     pub(super) bytes: usize,
     /// What was measured by itself.
-    pub(super) seconds: Vec<(Place, Sample)>,
+    pub(super) seconds: Of<Sample>,
     /// What was measured in turns, round by round.
-    pub(super) runs: Vec<(Place, Vec<f64>)>,
+    pub(super) runs: Of<Vec<f64>>,
+    /// Which part of all text GPUs did, of those that choose.
+    pub(super) on_gpus: Of<f64>,
 }
 
 impl Row {
@@ -151,6 +161,11 @@ impl Row {
         }
         let own = self.seconds.iter().find(|(of, _)| *of == place);
         own.map(|(_, sample)| *sample)
+    }
+
+    pub(super) fn on_gpus(&self, place: Place) -> Option<f64> {
+        let own = self.on_gpus.iter().find(|(of, _)| *of == place);
+        own.map(|(_, part)| *part)
     }
 
     fn runs(&self, place: Place) -> Option<&[f64]> {
@@ -183,6 +198,7 @@ impl Row {
             bytes,
             seconds: Vec::new(),
             runs: seconds.iter().map(runs).collect(),
+            on_gpus: Vec::new(),
         }
     }
 }

@@ -11,7 +11,7 @@ use warplock::{
 };
 
 use super::copies;
-use super::rows::{Place, Row, Task};
+use super::rows::{Of, Place, Row, Task};
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::measure::{Plan, interleave, interleaved_runs};
@@ -190,13 +190,15 @@ impl Places {
         let mut seconds = Vec::new();
         let mut memory = (input, vec![0; bytes]);
         let engines: Vec<_> = self.ordinary.iter().filter(fits).collect();
-        let mut runs = work.time(plan, &engines, &mut memory)?;
+        let (mut runs, mut on_gpus) = work.time(plan, &engines, &mut memory)?;
         if let Some(gpu) = &self.gpu {
             let mut pinned = (gpu.device.pinned(bytes)?, gpu.device.pinned(bytes)?);
             pinned.0.copy_from_slice(&memory.0);
             drop(memory);
             let engines: Vec<_> = self.pinned.iter().filter(fits).collect();
-            runs.extend(work.time(plan, &engines, &mut pinned)?);
+            let (more, parts) = work.time(plan, &engines, &mut pinned)?;
+            runs.extend(more);
+            on_gpus.extend(parts);
             if task.huge {
                 let both = (&pinned.0[..], &mut pinned.1[..]);
                 let sample = copies::measure(plan, gpu, self.threads, both)?;
@@ -214,6 +216,7 @@ impl Places {
             bytes,
             seconds,
             runs,
+            on_gpus,
         })
     }
 
@@ -273,13 +276,20 @@ impl Work {
         self.key.algorithm().is_aead() && self.direction == Direction::Encrypt
     }
 
-    /// Each place's times in seconds, round by round.
+    /// Each place's times in seconds, round by round; and of those that choose, which part of all
+    /// text GPUs did.
     fn time(
         &self,
         plan: &Plan,
         engines: &[&(Place, Engine)],
         memory: &mut dyn Memory,
-    ) -> Result<Vec<(Place, Vec<f64>)>> {
+    ) -> Result<(Of<Vec<f64>>, Of<f64>)> {
+        let on_gpus = |engine: &Engine| -> u64 {
+            let shares = engine.shares();
+            shares.iter().map(|share| share.bytes).sum()
+        };
+        let before: Vec<u64> = engines.iter().map(|(_, engine)| on_gpus(engine)).collect();
+        let mut jobs = vec![0_u64; engines.len()];
         let mut state = (memory, vec![0; 16 * self.count]);
         let runs = interleaved_runs(
             plan,
@@ -290,6 +300,7 @@ impl Work {
                 tags.fill(0);
             },
             |(memory, tags), place| {
+                jobs[place] += 1;
                 self.run(&engines[place].1, self.direction, memory.both(), tags)
             },
             |(memory, tags), place| {
@@ -298,7 +309,14 @@ impl Work {
             },
         )?;
         let places = engines.iter().map(|(place, _)| *place);
-        Ok(places.zip(runs).collect())
+        let mut parts = Vec::new();
+        for (((place, engine), before), jobs) in engines.iter().zip(before).zip(jobs) {
+            if place.chooses() {
+                let bytes = jobs as f64 * self.expected.len() as f64;
+                parts.push((*place, (on_gpus(engine) - before) as f64 / bytes));
+            }
+        }
+        Ok((places.zip(runs).collect(), parts))
     }
 
     /// The GPU with one stream, and with data that lies in its memory.
