@@ -178,36 +178,45 @@ impl Suite for Sizes {
     }
 }
 
-/// What is compared with its rivals: keys and titles of these columns.
-const COMPARED: [(Place, &str, &str); 4] = [
-    (Place::Auto, "auto_share", "auto\n/ best"),
-    (
-        Place::AutoPinned,
-        "auto_pinned_share",
-        "auto\npage-locked\n/ best",
-    ),
-    (
-        Place::AutoPortable,
-        "auto_portable_share",
-        "auto with\nportable CPU\n/ best",
-    ),
-    (Place::CpuAgain, "control_share", "CPU\n/ CPU"),
-];
+/// What a row tells of one of its places.
+type Tells = fn(&Row, Place) -> Option<f64>;
 
-/// Those that choose, and which part of the text they gave to GPUs: likewise.
-const CHOOSING: [(Place, &str, &str); 3] = [
-    (Place::Auto, "auto_on_gpus", "auto\non GPUs"),
-    (
-        Place::AutoPinned,
-        "auto_pinned_on_gpus",
-        "auto\npage-locked\non GPUs",
-    ),
-    (
-        Place::AutoPortable,
-        "auto_portable_on_gpus",
-        "auto with\nportable CPU\non GPUs",
-    ),
-];
+/// How fast those are that are compared with their rivals, and which part of the text those that
+/// choose gave to GPUs: keys and titles of these columns.
+const RATIOS: [(Place, Tells, &str, &str); 7] = {
+    use Place::{Auto, AutoPinned, AutoPortable, CpuAgain};
+    const SHARE: Tells = Row::against_best;
+    const PART: Tells = Row::on_gpus;
+    [
+        (Auto, SHARE, "auto_share", "auto\n/ best"),
+        (
+            AutoPinned,
+            SHARE,
+            "auto_pinned_share",
+            "auto\npage-locked\n/ best",
+        ),
+        (
+            AutoPortable,
+            SHARE,
+            "auto_portable_share",
+            "auto with\nportable CPU\n/ best",
+        ),
+        (CpuAgain, SHARE, "control_share", "CPU\n/ CPU"),
+        (Auto, PART, "auto_on_gpus", "auto\non GPUs"),
+        (
+            AutoPinned,
+            PART,
+            "auto_pinned_on_gpus",
+            "auto\npage-locked\non GPUs",
+        ),
+        (
+            AutoPortable,
+            PART,
+            "auto_portable_on_gpus",
+            "auto with\nportable CPU\non GPUs",
+        ),
+    ]
+};
 
 fn values(row: &Row, used: &[Place]) -> Vec<Value> {
     let mut values: Vec<Value> = vec![
@@ -221,8 +230,7 @@ fn values(row: &Row, used: &[Place]) -> Vec<Value> {
         Value::from(seconds.map(|sample| sample.map(|seconds| row.bytes as f64 / seconds)))
     };
     values.extend(used.iter().map(rate));
-    values.extend(COMPARED.map(|(place, ..)| Value::from(row.against_best(place))));
-    values.extend(CHOOSING.map(|(place, ..)| Value::from(row.on_gpus(place))));
+    values.extend(RATIOS.map(|(place, tells, ..)| Value::from(tells(row, place))));
     values
 }
 
@@ -235,9 +243,7 @@ fn columns(used: &[Place]) -> Vec<Column> {
     ];
     let rate = |place: &Place| Column::new(place.key(), place.title(), Unit::BytesPerSecond);
     columns.extend(used.iter().map(rate));
-    let ratio = |(_, key, title)| Column::new(key, title, Unit::Ratio);
-    columns.extend(COMPARED.map(ratio));
-    columns.extend(CHOOSING.map(ratio));
+    columns.extend(RATIOS.map(|(.., key, title)| Column::new(key, title, Unit::Ratio)));
     columns
 }
 

@@ -96,11 +96,6 @@ impl Place {
             _ => &[],
         }
     }
-
-    /// Whether it decides between the processor and GPUs.
-    pub(super) fn chooses(self) -> bool {
-        matches!(self, Place::Auto | Place::AutoPinned | Place::AutoPortable)
-    }
 }
 
 /// What a row measures.
@@ -146,7 +141,7 @@ pub(super) struct Row {
     pub(super) seconds: Of<Sample>,
     /// What was measured in turns, round by round.
     pub(super) runs: Of<Vec<f64>>,
-    /// Which part of all text GPUs did, of those that choose.
+    /// Which part of all text an engine of `auto` gave to GPUs.
     pub(super) on_gpus: Of<f64>,
 }
 

@@ -276,8 +276,8 @@ impl Work {
         self.key.algorithm().is_aead() && self.direction == Direction::Encrypt
     }
 
-    /// Each place's times in seconds, round by round; and of those that choose, which part of all
-    /// text GPUs did.
+    /// Each place's times in seconds, round by round; and which part of all text it gave to GPUs, if
+    /// it chooses.
     fn time(
         &self,
         plan: &Plan,
@@ -308,15 +308,12 @@ impl Work {
                 self.check(memory.input(), tags, &engines[place].1.backend())
             },
         )?;
-        let places = engines.iter().map(|(place, _)| *place);
-        let mut parts = Vec::new();
-        for (((place, engine), before), jobs) in engines.iter().zip(before).zip(jobs) {
-            if place.chooses() {
-                let bytes = jobs as f64 * self.expected.len() as f64;
-                parts.push((*place, (on_gpus(engine) - before) as f64 / bytes));
-            }
-        }
-        Ok((places.zip(runs).collect(), parts))
+        let places = || engines.iter().map(|(place, _)| *place);
+        let parts = engines.iter().zip(before).zip(jobs);
+        let parts = parts.map(|(((_, engine), before), jobs)| {
+            (on_gpus(engine) - before) as f64 / (jobs * self.expected.len() as u64) as f64
+        });
+        Ok((places().zip(runs).collect(), places().zip(parts).collect()))
     }
 
     /// The GPU with one stream, and with data that lies in its memory.

@@ -99,6 +99,9 @@ pub(crate) trait Lanes: Copy {
         let mut copy = [[0; 16]; 4];
         // SAFETY: a register is at most four blocks; the rest by this function's contract.
         unsafe {
+            if Self::N > 1 && len == 16 {
+                return Self::widen(Self::One::load(from));
+            }
             from.copy_to_nonoverlapping(copy.as_mut_ptr().cast(), len);
             Self::load(copy.as_ptr().cast())
         }
@@ -190,18 +193,16 @@ pub(crate) trait Lanes: Copy {
         const { assert!(!Self::PARTS, "it needs one of its own") };
         self.sum()
     }
-    /// The first `len` bytes of a block, with zeros behind them, in every lane.
+    /// An IV of 12 bytes, with zeros behind it, in every lane.
     ///
     /// # Safety
-    /// The machine has the instructions, and so many bytes can be read.
+    /// The machine has the instructions.
     #[inline(always)]
-    unsafe fn splat_part(from: *const u8, len: usize) -> Self {
-        let mut copy = [0; 16];
+    unsafe fn splat_iv(iv: &[u8; 12]) -> Self {
+        let mut block = [0; 16];
+        block[..12].copy_from_slice(iv);
         // SAFETY: by this function's contract.
-        unsafe {
-            from.copy_to_nonoverlapping(copy.as_mut_ptr(), len);
-            Self::splat(&copy)
-        }
+        unsafe { Self::splat(&block) }
     }
 
     /// `one` in the first lane, zeros in the others.

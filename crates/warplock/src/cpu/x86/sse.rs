@@ -127,19 +127,13 @@ impl Lanes for Sse {
         self
     }
     #[inline(always)]
-    unsafe fn splat_part(from: *const u8, len: usize) -> Self {
-        let mut words = [0u64; 2];
+    unsafe fn splat_iv(iv: &[u8; 12]) -> Self {
+        // Loads alone: one behind a copy would wait for its stores.
+        let (first, last) = iv.split_first_chunk().expect("it has twelve bytes");
+        let last = last.first_chunk().expect("four are left");
+        let words = [u64::from_le_bytes(*first), u32::from_le_bytes(*last).into()];
         // SAFETY: by the trait's contract.
-        unsafe {
-            if len == 12 {
-                // An IV: loads alone, where a load behind a copy would wait for its stores.
-                let last = from.add(8).cast::<u32>().read_unaligned();
-                words = [from.cast::<u64>().read_unaligned(), last.into()];
-            } else {
-                from.copy_to_nonoverlapping(words.as_mut_ptr().cast(), len);
-            }
-            Sse(_mm_set_epi64x(words[1] as i64, words[0] as i64))
-        }
+        Sse(unsafe { _mm_set_epi64x(words[1] as i64, words[0] as i64) })
     }
     #[inline(always)]
     fn widen(one: Self) -> Self {

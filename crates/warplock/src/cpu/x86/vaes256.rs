@@ -38,30 +38,6 @@ impl Lanes for Ymm {
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
     #[inline(always)]
-    unsafe fn load_part(from: *const u8, len: usize) -> Self {
-        // SAFETY: by the trait's contract.
-        unsafe {
-            if len == 16 {
-                return Self::widen(Sse::load(from));
-            }
-            let mut copy = [0; 32];
-            from.copy_to_nonoverlapping(copy.as_mut_ptr(), len);
-            Self::load(copy.as_ptr())
-        }
-    }
-    #[inline(always)]
-    unsafe fn store_part(self, to: *mut u8, len: usize) {
-        // SAFETY: by the trait's contract.
-        unsafe {
-            if len == 16 {
-                return Sse(_mm256_castsi256_si128(self.0)).store(to);
-            }
-            let mut copy = [0u8; 32];
-            self.store(copy.as_mut_ptr());
-            to.copy_from_nonoverlapping(copy.as_ptr(), len);
-        }
-    }
-    #[inline(always)]
     unsafe fn stream(self, to: *mut u8) {
         // SAFETY: by the trait's contract.
         unsafe { _mm256_stream_si256(to.cast(), self.0) }
@@ -160,9 +136,9 @@ impl Lanes for Ymm {
         Sse(op!(_mm256_extracti128_si256::<1>(self.0)))
     }
     #[inline(always)]
-    unsafe fn splat_part(from: *const u8, len: usize) -> Self {
+    unsafe fn splat_iv(iv: &[u8; 12]) -> Self {
         // SAFETY: by the trait's contract.
-        Ymm(unsafe { _mm256_broadcastsi128_si256(Sse::splat_part(from, len).0) })
+        Ymm(unsafe { _mm256_broadcastsi128_si256(Sse::splat_iv(iv).0) })
     }
     #[inline(always)]
     fn widen(one: Sse) -> Self {

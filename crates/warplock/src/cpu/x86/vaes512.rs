@@ -177,9 +177,10 @@ impl Lanes for Zmm {
         Sse(op!(_mm512_extracti32x4_epi32::<3>(self.0)))
     }
     #[inline(always)]
-    unsafe fn splat_part(from: *const u8, len: usize) -> Self {
+    unsafe fn splat_iv(iv: &[u8; 12]) -> Self {
+        let mask = first(iv.len()) as u16;
         // SAFETY: bytes that the mask leaves out are not touched; the rest by the trait's contract.
-        Zmm(unsafe { _mm512_broadcast_i32x4(_mm_maskz_loadu_epi8(first(len) as u16, from.cast())) })
+        Zmm(unsafe { _mm512_broadcast_i32x4(_mm_maskz_loadu_epi8(mask, iv.as_ptr().cast())) })
     }
     #[inline(always)]
     fn widen(one: Sse) -> Self {

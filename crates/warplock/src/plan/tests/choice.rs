@@ -47,6 +47,17 @@ fn what_is_clearly_the_processors_is_settled() {
     }
 }
 
+/// A job of one message of so many bytes, under AES-128-CTR.
+fn with_message(len: usize, body: impl FnOnce(&Job<'_>)) {
+    let (key, text) = (
+        Key::new(Algorithm::Aes128Ctr, &[7; 16]).unwrap(),
+        vec![5; len],
+    );
+    let mut output = text.clone();
+    let batch = Batch::encrypt(Keys::One(&key), Text::apart(&text, &mut output));
+    body(&Job::new(batch.ivs(Ivs::Each(&[0; 16]))).unwrap());
+}
+
 /// A GPU that is fast, but not from this memory.
 #[test]
 fn what_is_the_processors_in_a_place_is_settled_there() {
@@ -59,22 +70,20 @@ fn what_is_the_processors_in_a_place_is_settled_there() {
     let planner = planner(model, vec![Arc::new(gpu)]);
     planner.wake();
     let cpu = cpu(1);
-    let (algorithm, direction) = (Algorithm::Aes128Ctr, Direction::Encrypt);
-    let (key, text) = (Key::new(algorithm, &[7; 16]).unwrap(), vec![5; 1 << 20]);
-    let mut output = text.clone();
-    let batch = Batch::new(direction, Keys::One(&key), Text::apart(&text, &mut output));
-    let job = Job::new(batch.ivs(Ivs::Each(&[0; 16]))).unwrap();
-    let here = job.message(0);
-    for _ in 0..4 {
-        // SAFETY: nothing else uses the buffers.
-        unsafe { planner.run(&cpu, &job) }.unwrap();
-    }
-    assert!(planner.is_settled(algorithm, direction, &here));
-    let elsewhere = Message {
-        input: here.input.wrapping_add(1 << 21),
-        ..here
-    };
-    assert!(!planner.is_settled(algorithm, direction, &elsewhere));
+    with_message(1 << 20, |job| {
+        let (algorithm, direction) = (job.info().algorithm, job.direction());
+        let here = job.message(0);
+        for _ in 0..4 {
+            // SAFETY: nothing else uses the buffers.
+            unsafe { planner.run(&cpu, job) }.unwrap();
+        }
+        assert!(planner.is_settled(algorithm, direction, &here));
+        let elsewhere = Message {
+            input: here.input.wrapping_add(1 << 21),
+            ..here
+        };
+        assert!(!planner.is_settled(algorithm, direction, &elsewhere));
+    });
 }
 
 /// Both take far longer than the model says, which then knows of nothing but 16 times as long: so
@@ -93,18 +102,16 @@ fn where_another_is_near_only_a_few_are_settled() {
     let planner = planner(model, vec![Fake::new("cuda:0", 1.0, Fault::None)]);
     planner.wake();
     let cpu = cpu(1);
-    let (algorithm, direction) = (Algorithm::Aes128Ctr, Direction::Encrypt);
-    let (key, text) = (Key::new(algorithm, &[7; 16]).unwrap(), vec![5; 1 << 16]);
-    let mut output = text.clone();
-    let batch = Batch::new(direction, Keys::One(&key), Text::apart(&text, &mut output));
-    let job = Job::new(batch.ivs(Ivs::Each(&[0; 16]))).unwrap();
     let mut settled = Vec::new();
-    for _ in 0..40 {
-        // SAFETY: nothing else uses the buffers.
-        unsafe { planner.run(&cpu, &job) }.unwrap();
-        let is_settled = |_: &u64| planner.is_settled(algorithm, direction, &job.message(0));
-        settled.push((0..100).take_while(is_settled).count() as u64);
-    }
+    with_message(1 << 16, |job| {
+        let (algorithm, direction) = (job.info().algorithm, job.direction());
+        for _ in 0..40 {
+            // SAFETY: nothing else uses the buffers.
+            unsafe { planner.run(&cpu, job) }.unwrap();
+            let is_settled = |_: &u64| planner.is_settled(algorithm, direction, &job.message(0));
+            settled.push((0..100).take_while(is_settled).count() as u64);
+        }
+    });
     // Where the GPU was tried, nothing is.
     assert!(
         settled.iter().all(|count| [0, FEW].contains(count)),

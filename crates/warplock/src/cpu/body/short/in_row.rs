@@ -189,7 +189,7 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
         // SAFETY: by this function's contract; whole steps lie in the text, and of the last one only
         // what lies there is touched.
         unsafe {
-            let head = L::splat_part(short.iv.as_ptr(), 12).xor(L::splat(&self.key.enc[0]));
+            let head = L::splat_iv(short.iv).xor(L::splat(&self.key.enc[0]));
             let start = L::One::load(short.tag.as_ptr()).reverse();
             while len >= Self::STEP {
                 let mut blocks = [head; W];
