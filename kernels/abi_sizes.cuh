@@ -1,7 +1,7 @@
 // That both sides mean the same structures: crates/warplock/src/cuda/abi.rs has the same numbers.
 #pragma once
 #include <stddef.h>
-#include "abi.cuh"
+#include "gcm_hash.cuh"
 
 static_assert(sizeof(RoundKeys) == 240 && alignof(RoundKeys) == 16, "RoundKeys");
 static_assert(sizeof(TableKey) == 736, "TableKey");
@@ -12,3 +12,6 @@ static_assert(sizeof(AcornMessage) == 64 && offsetof(AcornMessage, number) == 60
 static_assert(sizeof(Work) == 40, "Work");
 static_assert(FEW_BYTES == 3840, "FewBytes");
 static_assert(sizeof(GcmPowers) == 25600, "GcmPowers");
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+static_assert(offsetof(Split, ready) == 1408 && TILE == 32, "Split");
+#endif

@@ -1,10 +1,10 @@
 //! Which kernels run a chunk, in which order and with which parameters.
 
-use super::abi::{Address, RoundKeys, Work};
+use super::abi::{Address, RoundKeys, SPLIT_TILE, Work};
 use super::driver::{Failure, Stream};
 use super::keys::OneKey;
 use super::module::{Argument, Family, Kernel, Module, argument};
-use super::pack::Located;
+use super::pack::{Located, Split};
 use super::policy;
 use crate::job::Job;
 use crate::{Cipher, Direction, Info, Mode};
@@ -145,12 +145,7 @@ impl Launcher {
     }
 
     fn rounds(&self) -> Parameter<'static> {
-        Parameter::Number(match self.cipher {
-            Cipher::Aes128 => 10,
-            Cipher::Aes192 => 12,
-            Cipher::Aes256 => 14,
-            Cipher::Acorn128 => unreachable!("it has no rounds"),
-        })
+        Parameter::Number(rounds(self.cipher))
     }
 
     /// `expand_keys`: from raw bytes to the table.
@@ -351,6 +346,35 @@ impl Launcher {
         })
     }
 
+    /// GCM for much text under one key: multiprocessors that hash, and others that encipher.
+    fn gcm_split<'a>(&self, at: &Located, split: &Split, key: &'a OneKey) -> [Step<'a>; 2] {
+        let begin = Step {
+            name: "gcm_split_begin".to_owned(),
+            family: Family::Plain,
+            grid: Grid::Blocks(16),
+            parameters: vec![
+                Parameter::Address(at.powers),
+                Parameter::Address(split.at),
+                Parameter::Number(split.work.units.div_ceil(SPLIT_TILE) as u32),
+            ],
+        };
+        let text = Step {
+            name: format!("gcm_split_{}_{}", self.direction.name(), self.bits()),
+            family: Family::GcmSplit,
+            grid: Grid::Persistent(1),
+            parameters: vec![
+                Parameter::Work(split.work),
+                Parameter::Address(at.messages),
+                Parameter::Keys(&key.encrypt),
+                Parameter::Address(at.powers),
+                Parameter::Address(split.at),
+                Parameter::Address(split.places),
+                Parameter::Number(split.hashers),
+            ],
+        };
+        [begin, text]
+    }
+
     /// GCM for long messages with one key: tags are made or compared.
     pub(crate) fn gcm_end(&self, at: &Located) -> Step<'static> {
         let opens = self.direction == Direction::Decrypt;
@@ -386,12 +410,15 @@ impl Launcher {
 
     /// The same without what depends on the key alone.
     pub(crate) fn gcm_after_powers<'a>(&self, at: &Located, key: &'a OneKey) -> Vec<Step<'a>> {
-        let plain = at.plain && is_long(&at.work);
+        let plain = at.plain && is_long(&at.work) && at.split.is_none();
         let mut steps = Vec::new();
         if !plain {
             steps.push(self.gcm_prepare(at, key));
         }
-        steps.extend(self.gcm_text(at.work, at, key, plain));
+        match &at.split {
+            Some(split) => steps.extend(self.gcm_split(at, split, key)),
+            None => steps.extend(self.gcm_text(at.work, at, key, plain)),
+        }
         steps.push(self.gcm_end(at));
         steps.extend(self.gcm_wipe(at));
         steps
@@ -442,6 +469,16 @@ impl Launcher {
                 Parameter::Count(count),
             ],
         }
+    }
+}
+
+/// The rounds of AES.
+pub(crate) fn rounds(cipher: Cipher) -> u32 {
+    match cipher {
+        Cipher::Aes128 => 10,
+        Cipher::Aes192 => 12,
+        Cipher::Aes256 => 14,
+        Cipher::Acorn128 => unreachable!("it has no rounds"),
     }
 }
 

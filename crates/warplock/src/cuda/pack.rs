@@ -274,6 +274,7 @@ impl Sheet {
             plain: self.messages.plain,
             scratch: at(self.scratch),
             powers: at(self.powers),
+            split: None,
         }
     }
 
@@ -330,4 +331,18 @@ pub(crate) struct Located {
     /// Room for what CBC decryption hands on, or for the tweaks of XTS's pieces.
     pub(crate) scratch: Address,
     pub(crate) powers: Address,
+    /// Where some multiprocessors only hash.
+    pub(crate) split: Option<Split>,
+}
+
+/// What GCM's kernels with a division of multiprocessors must know besides.
+#[derive(Clone, Copy)]
+pub(crate) struct Split {
+    /// What their blocks share.
+    pub(crate) at: Address,
+    /// The work in units of 32 rows.
+    pub(crate) work: Work,
+    /// Who may hash, and how many do.
+    pub(crate) places: Address,
+    pub(crate) hashers: u32,
 }

@@ -2,9 +2,10 @@
 
 use std::ffi::c_void;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::buffers::{DeviceBuffer, PinnedBuffer};
+use super::split::{Hashers, HashersAt};
 use super::stream::{Event, Stream};
 use crate::Error;
 use crate::cuda::devices::{find, no_backend};
@@ -22,6 +23,7 @@ struct Inner {
     /// For copies that are waited for.
     stream: driver::Stream,
     gpu: Gpu,
+    hashers: OnceLock<Option<Hashers>>,
 }
 
 impl Device {
@@ -42,6 +44,7 @@ impl Device {
                 link,
                 stream,
                 gpu: Gpu::from(device),
+                hashers: OnceLock::new(),
             })
         };
         match open() {
@@ -161,6 +164,18 @@ impl Device {
         // function's contract.
         unsafe { memory::download(&self.0.stream, to.as_mut_ptr(), from, to.len())? };
         self.0.stream.wait("copying from the GPU")
+    }
+
+    /// The multiprocessors that may hash while others encipher; found at the first call. The
+    /// context is bound. Synchronises.
+    pub(super) fn hashers(&self) -> Result<Option<HashersAt>, Failure> {
+        if self.0.hashers.get().is_none() {
+            let found = Hashers::find(self.link(), self.gpu().capability, self.own_stream())?;
+            // Another thread may have been faster.
+            let _ = self.0.hashers.set(found);
+        }
+        let found = self.0.hashers.get().and_then(Option::as_ref);
+        Ok(found.map(Hashers::at))
     }
 
     /// The stream whose work is waited for.

@@ -6,6 +6,7 @@ mod check;
 mod device;
 mod plan;
 mod sheet;
+mod split;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use super::batch::{DeviceBatch, DeviceKeys};
 use super::check::Checked;
 use super::device::Device;
 use super::sheet::{Sheet, one_key};
+use super::split::{HashersAt, may_split};
 use super::stream::Stream;
 use crate::cuda::backend::hashes;
 use crate::cuda::driver::Failure;
@@ -100,10 +101,21 @@ impl Plan {
                 batch.info.name, gpu.name
             )));
         }
-        device.call(|device| Plan::make(device, &batch))
+        device.call(|device| {
+            let hashers = match may_split(&batch, &Policy::DEFAULT) {
+                true => device.hashers()?,
+                false => None,
+            };
+            Plan::make(device, &batch, hashers)
+        })
     }
 
-    fn make(device: &Device, batch: &Checked<'_>) -> Result<Self, Failure> {
+    /// `hashers`: for batches that [`may_split`]. The context is bound.
+    pub(super) fn make(
+        device: &Device,
+        batch: &Checked<'_>,
+        hashers: Option<HashersAt>,
+    ) -> Result<Self, Failure> {
         let link = device.link();
         let idle = batch.text_bytes() == 0 && !batch.info.algorithm.is_aead();
         if idle || batch.count() == 0 {
@@ -116,7 +128,7 @@ impl Plan {
                 device: device.clone(),
             });
         }
-        let layout = Sheet::new(batch, &Policy::DEFAULT, link.multiprocessors());
+        let layout = Sheet::new(batch, &Policy::DEFAULT, link.multiprocessors(), hashers);
         let sheet = link.device(layout.device_len)?;
         let key = one_key(batch);
         let host = layout.write(batch, key.as_ref(), sheet.address());

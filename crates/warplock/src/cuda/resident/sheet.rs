@@ -4,11 +4,14 @@ use zeroize::Zeroizing;
 
 use super::batch::{DeviceAad, DeviceIvs, DeviceKeys, DeviceTags};
 use super::check::Checked;
-use crate::cuda::abi::{Address, Piece, TABLE_KEY, Verdict};
+use super::split::{HashersAt, UNIT};
+use crate::cuda::abi::{Address, Piece, SPLIT_TILE, TABLE_KEY, Verdict, Work, split_bytes};
+use crate::cuda::cut::ROW;
 use crate::cuda::keys::OneKey;
-use crate::cuda::pack::Located;
+use crate::cuda::launch::rounds;
+use crate::cuda::pack::{Located, Split};
 use crate::cuda::pieces::{Message, Messages, Pieces, Places, Unit};
-use crate::cuda::policy::Policy;
+use crate::cuda::policy::{self, Policy};
 use crate::{Direction, Key, Keys, Mode, Span, Spans};
 
 /// Where everything lies, in bytes from the sheet's start.
@@ -33,6 +36,8 @@ pub(super) struct Sheet {
     verdicts: usize,
     scratch: usize,
     powers: usize,
+    /// Where some multiprocessors only hash: what their blocks share, and who may.
+    split: Option<(usize, HashersAt)>,
 }
 
 /// The one key of a batch, where it must be expanded.
@@ -45,7 +50,13 @@ pub(super) fn one_key(batch: &Checked<'_>) -> Option<OneKey> {
 }
 
 impl Sheet {
-    pub(super) fn new(batch: &Checked<'_>, policy: &Policy, multiprocessors: u32) -> Self {
+    /// `hashers`: for batches that [`may_split`].
+    pub(super) fn new(
+        batch: &Checked<'_>,
+        policy: &Policy,
+        multiprocessors: u32,
+        hashers: Option<HashersAt>,
+    ) -> Self {
         let mode = batch.info.mode;
         let count = batch.count();
         let one = matches!(batch.keys, DeviceKeys::Host(Keys::One(_)));
@@ -93,6 +104,10 @@ impl Sheet {
         }
         let scratch = places.take(pieces.scratch(batch.direction, multiprocessors));
         let powers = places.take(pieces.powers(&messages));
+        let split = hashers.map(|hashers| {
+            let tiles = in_units(pieces.work(0)).units.div_ceil(SPLIT_TILE);
+            (places.take(split_bytes(tiles)), hashers)
+        });
         let verdicts = match mode {
             Mode::Acorn => places.take(message_count * size_of::<Verdict>()),
             _ => messages.at,
@@ -111,6 +126,7 @@ impl Sheet {
             verdicts,
             scratch,
             powers,
+            split,
         }
     }
 
@@ -222,8 +238,9 @@ impl Sheet {
         if self.mode == Mode::Acorn {
             table = table.or(raw_keys.take().map(|(raw, _)| raw));
         }
+        let work = self.pieces.work(sheet);
         Located {
-            work: self.pieces.work(sheet),
+            work,
             steals: self.pieces.steals,
             table,
             raw_keys,
@@ -234,7 +251,23 @@ impl Sheet {
             plain: self.messages.plain,
             scratch: at(self.scratch),
             powers: at(self.powers),
+            split: self.split.map(|(place, hashers)| Split {
+                at: at(place),
+                work: in_units(work),
+                places: hashers.places,
+                hashers: policy::hashers(rounds(batch.info.cipher)).min(hashers.count),
+            }),
         }
+    }
+}
+
+/// Work in rows, all pieces as many, as work in units.
+fn in_units(work: Work) -> Work {
+    let each = work.each.div_ceil((UNIT / ROW) as u64);
+    Work {
+        each,
+        units: each * work.count,
+        ..work
     }
 }
 

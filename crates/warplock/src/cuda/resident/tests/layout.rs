@@ -18,7 +18,7 @@ fn number(bytes: &[u8], at: usize) -> u64 {
 
 fn sheet(batch: DeviceBatch<'_>) -> (Sheet, Vec<u8>, Checked<'_>) {
     let batch = Checked::new(batch).unwrap();
-    let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132);
+    let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, None);
     let host = sheet
         .write(&batch, one_key(&batch).as_ref(), SHEET)
         .to_vec();

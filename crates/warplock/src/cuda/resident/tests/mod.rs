@@ -4,6 +4,7 @@
 mod layout;
 mod on_gpu;
 mod refusals;
+mod split;
 
 use super::{DeviceText, Region};
 use crate::Spans;

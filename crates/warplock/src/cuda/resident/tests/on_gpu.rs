@@ -17,7 +17,7 @@ use crate::{
 /// capture meanwhile.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn device() -> Option<(Device, MutexGuard<'static, ()>)> {
+pub(super) fn device() -> Option<(Device, MutexGuard<'static, ()>)> {
     let device = Device::open(0).ok();
     if device.is_none() {
         println!("skipped: no GPU");
@@ -28,13 +28,13 @@ fn device() -> Option<(Device, MutexGuard<'static, ()>)> {
     ))
 }
 
-fn random(len: usize) -> Vec<u8> {
+pub(super) fn random(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     getrandom::fill(&mut bytes).unwrap();
     bytes
 }
 
-fn uploaded(device: &Device, bytes: &[u8]) -> DeviceBuffer {
+pub(super) fn uploaded(device: &Device, bytes: &[u8]) -> DeviceBuffer {
     let mut buffer = device.alloc(bytes.len()).unwrap();
     buffer.write(0, bytes).unwrap();
     buffer

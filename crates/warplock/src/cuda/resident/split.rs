@@ -1,0 +1,193 @@
+//! GCM by multiprocessors that only hash, beside others that encipher (`kernels/gcm_split.cuh`):
+//! which multiprocessors, and for which batches.
+
+use super::batch::DeviceKeys;
+use super::check::Checked;
+use crate::Mode;
+use crate::cuda::abi::Address;
+use crate::cuda::driver::{Failure, Stream};
+use crate::cuda::launch::{Grid, Parameter, Step};
+use crate::cuda::link::{CudaLink, DeviceBytes, Link};
+use crate::cuda::memory::{self, DeviceBuffer};
+use crate::cuda::module::Family;
+use crate::cuda::policy::Policy;
+use crate::{Keys, Span};
+
+/// Bytes that the kernels count in: units of 32 rows.
+pub(super) const UNIT: usize = 16 << 10;
+
+/// The only compute capability that has the kernels.
+const HOPPER: (u32, u32) = (9, 0);
+
+/// One multiprocessor's number is below this.
+const MULTIPROCESSORS: usize = 1024;
+
+/// Sizes of clusters that are asked for their places: those of eight alone may always come to the
+/// same eight of a neighbourhood.
+const CLUSTERS: std::ops::RangeInclusive<u32> = 2..=8;
+
+/// The multiprocessors of one neighbourhood, which share a clock.
+pub(super) struct Hashers {
+    /// By a multiprocessor's number: 0, or its place in the neighbourhood, from 1 on.
+    places: DeviceBuffer,
+    count: u32,
+}
+
+/// Where on the device it is said who may hash, and how many those are.
+#[derive(Clone, Copy)]
+pub(super) struct HashersAt {
+    pub(super) places: Address,
+    pub(super) count: u32,
+}
+
+impl Hashers {
+    /// Finds the largest neighbourhood; none on a device without the kernels. The context is
+    /// bound. Synchronises.
+    pub(super) fn find(
+        link: &CudaLink,
+        capability: (u32, u32),
+        stream: &Stream,
+    ) -> Result<Option<Self>, Failure> {
+        if capability != HOPPER {
+            return Ok(None);
+        }
+        let mut neighbours = Neighbours::new();
+        let blocks = 2 * link.multiprocessors();
+        let out = link.device(4 * blocks as usize)?;
+        for launch in 1..=16 {
+            for cluster in CLUSTERS {
+                // Other numbers of clusters find other places free.
+                let grid = cluster * (blocks / cluster * launch / 16).max(1);
+                let step = Step {
+                    name: format!("neighbours_{cluster}"),
+                    family: Family::Plain,
+                    grid: Grid::Blocks(grid),
+                    parameters: vec![Parameter::Address(out.address())],
+                };
+                let mut bytes = vec![0; 4 * grid as usize];
+                // SAFETY: a block writes four bytes, for which there is room; all is waited for.
+                unsafe {
+                    link.launch(stream, &step)?;
+                    memory::download(stream, bytes.as_mut_ptr(), out.address(), bytes.len())?;
+                }
+                stream.wait("finding neighbouring multiprocessors")?;
+                let numbers = bytes.chunks_exact(4).map(|word| {
+                    let word = word.try_into().expect("chunks of four");
+                    u32::from_le_bytes(word) as usize
+                });
+                neighbours.add(&numbers.collect::<Vec<_>>(), cluster as usize);
+            }
+        }
+        let largest = neighbours.largest();
+        let mut table = vec![0_u8; MULTIPROCESSORS];
+        for (place, &number) in largest.iter().enumerate() {
+            table[number] = place as u8 + 1;
+        }
+        let places = link.device(table.len())?;
+        // SAFETY: as above.
+        unsafe { memory::upload(stream, places.address(), table.as_ptr(), table.len())? };
+        stream.wait("saying which multiprocessors are neighbours")?;
+        Ok(Some(Hashers {
+            places,
+            count: largest.len() as u32,
+        }))
+    }
+
+    pub(super) fn at(&self) -> HashersAt {
+        HashersAt {
+            places: self.places.address(),
+            count: self.count,
+        }
+    }
+}
+
+/// Which multiprocessors were seen with which others in one cluster, directly or by way of others.
+struct Neighbours {
+    /// Another one of the same neighbourhood, closer to the one that stands for it.
+    parents: Vec<usize>,
+    seen: Vec<bool>,
+}
+
+impl Neighbours {
+    fn new() -> Self {
+        Neighbours {
+            parents: (0..MULTIPROCESSORS).collect(),
+            seen: vec![false; MULTIPROCESSORS],
+        }
+    }
+
+    fn root(&self, mut number: usize) -> usize {
+        while self.parents[number] != number {
+            number = self.parents[number];
+        }
+        number
+    }
+
+    /// Clusters of so many blocks, whose multiprocessors follow each other.
+    fn add(&mut self, numbers: &[usize], cluster: usize) {
+        for cluster in numbers.chunks_exact(cluster) {
+            // A number that cannot be would be a fault of the driver's.
+            if cluster.iter().any(|&number| number >= MULTIPROCESSORS) {
+                continue;
+            }
+            for &number in cluster {
+                let (root, first) = (self.root(number), self.root(cluster[0]));
+                self.parents[root] = first;
+                self.seen[number] = true;
+            }
+        }
+    }
+
+    /// The largest neighbourhood, ascending; at most 255.
+    fn largest(&self) -> Vec<usize> {
+        let mut all = vec![Vec::new(); MULTIPROCESSORS];
+        for number in (0..MULTIPROCESSORS).filter(|&number| self.seen[number]) {
+            all[self.root(number)].push(number);
+        }
+        let mut largest = all.into_iter().max_by_key(Vec::len).unwrap_or_default();
+        largest.truncate(255);
+        largest
+    }
+}
+
+/// Whether these kernels could take the batch: GCM with much text under one key, in pieces of
+/// equally many units that are nearly full, at multiples of 16 bytes.
+pub(super) fn may_split(batch: &Checked<'_>, policy: &Policy) -> bool {
+    let one = matches!(batch.keys, DeviceKeys::Host(Keys::One(_)));
+    let much = |from| batch.text_bytes() >= from;
+    if batch.info.mode != Mode::Gcm || !one || !policy.gcm_split.is_some_and(much) {
+        return false;
+    }
+    let spans = |number: usize| {
+        (
+            batch.input_spans.get(number),
+            batch.output_spans.get(number),
+        )
+    };
+    let units = |span: Span| span.len.div_ceil(UNIT);
+    let first = units(batch.input_spans.get(0));
+    let fits = (0..batch.count()).map(spans).all(|(from, to)| {
+        let input = batch.input.address() + from.offset as Address;
+        let output = batch.output.address() + to.offset as Address;
+        units(from) == first && (input | output).is_multiple_of(16)
+    });
+    let all = first as u64 * batch.count() as u64;
+    fits && u32::try_from(all).is_ok() && batch.text_bytes() >= all * (UNIT as u64) / 10 * 9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbourhoods_grow_by_shared_members() {
+        let mut neighbours = Neighbours::new();
+        neighbours.add(&[0, 16, 1, 17, 2, 18], 2);
+        neighbours.add(&[16, 32, 1], 3);
+        // Not a whole cluster, and one with a number that cannot be.
+        neighbours.add(&[2, 0, 40], 2);
+        neighbours.add(&[7, MULTIPROCESSORS], 2);
+        assert_eq!(neighbours.largest(), [0, 1, 2, 16, 17, 18, 32]);
+        assert!(Neighbours::new().largest().is_empty());
+    }
+}

@@ -1,0 +1,253 @@
+//! GCM with multiprocessors that only hash: which batches take it, and on a GPU against the CPU,
+//! whoever of its blocks hashes.
+
+use super::super::check::Checked;
+use super::super::sheet::Sheet;
+use super::super::split::{HashersAt, may_split};
+use super::super::{
+    Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, Plan,
+};
+use super::on_gpu::{device, random, uploaded};
+use super::{apart, region};
+use crate::cuda::abi::split_bytes;
+use crate::cuda::policy::Policy;
+use crate::{
+    Aad, Algorithm, Batch, Choice, Direction, Engine, Ivs, Key, Keys, Span, Spans, Tags, Text,
+};
+
+const ALWAYS: Policy = Policy {
+    gcm_split: Some(1),
+    ..Policy::DEFAULT
+};
+
+fn sealing<'a>(key: &'a Key, text: DeviceText<'a>, count: usize) -> DeviceBatch<'a> {
+    DeviceBatch::encrypt(key, text)
+        .ivs(DeviceIvs::Each(region(0x100, 12 * count)))
+        .tags(DeviceTags::Apart(region(0x8_0000, 16 * count)))
+}
+
+fn splits(key: &Key, text: DeviceText<'_>, count: usize, policy: &Policy) -> bool {
+    may_split(&Checked::new(sealing(key, text, count)).unwrap(), policy)
+}
+
+#[test]
+fn much_text_in_even_units_at_multiples_of_16_is_split() {
+    let key = Key::new(Algorithm::Aes256Gcm, &[1; 32]).unwrap();
+    assert!(splits(&key, apart(5, 16_384), 5, &ALWAYS));
+    assert!(splits(&key, apart(1, 16_384), 1, &ALWAYS));
+    assert!(splits(&key, apart(3, 49_008), 3, &ALWAYS));
+    // Too little, nearly empty units.
+    let from = |bytes| Policy {
+        gcm_split: Some(bytes),
+        ..Policy::DEFAULT
+    };
+    assert!(splits(&key, apart(5, 16_384), 5, &from(81_920)));
+    assert!(!splits(&key, apart(5, 16_384), 5, &from(81_921)));
+    assert!(!splits(&key, apart(5, 17_008), 5, &ALWAYS));
+    // Unequal, or at odd places.
+    let at = |spans: [(usize, usize); 2]| {
+        let spans = spans.map(|(offset, len)| Span { offset, len });
+        let text = DeviceText::InPlace {
+            buffer: region(0x10_0000, 200_000),
+            spans: Spans::Ragged(&spans),
+        };
+        splits(&key, text, 2, &ALWAYS)
+    };
+    assert!(at([(0, 16_384), (65_536, 16_000)]));
+    assert!(!at([(0, 16_384), (65_536, 32_768)]));
+    assert!(!at([(0, 16_384), (65_544, 16_384)]));
+    // Other modes.
+    let key = Key::new(Algorithm::Aes128Ctr, &[1; 16]).unwrap();
+    let batch =
+        DeviceBatch::encrypt(&key, apart(5, 16_384)).ivs(DeviceIvs::Each(region(0x100, 80)));
+    assert!(!may_split(&Checked::new(batch).unwrap(), &ALWAYS));
+}
+
+#[test]
+fn work_is_told_in_units_and_blocks_have_room_to_agree() {
+    let key = Key::new(Algorithm::Aes192Gcm, &[1; 24]).unwrap();
+    let batch = Checked::new(sealing(&key, apart(40, 50_000), 40)).unwrap();
+    let hashers = HashersAt {
+        places: 0x77,
+        count: 8,
+    };
+    let plain = Sheet::new(&batch, &Policy::DEFAULT, 132, None);
+    let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(hashers));
+    let located = sheet.located(&batch, 0x70_0000);
+    let split = located.split.unwrap();
+    // Four units of 16 KiB for 98 rows of 512 bytes.
+    assert_eq!((located.work.each, located.work.units), (98, 40 * 98));
+    assert_eq!((split.work.each, split.work.units), (4, 160));
+    assert_eq!(split.work.pieces, located.work.pieces);
+    assert_eq!((split.places, split.hashers), (0x77, 8));
+    let end = (split.at - 0x70_0000) as usize + split_bytes(5);
+    assert!(split.at.is_multiple_of(16) && end <= sheet.device_len);
+    assert!(plain.located(&batch, 0).split.is_none() && plain.device_len < sheet.device_len);
+}
+
+/// Messages of one length, sealed by the CPU.
+struct Case {
+    key: Key,
+    spans: Spans<'static>,
+    plain: Vec<u8>,
+    sealed: Vec<u8>,
+    ivs: Vec<u8>,
+    aad: Vec<u8>,
+    tags: Vec<u8>,
+}
+
+impl Case {
+    fn new(algorithm: Algorithm, count: usize, len: usize, aad: usize) -> Self {
+        let key = Key::generate(algorithm).unwrap();
+        // Behind each message something that nobody may touch.
+        let stride = (len + 16).next_multiple_of(16);
+        let spans = Spans::Even { count, len, stride };
+        let (plain, ivs, aad) = (random(count * stride), random(12 * count), random(aad));
+        let (mut sealed, mut tags) = (plain.clone(), vec![0; 16 * count]);
+        let text = Text::InPlace {
+            buffer: &mut sealed,
+            spans,
+        };
+        let cpu = Engine::builder().backend(Choice::Cpu(None)).build();
+        let batch = Batch::encrypt(Keys::One(&key), text)
+            .ivs(Ivs::Each(&ivs))
+            .aad(Aad::Shared(&aad))
+            .tags(Tags::Apart(&mut tags));
+        cpu.unwrap().run(batch).unwrap();
+        Case {
+            key,
+            spans,
+            plain,
+            sealed,
+            ivs,
+            aad,
+            tags,
+        }
+    }
+
+    /// Launches a plan in place twice, on fresh text, and gives text, tags and who was refused.
+    fn run(
+        &self,
+        device: &Device,
+        hashers: HashersAt,
+        direction: Direction,
+        tags: &[u8],
+    ) -> (Vec<u8>, Vec<u8>, Vec<usize>) {
+        let text = match direction {
+            Direction::Encrypt => &self.plain,
+            Direction::Decrypt => &self.sealed,
+        };
+        let mut data = uploaded(device, text);
+        let tags = uploaded(device, tags);
+        let (ivs, aad) = (uploaded(device, &self.ivs), uploaded(device, &self.aad));
+        let in_place = DeviceText::InPlace {
+            buffer: data.region(),
+            spans: self.spans,
+        };
+        let batch = DeviceBatch::new(direction, &self.key, in_place)
+            .ivs(DeviceIvs::Each(ivs.region()))
+            .aad(DeviceAad::Shared(aad.region()))
+            .tags(DeviceTags::Apart(tags.region()));
+        let batch = Checked::new(batch).unwrap();
+        assert!(may_split(&batch, &ALWAYS));
+        let plan = device
+            .call(|device| Plan::make(device, &batch, Some(hashers)))
+            .unwrap();
+        let stream = device.stream().unwrap();
+        let mut refused = Vec::new();
+        for _ in 0..2 {
+            data.write(0, text).unwrap();
+            // SAFETY: everything lives until `failed` has waited.
+            unsafe { plan.launch(&stream).unwrap() };
+            refused = plan.failed(&stream).unwrap();
+        }
+        (read(&data), read(&tags), refused)
+    }
+
+    fn check(&self, device: &Device, hashers: HashersAt, who: &str) {
+        let Spans::Even { count, len, stride } = self.spans else {
+            unreachable!("made so")
+        };
+        let what = format!("{}, {count} of {len}, {who}", self.key.algorithm());
+        let none = vec![0xa5; 16 * count];
+        let (text, tags, _) = self.run(device, hashers, Direction::Encrypt, &none);
+        assert!(text == self.sealed, "{what}: sealed");
+        assert!(tags == self.tags, "{what}: tags");
+        let mut forged = self.tags.clone();
+        let wrong = count / 2;
+        forged[16 * wrong + 3] ^= 1;
+        let (text, _, refused) = self.run(device, hashers, Direction::Decrypt, &forged);
+        assert_eq!(refused, [wrong], "{what}");
+        let mut expected = self.plain.clone();
+        expected[wrong * stride..][..len].fill(0);
+        assert!(text == expected, "{what}: opened");
+    }
+}
+
+fn read(buffer: &DeviceBuffer) -> Vec<u8> {
+    let mut bytes = vec![0; buffer.region().len()];
+    buffer.read(0, &mut bytes).unwrap();
+    bytes
+}
+
+/// Compares with the CPU: messages as (how many, bytes, associated data), with a neighbourhood that
+/// hashes, with nobody who begins so, and with all.
+fn compare(device: &Device, algorithm: Algorithm, cases: &[(usize, usize, usize)]) {
+    let Some(neighbours) = device.call(|device| device.hashers()).unwrap() else {
+        println!("skipped: only GPUs of compute capability 9.0 have these kernels");
+        return;
+    };
+    assert!(neighbours.count >= 2, "a neighbourhood has several");
+    let table = |place: u8| uploaded(device, &[place; 1024]);
+    let (none, all) = (table(0), table(1));
+    let at = |table: &DeviceBuffer| HashersAt {
+        places: table.region().address(),
+        count: neighbours.count,
+    };
+    let kinds = [
+        ("a neighbourhood", neighbours),
+        ("nobody", at(&none)),
+        ("all", at(&all)),
+    ];
+    for &(count, len, aad) in cases {
+        let case = Case::new(algorithm, count, len, aad);
+        for (who, hashers) in kinds {
+            case.check(device, hashers, who);
+        }
+    }
+}
+
+#[test]
+fn whoever_hashes_the_results_are_those_of_the_cpu() {
+    let Some((device, _alone)) = device() else {
+        return;
+    };
+    for algorithm in [
+        Algorithm::Aes128Gcm,
+        Algorithm::Aes192Gcm,
+        Algorithm::Aes256Gcm,
+    ] {
+        let cases = [
+            (1, 16_384, 0),
+            (700, 16_384, 33),
+            (300, 15_001, 0),
+            (40, 32_767, 0),
+            (5, (3 << 20) + 77, 20),
+            (1, (40 << 20) + 5, 0),
+        ];
+        compare(&device, algorithm, &cases);
+    }
+}
+
+/// Little enough for sanitizers.
+#[test]
+fn a_few_tiles_are_those_of_the_cpu() {
+    let Some((device, _alone)) = device() else {
+        return;
+    };
+    compare(
+        &device,
+        Algorithm::Aes256Gcm,
+        &[(70, 16_001, 5), (1, 3_000_007, 0)],
+    );
+}

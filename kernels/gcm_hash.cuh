@@ -1,0 +1,141 @@
+// Blocks that only hash, for gcm_split.cuh: GHASH (SP 800-38D, 6.4) by `wgmma` with bits.
+//
+// The products are those of ghash.cuh, three for each block. Here a row of an operand is a stretch
+// of 4 KiB with a running value of its own, and a batch is its next 64 blocks: lane t of four takes
+// block 4s + t in step s, whose matrix is that of H^(64 - 4s - t). The matrices of all steps lie in
+// shared memory; text comes there by asynchronous copies, a batch ahead. A stretch ends with a
+// batch: what is shorter has zeros in front, which change nothing.
+//
+// Two groups of four warps hash a tile, 64 stretches each: while one turns sums to running values,
+// the other keeps the tensor cores busy. Four more warps, the scouts, find out what comes next, and
+// add up what was made; so neither waits for global memory. All other warps lend their registers.
+#pragma once
+#include "gcm.cuh"
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+constexpr uint32_t NONE = ~0u;
+constexpr uint32_t UNIT_BYTES = 16384;
+constexpr uint32_t TILE = 32; // units
+constexpr uint32_t STRETCH_BYTES = 4096, STRETCHES = TILE * UNIT_BYTES / STRETCH_BYTES;
+constexpr uint32_t TILE_BLOCKS = TILE * UNIT_BYTES / 16;
+constexpr uint32_t TILE_STEPS = 64;
+constexpr int HASH_STEPS = 16; // of a batch, four blocks each
+constexpr int BATCHES = STRETCH_BYTES / (64 * HASH_STEPS);
+constexpr uint32_t MATRIX_BYTES = 64 * 32; // 64 columns of 256 bits
+constexpr uint32_t RING_AT = HASH_STEPS * 3 * MATRIX_BYTES;
+constexpr uint32_t RING_STEP = 64 * 64; // of a group: 64 rows, four blocks each
+constexpr uint32_t RING_BYTES = HASH_STEPS * RING_STEP;
+constexpr uint32_t STRETCHES_AT = RING_AT + 2 * RING_BYTES;
+constexpr uint32_t RESULTS_AT = STRETCHES_AT + 8 * STRETCHES;
+constexpr uint32_t HASH_SHARED = RESULTS_AT + 16 * STRETCHES;
+static_assert(HASH_SHARED <= 227 * 1024 && STRETCHES == 128, "two groups, 64 rows each");
+
+// What the blocks of a launch share.
+struct Split {
+    uint32_t next_portion, padding_0[31];
+    uint32_t next_tile, padding_1[31];
+    uint32_t hashing, padding_2[31]; // blocks that began by hashing
+    uint4 steps[TILE_STEPS];         // H^(d blocks of a tile)
+    uint32_t ready[1]; // of each tile: warps that enciphered a portion, or 1 once it was hashed
+};
+
+__device__ __forceinline__ uint32_t load_acquire(const uint32_t* at) {
+    uint32_t value;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+    return value;
+}
+
+__device__ __forceinline__ void add_release(uint32_t* at, uint32_t value) {
+    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
+
+// Waits until a number is reached. False: it took a millisecond, and `patient` is not for ever.
+__device__ __forceinline__ bool comes(const uint32_t* at, uint32_t wanted, bool patient) {
+    constexpr uint64_t PATIENCE = 2'000'000; // cycles
+    const uint64_t from = clock64();
+    while (load_acquire(at) < wanted) {
+        if (patient && clock64() - from > PATIENCE) return false;
+        __nanosleep(100);
+    }
+    return true;
+}
+
+// Barriers of a hashing block: a group has its next stretches; a tile's results were written, or
+// its stretches read; scouts among themselves.
+constexpr uint32_t GIVEN = 1, MADE = 3, SCOUTS = 4;
+__device__ __forceinline__ void wait_at(uint32_t barrier, uint32_t threads) {
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void pass(uint32_t barrier, uint32_t threads) {
+    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+__host__ __device__ constexpr uint32_t matrix_at(uint32_t step, uint32_t product) {
+    return (3 * step + product) * MATRIX_BYTES;
+}
+
+// The matrices, a column's bits in two halves: [8 columns][half][column][16 bytes]. All threads take
+// part, a barrier must follow.
+__device__ inline void fill_matrices(const GcmPowers* powers) {
+    for (uint32_t i = threadIdx.x; i < HASH_STEPS * 256; i += blockDim.x) {
+        const uint32_t column = i % 64, lane = i / 64 % 4, step = i / 256;
+        const uint4 h = powers->powers[0][4 * (HASH_STEPS - step) - lane];
+        const uint4 low = dual(h), high = dual(reduce(make_uint4(0, 0, 0, 0), h));
+        const uint32_t s[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        // Bits `column` to `column` + 63 of the string of 127.
+        const uint32_t skip = column / 32, shift = column % 32;
+#pragma unroll
+        for (uint32_t product = 0; product < 3; product++) {
+            const auto word = [&](uint32_t k) {
+                const auto at = [&](uint32_t k) {
+                    return k < 4 ? s[k + 2] ^ (product == 1   ? s[k]
+                                               : product == 2 ? s[k + 4 & 7]
+                                                              : 0)
+                                 : 0;
+                };
+                return skip ? at(k + 1) : at(k);
+            };
+            uint8_t* at = shared + matrix_at(step, product) + column / 8 * 256 + column % 8 * 16;
+            uint32_t* halves = reinterpret_cast<uint32_t*>(at + 4 * lane);
+            halves[0] = reflect(__funnelshift_r(word(0), word(1), shift));
+            halves[32] = reflect(__funnelshift_r(word(1), word(2), shift));
+        }
+    }
+    // `wgmma` reads by another way.
+    asm volatile("fence.proxy.async;" ::: "memory");
+}
+
+#include "gcm_hash_group.cuh"
+#include "gcm_hash_scout.cuh"
+
+// Hashes tiles until all are taken. `pending`: one that was taken before and not begun (of the
+// first scout). False: others let it wait for too long.
+template <bool DECRYPT>
+__device__ __forceinline__ bool hash_tiles(const Work& work, GcmMessage* messages,
+                                           const GcmPowers* powers, Split* split, bool patient,
+                                           uint32_t& pending) {
+    fill_matrices(powers);
+    __syncthreads();
+    if (threadIdx.x < 256) {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 168;");
+        hash_group();
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 80;");
+        __syncthreads();
+    } else if (threadIdx.x < 384) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
+        scout<DECRYPT>(work, messages, powers, split, patient, pending);
+        // No sooner: the groups would never get theirs.
+        __syncthreads();
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 80;");
+    } else {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        __syncthreads();
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 80;");
+    }
+    const bool done = *reinterpret_cast<volatile uint32_t*>(shared + RESULTS_AT) == 0;
+    __syncthreads();
+    return done;
+}
+
+#endif

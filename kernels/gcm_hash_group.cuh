@@ -1,0 +1,237 @@
+// A group of four warps that hashes: see gcm_hash.cuh.
+#pragma once
+
+template <int N>
+struct Int {
+    static constexpr int value = N;
+};
+
+__device__ __forceinline__ void wgmma_fence() {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void wgmma_commit() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int N>
+__device__ __forceinline__ void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
+// Sums of 64 rows' products with a matrix, new ones or (`ADD`) more of them. The lanes hold rows
+// and sums as for `mma` of 16 rows.
+template <int ADD>
+__device__ __forceinline__ void wgmma(Sums (&c)[8], uint4 a, uint64_t matrix) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n64k256.s32.b1.b1.and.popc "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, %36, %37;"
+        : "+r"(c[0].of[0]), "+r"(c[0].of[1]), "+r"(c[0].of[2]), "+r"(c[0].of[3]),
+          "+r"(c[1].of[0]), "+r"(c[1].of[1]), "+r"(c[1].of[2]), "+r"(c[1].of[3]),
+          "+r"(c[2].of[0]), "+r"(c[2].of[1]), "+r"(c[2].of[2]), "+r"(c[2].of[3]),
+          "+r"(c[3].of[0]), "+r"(c[3].of[1]), "+r"(c[3].of[2]), "+r"(c[3].of[3]),
+          "+r"(c[4].of[0]), "+r"(c[4].of[1]), "+r"(c[4].of[2]), "+r"(c[4].of[3]),
+          "+r"(c[5].of[0]), "+r"(c[5].of[1]), "+r"(c[5].of[2]), "+r"(c[5].of[3]),
+          "+r"(c[6].of[0]), "+r"(c[6].of[1]), "+r"(c[6].of[2]), "+r"(c[6].of[3]),
+          "+r"(c[7].of[0]), "+r"(c[7].of[1]), "+r"(c[7].of[2]), "+r"(c[7].of[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(matrix), "n"(ADD));
+}
+
+// A matrix as `wgmma` is told of it: its address, 128 bytes from half to half, 256 to the next
+// eight columns; all in units of 16 bytes.
+__host__ __device__ constexpr uint64_t matrix(uint32_t step, uint32_t product) {
+    return (SHARED_BASE + matrix_at(step, product)) / 16 | uint64_t(128 / 16) << 16 |
+           uint64_t(256 / 16) << 32;
+}
+
+__device__ __forceinline__ void copy_commit() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int N>
+__device__ __forceinline__ void copy_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+// A stretch as scouts hand it on: where, how many bytes, and whether there is a tile at all.
+__device__ __forceinline__ uint64_t stretch_of(uint64_t at, uint32_t len, bool tile) {
+    return at | uint64_t(len) << 48 | uint64_t(tile) << 63;
+}
+__device__ __forceinline__ int32_t len_of(uint64_t stretch) { return int32_t(stretch >> 48 & 0x7fff); }
+
+// What a lane copies of a row's stretch: 16 of each 128 bytes.
+struct Row {
+    uint64_t at;   // its block of the batch's first pair of steps, counted with the zeros in front
+    int32_t zeros; // bytes of zeros in front, from there on
+
+    Row() = default;
+    __device__ __forceinline__ Row(uint64_t stretch, uint32_t lane8) {
+        const int32_t front = STRETCH_BYTES - (len_of(stretch) + 15 & ~15);
+        zeros = front - 16 * int32_t(lane8);
+        at = (stretch & 0xffffffffffff) - zeros;
+    }
+
+    // The block of a pair of steps.
+    template <int PAIR>
+    __device__ __forceinline__ void copy(uint32_t to) const {
+        asm volatile(
+            "{\n.reg .pred none;\nsetp.gt.s32 none, %2, %3;\n"
+            "cp.async.cg.shared.global [%0], [%1 + %3], 16, none;\n}" ::"r"(to),
+            "l"(at), "r"(zeros), "n"(128 * PAIR)
+            : "memory");
+    }
+    // Its first `len` bytes.
+    template <int PAIR>
+    __device__ __forceinline__ void copy(uint32_t to, uint32_t len) const {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
+                     "l"(at + 128 * PAIR), "r"(zeros > 128 * PAIR ? 0 : len)
+                     : "memory");
+    }
+};
+
+// Two rows' blocks as operands of the three products.
+struct Operands {
+    uint4 both, low, high;
+
+    Operands() = default;
+    __device__ __forceinline__ Operands(uint4 x, uint4 y)
+        : both(make_uint4(x.x ^ x.z, y.x ^ y.z, x.y ^ x.w, y.y ^ y.w)),
+          low(make_uint4(x.x, y.x, x.y, y.y)), high(make_uint4(x.z, y.z, x.w, y.w)) {}
+};
+
+struct HashGroup {
+    uint32_t number, lane4, lane8;
+    uint32_t to;        // where this lane copies to
+    uint32_t even, odd; // where it reads, in even and odd steps
+    uint32_t stretches, results;
+    Row rows[4];
+    uint32_t tails; // bytes of their last blocks, 0 for 16
+    bool more;      // whether there is a tile
+
+    __device__ __forceinline__ HashGroup() {
+        const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
+        number = threadIdx.x >> 7, lane4 = lane & 3, lane8 = lane & 7;
+        // A warp has 16 rows. Those of 128 bytes lie one behind the other, with the halves of every
+        // second one exchanged: no bank conflicts.
+        const uint32_t ring = SHARED_BASE + RING_AT + number * RING_BYTES + 2048 * warp;
+        to = ring + 128 * (lane >> 3) + 16 * (lane8 ^ (lane >> 1 & 4));
+        even = ring + 128 * (lane >> 2) + 16 * (lane4 ^ (lane & 4));
+        odd = even ^ 64;
+        const uint32_t first = 64 * number + 16 * warp;
+        stretches = SHARED_BASE + STRETCHES_AT + 8 * (first + (lane >> 3));
+        results = SHARED_BASE + RESULTS_AT + 16 * (first + (lane >> 2));
+    }
+
+    __device__ __forceinline__ void next_rows() {
+        wait_at(GIVEN + number, 256);
+        tails = 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            uint64_t stretch;
+            asm volatile("ld.shared.u64 %0, [%1];" : "=l"(stretch) : "r"(stretches + 32 * i) : "memory");
+            rows[i] = Row(stretch, lane8);
+            tails |= uint32_t(len_of(stretch) & 15) << 8 * i;
+            more = stretch >> 63;
+        }
+    }
+
+    // A pair of steps; only the `last` of a stretch may end within a block.
+    template <int PAIR>
+    __device__ __forceinline__ void copy(bool last) const {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const uint32_t place = to + 512 * i + 2 * RING_STEP * PAIR;
+            const uint32_t tail = tails >> 8 * i & 15;
+            if (PAIR == 7 && last && lane8 == 7 && tail) rows[i].copy<PAIR>(place, tail);
+            else rows[i].copy<PAIR>(place);
+        }
+        copy_commit();
+    }
+
+    __device__ __forceinline__ void to_next_batch() {
+#pragma unroll
+        for (int i = 0; i < 4; i++) rows[i].at += 1024, rows[i].zeros -= 1024;
+    }
+
+    // Two rows' blocks of a step.
+    template <int STEP>
+    __device__ __forceinline__ void load(uint4& x, uint4& y) const {
+        const uint32_t at = (STEP % 2 ? odd : even) + RING_STEP * (STEP & ~1);
+        x = load_shared(at), y = load_shared(at + 1024);
+    }
+};
+
+struct Products {
+    Sums both[8], low[8], high[8];
+};
+
+// Step `STEP` of a batch, while the next one's operands are made of `x` and `y`, and those after it
+// loaded. Whatever was loaded of a pair may be overwritten with what comes a batch later.
+template <int STEP>
+__device__ __forceinline__ void hash_step(const HashGroup& group, Products& sums,
+                                          Operands (&operands)[2], uint4& x, uint4& y, bool last) {
+    const Operands& mine = operands[STEP % 2];
+    wgmma_fence();
+    wgmma<STEP != 0>(sums.both, mine.both, matrix(STEP, 0));
+    wgmma<STEP != 0>(sums.low, mine.low, matrix(STEP, 1));
+    wgmma<STEP != 0>(sums.high, mine.high, matrix(STEP, 2));
+    wgmma_commit();
+    if constexpr (STEP < HASH_STEPS - 1) {
+        wgmma_wait<1>();
+        operands[(STEP + 1) % 2] = Operands(x, y);
+        if (STEP % 2 == 0) {
+            __syncwarp();
+            group.copy<STEP / 2>(last);
+            copy_wait<7>();
+            __syncwarp();
+        }
+        // The last but one loads the next batch's first.
+        group.load<(STEP + 2) % HASH_STEPS>(x, y);
+        hash_step<STEP + 1>(group, sums, operands, x, y, last);
+    }
+}
+
+__device__ __forceinline__ void hash_group() {
+    HashGroup group;
+    group.next_rows();
+    if (!group.more) {
+        pass(MADE, 384);
+        return;
+    }
+    group.copy<0>(false), group.copy<1>(false), group.copy<2>(false), group.copy<3>(false);
+    group.copy<4>(false), group.copy<5>(false), group.copy<6>(false), group.copy<7>(false);
+    group.to_next_batch();
+    pass(MADE, 384);
+    copy_wait<7>();
+    __syncwarp();
+    uint4 x, y;
+    group.load<0>(x, y);
+#pragma unroll 1
+    while (true) {
+        Running running = {};
+#pragma unroll 1
+        for (int batch = 0; batch < BATCHES; batch++) {
+            // The last batch already copies the next tile's first.
+            if (batch == BATCHES - 1) group.next_rows();
+            if (group.lane4 == 0) x = x ^ running.first, y = y ^ running.second;
+            Operands operands[2];
+            operands[0] = Operands(x, y);
+            group.load<1>(x, y);
+            Products sums;
+            hash_step<0>(group, sums, operands, x, y, batch == BATCHES - 2);
+            group.to_next_batch();
+            wgmma_wait<0>();
+            const LowBytes both(sums.both);
+            LowBytes first(sums.low), second(sums.high);
+            first.add(both), second.add(both);
+            running = {stored_of_dual(gather(first.columns<0>(second))),
+                       stored_of_dual(gather(first.columns<1>(second)))};
+        }
+        if (group.lane4 == 0) {
+            store_shared(group.results, running.first);
+            store_shared(group.results + 16 * 8, running.second);
+        }
+        pass(MADE, 384);
+        if (!group.more) break;
+    }
+    copy_wait<0>();
+}
