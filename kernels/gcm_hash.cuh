@@ -106,36 +106,4 @@ __device__ inline void fill_matrices(const GcmPowers* powers) {
     asm volatile("fence.proxy.async;" ::: "memory");
 }
 
-#include "gcm_hash_group.cuh"
-#include "gcm_hash_scout.cuh"
-
-// Hashes tiles until all are taken. `pending`: one that was taken before and not begun (of the
-// first scout). False: others let it wait for too long.
-template <bool DECRYPT>
-__device__ __forceinline__ bool hash_tiles(const Work& work, GcmMessage* messages,
-                                           const GcmPowers* powers, Split* split, bool patient,
-                                           uint32_t& pending) {
-    fill_matrices(powers);
-    __syncthreads();
-    if (threadIdx.x < 256) {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 168;");
-        hash_group();
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 80;");
-        __syncthreads();
-    } else if (threadIdx.x < 384) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
-        scout<DECRYPT>(work, messages, powers, split, patient, pending);
-        // No sooner: the groups would never get theirs.
-        __syncthreads();
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 80;");
-    } else {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-        __syncthreads();
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 80;");
-    }
-    const bool done = *reinterpret_cast<volatile uint32_t*>(shared + RESULTS_AT) == 0;
-    __syncthreads();
-    return done;
-}
-
 #endif

@@ -1,10 +1,8 @@
 // A group of four warps that hashes: see gcm_hash.cuh.
 #pragma once
+#include "gcm_hash.cuh"
 
-template <int N>
-struct Int {
-    static constexpr int value = N;
-};
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 __device__ __forceinline__ void wgmma_fence() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -235,3 +233,5 @@ __device__ __forceinline__ void hash_group() {
     }
     copy_wait<0>();
 }
+
+#endif

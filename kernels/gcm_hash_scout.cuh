@@ -1,6 +1,9 @@
 // The four warps that tell hashing warps what comes next, and add up what those made: see
 // gcm_hash.cuh. A lane has a stretch of each tile.
 #pragma once
+#include "gcm_hash_group.cuh"
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 // Where a stretch lies. Of a tile that no text reaches, and of none, it has no bytes.
 template <bool DECRYPT>
@@ -137,3 +140,5 @@ __device__ __forceinline__ void scout(const Work& work, GcmMessage* messages,
     end_joined(work, messages, powers, row, joined);
     if (row == 0) *said = waits;
 }
+
+#endif

@@ -14,7 +14,7 @@
 //
 // Needs gcm_prepare, pieces with equally many units each, and texts at multiples of 16 bytes.
 #pragma once
-#include "gcm_hash.cuh"
+#include "gcm_hash_scout.cuh"
 #include "sliced.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -141,6 +141,35 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, const GcmMes
     }
     __syncthreads();
     const bool done = impatient == 0;
+    __syncthreads();
+    return done;
+}
+
+// Hashes tiles until all are taken. `pending`: one that was taken before and not begun (of the
+// first scout). False: others let it wait for too long.
+template <bool DECRYPT>
+__device__ __forceinline__ bool hash_tiles(const Work& work, GcmMessage* messages,
+                                           const GcmPowers* powers, Split* split, bool patient,
+                                           uint32_t& pending) {
+    fill_matrices(powers);
+    __syncthreads();
+    if (threadIdx.x < 256) {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 168;");
+        hash_group();
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 80;");
+        __syncthreads();
+    } else if (threadIdx.x < 384) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
+        scout<DECRYPT>(work, messages, powers, split, patient, pending);
+        // No sooner: the groups would never get theirs.
+        __syncthreads();
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 80;");
+    } else {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        __syncthreads();
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 80;");
+    }
+    const bool done = *reinterpret_cast<volatile uint32_t*>(shared + RESULTS_AT) == 0;
     __syncthreads();
     return done;
 }

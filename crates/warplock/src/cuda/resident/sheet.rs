@@ -50,7 +50,7 @@ pub(super) fn one_key(batch: &Checked<'_>) -> Option<OneKey> {
 }
 
 impl Sheet {
-    /// `hashers`: for batches that [`may_split`].
+    /// `hashers`: for batches that [`may_split`](super::split::may_split).
     pub(super) fn new(
         batch: &Checked<'_>,
         policy: &Policy,
