@@ -115,10 +115,14 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, const GcmMes
     while (pending < total) {
         const uint32_t first = PORTION * (pending >> 3), row = pending & 7;
         if constexpr (DECRYPT) {
-            if (!comes(&split->ready[first / TILE], 1, patient)) {
+            // One lane asks: all must have the same answer.
+            const bool ready =
+                t.number() != 0 || comes(&split->ready[first / TILE], 1, patient);
+            if (!__all_sync(~0u, ready)) {
                 impatient = 1;
                 break;
             }
+            __syncwarp();
         }
         const uint32_t next = take();
         lay_ready<ROUNDS>(t, work, messages, keys, first, row, stash);

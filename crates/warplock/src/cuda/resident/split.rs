@@ -66,8 +66,13 @@ impl Hashers {
                 };
                 let mut bytes = vec![0; 4 * grid as usize];
                 // SAFETY: a block writes four bytes, for which there is room; all is waited for.
+                let launched = unsafe { link.launch(stream, &step) };
+                if launched.is_err() {
+                    // A part of a GPU may have no room for clusters of this size.
+                    continue;
+                }
+                // SAFETY: as above.
                 unsafe {
-                    link.launch(stream, &step)?;
                     memory::download(stream, bytes.as_mut_ptr(), out.address(), bytes.len())?;
                 }
                 stream.wait("finding neighbouring multiprocessors")?;
