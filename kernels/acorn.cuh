@@ -188,9 +188,7 @@ struct AcornTiles {
     static __device__ __forceinline__ void fetch(uint32_t to, const uint8_t* from, uint32_t len) {
 #if __CUDA_ARCH__ >= 800
         if (aligned(from, 16)) {
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                         "r"(len)
-                         : "memory");
+            ::fetch(to, from, len);
             return;
         }
 #endif
@@ -223,16 +221,8 @@ struct AcornTiles {
 
 template <int LEFT>
 __device__ __forceinline__ void acorn_await() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
-#endif
+    await_fetches<LEFT>();
     __syncwarp();
-}
-
-__device__ __forceinline__ void acorn_group() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
 }
 
 __device__ __forceinline__ uint32_t load_shared_word(uint32_t at) {
@@ -325,12 +315,12 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
         } else if (at < longest) {
             tiles.fetch_some(buffer, input + at, len > at ? len - at : 0);
         }
-        acorn_group();
+        end_group();
     };
 
     if (longest_aad > 0) {
         tiles.fetch_own(tile, aad, aad_len);
-        acorn_group();
+        end_group();
     }
     fetch_text(longest_aad > 0 ? other : tile, 0);
     AcornState state;
@@ -343,7 +333,7 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
         __syncwarp();
         if (at + TILE < longest_aad) {
             tiles.fetch_own(tile, aad + at + TILE, left > TILE ? left - TILE : 0);
-            acorn_group();
+            end_group();
             acorn_await<0>();
         } else {
             const uint32_t swap = tile;

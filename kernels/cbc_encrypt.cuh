@@ -18,26 +18,6 @@ constexpr uint32_t STAGE = 4;               // blocks of each message that are f
 constexpr uint32_t STAGE_BYTES = 32 * 16 * STAGE; // of a warp
 constexpr uint32_t STAGES = 3;              // two of text, one of results
 
-__device__ __forceinline__ void fetch(uint32_t to, const uint8_t* from) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-#endif
-}
-
-// Waits until at most `LEFT` groups of fetches are under way.
-template <int LEFT>
-__device__ __forceinline__ void await_fetches() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
-#endif
-}
-
-__device__ __forceinline__ void end_group() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
 // Where block `c` of message `m` stands in a stage: so that eight lanes which read the same block
 // of neighbouring messages, or all blocks of two messages, touch all banks once.
 __device__ __forceinline__ uint32_t stage_place(uint32_t m, uint32_t c) {

@@ -75,8 +75,8 @@ __host__ __device__ constexpr uint32_t matrix_at(uint32_t step, uint32_t product
     return (3 * step + product) * MATRIX_BYTES;
 }
 
-// The matrices, a column's bits in two halves: [8 columns][half][column][16 bytes]. All threads take
-// part, a barrier must follow.
+// The matrices, a column's bits in two halves: [8 columns][half][column][16 bytes]. All threads
+// take part, a barrier must follow.
 __device__ inline void fill_matrices(const GcmPowers* powers) {
     for (uint32_t i = threadIdx.x; i < HASH_STEPS * 256; i += blockDim.x) {
         const uint32_t column = i % 64, lane = i / 64 % 4, step = i / 256;

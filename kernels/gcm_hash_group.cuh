@@ -42,19 +42,13 @@ __host__ __device__ constexpr uint64_t matrix(uint32_t step, uint32_t product) {
            uint64_t(256 / 16) << 32;
 }
 
-__device__ __forceinline__ void copy_commit() {
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-template <int N>
-__device__ __forceinline__ void copy_wait() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-}
-
 // A stretch as scouts hand it on: where, how many bytes, and whether there is a tile at all.
 __device__ __forceinline__ uint64_t stretch_of(uint64_t at, uint32_t len, bool tile) {
     return at | uint64_t(len) << 48 | uint64_t(tile) << 63;
 }
-__device__ __forceinline__ int32_t len_of(uint64_t stretch) { return int32_t(stretch >> 48 & 0x7fff); }
+__device__ __forceinline__ int32_t len_of(uint64_t stretch) {
+    return int32_t(stretch >> 48 & 0x7fff);
+}
 
 // What a lane copies of a row's stretch: 16 of each 128 bytes.
 struct Row {
@@ -80,9 +74,7 @@ struct Row {
     // Its first `len` bytes.
     template <int PAIR>
     __device__ __forceinline__ void copy(uint32_t to, uint32_t len) const {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
-                     "l"(at + 128 * PAIR), "r"(zeros > 128 * PAIR ? 0 : len)
-                     : "memory");
+        fetch(to, reinterpret_cast<const uint8_t*>(at + 128 * PAIR), zeros > 128 * PAIR ? 0 : len);
     }
 };
 
@@ -125,7 +117,10 @@ struct HashGroup {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             uint64_t stretch;
-            asm volatile("ld.shared.u64 %0, [%1];" : "=l"(stretch) : "r"(stretches + 32 * i) : "memory");
+            asm volatile("ld.shared.u64 %0, [%1];"
+                         : "=l"(stretch)
+                         : "r"(stretches + 32 * i)
+                         : "memory");
             rows[i] = Row(stretch, lane8);
             tails |= uint32_t(len_of(stretch) & 15) << 8 * i;
             more = stretch >> 63;
@@ -142,7 +137,7 @@ struct HashGroup {
             if (PAIR == 7 && last && lane8 == 7 && tail) rows[i].copy<PAIR>(place, tail);
             else rows[i].copy<PAIR>(place);
         }
-        copy_commit();
+        end_group();
     }
 
     __device__ __forceinline__ void to_next_batch() {
@@ -179,7 +174,7 @@ __device__ __forceinline__ void hash_step(const HashGroup& group, Products& sums
         if (STEP % 2 == 0) {
             __syncwarp();
             group.copy<STEP / 2>(last);
-            copy_wait<7>();
+            await_fetches<7>();
             __syncwarp();
         }
         // The last but one loads the next batch's first.
@@ -199,7 +194,7 @@ __device__ __forceinline__ void hash_group() {
     group.copy<4>(false), group.copy<5>(false), group.copy<6>(false), group.copy<7>(false);
     group.to_next_batch();
     pass(MADE, 384);
-    copy_wait<7>();
+    await_fetches<7>();
     __syncwarp();
     uint4 x, y;
     group.load<0>(x, y);
@@ -231,7 +226,7 @@ __device__ __forceinline__ void hash_group() {
         pass(MADE, 384);
         if (!group.more) break;
     }
-    copy_wait<0>();
+    await_fetches<0>();
 }
 
 #endif

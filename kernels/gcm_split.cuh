@@ -24,8 +24,8 @@ constexpr uint32_t PORTION = 4; // units
 // Of a warp: for each of the portion's units, `far` of five groups and two blocks that say where.
 constexpr uint32_t STASH_BYTES = 128 * PORTION;
 constexpr uint32_t IMPATIENT_AT = TABLES + SPLIT_WARPS * STASH_BYTES;
-constexpr uint32_t SPLIT_SHARED =
-    HASH_SHARED > IMPATIENT_AT + 4 ? HASH_SHARED : IMPATIENT_AT + 4;
+constexpr uint32_t SPLIT_SHARED = HASH_SHARED;
+static_assert(IMPATIENT_AT + 4 <= SPLIT_SHARED, "hashing needs more");
 
 static_assert(TILE % PORTION == 0 && UNIT_BYTES == 32 * 512, "a unit has 32 rows: four cycles");
 
@@ -63,8 +63,8 @@ __device__ __forceinline__ void lay_ready(Lane t, const Work& work, const GcmMes
 // A warp's rows of one unit: every eighth, so that byte 15 of its counters stays the same.
 template <int ROUNDS>
 __device__ __forceinline__ void encipher_unit(Lane t, const RoundKeys& keys, uint32_t row,
-                                              uint32_t at, uint4 where, uint32_t len, uint32_t place,
-                                              uint4 near) {
+                                              uint32_t at, uint4 where, uint32_t len,
+                                              uint32_t place, uint4 near) {
     const uint8_t* input =
         reinterpret_cast<const uint8_t*>(uint64_t(where.y) << 32 | where.x) + 16 * t.number();
     uint8_t* output =
@@ -193,7 +193,8 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
     while (true) {
         const bool done =
             hashes ? hash_tiles<DECRYPT>(work, messages, powers, split, patient, tile)
-                   : encipher_portions<ROUNDS, DECRYPT>(work, messages, keys, split, patient, portion);
+                   : encipher_portions<ROUNDS, DECRYPT>(work, messages, keys, split, patient,
+                                                        portion);
         const bool follows = hashes != DECRYPT;
         if (follows && done) return;
         if (!follows) {

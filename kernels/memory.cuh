@@ -89,6 +89,35 @@ __device__ __forceinline__ void store_shared(uint32_t at, uint4 a) {
                  : "memory");
 }
 
+// Copies of blocks to shared memory that go on by themselves, from compute capability 8.0 on.
+__device__ __forceinline__ void fetch(uint32_t to, const uint8_t* from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+#endif
+}
+
+// The first `len` bytes, and zeros.
+__device__ __forceinline__ void fetch(uint32_t to, const uint8_t* from, uint32_t len) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(len)
+                 : "memory");
+#endif
+}
+
+__device__ __forceinline__ void end_group() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Waits until at most `LEFT` groups of fetches are under way.
+template <int LEFT>
+__device__ __forceinline__ void await_fetches() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+#endif
+}
+
 // The block of another lane.
 __device__ __forceinline__ uint4 shuffle(uint4 a, uint32_t lane) {
     return make_uint4(__shfl_sync(~0u, a.x, lane), __shfl_sync(~0u, a.y, lane),

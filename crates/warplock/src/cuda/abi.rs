@@ -26,14 +26,21 @@ pub(crate) const TABLE_KEY: usize = 3 * size_of::<RoundKeys>() + 16;
 /// What `gcm_powers` makes of a hash key; only its size is known here.
 pub(crate) const GCM_POWERS: usize = (5 * 256 + 320) * 16;
 
-/// What the blocks of GCM's kernels with a division of multiprocessors share about so many tiles of
-/// [`SPLIT_TILE`] units; only its size is known here.
+/// Bytes of a unit of GCM's kernels with a division of multiprocessors.
+pub(crate) const SPLIT_UNIT: usize = 16 << 10;
+
+/// Units of one of their tiles.
+const SPLIT_TILE: u64 = 32;
+
+/// How many tiles work in units is.
+pub(crate) const fn split_tiles(work: &Work) -> u64 {
+    work.units.div_ceil(SPLIT_TILE)
+}
+
+/// What their blocks share about so many tiles; only its size is known here.
 pub(crate) const fn split_bytes(tiles: u64) -> usize {
     SPLIT_HEAD + 4 * tiles as usize
 }
-
-/// Units of 16 KiB of one of their tiles.
-pub(crate) const SPLIT_TILE: u64 = 32;
 
 const SPLIT_HEAD: usize = 3 * 128 + 64 * 16;
 
@@ -114,5 +121,5 @@ const _: () = {
     assert!(std::mem::offset_of!(AcornMessage, number) == 60);
     assert!(size_of::<Work>() == 40);
     assert!(GCM_POWERS == 25_600);
-    assert!(SPLIT_HEAD == 1408);
+    assert!(SPLIT_HEAD == 1408 && SPLIT_TILE == 32 && SPLIT_UNIT == 16_384);
 };

@@ -1,6 +1,6 @@
 //! Which kernels run a chunk, in which order and with which parameters.
 
-use super::abi::{Address, RoundKeys, SPLIT_TILE, Work};
+use super::abi::{Address, RoundKeys, Work, split_tiles};
 use super::driver::{Failure, Stream};
 use super::keys::OneKey;
 use super::module::{Argument, Family, Kernel, Module, argument};
@@ -145,7 +145,12 @@ impl Launcher {
     }
 
     fn rounds(&self) -> Parameter<'static> {
-        Parameter::Number(rounds(self.cipher))
+        Parameter::Number(match self.cipher {
+            Cipher::Aes128 => 10,
+            Cipher::Aes192 => 12,
+            Cipher::Aes256 => 14,
+            Cipher::Acorn128 => unreachable!("it has no rounds"),
+        })
     }
 
     /// `expand_keys`: from raw bytes to the table.
@@ -355,7 +360,7 @@ impl Launcher {
             parameters: vec![
                 Parameter::Address(at.powers),
                 Parameter::Address(split.at),
-                Parameter::Number(split.work.units.div_ceil(SPLIT_TILE) as u32),
+                Parameter::Number(split_tiles(&split.work) as u32),
             ],
         };
         let text = Step {
@@ -469,16 +474,6 @@ impl Launcher {
                 Parameter::Count(count),
             ],
         }
-    }
-}
-
-/// The rounds of AES.
-pub(crate) fn rounds(cipher: Cipher) -> u32 {
-    match cipher {
-        Cipher::Aes128 => 10,
-        Cipher::Aes192 => 12,
-        Cipher::Aes256 => 14,
-        Cipher::Acorn128 => unreachable!("it has no rounds"),
     }
 }
 

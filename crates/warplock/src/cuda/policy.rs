@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::cut::ROW;
+use crate::Cipher;
 
 /// Up to this many chains of CBC encryption take four lanes each. On an H100, 1,024 and 4,096 of
 /// 16 KiB then take 0.39 and 0.40 ms; with a lane each 4,096 take 0.56 and 16,384 take 0.57. Where
@@ -18,13 +19,13 @@ pub(crate) const LONG_GCM_ROWS: u64 = 16;
 /// each warp to take many rows.
 pub(crate) const LONG_ROWS: u64 = 64 << 10;
 
-/// Multiprocessors that only hash, where GCM has such, by the rounds of the cipher: the fewer bytes
-/// the others encipher, the fewer are needed. On an H100, 18 and 12 were the best of 16 and 18 for
-/// 10 rounds, of 12 to 16 for 14; what is in between is a guess.
-pub(crate) const fn hashers(rounds: u32) -> u32 {
-    match rounds {
-        10 => 18,
-        12 => 15,
+/// Multiprocessors that only hash, where GCM has such: the fewer bytes the others encipher, the
+/// fewer are needed. On an H100, 18 and 12 were the best of 16 and 18 for AES-128, of 12 to 16 for
+/// AES-256; what is in between is a guess.
+pub(crate) const fn hashers(cipher: Cipher) -> u32 {
+    match cipher {
+        Cipher::Aes128 => 18,
+        Cipher::Aes192 => 15,
         _ => 12,
     }
 }

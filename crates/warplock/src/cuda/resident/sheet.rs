@@ -4,11 +4,12 @@ use zeroize::Zeroizing;
 
 use super::batch::{DeviceAad, DeviceIvs, DeviceKeys, DeviceTags};
 use super::check::Checked;
-use super::split::{HashersAt, UNIT};
-use crate::cuda::abi::{Address, Piece, SPLIT_TILE, TABLE_KEY, Verdict, Work, split_bytes};
+use super::split::HashersAt;
+use crate::cuda::abi::{
+    Address, Piece, SPLIT_UNIT, TABLE_KEY, Verdict, Work, split_bytes, split_tiles,
+};
 use crate::cuda::cut::ROW;
 use crate::cuda::keys::OneKey;
-use crate::cuda::launch::rounds;
 use crate::cuda::pack::{Located, Split};
 use crate::cuda::pieces::{Message, Messages, Pieces, Places, Unit};
 use crate::cuda::policy::{self, Policy};
@@ -105,7 +106,7 @@ impl Sheet {
         let scratch = places.take(pieces.scratch(batch.direction, multiprocessors));
         let powers = places.take(pieces.powers(&messages));
         let split = hashers.map(|hashers| {
-            let tiles = in_units(pieces.work(0)).units.div_ceil(SPLIT_TILE);
+            let tiles = split_tiles(&in_units(pieces.work(0)));
             (places.take(split_bytes(tiles)), hashers)
         });
         let verdicts = match mode {
@@ -255,7 +256,7 @@ impl Sheet {
                 at: at(place),
                 work: in_units(work),
                 places: hashers.places,
-                hashers: policy::hashers(rounds(batch.info.cipher)).min(hashers.count),
+                hashers: policy::hashers(batch.info.cipher).min(hashers.count),
             }),
         }
     }
@@ -263,7 +264,7 @@ impl Sheet {
 
 /// Work in rows, all pieces as many, as work in units.
 fn in_units(work: Work) -> Work {
-    let each = work.each.div_ceil((UNIT / ROW) as u64);
+    let each = work.each.div_ceil((SPLIT_UNIT / ROW) as u64);
     Work {
         each,
         units: each * work.count,

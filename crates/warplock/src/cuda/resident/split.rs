@@ -4,7 +4,7 @@
 use super::batch::DeviceKeys;
 use super::check::Checked;
 use crate::Mode;
-use crate::cuda::abi::Address;
+use crate::cuda::abi::{Address, SPLIT_UNIT};
 use crate::cuda::driver::{Failure, Stream};
 use crate::cuda::launch::{Grid, Parameter, Step};
 use crate::cuda::link::{CudaLink, DeviceBytes, Link};
@@ -13,14 +13,11 @@ use crate::cuda::module::Family;
 use crate::cuda::policy::Policy;
 use crate::{Keys, Span};
 
-/// Bytes that the kernels count in: units of 32 rows.
-pub(super) const UNIT: usize = 16 << 10;
-
 /// The only compute capability that has the kernels.
 const HOPPER: (u32, u32) = (9, 0);
 
 /// One multiprocessor's number is below this.
-const MULTIPROCESSORS: usize = 1024;
+pub(super) const MULTIPROCESSORS: usize = 1024;
 
 /// Sizes of clusters that are asked for their places: those of eight alone may always come to the
 /// same eight of a neighbourhood.
@@ -110,14 +107,12 @@ impl Hashers {
 struct Neighbours {
     /// Another one of the same neighbourhood, closer to the one that stands for it.
     parents: Vec<usize>,
-    seen: Vec<bool>,
 }
 
 impl Neighbours {
     fn new() -> Self {
         Neighbours {
             parents: (0..MULTIPROCESSORS).collect(),
-            seen: vec![false; MULTIPROCESSORS],
         }
     }
 
@@ -138,17 +133,17 @@ impl Neighbours {
             for &number in cluster {
                 let (root, first) = (self.root(number), self.root(cluster[0]));
                 self.parents[root] = first;
-                self.seen[number] = true;
             }
         }
     }
 
-    /// The largest neighbourhood, ascending; at most 255.
+    /// The largest neighbourhood of several, ascending; at most 255.
     fn largest(&self) -> Vec<usize> {
         let mut all = vec![Vec::new(); MULTIPROCESSORS];
-        for number in (0..MULTIPROCESSORS).filter(|&number| self.seen[number]) {
+        for number in 0..MULTIPROCESSORS {
             all[self.root(number)].push(number);
         }
+        all.retain(|neighbourhood| neighbourhood.len() > 1);
         let mut largest = all.into_iter().max_by_key(Vec::len).unwrap_or_default();
         largest.truncate(255);
         largest
@@ -169,7 +164,7 @@ pub(super) fn may_split(batch: &Checked<'_>, policy: &Policy) -> bool {
             batch.output_spans.get(number),
         )
     };
-    let units = |span: Span| span.len.div_ceil(UNIT);
+    let units = |span: Span| span.len.div_ceil(SPLIT_UNIT);
     let first = units(batch.input_spans.get(0));
     let fits = (0..batch.count()).map(spans).all(|(from, to)| {
         let input = batch.input.address() + from.offset as Address;
@@ -177,7 +172,7 @@ pub(super) fn may_split(batch: &Checked<'_>, policy: &Policy) -> bool {
         units(from) == first && (input | output).is_multiple_of(16)
     });
     let all = first as u64 * batch.count() as u64;
-    fits && u32::try_from(all).is_ok() && batch.text_bytes() >= all * (UNIT as u64) / 10 * 9
+    fits && u32::try_from(all).is_ok() && batch.text_bytes() >= all * (SPLIT_UNIT as u64) / 10 * 9
 }
 
 #[cfg(test)]

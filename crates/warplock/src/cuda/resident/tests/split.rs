@@ -3,7 +3,7 @@
 
 use super::super::check::Checked;
 use super::super::sheet::Sheet;
-use super::super::split::{HashersAt, may_split};
+use super::super::split::{HashersAt, MULTIPROCESSORS, may_split};
 use super::super::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, Plan,
 };
@@ -198,7 +198,7 @@ fn compare(device: &Device, algorithm: Algorithm, cases: &[(usize, usize, usize)
         return;
     };
     assert!(neighbours.count >= 2, "a neighbourhood has several");
-    let table = |place: u8| uploaded(device, &[place; 1024]);
+    let table = |place: u8| uploaded(device, &[place; MULTIPROCESSORS]);
     let (none, all) = (table(0), table(1));
     let at = |table: &DeviceBuffer| HashersAt {
         places: table.region().address(),
