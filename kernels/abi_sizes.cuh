@@ -13,6 +13,6 @@ static_assert(sizeof(Work) == 40, "Work");
 static_assert(FEW_BYTES == 3840, "FewBytes");
 static_assert(sizeof(GcmPowers) == 25600, "GcmPowers");
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-static_assert(offsetof(Split, ready) == 1408, "Split");
+static_assert(offsetof(Split, tiles) == 512 && sizeof(Tile) == 2064, "Split");
 static_assert(TILE == 32 && UNIT_BYTES == 16384, "units");
 #endif

@@ -7,8 +7,10 @@
 // batch: what is shorter has zeros in front, which change nothing.
 //
 // Two groups of four warps hash a tile, 64 stretches each: while one turns sums to running values,
-// the other keeps the tensor cores busy. Four more warps, the scouts, find out what comes next, and
-// add up what was made; so neither waits for global memory. All other warps lend their registers.
+// the other keeps the tensor cores busy. Four more warps, the scouts, find out what comes next and
+// put away what was made; so neither waits for global memory. Adding up is left to a kernel of its
+// own: whatever else runs on these multiprocessors slows the groups. All other warps lend their
+// registers.
 #pragma once
 #include "gcm.cuh"
 
@@ -18,8 +20,7 @@ constexpr uint32_t NONE = ~0u;
 constexpr uint32_t UNIT_BYTES = 16384;
 constexpr uint32_t TILE = 32; // units
 constexpr uint32_t STRETCH_BYTES = 4096, STRETCHES = TILE * UNIT_BYTES / STRETCH_BYTES;
-constexpr uint32_t TILE_BLOCKS = TILE * UNIT_BYTES / 16;
-constexpr uint32_t TILE_STEPS = 64;
+constexpr uint32_t SCOUT_WARPS = STRETCHES / 32;
 constexpr int HASH_STEPS = 16; // of a batch, four blocks each
 constexpr int BATCHES = STRETCH_BYTES / (64 * HASH_STEPS);
 constexpr uint32_t MATRIX_BYTES = 64 * 32; // 64 columns of 256 bits
@@ -31,14 +32,28 @@ constexpr uint32_t RESULTS_AT = STRETCHES_AT + 8 * STRETCHES;
 constexpr uint32_t HASH_SHARED = RESULTS_AT + 16 * STRETCHES;
 static_assert(HASH_SHARED <= 227 * 1024 && STRETCHES == 128, "two groups, 64 rows each");
 
-// What the blocks of a launch share.
+struct Tile {
+    uint4 results[STRETCHES]; // hashes
+    // When sealing, 8 for each unit that was enciphered; then 1 of each scout warp, once all was
+    // read and hashed.
+    uint32_t ready;
+    uint32_t padding[3];
+};
+
+// What the blocks of a launch share; all but the results is 0 before and after.
 struct Split {
     uint32_t next_portion, padding_0[31];
     uint32_t next_tile, padding_1[31];
-    uint32_t hashing, padding_2[31]; // blocks that began by hashing
-    uint4 steps[TILE_STEPS];         // H^(d blocks of a tile)
-    uint32_t ready[1]; // of each tile: warps that enciphered a portion, or 1 once it was hashed
+    uint32_t next_join, padding_2[31];
+    uint32_t hashing, left, padding_3[30]; // blocks that began by hashing; that are done
+    Tile tiles[1];
 };
+
+// What `ready` of a tile is once all of it was enciphered.
+__device__ __forceinline__ uint32_t enciphered(const Work& work, uint32_t tile) {
+    const uint32_t left = uint32_t(work.units) - TILE * tile;
+    return 8 * (left < TILE ? left : TILE);
+}
 
 __device__ __forceinline__ uint32_t load_acquire(const uint32_t* at) {
     uint32_t value;
@@ -62,8 +77,9 @@ __device__ __forceinline__ bool comes(const uint32_t* at, uint32_t wanted, bool 
 }
 
 // Barriers of a hashing block: a group has its next stretches; a tile's results were written, or
-// its stretches read; scouts among themselves.
-constexpr uint32_t GIVEN = 1, MADE = 3, SCOUTS = 4;
+// its stretches read; scouts among themselves; the groups gave back their registers, to scouts and
+// to the others.
+constexpr uint32_t GIVEN = 1, MADE = 3, SCOUTS = 4, GIVEN_BACK = 5;
 __device__ __forceinline__ void wait_at(uint32_t barrier, uint32_t threads) {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }

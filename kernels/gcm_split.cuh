@@ -12,15 +12,21 @@
 // for a while, and when sealing those that led hash if nobody else does. So no launch hangs,
 // whoever shares the device.
 //
-// Needs gcm_prepare, pieces with equally many units each, and texts at multiples of 16 bytes.
+// Needs pieces with equally many units each, texts at multiples of 16 bytes, and, unless all
+// messages are plain, gcm_prepare.
 #pragma once
 #include "gcm_hash_scout.cuh"
+#include "gcm_split_join.cuh"
 #include "sliced.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 constexpr uint32_t SPLIT_THREADS = 768, SPLIT_WARPS = SPLIT_THREADS / 32;
 constexpr uint32_t PORTION = 4; // units
+// The first and the last units are portions of their own: hashing begins sooner, and what is hashed
+// last does not all become ready at the very end.
+constexpr uint32_t RAMP = 384, LATE = 1024;
+static_assert(RAMP % PORTION == 0, "no portion lies in two tiles");
 // Of a warp: for each of the portion's units, `far` of five groups and two blocks that say where.
 constexpr uint32_t STASH_BYTES = 128 * PORTION;
 constexpr uint32_t IMPATIENT_AT = TABLES + SPLIT_WARPS * STASH_BYTES;
@@ -34,15 +40,16 @@ static_assert(TILE % PORTION == 0 && UNIT_BYTES == 32 * 512, "a unit has 32 rows
 // last byte, and column 0 after the first round without that byte's term.
 template <int ROUNDS>
 __device__ __forceinline__ void lay_ready(Lane t, const Work& work, const GcmMessage* messages,
-                                          const RoundKeys& keys, uint32_t first, uint32_t row,
-                                          uint32_t stash) {
+                                          const RoundKeys& keys, bool plain, uint32_t first,
+                                          uint32_t count, uint32_t row, uint32_t stash) {
     const uint32_t unit = first + (t.number() >> 3), part = t.number() & 7;
     uint4 block = make_uint4(0, 0, 0, 0), where = block, what = block;
-    if (unit < uint32_t(work.units)) {
+    if (t.number() < 8 * count && unit < uint32_t(work.units)) {
         const uint32_t each = uint32_t(work.each), number = unit / each;
         const Piece& piece = work.pieces[number];
         const uint64_t from = uint64_t(UNIT_BYTES) * (unit - number * each);
-        const Counter start = Counter::of(messages[piece.message].counter)
+        const GcmMessage& message = messages[piece.message];
+        const Counter start = Counter::of(plain ? standard_counter(message.iv) : message.counter)
                                   .plus32(1 + (piece.before + from) / 16);
         block = start.plus32(256 * part).block();
         const uint64_t input = uint64_t(piece.input) + from + 512 * row,
@@ -71,9 +78,10 @@ __device__ __forceinline__ void encipher_unit(Lane t, const RoundKeys& keys, uin
         reinterpret_cast<uint8_t*>(uint64_t(where.w) << 32 | where.z) + 16 * t.number();
     uint32_t far = at + 16 * (place >> 8);
     if (len == UNIT_BYTES) {
+        const uint64_t once = used_once();
 #pragma unroll 1
         for (uint32_t i = 0; i < 4; i += 2) {
-            const uint4 first = load_aligned(input), second = load_aligned(input + 4096);
+            const uint4 first = load_aligned(input, once), second = load_aligned(input + 4096, once);
             uint4 a = near ^ load_shared(far), b = near ^ load_shared(far + 16);
             rounds_of_two<false, ROUNDS, 3>(t, a, b, keys);
             store_aligned(output, first ^ a);
@@ -97,9 +105,9 @@ __device__ __forceinline__ void encipher_unit(Lane t, const RoundKeys& keys, uin
 // Enciphers portions until all are taken. `pending`: one that this warp took before and has not
 // begun. False: others let it wait for too long.
 template <int ROUNDS, bool DECRYPT>
-__device__ __forceinline__ bool encipher_portions(const Work& work, const GcmMessage* messages,
-                                                  const RoundKeys& keys, Split* split, bool patient,
-                                                  uint32_t& pending) {
+__device__ __forceinline__ bool encipher_portions(const Work& work, GcmMessage* messages,
+                                                  const RoundKeys& keys, Split* split, bool plain,
+                                                  bool patient, uint32_t& pending) {
     uint32_t& impatient = *reinterpret_cast<uint32_t*>(shared + IMPATIENT_AT);
     if (threadIdx.x == 0) impatient = 0;
     fill_tables<false>();
@@ -107,17 +115,33 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, const GcmMes
     const uint32_t warp = threadIdx.x >> 5;
     const uint32_t stash = SHARED_BASE + TABLES + STASH_BYTES * warp;
     const uint32_t key_15 = keys.round[0].w >> 24;
-    // Eight warps share a portion.
-    const uint32_t total = 8 * ((uint32_t(work.units) + PORTION - 1) / PORTION);
+    const uint32_t units = uint32_t(work.units);
+    const uint32_t whole = units > RAMP + LATE ? (units - RAMP - LATE) / PORTION : 0;
+    // Masks of plain messages first; then eight warps share a portion.
+    const uint32_t masks = plain ? (uint32_t(work.count) + 31) / 32 : 0;
+    const uint32_t total = masks + 8 * (units - (PORTION - 1) * whole);
     const auto take = [&] { return t.number() == 0 ? atomicAdd(&split->next_portion, 1) : 0; };
     if (pending == NONE) pending = __shfl_sync(~0u, take(), 0);
 #pragma unroll 1
     while (pending < total) {
-        const uint32_t first = PORTION * (pending >> 3), row = pending & 7;
+        if (pending < masks) {
+            const uint32_t number = 32 * pending + t.number();
+            GcmMessage& message = messages[number < work.count ? number : 0];
+            const uint4 mask = cipher<false, ROUNDS>(t, standard_counter(message.iv), keys);
+            if (number < work.count) message.mask = mask;
+            __syncwarp();
+            pending = __shfl_sync(~0u, take(), 0);
+            continue;
+        }
+        const uint32_t portion = (pending - masks) >> 3, row = pending - masks & 7;
+        const bool is_whole = portion >= RAMP && portion < RAMP + whole;
+        const uint32_t count = is_whole ? PORTION : 1;
+        const uint32_t first =
+            portion + (PORTION - 1) * (is_whole ? portion - RAMP : portion < RAMP ? 0 : whole);
         if constexpr (DECRYPT) {
             // One lane asks: all must have the same answer.
             const bool ready =
-                t.number() != 0 || comes(&split->ready[first / TILE], 1, patient);
+                t.number() != 0 || comes(&split->tiles[first / TILE].ready, SCOUT_WARPS, patient);
             if (!__all_sync(~0u, ready)) {
                 impatient = 1;
                 break;
@@ -125,11 +149,11 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, const GcmMes
             __syncwarp();
         }
         const uint32_t next = take();
-        lay_ready<ROUNDS>(t, work, messages, keys, first, row, stash);
+        lay_ready<ROUNDS>(t, work, messages, keys, plain, first, count, row, stash);
         uint4 near = make_uint4(0, 0, 0, 0);
         uint32_t column = 0, low = NONE; // that `near` is for
 #pragma unroll 1
-        for (uint32_t at = stash; at < stash + STASH_BYTES; at += 128) {
+        for (uint32_t at = stash; at < stash + 128 * count; at += 128) {
             const uint4 where = load_shared(at + 96), what = load_shared(at + 112);
             if (what.x == 0) break;
             const uint32_t place = what.y + 32 * row + t.number();
@@ -140,7 +164,7 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, const GcmMes
             encipher_unit<ROUNDS>(t, keys, row, at, where, what.x, place, near);
         }
         __syncwarp();
-        if (!DECRYPT && t.number() == 0) add_release(&split->ready[first / TILE], 1);
+        if (!DECRYPT && t.number() == 0) add_release(&split->tiles[first / TILE].ready, count);
         pending = __shfl_sync(~0u, next, 0);
     }
     __syncthreads();
@@ -152,69 +176,86 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, const GcmMes
 // Hashes tiles until all are taken. `pending`: one that was taken before and not begun (of the
 // first scout). False: others let it wait for too long.
 template <bool DECRYPT>
-__device__ __forceinline__ bool hash_tiles(const Work& work, GcmMessage* messages,
-                                           const GcmPowers* powers, Split* split, bool patient,
-                                           uint32_t& pending) {
+__device__ __forceinline__ bool hash_tiles(const Work& work, const GcmPowers* powers, Split* split,
+                                           bool patient, uint32_t& pending) {
     fill_matrices(powers);
     __syncthreads();
     if (threadIdx.x < 256) {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 168;");
         hash_group();
         asm volatile("setmaxnreg.dec.sync.aligned.u32 80;");
-        __syncthreads();
+        pass(GIVEN_BACK, 384);
+        pass(GIVEN_BACK + 1, 640);
     } else if (threadIdx.x < 384) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
-        scout<DECRYPT>(work, messages, powers, split, patient, pending);
+        scout<DECRYPT>(work, split, patient, pending);
         // No sooner: the groups would never get theirs.
-        __syncthreads();
+        wait_at(GIVEN_BACK, 384);
         asm volatile("setmaxnreg.inc.sync.aligned.u32 80;");
     } else {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-        __syncthreads();
+        wait_at(GIVEN_BACK + 1, 640);
         asm volatile("setmaxnreg.inc.sync.aligned.u32 80;");
     }
+    __syncthreads();
     const bool done = *reinterpret_cast<volatile uint32_t*>(shared + RESULTS_AT) == 0;
     __syncthreads();
     return done;
 }
 
+// Whether this multiprocessor is one of those that hash.
+__device__ __forceinline__ bool is_hasher(const uint8_t* places, uint32_t hashers) {
+    uint32_t multiprocessor, place;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
+    asm volatile("ld.global.u8 %0, [%1];" : "=r"(place) : "l"(places + multiprocessor));
+    return place != 0 && place <= hashers;
+}
+
 template <int ROUNDS, bool DECRYPT>
 __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages,
                                           const RoundKeys& keys, const GcmPowers* powers,
-                                          Split* split, const uint8_t* places, uint32_t hashers) {
-    uint32_t multiprocessor;
-    asm("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
-    const uint32_t place = places[multiprocessor];
-    const bool hasher = place != 0 && place <= hashers;
+                                          Split* split, const uint8_t* places, uint32_t hashers,
+                                          bool plain) {
+    const bool hasher = is_hasher(places, hashers);
     if (hasher && threadIdx.x == 0) atomicAdd(&split->hashing, 1);
-    uint32_t portion = NONE, tile = NONE; // taken, but not begun
+    // What the side that follows has taken, but not begun. The other waits for nothing.
+    uint32_t pending = NONE;
     bool hashes = hasher, patient = true;
 #pragma unroll 1
     while (true) {
+        uint32_t none = NONE;
         const bool done =
-            hashes ? hash_tiles<DECRYPT>(work, messages, powers, split, patient, tile)
-                   : encipher_portions<ROUNDS, DECRYPT>(work, messages, keys, split, patient,
-                                                        portion);
+            hashes ? hash_tiles<DECRYPT>(work, powers, split, patient, DECRYPT ? none : pending)
+                   : encipher_portions<ROUNDS, DECRYPT>(work, messages, keys, split, plain, patient,
+                                                        DECRYPT ? pending : none);
         const bool follows = hashes != DECRYPT;
-        if (follows && done) return;
+        if (follows && done) break;
         if (!follows) {
             // When sealing, hashers need no help if there are any.
-            if (!DECRYPT && !hasher &&
-                __syncthreads_or(threadIdx.x == 0 && load_acquire(&split->hashing) > 0))
-                return;
+            const bool alone = DECRYPT || load_acquire(&split->hashing) == 0;
+            if (__syncthreads_and(threadIdx.x != 0 || !alone && !is_hasher(places, hashers))) break;
             // All is taken by blocks that run: it will come.
             patient = false;
         }
         hashes = !hashes;
     }
+    join_tiles<DECRYPT>(work, messages, powers, split);
+    // The last block readies everything for the next launch.
+    __threadfence();
+    __syncthreads();
+    if (!__syncthreads_or(threadIdx.x == 0 && atomicAdd(&split->left, 1) == gridDim.x - 1)) return;
+    if (threadIdx.x == 0)
+        split->next_portion = split->next_tile = split->next_join = split->hashing = split->left = 0;
+    for (uint32_t i = threadIdx.x; i < (uint32_t(work.units) + TILE - 1) / TILE; i += SPLIT_THREADS)
+        split->tiles[i].ready = 0;
 }
 
 #define WARPLOCK_GCM_SPLIT_WAY(WAY, SIZE, ROUNDS, DECRYPT)                                      \
     extern "C" __global__ void __launch_bounds__(SPLIT_THREADS, 1) gcm_split_##WAY##_##SIZE(    \
         const __grid_constant__ Work work, GcmMessage* messages,                                \
         const __grid_constant__ RoundKeys keys, const GcmPowers* powers, Split* split,          \
-        const uint8_t* places, uint32_t hashers) {                                              \
-        gcm_split<ROUNDS, DECRYPT>(work, messages, keys, powers, split, places, hashers);       \
+        const uint8_t* places, uint32_t hashers, uint32_t plain) {                              \
+        gcm_split<ROUNDS, DECRYPT>(work, messages, keys, powers, split, places, hashers, plain); \
     }
 #define WARPLOCK_GCM_SPLIT(SIZE, ROUNDS)                                                        \
     WARPLOCK_GCM_SPLIT_WAY(encrypt, SIZE, ROUNDS, false)                                        \
@@ -223,16 +264,6 @@ WARPLOCK_GCM_SPLIT(128, 10)
 WARPLOCK_GCM_SPLIT(192, 12)
 WARPLOCK_GCM_SPLIT(256, 14)
 extern "C" __device__ const uint32_t shared_gcm_split = SPLIT_SHARED;
-
-// Before every launch: nothing is taken, nothing ready.
-extern "C" __global__ void __launch_bounds__(128)
-    gcm_split_begin(const GcmPowers* powers, Split* split, uint32_t tiles) {
-    const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
-    if (thread < TILE_STEPS)
-        split->steps[thread] = h_power(powers, uint64_t(TILE_BLOCKS) * thread);
-    if (thread == 0) split->next_portion = split->next_tile = split->hashing = 0;
-    for (uint32_t i = thread; i < tiles; i += gridDim.x * blockDim.x) split->ready[i] = 0;
-}
 
 // Says on which multiprocessor each block runs. The blocks of a cluster are neighbours.
 __device__ __forceinline__ void say_where(uint32_t* out) {

@@ -39,6 +39,22 @@ __device__ __forceinline__ uint4 load_slowly(const uint8_t* at, uint32_t len) {
     return block;
 }
 
+// How the second cache is told of text that nobody will ask for again: let go of it first.
+__device__ __forceinline__ uint64_t used_once() {
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+__device__ __forceinline__ uint4 load_aligned(const uint8_t* at, uint64_t policy) {
+    uint4 block;
+    asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+                 : "=r"(block.x), "=r"(block.y), "=r"(block.z), "=r"(block.w)
+                 : "l"(at), "l"(policy)
+                 : "memory");
+    return block;
+}
+
 // A block, or its first `len` bytes and zeros.
 __device__ __forceinline__ uint4 load(const uint8_t* at, uint32_t len = 16) {
     if (len >= 16 && aligned(at, 16)) return load_aligned(at);

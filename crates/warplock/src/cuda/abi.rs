@@ -30,7 +30,7 @@ pub(crate) const GCM_POWERS: usize = (5 * 256 + 320) * 16;
 pub(crate) const SPLIT_UNIT: usize = 16 << 10;
 
 /// Units of one of their tiles.
-const SPLIT_TILE: u64 = 32;
+pub(crate) const SPLIT_TILE: u64 = 32;
 
 /// How many tiles work in units is.
 pub(crate) const fn split_tiles(work: &Work) -> u64 {
@@ -39,10 +39,12 @@ pub(crate) const fn split_tiles(work: &Work) -> u64 {
 
 /// What their blocks share about so many tiles; only its size is known here.
 pub(crate) const fn split_bytes(tiles: u64) -> usize {
-    SPLIT_HEAD + 4 * tiles as usize
+    SPLIT_HEAD + tiles as usize * SPLIT_EACH
 }
 
-const SPLIT_HEAD: usize = 3 * 128 + 64 * 16;
+const SPLIT_HEAD: usize = 4 * 128;
+/// Of a tile: 16 bytes for each of its 128 stretches, and 16 more.
+const SPLIT_EACH: usize = 129 * 16;
 
 /// The most bytes that the kernel `put` takes.
 pub(crate) const FEW_BYTES: usize = 3840;
@@ -121,5 +123,6 @@ const _: () = {
     assert!(std::mem::offset_of!(AcornMessage, number) == 60);
     assert!(size_of::<Work>() == 40);
     assert!(GCM_POWERS == 25_600);
-    assert!(SPLIT_HEAD == 1408 && SPLIT_TILE == 32 && SPLIT_UNIT == 16_384);
+    assert!(SPLIT_HEAD == 512 && SPLIT_EACH == 2064);
+    assert!(SPLIT_TILE == 32 && SPLIT_UNIT == 16_384);
 };

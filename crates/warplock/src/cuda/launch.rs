@@ -1,6 +1,6 @@
 //! Which kernels run a chunk, in which order and with which parameters.
 
-use super::abi::{Address, RoundKeys, Work, split_tiles};
+use super::abi::{Address, RoundKeys, Work};
 use super::driver::{Failure, Stream};
 use super::keys::OneKey;
 use super::module::{Argument, Family, Kernel, Module, argument};
@@ -352,18 +352,8 @@ impl Launcher {
     }
 
     /// GCM for much text under one key: multiprocessors that hash, and others that encipher.
-    fn gcm_split<'a>(&self, at: &Located, split: &Split, key: &'a OneKey) -> [Step<'a>; 2] {
-        let begin = Step {
-            name: "gcm_split_begin".to_owned(),
-            family: Family::Plain,
-            grid: Grid::Blocks(16),
-            parameters: vec![
-                Parameter::Address(at.powers),
-                Parameter::Address(split.at),
-                Parameter::Number(split_tiles(&split.work) as u32),
-            ],
-        };
-        let text = Step {
+    fn gcm_split<'a>(&self, at: &Located, split: &Split, key: &'a OneKey) -> Step<'a> {
+        Step {
             name: format!("gcm_split_{}_{}", self.direction.name(), self.bits()),
             family: Family::GcmSplit,
             grid: Grid::Persistent(1),
@@ -375,9 +365,9 @@ impl Launcher {
                 Parameter::Address(split.at),
                 Parameter::Address(split.places),
                 Parameter::Number(split.hashers),
+                Parameter::Number(u32::from(at.plain)),
             ],
-        };
-        [begin, text]
+        }
     }
 
     /// GCM for long messages with one key: tags are made or compared.
@@ -415,13 +405,13 @@ impl Launcher {
 
     /// The same without what depends on the key alone.
     pub(crate) fn gcm_after_powers<'a>(&self, at: &Located, key: &'a OneKey) -> Vec<Step<'a>> {
-        let plain = at.plain && is_long(&at.work) && at.split.is_none();
+        let plain = at.plain && (at.split.is_some() || is_long(&at.work));
         let mut steps = Vec::new();
         if !plain {
             steps.push(self.gcm_prepare(at, key));
         }
         match &at.split {
-            Some(split) => steps.extend(self.gcm_split(at, split, key)),
+            Some(split) => steps.push(self.gcm_split(at, split, key)),
             None => steps.extend(self.gcm_text(at.work, at, key, plain)),
         }
         steps.push(self.gcm_end(at));

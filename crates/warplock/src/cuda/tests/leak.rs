@@ -9,13 +9,14 @@ use cudarc::driver::sys;
 
 use super::welch::{THRESHOLD, largest_t};
 use super::{Random, whole};
+use crate::cuda::abi::{SPLIT_TILE, SPLIT_UNIT, Work, split_bytes};
 use crate::cuda::driver::{Driver, Failure, Stream, check};
 use crate::cuda::keys::OneKey;
 use crate::cuda::launch::Launcher;
 use crate::cuda::link::{CudaLink, DeviceBytes, HostBytes, Link};
-use crate::cuda::memory::{DeviceBuffer, PinnedBuffer, upload};
+use crate::cuda::memory::{DeviceBuffer, PinnedBuffer, fill, upload};
 use crate::cuda::module::{Family, Module, argument};
-use crate::cuda::pack::{Addresses, Located, Sheet};
+use crate::cuda::pack::{Addresses, Located, Sheet, Split};
 use crate::cuda::policy::Policy;
 use crate::job::Job;
 use crate::{Algorithm, Batch, Cipher, Direction, Ivs, Key, Keys, Mode, Spans, Tags, Text};
@@ -35,11 +36,30 @@ const LAUNCHES: usize = 4000;
 /// Launches that are queued before anybody waits.
 const TOGETHER: usize = 100;
 
-/// What is measured: an algorithm, a direction and the length of the messages in the text.
-type What = (Algorithm, Direction, usize);
+/// What is measured.
+#[derive(Clone, Copy, Debug)]
+struct What {
+    algorithm: Algorithm,
+    direction: Direction,
+    /// Bytes of a message.
+    each: usize,
+    /// By the kernels of GCM in which some multiprocessors only hash.
+    split: bool,
+}
 
 /// What the leaky kernel does.
-const LEAKY_DOES: What = (Algorithm::Aes128Ecb, Direction::Encrypt, LEN);
+const LEAKY_DOES: What = What {
+    algorithm: Algorithm::Aes128Ecb,
+    direction: Direction::Encrypt,
+    each: LEN,
+    split: false,
+};
+
+/// The only GPUs whose GCM may be split.
+const SPLITS: (u32, u32) = (9, 0);
+
+/// Every eighth multiprocessor hashes, where some only do that.
+const HASHERS: usize = 16;
 
 /// A key and a text. They wait on the host: from buffers of their own on the device, where these
 /// lie would show in the times.
@@ -99,6 +119,8 @@ struct Bench {
     text: DeviceBuffer,
     sheet: DeviceBuffer,
     subject: Subject,
+    /// What blocks share and who may hash, where some only hash.
+    _split: [DeviceBuffer; 2],
 }
 
 /// A GPU, bound to this thread; without one, a line that says so.
@@ -120,7 +142,12 @@ fn gpu() -> Option<CudaLink> {
 impl Bench {
     /// The context is bound.
     fn new(link: CudaLink, what: Option<What>) -> Result<Self, Failure> {
-        let (algorithm, direction, each) = what.unwrap_or(LEAKY_DOES);
+        let What {
+            algorithm,
+            direction,
+            each,
+            split,
+        } = what.unwrap_or(LEAKY_DOES);
         let policy = Policy {
             largest: 2 * LEN,
             smallest: 2 * LEN,
@@ -145,6 +172,20 @@ impl Bench {
         let mut dummy = vec![0; LEN];
         let mut sheet_on_device = link.device(0)?;
         let mut inputs = Vec::new();
+        let units = |count: usize| (count * each.div_ceil(SPLIT_UNIT)) as u64;
+        let shared = link.device(split_bytes(units(count).div_ceil(SPLIT_TILE)))?;
+        let mut who = vec![0; 8 * HASHERS];
+        for place in 0..HASHERS {
+            who[8 * place] = place as u8 + 1;
+        }
+        who.resize(1024, 0);
+        let places = link.device(who.len())?;
+        // SAFETY: both are as long; `who` lives until the stream was waited for.
+        unsafe {
+            fill(&stream, shared.address(), 0, shared.len())?;
+            upload(&stream, places.address(), who.as_ptr(), who.len())?;
+        }
+        stream.wait("saying who hashes")?;
         let mut subject = None;
         for number in 0..2 * INPUTS {
             let fixed = number % 2 == 0;
@@ -186,7 +227,18 @@ impl Bench {
             let room = &mut host.bytes()[..sheet.len];
             sheet.write(&job, chunk.parts(), Some(&one_key), room, &at);
             let launcher = Launcher::new(&job);
-            subject.get_or_insert(Subject::Ours(launcher, mode, sheet.located(at.sheet)));
+            let mut located = sheet.located(at.sheet);
+            located.split = split.then(|| Split {
+                at: shared.address(),
+                work: Work {
+                    each: units(1),
+                    units: units(count),
+                    ..located.work
+                },
+                places: places.address(),
+                hashers: HASHERS as u32,
+            });
+            subject.get_or_insert(Subject::Ours(launcher, mode, located));
             let mut text = link.host(LEN)?;
             text.bytes().copy_from_slice(&plain);
             inputs.push(Input {
@@ -208,6 +260,7 @@ impl Bench {
             text,
             sheet: sheet_on_device,
             subject,
+            _split: [shared, places],
         })
     }
 
@@ -288,8 +341,11 @@ impl Bench {
     }
 }
 
-/// Every kernel for one key, and GCM's for messages of each length.
+/// Every kernel for one key that this GPU has, and GCM's for messages of each length.
 fn subjects() -> Vec<What> {
+    let devices = Driver::load().and_then(|driver| driver.devices().map_err(|f| f.to_string()));
+    let splits =
+        devices.is_ok_and(|devices| devices.first().is_some_and(|d| d.capability == SPLITS));
     let mut subjects = Vec::new();
     for algorithm in Algorithm::all() {
         let info = algorithm.info();
@@ -304,7 +360,18 @@ fn subjects() -> Vec<What> {
                 (Mode::Acorn, _) => &[1024],
                 _ => &[LEN],
             };
-            subjects.extend(lens.iter().map(|&len| (algorithm, direction, len)));
+            let mut add = |each, split| {
+                subjects.push(What {
+                    algorithm,
+                    direction,
+                    each,
+                    split,
+                });
+            };
+            lens.iter().for_each(|&len| add(len, false));
+            if info.mode == Mode::Gcm && splits {
+                add(LEN, true);
+            }
         }
     }
     subjects
@@ -315,8 +382,7 @@ fn subjects() -> Vec<What> {
 fn times_do_not_depend_on_secrets() {
     let mut leaks = Vec::new();
     'next: for what in subjects() {
-        let (algorithm, direction, each) = what;
-        let name = format!("{algorithm} {direction:?}, messages of {each} bytes");
+        let name = format!("{what:?}");
         // What chance made once, it does not make again, in other buffers.
         let mut t = 0.0;
         for again in ["", ", again"] {

@@ -1,0 +1,76 @@
+// The end of gcm_split.cuh: adds the hashes of stretches to those of their messages.
+#pragma once
+#include "gcm_hash.cuh"
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+constexpr uint32_t UNIT_STRETCHES = UNIT_BYTES / STRETCH_BYTES;
+
+// sum x H^exponent, for a sum that all lanes of a warp have; the product is lane 0's. It takes long
+// to multiply, so what can is done side by side.
+__device__ __forceinline__ uint4 multiply_by_power(uint4 sum, const GcmPowers* powers,
+                                                   uint64_t exponent, uint32_t lane) {
+    constexpr uint32_t DIGITS = sizeof(powers->powers) / sizeof(powers->powers[0]);
+    static_assert(DIGITS < 8, "a factor for each of eight lanes");
+    uint4 factor = lane == DIGITS ? sum : make_uint4(1, 0, 0, 0);
+    if (lane < DIGITS) factor = powers->powers[lane][exponent >> 8 * lane & 255];
+#pragma unroll 1
+    for (uint32_t by = 4; by > 0; by /= 2) factor = multiply(factor, shuffle_xor(factor, by));
+    return factor;
+}
+
+// A warp adds a tile, a lane a unit.
+__device__ inline void join_tile(const Work& work, GcmMessage* messages, const GcmPowers* powers,
+                                 const Tile& results, uint32_t tile, uint32_t lane) {
+    const uint32_t each = uint32_t(work.each), unit = TILE * tile + lane;
+    const bool any = unit < uint32_t(work.units);
+    const uint32_t number = any ? unit / each : 0;
+    const Piece& piece = work.pieces[number];
+    const uint64_t from = uint64_t(UNIT_BYTES) * (unit - number * each);
+    const uint64_t left = any && from < piece.len ? piece.len - from : 0;
+    uint4 sum = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+    for (uint32_t i = 0; i < UNIT_STRETCHES && STRETCH_BYTES * i < left; i++) {
+        const uint64_t bytes = left - STRETCH_BYTES * i;
+        const uint64_t blocks = (bytes < STRETCH_BYTES ? bytes + 15 : STRETCH_BYTES) / 16;
+        if (i > 0) sum = multiply(sum, h_power(powers, blocks));
+        sum = sum ^ results.results[UNIT_STRETCHES * lane + i];
+    }
+    __syncwarp();
+    const uint64_t behind =
+        piece.after_blocks() + (left > UNIT_BYTES ? (left - UNIT_BYTES + 15) / 16 : 0);
+    const uint32_t first = __shfl_sync(~0u, number, 0);
+    if (!__all_sync(~0u, left >= UNIT_BYTES && number == first)) {
+        if (left > 0)
+            add_to(&messages[piece.message].hash, multiply(sum, h_power(powers, behind)));
+        __syncwarp();
+        return;
+    }
+    // All of it is of one piece: one sum.
+    sum = multiply(sum, powers->powers[1][UNIT_STRETCHES * (TILE - 1 - lane)]);
+#pragma unroll
+    for (uint32_t by = 1; by < 32; by *= 2) sum = sum ^ shuffle_xor(sum, by);
+    sum = multiply_by_power(sum, powers, __shfl_sync(~0u, behind, 31), lane);
+    if (lane == 0) add_to(&messages[piece.message].hash, sum);
+    __syncwarp();
+}
+
+// Adds tiles until all are taken. What was taken is being hashed by blocks that run: it will come.
+template <bool DECRYPT>
+__device__ __noinline__ void join_tiles(const Work& work, GcmMessage* messages,
+                                        const GcmPowers* powers, Split* split) {
+    const uint32_t lane = threadIdx.x & 31;
+#pragma unroll 1
+    while (true) {
+        const uint32_t tile =
+            __shfl_sync(~0u, lane == 0 ? atomicAdd(&split->next_join, 1) : 0, 0);
+        if (TILE * tile >= uint32_t(work.units)) return;
+        if (lane == 0)
+            comes(&split->tiles[tile].ready, (DECRYPT ? 0 : enciphered(work, tile)) + SCOUT_WARPS,
+                  false);
+        __syncwarp();
+        join_tile(work, messages, powers, split->tiles[tile], tile, lane);
+    }
+}
+
+#endif
