@@ -138,7 +138,7 @@ unsafe fn ctr_whole<L: Lanes, const W: usize>(
             let source = Near::<L>::new(key, bits, start);
             let rest = io.part(part.len, io.len - part.len);
             ctr_run::<L, W>(key, source, kept.states(), rest);
-            kept.wipe();
+            kept.wipe::<L>();
         }
     }
 }

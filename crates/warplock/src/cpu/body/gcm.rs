@@ -305,7 +305,7 @@ unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
             let source = Near::<L>::new(key, bits, counter);
             let rest = io.part(computed * stride, io.len - computed * stride);
             (hash, data) = run::<L, ENCRYPT>(key, source, states, powers, hash, data, rest);
-            kept.wipe();
+            kept.wipe::<L>();
         }
         if ENCRYPT {
             hash = Group::new(data, powers).hash(hash);

@@ -39,14 +39,27 @@ impl Kept {
         self.0.as_mut_ptr().cast()
     }
 
-    /// Wipes the states: they tell the key.
+    /// Wipes the states: they tell the key. With wide registers by stores of our own, which the
+    /// processor makes beside what waits for a hash, where it waits for those of `memset` (16 KiB
+    /// of GCM, Zen 4: 512 bits 1.5 to 2 %, 256 bits 2.6 %, 128 bits 1.5 % the other way).
+    ///
+    /// # Safety
+    /// The machine has the instructions.
     #[inline(always)]
-    pub(super) fn wipe(&mut self) {
-        let states = self.0.as_mut_ptr();
+    pub(super) unsafe fn wipe<L: Lanes>(&mut self) {
+        let states = self.states();
         // SAFETY: the room is there; then no instruction at all, but as far as the compiler knows,
         // one that may read what was written.
         unsafe {
-            states.write_bytes(0, 1);
+            if L::N == 1 {
+                states.write_bytes(0, 16 * SPAN);
+            } else {
+                // Pinned: else the compiler would make it a call of `memset`.
+                let zeros = L::splat(&[0; 16]).pin();
+                for place in (0..16 * SPAN).step_by(16 * L::N) {
+                    zeros.store(states.add(place));
+                }
+            }
             asm!("/* {0} */", in(reg) states, options(nostack, preserves_flags));
         }
     }
