@@ -58,6 +58,8 @@ struct Seen {
     off: f64,
     /// How many jobs it stands for; falls while others are preferred.
     weight: f64,
+    /// Whether the last one took far longer than those before it.
+    disturbed: bool,
 }
 
 /// Corrections for each kind of job and each team. They hold for neighbouring sizes, too, the less
@@ -73,7 +75,8 @@ fn place(like: &Likeness, team: Team) -> usize {
 
 const TEAMS: [Team; 3] = [Team::Cpu, Team::Gpus, Team::Both];
 
-/// The model counts as much as so many jobs.
+/// The model counts as much as so many jobs; less, once several of the very size were seen: where
+/// two teams are near each other, a fifth of its error would decide.
 const MODEL: f64 = 1.0;
 
 /// GPUs are tried where the model says that they are about as good as the processor: it may be
@@ -91,6 +94,10 @@ const WORST: [f64; 2] = [16.0, 4.0];
 /// What is left of an observation when a team is passed over: so it is tried again, but seldom.
 const FADING: f64 = 0.98;
 
+/// The most that one slow run alone adds to an observation, in logarithms: else it would keep jobs
+/// from a team for as long as that takes to be forgotten. A second one in a row counts as it is.
+const DISTURBED: f64 = 0.15;
+
 /// From so much weight on, an observation is sure, and below so much it says little: a team that was
 /// seen twice is forgotten after some fifty jobs of others.
 const WELL_KNOWN: f64 = 2.0;
@@ -100,7 +107,8 @@ impl Learnt {
     /// What the model's time for a team is to be multiplied with.
     pub(crate) fn factor(&self, like: &Likeness, team: Team) -> f64 {
         let hope: f64 = if team == Team::Cpu { 1.0 } else { HOPE };
-        let (mut sum, mut weights) = (MODEL * hope.ln(), MODEL);
+        let model = MODEL / self.weight(like, team).max(1.0);
+        let (mut sum, mut weights) = (model * hope.ln(), model);
         for seen in self.0.get(place(like, team)).into_iter().flatten() {
             let weight = seen.weight * seen.size.nearness(like.size);
             sum += weight * seen.off;
@@ -149,13 +157,20 @@ impl Learnt {
                 size,
                 off: off.clamp(-first, first),
                 weight: 0.5,
+                disturbed: false,
             });
             return;
         };
         let off = off.clamp(-most, most);
         // A run that was disturbed counts for little: the faster of the two, mostly.
         let part = if off < seen.off { 0.75 } else { 0.25 };
-        seen.off += part * (off - seen.off);
+        let step = part * (off - seen.off);
+        let disturbed = step > DISTURBED;
+        seen.off += match disturbed && !seen.disturbed {
+            true => DISTURBED,
+            false => step,
+        };
+        seen.disturbed = disturbed;
         seen.weight = (seen.weight + 1.0).min(MOST);
     }
 }
@@ -181,13 +196,22 @@ mod tests {
             assert!(now > last);
             last = now;
         }
-        assert!((2.5..4.0).contains(&last), "{last}");
+        assert!((3.5..4.0).contains(&last), "{last}");
         let near = learnt.factor(&like(1 << 23, false), Team::Gpus);
         let far = learnt.factor(&like(1 << 28, false), Team::Gpus);
         assert!(HOPE < far && far < near && near < last, "{far} {near}");
         // Nothing is said about other memory and other teams.
         assert_eq!(learnt.factor(&like(1 << 22, true), Team::Gpus), HOPE);
         assert_eq!(learnt.factor(&here, Team::Cpu), 1.0);
+    }
+
+    #[test]
+    fn what_is_well_known_outweighs_the_model() {
+        let mut learnt = Learnt::default();
+        let here = like(4 << 20, true);
+        (0..5).for_each(|_| learnt.note(&here, Team::Gpus, 1.3));
+        let factor = learnt.factor(&here, Team::Gpus);
+        assert!((1.25..1.3).contains(&factor), "{factor}");
     }
 
     #[test]
@@ -222,6 +246,17 @@ mod tests {
             learnt.note(&here, Team::Gpus, 1.0);
         }
         assert!(learnt.factor(&here, Team::Gpus) < 1.1);
+    }
+
+    #[test]
+    fn one_slow_job_changes_little_and_two_in_a_row_much() {
+        let mut learnt = Learnt::default();
+        let here = like(4 << 20, false);
+        (0..5).for_each(|_| learnt.note(&here, Team::Cpu, 1.0));
+        learnt.note(&here, Team::Cpu, 3.0);
+        assert!(learnt.factor(&here, Team::Cpu) < 1.17);
+        learnt.note(&here, Team::Cpu, 3.0);
+        assert!(learnt.factor(&here, Team::Cpu) > 1.4);
     }
 
     #[test]
