@@ -8,8 +8,8 @@
 //
 // Two groups of four warps hash a tile, 64 stretches each: while one turns sums to running values,
 // the other keeps the tensor cores busy. Four more warps, the scouts, find out what comes next and
-// put away what was made; so neither waits for global memory. Adding up is left to a kernel of its
-// own: whatever else runs on these multiprocessors slows the groups. All other warps lend their
+// put away what was made; so neither waits for global memory. Adding up is left to the end
+// (gcm_split_join.cuh): whatever else runs beside the groups slows them. All other warps lend their
 // registers.
 #pragma once
 #include "gcm.cuh"

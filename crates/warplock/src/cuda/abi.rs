@@ -2,6 +2,8 @@
 
 use zeroize::Zeroize;
 
+use super::cut::ROW;
+
 /// An address on the device, or 0.
 pub(crate) type Address = u64;
 
@@ -29,17 +31,18 @@ pub(crate) const GCM_POWERS: usize = (5 * 256 + 320) * 16;
 /// Bytes of a unit of GCM's kernels with a division of multiprocessors.
 pub(crate) const SPLIT_UNIT: usize = 16 << 10;
 
+/// The only compute capability that has these kernels.
+pub(crate) const SPLIT_CAPABILITY: (u32, u32) = (9, 0);
+
+/// Places in their table of who hashes: one multiprocessor's number is below this.
+pub(crate) const MULTIPROCESSORS: usize = 1024;
+
 /// Units of one of their tiles.
-pub(crate) const SPLIT_TILE: u64 = 32;
+const SPLIT_TILE: u64 = 32;
 
-/// How many tiles work in units is.
-pub(crate) const fn split_tiles(work: &Work) -> u64 {
-    work.units.div_ceil(SPLIT_TILE)
-}
-
-/// What their blocks share about so many tiles; only its size is known here.
-pub(crate) const fn split_bytes(tiles: u64) -> usize {
-    SPLIT_HEAD + tiles as usize * SPLIT_EACH
+/// What their blocks share about work in units; only its size is known here.
+pub(crate) const fn split_bytes(work: &Work) -> usize {
+    SPLIT_HEAD + work.units.div_ceil(SPLIT_TILE) as usize * SPLIT_EACH
 }
 
 const SPLIT_HEAD: usize = 4 * 128;
@@ -108,6 +111,18 @@ pub(crate) struct Work {
     pub(crate) each: u64,
     pub(crate) units: u64,
     pub(crate) count: u64,
+}
+
+impl Work {
+    /// Work in rows, all pieces as many, as work in units of [`SPLIT_UNIT`].
+    pub(crate) fn in_units(self) -> Self {
+        let each = self.each.div_ceil((SPLIT_UNIT / ROW) as u64);
+        Work {
+            each,
+            units: each * self.count,
+            ..self
+        }
+    }
 }
 
 // The other side checks the same numbers.

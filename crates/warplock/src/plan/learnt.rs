@@ -107,14 +107,17 @@ impl Learnt {
     /// What the model's time for a team is to be multiplied with.
     pub(crate) fn factor(&self, like: &Likeness, team: Team) -> f64 {
         let hope: f64 = if team == Team::Cpu { 1.0 } else { HOPE };
-        let model = MODEL / self.weight(like, team).max(1.0);
-        let (mut sum, mut weights) = (model * hope.ln(), model);
+        let (mut sum, mut weights, mut of_this_size) = (0.0, 0.0, 0.0);
         for seen in self.0.get(place(like, team)).into_iter().flatten() {
             let weight = seen.weight * seen.size.nearness(like.size);
             sum += weight * seen.off;
             weights += weight;
+            if seen.size == like.size {
+                of_this_size = seen.weight;
+            }
         }
-        (sum / weights).exp()
+        let model = MODEL / f64::max(of_this_size, 1.0);
+        ((sum + model * hope.ln()) / (weights + model)).exp()
     }
 
     /// How many jobs of this size the observations of a team stand for.

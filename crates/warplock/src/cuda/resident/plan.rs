@@ -10,7 +10,7 @@ use super::device::Device;
 use super::sheet::{Sheet, one_key};
 use super::split::{HashersAt, may_split};
 use super::stream::Stream;
-use crate::cuda::abi::{split_bytes, split_tiles};
+use crate::cuda::abi::split_bytes;
 use crate::cuda::backend::hashes;
 use crate::cuda::driver::Failure;
 use crate::cuda::keys::OneKey;
@@ -139,9 +139,9 @@ impl Plan {
         let located = layout.located(batch, sheet.address());
         if let Some(split) = &located.split {
             // What blocks share is 0 before and after each launch.
-            let len = split_bytes(split_tiles(&split.work));
+            let (stream, len) = (device.own_stream(), split_bytes(&split.work));
             // SAFETY: as above; what follows goes to the same stream.
-            unsafe { memory::fill(device.own_stream(), split.at, 0, len)? };
+            unsafe { memory::fill(stream, split.at, 0, len)? };
         }
         let launcher = Launcher::of(batch.info, batch.direction, batch.tag_len);
         let before = before(batch, &layout, &launcher, &located, key.as_ref());

@@ -5,10 +5,7 @@ use zeroize::Zeroizing;
 use super::batch::{DeviceAad, DeviceIvs, DeviceKeys, DeviceTags};
 use super::check::Checked;
 use super::split::HashersAt;
-use crate::cuda::abi::{
-    Address, Piece, SPLIT_UNIT, TABLE_KEY, Verdict, Work, split_bytes, split_tiles,
-};
-use crate::cuda::cut::ROW;
+use crate::cuda::abi::{Address, Piece, TABLE_KEY, Verdict, split_bytes};
 use crate::cuda::keys::OneKey;
 use crate::cuda::pack::{Located, Split};
 use crate::cuda::pieces::{Message, Messages, Pieces, Places, Unit};
@@ -106,8 +103,8 @@ impl Sheet {
         let scratch = places.take(pieces.scratch(batch.direction, multiprocessors));
         let powers = places.take(pieces.powers(&messages));
         let split = hashers.map(|hashers| {
-            let tiles = split_tiles(&in_units(pieces.work(0)));
-            (places.take(split_bytes(tiles)), hashers)
+            let work = pieces.work(0).in_units();
+            (places.take(split_bytes(&work)), hashers)
         });
         let verdicts = match mode {
             Mode::Acorn => places.take(message_count * size_of::<Verdict>()),
@@ -254,21 +251,11 @@ impl Sheet {
             powers: at(self.powers),
             split: self.split.map(|(place, hashers)| Split {
                 at: at(place),
-                work: in_units(work),
+                work: work.in_units(),
                 places: hashers.places,
                 hashers: policy::hashers(batch.info.cipher).min(hashers.count),
             }),
         }
-    }
-}
-
-/// Work in rows, all pieces as many, as work in units.
-fn in_units(work: Work) -> Work {
-    let each = work.each.div_ceil((SPLIT_UNIT / ROW) as u64);
-    Work {
-        each,
-        units: each * work.count,
-        ..work
     }
 }
 

@@ -4,7 +4,7 @@
 use super::batch::DeviceKeys;
 use super::check::Checked;
 use crate::Mode;
-use crate::cuda::abi::{Address, SPLIT_UNIT};
+use crate::cuda::abi::{Address, MULTIPROCESSORS, SPLIT_CAPABILITY, SPLIT_UNIT};
 use crate::cuda::driver::{Failure, Stream};
 use crate::cuda::launch::{Grid, Parameter, Step};
 use crate::cuda::link::{CudaLink, DeviceBytes, Link};
@@ -12,12 +12,6 @@ use crate::cuda::memory::{self, DeviceBuffer};
 use crate::cuda::module::Family;
 use crate::cuda::policy::Policy;
 use crate::{Keys, Span};
-
-/// The only compute capability that has the kernels.
-const HOPPER: (u32, u32) = (9, 0);
-
-/// One multiprocessor's number is below this.
-pub(super) const MULTIPROCESSORS: usize = 1024;
 
 /// Sizes of clusters that are asked for their places: those of eight alone may always come to the
 /// same eight of a neighbourhood.
@@ -45,7 +39,7 @@ impl Hashers {
         capability: (u32, u32),
         stream: &Stream,
     ) -> Result<Option<Self>, Failure> {
-        if capability != HOPPER {
+        if capability != SPLIT_CAPABILITY {
             return Ok(None);
         }
         let mut neighbours = Neighbours::new();

@@ -9,7 +9,7 @@ use cudarc::driver::sys;
 
 use super::welch::{THRESHOLD, largest_t};
 use super::{Random, whole};
-use crate::cuda::abi::{SPLIT_TILE, SPLIT_UNIT, Work, split_bytes};
+use crate::cuda::abi::{MULTIPROCESSORS, SPLIT_CAPABILITY, Work, split_bytes};
 use crate::cuda::driver::{Driver, Failure, Stream, check};
 use crate::cuda::keys::OneKey;
 use crate::cuda::launch::Launcher;
@@ -54,9 +54,6 @@ const LEAKY_DOES: What = What {
     each: LEN,
     split: false,
 };
-
-/// The only GPUs whose GCM may be split.
-const SPLITS: (u32, u32) = (9, 0);
 
 /// Every eighth multiprocessor hashes, where some only do that.
 const HASHERS: usize = 16;
@@ -119,8 +116,8 @@ struct Bench {
     text: DeviceBuffer,
     sheet: DeviceBuffer,
     subject: Subject,
-    /// What blocks share and who may hash, where some only hash.
-    _split: [DeviceBuffer; 2],
+    /// What [`Split`] tells of.
+    _split: Option<[DeviceBuffer; 2]>,
 }
 
 /// A GPU, bound to this thread; without one, a line that says so.
@@ -137,6 +134,33 @@ fn gpu() -> Option<CudaLink> {
             None
         }
     }
+}
+
+/// What kernels must know where some multiprocessors only hash, and the memory that holds it.
+fn hashed_apart(
+    link: &CudaLink,
+    stream: &Stream,
+    work: Work,
+) -> Result<(Split, [DeviceBuffer; 2]), Failure> {
+    let work = work.in_units();
+    let mut who = [0; MULTIPROCESSORS];
+    for place in 0..HASHERS {
+        who[8 * place] = place as u8 + 1;
+    }
+    let (shared, places) = (link.device(split_bytes(&work))?, link.device(who.len())?);
+    // SAFETY: both are as long; `who` lives until the stream was waited for.
+    unsafe {
+        fill(stream, shared.address(), 0, shared.len())?;
+        upload(stream, places.address(), who.as_ptr(), who.len())?;
+    }
+    stream.wait("saying who hashes")?;
+    let split = Split {
+        at: shared.address(),
+        work,
+        places: places.address(),
+        hashers: HASHERS as u32,
+    };
+    Ok((split, [shared, places]))
 }
 
 impl Bench {
@@ -172,21 +196,7 @@ impl Bench {
         let mut dummy = vec![0; LEN];
         let mut sheet_on_device = link.device(0)?;
         let mut inputs = Vec::new();
-        let units = |count: usize| (count * each.div_ceil(SPLIT_UNIT)) as u64;
-        let shared = link.device(split_bytes(units(count).div_ceil(SPLIT_TILE)))?;
-        let mut who = vec![0; 8 * HASHERS];
-        for place in 0..HASHERS {
-            who[8 * place] = place as u8 + 1;
-        }
-        who.resize(1024, 0);
-        let places = link.device(who.len())?;
-        // SAFETY: both are as long; `who` lives until the stream was waited for.
-        unsafe {
-            fill(&stream, shared.address(), 0, shared.len())?;
-            upload(&stream, places.address(), who.as_ptr(), who.len())?;
-        }
-        stream.wait("saying who hashes")?;
-        let mut subject = None;
+        let (mut subject, mut buffers) = (None, None);
         for number in 0..2 * INPUTS {
             let fixed = number % 2 == 0;
             // One repeated block: where lookups meet in a bank, here all or none do.
@@ -227,18 +237,14 @@ impl Bench {
             let room = &mut host.bytes()[..sheet.len];
             sheet.write(&job, chunk.parts(), Some(&one_key), room, &at);
             let launcher = Launcher::new(&job);
-            let mut located = sheet.located(at.sheet);
-            located.split = split.then(|| Split {
-                at: shared.address(),
-                work: Work {
-                    each: units(1),
-                    units: units(count),
-                    ..located.work
-                },
-                places: places.address(),
-                hashers: HASHERS as u32,
-            });
-            subject.get_or_insert(Subject::Ours(launcher, mode, located));
+            if subject.is_none() {
+                let mut located = sheet.located(at.sheet);
+                if split {
+                    let (split, own) = hashed_apart(&link, &stream, located.work)?;
+                    (located.split, buffers) = (Some(split), Some(own));
+                }
+                subject = Some(Subject::Ours(launcher, mode, located));
+            }
             let mut text = link.host(LEN)?;
             text.bytes().copy_from_slice(&plain);
             inputs.push(Input {
@@ -260,7 +266,7 @@ impl Bench {
             text,
             sheet: sheet_on_device,
             subject,
-            _split: [shared, places],
+            _split: buffers,
         })
     }
 
@@ -344,8 +350,10 @@ impl Bench {
 /// Every kernel for one key that this GPU has, and GCM's for messages of each length.
 fn subjects() -> Vec<What> {
     let devices = Driver::load().and_then(|driver| driver.devices().map_err(|f| f.to_string()));
-    let splits =
-        devices.is_ok_and(|devices| devices.first().is_some_and(|d| d.capability == SPLITS));
+    let splits = devices.is_ok_and(|all| {
+        all.first()
+            .is_some_and(|d| d.capability == SPLIT_CAPABILITY)
+    });
     let mut subjects = Vec::new();
     for algorithm in Algorithm::all() {
         let info = algorithm.info();

@@ -3,13 +3,13 @@
 
 use super::super::check::Checked;
 use super::super::sheet::Sheet;
-use super::super::split::{HashersAt, MULTIPROCESSORS, may_split};
+use super::super::split::{HashersAt, may_split};
 use super::super::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, Plan,
 };
 use super::on_gpu::{device, random, uploaded};
 use super::{apart, region};
-use crate::cuda::abi::split_bytes;
+use crate::cuda::abi::{MULTIPROCESSORS, split_bytes};
 use crate::cuda::policy::Policy;
 use crate::{
     Aad, Algorithm, Batch, Choice, Direction, Engine, Ivs, Key, Keys, Span, Spans, Tags, Text,
@@ -80,7 +80,9 @@ fn work_is_told_in_units_and_blocks_have_room_to_agree() {
     assert_eq!((split.work.each, split.work.units), (4, 160));
     assert_eq!(split.work.pieces, located.work.pieces);
     assert_eq!((split.places, split.hashers), (0x77, 8));
-    let end = (split.at - 0x70_0000) as usize + split_bytes(5);
+    // Five tiles: 160 units.
+    assert_eq!(split_bytes(&split.work), 512 + 5 * 2064);
+    let end = (split.at - 0x70_0000) as usize + split_bytes(&split.work);
     assert!(split.at.is_multiple_of(16) && end <= sheet.device_len);
     assert!(plain.located(&batch, 0).split.is_none() && plain.device_len < sheet.device_len);
 }
