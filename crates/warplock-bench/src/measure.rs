@@ -198,9 +198,9 @@ pub(crate) fn interleaved_runs<S>(
     mut work: impl FnMut(&mut S, usize) -> Result<()>,
     mut check: impl FnMut(&S, usize) -> Result<()>,
 ) -> Result<Vec<Vec<f64>>> {
-    // For each: how often, and whether once before.
-    let mut repeats = vec![(1_u32, false); count];
-    for (contender, (repeats, warms)) in repeats.iter_mut().enumerate() {
+    // For each: how often, and the shortest run so far.
+    let mut repeats = vec![(1_u32, f64::INFINITY); count];
+    for (contender, (repeats, least)) in repeats.iter_mut().enumerate() {
         let mut once = || -> Result<f64> {
             prepare(state);
             let ((), timing) = time(|| work(state, contender))?;
@@ -210,22 +210,23 @@ pub(crate) fn interleaved_runs<S>(
         let shortest = plan.shortest.as_secs_f64();
         if once()? < 1000.0 * shortest {
             // The first run paid for page faults and lazily made tables.
-            let took = once()?;
-            *repeats = (shortest / took).clamp(1.0, 1000.0) as u32;
-            // Two that take about as long are both warm, not one by chance.
-            *warms = took < WARM * shortest;
+            *least = once()?;
+            *repeats = (shortest / *least).clamp(1.0, 1000.0) as u32;
         }
     }
     let runs = rounds(plan, count, |contender| {
         prepare(state);
-        let (repeats, warms) = repeats[contender];
-        if warms {
+        let (repeats, least) = &mut repeats[contender];
+        let repeats = *repeats;
+        // Two that take about as long are both warm, not one by chance of its first runs.
+        if *least < WARM * plan.shortest.as_secs_f64() {
             // What was done before has cooled the caches; that is not asked here.
             work(state, contender)?;
         }
         let ((), timing) = time(|| (0..repeats).try_for_each(|_| work(state, contender)))?;
         check(state, contender)?;
         let share = 1.0 / f64::from(repeats);
+        *least = least.min(timing.wall * share);
         Ok(Timing {
             wall: timing.wall * share,
             cpu: timing.cpu * share,

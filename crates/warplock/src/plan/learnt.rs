@@ -58,6 +58,9 @@ struct Seen {
     off: f64,
     /// How many jobs it stands for; falls while others are preferred.
     weight: f64,
+    /// Whether the last one was the first, or the first after others had been preferred for long:
+    /// that one finds everything asleep.
+    cold: bool,
     /// Whether the last one took far longer than those before it.
     disturbed: bool,
 }
@@ -87,9 +90,13 @@ const HOPE: f64 = 0.85;
 const MOST: f64 = 4.0;
 
 /// No job is taken for slower or faster than the model says by more than this factor; the first of
-/// its size by more than the second. The first counts as half a job, too: kernels are loaded, and
-/// buffers made.
+/// its size by more than the second. The first counts as half a job, too, as does the first after a
+/// long while: kernels are loaded, buffers made, the link is woken.
 const WORST: [f64; 2] = [16.0, 4.0];
+const FIRST: f64 = 0.5;
+
+/// Above so much weight, the next job after a first one comes soon enough to be its second.
+const FRESH: f64 = 0.4;
 
 /// What is left of an observation when a team is passed over: so it is tried again, but seldom.
 const FADING: f64 = 0.98;
@@ -99,7 +106,7 @@ const FADING: f64 = 0.98;
 const DISTURBED: f64 = 0.15;
 
 /// From so much weight on, an observation is sure, and below so much it says little: a team that was
-/// seen twice is forgotten after some fifty jobs of others.
+/// seen twice is forgotten after some fifty jobs of others. Then it is due for two jobs.
 const WELL_KNOWN: f64 = 2.0;
 const FORGOTTEN: f64 = 0.5;
 
@@ -120,21 +127,22 @@ impl Learnt {
         ((sum + model * hope.ln()) / (weights + model)).exp()
     }
 
-    /// How many jobs of this size the observations of a team stand for.
-    fn weight(&self, like: &Likeness, team: Team) -> f64 {
+    /// What was seen of a team at jobs of this size.
+    fn seen(&self, like: &Likeness, team: Team) -> Option<&Seen> {
         let mut all = self.0.get(place(like, team)).into_iter().flatten();
-        let seen = all.find(|seen| seen.size == like.size);
-        seen.map_or(0.0, |seen| seen.weight)
+        all.find(|seen| seen.size == like.size)
     }
 
     /// Whether a team has done jobs of this size of late, and not its first alone.
     pub(crate) fn is_well_known(&self, like: &Likeness, team: Team) -> bool {
-        self.weight(like, team) >= WELL_KNOWN
+        self.seen(like, team)
+            .is_some_and(|seen| seen.weight >= WELL_KNOWN)
     }
 
-    /// Whether a team has done no job of this size for long, or its first one alone.
-    pub(crate) fn is_forgotten(&self, like: &Likeness, team: Team) -> bool {
-        self.weight(like, team) < FORGOTTEN
+    /// Whether a team has done no job of this size for long, or a single one since then.
+    pub(crate) fn is_due(&self, like: &Likeness, team: Team) -> bool {
+        self.seen(like, team)
+            .is_none_or(|seen| seen.cold || seen.weight < FORGOTTEN)
     }
 
     /// Takes note that a job took `ratio` times what the model expected of its team.
@@ -159,14 +167,22 @@ impl Learnt {
             all.push(Seen {
                 size,
                 off: off.clamp(-first, first),
-                weight: 0.5,
+                weight: FIRST,
+                cold: true,
                 disturbed: false,
             });
             return;
         };
         let off = off.clamp(-most, most);
-        // A run that was disturbed counts for little: the faster of the two, mostly.
-        let part = if off < seen.off { 0.75 } else { 0.25 };
+        // A run that was disturbed counts for little: the faster of the two, mostly; and after the
+        // first, that one for nothing.
+        let second = seen.cold && seen.weight > FRESH;
+        let part = match (off < seen.off, second) {
+            (true, true) => 1.0,
+            (true, false) => 0.75,
+            (false, _) => 0.25,
+        };
+        seen.cold = seen.weight < FORGOTTEN && !second;
         let step = part * (off - seen.off);
         let disturbed = step > DISTURBED;
         seen.off += match disturbed && !seen.disturbed {
@@ -174,7 +190,10 @@ impl Learnt {
             false => step,
         };
         seen.disturbed = disturbed;
-        seen.weight = (seen.weight + 1.0).min(MOST);
+        seen.weight = match seen.cold {
+            true => FIRST,
+            false => (seen.weight + 1.0).min(MOST),
+        };
     }
 }
 
@@ -221,22 +240,25 @@ mod tests {
     fn who_is_passed_over_is_forgotten() {
         let mut learnt = Learnt::default();
         let here = like(16 << 10, true);
-        assert!(learnt.is_forgotten(&here, Team::Cpu));
+        assert!(learnt.is_due(&here, Team::Cpu));
         (0..3).for_each(|_| learnt.note(&here, Team::Gpus, 1.0));
         assert!(learnt.is_well_known(&here, Team::Gpus));
-        assert!(!learnt.is_well_known(&here, Team::Cpu) && learnt.is_forgotten(&here, Team::Cpu));
-        // Tried twice; the first time counts for little.
-        learnt.note(&here, Team::Cpu, 0.6);
-        learnt.note(&here, Team::Gpus, 1.0);
-        assert!(learnt.is_forgotten(&here, Team::Cpu));
-        learnt.note(&here, Team::Cpu, 0.6);
-        assert!(!learnt.is_forgotten(&here, Team::Cpu));
-        let jobs = (0..1000).find(|_| {
-            learnt.note(&here, Team::Gpus, 1.0);
-            learnt.is_forgotten(&here, Team::Cpu)
-        });
-        assert!((30..100).contains(&jobs.unwrap()), "{jobs:?}");
-        assert!(learnt.is_well_known(&here, Team::Gpus));
+        assert!(!learnt.is_well_known(&here, Team::Cpu) && learnt.is_due(&here, Team::Cpu));
+        // Tried twice, each time; the first job counts for nothing beside a faster second.
+        for slow in [3.0, 2.0] {
+            learnt.note(&here, Team::Cpu, slow);
+            assert!(learnt.is_due(&here, Team::Cpu));
+            learnt.note(&here, Team::Cpu, 0.6);
+            assert!(!learnt.is_due(&here, Team::Cpu));
+            let factor = learnt.factor(&here, Team::Cpu);
+            assert!((0.6..0.75).contains(&factor), "{factor}");
+            let jobs = (0..1000).find(|_| {
+                learnt.note(&here, Team::Gpus, 1.0);
+                learnt.is_due(&here, Team::Cpu)
+            });
+            assert!((30..100).contains(&jobs.unwrap()), "{jobs:?}");
+            assert!(learnt.is_well_known(&here, Team::Gpus));
+        }
     }
 
     #[test]

@@ -62,8 +62,8 @@ const BELIEVED: u32 = 32;
 /// Where GPUs would take so many times as long, nobody asks what was learnt.
 const HOPELESS: f64 = 2.0;
 
-/// A team that was not seen at jobs of a size for long is tried, if it is not expected to take more
-/// than so many times as long as the best.
+/// A team that was not seen at jobs of a size for long is tried with two in a row, if it is not
+/// expected to take more than so many times as long as the best.
 const WORTH_A_TRY: f64 = 1.5;
 
 /// Nor with a job of more nanoseconds: the model knows more of long ones, and of those few come.
@@ -369,7 +369,7 @@ impl Planner {
         if tries && time(best) < CHEAP_TRY && learnt.is_well_known(like, best.team) {
             let other = teams.iter().find(|other| {
                 other.team != best.team
-                    && learnt.is_forgotten(like, other.team)
+                    && learnt.is_due(like, other.team)
                     && time(other) < WORTH_A_TRY * time(best)
             });
             return *other.unwrap_or(best);

@@ -195,8 +195,16 @@ fn auto(rows: &[Row]) -> String {
         Some(format!("[{}] {said}", name(place)))
     });
     let mut parts: Vec<_> = parts.into_iter().flatten().collect();
-    if let Some(said) = least_share(rows, Place::CpuAgain, "the other") {
-        parts.push(format!("for comparison, one of two engines alike {said}"));
+    let alike = [
+        (Place::CpuAgain, ""),
+        (Place::CpuAgainPinned, " page-locked"),
+    ];
+    for (place, memory) in alike {
+        if let Some(said) = least_share(rows, place, "the other") {
+            parts.push(format!(
+                "for comparison, one of two engines alike{memory} {said}"
+            ));
+        }
     }
     format!("Auto: {}.", parts.join("; "))
 }

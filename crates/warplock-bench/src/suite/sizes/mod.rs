@@ -183,8 +183,8 @@ type Tells = fn(&Row, Place) -> Option<f64>;
 
 /// How fast those are that are compared with their rivals, and which part of the text those that
 /// choose gave to GPUs: keys and titles of these columns.
-const RATIOS: [(Place, Tells, &str, &str); 7] = {
-    use Place::{Auto, AutoPinned, AutoPortable, CpuAgain};
+const RATIOS: [(Place, Tells, &str, &str); 8] = {
+    use Place::{Auto, AutoPinned, AutoPortable, CpuAgain, CpuAgainPinned};
     const SHARE: Tells = Row::against_best;
     const PART: Tells = Row::on_gpus;
     [
@@ -202,6 +202,12 @@ const RATIOS: [(Place, Tells, &str, &str); 7] = {
             "auto with\nportable CPU\n/ best",
         ),
         (CpuAgain, SHARE, "control_share", "CPU\n/ CPU"),
+        (
+            CpuAgainPinned,
+            SHARE,
+            "control_pinned_share",
+            "CPU\npage-locked\n/ CPU",
+        ),
         (Auto, PART, "auto_on_gpus", "auto\non GPUs"),
         (
             AutoPinned,

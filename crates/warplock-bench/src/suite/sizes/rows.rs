@@ -22,8 +22,9 @@ pub(super) enum Place {
     AutoPortable,
     Resident,
     Copies,
-    /// Another engine like `CpuAll`, to tell what chance does.
+    /// Other engines like `CpuAll` and `CpuAllPinned`, to tell what chance does.
     CpuAgain,
+    CpuAgainPinned,
 }
 
 impl Place {
@@ -62,6 +63,7 @@ impl Place {
             Place::AutoPortable => "auto_portable",
             Place::Resident => "resident",
             Place::CpuAgain => "cpu_again",
+            Place::CpuAgainPinned => "cpu_again_pinned",
         }
     }
 
@@ -82,6 +84,7 @@ impl Place {
             Place::AutoPortable => "auto with\nportable CPU\npage-locked",
             Place::Resident => "GPU\nits own memory",
             Place::CpuAgain => "CPU\nonce more",
+            Place::CpuAgainPinned => "CPU\npage-locked\nonce more",
         }
     }
 
@@ -93,7 +96,17 @@ impl Place {
             Place::AutoPinned => &[Place::CpuAllPinned, Place::GpuStreams],
             Place::AutoPortable => &[Place::PortablePinned, Place::GpuStreams],
             Place::CpuAgain => &[Place::CpuAll],
+            Place::CpuAgainPinned => &[Place::CpuAllPinned],
             _ => &[],
+        }
+    }
+
+    /// Another engine like this one's.
+    fn twin(self) -> Option<Place> {
+        match self {
+            Place::CpuAll => Some(Place::CpuAgain),
+            Place::CpuAllPinned => Some(Place::CpuAgainPinned),
+            _ => None,
         }
     }
 }
@@ -168,16 +181,31 @@ impl Row {
         own.map(|(_, runs)| &runs[..])
     }
 
+    /// A rival's times, turn by turn: the (geometric) mean of two engines alike, where there are two
+    /// and neither is the one that is compared.
+    fn rival(&self, rival: Place, own: Place) -> Option<Vec<f64>> {
+        let mut runs = self.runs(rival)?.to_vec();
+        if let Some(twin) = rival.twin().filter(|&twin| twin != own)
+            && let Some(again) = self.runs(twin)
+            && again.len() == runs.len()
+        {
+            let turns = runs.iter_mut().zip(again);
+            turns.for_each(|(run, again)| *run = (*run * again).sqrt());
+        }
+        Some(runs)
+    }
+
     /// The speed of `auto` over that of the fastest of its rivals: turn by turn, as what disturbs
     /// the machine disturbs both, and the median of that. Who is slow is left out of turns; then it
     /// is the ratio of the medians.
     pub(super) fn against_best(&self, auto: Place) -> Option<f64> {
         let median = |runs: &[f64]| Sample::of(runs.iter().copied()).median;
-        let rivals = auto.rivals().iter().filter_map(|&rival| self.runs(rival));
+        let rivals = auto.rivals().iter();
+        let rivals = rivals.filter_map(|&rival| self.rival(rival, auto));
         let best = rivals.min_by(|a, b| median(a).total_cmp(&median(b)))?;
         let own = self.runs(auto)?;
         if own.len() != best.len() {
-            return Some(median(best) / median(own));
+            return Some(median(&best) / median(own));
         }
         let turns = best.iter().zip(own).map(|(best, own)| best / own);
         Some(Sample::of(turns).median)
@@ -218,5 +246,13 @@ mod tests {
         row.runs[1].1 = vec![3.0];
         assert_eq!(row.against_best(Place::AutoPinned), Some(1.5));
         assert_eq!(row.against_best(Place::Auto), None);
+        // The processor twice: 2, 4 and 2 in the mean.
+        row.runs = vec![
+            runs(Place::CpuAll, &[1.0, 4.0, 2.0]),
+            runs(Place::CpuAgain, &[4.0, 4.0, 2.0]),
+            runs(Place::Auto, &[1.0, 4.0, 4.0]),
+        ];
+        assert_eq!(row.against_best(Place::Auto), Some(1.0));
+        assert_eq!(row.against_best(Place::CpuAgain), Some(1.0));
     }
 }
