@@ -49,8 +49,9 @@ pub(crate) use taker::Limits;
 /// A job that takes so many times a GPU's start waits for it with a part of its work.
 const WORTH_A_START: f64 = 4.0;
 
-/// GPUs must promise to be so much faster before a job leaves the processor.
-const MARGIN: f64 = 0.93;
+/// GPUs must promise to be so much faster before a job leaves the processor: the first where the
+/// promise is the model's mostly, the second where it was seen of late.
+const MARGINS: [f64; 2] = [0.93, 0.98];
 
 /// For less text it hardly matters what memory it is in, and asking takes microseconds.
 const ASK: f64 = 131_072.0;
@@ -299,7 +300,7 @@ impl Planner {
             None => {
                 let teams = model.teams(&shape, threads, 1, false);
                 let (alone, best) = (teams[0].time, least(&teams));
-                if best >= MARGIN * alone {
+                if best >= MARGINS[0] * alone {
                     return on_cpu();
                 }
                 if alone < WORTH_A_START * model.gpu.start {
@@ -357,11 +358,12 @@ impl Planner {
     /// show it. Only where the best is well known: a program's first jobs go where they should.
     fn choose_among(&self, like: &Likeness, teams: &[Estimate], tries: bool) -> Estimate {
         let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+        // Times of GPUs over the margin that they need.
         let time = |estimate: &Estimate| {
             let time = estimate.time * learnt.factor(like, estimate.team);
             match estimate.team {
-                Team::Cpu => MARGIN * time,
-                Team::Gpus | Team::Both => time,
+                Team::Cpu => time,
+                team => time / MARGINS[usize::from(learnt.is_well_known(like, team))],
             }
         };
         let best = teams.iter().min_by(|a, b| time(a).total_cmp(&time(b)));
