@@ -29,9 +29,9 @@ struct Small {
     message: u64,
 }
 
-/// A single message of an algorithm and direction was the processor's so clearly that the next
-/// ones of its size are not asked about: the whole look takes 2 to 4 us of the 25 that 1 MiB of CTR
-/// takes on sixteen cores.
+/// A single message of an algorithm and direction was the processor's, and the next ones of its
+/// size are not asked about: the whole look takes 2 to 4 us of the 25 that 1 MiB of CTR takes on
+/// sixteen cores.
 #[derive(Default)]
 struct Settled {
     /// In one number, so that it is read and written at once: the class of their size, and behind
@@ -56,10 +56,9 @@ impl Memory {
     }
 }
 
-/// So many are not asked about where the processor is clearly the best, and so many where it is the
-/// best, but others are near: few, as that changes from second to second.
-pub(super) const MANY: u64 = 15;
-pub(super) const FEW: u64 = 3;
+/// So many are not asked about: few, as what is best changes from second to second, and these take
+/// milliseconds.
+pub(super) const MANY: u64 = 14;
 
 /// The class of a size: quarters of a power of two.
 #[inline]
@@ -85,10 +84,10 @@ impl Settled {
         true
     }
 
-    fn settle(&self, bytes: u64, (memory, count): (Memory, u64)) {
+    fn settle(&self, bytes: u64, memory: Memory) {
         self.memory.store(memory.0, Ordering::Relaxed);
         self.left
-            .store(class(bytes) << 32 | count, Ordering::Relaxed);
+            .store(class(bytes) << 32 | MANY, Ordering::Relaxed);
     }
 }
 
@@ -140,8 +139,8 @@ impl Known {
     }
 
     /// The next messages like that of a job that has one are the processor's: those in the memory
-    /// that `which` gives, and so many.
-    pub(super) fn settle(&self, job: &Job<'_>, which: impl FnOnce() -> Option<(Memory, u64)>) {
+    /// that `which` gives.
+    pub(super) fn settle(&self, job: &Job<'_>, which: impl FnOnce() -> Option<Memory>) {
         if job.count() == 1
             && let Some(which) = which()
         {
@@ -184,12 +183,12 @@ mod tests {
         let [here, there] = [Memory(1), Memory(2)];
         let take = |bytes| settled.take(bytes, here);
         assert!(!take(0) && !take(1 << 20));
-        settled.settle(1 << 20, (Memory::ANY, MANY));
+        settled.settle(1 << 20, Memory::ANY);
         // A quarter more is another size.
         assert!(!take(5 << 18) && !take((1 << 20) - 1));
         let taken = (0..100).filter(|_| take((5 << 18) - 1)).count();
         assert_eq!(taken as u64, MANY);
-        settled.settle(u64::MAX, (here, FEW));
+        settled.settle(u64::MAX, here);
         assert!(take(u64::MAX) && !take(1 << 20) && !settled.take(u64::MAX, there));
     }
 }

@@ -63,6 +63,8 @@ struct Seen {
     cold: bool,
     /// Whether the last one took far longer than those before it.
     disturbed: bool,
+    /// Whether there was more than one.
+    twice: bool,
 }
 
 /// Corrections for each kind of job and each team. They hold for neighbouring sizes, too, the less
@@ -145,6 +147,11 @@ impl Learnt {
             .is_none_or(|seen| seen.cold || seen.weight < FORGOTTEN)
     }
 
+    /// Whether a team has never done two jobs of this size.
+    pub(crate) fn is_unseen(&self, like: &Likeness, team: Team) -> bool {
+        self.seen(like, team).is_none_or(|seen| !seen.twice)
+    }
+
     /// Takes note that a job took `ratio` times what the model expected of its team.
     pub(crate) fn note(&mut self, like: &Likeness, team: Team, ratio: f64) {
         if self.0.is_empty() {
@@ -170,6 +177,7 @@ impl Learnt {
                 weight: FIRST,
                 cold: true,
                 disturbed: false,
+                twice: false,
             });
             return;
         };
@@ -190,6 +198,7 @@ impl Learnt {
             false => step,
         };
         seen.disturbed = disturbed;
+        seen.twice = true;
         seen.weight = match seen.cold {
             true => FIRST,
             false => (seen.weight + 1.0).min(MOST),
@@ -259,6 +268,17 @@ mod tests {
             assert!((30..100).contains(&jobs.unwrap()), "{jobs:?}");
             assert!(learnt.is_well_known(&here, Team::Gpus));
         }
+    }
+
+    #[test]
+    fn who_was_seen_once_is_still_unseen() {
+        let mut learnt = Learnt::default();
+        let here = like(1 << 20, true);
+        assert!(learnt.is_unseen(&here, Team::Cpu));
+        learnt.note(&here, Team::Cpu, 1.0);
+        assert!(learnt.is_unseen(&here, Team::Cpu));
+        learnt.note(&here, Team::Cpu, 1.0);
+        assert!(!learnt.is_unseen(&here, Team::Cpu) && learnt.is_unseen(&here, Team::Both));
     }
 
     #[test]

@@ -29,7 +29,7 @@ use std::time::Instant;
 
 use self::cost::{Estimate, Model, Team};
 use self::gpus::Gpus;
-use self::known::{FEW, Known, MANY, Memory};
+use self::known::{Known, Memory};
 use self::learnt::{Learnt, Likeness};
 use self::share::Shared;
 use crate::backend::Backend;
@@ -49,9 +49,8 @@ pub(crate) use taker::Limits;
 /// A job that takes so many times a GPU's start waits for it with a part of its work.
 const WORTH_A_START: f64 = 4.0;
 
-/// GPUs must promise to be so much faster before a job leaves the processor: the first where the
-/// promise is the model's mostly, the second where it was seen of late.
-const MARGINS: [f64; 2] = [0.93, 0.98];
+/// GPUs must promise to be so much faster before a job leaves the processor.
+const MARGIN: f64 = 0.95;
 
 /// For less text it hardly matters what memory it is in, and asking takes microseconds.
 const ASK: f64 = 131_072.0;
@@ -64,17 +63,17 @@ const BELIEVED: u32 = 32;
 const HOPELESS: f64 = 2.0;
 
 /// A team that was not seen at jobs of a size for long is tried with two in a row, if it is not
-/// expected to take more than so many times as long as the best.
-const WORTH_A_TRY: f64 = 1.5;
+/// expected to take more than so many times as long as the best: the first if it was seen before, the
+/// second if it never was, and all that is known of it is the model's.
+const WORTH_A_TRY: [f64; 2] = [1.5, 3.0];
 
-/// Nor with a job of more nanoseconds: the model knows more of long ones, and of those few come.
-const CHEAP_TRY: f64 = 1e6;
+/// Nor with a job of more nanoseconds: of long ones few come, and each try would be felt.
+const CHEAP_TRY: f64 = 1e7;
 
-/// The processor is asked about no more for a while, where others would take so many times as long.
+/// Where others would take so many times as long as the processor, nobody asks for a while.
 const FAR: f64 = 1.3;
 
-/// Nor, for a shorter while, where they would not, about a job of fewer nanoseconds: of those a look
-/// is a percent and more.
+/// Nor where they would not, about jobs of fewer nanoseconds: of those a look is a percent and more.
 const SHORT: f64 = 3e5;
 
 /// Chooses between the processor and the GPUs, and lets them work together.
@@ -300,7 +299,7 @@ impl Planner {
             None => {
                 let teams = model.teams(&shape, threads, 1, false);
                 let (alone, best) = (teams[0].time, least(&teams));
-                if best >= MARGINS[0] * alone {
+                if best >= MARGIN * alone {
                     return on_cpu();
                 }
                 if alone < WORTH_A_START * model.gpu.start {
@@ -358,12 +357,11 @@ impl Planner {
     /// show it. Only where the best is well known: a program's first jobs go where they should.
     fn choose_among(&self, like: &Likeness, teams: &[Estimate], tries: bool) -> Estimate {
         let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-        // Times of GPUs over the margin that they need.
         let time = |estimate: &Estimate| {
             let time = estimate.time * learnt.factor(like, estimate.team);
             match estimate.team {
-                Team::Cpu => time,
-                team => time / MARGINS[usize::from(learnt.is_well_known(like, team))],
+                Team::Cpu => MARGIN * time,
+                Team::Gpus | Team::Both => time,
             }
         };
         let best = teams.iter().min_by(|a, b| time(a).total_cmp(&time(b)));
@@ -372,7 +370,8 @@ impl Planner {
             let other = teams.iter().find(|other| {
                 other.team != best.team
                     && learnt.is_due(like, other.team)
-                    && time(other) < WORTH_A_TRY * time(best)
+                    && time(other)
+                        < WORTH_A_TRY[usize::from(learnt.is_unseen(like, other.team))] * time(best)
             });
             return *other.unwrap_or(best);
         }
@@ -381,12 +380,12 @@ impl Planner {
 
     /// The next single messages like this one are the processor's, whatever memory they lie in.
     pub(crate) fn settle_anywhere(&self, job: &Job<'_>) {
-        self.known().settle(job, || Some((Memory::ANY, MANY)));
+        self.known().settle(job, || Some(Memory::ANY));
     }
 
     /// The next single messages like this one are the processor's, which was `chosen` and is well
-    /// known. If it is far faster than GPUs, many of them: anywhere, if even `at_best`, from memory
-    /// that they reach; from this place, if from there (`here`). Else, of short ones, a few.
+    /// known: in any memory, if it is far faster than GPUs even `at_best`, from memory that they
+    /// reach; from this place, if it is far faster from there (`here`), or the message is short.
     fn settle(
         &self,
         job: &Job<'_>,
@@ -404,11 +403,10 @@ impl Planner {
             if !learnt.is_well_known(like, Team::Cpu) {
                 None
             } else if is_clear(&like.at_best(), at_best) {
-                Some((Memory::ANY, MANY))
-            } else if is_clear(like, here) {
-                Some((Memory::of(&job.message(0)), MANY))
+                Some(Memory::ANY)
             } else {
-                (own < SHORT).then(|| (Memory::of(&job.message(0)), FEW))
+                let stays = own < SHORT || is_clear(like, here);
+                stays.then(|| Memory::of(&job.message(0)))
             }
         });
     }
