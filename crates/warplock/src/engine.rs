@@ -230,12 +230,14 @@ impl Engine {
     /// zeros, the others' is good. [`Error::Backend`] if the machine failed. [`Error::NoBackend`]
     /// if the chosen backend does not have the algorithm. Any other error was
     /// found before anything was written.
+    // Inlined, so that what the caller knows of the batch need not be asked.
+    #[inline]
     pub fn run(&self, mut batch: Batch<'_>) -> Result<(), Error> {
         if let Some(single) = Single::of(&mut batch)
             && self.is_for_cpu(&single)
         {
             // SAFETY: the batch's borrows live to the end of this function.
-            return match unsafe { self.cpu.run_single(&single) } {
+            return match unsafe { self.run_single(&single) } {
                 true => Ok(()),
                 false => Err(Error::Authentication {
                     failed: vec![0],
@@ -244,6 +246,14 @@ impl Engine {
             };
         }
         self.run_job(batch)
+    }
+
+    /// # Safety
+    /// As [`CpuBackend::run_single`].
+    #[inline(never)]
+    unsafe fn run_single(&self, single: &Single<'_>) -> bool {
+        // SAFETY: by this function's contract.
+        unsafe { self.cpu.run_single(single) }
     }
 
     /// Whether the processor takes a message by the shortest way.
