@@ -216,8 +216,7 @@ pub(crate) fn interleaved_runs<S>(
     }
     let runs = rounds(plan, count, |contender| {
         prepare(state);
-        let (repeats, least) = &mut repeats[contender];
-        let repeats = *repeats;
+        let (repeats, ref mut least) = repeats[contender];
         // Two that take about as long are both warm, not one by chance of its first runs.
         if *least < WARM * plan.shortest.as_secs_f64() {
             // What was done before has cooled the caches; that is not asked here.

@@ -237,7 +237,7 @@ impl Engine {
             && self.is_for_cpu(&single)
         {
             // SAFETY: the batch's borrows live to the end of this function.
-            return match unsafe { self.run_single(&single) } {
+            return match unsafe { self.cpu.run_single(&single) } {
                 true => Ok(()),
                 false => Err(Error::Authentication {
                     failed: vec![0],
@@ -246,14 +246,6 @@ impl Engine {
             };
         }
         self.run_job(batch)
-    }
-
-    /// # Safety
-    /// As [`CpuBackend::run_single`].
-    #[inline(never)]
-    unsafe fn run_single(&self, single: &Single<'_>) -> bool {
-        // SAFETY: by this function's contract.
-        unsafe { self.cpu.run_single(single) }
     }
 
     /// Whether the processor takes a message by the shortest way.

@@ -337,7 +337,7 @@ impl CpuBackend {
     ///
     /// # Safety
     /// Nothing else uses what the batch borrows during the call.
-    #[inline]
+    #[inline(never)]
     pub(crate) unsafe fn run_single(&self, single: &Single<'_>) -> bool {
         let Single {
             info,

@@ -58,13 +58,18 @@ struct Seen {
     off: f64,
     /// How many jobs it stands for; falls while others are preferred.
     weight: f64,
-    /// Whether the last one was the first, or the first after others had been preferred for long:
-    /// that one finds everything asleep.
-    cold: bool,
+    last: Turn,
     /// Whether the last one took far longer than those before it.
     disturbed: bool,
-    /// Whether there was more than one.
-    twice: bool,
+}
+
+/// Which a team's last job of a size was. A first one finds everything asleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    First,
+    /// The first after others had been preferred for long.
+    FirstAgain,
+    Later,
 }
 
 /// Corrections for each kind of job and each team. They hold for neighbouring sizes, too, the less
@@ -144,12 +149,13 @@ impl Learnt {
     /// Whether a team has done no job of this size for long, or a single one since then.
     pub(crate) fn is_due(&self, like: &Likeness, team: Team) -> bool {
         self.seen(like, team)
-            .is_none_or(|seen| seen.cold || seen.weight < FORGOTTEN)
+            .is_none_or(|seen| seen.last != Turn::Later || seen.weight < FORGOTTEN)
     }
 
     /// Whether a team has never done two jobs of this size.
     pub(crate) fn is_unseen(&self, like: &Likeness, team: Team) -> bool {
-        self.seen(like, team).is_none_or(|seen| !seen.twice)
+        self.seen(like, team)
+            .is_none_or(|seen| seen.last == Turn::First)
     }
 
     /// Takes note that a job took `ratio` times what the model expected of its team.
@@ -175,22 +181,24 @@ impl Learnt {
                 size,
                 off: off.clamp(-first, first),
                 weight: FIRST,
-                cold: true,
+                last: Turn::First,
                 disturbed: false,
-                twice: false,
             });
             return;
         };
         let off = off.clamp(-most, most);
         // A run that was disturbed counts for little: the faster of the two, mostly; and after the
         // first, that one for nothing.
-        let second = seen.cold && seen.weight > FRESH;
+        let second = seen.last != Turn::Later && seen.weight > FRESH;
         let part = match (off < seen.off, second) {
             (true, true) => 1.0,
             (true, false) => 0.75,
             (false, _) => 0.25,
         };
-        seen.cold = seen.weight < FORGOTTEN && !second;
+        (seen.last, seen.weight) = match seen.weight < FORGOTTEN && !second {
+            true => (Turn::FirstAgain, FIRST),
+            false => (Turn::Later, (seen.weight + 1.0).min(MOST)),
+        };
         let step = part * (off - seen.off);
         let disturbed = step > DISTURBED;
         seen.off += match disturbed && !seen.disturbed {
@@ -198,11 +206,6 @@ impl Learnt {
             false => step,
         };
         seen.disturbed = disturbed;
-        seen.twice = true;
-        seen.weight = match seen.cold {
-            true => FIRST,
-            false => (seen.weight + 1.0).min(MOST),
-        };
     }
 }
 

@@ -63,8 +63,8 @@ const BELIEVED: u32 = 32;
 const HOPELESS: f64 = 2.0;
 
 /// A team that was not seen at jobs of a size for long is tried with two in a row, if it is not
-/// expected to take more than so many times as long as the best: the first if it was seen before, the
-/// second if it never was, and all that is known of it is the model's.
+/// expected to take more than so many times as long as the best: the first if it was seen before,
+/// the second if it never was, and all that is known of it is the model's.
 const WORTH_A_TRY: [f64; 2] = [1.5, 3.0];
 
 /// Nor with a job of more nanoseconds: of long ones few come, and each try would be felt.
@@ -73,7 +73,8 @@ const CHEAP_TRY: f64 = 1e7;
 /// Where others would take so many times as long as the processor, nobody asks for a while.
 const FAR: f64 = 1.3;
 
-/// Nor where they would not, about jobs of fewer nanoseconds: of those a look is a percent and more.
+/// Nor where they would not, about jobs of fewer nanoseconds: of those a look is a percent and
+/// more.
 const SHORT: f64 = 3e5;
 
 /// Chooses between the processor and the GPUs, and lets them work together.

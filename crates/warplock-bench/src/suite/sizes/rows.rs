@@ -181,8 +181,8 @@ impl Row {
         own.map(|(_, runs)| &runs[..])
     }
 
-    /// A rival's times, turn by turn: the (geometric) mean of two engines alike, where there are two
-    /// and neither is the one that is compared.
+    /// A rival's times, turn by turn: the (geometric) mean of two engines alike, where there are
+    /// two and neither is the one that is compared.
     fn rival(&self, rival: Place, own: Place) -> Option<Vec<f64>> {
         let mut runs = self.runs(rival)?.to_vec();
         if let Some(twin) = rival.twin().filter(|&twin| twin != own)

@@ -113,8 +113,8 @@ impl Places {
             pinned.push((Place::CpuAgainPinned, again));
         }
         ordinary.push((Place::Auto, auto(InstructionSet::best())?));
-        // Engines made late are a few percent slower than those made early, wherever that comes from:
-        // in each kind of memory, the processor has one on each side of `auto`.
+        // Engines made late are a few percent slower than those made early, wherever that comes
+        // from: in each kind of memory, the processor has one on each side of `auto`.
         ordinary.push((Place::CpuAgain, engine(Choice::Cpu(None), context.threads)?));
         Ok(Places {
             ordinary,

@@ -31,12 +31,7 @@ fn the_processor_is_tried_once_even_if_little_is_expected_of_it() {
     let planner = planner(model(2500.0, 1000.0, 1.0), vec![Arc::clone(&gpu)]);
     planner.wake();
     let cpu = cpu(1);
-    with_message(1 << 12, |job| {
-        for _ in 0..20 {
-            // SAFETY: nothing else uses the buffers.
-            unsafe { planner.run(&cpu, job) }.unwrap();
-        }
-    });
+    with_message(1 << 12, |job| run_often(20, &planner, &cpu, job));
     let portions = gpu.portions.load(Ordering::Relaxed);
     assert!((3..10).contains(&portions), "{portions}");
 }
@@ -66,6 +61,13 @@ fn what_is_clearly_the_processors_is_settled() {
     }
 }
 
+fn run_often(times: usize, planner: &Planner, cpu: &CpuBackend, job: &Job<'_>) {
+    for _ in 0..times {
+        // SAFETY: nothing else uses the buffers.
+        unsafe { planner.run(cpu, job) }.unwrap();
+    }
+}
+
 /// A job of one message of so many bytes, under AES-128-CTR.
 fn with_message(len: usize, body: impl FnOnce(&Job<'_>)) {
     let (key, text) = (
@@ -92,10 +94,7 @@ fn what_is_the_processors_in_a_place_is_settled_there() {
     with_message(1 << 20, |job| {
         let (algorithm, direction) = (job.info().algorithm, job.direction());
         let here = job.message(0);
-        for _ in 0..4 {
-            // SAFETY: nothing else uses the buffers.
-            unsafe { planner.run(&cpu, job) }.unwrap();
-        }
+        run_often(4, &planner, &cpu, job);
         assert!(planner.is_settled(algorithm, direction, &here));
         let elsewhere = Message {
             input: here.input.wrapping_add(1 << 21),
@@ -125,8 +124,7 @@ fn where_another_is_near_short_ones_are_settled_too() {
     with_message(1 << 16, |job| {
         let (algorithm, direction) = (job.info().algorithm, job.direction());
         for _ in 0..40 {
-            // SAFETY: nothing else uses the buffers.
-            unsafe { planner.run(&cpu, job) }.unwrap();
+            run_often(1, &planner, &cpu, job);
             let is_settled = |_: &u64| planner.is_settled(algorithm, direction, &job.message(0));
             settled.push((0..100).take_while(is_settled).count() as u64);
         }
