@@ -10,9 +10,8 @@ use crate::Direction;
 use crate::cpu::kernels::Io;
 use crate::cpu::prepared::AesKey;
 
-/// From this many bytes on, the tweaks of four steps that are kept in registers cost less than they
-/// save.
-const FAR: usize = 8 << 10;
+/// So many steps later, tweaks take three instructions instead of four.
+const FAR: usize = 4;
 
 /// XTS, see [`crate::cpu::kernels::Kernels::xts`].
 ///
@@ -64,29 +63,31 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             let growth = last.xts_ahead(last);
             let mut tweaks = start.xts_start::<W>();
             each!(tweak of tweaks = tweak.xor(last));
-            if L::HOLDS && left.len >= FAR {
-                macro_rules! steps {
-                    ($growth:ident: $($row:ident)*) => {$({
-                        $row = step_ahead::<L, W, true>(key, direction, ends, $row, $growth, left);
-                        left = left.part(stride, left.len - stride);
-                    })*};
-                }
+            macro_rules! ahead {
+                ($far:literal, $tweaks:ident, $from:ident + $growth:ident) => {{
+                    let next = step_ahead::<L, W, $far>(
+                        key, direction, ends, $tweaks, $from, $growth, left,
+                    );
+                    left = left.part(stride, left.len - stride);
+                    next
+                }};
+            }
+            if L::HOLDS && left.len > FAR * stride {
                 let mut a = tweaks;
-                each!(tweak of tweaks = tweak.xts_ahead(growth));
-                let mut b = tweaks;
-                each!(tweak of tweaks = tweak.xts_ahead(growth));
-                let mut c = tweaks;
-                each!(tweak of tweaks = tweak.xts_ahead(growth));
-                let mut d = tweaks;
+                let mut b = ahead!(false, a, a + growth);
+                let mut c = ahead!(false, b, b + growth);
+                let mut d = ahead!(false, c, c + growth);
                 let growth = last.xts_far_ahead(last);
-                while left.len >= 4 * stride {
-                    steps!(growth: a b c d);
+                while left.len > FAR * stride {
+                    a = ahead!(true, d, a + growth);
+                    b = ahead!(true, a, b + growth);
+                    c = ahead!(true, b, c + growth);
+                    d = ahead!(true, c, d + growth);
                 }
-                tweaks = a;
+                tweaks = d;
             }
             while L::HOLDS && left.len > stride {
-                tweaks = step_ahead::<L, W, false>(key, direction, ends, tweaks, growth, left);
-                left = left.part(stride, left.len - stride);
+                tweaks = ahead!(false, tweaks, tweaks + growth);
             }
             while left.len > 0 {
                 step::<L, W, true, false>(key, direction, ends, tweaks, left);
@@ -196,18 +197,20 @@ pub(crate) unsafe fn rows<L: Lanes, const DOUBLES: bool>(
     rows[now][0][1]
 }
 
-/// One step on tweaks to which the last round's key was added. Gives those of the next step, or, if
-/// `FAR`, of the fourth one from here: made between the rounds, they fill the units that these leave
-/// idle, where behind the rounds they would wait in one crowd.
+/// One step on tweaks to which the last round's key was added. Gives those of the next step, which
+/// follow `from`: the same tweaks or, if `IS_FAR`, those of [`FAR`] steps before the next one. Made
+/// between the rounds, they fill the units that these leave idle, where behind the rounds they would
+/// wait in one crowd.
 ///
 /// # Safety
 /// As [`step`]; no tail.
 #[inline(always)]
-unsafe fn step_ahead<L: Lanes, const W: usize, const FAR: bool>(
+unsafe fn step_ahead<L: Lanes, const W: usize, const IS_FAR: bool>(
     key: &AesKey,
     direction: Direction,
     [first, _]: [L; 2],
     tweaks: [L; W],
+    from: [L; W],
     growth: L,
     io: Io,
 ) -> [L; W] {
@@ -219,28 +222,31 @@ unsafe fn step_ahead<L: Lanes, const W: usize, const FAR: bool>(
     for (block, tweak) in blocks.iter_mut().zip(tweaks) {
         *block = block.xor(first).xor(tweak);
     }
-    let mut later = tweaks;
-    macro_rules! nine {
+    let mut next = from;
+    macro_rules! some {
         ($($number:literal $(then $place:literal)?,)*) => {$(
             round(direction, &round_keys[$number], &mut blocks);
             // Pinned in turn, as in `rows`.
             $(
                 blocks[0] = blocks[0].pin();
-                later[$place] = match FAR {
-                    true => tweaks[$place].xts_far_ahead(growth).pin(),
-                    false => tweaks[$place].xts_ahead(growth).pin(),
+                next[$place] = match IS_FAR {
+                    true => from[$place].xts_far_ahead(growth).pin(),
+                    false => from[$place].xts_ahead(growth).pin(),
                 };
             )?
         )*};
     }
-    nine!(1, 2 then 0, 3 then 1, 4 then 2, 5 then 3, 6, 7, 8, 9,);
-    rounds_behind_ninth(direction, keys, &mut blocks);
+    some!(1, 2 then 0, 3 then 1, 4 then 2, 5 then 3, 6, 7, 8, 9,);
+    // There is no XTS of twelve rounds.
+    if keys.rounds > 10 {
+        some!(10, 11, 12, 13,);
+    }
     for (block, tweak) in blocks.iter_mut().zip(tweaks) {
         *block = last_round(direction, *block, tweak);
     }
     // SAFETY: by this function's contract.
     unsafe { put(blocks, io.dst, io.far) };
-    later
+    next
 }
 
 /// Less than a step. Gives the tweak behind it, in the first lane.
