@@ -108,9 +108,18 @@ macro_rules! kernels_of {
                 unsafe { body::cbc_encrypt::<$lanes>(chains) }
             }
             #[target_feature(enable = $features)]
-            unsafe fn xts(key: &AesKey, direction: Direction, tweak: &mut [u8; 16], io: Io) {
-                // SAFETY: as above.
+            unsafe fn xts(
+                key: &AesKey,
+                tweak_key: Option<&AesKey>,
+                direction: Direction,
+                tweak: &mut [u8; 16],
+                io: Io,
+            ) {
+                // SAFETY: as above; the tweak is borrowed alone.
                 unsafe {
+                    if let Some(key) = tweak_key {
+                        body::encrypt_one::<$lanes>(key, tweak);
+                    }
                     match direction {
                         Direction::Encrypt => {
                             each_way!(io => body::xts::<$lanes, { body::xts_depth::<$lanes>() }>(key, Direction::Encrypt, tweak, io));
@@ -217,12 +226,13 @@ macro_rules! kernels_of {
             unsafe fn xts(
                 &self,
                 key: &AesKey,
+                tweak_key: Option<&AesKey>,
                 direction: Direction,
                 tweak: &mut [u8; 16],
                 io: Io,
             ) {
                 // SAFETY: as above.
-                unsafe { $name::xts(key, direction, tweak, io) }
+                unsafe { $name::xts(key, tweak_key, direction, tweak, io) }
             }
             unsafe fn gcm(
                 &self,

@@ -172,8 +172,16 @@ pub(crate) trait Kernels: Sync {
     unsafe fn cbc_encrypt(&self, chains: &mut [Chain<'_>]);
 
     /// XEX; `tweak` is the encrypted tweak of the first block and becomes that of the block after
-    /// the last.
-    unsafe fn xts(&self, key: &AesKey, direction: Direction, tweak: &mut [u8; 16], io: Io);
+    /// the last. With a key for tweaks it is the IV, which is encrypted first: in a call of its own,
+    /// the text would wait longer for it.
+    unsafe fn xts(
+        &self,
+        key: &AesKey,
+        tweak_key: Option<&AesKey>,
+        direction: Direction,
+        tweak: &mut [u8; 16],
+        io: Io,
+    );
 
     /// GCM's two halves in one pass: counter mode (32 bits), and GHASH of the ciphertext into `y`.
     /// Any length, as for its two halves.

@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq;
 use super::acorn::Acorn;
 use super::kernels::{Chain, CounterBits, Io, Kernels, settle};
 use super::portable::{gf_mul, gf_pow, xts_skip};
-use super::prepared::{GhashKey, Prepared};
+use super::prepared::{AesKey, GhashKey, Prepared};
 use crate::{Direction, Info, Mode};
 
 /// What a mode carries from one piece of a message to the next.
@@ -263,7 +263,7 @@ impl Running {
                     }
                 },
                 Running::Ctr { counter } => kernels.ctr(key, &mut counter.0, CounterBits::B128, io),
-                Running::Xts { tweak } => kernels.xts(key, direction, &mut tweak.0, io),
+                Running::Xts { tweak } => kernels.xts(key, None, direction, &mut tweak.0, io),
                 Running::Gcm(gcm) => {
                     let hash = ghash_key(prepared);
                     kernels.gcm(key, hash, direction, &mut gcm.counter, &mut gcm.y, io);
@@ -358,6 +358,11 @@ fn skip32(counter: [u8; 16], blocks: u64) -> [u8; 16] {
     later
 }
 
+fn tweak_key(prepared: &Prepared) -> &AesKey {
+    let key = prepared.tweak.as_ref();
+    key.expect("an XTS key has a second half")
+}
+
 fn ghash_key(prepared: &Prepared) -> &GhashKey {
     prepared.ghash.as_ref().expect("a GCM key has a hash key")
 }
@@ -390,13 +395,26 @@ impl Gcm {
 
 /// The tweaks of XTS messages' first blocks, from their IVs.
 pub(super) fn make_tweaks(kernels: &dyn Kernels, prepared: &Prepared, tweaks: &mut [[u8; 16]]) {
-    let key = prepared
-        .tweak
-        .as_ref()
-        .expect("an XTS key has a second half");
     let io = Io::in_place(tweaks.as_flattened_mut());
     // SAFETY: the buffer is borrowed alone.
-    unsafe { kernels.ecb(key, Direction::Encrypt, io) };
+    unsafe { kernels.ecb(tweak_key(prepared), Direction::Encrypt, io) };
+}
+
+/// A whole XTS message of whole blocks, in one call of a kernel.
+///
+/// # Safety
+/// As the methods of [`Kernels`]; nothing is far.
+pub(super) unsafe fn whole_xts(
+    kernels: &dyn Kernels,
+    prepared: &Prepared,
+    direction: Direction,
+    iv: &[u8],
+    io: Io,
+) {
+    let mut tweak = Carried(block(iv));
+    let (key, tweak_key) = (&prepared.aes, Some(tweak_key(prepared)));
+    // SAFETY: by this function's contract.
+    unsafe { kernels.xts(key, tweak_key, direction, &mut tweak.0, io) };
 }
 
 /// Bytes at the end of an XTS message that its whole blocks leave over: a partial block, and the
@@ -431,6 +449,7 @@ unsafe fn steal(
         let mut block = io.src.cast::<[u8; 16]>().read();
         kernels.xts(
             &prepared.aes,
+            None,
             direction,
             &mut first,
             Io::in_place(&mut block),
@@ -444,6 +463,7 @@ unsafe fn steal(
             .copy_from_nonoverlapping(block.as_ptr(), partial);
         kernels.xts(
             &prepared.aes,
+            None,
             direction,
             &mut second,
             Io::in_place(&mut other),

@@ -10,7 +10,7 @@ use super::InstructionSet;
 use super::acorn;
 use super::conclude::conclude;
 use super::kernels::{Chain, Io, Kernels, LINE, MessageKey, SHORT, SHORT_PREPARED, Short, settle};
-use super::message::{Carried, Running, make_tweaks, stolen};
+use super::message::{Carried, Running, make_tweaks, stolen, whole_xts};
 use super::prepared::{AesKey, Prepared};
 use crate::backend::{Backend, Ticket};
 use crate::batch::Keys;
@@ -394,6 +394,10 @@ impl CpuBackend {
                 Mode::Ecb => here!(Running::Ecb),
                 Mode::Cbc => here!(Running::cbc(iv)),
                 Mode::Ctr => here!(Running::ctr(iv)),
+                Mode::Xts if stolen(len) == 0 && !io.far => {
+                    whole_xts(kernels, prepared, direction, iv, io);
+                    true
+                }
                 Mode::Xts => here!(Running::xts(kernels, prepared, iv)),
                 Mode::Gcm => here!(Running::gcm(kernels, prepared, iv, aad)),
                 Mode::Acorn => here!(Running::start(kernels, prepared, info, iv, aad)),

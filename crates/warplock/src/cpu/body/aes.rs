@@ -340,6 +340,16 @@ fn ecb_step<L: Lanes, const W: usize>(
     blocks
 }
 
+/// Encrypts one block.
+///
+/// # Safety
+/// The machine has the instructions.
+#[inline(always)]
+pub(crate) unsafe fn encrypt_one<L: Lanes>(key: &AesKey, block: &mut [u8; 16]) {
+    // SAFETY: the block is borrowed alone; the rest by this function's contract.
+    unsafe { single::<L::One>(key, Direction::Encrypt, Io::in_place(block)) };
+}
+
 /// One block, for what a message needs once: tweaks, hash keys, masks.
 ///
 /// # Safety

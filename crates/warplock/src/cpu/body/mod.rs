@@ -11,7 +11,7 @@ mod nearby;
 mod short;
 mod xts;
 
-pub(crate) use aes::ecb;
+pub(crate) use aes::{ecb, encrypt_one};
 pub(crate) use cbc::{cbc_decrypt, cbc_encrypt};
 pub(crate) use ctr::ctr;
 pub(crate) use each::ecb_each;

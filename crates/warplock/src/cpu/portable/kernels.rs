@@ -187,7 +187,18 @@ impl Kernels for Portable {
         }
     }
 
-    unsafe fn xts(&self, key: &AesKey, direction: Direction, tweak: &mut [u8; 16], io: Io) {
+    unsafe fn xts(
+        &self,
+        key: &AesKey,
+        tweak_key: Option<&AesKey>,
+        direction: Direction,
+        tweak: &mut [u8; 16],
+        io: Io,
+    ) {
+        if let Some(key) = tweak_key {
+            // SAFETY: the tweak is borrowed alone.
+            unsafe { self.ecb(key, Direction::Encrypt, Io::in_place(tweak)) };
+        }
         // SAFETY: by the trait's contract.
         let text = blocks_of(unsafe { output(io) });
         let key = prepare(key, io);

@@ -234,7 +234,7 @@ pub(super) unsafe fn run(launch: &Launch) {
                     let mut tweak = read(tweaks + 16 * number);
                     let key = keys.key(piece.key, which);
                     let text = io(&piece, 0, 16 * xts_blocks(&piece));
-                    kernels().xts(&key, direction, &mut tweak, text);
+                    kernels().xts(&key, None, direction, &mut tweak, text);
                 }
             }
             "xts_steal_encrypt" | "xts_steal_decrypt" => {
@@ -384,10 +384,16 @@ unsafe fn steal(piece: &Piece, key: &AesKey, direction: Direction, tweak: Block)
     unsafe {
         let mut text = [0; 32];
         text[..16 + rest].copy_from_slice(bytes(piece.input + whole, 16 + rest as u64));
-        kernels().xts(key, direction, &mut first, Io::in_place(&mut text[..16]));
+        kernels().xts(
+            key,
+            None,
+            direction,
+            &mut first,
+            Io::in_place(&mut text[..16]),
+        );
         let (block, partial) = text.split_at_mut(16);
         block[..rest].swap_with_slice(&mut partial[..rest]);
-        kernels().xts(key, direction, &mut second, Io::in_place(block));
+        kernels().xts(key, None, direction, &mut second, Io::in_place(block));
         let to = (piece.output + whole) as *mut u8;
         to.copy_from_nonoverlapping(text.as_ptr(), 16 + rest);
     }
