@@ -61,6 +61,9 @@ struct Seen {
     last: Turn,
     /// Whether the last one took far longer than those before it.
     disturbed: bool,
+    /// Jobs that others have done since, and after how many of them it is due again.
+    passed: u32,
+    patience: u32,
 }
 
 /// Which a team's last job of a size was. A first one finds everything asleep.
@@ -102,20 +105,22 @@ const MOST: f64 = 4.0;
 const WORST: [f64; 2] = [16.0, 4.0];
 const FIRST: f64 = 0.5;
 
-/// Above so much weight, the next job after a first one comes soon enough to be its second.
-const FRESH: f64 = 0.4;
+/// Fewer jobs of others than this do not part a first job from its second.
+const SOON: u32 = 12;
 
-/// What is left of an observation when a team is passed over: so it is tried again, but seldom.
+/// After so many jobs of others a team is due for two, at first and at last. Each time twice as
+/// many: the first ones may be wrong, as a machine's first seconds are unlike those that follow.
+const PATIENCE: [u32; 2] = [6, 48];
+
+/// What is left of an observation when a team is passed over.
 const FADING: f64 = 0.98;
 
 /// The most that one slow run alone adds to an observation, in logarithms: else it would keep jobs
 /// from a team for as long as that takes to be forgotten. A second one in a row counts as it is.
 const DISTURBED: f64 = 0.15;
 
-/// From so much weight on, an observation is sure, and below so much it says little: a team that was
-/// seen twice is forgotten after some fifty jobs of others. Then it is due for two jobs.
+/// From so much weight on, an observation is sure.
 const WELL_KNOWN: f64 = 2.0;
-const FORGOTTEN: f64 = 0.5;
 
 impl Learnt {
     /// What the model's time for a team is to be multiplied with.
@@ -149,7 +154,7 @@ impl Learnt {
     /// Whether a team has done no job of this size for long, or a single one since then.
     pub(crate) fn is_due(&self, like: &Likeness, team: Team) -> bool {
         self.seen(like, team)
-            .is_none_or(|seen| seen.last != Turn::Later || seen.weight < FORGOTTEN)
+            .is_none_or(|seen| seen.last != Turn::Later || seen.passed >= seen.patience)
     }
 
     /// Whether a team has never done two jobs of this size.
@@ -169,7 +174,10 @@ impl Learnt {
             if other == team {
                 Learnt::note_one(all, like.size, ratio.ln());
             } else {
-                all.iter_mut().for_each(|seen| seen.weight *= FADING);
+                for seen in all {
+                    seen.weight *= FADING;
+                    seen.passed = seen.passed.saturating_add(1);
+                }
             }
         }
     }
@@ -183,22 +191,29 @@ impl Learnt {
                 weight: FIRST,
                 last: Turn::First,
                 disturbed: false,
+                passed: 0,
+                patience: PATIENCE[0],
             });
             return;
         };
         let off = off.clamp(-most, most);
         // A run that was disturbed counts for little: the faster of the two, mostly; and after the
         // first, that one for nothing.
-        let second = seen.last != Turn::Later && seen.weight > FRESH;
+        let second = seen.last != Turn::Later && seen.passed < SOON;
+        let first = !second && (seen.last != Turn::Later || seen.passed >= seen.patience);
         let part = match (off < seen.off, second) {
             (true, true) => 1.0,
             (true, false) => 0.75,
             (false, _) => 0.25,
         };
-        (seen.last, seen.weight) = match seen.weight < FORGOTTEN && !second {
-            true => (Turn::FirstAgain, FIRST),
+        if second && seen.last == Turn::FirstAgain {
+            seen.patience = (2 * seen.patience).min(PATIENCE[1]);
+        }
+        (seen.last, seen.weight) = match first {
+            true => (Turn::FirstAgain, seen.weight.max(FIRST)),
             false => (Turn::Later, (seen.weight + 1.0).min(MOST)),
         };
+        seen.passed = 0;
         let step = part * (off - seen.off);
         let disturbed = step > DISTURBED;
         seen.off += match disturbed && !seen.disturbed {
@@ -249,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_passed_over_is_forgotten() {
+    fn who_is_passed_over_is_due_again_but_ever_more_seldom() {
         let mut learnt = Learnt::default();
         let here = like(16 << 10, true);
         assert!(learnt.is_due(&here, Team::Cpu));
@@ -257,18 +272,18 @@ mod tests {
         assert!(learnt.is_well_known(&here, Team::Gpus));
         assert!(!learnt.is_well_known(&here, Team::Cpu) && learnt.is_due(&here, Team::Cpu));
         // Tried twice, each time; the first job counts for nothing beside a faster second.
-        for slow in [3.0, 2.0] {
+        for (slow, due_after) in [(3.0, 6), (2.0, 12), (3.0, 24), (2.0, 48), (3.0, 48)] {
             learnt.note(&here, Team::Cpu, slow);
             assert!(learnt.is_due(&here, Team::Cpu));
             learnt.note(&here, Team::Cpu, 0.6);
             assert!(!learnt.is_due(&here, Team::Cpu));
             let factor = learnt.factor(&here, Team::Cpu);
             assert!((0.6..0.75).contains(&factor), "{factor}");
-            let jobs = (0..1000).find(|_| {
+            let jobs = (1..1000).find(|_| {
                 learnt.note(&here, Team::Gpus, 1.0);
                 learnt.is_due(&here, Team::Cpu)
             });
-            assert!((30..100).contains(&jobs.unwrap()), "{jobs:?}");
+            assert_eq!(jobs, Some(due_after));
             assert!(learnt.is_well_known(&here, Team::Gpus));
         }
     }

@@ -16,6 +16,7 @@ mod held;
 mod known;
 mod learnt;
 mod queue;
+mod ranking;
 mod share;
 mod taker;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use self::cost::{Estimate, Model, Team};
 use self::gpus::Gpus;
 use self::known::{Known, Memory};
 use self::learnt::{Learnt, Likeness};
+use self::ranking::{MARGIN, Ranking};
 use self::share::Shared;
 use crate::backend::Backend;
 use crate::cpu::CpuBackend;
@@ -49,9 +51,6 @@ pub(crate) use taker::Limits;
 /// A job that takes so many times a GPU's start waits for it with a part of its work.
 const WORTH_A_START: f64 = 4.0;
 
-/// GPUs must promise to be so much faster before a job leaves the processor.
-const MARGIN: f64 = 0.95;
-
 /// For less text it hardly matters what memory it is in, and asking takes microseconds.
 const ASK: f64 = 131_072.0;
 
@@ -61,21 +60,6 @@ const BELIEVED: u32 = 32;
 
 /// Where GPUs would take so many times as long, nobody asks what was learnt.
 const HOPELESS: f64 = 2.0;
-
-/// A team that was not seen at jobs of a size for long is tried with two in a row, if it is not
-/// expected to take more than so many times as long as the best: the first if it was seen before,
-/// the second if it never was, and all that is known of it is the model's.
-const WORTH_A_TRY: [f64; 2] = [1.5, 3.0];
-
-/// Nor with a job of more nanoseconds: of long ones few come, and each try would be felt.
-const CHEAP_TRY: f64 = 1e7;
-
-/// Where others would take so many times as long as the processor, nobody asks for a while.
-const FAR: f64 = 1.3;
-
-/// Nor where they would not, about jobs of fewer nanoseconds: of those a look is a percent and
-/// more.
-const SHORT: f64 = 3e5;
 
 /// Chooses between the processor and the GPUs, and lets them work together.
 pub(crate) struct Planner {
@@ -201,7 +185,9 @@ impl Planner {
         }
         let shape = Shape::of_messages(algorithm, direction, count, len);
         let teams = self.model().teams(&shape, threads, gpus.len(), false);
-        self.choose(&Likeness::of(&shape, false), &teams).team != Team::Cpu
+        self.choose(&Likeness::of(&shape, false), &teams, false)
+            .team
+            != Team::Cpu
     }
 
     fn known(&self) -> &Known {
@@ -276,7 +262,7 @@ impl Planner {
                     false => model.teams(&shape, threads, gpus.len(), false),
                 };
                 let like = Likeness::of(&shape, pinned);
-                let chosen = self.choose_among(&like, &teams, true);
+                let chosen = self.choose(&like, &teams, true);
                 let ready = chosen.team == Team::Cpu || gpus.iter().all(|gpu| gpu.is_ready(job));
                 let start = Instant::now();
                 let refused = match chosen.team {
@@ -348,35 +334,20 @@ impl Planner {
         pinned
     }
 
-    /// The team with the least time, as the model expects it and jobs have corrected it.
-    fn choose(&self, like: &Likeness, teams: &[Estimate]) -> Estimate {
-        self.choose_among(like, teams, false)
-    }
-
-    /// The same; with `tries`, now and then another one that might have become the best: the model
-    /// may be wrong about it, or clocks and neighbours have changed, and who is not tried cannot
-    /// show it. Only where the best is well known: a program's first jobs go where they should.
-    fn choose_among(&self, like: &Likeness, teams: &[Estimate], tries: bool) -> Estimate {
-        let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-        let time = |estimate: &Estimate| {
-            let time = estimate.time * learnt.factor(like, estimate.team);
-            match estimate.team {
-                Team::Cpu => MARGIN * time,
-                Team::Gpus | Team::Both => time,
-            }
+    /// The team with the least time, as the model expects it and jobs have corrected it; with
+    /// `tries`, now and then another one.
+    fn choose(&self, like: &Likeness, teams: &[Estimate], tries: bool) -> Estimate {
+        let learnt = &self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+        let ranking = Ranking {
+            learnt,
+            like,
+            teams,
         };
-        let best = teams.iter().min_by(|a, b| time(a).total_cmp(&time(b)));
-        let best = best.expect("the processor is always a team");
-        if tries && time(best) < CHEAP_TRY && learnt.is_well_known(like, best.team) {
-            let other = teams.iter().find(|other| {
-                other.team != best.team
-                    && learnt.is_due(like, other.team)
-                    && time(other)
-                        < WORTH_A_TRY[usize::from(learnt.is_unseen(like, other.team))] * time(best)
-            });
-            return *other.unwrap_or(best);
+        let best = ranking.best();
+        match tries {
+            true => *ranking.to_try(best).unwrap_or(best),
+            false => *best,
         }
-        *best
     }
 
     /// The next single messages like this one are the processor's, whatever memory they lie in.
@@ -395,18 +366,23 @@ impl Planner {
         [at_best, here]: [&[Estimate]; 2],
     ) {
         self.known().settle(job, || {
-            let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-            let own = chosen.time * learnt.factor(like, Team::Cpu);
-            let is_clear = |like: &Likeness, teams: &[Estimate]| {
-                let mut others = teams.iter().filter(|other| other.team != Team::Cpu);
-                others.all(|other| other.time * learnt.factor(like, other.team) > FAR * own)
+            let learnt = &self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+            let here = Ranking {
+                learnt,
+                like,
+                teams: here,
+            };
+            let at_best = Ranking {
+                learnt,
+                like: &like.at_best(),
+                teams: at_best,
             };
             if !learnt.is_well_known(like, Team::Cpu) {
                 None
-            } else if is_clear(&like.at_best(), at_best) {
+            } else if at_best.is_clear(here.time(chosen)) {
                 Some(Memory::ANY)
             } else {
-                let stays = own < SHORT || is_clear(like, here);
+                let stays = here.is_settled(chosen);
                 stays.then(|| Memory::of(&job.message(0)))
             }
         });
