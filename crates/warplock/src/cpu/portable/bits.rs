@@ -62,6 +62,11 @@ pub(super) fn double(a: [u64; 8]) -> [u64; 8] {
     ]
 }
 
+/// What vector code works on in memory, from a cache line's start on: by chance it would begin
+/// anywhere on the stack, and half of all wide loads and stores would touch two lines.
+#[repr(align(64))]
+pub(super) struct InLines<T>(pub(super) T);
+
 /// A function whose loop over lanes the compiler is to vectorise, never inlined. On x86-64 it is
 /// compiled twice, the second time for machines with AVX2: the same operations on wider vectors,
 /// and no copies for what the next one would overwrite (CTR 1.6 to 1.8 times as fast). GHASH's

@@ -2,6 +2,7 @@
 
 use zeroize::{Zeroize, Zeroizing};
 
+use super::bits::InLines;
 use super::{GhashKey, Sliced, SlicedEach, expand, xts_double};
 use crate::Direction;
 use crate::cpu::InstructionSet;
@@ -54,7 +55,7 @@ fn crypt(key: &Sliced, direction: Direction, blocks: &mut [[u8; 16]]) {
 
 /// XOR with the key stream from `counter` on.
 fn xor_key_stream(key: &Sliced, counter: &mut [u8; 16], bits: CounterBits, text: &mut [u8]) {
-    let mut stream = [[0; 16]; STEP];
+    let InLines(stream) = &mut InLines([[0; 16]; STEP]);
     for text in text.chunks_mut(16 * STEP) {
         let stream = &mut stream[..text.len().div_ceil(16)];
         for block in stream.iter_mut() {
@@ -117,7 +118,7 @@ impl Kernels for Portable {
         // SAFETY: by the trait's contract.
         let text = blocks_of(unsafe { output(io) });
         let key = prepare(key, io);
-        let mut chained = [[0; 16]; STEP];
+        let InLines(chained) = &mut InLines([[0; 16]; STEP]);
         for text in text.chunks_mut(STEP) {
             let chained = &mut chained[..text.len()];
             chained[0] = *prev;
@@ -202,7 +203,7 @@ impl Kernels for Portable {
         // SAFETY: by the trait's contract.
         let text = blocks_of(unsafe { output(io) });
         let key = prepare(key, io);
-        let mut tweaks = [[0; 16]; STEP];
+        let InLines(tweaks) = &mut InLines([[0; 16]; STEP]);
         for text in text.chunks_mut(STEP) {
             let tweaks = &mut tweaks[..text.len()];
             for block in tweaks.iter_mut() {

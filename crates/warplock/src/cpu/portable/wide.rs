@@ -5,7 +5,7 @@
 //! plane are innermost everywhere, so that the compiler turns them into vector code for whatever
 //! target it builds for (SSE2 on baseline x86-64, and AVX2 once more, see `vectorised`).
 
-use super::bits::{IN_BYTES, OF_BYTES, double, swap_squares, vectorised};
+use super::bits::{IN_BYTES, InLines, OF_BYTES, double, swap_squares, vectorised};
 use super::sbox;
 use super::schedule::{RoundKeys, next_rcon, rounds_for};
 use zeroize::{Zeroize, Zeroizing};
@@ -174,12 +174,12 @@ fn in_planes<const N: usize>(
     if blocks.is_empty() {
         return;
     }
-    let mut state = [[[0; N]; 8]; 16];
-    let mut other = [[[0; N]; 8]; 16];
+    let InLines(state) = &mut InLines([[[0; N]; 8]; 16]);
+    let InLines(other) = &mut InLines([[[0; N]; 8]; 16]);
     for group in blocks.chunks_mut(64 * N) {
-        pack(group, &mut state);
-        cipher(&mut state, &mut other);
-        unpack(&mut state, group);
+        pack(group, state);
+        cipher(state, other);
+        unpack(state, group);
     }
     // The planes are those of the last group; wiping them costs less than 1 % of a group.
     state.zeroize();
@@ -375,8 +375,8 @@ fn transpose64<const N: usize>(rows: &mut [[u64; N]]) {
     // Six steps that swap ever smaller squares across the diagonal, three steps to a pass over
     // memory because 8 rows and what a swap needs fit the 16 registers of SSE2.
     for i in 0..8 {
-        let mut group: Byte<N> = std::array::from_fn(|k| rows[i + 8 * k]);
-        swap_group::<N, true>(&mut group);
+        let InLines(group) = &mut InLines(std::array::from_fn(|k| rows[i + 8 * k]));
+        swap_group::<N, true>(group);
         for k in 0..8 {
             rows[i + 8 * k] = group[k];
         }
