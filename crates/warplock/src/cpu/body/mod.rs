@@ -248,6 +248,11 @@ pub(crate) trait Lanes: Copy {
         const { assert!(!(Self::AHEAD && Self::HOLDS), "it needs one of its own") };
         self
     }
+    /// Whether this machine gains by that, where it has to keep the tweaks of four steps for it.
+    #[inline(always)]
+    fn goes_far() -> bool {
+        false
+    }
     /// Whether this machine has each tweak of [`WIDE`] from the one before sooner than with
     /// [`Lanes::xts_row_ahead`].
     #[inline(always)]

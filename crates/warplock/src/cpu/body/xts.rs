@@ -72,7 +72,7 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
                     next
                 }};
             }
-            if L::HOLDS && left.len > FAR * stride {
+            if L::HOLDS && L::goes_far() && left.len > FAR * stride {
                 let mut a = tweaks;
                 let mut b = ahead!(false, a, a + growth);
                 let mut c = ahead!(false, b, b + growth);
