@@ -12,8 +12,9 @@ pub(super) struct Known {
     pub(super) model: Model,
     /// By algorithm and direction.
     small: Vec<[Small; 2]>,
-    /// The same.
+    /// The same, for the processor and for GPUs.
     settled: Vec<[Settled; 2]>,
+    settled_on_gpus: Vec<[Settled; 2]>,
 }
 
 /// A CPU thread has done a job surely before a GPU, if it is expected in this part of the least
@@ -29,9 +30,9 @@ struct Small {
     message: u64,
 }
 
-/// A single message of an algorithm and direction was the processor's, and the next ones of its
-/// size are not asked about: the whole look takes 2 to 4 us of the 25 that 1 MiB of CTR takes on
-/// sixteen cores.
+/// A single message of an algorithm and direction was the processor's or the GPUs', and the next ones
+/// of its size are not asked about: the whole look takes 2 to 4 us of the 25 that 1 MiB of CTR takes
+/// on sixteen cores, or of the 40 that 256 KiB take on a GPU.
 #[derive(Default)]
 struct Settled {
     /// In one number, so that it is read and written at once: the class of their size, and behind
@@ -104,6 +105,7 @@ impl Known {
         Known {
             small: for_all(small),
             settled: for_all(|_, _| Settled::default()),
+            settled_on_gpus: for_all(|_, _| Settled::default()),
             model,
         }
     }
@@ -146,6 +148,20 @@ impl Known {
         {
             of(&self.settled, job.info().algorithm, job.direction())
                 .settle(job.text_bytes(), which);
+        }
+    }
+
+    /// Whether a job of one message is the GPUs', as those of its size before it.
+    pub(super) fn is_settled_on_gpus(&self, job: &Job<'_>) -> bool {
+        let settled = || of(&self.settled_on_gpus, job.info().algorithm, job.direction());
+        job.count() == 1 && settled().take(job.text_bytes(), Memory::of(&job.message(0)))
+    }
+
+    /// The next messages like that of a job that has one, from the same memory, are the GPUs'.
+    pub(super) fn settle_on_gpus(&self, job: &Job<'_>) {
+        if job.count() == 1 {
+            of(&self.settled_on_gpus, job.info().algorithm, job.direction())
+                .settle(job.text_bytes(), Memory::of(&job.message(0)));
         }
     }
 

@@ -250,6 +250,11 @@ impl Planner {
                 let Some(first) = gpus.first() else {
                     return on_cpu();
                 };
+                if self.known().is_settled_on_gpus(job) {
+                    let crew = Crew::of(cpu);
+                    // SAFETY: by this function's contract.
+                    return Ok(self.conclude(unsafe { crew.run(job, Helpers::Now(gpus)) }));
+                }
                 // Where that is hopeless, nobody asks the driver what memory it is.
                 let at_best = model.teams(&shape, threads, gpus.len(), true);
                 if least(&at_best[1..]) > HOPELESS * at_best[0].time {
@@ -278,8 +283,10 @@ impl Planner {
                     let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
                     learnt.note(&like, chosen.team, took / chosen.time);
                 }
-                if chosen.team == Team::Cpu {
-                    self.settle(job, &like, &chosen, [&at_best[..], &teams[..]]);
+                match chosen.team {
+                    Team::Cpu => self.settle(job, &like, &chosen, [&at_best[..], &teams[..]]),
+                    Team::Gpus => self.settle_on_gpus(job, &like, &chosen, &teams),
+                    Team::Both => {}
                 }
                 Ok(refused)
             }
@@ -386,6 +393,29 @@ impl Planner {
                 stays.then(|| Memory::of(&job.message(0)))
             }
         });
+    }
+
+    /// The next single messages like this one, from the same memory, are the GPUs', who were
+    /// `chosen`, if it is short and they are the best of those who were tried.
+    fn settle_on_gpus(
+        &self,
+        job: &Job<'_>,
+        like: &Likeness,
+        chosen: &Estimate,
+        teams: &[Estimate],
+    ) {
+        let learnt = &self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+        let ranking = Ranking {
+            learnt,
+            like,
+            teams,
+        };
+        if learnt.is_well_known(like, chosen.team)
+            && ranking.best().team == chosen.team
+            && ranking.is_enough(chosen)
+        {
+            self.known().settle_on_gpus(job);
+        }
     }
 
     fn crew<'a>(

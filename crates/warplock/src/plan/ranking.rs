@@ -71,10 +71,14 @@ impl<'a> Ranking<'a> {
         others.all(|other| self.time(other) > FAR * own)
     }
 
-    /// Whether the next jobs need not be asked about: the processor is the best by far, or the best
-    /// of those who were tried, which is enough for a short one.
+    /// Whether the next jobs need not be asked about: the processor is the best by far, or enough.
     pub(super) fn is_settled(&self, processor: &Estimate) -> bool {
-        let own = self.time(processor);
-        self.is_clear(own) || own < SHORT && self.to_try(processor).is_none()
+        self.is_clear(self.time(processor)) || self.is_enough(processor)
+    }
+
+    /// Whether it is enough for now that a team was the best of those who were tried: the job is
+    /// short, and nobody else is due.
+    pub(super) fn is_enough(&self, best: &Estimate) -> bool {
+        self.time(best) < SHORT && self.to_try(best).is_none()
     }
 }

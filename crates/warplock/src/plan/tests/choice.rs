@@ -61,6 +61,33 @@ fn what_is_clearly_the_processors_is_settled() {
     }
 }
 
+#[test]
+fn what_is_a_gpus_is_settled_for_a_while() {
+    let _alone = alone();
+    let gpu = Fake::new("cuda:0", 0.1, Fault::None);
+    let planner = planner(model(1e6, 0.1, 1.0), vec![Arc::clone(&gpu)]);
+    planner.wake();
+    let cpu = cpu(1);
+    with_message(1 << 18, |job| {
+        // Nobody asks about its memory meanwhile, and all the same each job is the GPU's.
+        let settled = (1..100).filter(|&jobs| {
+            let before = planner.known().is_settled_on_gpus(job);
+            run_often(1, &planner, &cpu, job);
+            assert_eq!(gpu.portions.load(Ordering::Relaxed), jobs);
+            before
+        });
+        assert!(settled.count() > 40);
+        run_often(MANY as usize + 1, &planner, &cpu, job);
+        let left = (0..100).filter(|_| planner.known().is_settled_on_gpus(job));
+        assert!(left.count() as u64 <= MANY);
+    });
+    // What takes long is asked about each time.
+    with_message(1 << 23, |job| {
+        run_often(8, &planner, &cpu, job);
+        assert!(!planner.known().is_settled_on_gpus(job));
+    });
+}
+
 fn run_often(times: usize, planner: &Planner, cpu: &CpuBackend, job: &Job<'_>) {
     for _ in 0..times {
         // SAFETY: nothing else uses the buffers.
