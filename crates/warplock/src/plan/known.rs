@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::cost::Model;
+use super::cost::{Model, Team};
 use crate::job::{Job, Message};
 use crate::{Algorithm, Direction};
 
@@ -140,29 +140,24 @@ impl Known {
         of(&self.settled, algorithm, direction).take(len, memory)
     }
 
-    /// The next messages like that of a job that has one are the processor's: those in the memory
-    /// that `which` gives.
-    pub(super) fn settle(&self, job: &Job<'_>, which: impl FnOnce() -> Option<Memory>) {
+    /// The next messages like that of a job that has one are a team's: those in the memory that
+    /// `which` gives.
+    pub(super) fn settle(&self, job: &Job<'_>, team: Team, which: impl FnOnce() -> Option<Memory>) {
+        let all = match team {
+            Team::Cpu => &self.settled,
+            Team::Gpus | Team::Both => &self.settled_on_gpus,
+        };
         if job.count() == 1
             && let Some(which) = which()
         {
-            of(&self.settled, job.info().algorithm, job.direction())
-                .settle(job.text_bytes(), which);
+            of(all, job.info().algorithm, job.direction()).settle(job.text_bytes(), which);
         }
     }
 
     /// Whether a job of one message is the GPUs', as those of its size before it.
     pub(super) fn is_settled_on_gpus(&self, job: &Job<'_>) -> bool {
-        let settled = || of(&self.settled_on_gpus, job.info().algorithm, job.direction());
-        job.count() == 1 && settled().take(job.text_bytes(), Memory::of(&job.message(0)))
-    }
-
-    /// The next messages like that of a job that has one, from the same memory, are the GPUs'.
-    pub(super) fn settle_on_gpus(&self, job: &Job<'_>) {
-        if job.count() == 1 {
-            of(&self.settled_on_gpus, job.info().algorithm, job.direction())
-                .settle(job.text_bytes(), Memory::of(&job.message(0)));
-        }
+        let settled = of(&self.settled_on_gpus, job.info().algorithm, job.direction());
+        job.count() == 1 && settled.take(job.text_bytes(), Memory::of(&job.message(0)))
     }
 
     /// The least length of one message that is not small.

@@ -283,10 +283,8 @@ impl Planner {
                     let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
                     learnt.note(&like, chosen.team, took / chosen.time);
                 }
-                match chosen.team {
-                    Team::Cpu => self.settle(job, &like, &chosen, [&at_best[..], &teams[..]]),
-                    Team::Gpus => self.settle_on_gpus(job, &like, &chosen, &teams),
-                    Team::Both => {}
+                if chosen.team != Team::Both {
+                    self.settle(job, &like, &chosen, [&at_best[..], &teams[..]]);
                 }
                 Ok(refused)
             }
@@ -345,11 +343,7 @@ impl Planner {
     /// `tries`, now and then another one.
     fn choose(&self, like: &Likeness, teams: &[Estimate], tries: bool) -> Estimate {
         let learnt = &self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-        let ranking = Ranking {
-            learnt,
-            like,
-            teams,
-        };
+        let ranking = Ranking::new(learnt, like, teams);
         let best = ranking.best();
         match tries {
             true => *ranking.to_try(best).unwrap_or(best),
@@ -359,12 +353,13 @@ impl Planner {
 
     /// The next single messages like this one are the processor's, whatever memory they lie in.
     pub(crate) fn settle_anywhere(&self, job: &Job<'_>) {
-        self.known().settle(job, || Some(Memory::ANY));
+        self.known().settle(job, Team::Cpu, || Some(Memory::ANY));
     }
 
-    /// The next single messages like this one are the processor's, which was `chosen` and is well
-    /// known: in any memory, if it is far faster than GPUs even `at_best`, from memory that they
-    /// reach; from this place, if it is far faster from there (`here`), or the message is short.
+    /// The next single messages like this one are for the team that was `chosen`, if it is well
+    /// known: the processor's in any memory, if it is far faster than GPUs even `at_best`, from
+    /// memory that they reach; else from this place (`here`), if it is far faster from there, or the
+    /// message is short and nobody better.
     fn settle(
         &self,
         job: &Job<'_>,
@@ -372,50 +367,20 @@ impl Planner {
         chosen: &Estimate,
         [at_best, here]: [&[Estimate]; 2],
     ) {
-        self.known().settle(job, || {
+        self.known().settle(job, chosen.team, || {
             let learnt = &self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-            let here = Ranking {
-                learnt,
-                like,
-                teams: here,
-            };
-            let at_best = Ranking {
-                learnt,
-                like: &like.at_best(),
-                teams: at_best,
-            };
-            if !learnt.is_well_known(like, Team::Cpu) {
-                None
-            } else if at_best.is_clear(here.time(chosen)) {
-                Some(Memory::ANY)
-            } else {
-                let stays = here.is_settled(chosen);
-                stays.then(|| Memory::of(&job.message(0)))
+            let here = Ranking::new(learnt, like, here);
+            if !learnt.is_well_known(like, chosen.team) {
+                return None;
             }
+            let like = like.at_best();
+            let at_best = Ranking::new(learnt, &like, at_best);
+            if chosen.team == Team::Cpu && at_best.is_clear(here.time(chosen)) {
+                return Some(Memory::ANY);
+            }
+            let stays = here.is_settled(chosen);
+            stays.then(|| Memory::of(&job.message(0)))
         });
-    }
-
-    /// The next single messages like this one, from the same memory, are the GPUs', who were
-    /// `chosen`, if it is short and they are the best of those who were tried.
-    fn settle_on_gpus(
-        &self,
-        job: &Job<'_>,
-        like: &Likeness,
-        chosen: &Estimate,
-        teams: &[Estimate],
-    ) {
-        let learnt = &self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-        let ranking = Ranking {
-            learnt,
-            like,
-            teams,
-        };
-        if learnt.is_well_known(like, chosen.team)
-            && ranking.best().team == chosen.team
-            && ranking.is_enough(chosen)
-        {
-            self.known().settle_on_gpus(job);
-        }
     }
 
     fn crew<'a>(

@@ -23,12 +23,20 @@ const SHORT: f64 = 3e5;
 
 /// The teams that could take a job, with what jobs like it have taught.
 pub(super) struct Ranking<'a> {
-    pub(super) learnt: &'a Learnt,
-    pub(super) like: &'a Likeness,
-    pub(super) teams: &'a [Estimate],
+    learnt: &'a Learnt,
+    like: &'a Likeness,
+    teams: &'a [Estimate],
 }
 
 impl<'a> Ranking<'a> {
+    pub(super) fn new(learnt: &'a Learnt, like: &'a Likeness, teams: &'a [Estimate]) -> Self {
+        Ranking {
+            learnt,
+            like,
+            teams,
+        }
+    }
+
     /// A team's time as the model expects it and jobs have corrected it.
     pub(super) fn time(&self, estimate: &Estimate) -> f64 {
         estimate.time * self.learnt.factor(self.like, estimate.team)
@@ -71,14 +79,13 @@ impl<'a> Ranking<'a> {
         others.all(|other| self.time(other) > FAR * own)
     }
 
-    /// Whether the next jobs need not be asked about: the processor is the best by far, or enough.
-    pub(super) fn is_settled(&self, processor: &Estimate) -> bool {
-        self.is_clear(self.time(processor)) || self.is_enough(processor)
-    }
-
-    /// Whether it is enough for now that a team was the best of those who were tried: the job is
-    /// short, and nobody else is due.
-    pub(super) fn is_enough(&self, best: &Estimate) -> bool {
-        self.time(best) < SHORT && self.to_try(best).is_none()
+    /// Whether the next jobs need not be asked about: the processor, which was chosen, is the best by
+    /// far, or short jobs' and nobody else is due; of GPUs, they are the best, too.
+    pub(super) fn is_settled(&self, chosen: &Estimate) -> bool {
+        let own = self.time(chosen);
+        chosen.team == Team::Cpu && self.is_clear(own)
+            || own < SHORT
+                && (chosen.team == Team::Cpu || self.best().team == chosen.team)
+                && self.to_try(chosen).is_none()
     }
 }
