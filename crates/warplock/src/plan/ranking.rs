@@ -80,12 +80,43 @@ impl<'a> Ranking<'a> {
     }
 
     /// Whether the next jobs need not be asked about: the processor, which was chosen, is the best by
-    /// far, or short jobs' and nobody else is due; of GPUs, they are the best, too.
+    /// far; or who was chosen is the best, nobody else is due, and the job is short.
     pub(super) fn is_settled(&self, chosen: &Estimate) -> bool {
         let own = self.time(chosen);
         chosen.team == Team::Cpu && self.is_clear(own)
-            || own < SHORT
-                && (chosen.team == Team::Cpu || self.best().team == chosen.team)
-                && self.to_try(chosen).is_none()
+            || own < SHORT && self.best().team == chosen.team && self.to_try(chosen).is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Shape;
+    use crate::{Algorithm, Direction};
+
+    /// A try of the processor's does not give it the jobs after it.
+    #[test]
+    fn only_the_best_is_settled() {
+        let shape = Shape::of_messages(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 1 << 14);
+        let like = Likeness::of(&shape, true);
+        let teams = [Team::Cpu, Team::Gpus].map(|team| Estimate {
+            team,
+            time: 3e4,
+            share: 0.0,
+        });
+        for (slow, best) in [(Team::Cpu, 1), (Team::Gpus, 0)] {
+            let mut learnt = Learnt::default();
+            for _ in 0..6 {
+                learnt.note(&like, Team::Cpu, if slow == Team::Cpu { 1.2 } else { 1.0 });
+                learnt.note(
+                    &like,
+                    Team::Gpus,
+                    if slow == Team::Gpus { 1.2 } else { 1.0 },
+                );
+            }
+            let ranking = Ranking::new(&learnt, &like, &teams);
+            let settled = [0, 1].map(|which| ranking.is_settled(&teams[which]));
+            assert_eq!(settled, [best == 0, best == 1], "{slow:?} is slow");
+        }
     }
 }
