@@ -61,6 +61,9 @@ pub(crate) enum Grid {
     AtMost(u64),
     /// A thread for each of so many things, spread over all multiprocessors.
     Spread(u64),
+    /// The same, but a warp for each of a multiprocessor's four schedulers before the next one is
+    /// taken: a chain is as fast there, and the chains of other streams find room.
+    Fill(u64),
 }
 
 /// One launch.
@@ -108,9 +111,11 @@ impl Step<'_> {
             Grid::Blocks(count) => *count,
             Grid::Threads(count) => blocks(count.div_ceil(u64::from(threads))),
             Grid::AtMost(count) => blocks(count.div_ceil(u64::from(threads))).min(multiprocessors),
-            Grid::Spread(things) => {
+            Grid::Spread(things) | Grid::Fill(things) => {
+                let fill = matches!(self.grid, Grid::Fill(_));
+                let least = if fill { 128 } else { 32 };
                 let each = blocks(things.div_ceil(u64::from(multiprocessors)));
-                threads = each.next_multiple_of(32).clamp(32, threads);
+                threads = each.next_multiple_of(32).clamp(least, threads);
                 blocks(things.div_ceil(u64::from(threads)))
             }
         };
@@ -235,7 +240,7 @@ impl Launcher {
                 family,
                 grid: match (chained, family) {
                     // Four lanes a message.
-                    (true, Family::Flat) => Grid::Spread(4 * at.work.count),
+                    (true, Family::Flat) => Grid::Fill(4 * at.work.count),
                     (true, _) => Grid::Spread(at.work.count),
                     (false, _) => Grid::Persistent(1),
                 },
