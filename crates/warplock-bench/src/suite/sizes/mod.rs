@@ -29,7 +29,8 @@ pub struct Sizes {
     /// Sizes for the first and the last algorithm alone, encryption alone, and without portable
     /// code; those that do not fit into memory are left out.
     pub huge: Vec<usize>,
-    /// Batches of messages: cipher and mode, how many, and bytes of each.
+    /// Batches of messages: cipher and mode, how many, and bytes of each. Their jobs take several
+    /// buffers in turn, so that they come from memory.
     pub batches: Vec<(Algorithm, usize, usize)>,
     /// Fewer sizes and fewer runs: minutes instead of a quarter of an hour.
     pub quick: bool,
@@ -131,9 +132,6 @@ fn free_memory() -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Buffers of a row: input, output and expected output, from ordinary and page-locked memory.
-const COPIES: u64 = 6;
-
 impl Suite for Sizes {
     fn name(&self) -> &'static str {
         "sizes"
@@ -146,7 +144,9 @@ impl Suite for Sizes {
         let mut rows: Vec<Row> = Vec::new();
         for task in self.tasks() {
             let name = task.to_string();
-            let needed = (task.bytes() as u64).saturating_mul(COPIES);
+            // Inputs and outputs, one more input to fill them, and what is expected.
+            let copies = 2 * task.buffers() as u64 + 2;
+            let needed = (task.bytes() as u64).saturating_mul(copies);
             if free_memory().is_some_and(|free| needed > free / 10 * 9) {
                 notes.push(format!(
                     "{name}: left out, it needs {} bytes of memory",

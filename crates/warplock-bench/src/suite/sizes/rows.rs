@@ -127,6 +127,12 @@ impl Task {
     pub(super) fn bytes(&self) -> usize {
         self.count.saturating_mul(self.len)
     }
+
+    /// How many inputs and outputs its jobs take in turn. Whoever has batches has each of them once,
+    /// and it comes from memory; but a large processor's caches hold what it sees again and again.
+    pub(super) fn buffers(&self) -> usize {
+        if self.count > 1 { 4 } else { 1 }
+    }
 }
 
 impl std::fmt::Display for Task {

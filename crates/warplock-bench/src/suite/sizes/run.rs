@@ -1,6 +1,7 @@
 //! The places where a size is measured, each result compared with the processor's.
 
 use std::num::NonZeroUsize;
+use std::ops::DerefMut;
 
 use warplock::cuda::{
     self, Device, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, PinnedBuffer,
@@ -17,27 +18,37 @@ use crate::gpu::Gpu;
 use crate::measure::{Plan, interleave, interleaved_runs};
 use crate::{Context, Error, Sample, message, random};
 
-/// Where a row's buffers are.
-trait Memory {
-    fn input(&self) -> &[u8];
-    fn both(&mut self) -> (&[u8], &mut [u8]);
+/// A row's input and output, once or more often: then jobs take them in turn.
+struct Buffers<B> {
+    all: Vec<(B, B)>,
+    now: usize,
 }
 
-impl Memory for (Vec<u8>, Vec<u8>) {
-    fn input(&self) -> &[u8] {
-        &self.1
+impl<B: DerefMut<Target = [u8]>> Buffers<B> {
+    /// So many, each made by `make`, with this input.
+    fn new(count: usize, input: &[u8], make: impl Fn() -> Result<B>) -> Result<Self> {
+        let pair = |_| {
+            let (mut own, output) = (make()?, make()?);
+            own.copy_from_slice(input);
+            Ok((own, output))
+        };
+        Ok(Buffers {
+            all: (0..count).map(pair).collect::<Result<_>>()?,
+            now: 0,
+        })
     }
-    fn both(&mut self) -> (&[u8], &mut [u8]) {
-        (&self.0, &mut self.1)
-    }
-}
 
-impl Memory for (PinnedBuffer, PinnedBuffer) {
-    fn input(&self) -> &[u8] {
-        &self.1
+    fn turn(&mut self) {
+        self.now = (self.now + 1) % self.all.len();
     }
-    fn both(&mut self) -> (&[u8], &mut [u8]) {
-        (&self.0, &mut self.1)
+
+    fn output(&self) -> &[u8] {
+        &self.all[self.now].1
+    }
+
+    fn both(&mut self) -> (&B, &mut B) {
+        let (input, output) = &mut self.all[self.now];
+        (input, output)
     }
 }
 
@@ -193,20 +204,22 @@ impl Places {
             !(task.huge && (slow || *place == Place::CpuOne))
         };
         let mut seconds = Vec::new();
-        let mut memory = (input, vec![0; bytes]);
+        let sets = task.buffers();
+        let mut memory = Buffers::new(sets, &input, || Ok(vec![0; bytes]))?;
         let engines: Vec<_> = self.ordinary.iter().filter(fits).collect();
         let (mut runs, mut on_gpus) = work.time(plan, &engines, &mut memory)?;
         if let Some(gpu) = &self.gpu {
-            let mut pinned = (gpu.device.pinned(bytes)?, gpu.device.pinned(bytes)?);
-            pinned.0.copy_from_slice(&memory.0);
             drop(memory);
+            let mut pinned = Buffers::new(sets, &input, || Ok(gpu.device.pinned(bytes)?))?;
             let engines: Vec<_> = self.pinned.iter().filter(fits).collect();
             let (more, parts) = work.time(plan, &engines, &mut pinned)?;
             runs.extend(more);
             on_gpus.extend(parts);
             if task.huge {
-                let both = (&pinned.0[..], &mut pinned.1[..]);
-                let sample = copies::measure(plan, gpu, self.threads, both)?;
+                let sample = {
+                    let (input, output) = pinned.both();
+                    copies::measure(plan, gpu, self.threads, (input, output))?
+                };
                 seconds.push((Place::Copies, sample));
             }
             let room = gpu.device.free_memory()? > bytes as u64 + (256 << 20);
@@ -283,11 +296,11 @@ impl Work {
 
     /// Each place's times in seconds, round by round; and which part of all text it gave to GPUs, if
     /// it chooses.
-    fn time(
+    fn time<B: DerefMut<Target = [u8]>>(
         &self,
         plan: &Plan,
         engines: &[&(Place, Engine)],
-        memory: &mut dyn Memory,
+        memory: &mut Buffers<B>,
     ) -> Result<(Of<Vec<f64>>, Of<f64>)> {
         let on_gpus = |engine: &Engine| -> u64 {
             let shares = engine.shares();
@@ -301,16 +314,18 @@ impl Work {
             engines.len(),
             &mut state,
             |(memory, tags)| {
-                spoil(memory.both().1);
+                memory.all.iter_mut().for_each(|pair| spoil(&mut pair.1));
                 tags.fill(0);
             },
             |(memory, tags), place| {
                 jobs[place] += 1;
-                self.run(&engines[place].1, self.direction, memory.both(), tags)
+                memory.turn();
+                let (input, output) = memory.both();
+                self.run(&engines[place].1, self.direction, (input, output), tags)
             },
             |(memory, tags), place| {
                 let tags = self.seals().then_some(&tags[..]);
-                self.check(memory.input(), tags, &engines[place].1.backend())
+                self.check(memory.output(), tags, &engines[place].1.backend())
             },
         )?;
         let places = || engines.iter().map(|(place, _)| *place);
@@ -326,22 +341,26 @@ impl Work {
         &self,
         plan: &Plan,
         gpu: &Gpu,
-        memory: &mut (PinnedBuffer, PinnedBuffer),
+        memory: &mut Buffers<PinnedBuffer>,
     ) -> Result<Vec<(Place, Sample)>> {
-        let mut lane = Lane::new(self, gpu, memory.0.len())?;
+        let mut lane = Lane::new(self, gpu, self.expected.len())?;
         let mut state = (memory, &mut lane);
         let streamed = interleave(
             plan,
             1,
             &mut state,
-            |(memory, _)| spoil(&mut memory.1),
-            |(memory, lane), _| lane.pass(memory),
+            |(memory, _)| spoil(memory.both().1),
+            |(memory, lane), _| lane.pass(memory.both()),
             |(memory, lane), _| {
                 let tag = match self.seals() {
                     true => Some(lane.read_tag()?),
                     false => None,
                 };
-                self.check(&memory.1, tag.as_ref().map(|tag| &tag[..]), "one stream")
+                self.check(
+                    memory.output(),
+                    tag.as_ref().map(|tag| &tag[..]),
+                    "one stream",
+                )
             },
         )?;
         // SAFETY: the lane's buffers live, and nothing else uses them.
@@ -389,14 +408,14 @@ impl<'a> Lane<'a> {
     }
 
     /// Copies in, runs the kernels, copies out, and waits.
-    fn pass(&mut self, memory: &mut (PinnedBuffer, PinnedBuffer)) -> Result<()> {
+    fn pass(&mut self, (input, output): (&PinnedBuffer, &mut PinnedBuffer)) -> Result<()> {
         let stream: &Stream = &self.gpu.stream;
         // SAFETY: all buffers live until the stream was waited for; after an error, until the plan
         // is dropped, which waits.
         unsafe {
-            self.text.upload(&memory.0, stream)?;
+            self.text.upload(input, stream)?;
             self.plan.launch(stream)?;
-            self.text.download(&mut memory.1, stream)?;
+            self.text.download(output, stream)?;
         }
         Ok(stream.synchronize()?)
     }
