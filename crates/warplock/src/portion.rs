@@ -1,6 +1,7 @@
 //! Parts of a job that run by themselves, so that several backends can share one job.
 
 use std::ops::Range;
+use std::time::Duration;
 
 /// A part of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,12 @@ pub(crate) trait Source {
 
     /// Takes note that a portion is done: everything of it is in the caller's memory.
     fn done(&mut self, portion: Portion, outcome: Outcome);
+
+    /// Does something short on this thread, for one that has nothing to do but wait for a portion
+    /// begun so long ago; false: there is nothing, or the portion may be done sooner.
+    fn meanwhile(&mut self, _age: Duration) -> bool {
+        false
+    }
 }
 
 /// A source that gives all of a job at once.

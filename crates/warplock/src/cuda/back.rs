@@ -62,17 +62,23 @@ impl<L: Link> Passage<'_, '_, L> {
     ///
     /// # Safety
     /// As [`Passage::run`].
-    unsafe fn wait_for_slot(&mut self, place: usize) -> Result<(), Failure> {
+    unsafe fn wait_for_slot(
+        &mut self,
+        place: usize,
+        source: &mut dyn Source,
+    ) -> Result<(), Failure> {
         let mut start = Instant::now();
         loop {
             let slot = &self.slots[place];
-            let returning = slot.flight.as_ref().is_none_or(|flight| flight.returning);
-            if returning && self.gpu.link.is_past(&slot.arrived)? {
+            let working = slot.flight.as_ref().filter(|flight| !flight.returning);
+            let begun = working.map(|flight| flight.begun);
+            if begun.is_none() && self.gpu.link.is_past(&slot.arrived)? {
                 return Ok(());
             }
             // SAFETY: by this function's contract.
             match unsafe { self.bring_back_worked()? } {
                 true => start = Instant::now(),
+                false if begun.is_some_and(|begun| source.meanwhile(begun.elapsed())) => {}
                 false => self.pause(start)?,
             }
         }
@@ -168,7 +174,7 @@ impl<L: Link> Passage<'_, '_, L> {
             return Ok(());
         }
         // SAFETY: by this function's contract.
-        unsafe { self.wait_for_slot(place)? };
+        unsafe { self.wait_for_slot(place, source)? };
         let slot = &mut self.slots[place];
         let flight = slot.flight.take().expect("looked for above");
         let decrypts = self.job.direction() == Direction::Decrypt;

@@ -4,6 +4,7 @@
 use std::mem::{forget, take};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::copy::{Rows, Run, extent, inputs, outputs, rows};
 use super::cut::{Chunk, Cutter, Previous, has_table};
@@ -422,6 +423,7 @@ impl<L: Link> Passage<'_, '_, L> {
             len,
             staged,
             direct,
+            begun: Instant::now(),
             returning: false,
             secret,
             ends,

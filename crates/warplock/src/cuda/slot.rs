@@ -1,6 +1,7 @@
 //! What a ring is made of: buffers, streams and marks for the chunks under way.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use super::copy::{Copier, Rows, Run};
 use super::cut::Chunk;
@@ -73,6 +74,8 @@ pub(crate) struct Flight {
     pub(crate) staged: Vec<Run>,
     /// What the device writes to the caller by itself.
     pub(crate) direct: Vec<Rows>,
+    /// When its work was queued.
+    pub(crate) begun: Instant,
     /// Its way back is queued.
     pub(crate) returning: bool,
     /// Bytes of page-locked text that must be wiped.

@@ -10,6 +10,7 @@ use super::calibration::{Calibration, Machine};
 use super::cost::{Cost, Costs, GpuModel};
 use super::queue::cuts;
 use super::share::{Crew, Helper, Helpers};
+use super::taker::Pace;
 use crate::backend::Backend;
 use crate::batch::Tags;
 use crate::cpu::CpuBackend;
@@ -396,8 +397,8 @@ fn together(
     let (threads, helper_rate) = rates.unwrap_or((0.0, 1.0));
     let crew = Crew {
         workers,
-        worker_rate: threads / workers.max(1) as f64,
-        helper_rate,
+        worker: Pace::of(threads / workers.max(1) as f64),
+        helper: Pace::of(helper_rate),
         ..Crew::of(cpu)
     };
     // SAFETY: the job's borrows outlive the call.

@@ -245,6 +245,14 @@ impl GpuModel {
         cost.fixed + shape.chain(&cost)
     }
 
+    /// What each portion takes besides its text, where that is long: with chains.
+    pub(crate) fn latency(&self, shape: &Shape) -> f64 {
+        match shape.cuts {
+            true => 0.0,
+            false => self.before(shape),
+        }
+    }
+
     fn work(&self, shape: &Shape, gpus: usize) -> f64 {
         let cost = self.costs.of(shape.algorithm, shape.direction);
         (shape.bytes * cost.byte + shape.count * cost.message) / gpus as f64
@@ -349,8 +357,6 @@ pub(crate) struct Estimate {
     pub(crate) team: Team,
     /// In nanoseconds.
     pub(crate) time: f64,
-    /// The part of the job that GPUs do.
-    pub(crate) share: f64,
 }
 
 /// Estimates for all teams that are possible, without an allocation.
@@ -371,11 +377,11 @@ impl std::ops::Deref for Teams {
 impl Model {
     /// The teams that are worth a thought, the processor first.
     pub(crate) fn teams(&self, shape: &Shape, threads: usize, gpus: usize, pinned: bool) -> Teams {
-        let estimate = |team, time, share| Estimate { team, time, share };
-        let alone = estimate(Team::Cpu, self.cpu.time(shape, threads), 0.0);
+        let estimate = |team, time| Estimate { team, time };
+        let alone = estimate(Team::Cpu, self.cpu.time(shape, threads));
         let time = self.gpu.time(shape, gpus, threads, pinned);
         let mut teams = Teams {
-            all: [alone, estimate(Team::Gpus, time, 1.0), alone],
+            all: [alone, estimate(Team::Gpus, time), alone],
             len: 2,
         };
         // From ordinary memory, the threads copy: with other work between, they did that so late
@@ -384,13 +390,13 @@ impl Model {
         if pinned && workers > 0 {
             let (before, work) = (self.gpu.before(shape), self.gpu.work(shape, gpus));
             let cpu = self.cpu.time(shape, workers);
-            // Both end together.
+            // The part of the job that GPUs do: both end together.
             let share = (cpu - before) / (cpu + work);
             if share > 0.0 {
                 let memory = self.gpu.memory(shape, 1.0);
                 let lost = self.gpu.join + self.cpu.tail(shape);
                 let time = lost + (before + share * work).max(memory);
-                teams.all[2] = estimate(Team::Both, time, share);
+                teams.all[2] = estimate(Team::Both, time);
                 teams.len = 3;
             }
         }

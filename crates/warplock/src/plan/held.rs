@@ -1,6 +1,7 @@
 //! What a helper has taken from a queue and not done: if it fails, that goes back.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::queue::Queue;
 use crate::portion::{Outcome, Portion, Source};
@@ -10,14 +11,26 @@ pub(crate) struct Held<'s, 'q, 'job> {
     queue: &'s Queue<'q, 'job>,
     taker: usize,
     held: VecDeque<Portion>,
+    /// What its thread does while it waits, if there is something left.
+    aside: Option<Aside<'s>>,
+}
+
+/// Work of the processor's beside a helper's: a taker of its own, and what does one of its
+/// portions, or tells that there is none for it any more.
+pub(super) struct Aside<'s> {
+    pub(super) taker: usize,
+    /// The helper's portions are not done before that, and a portion's time.
+    pub(super) until: Duration,
+    pub(super) step: &'s dyn Fn(usize) -> bool,
 }
 
 impl<'s, 'q, 'job> Held<'s, 'q, 'job> {
-    pub(crate) fn new(queue: &'s Queue<'q, 'job>, taker: usize) -> Self {
+    pub(crate) fn new(queue: &'s Queue<'q, 'job>, taker: usize, aside: Option<Aside<'s>>) -> Self {
         Held {
             queue,
             taker,
             held: VecDeque::new(),
+            aside,
         }
     }
 }
@@ -26,6 +39,9 @@ impl Drop for Held<'_, '_, '_> {
     /// Ends the helper's part in the job, and gives back what it has not done.
     fn drop(&mut self) {
         self.queue.leave(self.taker);
+        if let Some(aside) = &self.aside {
+            self.queue.leave(aside.taker);
+        }
         self.queue.give_back(self.held.drain(..));
     }
 }
@@ -42,5 +58,17 @@ impl Source for Held<'_, '_, '_> {
         self.held
             .remove(place.expect("what is done was taken before, and only once"));
         self.queue.done(self.taker, &portion, outcome);
+    }
+
+    fn meanwhile(&mut self, age: Duration) -> bool {
+        let Some(aside) = self.aside.as_ref().filter(|aside| age < aside.until) else {
+            return false;
+        };
+        let some = (aside.step)(aside.taker);
+        if !some {
+            // It does not ask again.
+            self.aside = None;
+        }
+        some
     }
 }

@@ -46,7 +46,7 @@ pub use gather::{Gatherer, Gathering};
 pub(crate) use gpus::Start;
 pub(crate) use queue::cuts;
 pub(crate) use share::{Broken, Crew, Helper, Helpers};
-pub(crate) use taker::Limits;
+pub(crate) use taker::{Limits, Pace};
 
 /// A job that takes so many times a GPU's start waits for it with a part of its work.
 const WORTH_A_START: f64 = 4.0;
@@ -273,7 +273,7 @@ impl Planner {
                 let refused = match chosen.team {
                     Team::Cpu => on_cpu()?,
                     Team::Gpus | Team::Both => {
-                        let crew = self.crew(cpu, &shape, &chosen, gpus.len());
+                        let crew = self.crew(cpu, &shape, &like, (&chosen, &teams), gpus.len());
                         // SAFETY: by this function's contract.
                         self.conclude(unsafe { crew.run(job, Helpers::Now(gpus)) })
                     }
@@ -301,8 +301,8 @@ impl Planner {
                 self.gpus.begin();
                 let crew = Crew {
                     workers: threads.saturating_sub(1).max(1),
-                    worker_rate: model.cpu.rate(&shape),
-                    helper_rate: shape.bytes / model.gpu.time(&shape, 1, 1, false),
+                    worker: Pace::of(model.cpu.rate(&shape)),
+                    helper: Pace::of(shape.bytes / model.gpu.time(&shape, 1, 1, false)),
                     ..Crew::of(cpu)
                 };
                 let wait = |wanted: &dyn Fn() -> bool| {
@@ -383,22 +383,34 @@ impl Planner {
         });
     }
 
+    /// Who is `chosen`, with paces as `all` teams' times, as jobs have corrected them, let expect:
+    /// the first portions go by them.
     fn crew<'a>(
         &self,
         cpu: &'a CpuBackend,
         shape: &Shape,
-        chosen: &Estimate,
+        like: &Likeness,
+        (chosen, all): (&Estimate, &[Estimate]),
         gpus: usize,
     ) -> Crew<'a> {
-        let workers = match chosen.team {
-            Team::Both => cpu.threads().saturating_sub(gpus),
-            _ => 0,
+        let learnt = &self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+        let ranking = Ranking::new(learnt, like, all);
+        let time = |team| {
+            let estimate = all.iter().find(|estimate| estimate.team == team);
+            estimate.map_or(f64::INFINITY, |estimate| ranking.time(estimate))
         };
-        let rate = shape.bytes / chosen.time;
+        let latency = self.model().gpu.latency(shape);
+        let busy = (time(Team::Gpus) - latency).max(1.0);
         Crew {
-            workers,
-            worker_rate: (1.0 - chosen.share) * rate / workers.max(1) as f64,
-            helper_rate: chosen.share * rate / gpus as f64,
+            workers: match chosen.team {
+                Team::Both => cpu.threads().saturating_sub(gpus),
+                _ => 0,
+            },
+            worker: Pace::of(shape.bytes / time(Team::Cpu) / cpu.threads() as f64),
+            helper: Pace {
+                rate: shape.bytes / busy / gpus as f64,
+                latency,
+            },
             ..Crew::of(cpu)
         }
     }

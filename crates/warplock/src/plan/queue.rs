@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::taker::{Limits, Taker};
+use super::taker::{Limits, Pace, Taker};
 use crate::cpu::{Begun, CpuBackend};
 use crate::job::Job;
 use crate::portion::{LongPart, Outcome, Portion, Sum};
@@ -104,10 +104,10 @@ impl<'q, 'job> Queue<'q, 'job> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds somebody who is expected to do `rate` bytes a nanosecond; gives its number.
-    pub(crate) fn add(&self, limits: Limits, rate: f64) -> usize {
+    /// Adds somebody who is expected to be so fast; gives its number.
+    pub(crate) fn add(&self, limits: Limits, pace: Pace) -> usize {
         let mut inner = self.lock();
-        inner.takers.push(Taker::new(limits, rate));
+        inner.takers.push(Taker::new(limits, pace));
         inner.takers.len() - 1
     }
 
@@ -115,13 +115,14 @@ impl<'q, 'job> Queue<'q, 'job> {
     /// is nothing left that it should do, and it will not ask again.
     pub(crate) fn take(&self, taker: usize) -> Option<(Portion, Option<Arc<Begun>>)> {
         let mut inner = self.lock();
-        let taken = self.take_from(&mut inner, taker);
+        let now = Instant::now();
+        let taken = self.take_from(&mut inner, taker, now);
         match &taken {
             None => inner.takers[taker].active = false,
             Some((portion, _)) => {
                 let weight = self.weight(portion);
                 inner.left = inner.left.saturating_sub(weight);
-                inner.takers[taker].held += weight;
+                inner.takers[taker].take(weight, now);
             }
         }
         taken
@@ -144,9 +145,14 @@ impl<'q, 'job> Queue<'q, 'job> {
         }
     }
 
-    fn take_from(&self, inner: &mut Inner, taker: usize) -> Option<(Portion, Option<Arc<Begun>>)> {
+    fn take_from(
+        &self,
+        inner: &mut Inner,
+        taker: usize,
+        now: Instant,
+    ) -> Option<(Portion, Option<Arc<Begun>>)> {
         let limits = inner.takers[taker].limits;
-        let want = inner.share(taker) as usize;
+        let want = inner.share(taker, now) as usize;
         let want = want.clamp(limits.least.min(limits.usual), limits.usual);
         if !limits.fits {
             while let Some(mut region) = inner.for_cpu.pop_front() {
@@ -157,11 +163,8 @@ impl<'q, 'job> Queue<'q, 'job> {
                 }
             }
         }
-        let least = match self.chained && !limits.fits {
-            true => want.max(CHAINS * self.mean),
-            false => want,
-        };
-        if inner.others_are_done_before(taker, least) {
+        let least = want.max(self.least_of(&limits));
+        if inner.others_are_done_before(taker, least, now) {
             return None;
         }
         let mut fresh = std::mem::replace(
@@ -174,6 +177,15 @@ impl<'q, 'job> Queue<'q, 'job> {
         let portion = self.cut(inner, &mut fresh, limits, want);
         inner.fresh = fresh;
         portion
+    }
+
+    /// The fewest bytes that are worth a portion.
+    pub(super) fn least_of(&self, limits: &Limits) -> usize {
+        let least = limits.least.min(limits.usual);
+        match self.chained && !limits.fits {
+            true => least.max(CHAINS * self.mean),
+            false => least,
+        }
     }
 
     /// Cuts the next portion of about `want` bytes off a region.
@@ -327,7 +339,7 @@ impl<'q, 'job> Queue<'q, 'job> {
         let mut inner = self.lock();
         let weight = self.weight(portion);
         let this = &mut inner.takers[taker];
-        this.held = this.held.saturating_sub(weight);
+        this.put(weight);
         this.text += match portion {
             Portion::Part(part) => part.bytes.len() as u64,
             Portion::Messages(messages) => weight - (messages.len() * MESSAGE) as u64,
@@ -372,7 +384,7 @@ impl<'q, 'job> Queue<'q, 'job> {
     pub(crate) fn leave(&self, taker: usize) {
         let mut inner = self.lock();
         inner.takers[taker].active = false;
-        inner.takers[taker].held = 0;
+        inner.takers[taker].put(u64::MAX);
     }
 
     /// Gives portions back that were not done; only CPU threads take them again.
@@ -415,28 +427,36 @@ impl<'q, 'job> Queue<'q, 'job> {
 }
 
 impl Inner {
-    /// What a taker should take, so that all end together: its share of what is not done, divided
-    /// by what it has under way.
-    fn share(&self, taker: usize) -> f64 {
-        let active = || self.takers.iter().filter(|taker| taker.active);
-        let all: f64 = active().map(|taker| taker.rate).sum();
-        let held: u64 = active().map(|taker| taker.held).sum();
+    /// When those of the takers end who are chosen, if they do all that is not done and nobody
+    /// else takes more: in nanoseconds from now, times their rate, which comes second and may be
+    /// next to nothing.
+    fn end(&self, now: Instant, chosen: impl Fn(usize) -> bool) -> (f64, f64) {
+        let all = self.takers.iter().enumerate();
+        let chosen = all.filter(|(number, taker)| taker.active && chosen(*number));
+        let (mut bytes, mut rates) = (self.left as f64, 0.0);
+        for (_, taker) in chosen {
+            bytes += taker.backlog(now) + taker.rate * taker.latency;
+            rates += taker.rate;
+        }
+        (bytes, rates)
+    }
+
+    /// What a taker should take, so that all end together: what it can do by then, divided by what
+    /// it has under way.
+    fn share(&self, taker: usize, now: Instant) -> f64 {
+        let (bytes, rates) = self.end(now, |_| true);
         let this = &self.takers[taker];
-        let share = this.rate / all.max(f64::MIN_POSITIVE);
-        (self.left + held) as f64 * share / this.limits.depth as f64
+        let time = bytes / rates.max(f64::MIN_POSITIVE) - this.latency;
+        this.rate * time.max(0.0) / this.limits.depth as f64
     }
 
     /// Whether the others end sooner without this one than it would with so many bytes more.
-    fn others_are_done_before(&self, taker: usize, bytes: usize) -> bool {
+    fn others_are_done_before(&self, taker: usize, bytes: usize, now: Instant) -> bool {
+        let (others, rates) = self.end(now, |number| number != taker);
         let this = &self.takers[taker];
-        let others = || {
-            let all = self.takers.iter().enumerate();
-            all.filter(|(number, other)| *number != taker && other.active)
-        };
-        let rates: f64 = others().map(|(_, other)| other.rate).sum();
-        let held: u64 = others().map(|(_, other)| other.held).sum();
-        let bytes = (bytes as u64).min(self.left);
-        // Multiplied with both rates, of which either may be next to nothing.
-        (self.left + held) as f64 * this.rate < (this.held + bytes) as f64 * rates
+        let bytes = (bytes as u64).min(self.left) as f64;
+        let own = this.backlog(now) + this.alone(bytes);
+        // Multiplied with both rates.
+        others * this.rate < own * rates
     }
 }

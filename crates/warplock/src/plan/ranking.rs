@@ -99,11 +99,7 @@ mod tests {
     fn only_the_best_is_settled() {
         let shape = Shape::of_messages(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 1 << 14);
         let like = Likeness::of(&shape, true);
-        let teams = [Team::Cpu, Team::Gpus].map(|team| Estimate {
-            team,
-            time: 3e4,
-            share: 0.0,
-        });
+        let teams = [Team::Cpu, Team::Gpus].map(|team| Estimate { team, time: 3e4 });
         for (slow, best) in [(Team::Cpu, 1), (Team::Gpus, 0)] {
             let mut learnt = Learnt::default();
             for _ in 0..6 {

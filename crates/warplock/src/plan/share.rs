@@ -2,14 +2,19 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
+use std::time::Duration;
 
-use super::held::Held;
+use super::held::{Aside, Held};
 use super::queue::{LONG, Queue, cuts};
-use super::taker::Limits;
+use super::taker::{Limits, Pace};
 use crate::Algorithm;
 use crate::cpu::CpuBackend;
 use crate::job::Job;
 use crate::portion::{All, Source};
+
+/// A helper's portion must take so many times as long as one of the processor's, for its thread to
+/// do something else meanwhile.
+const WAITS: f64 = 4.0;
 
 /// Why a helper is not to be used any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,10 +73,10 @@ pub(crate) struct Crew<'a> {
     pub(crate) cpu: &'a CpuBackend,
     /// CPU threads that take portions; those that GPUs need to be fed are not among them.
     pub(crate) workers: usize,
-    /// Bytes a nanosecond of each.
-    pub(crate) worker_rate: f64,
-    /// Bytes a nanosecond of each helper.
-    pub(crate) helper_rate: f64,
+    /// How fast each of them is.
+    pub(crate) worker: Pace,
+    /// How fast each helper is.
+    pub(crate) helper: Pace,
     /// What helpers fail to do, the processor does.
     pub(crate) redo: bool,
     /// How much a CPU thread takes at a time.
@@ -111,8 +116,8 @@ impl<'a> Crew<'a> {
         Crew {
             cpu,
             workers: 0,
-            worker_rate: 0.0,
-            helper_rate: 1.0,
+            worker: Pace::of(0.0),
+            helper: Pace::of(1.0),
             redo: true,
             limits: Limits::CPU,
             long: LONG,
@@ -151,10 +156,13 @@ impl<'a> Crew<'a> {
         let join = |helper: Arc<dyn Helper>| {
             let mut limits = helper.limits(job);
             limits.fits = self.redo;
-            (queue.add(limits, self.helper_rate), helper)
+            (queue.add(limits, self.helper), helper)
         };
+        // SAFETY: by this function's contract.
+        let step = |taker| unsafe { self.step(job, &queue, taker) };
         let help = |(taker, helper): (usize, Arc<dyn Helper>)| {
-            let mut held = Held::new(&queue, taker);
+            let aside = self.aside(&queue, &step);
+            let mut held = Held::new(&queue, taker, aside);
             // SAFETY: the queue gives each portion to one taker; the rest by this function's
             // contract.
             let helped = unsafe { helper.help(job, &mut held, self.redo) };
@@ -216,6 +224,27 @@ impl<'a> Crew<'a> {
         helpers.len() == 1 && self.workers == 0 && self.redo && whole && !job.is_in_place()
     }
 
+    /// What the thread of a helper can do while it waits, if that is long: chains keep a GPU busy
+    /// for as long as the processor takes for hundreds.
+    fn aside<'s>(
+        &self,
+        queue: &Queue<'_, '_>,
+        step: &'s dyn Fn(usize) -> bool,
+    ) -> Option<Aside<'s>> {
+        // The helper must not wait for it: as little as is worth while.
+        let limits = Limits {
+            usual: self.limits.least,
+            ..self.limits
+        };
+        let own = queue.least_of(&limits) as f64 / self.worker.rate.max(f64::MIN_POSITIVE);
+        let pays = self.workers > 0 && WAITS * own < self.helper.latency;
+        pays.then(|| Aside {
+            taker: queue.add(limits, self.worker),
+            until: Duration::from_nanos((self.helper.latency - own) as u64),
+            step,
+        })
+    }
+
     /// Has CPU threads take portions until there are none for them, and does something else
     /// meanwhile.
     ///
@@ -229,19 +258,29 @@ impl<'a> Crew<'a> {
         meanwhile: impl FnOnce(),
     ) {
         let takers: Vec<usize> = (0..count)
-            .map(|_| queue.add(self.limits, self.worker_rate))
+            .map(|_| queue.add(self.limits, self.worker))
             .collect();
         let body = |number: usize| {
-            while let Some((portion, begun)) = queue.take(takers[number]) {
-                // SAFETY: the queue gives each portion to one taker; the rest by this function's
-                // contract.
-                let outcome = unsafe { self.cpu.run_portion(job, &portion, begun.as_deref()) };
-                queue.done(takers[number], &portion, outcome);
-            }
+            // SAFETY: by this function's contract.
+            while unsafe { self.step(job, queue, takers[number]) } {}
         };
         let came = self.cpu.on_threads(count, body, meanwhile);
         // Nobody leaves anything for those who did not.
         takers[came..].iter().for_each(|&taker| queue.leave(taker));
+    }
+
+    /// Has this thread do the next portion of a taker; false: there is none for it.
+    ///
+    /// # Safety
+    /// As [`Crew::run`].
+    unsafe fn step(&self, job: &Job<'_>, queue: &Queue<'_, '_>, taker: usize) -> bool {
+        let Some((portion, begun)) = queue.take(taker) else {
+            return false;
+        };
+        // SAFETY: the queue gives each portion to one taker; the rest by this function's contract.
+        let outcome = unsafe { self.cpu.run_portion(job, &portion, begun.as_deref()) };
+        queue.done(taker, &portion, outcome);
+        true
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use self::fake::{Fake, Fault};
 use super::cost::{Cost, Costs, CpuModel, GpuModel, Model};
-use super::{Demanded, Helper, Planner};
+use super::{Demanded, Helper, Pace, Planner};
 use crate::backend::Backend;
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::job::Job;
@@ -319,8 +319,8 @@ fn a_slow_thread_leaves_the_rest_to_a_fast_gpu() {
     let crew = super::Crew {
         workers: 1,
         // It would take a second for the least portion.
-        worker_rate: 64e-6,
-        helper_rate: 10.0,
+        worker: Pace::of(64e-6),
+        helper: Pace::of(10.0),
         ..super::Crew::of(&cpu)
     };
     let run = |job: &Job<'_>| {
@@ -334,12 +334,39 @@ fn a_slow_thread_leaves_the_rest_to_a_fast_gpu() {
 }
 
 #[test]
+fn who_waits_long_for_a_gpu_works_meanwhile() {
+    let _alone = alone();
+    let cpu = cpu(2);
+    // A worker is expected to take 0.26 ms for a portion, 16 chains; a GPU 4 ms for any.
+    let latency = Duration::from_millis(4);
+    for (rate, works) in [(1.0, true), (0.01, false)] {
+        let gpu = Fake::new("cuda:0", 10.0, Fault::None);
+        let crew = super::Crew {
+            workers: 1,
+            worker: Pace::of(rate),
+            helper: Pace {
+                rate: 1.0,
+                latency: latency.as_nanos() as f64,
+            },
+            ..super::Crew::of(&cpu)
+        };
+        let run = |job: &Job<'_>| {
+            let helpers = super::Helpers::Now(vec![Arc::clone(&gpu) as Arc<dyn Helper>]);
+            // SAFETY: nothing else uses the buffers.
+            Ok(unsafe { crew.run(job, helpers) }.refused)
+        };
+        compare(Algorithm::Aes128Cbc, Direction::Encrypt, 8192, 1 << 14, run).unwrap();
+        assert_eq!(gpu.asides.load(Ordering::Relaxed) > 0, works, "{rate}");
+    }
+}
+
+#[test]
 fn the_last_piece_is_taken_by_whoever_is_there() {
     // Equal threads and nobody else: nobody may leave the others alone with the rest.
     let cpu = cpu(2);
     let crew = super::Crew {
         workers: 2,
-        worker_rate: 1.0,
+        worker: Pace::of(1.0),
         ..super::Crew::of(&cpu)
     };
     for len in [(1 << 20) + 7, (3 << 20) + 1] {

@@ -15,7 +15,7 @@ use crate::cuda::policy::Policy;
 use crate::cuda::ring::Ring;
 use crate::cuda::slot::Gpu;
 use crate::job::Job;
-use crate::plan::{Broken, Crew, Helper, Helpers, Limits};
+use crate::plan::{Broken, Crew, Helper, Helpers, Limits, Pace};
 use crate::portion::Source;
 use crate::{Algorithm, Direction};
 
@@ -171,8 +171,11 @@ fn check(
     let crew = Crew {
         cpu: &cpu,
         workers: if redo { random.below(3) } else { 0 },
-        worker_rate: 1.0,
-        helper_rate: [0.1, 1.0, 10.0][random.below(3)],
+        worker: Pace::of(1.0),
+        helper: Pace {
+            rate: [0.1, 1.0, 10.0][random.below(3)],
+            latency: [0.0, 1e3, 1e6][random.below(3)],
+        },
         redo,
         limits: small(random),
         long: 512 * (1 + random.below(4)),

@@ -34,6 +34,8 @@ pub(super) struct Fake {
     pub(super) pinned: bool,
     /// How often it was asked about memory.
     pub(super) asked: AtomicU32,
+    /// How often it did something of the processor's while it waited.
+    pub(super) asides: AtomicU32,
     pub(super) dropped: &'static AtomicBool,
 }
 
@@ -54,6 +56,7 @@ impl Fake {
             portions: AtomicU64::new(0),
             pinned: true,
             asked: AtomicU32::new(0),
+            asides: AtomicU32::new(0),
             dropped: &NOTED,
         }
     }
@@ -135,7 +138,12 @@ impl Helper for Fake {
                 }
             };
             let wanted = Duration::from_nanos((bytes as f64 * self.byte) as u64);
-            thread::sleep(wanted.saturating_sub(start.elapsed()));
+            while start.elapsed() < wanted {
+                match source.meanwhile(start.elapsed()) {
+                    true => drop(self.asides.fetch_add(1, Ordering::Relaxed)),
+                    false => thread::sleep(wanted.saturating_sub(start.elapsed())),
+                }
+            }
             source.done(portion, Outcome { sum, ..outcome });
         }
         assert!(keep || self.fault == Fault::None);
