@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::cut::ROW;
 use crate::Cipher;
 
-/// Up to this many chains of CBC encryption take four lanes each. On an H100, 1,024 and 4,096 of
-/// 16 KiB then take 0.39 and 0.40 ms; with a lane each 4,096 take 0.56 and 16,384 take 0.57. Where
+/// Up to this many chains of CBC encryption take four lanes each. On an H100, 256 to 4,096 of
+/// 16 KiB then take 0.40 ms; with a lane each 4,096 take 0.56 and 16,384 take 0.57. Where
 /// in between the two are equal is estimated.
 pub(crate) const FEW_CHAINS: u64 = 10_240;
 

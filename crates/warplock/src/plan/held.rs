@@ -19,7 +19,7 @@ pub(crate) struct Held<'s, 'q, 'job> {
 /// portions, or tells that there is none for it any more.
 pub(super) struct Aside<'s> {
     pub(super) taker: usize,
-    /// The helper's portions are not done before that, and a portion's time.
+    /// From this age of the helper's oldest portion on there is no time for one any more.
     pub(super) until: Duration,
     pub(super) step: &'s dyn Fn(usize) -> bool,
 }
