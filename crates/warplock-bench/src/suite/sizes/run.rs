@@ -42,6 +42,11 @@ impl<B: DerefMut<Target = [u8]>> Buffers<B> {
         self.now = (self.now + 1) % self.all.len();
     }
 
+    /// So that whoever writes nothing, or not all, is found out.
+    fn spoil(&mut self) {
+        self.all.iter_mut().for_each(|pair| spoil(&mut pair.1));
+    }
+
     fn output(&self) -> &[u8] {
         &self.all[self.now].1
     }
@@ -216,10 +221,8 @@ impl Places {
             runs.extend(more);
             on_gpus.extend(parts);
             if task.huge {
-                let sample = {
-                    let (input, output) = pinned.both();
-                    copies::measure(plan, gpu, self.threads, (input, output))?
-                };
+                let (input, output) = pinned.both();
+                let sample = copies::measure(plan, gpu, self.threads, (input, output))?;
                 seconds.push((Place::Copies, sample));
             }
             let room = gpu.device.free_memory()? > bytes as u64 + (256 << 20);
@@ -314,7 +317,7 @@ impl Work {
             engines.len(),
             &mut state,
             |(memory, tags)| {
-                memory.all.iter_mut().for_each(|pair| spoil(&mut pair.1));
+                memory.spoil();
                 tags.fill(0);
             },
             |(memory, tags), place| {
@@ -349,7 +352,7 @@ impl Work {
             plan,
             1,
             &mut state,
-            |(memory, _)| spoil(memory.both().1),
+            |(memory, _)| memory.spoil(),
             |(memory, lane), _| lane.pass(memory.both()),
             |(memory, lane), _| {
                 let tag = match self.seals() {
@@ -375,7 +378,7 @@ impl Work {
     }
 }
 
-/// Overwrites both ends and some bytes between: who writes nothing, or not all, is found out.
+/// Overwrites both ends and some bytes between.
 fn spoil(bytes: &mut [u8]) {
     for place in (0..bytes.len()).step_by(4093) {
         bytes[place] ^= 0xa5;
