@@ -382,9 +382,7 @@ impl<'q, 'job> Queue<'q, 'job> {
 
     /// A taker will take no more, and does nothing any more.
     pub(crate) fn leave(&self, taker: usize) {
-        let mut inner = self.lock();
-        inner.takers[taker].active = false;
-        inner.takers[taker].put(u64::MAX);
+        self.lock().takers[taker].active = false;
     }
 
     /// Gives portions back that were not done; only CPU threads take them again.

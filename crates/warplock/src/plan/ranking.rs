@@ -103,12 +103,9 @@ mod tests {
         for (slow, best) in [(Team::Cpu, 1), (Team::Gpus, 0)] {
             let mut learnt = Learnt::default();
             for _ in 0..6 {
-                learnt.note(&like, Team::Cpu, if slow == Team::Cpu { 1.2 } else { 1.0 });
-                learnt.note(
-                    &like,
-                    Team::Gpus,
-                    if slow == Team::Gpus { 1.2 } else { 1.0 },
-                );
+                for team in [Team::Cpu, Team::Gpus] {
+                    learnt.note(&like, team, if team == slow { 1.2 } else { 1.0 });
+                }
             }
             let ranking = Ranking::new(&learnt, &like, &teams);
             let settled = [0, 1].map(|which| ranking.is_settled(&teams[which]));
