@@ -122,6 +122,9 @@ fn cpu_seconds() -> f64 {
 /// Up to so many times the shortest run, work is done once before it is timed.
 const WARM: f64 = 10.0;
 
+/// Who takes less than so many times as long as the fastest repeats its work as often as that one.
+const ALIKE: f64 = 4.0;
+
 /// Contenders may take so many times their budget to run as often as the fastest.
 const PATIENCE: f64 = 8.0;
 
@@ -213,6 +216,14 @@ pub(crate) fn interleaved_runs<S>(
             *least = once()?;
             *repeats = (shortest / *least).clamp(1.0, 1000.0) as u32;
         }
+    }
+    // The first of a run's repeats is not as fast as the others: who are alike have as many.
+    let fastest = repeats.iter().copied();
+    if let Some((most, fastest)) = fastest.min_by(|a, b| a.1.total_cmp(&b.1)) {
+        let alike = repeats
+            .iter_mut()
+            .filter(|(_, least)| *least < ALIKE * fastest);
+        alike.for_each(|(repeats, _)| *repeats = most);
     }
     let runs = rounds(plan, count, |contender| {
         prepare(state);

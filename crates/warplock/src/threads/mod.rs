@@ -1,15 +1,21 @@
 //! Threads that help the one that calls. It takes part in its own work from the start and waits for
 //! nobody who has not begun by its end: who comes late finds nothing. So threads that the system
 //! wakes late cost what it takes to call them, and no more.
+//!
+//! Who has ended its part looks out for the next task for a while, and joins without a lock; the
+//! lock is for those who sleep.
 
-use std::any::Any;
+mod desk;
+
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use self::desk::{Desk, Task};
 
 /// Nanoseconds from a ring to the first step of the one that slept, as it mostly was lately in this
 /// process; more on virtual machines with many cores. Nobody knows more than the others of it.
@@ -18,11 +24,21 @@ static WAKE: AtomicU64 = AtomicU64::new(10_000);
 /// No wake is taken for shorter or longer, in nanoseconds: a clock's step, a neighbour's turn.
 const WAKES: (u64, u64) = (2_000, 200_000);
 
+/// What it costs to have one come that looks out, in nanoseconds, with its part of the caller's
+/// time.
+const COME: f64 = 2_000.0;
+
+/// Nobody looks out for longer, in nanoseconds.
+const LONGEST_LOOK: u64 = 100_000;
+
+/// Who looks out leaves its core to others after so many looks, of some 0.1 to 0.5 us.
+const ALONE: u32 = 10;
+
 /// A caller rings for so many, and so does each that comes: rings cost the one that rings.
 const RINGS: usize = 2;
 
-/// A wait for those who are still at work looks so many times before it sleeps.
-const LOOKS: usize = 2_000;
+/// So many tasks can have helpers at a time; whoever calls beside them works alone.
+const DESKS: usize = 8;
 
 /// Threads that help whoever calls.
 pub(crate) struct Threads {
@@ -31,45 +47,35 @@ pub(crate) struct Threads {
 }
 
 struct Shared {
-    desk: Mutex<Desk>,
-    bell: Condvar,
-    /// Tasks so far: who looks out for work sees it change, without the lock.
-    tasks: AtomicUsize,
+    desks: [Desk; DESKS],
+    /// Tasks so far: who looks out for work sees it change.
+    tasks: Line<AtomicUsize>,
+    /// Threads that sleep, and nobody has rung for; changes under the bell's lock alone.
+    asleep: Line<AtomicUsize>,
+    count: usize,
+    bell: Mutex<Bell>,
+    rings: Condvar,
+    /// How long a thread looks out for work, in wakes.
+    patience: u32,
 }
 
-/// What is to be done, and who could.
-struct Desk {
-    open: VecDeque<Arc<Task>>,
-    /// Threads that sleep, and nobody has rung for.
-    asleep: usize,
-    /// Threads that somebody has rung for.
-    coming: usize,
-    /// Threads that look out for work.
-    looking: usize,
-    rung: Instant,
+/// Apart from what others write.
+#[repr(align(128))]
+struct Line<T>(T);
+
+/// How threads and seats stand.
+struct Seats {
+    /// Seats that nobody has taken.
+    free: usize,
+    /// Threads that would take one at once: those that look out, and those that come.
+    near: usize,
+}
+
+struct Bell {
+    /// When it was rung for those who have not come yet.
+    rung: VecDeque<Instant>,
     end: bool,
 }
-
-/// Work that several threads may join.
-struct Task {
-    body: Body,
-    /// How many have joined, and how many may; both change under the desk's lock alone.
-    joined: AtomicUsize,
-    seats: usize,
-    /// How many are at work.
-    inside: AtomicUsize,
-    caller: Thread,
-    failed: AtomicBool,
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
-}
-
-/// The caller's closure, which lives until it has closed its task.
-struct Body(*const (dyn Fn(usize) + Sync));
-
-// SAFETY: a shared reference to what may be shared between threads.
-unsafe impl Send for Body {}
-// SAFETY: as above.
-unsafe impl Sync for Body {}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -89,16 +95,17 @@ impl Threads {
         begin: impl Fn() + Send + Clone + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
-            desk: Mutex::new(Desk {
-                open: VecDeque::new(),
-                asleep: 0,
-                coming: 0,
-                looking: 0,
-                rung: Instant::now(),
+            desks: Default::default(),
+            tasks: Line(AtomicUsize::new(0)),
+            asleep: Line(AtomicUsize::new(0)),
+            count,
+            bell: Mutex::new(Bell {
+                rung: VecDeque::with_capacity(count),
                 end: false,
             }),
-            bell: Condvar::new(),
-            tasks: AtomicUsize::new(0),
+            rings: Condvar::new(),
+            // Each that comes rings for two: so many wakes until the last has come.
+            patience: usize::BITS - count.leading_zeros(),
         });
         let mut threads = Threads {
             shared,
@@ -128,7 +135,12 @@ impl Threads {
     /// many nanoseconds.
     pub(crate) fn worth(&self, work: f64) -> usize {
         let wake = WAKE.load(Ordering::Relaxed) as f64;
-        worth(work, wake, self.count() + 1)
+        let near = match self.shared.seats().near {
+            0 => 0,
+            // Where jobs come one after the other, each calls some more, for the next.
+            near => (near + RINGS).min(self.count()),
+        };
+        worth(work, wake, self.count() + 1).max(worth(work, COME, near + 1))
     }
 
     /// Does `own` on this thread, while up to `helpers` others call `body`, with numbers from 0 in
@@ -139,30 +151,14 @@ impl Threads {
         if seats == 0 {
             return own();
         }
-        // SAFETY: only the lifetime changes. Who calls the body has joined before; `closing` lets
-        // nobody join any more and waits for those who have, also when `own` panics.
-        let body = unsafe {
-            std::mem::transmute::<
-                *const (dyn Fn(usize) + Sync + '_),
-                *const (dyn Fn(usize) + Sync + 'static),
-            >(body)
+        let task = Task::new(body);
+        // SAFETY: the task is closed below, before it and the body end, also when `own` panics.
+        let Some(desk) = (unsafe { self.shared.open(&task, seats) }) else {
+            return own();
         };
-        let task = Arc::new(Task {
-            body: Body(body),
-            joined: AtomicUsize::new(0),
-            seats,
-            inside: AtomicUsize::new(0),
-            caller: thread::current(),
-            failed: AtomicBool::new(false),
-            panic: Mutex::new(None),
-        });
-        self.shared.open(&task);
-        let closing = Closing(&self.shared, &task);
-        own();
-        drop(closing);
-        if task.failed.load(Ordering::Acquire)
-            && let Some(panic) = lock(&task.panic).take()
-        {
+        let result = catch_unwind(AssertUnwindSafe(own));
+        desk.close();
+        if let Some(panic) = result.err().or(task.into_panic()) {
             resume_unwind(panic);
         }
     }
@@ -187,9 +183,9 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        lock(&self.shared.desk).end = true;
-        self.shared.tasks.fetch_add(1, Ordering::Release);
-        self.shared.bell.notify_all();
+        lock(&self.shared.bell).end = true;
+        self.shared.tasks.0.fetch_add(1, Ordering::Release);
+        self.shared.rings.notify_all();
         for handle in self.handles.drain(..) {
             // It panics for nobody: what tasks panic with goes to their callers.
             let _ = handle.join();
@@ -197,129 +193,115 @@ impl Drop for Threads {
     }
 }
 
-/// Closes a task: nobody joins it any more, and all who have are done.
-struct Closing<'a>(&'a Shared, &'a Arc<Task>);
-
-impl Drop for Closing<'_> {
-    fn drop(&mut self) {
-        let Closing(shared, task) = self;
-        lock(&shared.desk)
-            .open
-            .retain(|open| !Arc::ptr_eq(open, task));
-        let mut looks = 0;
-        while task.inside.load(Ordering::Acquire) > 0 {
-            looks += 1;
-            match looks < LOOKS {
-                true => std::hint::spin_loop(),
-                false => thread::park(),
-            }
-        }
-    }
-}
-
-impl Task {
-    /// Does what the caller asked for. The one that does has joined.
-    fn work(&self, number: usize) {
-        // SAFETY: the caller waits for those inside, of whom this thread is one.
-        let body = unsafe { &*self.body.0 };
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(number))) {
-            *lock(&self.panic) = Some(panic);
-            self.failed.store(true, Ordering::Release);
-        }
-        if self.inside.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.caller.unpark();
-        }
-    }
-
-    fn free(&self) -> usize {
-        self.seats - self.joined.load(Ordering::Relaxed)
-    }
-}
-
-impl Desk {
-    /// Joins the first open task.
-    fn join(&mut self) -> Option<(Arc<Task>, usize)> {
-        let task = Arc::clone(self.open.front()?);
-        task.inside.fetch_add(1, Ordering::Relaxed);
-        let number = task.joined.fetch_add(1, Ordering::Relaxed);
-        if task.free() == 0 {
-            self.open.pop_front();
-        }
-        Some((task, number))
-    }
-
-    /// How many of those who sleep are to be woken now; they count as coming.
-    fn ring(&mut self) -> usize {
-        let free: usize = self.open.iter().map(|task| task.free()).sum();
-        let awaited = self.coming + self.looking;
-        let rings = free.saturating_sub(awaited).min(self.asleep).min(RINGS);
-        if rings > 0 {
-            self.asleep -= rings;
-            self.coming += rings;
-            self.rung = Instant::now();
-        }
-        rings
-    }
-}
-
 impl Shared {
-    fn open(&self, task: &Arc<Task>) {
-        let mut desk = lock(&self.desk);
-        desk.open.push_back(Arc::clone(task));
-        let rings = desk.ring();
-        self.tasks.fetch_add(1, Ordering::Release);
-        drop(desk);
-        (0..rings).for_each(|_| self.bell.notify_one());
+    /// Puts a task on a desk, if there is room, and calls for helpers.
+    ///
+    /// # Safety
+    /// As [`Desk::open`].
+    unsafe fn open(&self, task: &Task, seats: usize) -> Option<&Desk> {
+        let mut desks = self.desks.iter();
+        // SAFETY: by this function's contract.
+        let desk = desks.find(|desk| unsafe { desk.open(task, seats) })?;
+        self.tasks.0.fetch_add(1, Ordering::Release);
+        // Either this sees who is about to sleep, or that one sees the task.
+        fence(Ordering::SeqCst);
+        self.ring();
+        Some(desk)
+    }
+
+    fn seats(&self) -> Seats {
+        let (mut free, mut away) = (0, self.asleep.0.load(Ordering::Relaxed));
+        for desk in &self.desks {
+            let (seats, inside) = desk.seats();
+            free += seats;
+            away += inside;
+        }
+        Seats {
+            free,
+            near: self.count.saturating_sub(away),
+        }
+    }
+
+    /// Wakes some of those who sleep, if there are more seats than threads that come by themselves.
+    fn ring(&self) {
+        let asleep = &self.asleep.0;
+        let missing = || {
+            let Seats { free, near } = self.seats();
+            free.saturating_sub(near)
+        };
+        if asleep.load(Ordering::Relaxed) == 0 || missing() == 0 {
+            return;
+        }
+        let mut bell = lock(&self.bell);
+        let sleep = asleep.load(Ordering::Relaxed);
+        let rings = missing().min(sleep).min(RINGS);
+        if rings > 0 {
+            asleep.store(sleep - rings, Ordering::Relaxed);
+            let now = Instant::now();
+            bell.rung.extend((0..rings).map(|_| now));
+        }
+        drop(bell);
+        (0..rings).for_each(|_| self.rings.notify_one());
     }
 
     /// A thread's life.
     fn serve(&self) {
-        let mut desk = lock(&self.desk);
-        let mut looked = true;
-        while !desk.end {
-            if let Some((task, number)) = desk.join() {
-                let rings = desk.ring();
-                drop(desk);
-                (0..rings).for_each(|_| self.bell.notify_one());
-                task.work(number);
-                drop(task);
-                desk = lock(&self.desk);
-                looked = false;
-            } else if !looked {
-                desk = self.look_out(desk);
-                looked = true;
-            } else {
-                desk = self.sleep(desk);
-                looked = false;
+        let mut idle = Instant::now();
+        loop {
+            let seen = self.tasks.0.load(Ordering::Acquire);
+            if let Some(seat) = self.desks.iter().find_map(Desk::join) {
+                self.ring();
+                seat.work();
+                idle = Instant::now();
+            } else if !self.look_out(seen, idle) {
+                if self.sleep() {
+                    return;
+                }
+                idle = Instant::now();
             }
         }
     }
 
-    fn sleep<'a>(&'a self, mut desk: MutexGuard<'a, Desk>) -> MutexGuard<'a, Desk> {
-        desk.asleep += 1;
-        while desk.coming == 0 && !desk.end {
-            desk = self.bell.wait(desk).unwrap_or_else(PoisonError::into_inner);
+    /// Sleeps until somebody rings; whether that was for the last time.
+    fn sleep(&self) -> bool {
+        let mut bell = lock(&self.bell);
+        self.asleep.0.fetch_add(1, Ordering::Relaxed);
+        // As in `open`.
+        fence(Ordering::SeqCst);
+        if self.seats().free > 0 {
+            self.asleep.0.fetch_sub(1, Ordering::Relaxed);
+            return bell.end;
         }
-        if !desk.end {
-            desk.coming -= 1;
-            note_wake(desk.rung.elapsed());
+        while bell.rung.is_empty() && !bell.end {
+            bell = self
+                .rings
+                .wait(bell)
+                .unwrap_or_else(PoisonError::into_inner);
         }
-        desk
+        if let Some(rung) = bell.rung.pop_front() {
+            note_wake(rung.elapsed());
+        }
+        bell.end
     }
 
-    /// Looks out for the next task for as long as a wake would take: it often comes at once.
-    fn look_out<'a>(&'a self, mut desk: MutexGuard<'a, Desk>) -> MutexGuard<'a, Desk> {
-        let seen = self.tasks.load(Ordering::Acquire);
-        desk.looking += 1;
-        drop(desk);
-        let patience = Duration::from_nanos(WAKE.load(Ordering::Relaxed));
-        let start = Instant::now();
-        while self.tasks.load(Ordering::Acquire) == seen && start.elapsed() < patience {
-            (0..32).for_each(|_| std::hint::spin_loop());
+    /// Looks out for the next task, which often comes at once; for as long as it would take to wake
+    /// all. Whether one has come.
+    fn look_out(&self, seen: usize, idle: Instant) -> bool {
+        let wake = WAKE.load(Ordering::Relaxed) * u64::from(self.patience);
+        let patience = Duration::from_nanos(wake.min(LONGEST_LOOK));
+        let mut looks = 0;
+        while self.tasks.0.load(Ordering::Acquire) == seen {
+            if idle.elapsed() >= patience {
+                return false;
+            }
+            looks += 1;
+            match looks < ALONE {
+                true => (0..8).for_each(|_| std::hint::spin_loop()),
+                // Others may have use for this core.
+                false => thread::yield_now(),
+            }
         }
-        let mut desk = lock(&self.desk);
-        desk.looking -= 1;
-        desk
+        true
     }
 }
 
@@ -338,6 +320,8 @@ fn note_wake(took: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
 
     fn threads(count: usize) -> Threads {
@@ -420,6 +404,48 @@ mod tests {
                 });
             }
         });
+    }
+
+    #[test]
+    fn who_fell_asleep_comes_again() {
+        let threads = threads(3);
+        for _ in 0..20 {
+            thread::sleep(Duration::from_nanos(3 * LONGEST_LOOK));
+            let came = AtomicUsize::new(0);
+            let come = |_| _ = came.fetch_add(1, Ordering::SeqCst);
+            threads.run(3, &come, || {
+                while came.load(Ordering::SeqCst) < 3 {
+                    thread::yield_now();
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn callers_without_a_desk_work_alone() {
+        let threads = threads(2);
+        let open = AtomicUsize::new(0);
+        let all = DESKS + 2;
+        thread::scope(|scope| {
+            for _ in 0..all {
+                scope.spawn(|| {
+                    threads.run(1, &|_| (), || {
+                        open.fetch_add(1, Ordering::SeqCst);
+                        while open.load(Ordering::SeqCst) < all {
+                            thread::yield_now();
+                        }
+                    });
+                });
+            }
+        });
+        assert_eq!(open.into_inner(), all);
+        assert!(
+            threads
+                .shared
+                .desks
+                .iter()
+                .all(|desk| desk.seats() == (0, 0))
+        );
     }
 
     #[test]
