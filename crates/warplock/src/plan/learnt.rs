@@ -110,7 +110,7 @@ const SOON: u32 = 12;
 
 /// After so many jobs of others a team is due for two, at first and at last. Each time twice as
 /// many: the first ones may be wrong, as a machine's first seconds are unlike those that follow.
-const PATIENCE: [u32; 2] = [6, 48];
+const PATIENCE: [u32; 2] = [6, 96];
 
 /// What is left of an observation when a team is passed over.
 const FADING: f64 = 0.98;
@@ -176,8 +176,17 @@ impl Learnt {
             } else {
                 for seen in all {
                     seen.weight *= FADING;
-                    seen.passed = seen.passed.saturating_add(1);
                 }
+            }
+        }
+        self.pass(like, team, 1);
+    }
+
+    /// So many jobs are a team's, and none of the others'.
+    pub(crate) fn pass(&mut self, like: &Likeness, team: Team, jobs: u32) {
+        for other in TEAMS.into_iter().filter(|&other| other != team) {
+            for seen in self.0.get_mut(place(like, other)).into_iter().flatten() {
+                seen.passed = seen.passed.saturating_add(jobs);
             }
         }
     }
@@ -272,7 +281,14 @@ mod tests {
         assert!(learnt.is_well_known(&here, Team::Gpus));
         assert!(!learnt.is_well_known(&here, Team::Cpu) && learnt.is_due(&here, Team::Cpu));
         // Tried twice, each time; the first job counts for nothing beside a faster second.
-        for (slow, due_after) in [(3.0, 6), (2.0, 12), (3.0, 24), (2.0, 48), (3.0, 48)] {
+        for (slow, due_after) in [
+            (3.0, 6),
+            (2.0, 12),
+            (3.0, 24),
+            (2.0, 48),
+            (3.0, 96),
+            (2.0, 96),
+        ] {
             learnt.note(&here, Team::Cpu, slow);
             assert!(learnt.is_due(&here, Team::Cpu));
             learnt.note(&here, Team::Cpu, 0.6);
@@ -286,6 +302,15 @@ mod tests {
             assert_eq!(jobs, Some(due_after));
             assert!(learnt.is_well_known(&here, Team::Gpus));
         }
+        // Jobs that nobody asked about count, too.
+        learnt.note(&here, Team::Cpu, 2.0);
+        learnt.note(&here, Team::Cpu, 2.0);
+        let rounds = (1..100).find(|_| {
+            learnt.note(&here, Team::Gpus, 1.0);
+            learnt.pass(&here, Team::Gpus, 11);
+            learnt.is_due(&here, Team::Cpu)
+        });
+        assert_eq!(rounds, Some(8));
     }
 
     #[test]

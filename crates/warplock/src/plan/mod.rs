@@ -368,18 +368,22 @@ impl Planner {
         [at_best, here]: [&[Estimate]; 2],
     ) {
         self.known().settle(job, chosen.team, || {
-            let learnt = &self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-            let here = Ranking::new(learnt, like, here);
+            let learnt = &mut *self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
             if !learnt.is_well_known(like, chosen.team) {
                 return None;
             }
-            let like = like.at_best();
-            let at_best = Ranking::new(learnt, &like, at_best);
-            if chosen.team == Team::Cpu && at_best.is_clear(here.time(chosen)) {
-                return Some(Memory::ANY);
-            }
-            let stays = here.is_settled(chosen);
-            stays.then(|| Memory::of(&job.message(0)))
+            let here = Ranking::new(learnt, like, here);
+            let best = like.at_best();
+            let at_best = Ranking::new(learnt, &best, at_best);
+            let which = if chosen.team == Team::Cpu && at_best.is_clear(here.time(chosen)) {
+                Memory::ANY
+            } else if here.is_settled(chosen) {
+                Memory::of(&job.message(0))
+            } else {
+                return None;
+            };
+            learnt.pass(like, chosen.team, known::MANY as u32);
+            Some(which)
         });
     }
 
