@@ -15,6 +15,8 @@ pub(crate) struct Io {
     /// Whether the output is better written past the caches. Only where `src != dst`. Kernels may
     /// do so, and get it only with an output that begins with a cache line; [`settle`] follows.
     pub(crate) far: bool,
+    /// Whether the input comes from memory: kernels may ask for it ahead of time.
+    pub(crate) cold: bool,
 }
 
 // SAFETY: a pair of borrows, one of them mutable, that nothing else uses: it may go to the thread
@@ -29,12 +31,18 @@ impl Io {
             dst,
             len,
             far: false,
+            cold: false,
         }
     }
 
     /// The same, to be written past the caches or not.
     pub(crate) fn when_far(self, far: bool) -> Io {
         Io { far, ..self }
+    }
+
+    /// The same, with an input that comes from memory or not.
+    pub(crate) fn when_cold(self, cold: bool) -> Io {
+        Io { cold, ..self }
     }
 
     /// What a kernel may write past the caches, and the blocks before it, up to the output's first
@@ -63,6 +71,7 @@ impl Io {
                 dst: self.dst.add(offset),
                 len,
                 far: self.far,
+                cold: self.cold,
             }
         }
     }

@@ -37,6 +37,9 @@ const LEAST_FAR: [usize; 2] = [16 << 10, 64 << 10];
 /// The shortest chain of CBC encryption for the same: its steps are lines in any case.
 const LEAST_FAR_CHAIN: usize = 4 << 10;
 
+/// Bytes of text in a job that caches near a thread do not hold.
+const COLD_FROM: u64 = 8 << 20;
+
 /// Runs batches on this machine's processor.
 pub(crate) struct CpuBackend {
     pub(super) kernels: &'static dyn Kernels,
@@ -80,7 +83,9 @@ impl CpuBackend {
         let in_line = (dst as usize).is_multiple_of(LINE);
         let least = LEAST_FAR[usize::from(!in_line)];
         let far = bytes >= self.far_from && src != dst.cast_const() && len >= least;
-        Io::new(src, dst, len).when_far(far)
+        Io::new(src, dst, len)
+            .when_far(far)
+            .when_cold(bytes >= COLD_FROM)
     }
 
     pub(crate) fn kernels(&self) -> &'static dyn Kernels {

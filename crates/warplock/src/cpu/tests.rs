@@ -143,6 +143,8 @@ fn only_large_results_apart_from_their_input_go_past_the_caches() {
         "a short one behind a line's start"
     );
     assert!(far(1 << 20, src, behind, 64 << 10));
+    let cold = [(8 << 20) - 1, 8 << 20].map(|bytes| backend.io(bytes, src, line, 4096).cold);
+    assert_eq!(cold, [false, true], "what caches do not hold is asked for");
 }
 
 #[test]
