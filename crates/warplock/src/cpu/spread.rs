@@ -49,7 +49,8 @@ impl CpuBackend {
         count: usize,
     ) -> Option<(&Threads, usize)> {
         let others = self.others.as_ref()?;
-        if bytes + (count * MESSAGE) as u64 <= TINY {
+        let uncut = count == 1 && bytes <= LEAST_PIECE as u64;
+        if uncut || bytes + (count * MESSAGE) as u64 <= TINY {
             return None;
         }
         let shape = Shape::of_bytes(algorithm, direction, bytes, count);
