@@ -29,8 +29,8 @@ pub struct Sizes {
     /// Sizes for the first and the last algorithm alone, encryption alone, and without portable
     /// code; those that do not fit into memory are left out.
     pub huge: Vec<usize>,
-    /// Batches of messages: cipher and mode, how many, and bytes of each. Their jobs take several
-    /// buffers in turn, so that they come from memory.
+    /// Batches of messages: cipher and mode, how many, and bytes of each. Their jobs, and those of
+    /// long texts, take several buffers in turn, so that they come from memory.
     pub batches: Vec<(Algorithm, usize, usize)>,
     /// Fewer sizes and fewer runs: minutes instead of a quarter of an hour.
     pub quick: bool,

@@ -111,6 +111,9 @@ impl Place {
     }
 }
 
+/// From so many bytes on, a text is long.
+const LONG: usize = 32 << 20;
+
 /// What a row measures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
@@ -128,10 +131,15 @@ impl Task {
         self.count.saturating_mul(self.len)
     }
 
-    /// How many inputs and outputs its jobs take in turn. Whoever has batches has each of them once,
-    /// and it comes from memory; but a large processor's caches hold what it sees again and again.
+    /// How many inputs and outputs its jobs take in turn. Whoever has batches or long texts has each
+    /// of them once, and it comes from memory; but a large processor's caches hold what it sees
+    /// again and again.
     pub(super) fn buffers(&self) -> usize {
-        if self.count > 1 { 4 } else { 1 }
+        match (self.count, self.bytes()) {
+            (1, ..LONG) => 1,
+            (1, _) if self.huge => 1,
+            _ => 4,
+        }
     }
 }
 
