@@ -4,7 +4,7 @@ use std::arch::asm;
 
 use super::Lanes;
 use crate::Direction;
-use crate::cpu::kernels::Io;
+use crate::cpu::kernels::{Io, LINE};
 use crate::cpu::prepared::AesKey;
 
 /// The key or keys themselves, of which the compiler does not know that they are the same in every step: it would
@@ -271,6 +271,20 @@ pub(super) unsafe fn put<L: Lanes, const W: usize>(blocks: [L; W], dst: *mut u8,
         for (i, block) in blocks.into_iter().enumerate() {
             block.stream(dst.add(16 * L::N * i));
         }
+    }
+}
+
+/// How far ahead of the cipher its text is asked for.
+const AHEAD: usize = 2048;
+
+/// Asks for what a later step of so many bytes reads. The processor's own prefetcher does not see
+/// through loads that touch two lines each in an order of their own, or follows too closely: GCM and
+/// XTS have half the speed from memory then (Zen 4, Zen 5). From caches all are some hundredths
+/// faster without.
+#[inline(always)]
+pub(super) fn ask_ahead<L: Lanes>(src: *const u8, len: usize) {
+    for line in (0..len).step_by(LINE) {
+        L::prefetch(src.wrapping_add(AHEAD + line));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Counter mode.
 
 use super::Lanes;
-use super::aes::{further_rounds, load_tail, put, store_tail};
+use super::aes::{ask_ahead, further_rounds, load_tail, put, store_tail};
 use super::nearby::{Computed, Kept, Near, Source, computed};
 use crate::cpu::kernels::{CounterBits, Io, LINE};
 use crate::cpu::prepared::AesKey;
@@ -158,9 +158,13 @@ unsafe fn ctr_run<L: Lanes, const W: usize>(
     for offset in (0..io.len).step_by(stride) {
         // SAFETY: by this function's contract.
         unsafe {
+            let step = io.part(offset, stride);
+            if step.cold {
+                ask_ahead::<L>(step.src, stride);
+            }
             let mut blocks = source.next::<W>(key, states);
             further_rounds(key, &mut blocks);
-            last_round_with_text(key, &mut blocks, io.part(offset, stride));
+            last_round_with_text(key, &mut blocks, step);
         }
     }
 }

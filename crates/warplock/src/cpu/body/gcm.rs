@@ -5,11 +5,11 @@
 //! multiplied by descending powers of H and reduced once, and only by half: the other half is done
 //! in the powers, see [`Lanes::hash`].
 
-use super::aes::{anew, encrypt, encrypt_further, encrypt_round, further_rounds};
+use super::aes::{anew, ask_ahead, encrypt, encrypt_further, encrypt_round, further_rounds};
 use super::ctr::{advance, ctr, last_round_with_text};
 use super::nearby::{Computed, Kept, Near, Source, computed};
 use super::{Lanes, WIDE};
-use crate::cpu::kernels::{CounterBits, Io, LINE};
+use crate::cpu::kernels::{CounterBits, Io};
 use crate::cpu::prepared::{AesKey, MAX_POWERS, Powers};
 
 /// Powers of the hash key `h` as [`crate::cpu::prepared::GhashKey::Clmul`] holds them, as many as
@@ -315,11 +315,6 @@ unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
     *counter = advance(counter, bits, (io.len / 16) as u64);
 }
 
-/// How far ahead of the cipher its text is asked for. The processor's own prefetcher does not see
-/// through loads in this order where each touches two lines: half the speed from memory (Zen 4, Zen
-/// 5). Encryption from caches is some hundredths faster without.
-const AHEAD: usize = 2048;
-
 /// A run of groups that get their states in the same way. In encryption, `data` is the group
 /// before, and the last one is given back.
 ///
@@ -342,9 +337,7 @@ unsafe fn run<L: Lanes, const ENCRYPT: bool>(
             let group = io.part(offset, stride);
             let mut blocks = source.next::<WIDE>(key, states);
             if !ENCRYPT || group.cold {
-                for line in (0..stride).step_by(LINE) {
-                    L::prefetch(group.src.wrapping_add(AHEAD + line));
-                }
+                ask_ahead::<L>(group.src, stride);
             }
             if !ENCRYPT {
                 data = Data::At(group.src);

@@ -3,7 +3,8 @@
 use std::arch::asm;
 
 use super::aes::{
-    anew, last_round, load, load_tail, put, round, rounds, rounds_behind_ninth, store, store_tail,
+    anew, ask_ahead, last_round, load, load_tail, put, round, rounds, rounds_behind_ninth, store,
+    store_tail,
 };
 use super::{Lanes, WIDE};
 use crate::Direction;
@@ -79,6 +80,9 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
                 let mut d = ahead!(false, c, c + growth);
                 let growth = last.xts_far_ahead(last);
                 while left.len > FAR * stride {
+                    if left.cold {
+                        ask_ahead::<L>(left.src, FAR * stride);
+                    }
                     a = ahead!(true, d, a + growth);
                     b = ahead!(true, a, b + growth);
                     c = ahead!(true, b, c + growth);
