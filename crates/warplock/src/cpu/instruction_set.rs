@@ -4,7 +4,7 @@ use super::prepared::{GhashKey, Powers};
 
 /// What the macro's expansion names, for the modules that use it.
 pub(super) mod names {
-    pub(in crate::cpu) use super::{each_way, kernels_of, powers_of};
+    pub(in crate::cpu) use super::{each_place, each_way, kernels_of, powers_of};
     pub(in crate::cpu) use crate::Direction;
     pub(in crate::cpu) use crate::cpu::kernels::{Chain, CounterBits, Io, Kernels, Short};
     pub(in crate::cpu) use crate::cpu::prepared::{AesKey, GhashKey, Powers};
@@ -32,6 +32,23 @@ macro_rules! each_way {
             false => {
                 let $io = $io.when_far(false);
                 $call
+            }
+        }
+    };
+}
+
+/// The same where an input that comes from memory is asked for ahead: two calls for near output. What
+/// goes past the caches comes from memory.
+macro_rules! each_place {
+    ($io:ident => $call:expr) => {
+        match $io.cold && !$io.far {
+            true => {
+                let $io = $io.when_far(false).when_cold(true);
+                $call
+            }
+            false => {
+                let $io = $io.when_cold($io.far);
+                each_way!($io => $call)
             }
         }
     };
@@ -83,10 +100,10 @@ macro_rules! kernels_of {
                 unsafe {
                     match bits {
                         CounterBits::B32 => {
-                            each_way!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B32, io));
+                            each_place!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B32, io));
                         }
                         CounterBits::B128 => {
-                            each_way!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B128, io));
+                            each_place!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B128, io));
                         }
                     }
                 }
@@ -144,7 +161,7 @@ macro_rules! kernels_of {
                 unsafe {
                     match direction {
                         Direction::Encrypt => {
-                            each_way!(io => body::gcm_encrypt::<$lanes>(key, powers, counter, y, io));
+                            each_place!(io => body::gcm_encrypt::<$lanes>(key, powers, counter, y, io));
                         }
                         Direction::Decrypt => {
                             each_way!(io => body::gcm_decrypt::<$lanes>(key, powers, counter, y, io));
@@ -276,4 +293,4 @@ macro_rules! kernels_of {
     };
 }
 
-pub(in crate::cpu) use {each_way, kernels_of};
+pub(in crate::cpu) use {each_place, each_way, kernels_of};
