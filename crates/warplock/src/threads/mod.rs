@@ -28,8 +28,12 @@ const WAKES: (u64, u64) = (2_000, 200_000);
 /// time.
 const COME: f64 = 2_000.0;
 
-/// Nobody looks out for longer, in nanoseconds.
-const LONGEST_LOOK: u64 = 100_000;
+/// Nobody looks out for longer.
+const LONGEST_LOOK: Duration = Duration::from_micros(100);
+
+/// So many tasks in a row may come too late for a look until a thread looks out for no longer than a
+/// wake takes. One that comes in time, or would have, makes up for two.
+const HOPES: u32 = 8;
 
 /// Who looks out leaves its core to others after so many looks, of some 0.1 to 0.5 us.
 const ALONE: u32 = 10;
@@ -55,7 +59,7 @@ struct Shared {
     count: usize,
     bell: Mutex<Bell>,
     rings: Condvar,
-    /// How long a thread looks out for work, in wakes.
+    /// How many wakes it takes until the last has come: so long a thread looks out for work.
     patience: u32,
 }
 
@@ -104,7 +108,7 @@ impl Threads {
                 end: false,
             }),
             rings: Condvar::new(),
-            // Each that comes rings for two: so many wakes until the last has come.
+            // Each that comes rings for two.
             patience: usize::BITS - count.leading_zeros(),
         });
         let mut threads = Threads {
@@ -134,7 +138,7 @@ impl Threads {
     /// How many threads, the caller's with them, are worth having for what takes one of them so
     /// many nanoseconds.
     pub(crate) fn worth(&self, work: f64) -> usize {
-        let wake = WAKE.load(Ordering::Relaxed) as f64;
+        let wake = wake().as_nanos() as f64;
         let near = match self.shared.seats().near {
             0 => 0,
             // Where jobs come one after the other, each calls some more, for the next.
@@ -246,18 +250,21 @@ impl Shared {
 
     /// A thread's life.
     fn serve(&self) {
-        let mut idle = Instant::now();
+        let (mut idle, mut hope) = (Instant::now(), HOPES);
         loop {
             let seen = self.tasks.0.load(Ordering::Acquire);
+            let short = wake().min(LONGEST_LOOK);
+            let long = (short * self.patience).min(LONGEST_LOOK);
             if let Some(seat) = self.desks.iter().find_map(Desk::join) {
                 self.ring();
+                hope = hope_after(hope, idle.elapsed() < long);
                 seat.work();
                 idle = Instant::now();
-            } else if !self.look_out(seen, idle) {
-                if self.sleep() {
-                    return;
-                }
-                idle = Instant::now();
+                continue;
+            }
+            let patience = if hope > 0 { long } else { short };
+            if !self.look_out(seen, idle + patience) && self.sleep() {
+                return;
             }
         }
     }
@@ -284,14 +291,11 @@ impl Shared {
         bell.end
     }
 
-    /// Looks out for the next task, which often comes at once; for as long as it would take to wake
-    /// all. Whether one has come.
-    fn look_out(&self, seen: usize, idle: Instant) -> bool {
-        let wake = WAKE.load(Ordering::Relaxed) * u64::from(self.patience);
-        let patience = Duration::from_nanos(wake.min(LONGEST_LOOK));
+    /// Looks out for the next task, which often comes at once, up to some time. Whether one has come.
+    fn look_out(&self, seen: usize, end: Instant) -> bool {
         let mut looks = 0;
         while self.tasks.0.load(Ordering::Acquire) == seen {
-            if idle.elapsed() >= patience {
+            if Instant::now() >= end {
                 return false;
             }
             looks += 1;
@@ -302,6 +306,19 @@ impl Shared {
             }
         }
         true
+    }
+}
+
+/// How long a wake takes.
+fn wake() -> Duration {
+    Duration::from_nanos(WAKE.load(Ordering::Relaxed))
+}
+
+/// What is left of a thread's hope after a task that came in time for a look, or did not.
+fn hope_after(hope: u32, in_time: bool) -> u32 {
+    match in_time {
+        true => (hope + 2).min(HOPES),
+        false => hope.saturating_sub(1),
     }
 }
 
@@ -407,10 +424,24 @@ mod tests {
     }
 
     #[test]
+    fn hope_goes_when_tasks_are_rare_and_comes_back() {
+        let after =
+            |hope, came: &[bool]| came.iter().fold(hope, |hope, &came| hope_after(hope, came));
+        assert_eq!(after(HOPES, &[false; HOPES as usize]), 0);
+        assert_eq!(after(0, &[true]), 2);
+        assert!(
+            after(1, &[false, true].repeat(9)) > 0,
+            "every other is enough"
+        );
+        let rare = [[false; 9].as_slice(), &[true]].concat();
+        assert!(after(HOPES, &rare.repeat(3)) < 3);
+    }
+
+    #[test]
     fn who_fell_asleep_comes_again() {
         let threads = threads(3);
         for _ in 0..20 {
-            thread::sleep(Duration::from_nanos(3 * LONGEST_LOOK));
+            thread::sleep(3 * LONGEST_LOOK);
             let came = AtomicUsize::new(0);
             let come = |_| _ = came.fetch_add(1, Ordering::SeqCst);
             threads.run(3, &come, || {
