@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Thread};
 
+use super::lock;
+
 /// A wait for those who are still at work looks so many times before it sleeps.
 const LOOKS: usize = 2_000;
 
@@ -173,8 +175,7 @@ impl Seat<'_> {
         // SAFETY: as above.
         let body = unsafe { &*task.body.0 };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(number))) {
-            let mut first = task.panic.lock().unwrap_or_else(PoisonError::into_inner);
-            first.get_or_insert(panic);
+            lock(&task.panic).get_or_insert(panic);
         }
         // Once this thread has left, the task may be gone.
         let mut caller = None;

@@ -56,11 +56,10 @@ struct Shared {
     tasks: Line<AtomicUsize>,
     /// Threads that sleep, and nobody has rung for; changes under the bell's lock alone.
     asleep: Line<AtomicUsize>,
+    /// All threads, whatever they do.
     count: usize,
     bell: Mutex<Bell>,
     rings: Condvar,
-    /// How many wakes it takes until the last has come: so long a thread looks out for work.
-    patience: u32,
 }
 
 /// Apart from what others write.
@@ -108,8 +107,6 @@ impl Threads {
                 end: false,
             }),
             rings: Condvar::new(),
-            // Each that comes rings for two.
-            patience: usize::BITS - count.leading_zeros(),
         });
         let mut threads = Threads {
             shared,
@@ -132,7 +129,7 @@ impl Threads {
 
     /// How many there are, the caller not counted.
     pub(crate) fn count(&self) -> usize {
-        self.handles.len()
+        self.shared.count
     }
 
     /// How many threads, the caller's with them, are worth having for what takes one of them so
@@ -251,10 +248,12 @@ impl Shared {
     /// A thread's life.
     fn serve(&self) {
         let (mut idle, mut hope) = (Instant::now(), HOPES);
+        // Each that comes rings for two: after so many wakes the last has come.
+        let wakes = usize::BITS - self.count.leading_zeros();
         loop {
             let seen = self.tasks.0.load(Ordering::Acquire);
             let short = wake().min(LONGEST_LOOK);
-            let long = (short * self.patience).min(LONGEST_LOOK);
+            let long = (short * wakes).min(LONGEST_LOOK);
             if let Some(seat) = self.desks.iter().find_map(Desk::join) {
                 self.ring();
                 hope = hope_after(hope, idle.elapsed() < long);
@@ -336,172 +335,4 @@ fn note_wake(took: Duration) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicBool;
-
-    use super::*;
-
-    fn threads(count: usize) -> Threads {
-        Threads::new(count, "test", || {}).unwrap()
-    }
-
-    #[test]
-    fn every_piece_is_done_once_whoever_comes() {
-        let threads = threads(3);
-        for round in 0..2_000 {
-            let count = round % 37;
-            let done: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
-            threads.share(1 + round % 5, count, |piece| {
-                done[piece].fetch_add(1, Ordering::Relaxed);
-            });
-            assert!(done.iter().all(|done| done.load(Ordering::Relaxed) == 1));
-        }
-    }
-
-    #[test]
-    fn helpers_do_come_and_are_waited_for() {
-        let threads = threads(2);
-        let (came, left) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let body = |number| {
-            assert!(number < 2);
-            came.fetch_add(1, Ordering::SeqCst);
-            thread::sleep(Duration::from_millis(20));
-            left.fetch_add(1, Ordering::SeqCst);
-        };
-        threads.run(2, &body, || {
-            while came.load(Ordering::SeqCst) < 2 {
-                thread::yield_now();
-            }
-        });
-        assert_eq!(left.load(Ordering::SeqCst), 2);
-    }
-
-    #[test]
-    fn nobody_waits_for_one_who_has_not_come() {
-        let threads = threads(1);
-        let (held, free) = (AtomicBool::new(false), AtomicBool::new(false));
-        let wait = |flag: &AtomicBool| {
-            while !flag.load(Ordering::SeqCst) {
-                thread::yield_now();
-            }
-        };
-        thread::scope(|scope| {
-            let (threads, held, free) = (&threads, &held, &free);
-            let hold = move |_| {
-                held.store(true, Ordering::SeqCst);
-                wait(free);
-            };
-            scope.spawn(move || threads.run(1, &hold, || wait(held)));
-            wait(held);
-            // The only helper is held: this ends all the same, and a call inside a call, too.
-            let pieces = AtomicUsize::new(0);
-            threads.share(2, 10, |_| {
-                threads.share(2, 10, |_| {
-                    pieces.fetch_add(1, Ordering::Relaxed);
-                });
-            });
-            assert_eq!(pieces.load(Ordering::Relaxed), 100);
-            free.store(true, Ordering::SeqCst);
-        });
-    }
-
-    #[test]
-    fn many_callers_share_them() {
-        let threads = threads(2);
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..500 {
-                        let sum = AtomicUsize::new(0);
-                        threads.share(3, 20, |piece| {
-                            sum.fetch_add(piece, Ordering::Relaxed);
-                        });
-                        assert_eq!(sum.load(Ordering::Relaxed), 190);
-                    }
-                });
-            }
-        });
-    }
-
-    #[test]
-    fn hope_goes_when_tasks_are_rare_and_comes_back() {
-        let after =
-            |hope, came: &[bool]| came.iter().fold(hope, |hope, &came| hope_after(hope, came));
-        assert_eq!(after(HOPES, &[false; HOPES as usize]), 0);
-        assert_eq!(after(0, &[true]), 2);
-        assert!(
-            after(1, &[false, true].repeat(9)) > 0,
-            "every other is enough"
-        );
-        let rare = [[false; 9].as_slice(), &[true]].concat();
-        assert!(after(HOPES, &rare.repeat(3)) < 3);
-    }
-
-    #[test]
-    fn who_fell_asleep_comes_again() {
-        let threads = threads(3);
-        for _ in 0..20 {
-            thread::sleep(3 * LONGEST_LOOK);
-            let came = AtomicUsize::new(0);
-            let come = |_| _ = came.fetch_add(1, Ordering::SeqCst);
-            threads.run(3, &come, || {
-                while came.load(Ordering::SeqCst) < 3 {
-                    thread::yield_now();
-                }
-            });
-        }
-    }
-
-    #[test]
-    fn callers_without_a_desk_work_alone() {
-        let threads = threads(2);
-        let open = AtomicUsize::new(0);
-        let all = DESKS + 2;
-        thread::scope(|scope| {
-            for _ in 0..all {
-                scope.spawn(|| {
-                    threads.run(1, &|_| (), || {
-                        open.fetch_add(1, Ordering::SeqCst);
-                        while open.load(Ordering::SeqCst) < all {
-                            thread::yield_now();
-                        }
-                    });
-                });
-            }
-        });
-        assert_eq!(open.into_inner(), all);
-        assert!(
-            threads
-                .shared
-                .desks
-                .iter()
-                .all(|desk| desk.seats() == (0, 0))
-        );
-    }
-
-    #[test]
-    fn a_panic_reaches_the_caller_and_breaks_nothing() {
-        let threads = threads(2);
-        let share = || {
-            threads.share(3, 100, |piece| {
-                thread::sleep(Duration::from_micros(50));
-                assert!(piece != 57);
-            });
-        };
-        assert!(catch_unwind(AssertUnwindSafe(share)).is_err());
-        let sum = AtomicUsize::new(0);
-        threads.share(3, 20, |piece| {
-            sum.fetch_add(piece, Ordering::Relaxed);
-        });
-        assert_eq!(sum.load(Ordering::Relaxed), 190);
-    }
-
-    #[test]
-    fn each_has_as_much_to_do_as_a_wake_takes() {
-        let found: Vec<_> = [0.0, 9e3, 2.5e4, 1e6]
-            .map(|work| worth(work, 1e4, 16))
-            .into();
-        assert_eq!(found, [1, 1, 2, 16]);
-        assert_eq!(worth(1e9, 0.0, 0), 1);
-    }
-}
+mod tests;
