@@ -250,20 +250,28 @@ impl Shared {
         let (mut idle, mut hope) = (Instant::now(), HOPES);
         // Each that comes rings for two: after so many wakes the last has come.
         let wakes = usize::BITS - self.count.leading_zeros();
+        let mut called = false;
         loop {
             let seen = self.tasks.0.load(Ordering::Acquire);
             let short = wake().min(LONGEST_LOOK);
             let long = (short * wakes).min(LONGEST_LOOK);
-            if let Some(seat) = self.desks.iter().find_map(Desk::join) {
+            let seat = self.desks.iter().find_map(Desk::join);
+            if called || seat.is_some() {
                 self.ring();
                 hope = hope_after(hope, idle.elapsed() < long);
-                seat.work();
-                idle = Instant::now();
+                if let Some(seat) = seat {
+                    seat.work();
+                }
+                // Who came too late looks out, too: the next task may be near.
+                (idle, called) = (Instant::now(), false);
                 continue;
             }
             let patience = if hope > 0 { long } else { short };
-            if !self.look_out(seen, idle + patience) && self.sleep() {
-                return;
+            if !self.look_out(seen, idle + patience) {
+                called = true;
+                if self.sleep() {
+                    return;
+                }
             }
         }
     }
