@@ -122,7 +122,7 @@ fn cpu_seconds() -> f64 {
 /// Up to so many times the shortest run, work is done once before it is timed.
 const WARM: f64 = 10.0;
 
-/// Who takes less than so many times as long as the fastest repeats its work as often as that one.
+/// Who takes less than so many times as long as the fastest has that one's habit.
 const ALIKE: f64 = 4.0;
 
 /// Contenders may take so many times their budget to run as often as the fastest.
@@ -192,6 +192,36 @@ pub(crate) fn interleave<S>(
     Ok(all.into_iter().map(Sample::of).collect())
 }
 
+/// How a contender does one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Habit {
+    /// How often it works.
+    repeats: u32,
+    /// Whether it works once before it is timed: what was done before has cooled the caches, and
+    /// that is not asked of short work.
+    warm: bool,
+}
+
+/// The habits of contenders that took so many seconds at first.
+fn habits(shortest: f64, took: &[f64]) -> Vec<Habit> {
+    let habit = |took: f64| Habit {
+        repeats: (shortest / took).clamp(1.0, 1000.0) as u32,
+        warm: took < WARM * shortest,
+    };
+    // The first of a run's repeats is not as fast as the others, nor is who comes cold: who are
+    // alike do the same, also where one takes a little less than what is short, and one a little
+    // more.
+    let fastest = took.iter().copied().fold(f64::INFINITY, f64::min);
+    let alike = |took: f64| {
+        if took < ALIKE * fastest {
+            fastest
+        } else {
+            took
+        }
+    };
+    took.iter().map(|&took| habit(alike(took))).collect()
+}
+
 /// The same, with all times of each contender, round by round.
 pub(crate) fn interleaved_runs<S>(
     plan: &Plan,
@@ -201,42 +231,30 @@ pub(crate) fn interleaved_runs<S>(
     mut work: impl FnMut(&mut S, usize) -> Result<()>,
     mut check: impl FnMut(&S, usize) -> Result<()>,
 ) -> Result<Vec<Vec<f64>>> {
-    // For each: how often, and the shortest run so far.
-    let mut repeats = vec![(1_u32, f64::INFINITY); count];
-    for (contender, (repeats, least)) in repeats.iter_mut().enumerate() {
+    let shortest = plan.shortest.as_secs_f64();
+    let mut took = vec![f64::INFINITY; count];
+    for (contender, took) in took.iter_mut().enumerate() {
         let mut once = || -> Result<f64> {
             prepare(state);
             let ((), timing) = time(|| work(state, contender))?;
             check(state, contender)?;
             Ok(timing.wall)
         };
-        let shortest = plan.shortest.as_secs_f64();
         if once()? < 1000.0 * shortest {
             // The first run paid for page faults and lazily made tables.
-            *least = once()?;
-            *repeats = (shortest / *least).clamp(1.0, 1000.0) as u32;
+            *took = once()?;
         }
     }
-    // The first of a run's repeats is not as fast as the others: who are alike have as many.
-    let fastest = repeats.iter().copied();
-    if let Some((most, fastest)) = fastest.min_by(|a, b| a.1.total_cmp(&b.1)) {
-        let alike = repeats
-            .iter_mut()
-            .filter(|(_, least)| *least < ALIKE * fastest);
-        alike.for_each(|(repeats, _)| *repeats = most);
-    }
+    let habits = habits(shortest, &took);
     let runs = rounds(plan, count, |contender| {
         prepare(state);
-        let (repeats, ref mut least) = repeats[contender];
-        // Two that take about as long are both warm, not one by chance of its first runs.
-        if *least < WARM * plan.shortest.as_secs_f64() {
-            // What was done before has cooled the caches; that is not asked here.
+        let Habit { repeats, warm } = habits[contender];
+        if warm {
             work(state, contender)?;
         }
         let ((), timing) = time(|| (0..repeats).try_for_each(|_| work(state, contender)))?;
         check(state, contender)?;
         let share = 1.0 / f64::from(repeats);
-        *least = least.min(timing.wall * share);
         Ok(Timing {
             wall: timing.wall * share,
             cpu: timing.cpu * share,
@@ -352,6 +370,26 @@ mod tests {
         assert_eq!(good.len(), 1);
         let bad = interleave(&plan, 2, &mut 0, |state| *state = 0, work, refuse).unwrap_err();
         assert_eq!(bad.to_string(), "contender 1; nothing is reported");
+    }
+
+    #[test]
+    fn who_are_alike_do_the_same() {
+        let shortest = 1e-4;
+        // The second takes a little more than what is short; the third has no first time.
+        let habits = habits(
+            shortest,
+            &[0.99e-3, 1.01e-3, f64::INFINITY, 1e-5, 3e-5, 5e-5],
+        );
+        let of = |repeats, warm| Habit { repeats, warm };
+        let slow = [of(1, true), of(1, false), of(1, false)];
+        let fast = [of(10, true), of(10, true), of(2, true)];
+        assert_eq!(habits, [slow, fast].concat());
+        let near = super::habits(shortest, &[1.01e-3, 0.99e-3]);
+        assert_eq!(near, [of(1, true); 2]);
+        assert_eq!(
+            super::habits(shortest, &[f64::INFINITY; 2]),
+            [of(1, false); 2]
+        );
     }
 
     #[test]
