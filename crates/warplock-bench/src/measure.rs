@@ -374,22 +374,18 @@ mod tests {
 
     #[test]
     fn who_are_alike_do_the_same() {
-        let shortest = 1e-4;
-        // The second takes a little more than what is short; the third has no first time.
-        let habits = habits(
-            shortest,
-            &[0.99e-3, 1.01e-3, f64::INFINITY, 1e-5, 3e-5, 5e-5],
-        );
+        let habits = |took: &[f64]| super::habits(1e-4, took);
         let of = |repeats, warm| Habit { repeats, warm };
+        let unknown = f64::INFINITY;
         let slow = [of(1, true), of(1, false), of(1, false)];
         let fast = [of(10, true), of(10, true), of(2, true)];
-        assert_eq!(habits, [slow, fast].concat());
-        let near = super::habits(shortest, &[1.01e-3, 0.99e-3]);
-        assert_eq!(near, [of(1, true); 2]);
         assert_eq!(
-            super::habits(shortest, &[f64::INFINITY; 2]),
-            [of(1, false); 2]
+            habits(&[0.99e-3, 1.01e-3, unknown, 1e-5, 3e-5, 5e-5]),
+            [slow, fast].concat()
         );
+        // One takes a little more than what is short.
+        assert_eq!(habits(&[1.01e-3, 0.99e-3]), [of(1, true); 2]);
+        assert_eq!(habits(&[unknown; 2]), [of(1, false); 2]);
     }
 
     #[test]

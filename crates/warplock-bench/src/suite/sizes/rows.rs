@@ -135,11 +135,8 @@ impl Task {
     /// of them once, and it comes from memory; but a large processor's caches hold what it sees
     /// again and again.
     pub(super) fn buffers(&self) -> usize {
-        match (self.count, self.bytes()) {
-            (1, ..LONG) => 1,
-            (1, _) if self.huge => 1,
-            _ => 4,
-        }
+        let always_the_same = self.count == 1 && (self.huge || self.bytes() < LONG);
+        if always_the_same { 1 } else { 4 }
     }
 }
 
