@@ -111,7 +111,7 @@ pub(crate) enum BenchSuite {
     },
     /// Speed against size, 64 bytes to 4 GiB: CPU, GPU and auto, and where they cross
     Sizes {
-        /// Fewer sizes and runs: minutes instead of a quarter of an hour.
+        /// Fewer sizes and runs: minutes instead of half an hour.
         #[arg(long)]
         quick: bool,
         /// Ciphers and modes. [default: aes-128, aes-192, aes-256 with ctr and gcm]

@@ -32,7 +32,7 @@ pub struct Sizes {
     /// Batches of messages: cipher and mode, how many, and bytes of each. Their jobs, and those of
     /// long texts, take several buffers in turn, so that they come from memory.
     pub batches: Vec<(Algorithm, usize, usize)>,
-    /// Fewer sizes and fewer runs: minutes instead of a quarter of an hour.
+    /// Fewer sizes and fewer runs: minutes instead of half an hour.
     pub quick: bool,
 }
 
