@@ -257,9 +257,9 @@ impl Shared {
             let long = (short * wakes).min(LONGEST_LOOK);
             let seat = self.desks.iter().find_map(Desk::join);
             if called || seat.is_some() {
+                self.ring();
                 hope = hope_after(hope, idle.elapsed() < long);
                 if let Some(seat) = seat {
-                    self.ring();
                     seat.work();
                 }
                 // Who came too late looks out, too: the next task may be near.
