@@ -1,7 +1,7 @@
 // That both sides mean the same structures: crates/warplock/src/cuda/abi.rs has the same numbers.
 #pragma once
 #include <stddef.h>
-#include "gcm_hash.cuh"
+#include "gcm_split.cuh"
 
 static_assert(sizeof(RoundKeys) == 240 && alignof(RoundKeys) == 16, "RoundKeys");
 static_assert(sizeof(TableKey) == 736, "TableKey");
@@ -15,4 +15,5 @@ static_assert(sizeof(GcmPowers) == 25600, "GcmPowers");
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 static_assert(offsetof(Split, tiles) == 512 && sizeof(Tile) == 2064, "Split");
 static_assert(TILE == 32 && UNIT_BYTES == 16384, "units");
+static_assert(SPLIT_THREADS == 768, "messages whose tags one block makes");
 #endif

@@ -263,19 +263,25 @@ __device__ __forceinline__ bool differ(uint4 a, uint4 b, uint32_t len) {
     return any != 0;
 }
 
+// Makes a message's tag, or compares it.
+__device__ __forceinline__ void finish_message(GcmMessage& message, const GcmPowers* powers,
+                                               uint32_t tag_len, bool open) {
+    // Past the first cache: other multiprocessors may just have written them.
+    const uint4 hash = __ldcg(&message.hash), mask = __ldcg(&message.mask);
+    const uint4 sum = hash ^ lengths(message.aad_len, message.len);
+    const uint4 tag = reflect(multiply(sum, powers->powers[0][1])) ^ mask;
+    // For the next launch, which may begin without gcm_prepare.
+    message.hash = make_uint4(0, 0, 0, 0);
+    if (open) message.failed = differ(tag, load(message.tag, tag_len), tag_len);
+    else store(message.tag, tag, tag_len);
+}
+
 // A thread a message.
 extern "C" __global__ void __launch_bounds__(128)
     gcm_finish(GcmMessage* messages, uint64_t count, const GcmPowers* powers, uint32_t tag_len,
                uint32_t open) {
     const uint64_t number = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (number >= count) return;
-    GcmMessage& message = messages[number];
-    const uint4 sum = message.hash ^ lengths(message.aad_len, message.len);
-    const uint4 tag = reflect(multiply(sum, powers->powers[0][1])) ^ message.mask;
-    // For the next launch, which may begin without gcm_prepare.
-    message.hash = make_uint4(0, 0, 0, 0);
-    if (open) message.failed = differ(tag, load(message.tag, tag_len), tag_len);
-    else store(message.tag, tag, tag_len);
+    if (number < count) finish_message(messages[number], powers, tag_len, open != 0);
 }
 
 // Nothing unverified is given out.

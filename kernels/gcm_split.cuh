@@ -30,10 +30,12 @@ static_assert(RAMP % PORTION == 0, "no portion lies in two tiles");
 // Of a warp: for each of the portion's units, `far` of five groups and two blocks that say where.
 constexpr uint32_t STASH_BYTES = 128 * PORTION;
 constexpr uint32_t IMPATIENT_AT = TABLES + SPLIT_WARPS * STASH_BYTES;
+constexpr uint32_t ALONE_AT = IMPATIENT_AT + 16;
 constexpr uint32_t SPLIT_SHARED = HASH_SHARED;
-static_assert(IMPATIENT_AT + 4 <= SPLIT_SHARED, "hashing needs more");
+static_assert(ALONE_AT + 64 <= SPLIT_SHARED, "hashing needs more");
 
-static_assert(TILE % PORTION == 0 && UNIT_BYTES == 32 * 512, "a unit has 32 rows: four cycles");
+constexpr uint32_t UNIT_ROWS = 4; // a warp's
+static_assert(TILE % PORTION == 0 && UNIT_BYTES == 8 * UNIT_ROWS * 512, "four cycles of eight rows");
 
 // What a lane of a warp lays ready: lanes 8u to 8u + 4 `far` of unit u's groups, lane 8u + 6 where
 // the warp's first row is, lane 8u + 7 the unit's bytes (0: there is none), the first counter's
@@ -67,10 +69,46 @@ __device__ __forceinline__ void lay_ready(Lane t, const Work& work, const GcmMes
     __syncwarp();
 }
 
-// A warp's rows of one unit: every eighth, so that byte 15 of its counters stays the same.
+// The message of a launch that has only one, for all warps of a block.
+struct Alone {
+    uint64_t input, output, len;
+    Counter start; // the text's first
+
+    static __device__ __forceinline__ void put(const Piece& piece, const GcmMessage& message,
+                                               bool plain) {
+        const uint4 first = plain ? standard_counter(message.iv) : message.counter;
+        *reinterpret_cast<Alone*>(shared + ALONE_AT) = {
+            uint64_t(piece.input), uint64_t(piece.output), piece.len,
+            Counter::of(first).plus32(1 + piece.before / 16)};
+    }
+    static __device__ __forceinline__ const volatile Alone& get() {
+        return *reinterpret_cast<const volatile Alone*>(shared + ALONE_AT);
+    }
+    __device__ __forceinline__ Counter counter() const volatile { return {start.high, start.low}; }
+};
+
+// As `lay_ready`, for a portion of a message alone that has all its bytes: one run of rows. Lanes 0
+// to 16 lay `far` of its groups, lane 30 where it is; the rest is the same for all portions.
 template <int ROUNDS>
-__device__ __forceinline__ void encipher_unit(Lane t, const RoundKeys& keys, uint32_t row,
-                                              uint32_t at, uint4 where, uint32_t len,
+__device__ __forceinline__ void lay_ready_alone(Lane t, const RoundKeys& keys, uint32_t first,
+                                                uint32_t row, uint32_t stash) {
+    const volatile Alone& alone = Alone::get();
+    const Counter start = alone.counter().plus32(UNIT_BYTES / 16 * first);
+    const uint4 far = far_part(t, start.plus32(256 * t.number()).block(), keys);
+    const uint64_t from = uint64_t(UNIT_BYTES) * first + 512 * row;
+    const uint64_t input = alone.input + from, output = alone.output + from;
+    const uint4 where = make_uint4(uint32_t(input), uint32_t(input >> 32), uint32_t(output),
+                                   uint32_t(output >> 32));
+    __syncwarp();
+    store_shared(stash + 16 * t.number(), t.number() == 30 ? where : far);
+    __syncwarp();
+}
+
+// A warp's rows of one unit, or of several that follow each other: every eighth, so that byte 15 of
+// its counters stays the same. `len`: the unit's bytes.
+template <int ROUNDS>
+__device__ __forceinline__ void encipher_rows(Lane t, const RoundKeys& keys, uint32_t row,
+                                              uint32_t rows, uint32_t at, uint4 where, uint32_t len,
                                               uint32_t place, uint4 near) {
     const uint8_t* input =
         reinterpret_cast<const uint8_t*>(uint64_t(where.y) << 32 | where.x) + 16 * t.number();
@@ -80,7 +118,7 @@ __device__ __forceinline__ void encipher_unit(Lane t, const RoundKeys& keys, uin
     if (len == UNIT_BYTES) {
         const uint64_t once = used_once();
 #pragma unroll 1
-        for (uint32_t i = 0; i < 4; i += 2) {
+        for (uint32_t i = 0; i < rows; i += 2) {
             const uint4 first = load_aligned(input, once), second = load_aligned(input + 4096, once);
             uint4 a = near ^ load_shared(far), b = near ^ load_shared(far + 16);
             rounds_of_two<false, ROUNDS, 3>(t, a, b, keys);
@@ -91,7 +129,7 @@ __device__ __forceinline__ void encipher_unit(Lane t, const RoundKeys& keys, uin
         return;
     }
 #pragma unroll 1
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < UNIT_ROWS; i++) {
         const uint4 stream = rounds_from<false, ROUNDS, 3>(t, near ^ load_shared(far), keys);
         const uint32_t from = 512 * (row + 8 * i) + 16 * t.number();
         if (from < len) {
@@ -109,19 +147,34 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, GcmMessage* 
                                                   const RoundKeys& keys, Split* split, bool plain,
                                                   bool patient, uint32_t& pending) {
     uint32_t& impatient = *reinterpret_cast<uint32_t*>(shared + IMPATIENT_AT);
-    if (threadIdx.x == 0) impatient = 0;
+    if (threadIdx.x == 0) {
+        impatient = 0;
+        Alone::put(work.pieces[0], messages[work.pieces[0].message], plain);
+    }
     fill_tables<false>();
     const Lane t = Lane::here();
-    const uint32_t warp = threadIdx.x >> 5;
+    const uint32_t warp = threadIdx.x >> 5, row = warp & 7;
     const uint32_t stash = SHARED_BASE + TABLES + STASH_BYTES * warp;
     const uint32_t key_15 = keys.round[0].w >> 24;
     const uint32_t units = uint32_t(work.units);
     const uint32_t whole = units > RAMP + LATE ? (units - RAMP - LATE) / PORTION : 0;
-    // Masks of plain messages first; then eight warps share a portion.
-    const uint32_t masks = plain ? (uint32_t(work.count) + 31) / 32 : 0;
+    // Masks of plain messages first; then eight warps share a portion, each with its own rows.
+    const uint32_t masks = plain ? (uint32_t(work.count) + 255) / 256 * 8 : 0;
     const uint32_t total = masks + 8 * (units - (PORTION - 1) * whole);
-    const auto take = [&] { return t.number() == 0 ? atomicAdd(&split->next_portion, 1) : 0; };
+    const auto take = [&] {
+        return t.number() == 0 ? 8 * atomicAdd(&split->next_portion[row], 1) + row : 0;
+    };
     if (pending == NONE) pending = __shfl_sync(~0u, take(), 0);
+    uint4 near = make_uint4(0, 0, 0, 0);
+    uint32_t column = 0, low = NONE; // that `near` is for
+    const uint64_t alone_bytes = work.count == 1 ? Alone::get().len : 0;
+    if (alone_bytes > 0) {
+        // Byte 15 apart, column 0 is the same for all counters of a message.
+        const uint4 start = Alone::get().counter().block();
+        low = start.w >> 24;
+        column = near_column(t, start, keys) ^ look<3, 3>(t, start.w ^ keys.round[0].w);
+        near = near_part(t, column ^ look<3, 0>(t, low + 32 * row + t.number() ^ key_15));
+    }
 #pragma unroll 1
     while (pending < total) {
         if (pending < masks) {
@@ -133,7 +186,7 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, GcmMessage* 
             pending = __shfl_sync(~0u, take(), 0);
             continue;
         }
-        const uint32_t portion = (pending - masks) >> 3, row = pending - masks & 7;
+        const uint32_t portion = (pending - masks) >> 3;
         const bool is_whole = portion >= RAMP && portion < RAMP + whole;
         const uint32_t count = is_whole ? PORTION : 1;
         const uint32_t first =
@@ -149,19 +202,23 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, GcmMessage* 
             __syncwarp();
         }
         const uint32_t next = take();
-        lay_ready<ROUNDS>(t, work, messages, keys, plain, first, count, row, stash);
-        uint4 near = make_uint4(0, 0, 0, 0);
-        uint32_t column = 0, low = NONE; // that `near` is for
+        const bool run = uint64_t(UNIT_BYTES) * (first + count) <= alone_bytes;
+        if (run) lay_ready_alone<ROUNDS>(t, keys, first, row, stash);
+        else lay_ready<ROUNDS>(t, work, messages, keys, plain, first, count, row, stash);
+        const uint32_t rows = run ? UNIT_ROWS * count : UNIT_ROWS;
 #pragma unroll 1
-        for (uint32_t at = stash; at < stash + 128 * count; at += 128) {
-            const uint4 where = load_shared(at + 96), what = load_shared(at + 112);
+        for (uint32_t at = run ? stash + 384 : stash; at < stash + (run ? 512 : 128 * count);
+             at += 128) {
+            const uint4 where = load_shared(at + 96);
+            uint4 what = load_shared(at + 112);
+            if (run) what = make_uint4(UNIT_BYTES, low, column, 0);
             if (what.x == 0) break;
             const uint32_t place = what.y + 32 * row + t.number();
             if (what.z != column || what.y != low) {
                 column = what.z, low = what.y;
                 near = near_part(t, column ^ look<3, 0>(t, place ^ key_15));
             }
-            encipher_unit<ROUNDS>(t, keys, row, at, where, what.x, place, near);
+            encipher_rows<ROUNDS>(t, keys, row, rows, run ? stash : at, where, what.x, place, near);
         }
         __syncwarp();
         if (!DECRYPT && t.number() == 0) add_release(&split->tiles[first / TILE].ready, count);
@@ -215,7 +272,7 @@ template <int ROUNDS, bool DECRYPT>
 __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages,
                                           const RoundKeys& keys, const GcmPowers* powers,
                                           Split* split, const uint8_t* places, uint32_t hashers,
-                                          bool plain) {
+                                          bool plain, uint32_t tag_len) {
     const bool hasher = is_hasher(places, hashers);
     if (hasher && threadIdx.x == 0) atomicAdd(&split->hashing, 1);
     // What the side that follows has taken, but not begun. The other waits for nothing.
@@ -240,12 +297,16 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
         hashes = !hashes;
     }
     join_tiles<DECRYPT>(work, messages, powers, split);
-    // The last block readies everything for the next launch.
+    // The last block makes the tags, if that does not take many threads (else `tag_len` is 0), and
+    // readies everything for the next launch.
     __threadfence();
     __syncthreads();
     if (!__syncthreads_or(threadIdx.x == 0 && atomicAdd(&split->left, 1) == gridDim.x - 1)) return;
     if (threadIdx.x == 0)
-        split->next_portion = split->next_tile = split->next_join = split->hashing = split->left = 0;
+        split->next_tile = split->next_join = split->hashing = split->left = 0;
+    if (tag_len > 0 && threadIdx.x < work.count)
+        finish_message(messages[threadIdx.x], powers, tag_len, DECRYPT);
+    if (threadIdx.x < 8) split->next_portion[threadIdx.x] = 0;
     for (uint32_t i = threadIdx.x; i < (uint32_t(work.units) + TILE - 1) / TILE; i += SPLIT_THREADS)
         split->tiles[i].ready = 0;
 }
@@ -254,8 +315,9 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
     extern "C" __global__ void __launch_bounds__(SPLIT_THREADS, 1) gcm_split_##WAY##_##SIZE(    \
         const __grid_constant__ Work work, GcmMessage* messages,                                \
         const __grid_constant__ RoundKeys keys, const GcmPowers* powers, Split* split,          \
-        const uint8_t* places, uint32_t hashers, uint32_t plain) {                              \
-        gcm_split<ROUNDS, DECRYPT>(work, messages, keys, powers, split, places, hashers, plain); \
+        const uint8_t* places, uint32_t hashers, uint32_t plain, uint32_t tag_len) {            \
+        gcm_split<ROUNDS, DECRYPT>(work, messages, keys, powers, split, places, hashers, plain,  \
+                                   tag_len);                                                    \
     }
 #define WARPLOCK_GCM_SPLIT(SIZE, ROUNDS)                                                        \
     WARPLOCK_GCM_SPLIT_WAY(encrypt, SIZE, ROUNDS, false)                                        \

@@ -37,6 +37,9 @@ pub(crate) const SPLIT_CAPABILITY: (u32, u32) = (9, 0);
 /// Places in their table of who hashes: one multiprocessor's number is below this.
 pub(crate) const MULTIPROCESSORS: usize = 1024;
 
+/// So many messages' tags are made by one of their blocks, a thread each.
+pub(crate) const SPLIT_FINISHED: u64 = 768;
+
 /// Units of one of their tiles.
 const SPLIT_TILE: u64 = 32;
 

@@ -1,6 +1,6 @@
 //! Which kernels run a chunk, in which order and with which parameters.
 
-use super::abi::{Address, RoundKeys, Work};
+use super::abi::{Address, RoundKeys, SPLIT_FINISHED, Work};
 use super::driver::{Failure, Stream};
 use super::keys::OneKey;
 use super::module::{Argument, Family, Kernel, Module, argument};
@@ -371,6 +371,10 @@ impl Launcher {
                 Parameter::Address(split.places),
                 Parameter::Number(split.hashers),
                 Parameter::Number(u32::from(at.plain)),
+                Parameter::Number(match finishes(at) {
+                    true => self.tag_len as u32,
+                    false => 0,
+                }),
             ],
         }
     }
@@ -419,7 +423,7 @@ impl Launcher {
             Some(split) => steps.push(self.gcm_split(at, split, key)),
             None => steps.extend(self.gcm_text(at.work, at, key, plain)),
         }
-        steps.push(self.gcm_end(at));
+        steps.extend((!finishes(at)).then(|| self.gcm_end(at)));
         steps.extend(self.gcm_wipe(at));
         steps
     }
@@ -470,6 +474,11 @@ impl Launcher {
             ],
         }
     }
+}
+
+/// Whether the kernel for the text makes the tags, too: a launch less.
+fn finishes(at: &Located) -> bool {
+    at.split.is_some() && at.message_count <= SPLIT_FINISHED
 }
 
 /// Whether GCM's kernel with a division of labour takes these pieces.

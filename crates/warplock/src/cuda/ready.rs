@@ -9,7 +9,7 @@ use super::launch::Step;
 use super::module::{Argument, Kernel, Module};
 
 /// The most parameters of any kernel.
-const PARAMETERS: usize = 8;
+const PARAMETERS: usize = 9;
 
 /// A launch that owns its parameters, which may hold round keys and are wiped when dropped.
 pub(crate) struct Ready {

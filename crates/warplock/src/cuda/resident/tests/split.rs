@@ -2,7 +2,7 @@
 //! whoever of its blocks hashes.
 
 use super::super::check::Checked;
-use super::super::sheet::Sheet;
+use super::super::sheet::{Sheet, one_key};
 use super::super::split::{HashersAt, may_split};
 use super::super::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, Plan,
@@ -10,6 +10,7 @@ use super::super::{
 use super::on_gpu::{device, random, uploaded};
 use super::{apart, region};
 use crate::cuda::abi::{MULTIPROCESSORS, split_bytes};
+use crate::cuda::launch::Launcher;
 use crate::cuda::policy::Policy;
 use crate::{
     Aad, Algorithm, Batch, Choice, Direction, Engine, Ivs, Key, Keys, Span, Spans, Tags, Text,
@@ -85,6 +86,26 @@ fn work_is_told_in_units_and_blocks_have_room_to_agree() {
     let end = (split.at - 0x70_0000) as usize + split_bytes(&split.work);
     assert!(split.at.is_multiple_of(16) && end <= sheet.device_len);
     assert!(plain.located(&batch, 0).split.is_none() && plain.device_len < sheet.device_len);
+}
+
+#[test]
+fn tags_of_few_messages_need_no_launch_of_their_own() {
+    let key = Key::new(Algorithm::Aes128Gcm, &[1; 16]).unwrap();
+    let hashers = HashersAt {
+        places: 0x77,
+        count: 8,
+    };
+    let names = |count: usize| -> Vec<String> {
+        let batch = Checked::new(sealing(&key, apart(count, 16_384), count)).unwrap();
+        let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(hashers));
+        let located = sheet.located(&batch, 0x70_0000);
+        let launcher = Launcher::of(batch.info, batch.direction, batch.tag_len);
+        let key = one_key(&batch).unwrap();
+        let steps = launcher.gcm_after_powers(&located, &key);
+        steps.into_iter().map(|step| step.name).collect()
+    };
+    assert_eq!(names(768), ["gcm_split_encrypt_128"]);
+    assert_eq!(names(769), ["gcm_split_encrypt_128", "gcm_finish"]);
 }
 
 /// Messages of one length, sealed by the CPU.
@@ -232,8 +253,9 @@ fn whoever_hashes_the_results_are_those_of_the_cpu() {
         let cases = [
             (1, 16_384, 0),
             (700, 16_384, 33),
-            (300, 15_001, 0),
+            (800, 15_001, 0),
             (40, 32_767, 0),
+            (1, (9 << 20) + 16_000, 13),
             (5, (3 << 20) + 77, 20),
             (1, (40 << 20) + 5, 0),
         ];
