@@ -263,12 +263,13 @@ __device__ __forceinline__ bool differ(uint4 a, uint4 b, uint32_t len) {
     return any != 0;
 }
 
-// Makes a message's tag, or compares it.
-__device__ __forceinline__ void finish_message(GcmMessage& message, const GcmPowers* powers,
-                                               uint32_t tag_len, bool open) {
+// Makes a message's tag, or compares it. `rest`: what is still to be added to its hash.
+__device__ __forceinline__ void finish_message(GcmMessage& message, uint4 rest,
+                                               const GcmPowers* powers, uint32_t tag_len,
+                                               bool open) {
     // Past the first cache: other multiprocessors may just have written them.
     const uint4 hash = __ldcg(&message.hash), mask = __ldcg(&message.mask);
-    const uint4 sum = hash ^ lengths(message.aad_len, message.len);
+    const uint4 sum = hash ^ rest ^ lengths(message.aad_len, message.len);
     const uint4 tag = reflect(multiply(sum, powers->powers[0][1])) ^ mask;
     // For the next launch, which may begin without gcm_prepare.
     message.hash = make_uint4(0, 0, 0, 0);
@@ -281,7 +282,8 @@ extern "C" __global__ void __launch_bounds__(128)
     gcm_finish(GcmMessage* messages, uint64_t count, const GcmPowers* powers, uint32_t tag_len,
                uint32_t open) {
     const uint64_t number = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (number < count) finish_message(messages[number], powers, tag_len, open != 0);
+    if (number < count)
+        finish_message(messages[number], make_uint4(0, 0, 0, 0), powers, tag_len, open != 0);
 }
 
 // Nothing unverified is given out.

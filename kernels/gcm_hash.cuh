@@ -1,7 +1,7 @@
 // Blocks that only hash, for gcm_split.cuh: GHASH (SP 800-38D, 6.4) by `wgmma` with bits.
 //
 // The products are those of ghash.cuh, three for each block. Here a row of an operand is a stretch
-// of 4 KiB with a running value of its own, and a batch is its next 64 blocks: lane t of four takes
+// of text with a running value of its own, and a batch is its next 64 blocks: lane t of four takes
 // block 4s + t in step s, whose matrix is that of H^(64 - 4s - t). The matrices of all steps lie in
 // shared memory; text comes there by asynchronous copies, a batch ahead. A stretch ends with a
 // batch: what is shorter has zeros in front, which change nothing.
@@ -18,11 +18,13 @@
 
 constexpr uint32_t NONE = ~0u;
 constexpr uint32_t UNIT_BYTES = 16384;
-constexpr uint32_t TILE = 32; // units
-constexpr uint32_t STRETCH_BYTES = 4096, STRETCHES = TILE * UNIT_BYTES / STRETCH_BYTES;
+constexpr uint32_t STRETCHES = 128; // of a tile
 constexpr uint32_t SCOUT_WARPS = STRETCHES / 32;
 constexpr int HASH_STEPS = 16; // of a batch, four blocks each
-constexpr int BATCHES = STRETCH_BYTES / (64 * HASH_STEPS);
+constexpr uint32_t BATCH_BYTES = 64 * HASH_STEPS;
+constexpr uint32_t UNIT_BATCHES = UNIT_BYTES / BATCH_BYTES;
+// The fewest batches of a stretch, and units of such a tile.
+constexpr uint32_t LEAST_BATCHES = 4, TILE = STRETCHES * LEAST_BATCHES / UNIT_BATCHES;
 constexpr uint32_t MATRIX_BYTES = 64 * 32; // 64 columns of 256 bits
 constexpr uint32_t RING_AT = HASH_STEPS * 3 * MATRIX_BYTES;
 constexpr uint32_t RING_STEP = 64 * 64; // of a group: 64 rows, four blocks each
@@ -42,17 +44,40 @@ struct Tile {
 
 // What the blocks of a launch share; all but the results is 0 before and after.
 struct Split {
-    uint32_t next_portion[8], padding_0[24];
+    uint32_t next_portion[8], masked, padding_0[23]; // portions of masks that are made
     uint32_t next_tile, padding_1[31];
     uint32_t next_join, padding_2[31];
     uint32_t hashing, left, padding_3[30]; // blocks that began by hashing; that are done
     Tile tiles[1];
 };
 
+// Whether results go to other memory.
+__device__ __forceinline__ bool is_apart(const Work& work) {
+    return work.pieces[0].input != work.pieces[0].output;
+}
+
+// Batches of a stretch. Where hashing and enciphering wait for each other, tiles are small; else a
+// stretch is a unit, and there is less to add up.
+template <bool DECRYPT>
+__device__ __forceinline__ uint32_t stretch_batches(const Work& work) {
+    return DECRYPT && is_apart(work) ? UNIT_BATCHES : LEAST_BATCHES;
+}
+__device__ __forceinline__ uint32_t tile_units(uint32_t batches) {
+    return STRETCHES / UNIT_BATCHES * batches;
+}
+
 // What `ready` of a tile is once all of it was enciphered.
 __device__ __forceinline__ uint32_t enciphered(const Work& work, uint32_t tile) {
     const uint32_t left = uint32_t(work.units) - TILE * tile;
     return 8 * (left < TILE ? left : TILE);
+}
+
+// The thread's number in a way that the compiler cannot see through: what hashing makes of it would
+// be kept in registers, or spilled, while text is enciphered.
+__device__ __forceinline__ uint32_t thread_anew() {
+    uint32_t number;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
+    return number;
 }
 
 __device__ __forceinline__ uint32_t load_acquire(const uint32_t* at) {

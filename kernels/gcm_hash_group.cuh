@@ -56,8 +56,8 @@ struct Row {
     int32_t zeros; // bytes of zeros in front, from there on
 
     Row() = default;
-    __device__ __forceinline__ Row(uint64_t stretch, uint32_t lane8) {
-        const int32_t front = STRETCH_BYTES - (len_of(stretch) + 15 & ~15);
+    __device__ __forceinline__ Row(uint64_t stretch, uint32_t batches, uint32_t lane8) {
+        const int32_t front = BATCH_BYTES * batches - (len_of(stretch) + 15 & ~15);
         zeros = front - 16 * int32_t(lane8);
         at = (stretch & 0xffffffffffff) - zeros;
     }
@@ -89,6 +89,7 @@ struct Operands {
 };
 
 struct HashGroup {
+    uint32_t batches; // of a stretch
     uint32_t number, lane4, lane8;
     uint32_t to;        // where this lane copies to
     uint32_t even, odd; // where it reads, in even and odd steps
@@ -97,9 +98,10 @@ struct HashGroup {
     uint32_t tails; // bytes of their last blocks, 0 for 16
     bool more;      // whether there is a tile
 
-    __device__ __forceinline__ HashGroup() {
-        const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
-        number = threadIdx.x >> 7, lane4 = lane & 3, lane8 = lane & 7;
+    __device__ __forceinline__ explicit HashGroup(uint32_t batches) : batches(batches) {
+        const uint32_t thread = thread_anew();
+        const uint32_t lane = thread & 31, warp = thread >> 5 & 3;
+        number = thread >> 7, lane4 = lane & 3, lane8 = lane & 7;
         // A warp has 16 rows. Those of 128 bytes lie one behind the other, with the halves of every
         // second one exchanged: no bank conflicts.
         const uint32_t ring = SHARED_BASE + RING_AT + number * RING_BYTES + 2048 * warp;
@@ -121,7 +123,7 @@ struct HashGroup {
                          : "=l"(stretch)
                          : "r"(stretches + 32 * i)
                          : "memory");
-            rows[i] = Row(stretch, lane8);
+            rows[i] = Row(stretch, batches, lane8);
             tails |= uint32_t(len_of(stretch) & 15) << 8 * i;
             more = stretch >> 63;
         }
@@ -142,7 +144,7 @@ struct HashGroup {
 
     __device__ __forceinline__ void to_next_batch() {
 #pragma unroll
-        for (int i = 0; i < 4; i++) rows[i].at += 1024, rows[i].zeros -= 1024;
+        for (int i = 0; i < 4; i++) rows[i].at += BATCH_BYTES, rows[i].zeros -= BATCH_BYTES;
     }
 
     // Two rows' blocks of a step.
@@ -183,8 +185,8 @@ __device__ __forceinline__ void hash_step(const HashGroup& group, Products& sums
     }
 }
 
-__device__ __forceinline__ void hash_group() {
-    HashGroup group;
+__device__ __forceinline__ void hash_group(uint32_t batches) {
+    HashGroup group(batches);
     group.next_rows();
     if (!group.more) {
         pass(MADE, 384);
@@ -202,15 +204,15 @@ __device__ __forceinline__ void hash_group() {
     while (true) {
         Running running = {};
 #pragma unroll 1
-        for (int batch = 0; batch < BATCHES; batch++) {
+        for (uint32_t left = batches; left > 0; left--) {
             // The last batch already copies the next tile's first.
-            if (batch == BATCHES - 1) group.next_rows();
+            if (left == 1) group.next_rows();
             if (group.lane4 == 0) x = x ^ running.first, y = y ^ running.second;
             Operands operands[2];
             operands[0] = Operands(x, y);
             group.load<1>(x, y);
             Products sums;
-            hash_step<0>(group, sums, operands, x, y, batch == BATCHES - 2);
+            hash_step<0>(group, sums, operands, x, y, left == 2);
             group.to_next_batch();
             wgmma_wait<0>();
             const LowBytes both(sums.both);

@@ -7,24 +7,27 @@
 
 // Where a stretch lies. Of a tile that no text reaches, and of none, it has no bytes.
 template <bool DECRYPT>
-__device__ __forceinline__ uint64_t find_stretch(const Work& work, uint32_t tile, uint32_t row) {
-    const uint32_t unit = TILE * tile + row / 4, each = uint32_t(work.each);
+__device__ __forceinline__ uint64_t find_stretch(const Work& work, uint32_t batches, uint32_t tile,
+                                                 uint32_t row) {
+    const uint32_t place = batches * row; // in batches, from the tile's first unit on
+    const uint32_t unit = tile_units(batches) * tile + place / UNIT_BATCHES;
+    const uint32_t each = uint32_t(work.each), bytes = BATCH_BYTES * batches;
     const bool any = unit < uint32_t(work.units);
     const uint32_t number = any ? unit / each : 0;
     const Piece& piece = work.pieces[number];
     const uint64_t text = uint64_t(DECRYPT ? piece.input : piece.output);
     const uint64_t from =
-        uint64_t(UNIT_BYTES) * (unit - number * each) + STRETCH_BYTES * (row % 4);
+        uint64_t(UNIT_BYTES) * (unit - number * each) + BATCH_BYTES * (place % UNIT_BATCHES);
     if (!any || from >= piece.len) return stretch_of(text, 0, true);
     const uint64_t left = piece.len - from;
-    return stretch_of(text + from, left < STRETCH_BYTES ? uint32_t(left) : STRETCH_BYTES, true);
+    return stretch_of(text + from, left < bytes ? uint32_t(left) : bytes, true);
 }
 
 template <bool DECRYPT>
-__device__ __forceinline__ void scout(const Work& work, Split* split, bool patient,
-                                      uint32_t& pending) {
-    const uint32_t row = threadIdx.x & STRETCHES - 1;
-    const uint32_t tiles = (uint32_t(work.units) + TILE - 1) / TILE;
+__device__ __forceinline__ void scout(const Work& work, uint32_t batches, Split* split,
+                                      bool patient, uint32_t& pending) {
+    const uint32_t row = thread_anew() & STRETCHES - 1;
+    const uint32_t units = tile_units(batches), tiles = (uint32_t(work.units) + units - 1) / units;
     uint64_t* stretches = reinterpret_cast<uint64_t*>(shared + STRETCHES_AT);
     volatile uint32_t* said = reinterpret_cast<volatile uint32_t*>(shared + RESULTS_AT);
     const uint32_t results = SHARED_BASE + RESULTS_AT + 16 * row;
@@ -50,7 +53,7 @@ __device__ __forceinline__ void scout(const Work& work, Split* split, bool patie
         }
         wait_at(SCOUTS, STRETCHES);
         const uint32_t next = *said;
-        stretches[row] = next != NONE ? find_stretch<DECRYPT>(work, next, row)
+        stretches[row] = next != NONE ? find_stretch<DECRYPT>(work, batches, next, row)
                                       : stretch_of(uint64_t(work.pieces), 0, false);
         pass(GIVEN, 256);
         pass(GIVEN + 1, 256);

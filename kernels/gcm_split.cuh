@@ -6,11 +6,11 @@
 // all are slow; here only those of one GPC do. Work is handed out by counters: enciphering warps
 // take portions of four units (16 KiB each), hashing blocks take tiles of 32 units.
 //
-// When sealing, a tile is hashed once all of it was enciphered; when opening, perhaps in place,
-// it is enciphered once it was hashed. So one side leads and never waits; the other follows. What
-// if the blocks that should lead find no multiprocessor? A block that waits for long leads itself
-// for a while, and when sealing those that led hash if nobody else does. So no launch hangs,
-// whoever shares the device.
+// When sealing, a tile is hashed once all of it was enciphered; when opening in place, it is
+// enciphered once it was hashed. So one side leads and never waits; the other follows. (Opening into
+// other memory, neither waits.) What if the blocks that should lead find no multiprocessor? A block
+// that waits for long leads itself for a while, and those that only enciphered hash if nobody else
+// does. So no launch hangs, whoever shares the device.
 //
 // Needs pieces with equally many units each, texts at multiples of 16 bytes, and, unless all
 // messages are plain, gcm_prepare.
@@ -140,6 +140,11 @@ __device__ __forceinline__ void encipher_rows(Lane t, const RoundKeys& keys, uin
     }
 }
 
+// Portions of masks: 32 messages each, a portion for each of eight warps.
+__device__ __forceinline__ uint32_t mask_portions(const Work& work) {
+    return (uint32_t(work.count) + 255) / 256 * 8;
+}
+
 // Enciphers portions until all are taken. `pending`: one that this warp took before and has not
 // begun. False: others let it wait for too long.
 template <int ROUNDS, bool DECRYPT>
@@ -159,7 +164,7 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, GcmMessage* 
     const uint32_t units = uint32_t(work.units);
     const uint32_t whole = units > RAMP + LATE ? (units - RAMP - LATE) / PORTION : 0;
     // Masks of plain messages first; then eight warps share a portion, each with its own rows.
-    const uint32_t masks = plain ? (uint32_t(work.count) + 255) / 256 * 8 : 0;
+    const uint32_t masks = plain ? mask_portions(work) : 0;
     const uint32_t total = masks + 8 * (units - (PORTION - 1) * whole);
     const auto take = [&] {
         return t.number() == 0 ? 8 * atomicAdd(&split->next_portion[row], 1) + row : 0;
@@ -183,6 +188,7 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, GcmMessage* 
             const uint4 mask = cipher<false, ROUNDS>(t, standard_counter(message.iv), keys);
             if (number < work.count) message.mask = mask;
             __syncwarp();
+            if (t.number() == 0) add_release(&split->masked, 1);
             pending = __shfl_sync(~0u, take(), 0);
             continue;
         }
@@ -191,7 +197,7 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, GcmMessage* 
         const uint32_t count = is_whole ? PORTION : 1;
         const uint32_t first =
             portion + (PORTION - 1) * (is_whole ? portion - RAMP : portion < RAMP ? 0 : whole);
-        if constexpr (DECRYPT) {
+        if (DECRYPT && Alone::get().input == Alone::get().output) {
             // One lane asks: all must have the same answer.
             const bool ready =
                 t.number() != 0 || comes(&split->tiles[first / TILE].ready, SCOUT_WARPS, patient);
@@ -235,17 +241,18 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, GcmMessage* 
 template <bool DECRYPT>
 __device__ __forceinline__ bool hash_tiles(const Work& work, const GcmPowers* powers, Split* split,
                                            bool patient, uint32_t& pending) {
+    const uint32_t batches = stretch_batches<DECRYPT>(work);
     fill_matrices(powers);
     __syncthreads();
     if (threadIdx.x < 256) {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 168;");
-        hash_group();
+        hash_group(batches);
         asm volatile("setmaxnreg.dec.sync.aligned.u32 80;");
         pass(GIVEN_BACK, 384);
         pass(GIVEN_BACK + 1, 640);
     } else if (threadIdx.x < 384) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
-        scout<DECRYPT>(work, split, patient, pending);
+        scout<DECRYPT>(work, batches, split, patient, pending);
         // No sooner: the groups would never get theirs.
         wait_at(GIVEN_BACK, 384);
         asm volatile("setmaxnreg.inc.sync.aligned.u32 80;");
@@ -268,6 +275,26 @@ __device__ __forceinline__ bool is_hasher(const uint8_t* places, uint32_t hasher
     return place != 0 && place <= hashers;
 }
 
+// What is left when all is taken. Out of line, so that nothing is kept in registers for it.
+template <bool DECRYPT>
+__device__ __noinline__ void end_split(const Work& work, GcmMessage* messages,
+                                       const GcmPowers* powers, Split* split, bool plain,
+                                       uint32_t tag_len) {
+    join_tiles<DECRYPT>(work, messages, powers, split, tag_len, plain ? mask_portions(work) : 0);
+    // The last block makes the tags that are not made yet, if there are few (else `tag_len` is 0),
+    // and readies everything for the next launch.
+    __threadfence();
+    __syncthreads();
+    if (!__syncthreads_or(threadIdx.x == 0 && atomicAdd(&split->left, 1) == gridDim.x - 1)) return;
+    if (threadIdx.x == 0)
+        split->next_tile = split->next_join = split->hashing = split->left = split->masked = 0;
+    if (tag_len > 0 && work.each > 1 && threadIdx.x < work.count)
+        finish_message(messages[threadIdx.x], make_uint4(0, 0, 0, 0), powers, tag_len, DECRYPT);
+    if (threadIdx.x < 8) split->next_portion[threadIdx.x] = 0;
+    for (uint32_t i = threadIdx.x; i < (uint32_t(work.units) + TILE - 1) / TILE; i += SPLIT_THREADS)
+        split->tiles[i].ready = 0;
+}
+
 template <int ROUNDS, bool DECRYPT>
 __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages,
                                           const RoundKeys& keys, const GcmPowers* powers,
@@ -286,7 +313,12 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
                    : encipher_portions<ROUNDS, DECRYPT>(work, messages, keys, split, plain, patient,
                                                         DECRYPT ? pending : none);
         const bool follows = hashes != DECRYPT;
-        if (follows && done) break;
+        if (follows && done) {
+            // Those that open into other memory did not wait for hashing: somebody must do it.
+            if (!DECRYPT) break;
+            const bool waits = !is_apart(work) || !patient || load_acquire(&split->hashing) > 0;
+            if (__syncthreads_and(threadIdx.x != 0 || waits)) break;
+        }
         if (!follows) {
             // When sealing, hashers need no help if there are any.
             const bool alone = DECRYPT || load_acquire(&split->hashing) == 0;
@@ -296,19 +328,7 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
         }
         hashes = !hashes;
     }
-    join_tiles<DECRYPT>(work, messages, powers, split);
-    // The last block makes the tags, if that does not take many threads (else `tag_len` is 0), and
-    // readies everything for the next launch.
-    __threadfence();
-    __syncthreads();
-    if (!__syncthreads_or(threadIdx.x == 0 && atomicAdd(&split->left, 1) == gridDim.x - 1)) return;
-    if (threadIdx.x == 0)
-        split->next_tile = split->next_join = split->hashing = split->left = 0;
-    if (tag_len > 0 && threadIdx.x < work.count)
-        finish_message(messages[threadIdx.x], powers, tag_len, DECRYPT);
-    if (threadIdx.x < 8) split->next_portion[threadIdx.x] = 0;
-    for (uint32_t i = threadIdx.x; i < (uint32_t(work.units) + TILE - 1) / TILE; i += SPLIT_THREADS)
-        split->tiles[i].ready = 0;
+    end_split<DECRYPT>(work, messages, powers, split, plain, tag_len);
 }
 
 #define WARPLOCK_GCM_SPLIT_WAY(WAY, SIZE, ROUNDS, DECRYPT)                                      \

@@ -1,10 +1,9 @@
-// The end of gcm_split.cuh: adds the hashes of stretches to those of their messages.
+// The end of gcm_split.cuh: adds the hashes of stretches to those of their messages, and makes the
+// tags of messages that are a unit each.
 #pragma once
 #include "gcm_hash.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-
-constexpr uint32_t UNIT_STRETCHES = UNIT_BYTES / STRETCH_BYTES;
 
 // sum x H^exponent, for a sum that all lanes of a warp have; the product is lane 0's. It takes long
 // to multiply, so what can is done side by side.
@@ -19,35 +18,43 @@ __device__ __forceinline__ uint4 multiply_by_power(uint4 sum, const GcmPowers* p
     return factor;
 }
 
-// A warp adds a tile, a lane a unit.
-__device__ inline void join_tile(const Work& work, GcmMessage* messages, const GcmPowers* powers,
-                                 const Tile& results, uint32_t tile, uint32_t lane) {
-    const uint32_t each = uint32_t(work.each), unit = TILE * tile + lane;
+// A warp adds 32 units, a lane each, whose stretches' hashes begin at `results`.
+template <bool DECRYPT>
+__device__ inline void join_units(const Work& work, GcmMessage* messages, const GcmPowers* powers,
+                                  const uint4* results, uint32_t batches, uint32_t first_unit,
+                                  uint32_t tag_len, uint32_t lane) {
+    const uint32_t each = uint32_t(work.each), unit = first_unit + lane;
     const bool any = unit < uint32_t(work.units);
     const uint32_t number = any ? unit / each : 0;
     const Piece& piece = work.pieces[number];
     const uint64_t from = uint64_t(UNIT_BYTES) * (unit - number * each);
     const uint64_t left = any && from < piece.len ? piece.len - from : 0;
     uint4 sum = make_uint4(0, 0, 0, 0);
+    const uint32_t stretches = UNIT_BATCHES / batches, stretch = BATCH_BYTES * batches;
 #pragma unroll 1
-    for (uint32_t i = 0; i < UNIT_STRETCHES && STRETCH_BYTES * i < left; i++) {
-        const uint64_t bytes = left - STRETCH_BYTES * i;
-        const uint64_t blocks = (bytes < STRETCH_BYTES ? bytes + 15 : STRETCH_BYTES) / 16;
+    for (uint32_t i = 0; i < stretches && stretch * i < left; i++) {
+        const uint64_t bytes = left - stretch * i;
+        const uint64_t blocks = (bytes < stretch ? bytes + 15 : stretch) / 16;
         if (i > 0) sum = multiply(sum, h_power(powers, blocks));
-        sum = sum ^ results.results[UNIT_STRETCHES * lane + i];
+        sum = sum ^ results[stretches * lane + i];
     }
     __syncwarp();
     const uint64_t behind =
         piece.after_blocks() + (left > UNIT_BYTES ? (left - UNIT_BYTES + 15) / 16 : 0);
     const uint32_t first = __shfl_sync(~0u, number, 0);
     if (!__all_sync(~0u, left >= UNIT_BYTES && number == first)) {
-        if (left > 0)
-            add_to(&messages[piece.message].hash, multiply(sum, h_power(powers, behind)));
+        if (!__all_sync(~0u, behind == 0)) sum = multiply(sum, h_power(powers, behind));
+        GcmMessage& message = messages[piece.message];
+        if (each > 1 || tag_len == 0) {
+            if (left > 0) add_to(&message.hash, sum);
+        } else if (any) {
+            finish_message(message, sum, powers, tag_len, DECRYPT);
+        }
         __syncwarp();
         return;
     }
     // All of it is of one piece: one sum.
-    sum = multiply(sum, powers->powers[1][UNIT_STRETCHES * (TILE - 1 - lane)]);
+    sum = multiply(sum, powers->powers[1][UNIT_BYTES / 16 / 256 * (31 - lane)]);
 #pragma unroll
     for (uint32_t by = 1; by < 32; by *= 2) sum = sum ^ shuffle_xor(sum, by);
     sum = multiply_by_power(sum, powers, __shfl_sync(~0u, behind, 31), lane);
@@ -55,21 +62,28 @@ __device__ inline void join_tile(const Work& work, GcmMessage* messages, const G
     __syncwarp();
 }
 
-// Adds tiles until all are taken. What was taken is being hashed by blocks that run: it will come.
+// Adds tiles, 32 units at a time, until all are taken. What was taken is being hashed by blocks that
+// run, or they make its mask (`masks` portions): it will come.
 template <bool DECRYPT>
-__device__ __noinline__ void join_tiles(const Work& work, GcmMessage* messages,
-                                        const GcmPowers* powers, Split* split) {
-    const uint32_t lane = threadIdx.x & 31;
+__device__ __forceinline__ void join_tiles(const Work& work, GcmMessage* messages,
+                                        const GcmPowers* powers, Split* split, uint32_t tag_len,
+                                        uint32_t masks) {
+    const uint32_t lane = threadIdx.x & 31, batches = stretch_batches<DECRYPT>(work);
+    const uint32_t units = tile_units(batches);
 #pragma unroll 1
     while (true) {
-        const uint32_t tile =
-            __shfl_sync(~0u, lane == 0 ? atomicAdd(&split->next_join, 1) : 0, 0);
-        if (TILE * tile >= uint32_t(work.units)) return;
-        if (lane == 0)
-            comes(&split->tiles[tile].ready, (DECRYPT ? 0 : enciphered(work, tile)) + SCOUT_WARPS,
-                  false);
+        const uint32_t first =
+            32 * __shfl_sync(~0u, lane == 0 ? atomicAdd(&split->next_join, 1) : 0, 0);
+        if (first >= uint32_t(work.units)) return;
+        const uint32_t number = first / units;
+        Tile& tile = split->tiles[number];
+        if (lane == 0) {
+            comes(&split->masked, masks, false);
+            comes(&tile.ready, (DECRYPT ? 0 : enciphered(work, number)) + SCOUT_WARPS, false);
+        }
         __syncwarp();
-        join_tile(work, messages, powers, split->tiles[tile], tile, lane);
+        const uint4* results = tile.results + UNIT_BATCHES / batches * (first - units * number);
+        join_units<DECRYPT>(work, messages, powers, results, batches, first, tag_len, lane);
     }
 }
 

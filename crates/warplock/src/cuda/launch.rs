@@ -478,7 +478,10 @@ impl Launcher {
 
 /// Whether the kernel for the text makes the tags, too: a launch less.
 fn finishes(at: &Located) -> bool {
-    at.split.is_some() && at.message_count <= SPLIT_FINISHED
+    let few = at.message_count <= SPLIT_FINISHED;
+    at.split
+        .as_ref()
+        .is_some_and(|split| few || split.work.each == 1)
 }
 
 /// Whether GCM's kernel with a division of labour takes these pieces.

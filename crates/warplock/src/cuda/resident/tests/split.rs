@@ -89,14 +89,14 @@ fn work_is_told_in_units_and_blocks_have_room_to_agree() {
 }
 
 #[test]
-fn tags_of_few_messages_need_no_launch_of_their_own() {
+fn tags_of_few_or_short_messages_need_no_launch_of_their_own() {
     let key = Key::new(Algorithm::Aes128Gcm, &[1; 16]).unwrap();
     let hashers = HashersAt {
         places: 0x77,
         count: 8,
     };
-    let names = |count: usize| -> Vec<String> {
-        let batch = Checked::new(sealing(&key, apart(count, 16_384), count)).unwrap();
+    let names = |count: usize, len: usize| -> Vec<String> {
+        let batch = Checked::new(sealing(&key, apart(count, len), count)).unwrap();
         let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(hashers));
         let located = sheet.located(&batch, 0x70_0000);
         let launcher = Launcher::of(batch.info, batch.direction, batch.tag_len);
@@ -104,8 +104,9 @@ fn tags_of_few_messages_need_no_launch_of_their_own() {
         let steps = launcher.gcm_after_powers(&located, &key);
         steps.into_iter().map(|step| step.name).collect()
     };
-    assert_eq!(names(768), ["gcm_split_encrypt_128"]);
-    assert_eq!(names(769), ["gcm_split_encrypt_128", "gcm_finish"]);
+    assert_eq!(names(768, 32_000), ["gcm_split_encrypt_128"]);
+    assert_eq!(names(769, 32_000), ["gcm_split_encrypt_128", "gcm_finish"]);
+    assert_eq!(names(769, 16_384), ["gcm_split_encrypt_128"]);
 }
 
 /// Messages of one length, sealed by the CPU.
@@ -148,26 +149,37 @@ impl Case {
         }
     }
 
-    /// Launches a plan in place twice, on fresh text, and gives text, tags and who was refused.
+    /// Launches a plan twice, on fresh text, in place or into a buffer that begins as `output`, and
+    /// gives text, tags and who was refused.
     fn run(
         &self,
         device: &Device,
         hashers: HashersAt,
         direction: Direction,
         tags: &[u8],
+        output: Option<&[u8]>,
     ) -> (Vec<u8>, Vec<u8>, Vec<usize>) {
         let text = match direction {
             Direction::Encrypt => &self.plain,
             Direction::Decrypt => &self.sealed,
         };
         let mut data = uploaded(device, text);
+        let mut other = output.map(|bytes| uploaded(device, bytes));
         let tags = uploaded(device, tags);
         let (ivs, aad) = (uploaded(device, &self.ivs), uploaded(device, &self.aad));
-        let in_place = DeviceText::InPlace {
-            buffer: data.region(),
-            spans: self.spans,
+        let texts = match &other {
+            None => DeviceText::InPlace {
+                buffer: data.region(),
+                spans: self.spans,
+            },
+            Some(other) => DeviceText::Apart {
+                input: data.region(),
+                input_spans: self.spans,
+                output: other.region(),
+                output_spans: self.spans,
+            },
         };
-        let batch = DeviceBatch::new(direction, &self.key, in_place)
+        let batch = DeviceBatch::new(direction, &self.key, texts)
             .ivs(DeviceIvs::Each(ivs.region()))
             .aad(DeviceAad::Shared(aad.region()))
             .tags(DeviceTags::Apart(tags.region()));
@@ -180,9 +192,16 @@ impl Case {
         let mut refused = Vec::new();
         for _ in 0..2 {
             data.write(0, text).unwrap();
+            if let Some((other, bytes)) = other.as_mut().zip(output) {
+                other.write(0, bytes).unwrap();
+            }
             // SAFETY: everything lives until `failed` has waited.
             unsafe { plan.launch(&stream).unwrap() };
             refused = plan.failed(&stream).unwrap();
+        }
+        if let Some(other) = &other {
+            assert!(read(&data) == *text, "only read");
+            data = uploaded(device, &read(other));
         }
         (read(&data), read(&tags), refused)
     }
@@ -193,17 +212,28 @@ impl Case {
         };
         let what = format!("{}, {count} of {len}, {who}", self.key.algorithm());
         let none = vec![0xa5; 16 * count];
-        let (text, tags, _) = self.run(device, hashers, Direction::Encrypt, &none);
-        assert!(text == self.sealed, "{what}: sealed");
-        assert!(tags == self.tags, "{what}: tags");
         let mut forged = self.tags.clone();
         let wrong = count / 2;
         forged[16 * wrong + 3] ^= 1;
-        let (text, _, refused) = self.run(device, hashers, Direction::Decrypt, &forged);
-        assert_eq!(refused, [wrong], "{what}");
-        let mut expected = self.plain.clone();
-        expected[wrong * stride..][..len].fill(0);
-        assert!(text == expected, "{what}: opened");
+        let mut opened = self.plain.clone();
+        opened[wrong * stride..][..len].fill(0);
+        // What lies between messages is the same as in place.
+        let mut outputs = [self.sealed.clone(), opened.clone()];
+        for output in &mut outputs {
+            (0..count).for_each(|number| output[number * stride..][..len].fill(0xa5));
+        }
+        for apart in [false, true] {
+            let what = format!("{what}, {}", if apart { "apart" } else { "in place" });
+            let [sealed, plain] = outputs
+                .each_ref()
+                .map(|output| apart.then_some(&output[..]));
+            let (text, tags, _) = self.run(device, hashers, Direction::Encrypt, &none, sealed);
+            assert!(text == self.sealed, "{what}: sealed");
+            assert!(tags == self.tags, "{what}: tags");
+            let (text, _, refused) = self.run(device, hashers, Direction::Decrypt, &forged, plain);
+            assert_eq!(refused, [wrong], "{what}");
+            assert!(text == opened, "{what}: opened");
+        }
     }
 }
 
@@ -254,6 +284,8 @@ fn whoever_hashes_the_results_are_those_of_the_cpu() {
             (1, 16_384, 0),
             (700, 16_384, 33),
             (800, 15_001, 0),
+            (770, 15_000, 21),
+            (780, 30_000, 0),
             (40, 32_767, 0),
             (1, (9 << 20) + 16_000, 13),
             (5, (3 << 20) + 77, 20),
