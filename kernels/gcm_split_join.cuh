@@ -66,8 +66,8 @@ __device__ inline void join_units(const Work& work, GcmMessage* messages, const 
 // run, or they make its mask (`masks` portions): it will come.
 template <bool DECRYPT>
 __device__ __forceinline__ void join_tiles(const Work& work, GcmMessage* messages,
-                                        const GcmPowers* powers, Split* split, uint32_t tag_len,
-                                        uint32_t masks) {
+                                           const GcmPowers* powers, Split* split, uint32_t tag_len,
+                                           uint32_t masks) {
     const uint32_t lane = threadIdx.x & 31, batches = stretch_batches<DECRYPT>(work);
     const uint32_t units = tile_units(batches);
 #pragma unroll 1
