@@ -7,10 +7,10 @@
 // take portions of four units (16 KiB each), hashing blocks take tiles of 32 units.
 //
 // When sealing, a tile is hashed once all of it was enciphered; when opening in place, it is
-// enciphered once it was hashed. So one side leads and never waits; the other follows. (Opening into
-// other memory, neither waits.) What if the blocks that should lead find no multiprocessor? A block
-// that waits for long leads itself for a while, and those that only enciphered hash if nobody else
-// does. So no launch hangs, whoever shares the device.
+// enciphered once it was hashed. So one side leads and never waits; the other follows. (Opening
+// into other memory, neither waits.) What if the blocks that should lead find no multiprocessor? A
+// block that waits for long leads itself for a while, and those that only enciphered hash if nobody
+// else does. So no launch hangs, whoever shares the device.
 //
 // Needs pieces with equally many units each, texts at multiples of 16 bytes, and, unless all
 // messages are plain, gcm_prepare.
@@ -280,7 +280,8 @@ template <bool DECRYPT>
 __device__ __noinline__ void end_split(const Work& work, GcmMessage* messages,
                                        const GcmPowers* powers, Split* split, bool plain,
                                        uint32_t tag_len) {
-    join_tiles<DECRYPT>(work, messages, powers, split, tag_len, plain ? mask_portions(work) : 0);
+    const uint32_t masks = plain && work.each == 1 ? mask_portions(work) : 0;
+    join_tiles<DECRYPT>(work, messages, powers, split, tag_len, masks, 1);
     // The last block makes the tags that are not made yet, if there are few (else `tag_len` is 0),
     // and readies everything for the next launch.
     __threadfence();
@@ -325,6 +326,10 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
             if (__syncthreads_and(threadIdx.x != 0 || !alone && !is_hasher(places, hashers))) break;
             // All is taken by blocks that run: it will come.
             patient = false;
+            // Those that hashed add up before they encipher, so that nothing is left for the end.
+            // (Of messages of one unit there is little to add up.)
+            if (DECRYPT && work.each > 1 && is_apart(work))
+                join_tiles<DECRYPT>(work, messages, powers, split, tag_len, 0, JOINED);
         }
         hashes = !hashes;
     }

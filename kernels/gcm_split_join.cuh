@@ -5,24 +5,45 @@
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// sum x H^exponent, for a sum that all lanes of a warp have; the product is lane 0's. It takes long
-// to multiply, so what can is done side by side.
-__device__ __forceinline__ uint4 multiply_by_power(uint4 sum, const GcmPowers* powers,
-                                                   uint64_t exponent, uint32_t lane) {
-    constexpr uint32_t DIGITS = sizeof(powers->powers) / sizeof(powers->powers[0]);
-    static_assert(DIGITS < 8, "a factor for each of eight lanes");
-    uint4 factor = lane == DIGITS ? sum : make_uint4(1, 0, 0, 0);
-    if (lane < DIGITS) factor = powers->powers[lane][exponent >> 8 * lane & 255];
+// Groups of 32 units of which a warp multiplies the sums by their powers at once, eight lanes each.
+constexpr uint32_t JOINED = 4;
+
+// Sums of whole groups of units, each to be multiplied by a power of H. It takes long to multiply,
+// so what can is done side by side: a factor of the product for each of eight lanes.
+struct Weighted {
+    uint4 factor = make_uint4(1, 0, 0, 0);
+    uint32_t message = NONE, count = 0;
+
+    // A sum that all lanes have.
+    __device__ __forceinline__ void put(uint4 sum, uint64_t exponent, uint32_t of,
+                                        const GcmPowers* powers, uint32_t lane) {
+        constexpr uint32_t DIGITS = sizeof(powers->powers) / sizeof(powers->powers[0]);
+        static_assert(DIGITS < 8, "a factor for each of eight lanes");
+        const uint32_t digit = lane & 7;
+        if (lane >> 3 == count) {
+            message = of;
+            if (digit == DIGITS) factor = sum;
+            if (digit < DIGITS) factor = powers->powers[digit][exponent >> 8 * digit & 255];
+        }
+        count++;
+        __syncwarp();
+    }
+
+    // Adds the products to the messages' hashes.
+    __device__ __forceinline__ void add(GcmMessage* messages, uint32_t lane) {
 #pragma unroll 1
-    for (uint32_t by = 4; by > 0; by /= 2) factor = multiply(factor, shuffle_xor(factor, by));
-    return factor;
-}
+        for (uint32_t by = 4; by > 0; by /= 2) factor = multiply(factor, shuffle_xor(factor, by));
+        if ((lane & 7) == 0 && message != NONE) add_to(&messages[message].hash, factor);
+        __syncwarp();
+    }
+};
 
 // A warp adds 32 units, a lane each, whose stretches' hashes begin at `results`.
 template <bool DECRYPT>
-__device__ inline void join_units(const Work& work, GcmMessage* messages, const GcmPowers* powers,
-                                  const uint4* results, uint32_t batches, uint32_t first_unit,
-                                  uint32_t tag_len, uint32_t lane) {
+__device__ __forceinline__ void join_units(const Work& work, GcmMessage* messages,
+                                           const GcmPowers* powers, const uint4* results,
+                                           uint32_t batches, uint32_t first_unit, uint32_t tag_len,
+                                           Weighted& sums, uint32_t lane) {
     const uint32_t each = uint32_t(work.each), unit = first_unit + lane;
     const bool any = unit < uint32_t(work.units);
     const uint32_t number = any ? unit / each : 0;
@@ -57,33 +78,38 @@ __device__ inline void join_units(const Work& work, GcmMessage* messages, const 
     sum = multiply(sum, powers->powers[1][UNIT_BYTES / 16 / 256 * (31 - lane)]);
 #pragma unroll
     for (uint32_t by = 1; by < 32; by *= 2) sum = sum ^ shuffle_xor(sum, by);
-    sum = multiply_by_power(sum, powers, __shfl_sync(~0u, behind, 31), lane);
-    if (lane == 0) add_to(&messages[piece.message].hash, sum);
-    __syncwarp();
+    sums.put(sum, __shfl_sync(~0u, behind, 31), piece.message, powers, lane);
 }
 
-// Adds tiles, 32 units at a time, until all are taken. What was taken is being hashed by blocks that
-// run, or they make its mask (`masks` portions): it will come.
+// Adds tiles, `at_once` times 32 units at a time, until all are taken. What was taken is being
+// hashed by blocks that run: it will come; and so will `masks` portions of masks, where tags are
+// made.
 template <bool DECRYPT>
-__device__ __forceinline__ void join_tiles(const Work& work, GcmMessage* messages,
-                                           const GcmPowers* powers, Split* split, uint32_t tag_len,
-                                           uint32_t masks) {
+__device__ __noinline__ void join_tiles(const Work& work, GcmMessage* messages,
+                                        const GcmPowers* powers, Split* split, uint32_t tag_len,
+                                        uint32_t masks, uint32_t at_once) {
     const uint32_t lane = threadIdx.x & 31, batches = stretch_batches<DECRYPT>(work);
     const uint32_t units = tile_units(batches);
 #pragma unroll 1
     while (true) {
-        const uint32_t first =
-            32 * __shfl_sync(~0u, lane == 0 ? atomicAdd(&split->next_join, 1) : 0, 0);
-        if (first >= uint32_t(work.units)) return;
-        const uint32_t number = first / units;
-        Tile& tile = split->tiles[number];
-        if (lane == 0) {
-            comes(&split->masked, masks, false);
-            comes(&tile.ready, (DECRYPT ? 0 : enciphered(work, number)) + SCOUT_WARPS, false);
+        const uint32_t from =
+            __shfl_sync(~0u, lane == 0 ? atomicAdd(&split->next_join, at_once) : 0, 0);
+        if (32 * from >= uint32_t(work.units)) return;
+        Weighted sums;
+#pragma unroll 1
+        for (uint32_t i = 0; i < at_once && 32 * (from + i) < uint32_t(work.units); i++) {
+            const uint32_t first = 32 * (from + i), number = first / units;
+            Tile& tile = split->tiles[number];
+            if (lane == 0) {
+                if (masks > 0) comes(&split->masked, masks, false);
+                comes(&tile.ready, (DECRYPT ? 0 : enciphered(work, number)) + SCOUT_WARPS, false);
+            }
+            __syncwarp();
+            const uint4* results = tile.results + UNIT_BATCHES / batches * (first - units * number);
+            join_units<DECRYPT>(work, messages, powers, results, batches, first, tag_len, sums,
+                                lane);
         }
-        __syncwarp();
-        const uint4* results = tile.results + UNIT_BATCHES / batches * (first - units * number);
-        join_units<DECRYPT>(work, messages, powers, results, batches, first, tag_len, lane);
+        if (sums.count > 0) sums.add(messages, lane);
     }
 }
 
