@@ -317,8 +317,8 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
         if (follows && done) {
             // Those that open into other memory did not wait for hashing: somebody must do it.
             if (!DECRYPT) break;
-            const bool waits = !is_apart(work) || !patient || load_acquire(&split->hashing) > 0;
-            if (__syncthreads_and(threadIdx.x != 0 || waits)) break;
+            const bool is_done = !is_apart(work) || !patient || load_acquire(&split->hashing) > 0;
+            if (__syncthreads_and(threadIdx.x != 0 || is_done)) break;
         }
         if (!follows) {
             // When sealing, hashers need no help if there are any.

@@ -7,6 +7,7 @@
 
 // Groups of 32 units of which a warp multiplies the sums by their powers at once, eight lanes each.
 constexpr uint32_t JOINED = 4;
+static_assert(8 * JOINED <= 32, "the lanes of a warp");
 
 // Sums of whole groups of units, each to be multiplied by a power of H. It takes long to multiply,
 // so what can is done side by side: a factor of the product for each of eight lanes.
