@@ -1,6 +1,9 @@
 //! GCM with multiprocessors that only hash: which batches take it, and on a GPU against the CPU,
 //! whoever of its blocks hashes.
 
+use ghash::GHash;
+use ghash::universal_hash::UniversalHash;
+
 use super::super::check::Checked;
 use super::super::sheet::{Sheet, one_key};
 use super::super::split::{HashersAt, may_split};
@@ -120,24 +123,58 @@ struct Case {
     tags: Vec<u8>,
 }
 
+/// An IV of 16 bytes from which GCM's 32-bit counter wraps within this many blocks of text.
+fn wrapping_iv(algorithm: Algorithm, key: &[u8], blocks: u32) -> Vec<u8> {
+    let ecb = match algorithm {
+        Algorithm::Aes128Gcm => Algorithm::Aes128Ecb,
+        Algorithm::Aes192Gcm => Algorithm::Aes192Ecb,
+        _ => Algorithm::Aes256Ecb,
+    };
+    let (key, mut hash_key) = (Key::new(ecb, key).unwrap(), [0; 16]);
+    let zeros = Batch::encrypt(Keys::One(&key), Text::in_place(&mut hash_key));
+    cpu().run(zeros).unwrap();
+    let mut lengths = [0; 16];
+    lengths[15] = 128;
+    loop {
+        let iv = random(16);
+        let mut hash = GHash::new(&hash_key.into());
+        hash.update_padded(&iv);
+        hash.update_padded(&lengths);
+        let counter = hash.finalize()[12..].try_into().unwrap();
+        if u32::from_be_bytes(counter) > u32::MAX - blocks {
+            return iv;
+        }
+    }
+}
+
+fn cpu() -> Engine {
+    let cpu = Engine::builder().backend(Choice::Cpu(None)).build();
+    cpu.unwrap()
+}
+
 impl Case {
-    fn new(algorithm: Algorithm, count: usize, len: usize, aad: usize) -> Self {
-        let key = Key::generate(algorithm).unwrap();
+    /// With `wraps`, the only message's counter wraps within it; else IVs have 12 bytes.
+    fn new(algorithm: Algorithm, [count, len, aad]: [usize; 3], wraps: bool) -> Self {
+        let bytes = random(algorithm.key_len());
+        let key = Key::new(algorithm, &bytes).unwrap();
+        let ivs = match wraps {
+            true => wrapping_iv(algorithm, &bytes, (len / 16) as u32),
+            false => random(12 * count),
+        };
         // Behind each message something that nobody may touch.
         let stride = (len + 16).next_multiple_of(16);
         let spans = Spans::Even { count, len, stride };
-        let (plain, ivs, aad) = (random(count * stride), random(12 * count), random(aad));
+        let (plain, aad) = (random(count * stride), random(aad));
         let (mut sealed, mut tags) = (plain.clone(), vec![0; 16 * count]);
         let text = Text::InPlace {
             buffer: &mut sealed,
             spans,
         };
-        let cpu = Engine::builder().backend(Choice::Cpu(None)).build();
         let batch = Batch::encrypt(Keys::One(&key), text)
             .ivs(Ivs::Each(&ivs))
             .aad(Aad::Shared(&aad))
             .tags(Tags::Apart(&mut tags));
-        cpu.unwrap().run(batch).unwrap();
+        cpu().run(batch).unwrap();
         Case {
             key,
             spans,
@@ -244,9 +281,9 @@ fn read(buffer: &DeviceBuffer) -> Vec<u8> {
     bytes
 }
 
-/// Compares with the CPU: messages as (how many, bytes, associated data), with a neighbourhood that
-/// hashes, with nobody who begins so, and with all.
-fn compare(device: &Device, algorithm: Algorithm, cases: &[(usize, usize, usize)]) {
+/// Compares with the CPU: messages as how many, bytes and associated data, and whether the counter
+/// wraps; with a neighbourhood that hashes, with nobody who begins so, and with all.
+fn compare(device: &Device, algorithm: Algorithm, cases: &[([usize; 3], bool)]) {
     let Some(neighbours) = device.call(|device| device.hashers()).unwrap() else {
         println!("skipped: only GPUs of compute capability 9.0 have these kernels");
         return;
@@ -263,8 +300,8 @@ fn compare(device: &Device, algorithm: Algorithm, cases: &[(usize, usize, usize)
         ("nobody", at(&none)),
         ("all", at(&all)),
     ];
-    for &(count, len, aad) in cases {
-        let case = Case::new(algorithm, count, len, aad);
+    for &(messages, wraps) in cases {
+        let case = Case::new(algorithm, messages, wraps);
         for (who, hashers) in kinds {
             case.check(device, hashers, who);
         }
@@ -282,15 +319,16 @@ fn whoever_hashes_the_results_are_those_of_the_cpu() {
         Algorithm::Aes256Gcm,
     ] {
         let cases = [
-            (1, 16_384, 0),
-            (700, 16_384, 33),
-            (800, 15_001, 0),
-            (770, 15_000, 21),
-            (780, 30_000, 0),
-            (40, 32_767, 0),
-            (1, (9 << 20) + 16_000, 13),
-            (5, (3 << 20) + 77, 20),
-            (1, (40 << 20) + 5, 0),
+            ([1, 16_384, 0], false),
+            ([700, 16_384, 33], false),
+            ([800, 15_001, 0], false),
+            ([770, 15_000, 21], false),
+            ([780, 30_000, 0], false),
+            ([40, 32_767, 0], false),
+            ([1, (9 << 20) + 16_000, 13], true),
+            ([5, (3 << 20) + 77, 20], false),
+            ([1, (40 << 20) + 5, 0], false),
+            ([1, (24 << 20) + 16_368, 0], true),
         ];
         compare(&device, algorithm, &cases);
     }
@@ -305,6 +343,6 @@ fn a_few_tiles_are_those_of_the_cpu() {
     compare(
         &device,
         Algorithm::Aes256Gcm,
-        &[(70, 16_001, 5), (1, 3_000_007, 0)],
+        &[([70, 16_001, 5], false), ([1, 3_000_007, 0], true)],
     );
 }
