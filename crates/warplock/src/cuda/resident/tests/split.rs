@@ -1,9 +1,6 @@
 //! GCM with multiprocessors that only hash: which batches take it, and on a GPU against the CPU,
 //! whoever of its blocks hashes.
 
-use ghash::GHash;
-use ghash::universal_hash::UniversalHash;
-
 use super::super::check::Checked;
 use super::super::sheet::{Sheet, one_key};
 use super::super::split::{HashersAt, may_split};
@@ -12,7 +9,9 @@ use super::super::{
 };
 use super::on_gpu::{device, random, uploaded};
 use super::{apart, region};
+use crate::cpu::portable::{GhashKey, gf_mul};
 use crate::cuda::abi::{MULTIPROCESSORS, split_bytes};
+use crate::cuda::keys::OneKey;
 use crate::cuda::launch::Launcher;
 use crate::cuda::policy::Policy;
 use crate::{
@@ -123,28 +122,21 @@ struct Case {
     tags: Vec<u8>,
 }
 
-/// An IV of 16 bytes from which GCM's 32-bit counter wraps within this many blocks of text.
-fn wrapping_iv(algorithm: Algorithm, key: &[u8], blocks: u32) -> Vec<u8> {
-    let ecb = match algorithm {
-        Algorithm::Aes128Gcm => Algorithm::Aes128Ecb,
-        Algorithm::Aes192Gcm => Algorithm::Aes192Ecb,
-        _ => Algorithm::Aes256Ecb,
-    };
-    let (key, mut hash_key) = (Key::new(ecb, key).unwrap(), [0; 16]);
-    let zeros = Batch::encrypt(Keys::One(&key), Text::in_place(&mut hash_key));
-    cpu().run(zeros).unwrap();
-    let mut lengths = [0; 16];
-    lengths[15] = 128;
-    loop {
-        let iv = random(16);
-        let mut hash = GHash::new(&hash_key.into());
-        hash.update_padded(&iv);
-        hash.update_padded(&lengths);
-        let counter = hash.finalize()[12..].try_into().unwrap();
-        if u32::from_be_bytes(counter) > u32::MAX - blocks {
-            return iv;
-        }
-    }
+/// An IV of 16 bytes from which GCM's 32-bit counter wraps within this many blocks of text: from
+/// J0 = (IV x H + its length) x H (SP 800-38D, 7.1).
+fn wrapping_iv(key: &Key, blocks: u32) -> Vec<u8> {
+    let key = OneKey::of(key);
+    let mut start: [u8; 16] = random(16).try_into().unwrap();
+    let before = u32::from_le_bytes(random(4).try_into().unwrap()) % blocks;
+    start[12..].copy_from_slice(&(u32::MAX - before).to_be_bytes());
+    let mut length = [0; 16];
+    length[15] = 128;
+    let sum = gf_mul(start, key.inverse);
+    let iv = gf_mul(std::array::from_fn(|i| sum[i] ^ length[i]), key.inverse);
+    let mut hash = [0; 16];
+    GhashKey::new(key.hash).update(&mut hash, &[iv, length].concat());
+    assert_eq!(hash, start);
+    iv.to_vec()
 }
 
 fn cpu() -> Engine {
@@ -155,10 +147,9 @@ fn cpu() -> Engine {
 impl Case {
     /// With `wraps`, the only message's counter wraps within it; else IVs have 12 bytes.
     fn new(algorithm: Algorithm, [count, len, aad]: [usize; 3], wraps: bool) -> Self {
-        let bytes = random(algorithm.key_len());
-        let key = Key::new(algorithm, &bytes).unwrap();
+        let key = Key::generate(algorithm).unwrap();
         let ivs = match wraps {
-            true => wrapping_iv(algorithm, &bytes, (len / 16) as u32),
+            true => wrapping_iv(&key, (len / 16) as u32),
             false => random(12 * count),
         };
         // Behind each message something that nobody may touch.
