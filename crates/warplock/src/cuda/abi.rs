@@ -2,8 +2,6 @@
 
 use zeroize::Zeroize;
 
-use super::cut::ROW;
-
 /// An address on the device, or 0.
 pub(crate) type Address = u64;
 
@@ -117,9 +115,10 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Work in rows, all pieces as many, as work in units of [`SPLIT_UNIT`].
-    pub(crate) fn in_units(self) -> Self {
-        let each = self.each.div_ceil((SPLIT_UNIT / ROW) as u64);
+    /// The same in units of [`SPLIT_UNIT`]: all pieces have as many as one of `len` bytes, though
+    /// they need not have equally many rows.
+    pub(crate) fn in_units(self, len: usize) -> Self {
+        let each = len.div_ceil(SPLIT_UNIT) as u64;
         Work {
             each,
             units: each * self.count,

@@ -86,6 +86,8 @@ pub(crate) struct Pieces {
     starts: Option<usize>,
     each: u64,
     units: u64,
+    /// Bytes of the longest.
+    pub(crate) longest: usize,
     /// Whether XTS must steal from any.
     pub(crate) steals: bool,
 }
@@ -111,6 +113,7 @@ impl Pieces {
             starts: (!even).then(|| places.take((count + 1) * 8)),
             each: if even { each } else { 0 },
             units: units.sum(),
+            longest: lens.clone().max().unwrap_or(0),
             steals: unit == Unit::XtsBlock && lens.clone().any(steals),
         }
     }

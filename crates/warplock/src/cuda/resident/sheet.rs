@@ -103,7 +103,7 @@ impl Sheet {
         let scratch = places.take(pieces.scratch(batch.direction, multiprocessors));
         let powers = places.take(pieces.powers(&messages));
         let split = hashers.map(|hashers| {
-            let work = pieces.work(0).in_units();
+            let work = pieces.work(0).in_units(pieces.longest);
             (places.take(split_bytes(&work)), hashers)
         });
         let verdicts = match mode {
@@ -251,7 +251,7 @@ impl Sheet {
             powers: at(self.powers),
             split: self.split.map(|(place, hashers)| Split {
                 at: at(place),
-                work: work.in_units(),
+                work: work.in_units(self.pieces.longest),
                 places: hashers.places,
                 hashers: policy::hashers(batch.info.cipher).min(hashers.count),
             }),

@@ -141,8 +141,9 @@ fn hashed_apart(
     link: &CudaLink,
     stream: &Stream,
     work: Work,
+    each: usize,
 ) -> Result<(Split, [DeviceBuffer; 2]), Failure> {
-    let work = work.in_units();
+    let work = work.in_units(each);
     let mut who = [0; MULTIPROCESSORS];
     for place in 0..HASHERS {
         who[8 * place] = place as u8 + 1;
@@ -240,7 +241,7 @@ impl Bench {
             if subject.is_none() {
                 let mut located = sheet.located(at.sheet);
                 if split {
-                    let (split, own) = hashed_apart(&link, &stream, located.work)?;
+                    let (split, own) = hashed_apart(&link, &stream, located.work, each)?;
                     (located.split, buffers) = (Some(split), Some(own));
                 }
                 subject = Some(Subject::Ours(launcher, mode, located));
