@@ -179,6 +179,22 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// After a failure: zeroes what authenticated decryption may have written, of which nobody
+    /// knows whether it verifies.
+    ///
+    /// # Safety
+    /// Nothing else uses what the job borrows during the call.
+    pub(crate) unsafe fn wipe_unverified(&self) {
+        if self.direction == Direction::Encrypt || !self.info.algorithm.is_aead() {
+            return;
+        }
+        for message in (0..self.count()).map(|index| self.message(index)) {
+            // SAFETY: the checks in `new` found the output in its buffer; the rest by this
+            // function's contract.
+            unsafe { message.output.write_bytes(0, message.len) };
+        }
+    }
+
     /// The keys and the text of some messages, if each is one block under a key of its own and
     /// they follow each other without gaps: the pointers are valid for 16 bytes a message.
     pub(crate) fn single_blocks(

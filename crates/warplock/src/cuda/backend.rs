@@ -164,9 +164,13 @@ impl Backend for CudaBackend {
     unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error> {
         // SAFETY: by this function's contract.
         let ran = unsafe { self.run_alone(job) };
-        ran.map(Ticket::done).map_err(|broken| Error::Backend {
-            backend: self.name.clone(),
-            reason: broken.reason,
+        ran.map(Ticket::done).map_err(|broken| {
+            // SAFETY: as above; nothing is under way any more, unless the device hangs.
+            unsafe { job.wipe_unverified() };
+            Error::Backend {
+                backend: self.name.clone(),
+                reason: broken.reason,
+            }
         })
     }
 }

@@ -478,6 +478,10 @@ impl Demanded {
                 reason: broken.reason,
             })
         });
+        if broken.is_some() {
+            // SAFETY: as above; all helpers are done, or hang.
+            unsafe { job.wipe_unverified() };
+        }
         broken.map_or(Ok(shared.refused), Err)
     }
 }
