@@ -17,7 +17,7 @@ pub(crate) enum Parameter<'a> {
     Address(Address),
     Count(u64),
     Number(u32),
-    Block([u8; 16]),
+    Block(&'a [u8; 16]),
 }
 
 impl Parameter<'_> {
@@ -28,7 +28,7 @@ impl Parameter<'_> {
             Parameter::Address(address) => argument(address),
             Parameter::Count(count) => argument(count),
             Parameter::Number(number) => argument(number),
-            Parameter::Block(block) => argument(block),
+            Parameter::Block(block) => argument(*block),
         }
     }
 
@@ -40,7 +40,7 @@ impl Parameter<'_> {
             Parameter::Address(address) => size_of_val(address),
             Parameter::Count(count) => size_of_val(count),
             Parameter::Number(number) => size_of_val(number),
-            Parameter::Block(block) => size_of_val(block),
+            Parameter::Block(block) => size_of_val(*block),
         };
         // SAFETY: the argument is the value's place, and none of these types has padding.
         unsafe { std::slice::from_raw_parts(self.argument().cast::<u8>().cast_const(), len) }
@@ -303,8 +303,8 @@ impl Launcher {
             // Five rows of powers, and 320 inverses.
             grid: Grid::Blocks(7),
             parameters: vec![
-                Parameter::Block(key.hash),
-                Parameter::Block(key.inverse),
+                Parameter::Block(&key.hash),
+                Parameter::Block(&key.inverse),
                 Parameter::Address(at.powers),
             ],
         }

@@ -31,7 +31,7 @@ impl Launch {
             Parameter::Keys(keys) => Owned::Keys(keys.round),
             Parameter::Address(number) | Parameter::Count(number) => Owned::Number(number),
             Parameter::Number(number) => Owned::Number(u64::from(number)),
-            Parameter::Block(block) => Owned::Block(block),
+            Parameter::Block(block) => Owned::Block(*block),
         });
         Launch {
             name: step.name.clone(),
