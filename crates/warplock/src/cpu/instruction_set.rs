@@ -6,7 +6,9 @@ use super::prepared::{GhashKey, Powers};
 pub(super) mod names {
     pub(in crate::cpu) use super::{each_place, each_way, kernels_of, powers_of};
     pub(in crate::cpu) use crate::Direction;
-    pub(in crate::cpu) use crate::cpu::kernels::{Chain, CounterBits, Io, Kernels, Short};
+    pub(in crate::cpu) use crate::cpu::kernels::{
+        Chain, CounterBits, GcmCounter, Io, Kernels, Short,
+    };
     pub(in crate::cpu) use crate::cpu::prepared::{AesKey, GhashKey, Powers};
     pub(in crate::cpu) use crate::cpu::{InstructionSet, body};
 }
@@ -100,10 +102,10 @@ macro_rules! kernels_of {
                 unsafe {
                     match bits {
                         CounterBits::B32 => {
-                            each_place!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B32, io));
+                            each_place!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B32, false, io));
                         }
                         CounterBits::B128 => {
-                            each_place!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B128, io));
+                            each_place!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B128, false, io));
                         }
                     }
                 }
@@ -152,7 +154,7 @@ macro_rules! kernels_of {
                 key: &AesKey,
                 hash: &GhashKey,
                 direction: Direction,
-                counter: &mut [u8; 16],
+                counter: &mut GcmCounter,
                 y: &mut [u8; 16],
                 io: Io,
             ) {
@@ -256,7 +258,7 @@ macro_rules! kernels_of {
                 key: &AesKey,
                 hash: &GhashKey,
                 direction: Direction,
-                counter: &mut [u8; 16],
+                counter: &mut GcmCounter,
                 y: &mut [u8; 16],
                 io: Io,
             ) {

@@ -103,6 +103,15 @@ pub(crate) enum CounterBits {
     B128,
 }
 
+/// The next counter block of a GCM message.
+#[derive(Clone, Copy)]
+pub(crate) struct GcmCounter {
+    pub(crate) block: [u8; 16],
+    /// Whether nobody may know it: where the IV does not have 12 bytes it comes from the hash key
+    /// (SP 800-38D, 7.1). Then no branch and no address may depend on it.
+    pub(crate) hidden: bool,
+}
+
 /// One CBC encryption: the chain of one message.
 pub(crate) struct Chain<'a> {
     pub(crate) key: &'a AesKey,
@@ -199,7 +208,7 @@ pub(crate) trait Kernels: Sync {
         key: &AesKey,
         hash: &GhashKey,
         direction: Direction,
-        counter: &mut [u8; 16],
+        counter: &mut GcmCounter,
         y: &mut [u8; 16],
         io: Io,
     );

@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use subtle::ConstantTimeEq;
 
 use super::acorn::Acorn;
-use super::kernels::{Chain, CounterBits, Io, Kernels, settle};
+use super::kernels::{Chain, CounterBits, GcmCounter, Io, Kernels, settle};
 use super::portable::{gf_mul, gf_pow, xts_skip};
 use super::prepared::{AesKey, GhashKey, Prepared};
 use crate::{Direction, Info, Mode};
@@ -32,8 +32,7 @@ pub(crate) struct Carried(pub(crate) [u8; 16]);
 #[derive(Clone)]
 #[repr(align(16))]
 pub(crate) struct Gcm {
-    /// The next counter block.
-    counter: [u8; 16],
+    counter: GcmCounter,
     /// GHASH of the associated data and the ciphertext so far.
     y: [u8; 16],
     /// The first counter block; encrypted, it masks the tag.
@@ -123,7 +122,7 @@ impl Running {
             },
             Running::Gcm(gcm) => {
                 let mut later = gcm.clone();
-                later.counter = skip32(gcm.counter, blocks);
+                later.counter.block = skip32(gcm.counter.block, blocks);
                 later.y = [0; 16];
                 later.text_len = 0;
                 Running::Gcm(later)
@@ -384,7 +383,10 @@ impl Gcm {
             kernels.ghash(hash, &mut y, aad);
         }
         Gcm {
-            counter: skip32(first, 1),
+            counter: GcmCounter {
+                block: skip32(first, 1),
+                hidden: iv.len() != 12,
+            },
             y,
             first,
             aad_len: aad.len() as u64,

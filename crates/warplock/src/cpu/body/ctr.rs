@@ -58,7 +58,7 @@ pub(super) unsafe fn last_round_with_text<L: Lanes, const W: usize>(
     }
 }
 
-/// CTR, see [`crate::cpu::kernels::Kernels::ctr`].
+/// CTR, see [`crate::cpu::kernels::Kernels::ctr`]. `hidden`: nobody may know the counter.
 ///
 /// # Safety
 /// As there; the machine has the instructions.
@@ -67,11 +67,12 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
     key: &AesKey,
     counter: &mut [u8; 16],
     bits: CounterBits,
+    hidden: bool,
     io: Io,
 ) {
     if io.len <= 16 * L::N && !overflows(counter, bits, L::N) {
         // SAFETY: by this function's contract.
-        unsafe { ctr_tail::<L, 1>(key, counter, bits, io) };
+        unsafe { ctr_tail::<L, 1>(key, counter, bits, hidden, io) };
         *counter = advance(counter, bits, io.len.div_ceil(16) as u64);
         return;
     }
@@ -97,15 +98,15 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
             let part = part.when_far(part.far && done.is_multiple_of(LINE));
             let whole = len - len % (16 * L::N * W);
             if whole > 0 {
-                ctr_whole::<L, W>(key, counter, bits, part.part(0, whole));
+                ctr_whole::<L, W>(key, counter, bits, hidden, part.part(0, whole));
                 *counter = advance(counter, bits, (whole / 16) as u64);
             }
             if len > whole {
                 let tail = part.part(whole, len - whole);
                 match tail.len.div_ceil(16 * L::N) {
-                    1 => ctr_tail::<L, 1>(key, counter, bits, tail),
-                    2..=4 => ctr_tail::<L, 4>(key, counter, bits, tail),
-                    _ => ctr_tail::<L, W>(key, counter, bits, tail),
+                    1 => ctr_tail::<L, 1>(key, counter, bits, hidden, tail),
+                    2..=4 => ctr_tail::<L, 4>(key, counter, bits, hidden, tail),
+                    _ => ctr_tail::<L, W>(key, counter, bits, hidden, tail),
                 }
                 *counter = advance(counter, bits, tail.len.div_ceil(16) as u64);
             }
@@ -123,15 +124,16 @@ unsafe fn ctr_whole<L: Lanes, const W: usize>(
     key: &AesKey,
     start: &[u8; 16],
     bits: CounterBits,
+    hidden: bool,
     io: Io,
 ) {
     let stride = 16 * L::N * W;
     let steps = io.len / stride;
-    let computed = computed::<L, W>(steps);
+    let computed = computed::<L, W>(steps, hidden);
     let mut kept = Kept::new();
     // SAFETY: there are so many steps in `io`; the rest by this function's contract.
     unsafe {
-        let source = Computed::<L>::new::<W>(key, bits, start, computed < steps);
+        let source = Computed::<L>::new::<W>(key, bits, start, hidden, computed < steps);
         let part = io.part(0, computed * stride);
         ctr_run::<L, W>(key, source, kept.states(), part);
         if computed < steps {
@@ -178,11 +180,12 @@ unsafe fn ctr_tail<L: Lanes, const W: usize>(
     key: &AesKey,
     start: &[u8; 16],
     bits: CounterBits,
+    hidden: bool,
     io: Io,
 ) {
     // SAFETY: by this function's contract; no states are kept.
     unsafe {
-        let mut source = Computed::<L>::new::<W>(key, bits, start, false);
+        let mut source = Computed::<L>::new::<W>(key, bits, start, hidden, false);
         let mut blocks = source.next::<W>(key, std::ptr::null_mut());
         further_rounds(key, &mut blocks);
         let last = L::splat(&key.enc[key.rounds]);

@@ -9,7 +9,7 @@ use super::aes::{anew, ask_ahead, encrypt, encrypt_further, encrypt_round, furth
 use super::ctr::{advance, ctr, last_round_with_text};
 use super::nearby::{Computed, Kept, Near, Source, computed};
 use super::{Lanes, WIDE};
-use crate::cpu::kernels::{CounterBits, Io};
+use crate::cpu::kernels::{CounterBits, GcmCounter, Io};
 use crate::cpu::prepared::{AesKey, MAX_POWERS, Powers};
 
 /// Powers of the hash key `h` as [`crate::cpu::prepared::GhashKey::Clmul`] holds them, as many as
@@ -221,7 +221,7 @@ pub(super) fn pin<L: Lanes>(registers: &mut [L]) {
 pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
     key: &AesKey,
     powers: &Powers,
-    counter: &mut [u8; 16],
+    counter: &mut GcmCounter,
     y: &mut [u8; 16],
     io: Io,
 ) {
@@ -236,7 +236,13 @@ pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
         }
         let rest = io.part(whole, io.len - whole);
         if rest.len > 0 {
-            ctr::<L, WIDE>(key, counter, CounterBits::B32, rest);
+            ctr::<L, WIDE>(
+                key,
+                &mut counter.block,
+                CounterBits::B32,
+                counter.hidden,
+                rest,
+            );
             ghash::<L>(powers, y, std::slice::from_raw_parts(rest.dst, rest.len));
         }
     }
@@ -250,7 +256,7 @@ pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
 pub(crate) unsafe fn gcm_decrypt<L: Lanes>(
     key: &AesKey,
     powers: &Powers,
-    counter: &mut [u8; 16],
+    counter: &mut GcmCounter,
     y: &mut [u8; 16],
     io: Io,
 ) {
@@ -264,7 +270,13 @@ pub(crate) unsafe fn gcm_decrypt<L: Lanes>(
         let rest = io.part(whole, io.len - whole);
         if rest.len > 0 {
             ghash::<L>(powers, y, std::slice::from_raw_parts(rest.src, rest.len));
-            ctr::<L, WIDE>(key, counter, CounterBits::B32, rest);
+            ctr::<L, WIDE>(
+                key,
+                &mut counter.block,
+                CounterBits::B32,
+                counter.hidden,
+                rest,
+            );
         }
     }
 }
@@ -278,19 +290,23 @@ pub(crate) unsafe fn gcm_decrypt<L: Lanes>(
 unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
     key: &AesKey,
     powers: &Powers,
-    counter: &mut [u8; 16],
+    counter: &mut GcmCounter,
     y: &mut [u8; 16],
     io: Io,
 ) {
     let (bits, stride) = (CounterBits::B32, 16 * L::N * WIDE);
     let all = io.len / stride;
-    let computed = computed::<L, WIDE>(all);
+    let GcmCounter {
+        block: counter,
+        hidden,
+    } = counter;
+    let computed = computed::<L, WIDE>(all, *hidden);
     let mut kept = Kept::new();
     let states = kept.states();
     // SAFETY: all parts lie in `io`, and the states have room; the rest by this contract.
     unsafe {
         let mut hash = <L::One as Lanes>::load(y.as_ptr()).reverse();
-        let mut source = Computed::<L>::new::<WIDE>(key, bits, counter, computed < all);
+        let mut source = Computed::<L>::new::<WIDE>(key, bits, counter, *hidden, computed < all);
         let mut first = io.part(0, computed * stride);
         let mut data = Data::At(io.src);
         if ENCRYPT {

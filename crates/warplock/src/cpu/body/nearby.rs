@@ -6,7 +6,8 @@
 //! behind two rounds is a sum (XOR) of what the last byte gives and of what the others give: it is
 //! computed for 256 counters and kept, and all later ones are kept states with one sum added.
 //!
-//! Which states are looked up follows from the counter's value and place, which are no secrets.
+//! Which states are looked up follows from the counter's value and place. Where these are secrets,
+//! all states are computed.
 
 use std::arch::asm;
 use std::mem::MaybeUninit;
@@ -66,11 +67,11 @@ impl Kept {
 }
 
 /// How many of the first of `steps` steps of `D` registers are computed. The states of all others
-/// are near those, which are kept.
+/// are near those, which are kept. `hidden`: nobody may know the counter.
 #[inline(always)]
-pub(super) fn computed<L: Lanes, const D: usize>(steps: usize) -> usize {
+pub(super) fn computed<L: Lanes, const D: usize>(steps: usize, hidden: bool) -> usize {
     const { assert!(SPAN.is_multiple_of(D * L::N) && LONG >= 16 * SPAN) };
-    match steps * (16 * D * L::N) < LONG {
+    match hidden || steps * (16 * D * L::N) < LONG {
         true => steps,
         false => SPAN / (D * L::N),
     }
@@ -99,7 +100,8 @@ pub(super) struct Computed<L> {
 
 impl<L: Lanes> Computed<L> {
     /// Blocks from a counter on, in steps of `D` registers. The counter is big-endian and in memory:
-    /// one that came there as two numbers would be waited for, until both are written.
+    /// one that came there as two numbers would be waited for, until both are written. `hidden`:
+    /// nobody may know it.
     ///
     /// # Safety
     /// The machine has the instructions.
@@ -108,6 +110,7 @@ impl<L: Lanes> Computed<L> {
         key: &AesKey,
         bits: CounterBits,
         start: &[u8; 16],
+        hidden: bool,
         keep: bool,
     ) -> Self {
         // SAFETY: by this function's contract.
@@ -119,7 +122,7 @@ impl<L: Lanes> Computed<L> {
                     CounterBits::B128 => base.number64(),
                 },
                 bits,
-                aligned: start[15].is_multiple_of((D * L::N) as u8),
+                aligned: !hidden && start[15].is_multiple_of((D * L::N) as u8),
                 first_key: L::splat(&key.enc[0]),
                 keep: keep.then_some(0),
             }

@@ -6,7 +6,7 @@ use super::bits::InLines;
 use super::{GhashKey, Sliced, SlicedEach, expand, xts_double};
 use crate::Direction;
 use crate::cpu::InstructionSet;
-use crate::cpu::kernels::{Chain, CounterBits, Io, Kernels};
+use crate::cpu::kernels::{Chain, CounterBits, GcmCounter, Io, Kernels};
 use crate::cpu::prepared::{AesKey, GhashKey as PreparedGhashKey};
 
 /// Blocks worked on at a time: enough to fill the wide core, few enough for the first cache.
@@ -223,7 +223,7 @@ impl Kernels for Portable {
         key: &AesKey,
         hash: &PreparedGhashKey,
         direction: Direction,
-        counter: &mut [u8; 16],
+        counter: &mut GcmCounter,
         y: &mut [u8; 16],
         io: Io,
     ) {
@@ -235,7 +235,7 @@ impl Kernels for Portable {
             if direction == Direction::Decrypt {
                 self.ghash(hash, y, text);
             }
-            xor_key_stream(&key, counter, CounterBits::B32, text);
+            xor_key_stream(&key, &mut counter.block, CounterBits::B32, text);
             if direction == Direction::Encrypt {
                 self.ghash(hash, y, text);
             }
