@@ -67,7 +67,7 @@ impl Builder {
 
     /// How many CPU threads work on one batch; without this call, one for each core that this
     /// process may use. With one thread a batch runs on the thread that calls. Threads that helped
-    /// look out for the next batch for up to 0.1 ms before they sleep.
+    /// look out for the next batch for up to 0.1 ms before they sleep. At most 4096.
     pub fn threads(mut self, threads: NonZeroUsize) -> Self {
         self.threads = Some(threads);
         self
@@ -356,6 +356,16 @@ mod tests {
             refused.to_string(),
             "backend 'without' cannot be used: acorn-128 does not run there; take cpu"
         );
+    }
+
+    #[test]
+    fn more_threads_than_any_machine_has_are_refused() {
+        for count in [4097, usize::MAX] {
+            let threads = NonZeroUsize::new(count).unwrap();
+            let refused = Engine::builder().threads(threads).build().err().unwrap();
+            let wanted = format!("{count} threads are too many; ask for at most 4096");
+            assert!(refused.to_string().ends_with(&wanted), "{refused}");
+        }
     }
 
     /// A message of ACORN must not take the shortest way, which would cut it like others.

@@ -37,6 +37,9 @@ const LEAST_FAR: [usize; 2] = [16 << 10, 64 << 10];
 /// The shortest chain of CBC encryption for the same: its steps are lines in any case.
 const LEAST_FAR_CHAIN: usize = 4 << 10;
 
+/// More are no machine's, and with some ten thousand the process would end when one cannot start.
+const MOST_THREADS: usize = 4096;
+
 /// Bytes of text in a job that caches near a thread do not hold.
 const COLD_FROM: u64 = 8 << 20;
 
@@ -59,6 +62,12 @@ impl CpuBackend {
             name: name.clone(),
             reason: "this machine does not have the instructions; take cpu".to_owned(),
         })?;
+        if threads.get() > MOST_THREADS {
+            return Err(Error::NoBackend {
+                name,
+                reason: format!("{threads} threads are too many; ask for at most {MOST_THREADS}"),
+            });
+        }
         let others = threads.get() - 1;
         let others = (others > 0)
             .then(|| Threads::new(others, "cpu", || {}))
