@@ -1,5 +1,6 @@
 //! Many small submissions of many threads, gathered into batches.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -206,11 +207,24 @@ impl Gatherer {
         next.round = state.heap.round + 1;
         let mut heap = std::mem::replace(&mut state.heap, next);
         drop(state);
-        let result = self.run_heap(&mut heap);
+        let ran = catch_unwind(AssertUnwindSafe(|| self.run_heap(&mut heap)));
+        let (result, panicked) = match ran {
+            Ok(result) => (result, None),
+            Err(panic) => {
+                let backend = self.engine.backend();
+                let reason = "a panic".to_owned();
+                (Err(Error::Backend { backend, reason }), Some(panic))
+            }
+        };
         let left = heap.spans.len();
         let mut state = self.lock();
         state.done.push(Done { heap, result, left });
         self.changed.notify_all();
+        if let Some(panic) = panicked {
+            // Only now: the others wait for this thread.
+            drop(state);
+            resume_unwind(panic);
+        }
         state
     }
 

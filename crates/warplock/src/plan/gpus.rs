@@ -1,5 +1,6 @@
 //! The GPUs of an engine: started when they are worth it, taken out when they fail.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -113,9 +114,15 @@ impl Gpus {
         }
         let inner = Arc::clone(&self.0);
         let body = move || {
-            let (gpus, problems) = (inner.start)();
+            // Whatever happens, those that wait are told.
+            let started = catch_unwind(AssertUnwindSafe(|| (inner.start)()));
+            let (gpus, problems) = started.unwrap_or_else(|_| {
+                let why = "GPUs cannot be used (a panic while they were started); the work is \
+                           done without";
+                (Vec::new(), vec![why.to_owned()])
+            });
             for problem in problems {
-                (inner.warn)(&problem);
+                let _ = catch_unwind(AssertUnwindSafe(|| (inner.warn)(&problem)));
             }
             if gpus.is_empty() {
                 inner.hint.store(hint::NONE, Ordering::Relaxed);

@@ -206,10 +206,15 @@ impl<'a> Crew<'a> {
             // SAFETY: by this function's contract.
             unsafe { self.work(job, &queue, self.workers, meanwhile) };
         });
-        // What a helper failed to do, and what was left for threads that did not come.
+        // What a helper failed to do, and what was left for threads that did not come. At no pace
+        // anybody takes what is there: nobody leaves it to others, who may never come.
+        let rest = Crew {
+            worker: Pace::of(0.0),
+            ..*self
+        };
         while self.redo && !queue.is_empty() {
             // SAFETY: by this function's contract.
-            unsafe { self.work(job, &queue, self.cpu.threads(), || {}) };
+            unsafe { rest.work(job, &queue, self.cpu.threads(), || {}) };
         }
         Shared {
             refused: queue.refused(),
