@@ -9,8 +9,8 @@ use super::driver::Failure;
 use super::link::{DeviceBytes, HostBytes, Link};
 use super::long::{give_results, zero};
 use super::ring::Passage;
-use crate::Direction;
 use crate::portion::{Outcome, Source};
+use crate::{Direction, Mode};
 
 /// A wait that takes longer lets other threads have the processor between two looks.
 const PATIENCE: Duration = Duration::from_micros(200);
@@ -43,11 +43,25 @@ impl<L: Link> Passage<'_, '_, L> {
         Ok(())
     }
 
+    /// What one lane may take for a message alone: ACORN's are never cut, and one of gigabytes takes
+    /// minutes.
+    fn longest_lane(&self) -> Duration {
+        if self.job.info().mode != Mode::Acorn {
+            return Duration::ZERO;
+        }
+        let flights = self.slots.iter().filter_map(|slot| slot.flight.as_ref());
+        let longest = flights.map(|flight| flight.len).max().unwrap_or(0);
+        Duration::from_nanos(self.gpu.policy.lane_byte * longest as u64)
+    }
+
     /// Between two looks at something that is awaited since `start`.
     fn pause(&self, start: Instant) -> Result<(), Failure> {
-        let (waited, timeout) = (start.elapsed(), self.gpu.policy.timeout);
-        if waited >= timeout {
-            return Err(Failure::hung(timeout));
+        let waited = start.elapsed();
+        if waited >= self.gpu.policy.timeout {
+            let timeout = self.gpu.policy.timeout + self.longest_lane();
+            if waited >= timeout {
+                return Err(Failure::hung(timeout));
+            }
         }
         if waited < PATIENCE {
             std::hint::spin_loop();

@@ -203,6 +203,7 @@ impl CudaBackend {
             if hangs {
                 // Their end would wait for the device.
                 let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+                rings.made -= rings.idle.len();
                 std::mem::forget(std::mem::take(&mut rings.idle));
             }
             Broken { reason, hangs }

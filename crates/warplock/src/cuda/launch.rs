@@ -192,9 +192,7 @@ impl Launcher {
             (Mode::Cbc, Direction::Encrypt) => (Family::Cbc, "cbc_encrypt".to_owned()),
             (Mode::Cbc, Direction::Decrypt) => (Family::Flat, "cbc_decrypt".to_owned()),
             (Mode::Ctr, _) if key.is_none() => (Family::Flat, "ctr".to_owned()),
-            (Mode::Ctr, _) if at.work.count == 1 && at.work.units >= policy::LONG_ROWS => {
-                (Family::Long, "ctr_long".to_owned())
-            }
+            (Mode::Ctr, _) if at.long => (Family::Long, "ctr_long".to_owned()),
             (Mode::Ctr, _) => (Family::Ctr, "ctr".to_owned()),
             (Mode::Xts, _) => (Family::Flat, format!("xts_{way}")),
             (Mode::Gcm, _) => unreachable!("GCM has launches of its own"),
@@ -485,6 +483,6 @@ fn finishes(at: &Located) -> bool {
 }
 
 /// Whether GCM's kernel with a division of labour takes these pieces.
-fn is_long(work: &Work) -> bool {
+pub(crate) fn is_long(work: &Work) -> bool {
     work.units >= policy::LONG_GCM_ROWS * work.count
 }

@@ -31,6 +31,8 @@ enum KeyPlace {
 pub(crate) struct Sheet {
     mode: Mode,
     small: bool,
+    /// CTR's kernel for one long piece works.
+    long: bool,
     keys: KeyPlace,
     /// Bytes that the host writes and copies up.
     pub(crate) len: usize,
@@ -68,7 +70,11 @@ impl Sheet {
         let long = matches!(chunk, Chunk::Long(_));
         let small = whole && is_small(job, policy);
         let table = !long && has_table(job);
-        Sheet::lay_out(job, chunk.parts(), whole, small, table, multiprocessors)
+        let sheet = Sheet::lay_out(job, chunk.parts(), whole, small, table, multiprocessors);
+        Sheet {
+            long: sheet.pieces.are_long(policy),
+            ..sheet
+        }
     }
 
     /// Finds the places for what GCM must know of one long message from its first part to its
@@ -153,6 +159,7 @@ impl Sheet {
         Sheet {
             mode,
             small,
+            long: false,
             keys,
             len,
             device_len: places.0,
@@ -264,6 +271,7 @@ impl Sheet {
         Located {
             work: self.pieces.work(sheet),
             steals: self.pieces.steals,
+            long: self.long,
             table: (self.keys != KeyPlace::Parameter).then(|| at(self.table)),
             raw_keys: (self.keys == KeyPlace::Table)
                 .then(|| (at(self.raw_keys), self.key_owners.len() as u32)),
@@ -317,6 +325,8 @@ pub(crate) struct Located {
     pub(crate) work: Work,
     /// Whether XTS must steal from any piece.
     pub(crate) steals: bool,
+    /// Whether CTR's kernel for one long piece works.
+    pub(crate) long: bool,
     pub(crate) table: Option<Address>,
     /// Raw keys to expand into the table, and how many.
     pub(crate) raw_keys: Option<(Address, u32)>,

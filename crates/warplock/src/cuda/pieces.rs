@@ -5,6 +5,7 @@ use super::abi::{Address, GCM_POWERS, GcmMessage, Piece, Work};
 use super::acorn;
 use super::cut::ROW;
 use super::parts::{ALIGN, message_size, put};
+use super::policy::Policy;
 use crate::{Direction, Mode};
 
 /// The most warps of a block, each of which CBC decryption hands a block on to the next.
@@ -116,6 +117,11 @@ impl Pieces {
             longest: lens.clone().max().unwrap_or(0),
             steals: unit == Unit::XtsBlock && lens.clone().any(steals),
         }
+    }
+
+    /// Whether CTR's kernel for one long piece takes them.
+    pub(crate) fn are_long(&self, policy: &Policy) -> bool {
+        self.mode == Mode::Ctr && self.count == 1 && self.units >= policy.ctr_long
     }
 
     /// Bytes for what CBC decryption on so many multiprocessors hands on, or for XTS's tweaks.

@@ -15,10 +15,6 @@ pub(crate) const FEW_CHAINS: u64 = 10_240;
 /// 502 GB/s, those of 6 KiB 363 instead of 485.
 pub(crate) const LONG_GCM_ROWS: u64 = 16;
 
-/// From this many rows of 32 blocks on (32 MiB), one piece of CTR goes to the kernel that needs
-/// each warp to take many rows.
-pub(crate) const LONG_ROWS: u64 = 64 << 10;
-
 /// Multiprocessors that only hash, where GCM has such: the fewer bytes the others encipher, the
 /// fewer are needed. On an H100, 16 and 17 were the best of 14 to 18 for AES-128, 12 of 9 to 13 for
 /// AES-256; what is in between is a guess.
@@ -54,6 +50,9 @@ pub(crate) struct Policy {
     pub(crate) direct_copies: usize,
     /// From this mean length on, messages with one key take the GCM kernels for long ones.
     pub(crate) gcm_long: u64,
+    /// From this many rows of 32 blocks on, one piece of CTR goes to the kernel that needs each warp
+    /// to take many rows.
+    pub(crate) ctr_long: u64,
     /// From this many bytes of text under one key on, batches in GPU memory may take the GCM
     /// kernels with multiprocessors that only hash; none: never.
     pub(crate) gcm_split: Option<u64>,
@@ -64,6 +63,9 @@ pub(crate) struct Policy {
     /// A device that does not finish a chunk in this time hangs: thousands of times what the
     /// slowest chunk takes, but other programs may be at work on the device, too.
     pub(crate) timeout: Duration,
+    /// Nanoseconds in which any lane does a byte of ACORN, with much room: seven instructions, most
+    /// of which wait for the one before.
+    pub(crate) lane_byte: u64,
 }
 
 impl Policy {
@@ -78,12 +80,15 @@ impl Policy {
         chains: 4096,
         direct_copies: 64,
         gcm_long: 2048,
+        // 32 MiB.
+        ctr_long: 64 << 10,
         // Here they are as fast as the others with AES-128, and faster with AES-256 (H100); with
         // less, the beginning and the end, where one side waits, cost more than they bring.
         gcm_split: Some(256 << 20),
         copy_threads: 16,
         rings: 4,
         timeout: Duration::from_secs(20),
+        lane_byte: 200,
     };
 
     /// Bytes of text in a chunk of a job with `total` bytes.

@@ -2,6 +2,7 @@
 //! messages whose answers the portable code of the same process knows.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -19,7 +20,7 @@ use crate::{Aad, Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Span, Spans,
 pub(crate) enum Shape {
     /// One key for all messages; for GCM: messages that are not short.
     One,
-    /// GCM of long messages with one key.
+    /// GCM of long messages with one key; CTR of one that is very long.
     Long,
     /// The same of plain ones ([`Messages`](super::pieces::Messages)).
     Plain,
@@ -33,6 +34,10 @@ pub(crate) enum Shape {
     ManyTable,
     /// GCM of short messages with one key.
     Small,
+    /// GCM where some multiprocessors only hash; in GPU memory alone.
+    Split,
+    /// The same of plain messages.
+    SplitPlain,
 }
 
 /// One test: the kernels of an algorithm, a direction and a shape.
@@ -103,15 +108,18 @@ impl Case {
             Mode::Cbc if encrypts && many => vec![format!("cbc_encrypt_{end}")],
             Mode::Cbc if encrypts => vec![format!("cbc_encrypt_few_{end}")],
             Mode::Cbc => vec!["cbc_save".to_owned(), format!("cbc_decrypt_{end}")],
+            Mode::Ctr if self.shape == Shape::Long => vec![format!("ctr_long_{bits}")],
             Mode::Ctr => vec![format!("ctr_{end}")],
             Mode::Xts => vec![
                 "xts_tweaks".to_owned(),
                 format!("xts_{way}_{end}"),
                 format!("xts_steal_{way}"),
             ],
-            Mode::Gcm if matches!(self.shape, Shape::One | Shape::Long | Shape::Plain) => {
+            Mode::Gcm if self.shape != Shape::Small && !table => {
+                let plain = matches!(self.shape, Shape::Plain | Shape::SplitPlain);
                 let stem = match self.shape {
                     Shape::One => "gcm",
+                    Shape::Split | Shape::SplitPlain => "gcm_split",
                     _ => "gcm_long",
                 };
                 let mut names = vec![
@@ -119,7 +127,7 @@ impl Case {
                     format!("{stem}_{way}_{bits}"),
                     "gcm_finish".to_owned(),
                 ];
-                names.extend((self.shape != Shape::Plain).then(|| format!("gcm_prepare_{bits}")));
+                names.extend((!plain).then(|| format!("gcm_prepare_{bits}")));
                 names.extend((!encrypts).then(|| "gcm_wipe".to_owned()));
                 names
             }
@@ -140,9 +148,13 @@ impl Case {
             (Mode::Gcm, Shape::One) => &[0, 8209, 2048],
             (Mode::Gcm, Shape::Long) => &[0, 33_000, 8209],
             (Mode::Gcm, Shape::Plain) => &[33_000, 16_384, 8209],
+            // Equally many units of 16 KiB, and not equally many rows.
+            (Mode::Gcm, Shape::Split | Shape::SplitPlain) => &[49_152, 33_000, 40_001],
             (Mode::Gcm, _) => &[0, 1, 16, 33, 500, 513, 1500],
             (Mode::Ecb | Mode::Cbc, _) => &[16, 48, 496, 512, 528, 4128],
             (Mode::Xts, _) => &[16, 33, 500, 512, 513, 4127],
+            // Some rows for each warp.
+            (Mode::Ctr, Shape::Long) => &[(4 << 20) + 77],
             (Mode::Ctr, _) => &[1, 16, 33, 500, 512, 513, 4127],
             // A warp whose lanes all have whole tiles of 64 bytes, and one with other lengths.
             (Mode::Acorn, _) => {
@@ -154,10 +166,10 @@ impl Case {
     }
 
     /// Has `run` work on the case, and tells whether the answer was right.
-    pub(crate) fn passes(
+    pub(crate) fn passes<E>(
         self,
-        run: impl FnOnce(&Job<'_>) -> Result<Vec<usize>, Failure>,
-    ) -> Result<bool, Failure> {
+        run: impl FnOnce(&Job<'_>) -> Result<Vec<usize>, E>,
+    ) -> Result<bool, E> {
         let question = Question::new(self);
         let mut right = question.blank();
         let mut refused = Vec::new();
@@ -230,7 +242,7 @@ impl Question {
         let iv_len = |message: usize| match (mode, message % 3) {
             (Mode::Ecb, _) => 0,
             (Mode::Gcm, 0 | 1) => 12,
-            (Mode::Gcm, _) if case.shape == Shape::Plain => 12,
+            (Mode::Gcm, _) if matches!(case.shape, Shape::Plain | Shape::SplitPlain) => 12,
             _ => 16,
         };
         let (spans, size) = side_by_side(lens.into_iter());
@@ -252,7 +264,7 @@ impl Question {
             ivs,
             iv_spans,
             aad: match case.shape {
-                Shape::Plain => Vec::new(),
+                Shape::Plain | Shape::SplitPlain => Vec::new(),
                 _ => bytes(random, 21),
             },
             input: bytes(random, size),
@@ -301,9 +313,7 @@ impl Question {
                 keys: &self.keys,
                 index: &self.index,
             },
-            Shape::One | Shape::Long | Shape::Plain | Shape::Many | Shape::Small => {
-                Keys::One(&self.keys[0])
-            }
+            _ => Keys::One(&self.keys[0]),
         };
         let spans = match case.shape {
             Shape::Blocks => Spans::Even {
@@ -369,17 +379,29 @@ impl Tested {
         policy: &Policy,
         mut run: impl FnMut(&Job<'_>) -> Result<Vec<usize>, Failure>,
     ) -> Result<(), String> {
+        self.ensure_cases(Case::of(job, policy), |_, job| run(job))
+    }
+
+    /// The same for cases.
+    ///
+    /// # Errors
+    /// As [`Tested::ensure`].
+    pub(crate) fn ensure_cases<E: fmt::Display>(
+        &self,
+        cases: Vec<Case>,
+        mut run: impl FnMut(Case, &Job<'_>) -> Result<Vec<usize>, E>,
+    ) -> Result<(), String> {
         let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(wrong) = self.broken.get() {
             return Err(wrong.clone());
         }
-        for case in Case::of(job, policy) {
+        for case in cases {
             if passed.contains(&case) {
                 continue;
             }
             let kernels = case.kernels().join(", ");
             let right = case
-                .passes(&mut run)
+                .passes(|job| run(case, job))
                 .map_err(|failure| format!("testing {kernels}: {failure}"))?;
             if !right {
                 let wrong = format!(

@@ -5,6 +5,7 @@ mod buffers;
 mod check;
 mod device;
 mod plan;
+mod selftest;
 mod sheet;
 mod split;
 mod stream;

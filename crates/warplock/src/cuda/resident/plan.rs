@@ -7,6 +7,7 @@ use zeroize::Zeroizing;
 use super::batch::{DeviceBatch, DeviceKeys};
 use super::check::Checked;
 use super::device::Device;
+use super::selftest::ensure_tested;
 use super::sheet::{Sheet, one_key};
 use super::split::{HashersAt, may_split};
 use super::stream::Stream;
@@ -88,7 +89,8 @@ pub struct Statuses {
 
 impl Plan {
     /// Checks a batch, allocates what its kernels need on the device, uploads keys (expanded, and
-    /// wiped again with the plan) and the messages' places. Synchronises.
+    /// wiped again with the plan) and the messages' places. The first plan of its kind in a process
+    /// also tests its kernels on small messages with known answers. Synchronises.
     ///
     /// # Errors
     /// [`Error::Batch`] and [`Error::Message`] if the parts of the batch do not fit together,
@@ -102,19 +104,20 @@ impl Plan {
                 batch.info.name, gpu.name
             )));
         }
-        device.call(|device| {
-            let hashers = match may_split(&batch, &Policy::DEFAULT) {
-                true => device.hashers()?,
-                false => None,
-            };
-            Plan::make(device, &batch, hashers)
-        })
+        let policy = &Policy::DEFAULT;
+        let hashers = match may_split(&batch, policy) {
+            true => device.call(Device::hashers)?,
+            false => None,
+        };
+        ensure_tested(device, &batch, policy, hashers)?;
+        device.call(|device| Plan::make(device, &batch, policy, hashers))
     }
 
     /// `hashers`: for batches that [`may_split`]. The context is bound.
     pub(super) fn make(
         device: &Device,
         batch: &Checked<'_>,
+        policy: &Policy,
         hashers: Option<HashersAt>,
     ) -> Result<Self, Failure> {
         let link = device.link();
@@ -129,7 +132,7 @@ impl Plan {
                 device: device.clone(),
             });
         }
-        let layout = Sheet::new(batch, &Policy::DEFAULT, link.multiprocessors(), hashers);
+        let layout = Sheet::new(batch, policy, link.multiprocessors(), hashers);
         let sheet = link.device(layout.device_len)?;
         let key = one_key(batch);
         let host = layout.write(batch, key.as_ref(), sheet.address());
@@ -243,7 +246,7 @@ impl fmt::Debug for Plan {
 }
 
 /// What runs once, when the plan is made: all that depends on keys of the host alone.
-fn before<'a>(
+pub(super) fn before<'a>(
     batch: &Checked<'_>,
     layout: &Sheet,
     launcher: &Launcher,
@@ -262,7 +265,7 @@ fn before<'a>(
 }
 
 /// What runs at every launch.
-fn steps<'a>(
+pub(super) fn steps<'a>(
     batch: &Checked<'_>,
     layout: &Sheet,
     launcher: &Launcher,

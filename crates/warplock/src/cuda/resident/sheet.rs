@@ -18,6 +18,8 @@ pub(super) struct Sheet {
     /// Single blocks with a key each: the kernel needs no pieces.
     pub(super) blocks: bool,
     small: bool,
+    /// CTR's kernel for one long piece works.
+    long: bool,
     /// Bytes that the host writes.
     pub(super) len: usize,
     /// Bytes that the device needs.
@@ -114,6 +116,7 @@ impl Sheet {
             mode,
             blocks,
             small,
+            long: pieces.are_long(policy),
             len,
             device_len: places.0,
             pieces,
@@ -240,6 +243,7 @@ impl Sheet {
         Located {
             work,
             steals: self.pieces.steals,
+            long: self.long,
             table,
             raw_keys,
             messages: at(self.messages.at),

@@ -4,6 +4,7 @@
 mod layout;
 mod on_gpu;
 mod refusals;
+mod selftest;
 mod split;
 
 use super::{DeviceText, Region};

@@ -237,7 +237,7 @@ impl Case {
         let batch = Checked::new(batch).unwrap();
         assert!(may_split(&batch, &ALWAYS));
         let plan = device
-            .call(|device| Plan::make(device, &batch, Some(hashers)))
+            .call(|device| Plan::make(device, &batch, &ALWAYS, Some(hashers)))
             .unwrap();
         let stream = device.stream().unwrap();
         let mut refused = Vec::new();

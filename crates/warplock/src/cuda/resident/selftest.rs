@@ -1,0 +1,191 @@
+//! Known-answer tests of the kernels that plans take, by plans.
+
+use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText, Region};
+use super::buffers::DeviceBuffer;
+use super::check::Checked;
+use super::device::Device;
+use super::plan::Plan;
+use super::sheet::{Sheet, one_key};
+use super::split::HashersAt;
+use crate::cuda::launch::is_long;
+use crate::cuda::pack::Located;
+use crate::cuda::policy::{FEW_CHAINS, Policy};
+use crate::cuda::selftest::{Case, Shape, Tested};
+use crate::job::{Job, Message};
+use crate::{Direction, Error, Mode, Span, Spans};
+
+/// Tests the kernels of a batch's plan, unless this process has tested them before.
+pub(super) fn ensure_tested(
+    device: &Device,
+    batch: &Checked<'_>,
+    policy: &Policy,
+    hashers: Option<HashersAt>,
+) -> Result<(), Error> {
+    if batch.count() == 0 {
+        return Ok(());
+    }
+    let number = device.gpu().number;
+    let tested = Tested::on(number).ensure_cases(cases(batch, policy, hashers), |case, job| {
+        run(device, case, job)
+    });
+    tested.map_err(|reason| Error::Backend {
+        backend: format!("cuda:{number}"),
+        reason,
+    })
+}
+
+/// The cases that cover every kernel that the batch's plan takes.
+pub(super) fn cases(batch: &Checked<'_>, policy: &Policy, hashers: Option<HashersAt>) -> Vec<Case> {
+    let layout = Sheet::new(batch, policy, 1, hashers);
+    let shape = match layout.blocks {
+        true => Shape::Blocks,
+        false => shape(batch, &layout.located(batch, 0)),
+    };
+    vec![Case {
+        algorithm: batch.info.algorithm,
+        direction: batch.direction,
+        shape,
+    }]
+}
+
+fn shape(batch: &Checked<'_>, located: &Located) -> Shape {
+    let chains = batch.info.mode == Mode::Cbc && batch.direction == Direction::Encrypt;
+    let many = chains && batch.count() as u64 > FEW_CHAINS;
+    if batch.info.mode == Mode::Acorn {
+        return Shape::One;
+    }
+    match one_key(batch) {
+        None if many => Shape::ManyTable,
+        None => Shape::Table,
+        Some(_) if many => Shape::Many,
+        Some(_) if located.small => Shape::Small,
+        Some(_) if located.split.is_some() && located.plain => Shape::SplitPlain,
+        Some(_) if located.split.is_some() => Shape::Split,
+        Some(_) if located.long => Shape::Long,
+        Some(_) if batch.info.mode == Mode::Gcm && is_long(&located.work) => match located.plain {
+            true => Shape::Plain,
+            false => Shape::Long,
+        },
+        Some(_) => Shape::One,
+    }
+}
+
+/// Has a plan do a case's job.
+pub(super) fn run(device: &Device, case: Case, job: &Job<'_>) -> Result<Vec<usize>, Error> {
+    let messages: Vec<Message<'_>> = (0..job.count()).map(|index| job.message(index)).collect();
+    let split = matches!(case.shape, Shape::Split | Shape::SplitPlain);
+    // Elsewhere at odd places, too.
+    let to = if split { 16 } else { 1 };
+    let (spans, size) = side_by_side(messages.iter().map(|message| message.len), to);
+    let (iv_spans, _) = side_by_side(messages.iter().map(|message| message.iv.bytes().len()), 1);
+    let mut text = vec![0; size];
+    let mut tags = vec![0; 16 * messages.len()];
+    let aead = job.info().algorithm.is_aead();
+    for (number, message) in messages.iter().enumerate() {
+        // SAFETY: a job's messages are as long as they say.
+        let input = unsafe { std::slice::from_raw_parts(message.input, message.len) };
+        text[spans[number].offset..][..message.len].copy_from_slice(input);
+        if aead {
+            // SAFETY: the cases' tags have 16 bytes.
+            let tag = unsafe { std::slice::from_raw_parts(message.tag, 16) };
+            tags[16 * number..][..16].copy_from_slice(tag);
+        }
+    }
+    let ivs: Vec<u8> = messages
+        .iter()
+        .flat_map(|message| message.iv.bytes().to_vec())
+        .collect();
+    let uploaded = |bytes: &[u8]| -> Result<DeviceBuffer, Error> {
+        let mut buffer = device.alloc(bytes.len())?;
+        if !bytes.is_empty() {
+            buffer.write(0, bytes)?;
+        }
+        Ok(buffer)
+    };
+    let (input, output) = (uploaded(&text)?, uploaded(&vec![0xA5; size])?);
+    let (ivs, tags_there) = (uploaded(&ivs)?, uploaded(&tags)?);
+    let aad = uploaded(messages[0].aad)?;
+    let spans_there = match case.shape {
+        Shape::Blocks => Spans::Even {
+            count: spans.len(),
+            len: 16,
+            stride: 16,
+        },
+        _ => Spans::Ragged(&spans),
+    };
+    let mut batch = DeviceBatch::new(
+        case.direction,
+        DeviceKeys::Host(*job.keys()),
+        DeviceText::Apart {
+            input: input.region(),
+            input_spans: spans_there,
+            output: output.region(),
+            output_spans: spans_there,
+        },
+    );
+    batch = batch.ivs(given_ivs(case, ivs.region(), &iv_spans));
+    if aead {
+        let aad = (!aad.region().is_empty()).then(|| DeviceAad::Shared(aad.region()));
+        batch = batch.tags(DeviceTags::Apart(tags_there.region()));
+        batch = batch.aad(aad.unwrap_or(DeviceAad::None));
+    }
+    let policy = Policy {
+        ctr_long: if case.shape == Shape::Long {
+            0
+        } else {
+            u64::MAX
+        },
+        ..Policy::DEFAULT
+    };
+    let batch = Checked::new(batch)?;
+    let plan = device.call(|device| {
+        let hashers = if split { device.hashers()? } else { None };
+        Plan::make(device, &batch, &policy, hashers)
+    })?;
+    let stream = device.stream()?;
+    // SAFETY: all of it lives until `failed` has waited, and nobody else has it.
+    unsafe { plan.launch(&stream)? };
+    let refused = plan.failed(&stream)?;
+    output.read(0, &mut text)?;
+    tags_there.read(0, &mut tags)?;
+    for (number, message) in messages.iter().enumerate() {
+        let result = &text[spans[number].offset..][..message.len];
+        // SAFETY: as above; nobody else uses what the case's job borrows.
+        unsafe {
+            message
+                .output
+                .copy_from_nonoverlapping(result.as_ptr(), result.len())
+        };
+        if aead && case.direction == Direction::Encrypt {
+            // SAFETY: as above.
+            unsafe {
+                message
+                    .tag
+                    .copy_from_nonoverlapping(tags[16 * number..].as_ptr(), 16)
+            };
+        }
+    }
+    Ok(refused)
+}
+
+fn given_ivs(case: Case, bytes: Region, spans: &[Span]) -> DeviceIvs<'_> {
+    match case.algorithm.info().mode {
+        Mode::Ecb => DeviceIvs::None,
+        Mode::Gcm => DeviceIvs::Ragged {
+            bytes,
+            spans: Spans::Ragged(spans),
+        },
+        _ => DeviceIvs::Each(bytes),
+    }
+}
+
+/// Spans one behind the other, at multiples of `to`.
+fn side_by_side(lens: impl Iterator<Item = usize>, to: usize) -> (Vec<Span>, usize) {
+    let mut end = 0;
+    let spans = lens.map(|len| {
+        let offset = end;
+        end = (end + len).next_multiple_of(to);
+        Span { offset, len }
+    });
+    (spans.collect(), end)
+}

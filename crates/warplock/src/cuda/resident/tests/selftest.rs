@@ -1,0 +1,165 @@
+//! The known-answer tests of plans: they cover every kernel that plans take.
+
+use std::collections::BTreeSet;
+
+use super::super::check::Checked;
+use super::super::plan::{before, steps};
+use super::super::selftest::{cases, run};
+use super::super::sheet::{Sheet, one_key};
+use super::super::split::{HashersAt, may_split};
+use super::super::{DeviceAad, DeviceBatch, DeviceIvs, DeviceTags, DeviceText};
+use super::on_gpu::device;
+use super::{even, region};
+use crate::cuda::launch::Launcher;
+use crate::cuda::policy::{FEW_CHAINS, Policy};
+use crate::cuda::selftest::{Case, Shape};
+use crate::{Algorithm, Direction, Key, Keys, Mode};
+
+/// A batch of messages of one length, at made-up places.
+fn batch<'a>(
+    keys: Keys<'a>,
+    direction: Direction,
+    (count, len): (usize, usize),
+    aad: bool,
+) -> DeviceBatch<'a> {
+    let info = keys.algorithm().unwrap().info();
+    let iv = if info.mode == Mode::Gcm { 12 } else { 16 };
+    let text = DeviceText::Apart {
+        input: region(0x10_0000_0000, count * len),
+        input_spans: even(count, len),
+        output: region(0x20_0000_0000, count * len),
+        output_spans: even(count, len),
+    };
+    let mut batch = DeviceBatch::new(direction, keys, text);
+    if info.mode != Mode::Ecb {
+        batch = batch.ivs(DeviceIvs::Each(region(0x9000_0000, iv * count)));
+    }
+    if info.algorithm.is_aead() {
+        batch = batch.tags(DeviceTags::Apart(region(0xA000_0000, 16 * count)));
+    }
+    if aad && info.algorithm.is_aead() {
+        batch = batch.aad(DeviceAad::Shared(region(0xB000_0000, 20)));
+    }
+    batch
+}
+
+#[test]
+fn every_kernel_of_a_plan_is_tested() {
+    let hashers = HashersAt {
+        places: 0x77,
+        count: 8,
+    };
+    let mut seen = BTreeSet::new();
+    let texts = [
+        (3, 16),
+        (3, 4096),
+        (3, 40_000),
+        (1, 48 << 20),
+        (20, 16 << 20),
+        (FEW_CHAINS as usize + 1, 16),
+    ];
+    for algorithm in Algorithm::all() {
+        let raw = |number: u8| vec![number; algorithm.key_len()];
+        let pair: Vec<Key> = (1..3)
+            .map(|number| {
+                let mut raw = raw(number);
+                raw[0] = 99;
+                Key::new(algorithm, &raw).unwrap()
+            })
+            .collect();
+        for (count, len) in texts {
+            let index: Vec<u32> = (0..count as u32).map(|message| message % 2).collect();
+            let bytes: Vec<u8> = (0..count * algorithm.key_len())
+                .map(|at| at as u8)
+                .collect();
+            let kinds = [
+                Keys::One(&pair[0]),
+                Keys::Indexed {
+                    keys: &pair,
+                    index: &index,
+                },
+                Keys::Each {
+                    algorithm,
+                    bytes: &bytes,
+                },
+            ];
+            for (keys, aad, direction) in kinds.into_iter().flat_map(|keys| {
+                let ways = [Direction::Encrypt, Direction::Decrypt];
+                [false, true]
+                    .into_iter()
+                    .flat_map(move |aad| ways.map(|way| (keys, aad, way)))
+            }) {
+                let batch = Checked::new(batch(keys, direction, (count, len), aad)).unwrap();
+                let hashers = may_split(&batch, &Policy::DEFAULT).then_some(hashers);
+                let layout = Sheet::new(&batch, &Policy::DEFAULT, 132, hashers);
+                let located = layout.located(&batch, 0x70_0000);
+                let launcher = Launcher::of(batch.info, batch.direction, batch.tag_len);
+                let key = one_key(&batch);
+                let mut names = before(&batch, &layout, &launcher, &located, key.as_ref());
+                names.extend(steps(&batch, &layout, &launcher, &located, key.as_ref()));
+                let tested: BTreeSet<String> = cases(&batch, &Policy::DEFAULT, hashers)
+                    .into_iter()
+                    .flat_map(Case::kernels)
+                    .collect();
+                for step in names {
+                    assert!(tested.contains(&step.name), "{algorithm}: {}", step.name);
+                    seen.insert(step.name);
+                }
+            }
+        }
+    }
+    for name in [
+        "ctr_long_128",
+        "gcm_split_decrypt_256",
+        "gcm_long_encrypt_192",
+        "ecb_each_128",
+    ] {
+        assert!(seen.contains(name), "{name} was not asked for");
+    }
+}
+
+#[test]
+fn all_cases_pass_on_a_gpu() {
+    let Some((device, _alone)) = device() else {
+        return;
+    };
+    let splits = device.call(|device| device.hashers()).unwrap().is_some();
+    for algorithm in Algorithm::all() {
+        for direction in [Direction::Encrypt, Direction::Decrypt] {
+            let encrypts = direction == Direction::Encrypt;
+            let shapes: &[Shape] = match algorithm.info().mode {
+                Mode::Ecb if encrypts => &[Shape::One, Shape::Table, Shape::Blocks],
+                Mode::Ecb | Mode::Xts => &[Shape::One, Shape::Table],
+                Mode::Cbc if encrypts => &[Shape::One, Shape::Table, Shape::Many, Shape::ManyTable],
+                Mode::Cbc => &[Shape::One, Shape::Table],
+                Mode::Ctr => &[Shape::One, Shape::Table, Shape::Long],
+                Mode::Gcm if splits => &[
+                    Shape::One,
+                    Shape::Long,
+                    Shape::Plain,
+                    Shape::Table,
+                    Shape::Small,
+                    Shape::Split,
+                    Shape::SplitPlain,
+                ],
+                Mode::Gcm => &[
+                    Shape::One,
+                    Shape::Long,
+                    Shape::Plain,
+                    Shape::Table,
+                    Shape::Small,
+                ],
+                Mode::Acorn => &[Shape::One],
+            };
+            for &shape in shapes {
+                let case = Case {
+                    algorithm,
+                    direction,
+                    shape,
+                };
+                let passes = case.passes(|job| run(&device, case, job)).unwrap();
+                assert!(passes, "{case:?}");
+            }
+        }
+    }
+}
