@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use crate::cipher::{Cipher, Run};
 use crate::error::{Error, Result};
 use crate::key::InputKey;
-use crate::layout::{CHUNK_LEN, SEALED_CHUNK_LEN};
+use crate::layout::{CHUNK_LEN, SEALED_CHUNK_LEN, TAG_LEN};
 
 /// Chunks that are gathered before they are sealed: one batch for the engine.
 const RUN_CHUNKS: usize = 16;
@@ -46,7 +46,8 @@ impl<W: Write> Writer<W> {
             engine,
             // Never grows, so that no copy of the plaintext is left behind.
             plain: Zeroizing::new(Vec::with_capacity(RUN_CHUNKS * CHUNK_LEN)),
-            sealed: vec![0; RUN_CHUNKS * SEALED_CHUNK_LEN],
+            // The last run may be full, and the empty last chunk comes behind it.
+            sealed: vec![0; RUN_CHUNKS * SEALED_CHUNK_LEN + TAG_LEN],
             nonces: Vec::new(),
             first: 0,
             failed: false,

@@ -114,6 +114,20 @@ impl Theirs {
     }
 }
 
+/// A writer gathers 16 chunks; at the end of a stream they may all be full, and the last chunk, an
+/// empty one, comes besides.
+#[test]
+fn a_writer_ends_after_full_runs() {
+    let (key, engine) = (key(), engine());
+    for chunks in [15, 16, 17, 32] {
+        let plain = pattern(chunks * CHUNK);
+        let mut writer = Writer::new(Vec::new(), &key, engine.clone()).unwrap();
+        writer.write_all(&plain).unwrap();
+        let sealed = writer.finish().unwrap();
+        assert!(open_all(&sealed, &key).unwrap() == plain, "{chunks} chunks");
+    }
+}
+
 #[test]
 fn python_and_we_open_each_other() {
     const SCRIPT: &str = "
