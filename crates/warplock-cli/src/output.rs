@@ -4,13 +4,13 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, IsTerminal, Seek};
+use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fcntl_getfl, linkat, openat, stat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat, stat};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
 use warplock_container::Sink;
@@ -125,8 +125,16 @@ impl Output {
     }
 
     /// The output for a pipeline.
+    ///
+    /// What is written directly is given out as it comes, so it goes there front to back: after a
+    /// failure it is a prefix without holes, whose end is where the shell's next command goes on.
     pub(crate) fn sink(&self) -> Result<Sink<'_>> {
-        Sink::file(self.file()).map_err(|error| Failure::writing(&error).about(&self.name))
+        match &self.kind {
+            Kind::Direct(file) => Ok(Sink::sequential(file)),
+            Kind::Unnamed(..) | Kind::Named(..) => {
+                Sink::file(self.file()).map_err(|error| Failure::writing(&error).about(&self.name))
+            }
+        }
     }
 
     /// Whether bytes are given out as soon as they are written, not only when published.
@@ -142,25 +150,6 @@ impl Output {
     /// Whether results printed on standard output would mix with it.
     pub(crate) fn is_stdout(&self) -> bool {
         self.is_direct() && self.name == "stdout"
-    }
-
-    /// Tells that a pipeline has written `len` bytes. On standard output sent to a file it leaves
-    /// the position, which the shell's next command shares, where it was.
-    pub(crate) fn pass_over(&self, len: u64) -> Result<()> {
-        let Kind::Direct(file) = &self.kind else {
-            return Ok(());
-        };
-        let (mut file, metadata) = (file, file.metadata());
-        if !metadata.is_ok_and(|metadata| metadata.is_file()) || self.is_appended() {
-            return Ok(());
-        }
-        file.seek_relative(len.cast_signed())
-            .map_err(|error| Failure::writing(&error).about(&self.name))
-    }
-
-    /// Whether every write goes to the end and moves the position.
-    fn is_appended(&self) -> bool {
-        fcntl_getfl(self.file()).is_ok_and(|flags| flags.contains(OFlags::APPEND))
     }
 
     /// Lets the finished file appear under its name, after its bytes have reached the disk.

@@ -58,29 +58,6 @@ fn pipes_and_files_hold_the_same() {
 }
 
 #[test]
-fn standard_output_sent_to_a_file_goes_on_where_we_end() {
-    let folder = Folder::new();
-    folder.write("a", pattern(50_000));
-    folder.run(encrypt(&["a"])).code(0);
-    let script = format!(
-        "(printf before; {0} decrypt -i key.txt < a.wl; printf after) > out; \
-         {0} decrypt -i key.txt < a.wl >> out",
-        env!("CARGO_BIN_EXE_warplock")
-    );
-    let mut shell = std::process::Command::new("sh");
-    assert!(
-        shell
-            .args(["-c", &script])
-            .current_dir(folder.root())
-            .status()
-            .unwrap()
-            .success()
-    );
-    let expected = [b"before", &pattern(50_000)[..], b"after", &pattern(50_000)].concat();
-    assert!(folder.read("out") == expected);
-}
-
-#[test]
 fn key_files_make_bare_streams() {
     let folder = Folder::new();
     folder.write("a", pattern(40_000));
@@ -141,27 +118,6 @@ fn passphrase_files() {
     let twice = folder.run(["decrypt", "--passphrase-file", "-"]);
     twice.code(2).says("stdin can be read once only");
     assert!(!folder.path("b").exists());
-}
-
-#[test]
-fn descriptors_can_be_named() {
-    let folder = Folder::new();
-    folder.write("a", pattern(100));
-    let script = format!(
-        "{0} encrypt -R /dev/fd/3 -o /dev/fd/4 a 3< recipient.txt 4> out.wl && \
-         {0} decrypt -i /dev/fd/3 -o b out.wl 3< key.txt",
-        env!("CARGO_BIN_EXE_warplock")
-    );
-    let mut shell = std::process::Command::new("sh");
-    assert!(
-        shell
-            .args(["-c", &script])
-            .current_dir(folder.root())
-            .status()
-            .unwrap()
-            .success()
-    );
-    assert_eq!(folder.read("b"), pattern(100));
 }
 
 #[test]

@@ -239,7 +239,6 @@ impl<'a> Summary<'a> {
     fn finish(self, output: Output, content: u64, written: u64) -> Result<()> {
         let to_stdout = output.is_stdout();
         let name = output.name.clone();
-        output.pass_over(written)?;
         output.publish()?;
         drop(self.progress);
         let seconds = self.started.elapsed().as_secs_f64();

@@ -69,6 +69,18 @@ impl Folder {
         Outcome(self.command(args).output().unwrap())
     }
 
+    /// Runs a shell script in this folder, in which `$W` is the program; it must end well.
+    #[track_caller]
+    pub(crate) fn shell(&self, script: &str) {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-e", "-c", script])
+            .env("W", env!("CARGO_BIN_EXE_warplock"))
+            .env_remove("WARPLOCK_BACKEND")
+            .current_dir(self.0.path());
+        assert!(shell.status().unwrap().success(), "{script}");
+    }
+
     /// Runs with `input` in a pipe to standard input.
     pub(crate) fn pipe<A: AsRef<OsStr>>(
         &self,
