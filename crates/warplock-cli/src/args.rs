@@ -130,7 +130,7 @@ pub(crate) struct Encrypt {
     /// What to encrypt (- for stdin).
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) input: Vec<PathBuf>,
-    /// Write to FILE (- for stdout).
+    /// Write to FILE (- for stdout, /dev/fd/N for a descriptor).
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     /// Encrypt for RECIPIENT (age1..., an SSH public key, a plugin's); may be repeated.
@@ -189,7 +189,7 @@ pub(crate) struct Decrypt {
     /// What to decrypt (- for stdin).
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) input: Vec<PathBuf>,
-    /// Write to FILE (- for stdout).
+    /// Write to FILE (- for stdout, /dev/fd/N for a descriptor).
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]

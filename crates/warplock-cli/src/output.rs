@@ -5,13 +5,13 @@
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, IsTerminal};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat, stat};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fcntl_getfl, linkat, openat, stat};
+use rustix::io::{Errno, FdFlags, fcntl_getfd};
 use tempfile::NamedTempFile;
 use warplock_container::Sink;
 
@@ -70,10 +70,10 @@ impl Output {
     /// Prepares the output `path` (`-`: standard output), or refuses it before any work is done.
     /// `input` is what it is made from, if a file.
     pub(crate) fn create(path: &Path, force: bool, input: Option<&Input>) -> Result<Self> {
-        if is_dash(path) || path == Path::new("/dev/stdout") {
-            return Output::stdout(input);
-        }
-        let name = path.display().to_string();
+        let name = match is_dash(path) || descriptor(path) == Some(1) {
+            true => "stdout".to_owned(),
+            false => path.display().to_string(),
+        };
         Output::open(path, force, input)
             .map(|kind| Output {
                 name: name.clone(),
@@ -82,26 +82,22 @@ impl Output {
             .map_err(|failure| failure.about(name))
     }
 
-    fn stdout(input: Option<&Input>) -> Result<Self> {
-        let name = "stdout".to_owned();
-        let file = io::stdout().as_fd().try_clone_to_owned().map(File::from);
-        let file = file.map_err(|error| Failure::io("cannot write", &error).about(&name))?;
-        if file
-            .metadata()
-            .is_ok_and(|metadata| is_input(input, &metadata))
-        {
-            return Err(same_file().about(name));
-        }
-        Ok(Output {
-            name,
-            kind: Kind::Direct(file),
-        })
-    }
-
     fn open(path: &Path, force: bool, input: Option<&Input>) -> Result<Kind> {
+        if is_dash(path) {
+            return shared(io::stdout().as_fd(), input);
+        }
         // Whoever names a descriptor has opened it for this purpose.
-        if path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd") {
-            return open_direct(path);
+        if let Some(number) = descriptor(path) {
+            // SAFETY: the descriptor is only asked about and duplicated; if it is not open, the
+            // system says so.
+            let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+            // Our own are closed on exec; none that was handed over can be.
+            return match fcntl_getfd(descriptor) {
+                Ok(flags) if !flags.contains(FdFlags::CLOEXEC) => shared(descriptor, input),
+                _ => Err(Failure::error(
+                    "is not open; let the shell open it, as in: 3> FILE",
+                )),
+            };
         }
         let mut place = match fs::metadata(path) {
             Ok(found) if found.is_dir() => return Err(Failure::error("is a directory")),
@@ -182,6 +178,38 @@ fn same_file() -> Failure {
 
 fn exists() -> Failure {
     Failure::error("exists already; --force replaces it")
+}
+
+/// The number of the open descriptor that `path` stands for.
+///
+/// Linux would open its file anew: without the position, without appending.
+fn descriptor(path: &Path) -> Option<RawFd> {
+    let folders = ["/dev/fd", "/proc/self/fd"];
+    let name = match path.to_str()? {
+        "/dev/stdout" => "1",
+        "/dev/stderr" => "2",
+        _ => folders
+            .iter()
+            .find_map(|folder| path.strip_prefix(folder).ok())?
+            .to_str()?,
+    };
+    name.parse().ok().filter(|&number| number >= 0)
+}
+
+/// An output that shares its position with whoever else has the descriptor.
+fn shared(descriptor: BorrowedFd<'_>, input: Option<&Input>) -> Result<Kind> {
+    let failed = |error: io::Error| Failure::io("cannot write", &error);
+    let file = File::from(descriptor.try_clone_to_owned().map_err(failed)?);
+    if is_input(input, &file.metadata().map_err(failed)?) {
+        return Err(same_file());
+    }
+    let mode = fcntl_getfl(&file).map_err(|error| failed(error.into()))? & OFlags::RWMODE;
+    if mode == OFlags::RDONLY {
+        return Err(Failure::error(
+            "is open for reading only; open it for writing, or name a file with -o",
+        ));
+    }
+    Ok(Kind::Direct(file))
 }
 
 fn open_direct(path: &Path) -> Result<Kind> {

@@ -53,3 +53,58 @@ fn descriptors_can_be_named() {
     );
     assert_eq!(folder.read("b"), pattern(100));
 }
+
+#[test]
+fn a_named_descriptor_keeps_its_position_and_appends() {
+    let folder = Folder::new();
+    folder.write("a", pattern(50_000));
+    folder.run(["encrypt", "-R", "recipient.txt", "a"]).code(0);
+    for name in ["/dev/fd/3", "/proc/self/fd/3"] {
+        folder.write("appended", "before");
+        folder.shell(&format!(
+            "$W decrypt -i key.txt -o {name} a.wl 3>> appended
+             exec 3> shared; printf before >&3
+             $W decrypt -i key.txt -o {name} a.wl; printf after >&3"
+        ));
+        let expected = [b"before", &pattern(50_000)[..], b"after"].concat();
+        assert!(folder.read("shared") == expected, "{name}");
+        assert!(folder.read("appended") == expected[..50_006], "{name}");
+    }
+    for name in ["/dev/fd/1", "/proc/self/fd/1", "/dev/stdout"] {
+        // Results are told elsewhere, as with -o -.
+        folder.shell(&format!(
+            "printf before > out; $W decrypt --json -i key.txt -o {name} a.wl >> out 2> said"
+        ));
+        assert!(folder.read("out") == [b"before", &pattern(50_000)[..]].concat());
+        let said = String::from_utf8(folder.read("said")).unwrap();
+        assert!(said.contains("\"output\":\"stdout\""), "{said}");
+    }
+}
+
+#[test]
+fn a_named_descriptor_is_not_the_input_and_can_be_written_to() {
+    let folder = Folder::new();
+    folder.write("a", "text");
+    folder.write("b", "other text");
+    folder.shell(
+        "for redirection in '3<> a' '3< a' '3>> a' '3< b' '3>&-'; do
+             if eval \"$W encrypt -R recipient.txt -o /dev/fd/3 a $redirection\" 2>> said
+             then exit 1
+             fi
+         done",
+    );
+    let said = String::from_utf8(folder.read("said")).unwrap();
+    let says: Vec<_> = said.lines().collect();
+    let same = "warplock: /dev/fd/3: input and output are the same file; give another name with -o";
+    assert_eq!(says[..3], [same; 3]);
+    assert!(
+        says[3].contains("/dev/fd/3: is open for reading only"),
+        "{said}"
+    );
+    // The program itself has a descriptor of this number.
+    assert!(says[4].contains("/dev/fd/3: is not open"), "{said}");
+    assert_eq!(
+        (folder.read("a"), folder.read("b")),
+        (b"text".into(), b"other text".into())
+    );
+}
