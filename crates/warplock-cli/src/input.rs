@@ -72,11 +72,10 @@ impl Input {
         })
     }
 
-    /// Whether `other` is the same file, under whatever name.
+    /// Whether `other` is the same file or device, under whatever name.
     pub(crate) fn is_same_file(&self, other: &Metadata) -> bool {
-        self.metadata.is_file()
-            && other.is_file()
-            && (self.metadata.dev(), self.metadata.ino()) == (other.dev(), other.ino())
+        let own = place(&self.metadata);
+        own.is_some() && own == place(other)
     }
 
     /// The input for a pipeline, from the file's current position on.
@@ -89,11 +88,76 @@ impl Input {
     }
 }
 
+/// Where bytes lie that writing would destroy.
+#[derive(PartialEq, Eq)]
+enum Place {
+    File {
+        device: u64,
+        inode: u64,
+    },
+    /// A device may have several nodes, whose own inodes say nothing.
+    BlockDevice {
+        number: u64,
+    },
+}
+
+/// The place that a file's bytes have; `None` for pipes and their like.
+fn place(metadata: &Metadata) -> Option<Place> {
+    if metadata.is_file() {
+        let (device, inode) = (metadata.dev(), metadata.ino());
+        Some(Place::File { device, inode })
+    } else if metadata.file_type().is_block_device() {
+        let number = metadata.rdev();
+        Some(Place::BlockDevice { number })
+    } else {
+        None
+    }
+}
+
 /// The inputs of a command: those given, or standard input.
 pub(crate) fn or_stdin(inputs: &[PathBuf]) -> Vec<PathBuf> {
     if inputs.is_empty() {
         vec![PathBuf::from(DASH)]
     } else {
         inputs.to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn a_device_is_the_same_under_all_its_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = |name: &str, kind, minor| {
+            let path = folder.path().join(name);
+            // Looked at, never opened: no driver needs to be behind it.
+            let device = makedev(7, minor);
+            mknodat(CWD, &path, kind, Mode::from_raw_mode(0o600), device)?;
+            std::fs::metadata(path)
+        };
+        let Ok(disk) = node("disk", FileType::BlockDevice, 1) else {
+            eprintln!("skipped: only root may make device nodes");
+            return;
+        };
+        let input = Input {
+            name: "disk".to_owned(),
+            file: tempfile::tempfile().unwrap(),
+            len: None,
+            metadata: disk,
+        };
+        for (kind, minor, same) in [
+            (FileType::BlockDevice, 1, true),
+            (FileType::BlockDevice, 2, false),
+            // Numbers of another kind of device.
+            (FileType::CharacterDevice, 1, false),
+            (FileType::RegularFile, 0, false),
+        ] {
+            let other = node(&format!("{kind:?} {minor}"), kind, minor).unwrap();
+            assert_eq!(input.is_same_file(&other), same, "{kind:?} {minor}");
+        }
     }
 }

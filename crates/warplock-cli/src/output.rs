@@ -102,6 +102,7 @@ impl Output {
         let mut place = match fs::metadata(path) {
             Ok(found) if found.is_dir() => return Err(Failure::error("is a directory")),
             Ok(found) if found.is_file() => Place::existing(path, force, input, &found)?,
+            Ok(found) if is_input(input, &found) => return Err(same_file()),
             Ok(_) => return open_direct(path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Place::new(path, force)?,
             Err(error) => return Err(Failure::io("cannot create", &error)),

@@ -244,6 +244,15 @@ fn an_input_is_never_its_own_output() {
         refused.code(1).says("input and output are the same file");
     }
     assert_eq!(folder.read("a"), b"text");
+    // An identity is secret and often the only copy; its recipients are neither.
+    let identity = folder.read("key.txt");
+    for args in [["key.txt"], ["-"]] {
+        let mut command = folder.command(["keygen", "--force", "-o", "key.txt", "-y"]);
+        command.stdin(fs::File::open(folder.path("key.txt")).unwrap());
+        let refused = command.args(args).output().unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{args:?}");
+        assert_eq!(folder.read("key.txt"), identity);
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::{print, say};
 use crate::args::{Common, Keygen};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::input::is_dash;
+use crate::input::{Input, is_dash};
 use crate::output::Output;
 
 /// Makes a key and prints or writes it.
@@ -68,7 +68,9 @@ fn recipients(identity: &Path, output: Option<&Path>, force: bool, common: &Comm
     let Some(path) = output else {
         return print(&lines);
     };
-    let output = Output::create(path, force, None)?;
+    // Not a pipe, which cannot be opened twice.
+    let source = (is_dash(identity) || identity.is_file()).then(|| Input::open(identity));
+    let output = Output::create(path, force, source.transpose()?.as_ref())?;
     let written = output.file().write_all(lines.as_bytes());
     written.map_err(|error| Failure::writing(&error).about(path.display()))?;
     output.publish()
