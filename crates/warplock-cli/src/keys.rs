@@ -127,7 +127,13 @@ impl Unlocker {
             } => {
                 let envelope = Envelope::read(source)?;
                 prompt.next_file(name);
-                match unwrap(envelope.wrapped(), identities) {
+                let mut unwrapped = unwrap(envelope.wrapped(), identities);
+                // Another file's passphrase says nothing about this one's.
+                if matches!(unwrapped, Err(Error::WrongPassphrase { .. })) && prompt.was_reused() {
+                    prompt.forget();
+                    unwrapped = unwrap(envelope.wrapped(), identities);
+                }
+                match unwrapped {
                     Ok(key) => Ok(InputKeyRef::Own(InputKey::from(&key))),
                     Err(error @ Error::NoMatch { .. }) if *nothing_given => {
                         Err(Failure::usage(error))
@@ -172,6 +178,8 @@ pub(crate) struct FilePrompt {
 struct PromptState {
     file: String,
     known: Option<SecretString>,
+    /// The current file got the known one, without being asked about.
+    reused: bool,
 }
 
 /// What the keyring calls the key of a file when it asks.
@@ -190,7 +198,13 @@ impl FilePrompt {
     }
 
     pub(crate) fn next_file(&self, name: &str) {
-        name.clone_into(&mut self.state().file);
+        let mut state = self.state();
+        name.clone_into(&mut state.file);
+        state.reused = false;
+    }
+
+    fn was_reused(&self) -> bool {
+        self.state().reused
     }
 
     fn forget(&self) {
@@ -204,8 +218,9 @@ impl AskPassphrase for FilePrompt {
             return self.inner.ask(what);
         };
         let mut state = self.state();
-        if let Some(known) = &state.known {
-            return Ok(known.clone());
+        if let Some(known) = state.known.clone() {
+            state.reused = true;
+            return Ok(known);
         }
         let passphrase = self.inner.ask(&format!("{what}{}", state.file))?;
         state.known = Some(passphrase.clone());
@@ -226,5 +241,66 @@ impl AskPassphrase for FilePrompt {
 
     fn ask_public(&self, message: &str) -> Option<String> {
         self.inner.ask_public(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The beginning of a file that this passphrase opens.
+    fn file(passphrase: &str) -> Vec<u8> {
+        let mut recipients = Recipients::new(Arc::new(Terminal));
+        let passphrase = SecretString::from(passphrase.to_owned());
+        recipients.add_passphrase(passphrase).unwrap();
+        recipients.set_work_factor(1);
+        let wrapped = wrap(&MasterKey::generate().unwrap(), &recipients).unwrap();
+        let mut bytes = Vec::new();
+        let envelope = Envelope::new(wrapped).unwrap();
+        envelope.write(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_passphrase_is_kept_for_the_next_files_while_it_fits() {
+        let answers = [
+            ("a", "one"),
+            ("b", "two"),
+            ("wrong", "mistyped"),
+            ("c", "one"),
+        ];
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let person = {
+            let asked = asked.clone();
+            move |what: &str| {
+                let mut asked = asked.lock().unwrap();
+                let (name, answer) = answers[asked.len()];
+                assert_eq!(what, format!("passphrase for {name}"));
+                asked.push(name);
+                Ok(SecretString::from(answer.to_owned()))
+            }
+        };
+        let prompt = Arc::new(FilePrompt::new(person));
+        let mut identities = Identities::new(prompt.clone());
+        identities.add_passphrase();
+        let unlocker = Unlocker::Identities {
+            identities,
+            prompt,
+            nothing_given: true,
+        };
+        for (name, passphrase, opens, asks) in [
+            ("a", "one", true, 1),
+            ("a too", "one", true, 1),
+            ("b", "two", true, 2),
+            ("b too", "two", true, 2),
+            // Who mistypes is told so, and not asked again.
+            ("wrong", "three", false, 3),
+            ("c", "one", true, 4),
+        ] {
+            let bytes = file(passphrase);
+            let key = unlocker.key(name, &mut Source::bytes(&bytes));
+            assert_eq!(key.is_ok(), opens, "{name}");
+            assert_eq!(asked.lock().unwrap().len(), asks, "{name}");
+        }
     }
 }
