@@ -13,6 +13,9 @@ pub(crate) const MAGIC: &[u8; 11] = b"warplock/1\n";
 /// What every version's first line begins with.
 const FAMILY: &[u8] = b"warplock/";
 const LENGTH_LEN: usize = 4;
+/// The most bytes of a wrapped key that is written: what every reader must accept. Warplock's reader
+/// takes more, [`MAX_WRAPPED_LEN`], as there are files that it wrote before this limit.
+const MAX_WRITTEN_LEN: usize = 128 * 1024;
 /// The most of an unknown first line that is shown.
 const SHOWN: usize = 24;
 
@@ -41,9 +44,16 @@ impl Envelope {
     /// The envelope with this wrapped key.
     ///
     /// # Errors
-    /// [`Error::BadEnvelope`] if it is empty or longer than readers accept.
+    /// [`Error::BadEnvelope`] if it is empty, [`warplock_keyring::Error::TooManyRecipients`] if it
+    /// is longer than the 128 KiB that every reader must accept.
     pub fn new(wrapped: Vec<u8>) -> Result<Self> {
         check_wrapped_len(wrapped.len())?;
+        if wrapped.len() > MAX_WRITTEN_LEN {
+            return Err(Error::Keyring(warplock_keyring::Error::TooManyRecipients {
+                found: wrapped.len(),
+                limit: MAX_WRITTEN_LEN,
+            }));
+        }
         Ok(Envelope { wrapped })
     }
 

@@ -17,6 +17,9 @@ pub enum ErrorKind {
     Failure,
 }
 
+/// Bytes that an X25519 recipient takes in a wrapped key, and a few for the rest.
+const X25519_LEN: usize = 100;
+
 /// Why a key could not be made, read, wrapped or unwrapped.
 ///
 /// `Display` is a sentence without a full stop. No secret is ever part of it.
@@ -114,8 +117,9 @@ pub enum Error {
     },
     /// So many recipients that the wrapped key would be refused when read.
     #[error(
-        "too many recipients: the wrapped key would take {found} bytes, the most is {limit}; \
-         encrypt for fewer"
+        "too many recipients: the wrapped key would take {found} bytes, the most is {limit}, \
+         enough for about {} recipients that are X25519 keys; encrypt for fewer",
+        limit / X25519_LEN
     )]
     TooManyRecipients {
         /// Bytes the wrapped key takes.
