@@ -124,7 +124,7 @@ pub(crate) struct Keygen {
 ///
 /// Without INPUT, or for -, standard input is encrypted to standard output. Each INPUT.. is
 /// written to a file beside it with .wl at the end of its name. An output appears only when it is
-/// complete.
+/// complete. A pipe whose reader ends early is no error.
 #[derive(Args, Debug)]
 pub(crate) struct Encrypt {
     /// What to encrypt (- for stdin).

@@ -19,6 +19,7 @@ fn failing_commands_do_not_print_their_secrets() {
     folder.run(["encrypt", "-R", "recipient.txt", "a"]).code(0);
     folder.write("bad.key", &key[1..]);
     folder.write("bad.txt", &identity[..70]);
+    let long_key = key.repeat(2);
     let raw = ["raw", "encrypt", "--algorithm", "aes-128-ctr", "--iv", "00"];
     for args in [
         [&raw[..], &["--key", key]].concat(),
@@ -28,7 +29,17 @@ fn failing_commands_do_not_print_their_secrets() {
         [&raw[..], &["--kye", key]].concat(),
         [&raw[..], &[&format!("--{key}")]].concat(),
         vec!["encrypt", "-r", identity, "a"],
+        vec!["encrypt", "-r", &long_key, "a"],
         vec!["encrypt", "-R", "key.txt", "a"],
+        // A secret where the name of its file belongs.
+        vec!["encrypt", "-R", identity, "a"],
+        vec!["encrypt", "-i", identity, "a"],
+        vec!["encrypt", "--key-file", &long_key, "a"],
+        vec!["encrypt", "--passphrase-file", &long_key, "a"],
+        vec!["decrypt", "-i", identity, "-o", "b", "a.wl"],
+        vec!["decrypt", "--key-file", &long_key, "-o", "b", "a.wl"],
+        vec!["decrypt", "--passphrase-file", identity, "-o", "b", "a.wl"],
+        vec!["keygen", "-y", identity],
         vec!["encrypt", "--key-file", "bad.key", "a"],
         vec!["encrypt", "-i", "bad.txt", "a"],
         vec!["decrypt", "-i", "bad.txt", "-o", "b", "a.wl"],
@@ -39,7 +50,7 @@ fn failing_commands_do_not_print_their_secrets() {
         let output = folder.command(&args).args(["-v"]).output().unwrap();
         assert_ne!(output.status.code(), Some(0), "{args:?}");
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        let secrets = [&key[2..], &identity[..30], passphrase];
+        let secrets = [&key[2..20], &identity[..20], passphrase];
         for secret in secrets
             .iter()
             .flat_map(|secret| [secret.to_string(), secret.to_uppercase()])

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
+use crate::recipient::looks_secret;
 
 /// A secret file that users other than its owner may read, as ssh warns about.
 ///
@@ -70,13 +71,30 @@ pub(crate) fn read_secret_prefix(
     path: &Path,
     len: usize,
 ) -> Result<(Zeroizing<Vec<u8>>, Option<Exposed>)> {
-    let failed = |error| Error::io(format!("cannot read {}", path.display()))(error);
+    let failed = |error| Error::io(format!("cannot read {}", shown(path)))(error);
     if path == Path::new("-") {
         return Ok((read_up_to(io::stdin().lock(), len).map_err(failed)?, None));
     }
     let file = File::open(path).map_err(failed)?;
     let exposed = Exposed::of(path, &file);
     Ok((read_up_to(file, len).map_err(failed)?, exposed))
+}
+
+/// The name of a file that cannot be read, for the message about it.
+pub(crate) fn shown(path: &Path) -> String {
+    let name = path.to_string_lossy();
+    let name = name.trim();
+    // A file may well be called age-secret-key.txt.
+    let is_long_word = name.len() > 30
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if is_long_word && looks_secret(name) {
+        "the file given (its name looks like a secret; give the name of a file that holds it)"
+            .into()
+    } else {
+        path.display().to_string()
+    }
 }
 
 /// As `read_to_end`, but a growing buffer is wiped before it is given up.
@@ -181,6 +199,19 @@ mod tests {
             let content: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
             let read = read_up_to(&content[..], 10000).unwrap();
             assert_eq!(*read, content[..size.min(10000)], "size {size}");
+        }
+    }
+
+    #[test]
+    fn names_are_shown_unless_they_are_secrets() {
+        for name in ["key.txt", "age-secret-key.txt", "AGE-SECRET-KEY", "0f"] {
+            assert_eq!(shown(Path::new(name)), name);
+        }
+        let identity = crate::NewIdentity::generate();
+        let identity = identity.file_text().lines().last().unwrap().to_owned();
+        for secret in [&identity, &identity.to_lowercase(), &"0F".repeat(32)] {
+            let shown = shown(Path::new(secret));
+            assert!(shown.starts_with("the file given"), "{shown}");
         }
     }
 

@@ -10,6 +10,7 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
+use crate::file;
 
 /// The longest passphrase read from a file, in bytes.
 const MAX_PASSPHRASE: usize = 64 * 1024;
@@ -87,7 +88,7 @@ impl PassphraseFile {
     }
 
     fn read(&self) -> Result<SecretString> {
-        let shown = self.path.display();
+        let shown = file::shown(&self.path);
         let line = if self.path == Path::new("-") {
             first_line(&mut io::stdin().lock())
         } else {

@@ -10,6 +10,7 @@ use crate::age_error;
 use crate::error::{Error, Result};
 use crate::file;
 use crate::identity::Identities;
+use crate::key::KEY_LEN;
 use crate::passphrase::{AskPassphrase, PluginPrompts};
 use crate::ssh;
 
@@ -51,7 +52,7 @@ impl Recipients {
         let recipient = recipient.trim();
         self.parse(recipient).map_err(|why| {
             // A secret given by mistake must not reach a log.
-            let shown: String = match is_secret(recipient) {
+            let shown: String = match looks_secret(recipient) {
                 true => "the recipient given".into(),
                 false => format!("recipient \"{}\"", shortened(recipient)),
             };
@@ -143,7 +144,7 @@ impl Recipients {
     }
 
     fn parse(&mut self, text: &str) -> std::result::Result<(), String> {
-        if is_secret(text) {
+        if is_identity(text) {
             return Err("this is a secret identity, not a recipient; \
                         give its file with -i, or convert it with: warplock keygen -y FILE"
                 .into());
@@ -219,7 +220,14 @@ impl std::fmt::Debug for Recipients {
     }
 }
 
-fn is_secret(text: &str) -> bool {
+/// Whether a text that somebody gave by mistake is one that must not reach a log: an identity, or a
+/// key in hex digits.
+pub(crate) fn looks_secret(text: &str) -> bool {
+    let digits = 2 * KEY_LEN;
+    is_identity(text) || text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_identity(text: &str) -> bool {
     let start: String = text
         .chars()
         .take(11)
