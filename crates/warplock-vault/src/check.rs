@@ -316,6 +316,10 @@ impl<S: Storage> Check<'_, S> {
         let content = self.vault.content(node)?;
         if let Some(seen) = self.files.get_mut(&content.id) {
             if seen.inode == found.node {
+                // It is in use, so opening it looked at no place.
+                let places = &content.read_state().now.places;
+                self.vault
+                    .check_place(places, &[spot.name.place], &path.to_string_lossy())?;
                 seen.places.insert(spot.name.place);
                 return Ok(());
             }

@@ -1,9 +1,9 @@
 //! Nodes: what the kernel knows by number, and under which names it stands.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 
 use crate::content::Content;
 use crate::core::lock;
@@ -92,6 +92,17 @@ impl<S: Storage> Node<S> {
     pub(crate) fn content_in_use(&self) -> Option<Arc<Content<S>>> {
         lock(&self.content).upgrade()
     }
+
+    /// Whether somebody uses the content, or is just about to.
+    fn is_in_use(&self) -> bool {
+        match self.content.try_lock() {
+            Ok(content) => content.strong_count() > 0,
+            Err(TryLockError::Poisoned(content)) => content.into_inner().strong_count() > 0,
+            // Held while the content is opened. Waiting could be for ever: who opens it may want
+            // the table.
+            Err(TryLockError::WouldBlock) => true,
+        }
+    }
 }
 
 /// All nodes that anybody knows.
@@ -103,7 +114,20 @@ struct Maps<S: Storage> {
     nodes: HashMap<u64, Arc<Node<S>>>,
     /// From inode numbers in the store to living nodes.
     inodes: HashMap<u64, u64>,
+    /// Nodes that were without references when their content was in use.
+    idle: HashSet<u64>,
     spare: u64,
+}
+
+impl<S: Storage> Maps<S> {
+    fn remove(&mut self, number: u64) -> Option<Arc<Node<S>>> {
+        let node = self.nodes.remove(&number)?;
+        let inode = node.inode.load(Ordering::Relaxed);
+        if self.inodes.get(&inode) == Some(&number) {
+            self.inodes.remove(&inode);
+        }
+        Some(node)
+    }
 }
 
 impl<S: Storage> Table<S> {
@@ -114,6 +138,7 @@ impl<S: Storage> Table<S> {
             maps: Mutex::new(Maps {
                 nodes: HashMap::from([(ROOT, root)]),
                 inodes: HashMap::from([(root_inode, ROOT)]),
+                idle: HashSet::new(),
                 spare: SPARE,
             }),
         }
@@ -168,12 +193,17 @@ impl<S: Storage> Table<S> {
                 node
             }
         };
-        node.references.fetch_add(1, Ordering::Relaxed);
+        if node.references.fetch_add(1, Ordering::Relaxed) == 0 {
+            // Of names from before, folders may have been renamed since.
+            lock(&node.names).clear();
+        }
         node.add_name(parent, &name.stored, name.place);
         node
     }
 
-    /// Takes references back; a node without any is forgotten.
+    /// Takes references back; a node without any is forgotten. One whose content is in use is kept
+    /// until [`sweep`](Self::sweep): what is not committed yet hangs on it, and opening the file
+    /// under another node would bring back what is in the store.
     pub(crate) fn forget(&self, number: u64, count: u64) -> Option<Arc<Node<S>>> {
         if number == ROOT {
             return None;
@@ -186,12 +216,32 @@ impl<S: Storage> Table<S> {
         if left > 0 {
             return None;
         }
-        let node = maps.nodes.remove(&number);
-        let inode = node.as_ref()?.inode.load(Ordering::Relaxed);
-        if maps.inodes.get(&inode) == Some(&number) {
-            maps.inodes.remove(&inode);
+        if node.is_in_use() {
+            maps.idle.insert(number);
+            return None;
         }
-        node
+        maps.remove(number)
+    }
+
+    /// Forgets nodes without references whose content is no longer in use.
+    pub(crate) fn sweep(&self) {
+        let mut maps = lock(&self.maps);
+        let mut gone = Vec::new();
+        for number in std::mem::take(&mut maps.idle) {
+            let Some(node) = maps.nodes.get(&number) else {
+                continue;
+            };
+            if node.references.load(Ordering::Relaxed) > 0 {
+                continue;
+            }
+            if node.is_in_use() {
+                maps.idle.insert(number);
+            } else {
+                gone.push(maps.remove(number));
+            }
+        }
+        // Nodes close folders when they go: not under the lock.
+        drop(maps);
     }
 
     /// The last name of this inode is gone: the next one with its number is another.

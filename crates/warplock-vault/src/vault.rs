@@ -1,6 +1,6 @@
 //! An open vault: from nodes and names to ciphertext and back.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::core::{Core, JOURNALS, Trouble, is_missing, journal_id, lock};
 use crate::error::{Error, Result};
 use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, FileType, ROOT};
-use crate::keys::{Id, VaultKeys};
+use crate::keys::VaultKeys;
 use crate::layout::Layout;
 use crate::names::{self, Place, ROOT_PLACE, Sealed};
 use crate::node::{Node, Table};
@@ -59,8 +59,8 @@ pub struct Options {
 pub struct Vault<S: Storage> {
     pub(crate) core: Core<S>,
     pub(crate) nodes: Table<S>,
-    /// Files that need a commit.
-    pub(crate) uncommitted: Mutex<HashMap<Id, Arc<Content<S>>>>,
+    /// Files that need a commit, each once: [`Content::listed`] says which are here.
+    pub(crate) uncommitted: Mutex<Vec<Arc<Content<S>>>>,
     /// Held while names change.
     pub(crate) naming: Mutex<()>,
     open_folders: AtomicUsize,
@@ -161,7 +161,7 @@ impl<S: Storage> Vault<S> {
         let vault = Vault {
             core,
             nodes: Table::new(inode),
-            uncommitted: Mutex::new(HashMap::new()),
+            uncommitted: Mutex::default(),
             naming: Mutex::new(()),
             open_folders: AtomicUsize::new(0),
         };
@@ -185,12 +185,12 @@ impl<S: Storage> Vault<S> {
     /// # Errors
     /// The first that came; the other files are committed all the same.
     pub fn tick(&self) -> Result<()> {
-        let files: Vec<_> = lock(&self.uncommitted).drain().collect();
+        let files = std::mem::take(&mut *lock(&self.uncommitted));
         let mut result = Ok(());
         if files.len() > SYNCED_ONE_BY_ONE {
-            result = self.sync_together(files.iter().map(|(_, content)| &**content));
+            result = self.sync_together(files.iter().map(|content| &**content));
         }
-        for (id, content) in files {
+        for content in files {
             content.listed.store(false, Ordering::Relaxed);
             let mut state = content.write_state();
             if state.dead && Arc::strong_count(&content) == 1 {
@@ -208,12 +208,12 @@ impl<S: Storage> Vault<S> {
                     self.core.unclean.store(true, Ordering::Relaxed);
                 } else {
                     drop(state);
-                    content.listed.store(true, Ordering::Relaxed);
-                    lock(&self.uncommitted).insert(id, Arc::clone(&content));
+                    self.list(&content);
                 }
                 result = result.and(Err(error));
             }
         }
+        self.nodes.sweep();
         result.and_then(|()| self.save_witness())
     }
 
@@ -249,31 +249,38 @@ impl<S: Storage> Vault<S> {
 
     /// Remembers that a file needs a commit.
     pub(crate) fn list_uncommitted(&self, content: &Arc<Content<S>>) {
-        if content.listed.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let many = {
-            let mut files = lock(&self.uncommitted);
-            files.insert(content.id, Arc::clone(content));
-            files.len() > UNCOMMITTED
-        };
-        if many && let Err(error) = self.tick() {
+        if self.list(content) > UNCOMMITTED
+            && let Err(error) = self.tick()
+        {
             self.core.tell(&error.to_string());
         }
+    }
+
+    /// Puts a file on the list of those that need a commit, unless it is there; how many it then
+    /// holds, or 0.
+    fn list(&self, content: &Arc<Content<S>>) -> usize {
+        if content.listed.swap(true, Ordering::Relaxed) {
+            return 0;
+        }
+        let mut files = lock(&self.uncommitted);
+        files.push(Arc::clone(content));
+        files.len()
     }
 
     /// Lets go of a file whose last name is gone, so that it takes no room any more; if somebody
     /// has it open, the next tick sees to it.
     pub(crate) fn let_go(&self, content: Arc<Content<S>>) {
-        let id = content.id;
-        drop(content);
-        let Some(content) = lock(&self.uncommitted).remove(&id) else {
-            return;
+        let content = {
+            let mut files = lock(&self.uncommitted);
+            let Some(at) = files.iter().position(|file| Arc::ptr_eq(file, &content)) else {
+                return;
+            };
+            drop(content);
+            if Arc::strong_count(&files[at]) > 1 {
+                return;
+            }
+            files.swap_remove(at)
         };
-        if Arc::strong_count(&content) > 1 {
-            lock(&self.uncommitted).insert(id, content);
-            return;
-        }
         let abandoned = self.core.abandon(&content, &mut content.write_state());
         if let Err(error) = abandoned {
             self.core.tell(&error.to_string());
@@ -318,7 +325,8 @@ impl<S: Storage> Vault<S> {
             .write_folder_record(folder.dir(), &Record { id, places })
     }
 
-    fn check_place(&self, allowed: &[Place], found: &[Place], what: &str) -> Result<()> {
+    /// Refuses what stands at other places than it may.
+    pub(crate) fn check_place(&self, allowed: &[Place], found: &[Place], what: &str) -> Result<()> {
         if found.iter().all(|place| allowed.contains(place)) {
             return Ok(());
         }

@@ -65,6 +65,22 @@ fn names() {
         drop(disk);
         assert_eq!(victim.noticed("long2"), Open);
     }
+    // More hard links to a file that has several names.
+    let victim = Victim::new();
+    victim.legitimately(|vault| {
+        let node = vault.node("long").unwrap().node;
+        vault.link(node, ROOT, OsStr::new("also")).unwrap();
+    });
+    let inode = victim.inode("long");
+    for path in ["long2", "short", "s2"] {
+        let (_, dir, name) = victim.find(path);
+        let mut disk = victim.mem.disk();
+        disk.object(dir).entries.insert(name, inode);
+        disk.object(inode).links += 1;
+    }
+    let vault = open(victim.mem.fork(), &victim.key);
+    let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(report.findings.len(), 3, "{report:?}");
     // A name that was given up, put back.
     let victim = Victim::new();
     let (inode, dir, old) = victim.find("long");
