@@ -195,7 +195,7 @@ impl<S: Storage> FileSystem for Vault<S> {
                 FileType::Directory => self.make_folder(&spot, &new)?,
                 _ => self.make_special(&spot, &new, device)?,
             }
-            Ok(self.enter(&spot)?.1)
+            self.enter_new(&spot)
         }))
     }
 

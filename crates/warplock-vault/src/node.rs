@@ -120,13 +120,38 @@ struct Maps<S: Storage> {
 }
 
 impl<S: Storage> Maps<S> {
+    /// Makes a node, which this inode number leads to from now on.
+    fn add(&mut self, found: &Attributes) -> Arc<Node<S>> {
+        let taken = found.node == ROOT
+            || found.node == 0
+            || found.node >= SPARE
+            || self.nodes.contains_key(&found.node);
+        let number = if taken {
+            self.spare += 1;
+            self.spare
+        } else {
+            found.node
+        };
+        let kind = FileType::from_raw_mode(found.mode);
+        let node = Node::new(number, found.node, kind);
+        self.nodes.insert(number, Arc::clone(&node));
+        self.inodes.insert(found.node, number);
+        node
+    }
+
     fn remove(&mut self, number: u64) -> Option<Arc<Node<S>>> {
         let node = self.nodes.remove(&number)?;
+        self.unmap(&node);
+        Some(node)
+    }
+
+    /// Parts a node from its inode number, unless that is another's already: the store gives a
+    /// number again as soon as it is free.
+    fn unmap(&mut self, node: &Node<S>) {
         let inode = node.inode.load(Ordering::Relaxed);
-        if self.inodes.get(&inode) == Some(&number) {
+        if self.inodes.get(&inode) == Some(&node.number) {
             self.inodes.remove(&inode);
         }
-        Some(node)
     }
 }
 
@@ -148,12 +173,6 @@ impl<S: Storage> Table<S> {
         lock(&self.maps).nodes.get(&number).cloned()
     }
 
-    /// The node of this inode, if it is known.
-    pub(crate) fn by_inode(&self, inode: u64) -> Option<Arc<Node<S>>> {
-        let maps = lock(&self.maps);
-        maps.nodes.get(maps.inodes.get(&inode)?).cloned()
-    }
-
     /// The number that the node of this inode has, or would probably get.
     pub(crate) fn number_of(&self, inode: u64) -> u64 {
         lock(&self.maps)
@@ -171,32 +190,36 @@ impl<S: Storage> Table<S> {
         found: &Attributes,
     ) -> Arc<Node<S>> {
         let kind = FileType::from_raw_mode(found.mode);
-        let mut guard = lock(&self.maps);
-        let maps = &mut *guard;
+        let mut maps = lock(&self.maps);
         let known = maps.inodes.get(&found.node).and_then(|n| maps.nodes.get(n));
         let node = match known {
             Some(node) if node.kind == kind => Arc::clone(node),
-            _ => {
-                let taken = found.node == ROOT
-                    || found.node == 0
-                    || found.node >= SPARE
-                    || maps.nodes.contains_key(&found.node);
-                let number = if taken {
-                    maps.spare += 1;
-                    maps.spare
-                } else {
-                    found.node
-                };
-                let node = Node::new(number, found.node, kind);
-                maps.nodes.insert(number, Arc::clone(&node));
-                maps.inodes.insert(found.node, number);
-                node
-            }
+            _ => maps.add(found),
         };
         if node.references.fetch_add(1, Ordering::Relaxed) == 0 {
             // Of names from before, folders may have been renamed since.
             lock(&node.names).clear();
         }
+        node.add_name(parent, &name.stored, name.place);
+        node
+    }
+
+    /// The node of what was just made under a name, with a reference, and the content if it is a
+    /// regular file. A node that is known by this inode number is that of something removed.
+    pub(crate) fn enter_new(
+        &self,
+        parent: &Arc<Node<S>>,
+        name: &Sealed,
+        made: &Attributes,
+        content: Weak<Content<S>>,
+    ) -> Arc<Node<S>> {
+        let node = {
+            let mut maps = lock(&self.maps);
+            let node = maps.add(made);
+            *lock(&node.content) = content;
+            node.references.store(1, Ordering::Relaxed);
+            node
+        };
         node.add_name(parent, &name.stored, name.place);
         node
     }
@@ -244,24 +267,18 @@ impl<S: Storage> Table<S> {
         drop(maps);
     }
 
-    /// The last name of this inode is gone: the next one with its number is another.
-    pub(crate) fn bury(&self, inode: u64) -> Option<Arc<Node<S>>> {
-        let mut maps = lock(&self.maps);
-        let number = maps.inodes.remove(&inode)?;
-        let node = maps.nodes.get(&number).cloned()?;
+    /// The last name of a node is gone: its inode number may be another's any time.
+    pub(crate) fn bury(&self, node: &Node<S>) {
         node.dead.store(true, Ordering::Relaxed);
-        Some(node)
+        lock(&self.maps).unmap(node);
     }
 
     /// A node is another inode from now on: a symlink was written anew.
-    pub(crate) fn replace_inode(&self, old: u64, new: u64) {
+    pub(crate) fn replace_inode(&self, node: &Node<S>, new: u64) {
         let mut maps = lock(&self.maps);
-        if let Some(number) = maps.inodes.remove(&old) {
-            if let Some(node) = maps.nodes.get(&number) {
-                node.inode.store(new, Ordering::Relaxed);
-            }
-            maps.inodes.insert(new, number);
-        }
+        maps.unmap(node);
+        node.inode.store(new, Ordering::Relaxed);
+        maps.inodes.insert(new, node.number);
     }
 
     /// Closes folders that are kept open only to save time.

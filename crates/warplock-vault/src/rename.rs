@@ -12,7 +12,7 @@ use crate::folder::Folder;
 use crate::fs::{Attributes, FileType, RenameFlags};
 use crate::node::Node;
 use crate::storage::Storage;
-use crate::tree::Spot;
+use crate::tree::{Spot, Victim};
 use crate::vault::Vault;
 
 /// Something on its way from one spot to another.
@@ -20,7 +20,6 @@ struct Mover<'a, S: Storage> {
     from: &'a Spot<S>,
     to: &'a Spot<S>,
     node: Arc<Node<S>>,
-    found: Attributes,
     what: What<S>,
 }
 
@@ -60,7 +59,12 @@ impl<S: Storage> Vault<S> {
             return Err(Errno::EXIST.into());
         }
         let mover = self.mover(from, to, found)?;
-        let result = self.replace(&mover, other);
+        let result = match other {
+            // Two names of one file: nothing happens, says POSIX.
+            Some(other) if other.node == found.node => Ok(()),
+            Some(other) => self.with_victim(to, other, |victim| self.replace(&mover, Some(victim))),
+            None => self.replace(&mover, None),
+        };
         self.nodes.forget(mover.node.number, 1);
         result
     }
@@ -87,31 +91,26 @@ impl<S: Storage> Vault<S> {
             from,
             to,
             node,
-            found,
             what,
         })
     }
 
-    fn replace(&self, mover: &Mover<'_, S>, other: Option<Attributes>) -> Result<()> {
+    fn replace(&self, mover: &Mover<'_, S>, victim: Option<&Victim<S>>) -> Result<()> {
         let (from, to) = (mover.from, mover.to);
         let mut aside = None;
         let mut unnamed = None;
-        if let Some(other) = &other {
-            if other.node == mover.found.node {
-                // Two names of one file: nothing happens, says POSIX.
-                return Ok(());
-            }
-            let folder = FileType::from_raw_mode(other.mode) == FileType::Directory;
+        if let Some(victim) = victim {
+            let folder = victim.node.kind == FileType::Directory;
             match (folder, mover.node.kind == FileType::Directory) {
                 (true, false) => return Err(Errno::ISDIR.into()),
                 (false, true) => return Err(Errno::NOTDIR.into()),
                 (true, true) => {}
-                (false, false) => unnamed = self.content_to_unname(to, other)?,
+                (false, false) => unnamed = self.content_to_unname(victim)?,
             }
         }
         self.make_beside(to)?;
         self.allow(mover)?;
-        if other.is_some() && mover.node.kind == FileType::Directory {
+        if victim.is_some() && mover.node.kind == FileType::Directory {
             // The store's folder is never empty, so it has to go first.
             aside = match self.set_aside(to) {
                 Ok(aside) => Some(aside),
@@ -130,8 +129,8 @@ impl<S: Storage> Vault<S> {
             self.forbid(mover, from)?;
             return Err(error.into());
         }
-        if let Some(other) = &other {
-            self.unnamed(to, other, unnamed);
+        if let Some(victim) = victim {
+            self.unnamed(to, victim, unnamed);
         }
         mover.node.remove_name(&from.name.place);
         mover

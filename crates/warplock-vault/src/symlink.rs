@@ -54,7 +54,7 @@ impl<S: Storage> Vault<S> {
             };
             storage.change(spot.at(), &changes)?;
         }
-        Ok(self.enter(spot)?.1)
+        self.enter_new(spot)
     }
 
     /// Reads a symlink's target.
@@ -112,7 +112,7 @@ impl<S: Storage> Vault<S> {
             let _ = storage.unlink(dir, temporary);
         }
         bound?;
-        self.nodes.replace_inode(found.node, new.node);
+        self.nodes.replace_inode(node, new.node);
         if durable {
             storage.sync_dir(dir)?;
         }

@@ -1,8 +1,7 @@
 //! Names and what stands under them: looking up, making, linking, removing.
 
 use std::ffi::OsStr;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use rustix::io::Errno;
 
@@ -40,6 +39,13 @@ impl<S: Storage> Spot<S> {
     }
 }
 
+/// What is about to lose a name, held by a reference. Afterwards its inode number tells nothing
+/// any more: it may be that of something new.
+pub(crate) struct Victim<S: Storage> {
+    pub(crate) node: Arc<Node<S>>,
+    found: Attributes,
+}
+
 impl<S: Storage> Vault<S> {
     /// The spot of a name in a folder.
     pub(crate) fn spot(&self, parent: u64, name: &OsStr) -> Result<Spot<S>> {
@@ -71,13 +77,23 @@ impl<S: Storage> Vault<S> {
         let at = At::Name(folder.dir(), &name.stored);
         let found = self.core.storage.attributes(at)?;
         let node = self.nodes.enter(parent, name, &found);
-        match self.shown(&node, found) {
-            Ok(shown) => Ok((node, shown)),
-            Err(error) => {
-                self.nodes.forget(node.number, 1);
-                Err(error)
-            }
-        }
+        let shown = self.shown_entered(&node, found)?;
+        Ok((node, shown))
+    }
+
+    /// What was just made at a spot, with a reference.
+    pub(crate) fn enter_new(&self, spot: &Spot<S>) -> Result<Attributes> {
+        let made = self.core.storage.attributes(spot.at())?;
+        let nodes = &self.nodes;
+        let node = nodes.enter_new(&spot.node, &spot.name, &made, Weak::new());
+        self.shown_entered(&node, made)
+    }
+
+    /// The attributes of a node that was just entered, for whoever gets the reference.
+    fn shown_entered(&self, node: &Arc<Node<S>>, found: Attributes) -> Result<Attributes> {
+        self.shown(node, found).inspect_err(|_| {
+            self.nodes.forget(node.number, 1);
+        })
     }
 
     /// Makes the file beside an entry with a long name.
@@ -190,9 +206,9 @@ impl<S: Storage> Vault<S> {
         .map_err(undo)?;
         let content = Arc::new(made);
         let found = core.storage.attributes(At::File(&content.file))?;
-        let node = self.nodes.enter(&spot.node, &spot.name, &found);
-        *lock(&node.content) = Arc::downgrade(&content);
-        let shown = self.shown(&node, found)?;
+        let in_use = Arc::downgrade(&content);
+        let node = self.nodes.enter_new(&spot.node, &spot.name, &found, in_use);
+        let shown = self.shown_entered(&node, found)?;
         Ok((shown, content))
     }
 
@@ -351,31 +367,39 @@ impl<S: Storage> Vault<S> {
         if FileType::from_raw_mode(found.mode) == FileType::Directory {
             return Err(Errno::ISDIR.into());
         }
-        let (dir, name) = spot.pair();
-        // With other names left, the header must be written, so the file is opened before.
-        let content = self.content_to_unname(spot, &found)?;
-        self.core.storage.unlink(dir, name)?;
-        self.unnamed(spot, &found, content);
-        self.drop_beside(spot);
-        Ok(())
+        self.with_victim(spot, found, |victim| {
+            let (dir, name) = spot.pair();
+            // With other names left, the header must be written, so the file is opened before.
+            let content = self.content_to_unname(victim)?;
+            self.core.storage.unlink(dir, name)?;
+            self.unnamed(spot, victim, content);
+            self.drop_beside(spot);
+            Ok(())
+        })
+    }
+
+    /// Runs `action`, which is to take its name from what was found at a spot.
+    pub(crate) fn with_victim<T>(
+        &self,
+        spot: &Spot<S>,
+        found: Attributes,
+        action: impl FnOnce(&Victim<S>) -> Result<T>,
+    ) -> Result<T> {
+        let node = self.nodes.enter(&spot.node, &spot.name, &found);
+        let victim = Victim { node, found };
+        let result = action(&victim);
+        self.nodes.forget(victim.node.number, 1);
+        result
     }
 
     /// The content of a file that is about to lose one of several names, or that a witness must
     /// forget.
-    pub(crate) fn content_to_unname(
-        &self,
-        spot: &Spot<S>,
-        found: &Attributes,
-    ) -> Result<Option<Arc<Content<S>>>> {
-        let regular = FileType::from_raw_mode(found.mode) == FileType::RegularFile;
-        let last = found.links < 2 && self.core.witness.is_none();
-        if !regular || last {
+    pub(crate) fn content_to_unname(&self, victim: &Victim<S>) -> Result<Option<Arc<Content<S>>>> {
+        let last = victim.found.links < 2 && self.core.witness.is_none();
+        if victim.node.kind != FileType::RegularFile || last {
             return Ok(None);
         }
-        let node = self.nodes.enter(&spot.node, &spot.name, found);
-        let content = self.content(&node);
-        self.nodes.forget(node.number, 1);
-        match content {
+        match self.content(&victim.node) {
             // What was altered can be removed all the same.
             Err(error) if error.errno() == Errno::IO => {
                 self.core.tell(&error.to_string());
@@ -389,14 +413,12 @@ impl<S: Storage> Vault<S> {
     pub(crate) fn unnamed(
         &self,
         spot: &Spot<S>,
-        found: &Attributes,
+        victim: &Victim<S>,
         content: Option<Arc<Content<S>>>,
     ) {
-        if let Some(node) = self.nodes.by_inode(found.node) {
-            node.remove_name(&spot.name.place);
-        }
-        let folder = FileType::from_raw_mode(found.mode) == FileType::Directory;
-        if !folder && found.links > 1 {
+        let node = &victim.node;
+        node.remove_name(&spot.name.place);
+        if node.kind != FileType::Directory && victim.found.links > 1 {
             if let Some(content) = content {
                 self.forbid_place(&content, &spot.name.place, &[&spot.folder.dir]);
             }
@@ -405,13 +427,11 @@ impl<S: Storage> Vault<S> {
         if let (Some(witness), Some(content)) = (&self.core.witness, &content) {
             witness.forget(&content.id);
         }
-        if let Some(node) = self.nodes.bury(found.node) {
-            node.dead.store(true, Ordering::Relaxed);
-            if let Some(in_use) = node.content_in_use() {
-                in_use.write_state().dead = true;
-                drop(content);
-                self.let_go(in_use);
-            }
+        self.nodes.bury(node);
+        if let Some(in_use) = node.content_in_use() {
+            in_use.write_state().dead = true;
+            drop(content);
+            self.let_go(in_use);
         }
     }
 
@@ -423,10 +443,12 @@ impl<S: Storage> Vault<S> {
         if FileType::from_raw_mode(found.mode) != FileType::Directory {
             return Err(Errno::NOTDIR.into());
         }
-        let gone = self.set_aside(spot)?;
-        self.unnamed(spot, &found, None);
-        self.drop_beside(spot);
-        self.core.purge(spot.folder.dir(), OsStr::new(&gone))
+        self.with_victim(spot, found, |victim| {
+            let gone = self.set_aside(spot)?;
+            self.unnamed(spot, victim, None);
+            self.drop_beside(spot);
+            self.core.purge(spot.folder.dir(), OsStr::new(&gone))
+        })
     }
 
     /// Gives an empty folder a temporary name, which takes it out of the tree.

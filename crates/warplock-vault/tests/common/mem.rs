@@ -30,6 +30,8 @@ impl Mem {
         Mem(Arc::new(Mutex::new(Disk {
             objects: HashMap::from([(ROOT, root)]),
             next: ROOT + 1,
+            reused: None,
+            on_last_name: None,
             log: Vec::new(),
             fault: None,
             full: false,
@@ -137,30 +139,37 @@ impl Storage for Mem {
 
     fn unlink(&self, dir: &u64, name: &OsStr) -> Result<()> {
         let mut disk = self.disk();
-        disk.find(*dir, name)?;
+        let inode = disk.find(*dir, name)?;
         disk.change(Op::Unlink {
             dir: *dir,
             name: name.into(),
-        })
+        })?;
+        unnamed(disk, inode);
+        Ok(())
     }
 
     fn rename(&self, from: (&u64, &OsStr), to: (&u64, &OsStr), flags: RenameFlags) -> Result<()> {
         let mut disk = self.disk();
         disk.find(*from.0, from.1)?;
         let exchange = flags.contains(RenameFlags::EXCHANGE);
-        match disk.find(*to.0, to.1) {
+        let other = disk.find(*to.0, to.1);
+        match &other {
             Ok(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Errno::EXIST.into()),
-            Ok(other) if !exchange && !disk.objects[&other].entries.is_empty() => {
+            Ok(other) if !exchange && !disk.objects[other].entries.is_empty() => {
                 return Err(Errno::NOTEMPTY.into());
             }
-            Err(error) if exchange => return Err(error),
+            Err(_) if exchange => return other.map(drop),
             _ => {}
         }
         disk.change(Op::Rename {
             from: (*from.0, from.1.into()),
             to: (*to.0, to.1.into()),
             exchange,
-        })
+        })?;
+        if let Ok(other) = other {
+            unnamed(disk, other);
+        }
+        Ok(())
     }
 
     fn attributes(&self, at: At<'_, Self>) -> Result<Attributes> {
@@ -302,14 +311,24 @@ impl Storage for Mem {
     }
 }
 
+/// After an object lost a name: if that was the last one, the test's turn.
+fn unnamed(mut disk: MutexGuard<'_, Disk>, inode: u64) {
+    if disk.objects[&inode].links == 0
+        && let Some(hook) = disk.on_last_name.take()
+    {
+        drop(disk);
+        hook(inode);
+    }
+}
+
 impl Mem {
     fn make(&self, dir: u64, name: &OsStr, object: Object) -> Result<u64> {
         let mut disk = self.disk();
         if disk.find(dir, name).is_ok() {
             return Err(Errno::EXIST.into());
         }
-        let inode = disk.next;
-        disk.next += 1;
+        let inode = disk.reused.take().unwrap_or(disk.next);
+        disk.next = disk.next.max(inode + 1);
         disk.change(Op::Make {
             dir,
             name: name.into(),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io::Result;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustix::io::Errno;
@@ -86,10 +87,17 @@ impl Object {
     }
 }
 
+/// What a test wants to do in the middle of an operation.
+pub(crate) type Hook = Arc<dyn Fn(u64) + Send + Sync>;
+
 #[derive(Clone)]
 pub(crate) struct Disk {
     pub(crate) objects: HashMap<u64, Object>,
     pub(super) next: u64,
+    /// The number that the next object gets instead, as file systems give freed ones again.
+    pub(crate) reused: Option<u64>,
+    /// Called once with the number of an object that has just lost its last name.
+    pub(crate) on_last_name: Option<Hook>,
     pub(crate) log: Vec<Op>,
     /// So many changes succeed before all others fail with this.
     pub(crate) fault: Option<(u64, Errno)>,
