@@ -113,17 +113,23 @@ impl<S: Storage> Core<S> {
     }
 
     /// What could not be synced may be lost although reading shows it, and syncing again may not
-    /// say so: the file is given up as it is, and its next user finds its last committed state.
+    /// say so.
     fn not_synced(
         &self,
         content: &Content<S>,
         state: &mut State<S>,
         error: std::io::Error,
     ) -> Error {
+        self.give_up(content, state);
+        error.into()
+    }
+
+    /// The content on the disk and the state have parted: nobody uses them any more, and the file's
+    /// next user finds its last committed state, which a journal may hold, as after a crash.
+    pub(crate) fn give_up(&self, content: &Content<S>, state: &mut State<S>) {
         state.broken = true;
         lock(&self.left_over).insert(content.id);
         self.unclean.store(true, Ordering::Relaxed);
-        error.into()
     }
 
     fn commit_in_place(
@@ -257,7 +263,8 @@ impl<S: Storage> Core<S> {
         Ok(())
     }
 
-    /// Writes the header that is not the newest, which makes it the newest.
+    /// Writes the next header over the one before the newest, or the newest again, if an earlier
+    /// attempt came to its end.
     fn write_header(
         &self,
         content: &Content<S>,
@@ -265,11 +272,11 @@ impl<S: Storage> Core<S> {
         header: Header,
     ) -> Result<()> {
         let sealed = header.seal(&self.keys.engines, &content.keys.header, &content.id)?;
-        let place = 1 - state.newest;
+        // Odd numbers stand in the first place, even ones in the second.
+        let place = 1 - header.sequence % 2;
         state.written += 1;
         self.storage
             .write_at(&content.file, &sealed, place * HEADER_LEN as u64)?;
-        state.newest = place;
         if let Some(witness) = &self.witness {
             witness.note(&content.id, header.sequence);
         }
@@ -429,10 +436,6 @@ impl<S: Storage> Core<S> {
                     content.called(),
                     "its header is older than its journal; restore the file from a backup",
                 ));
-            }
-            if record.header.sequence == state.now.sequence {
-                // The same header again, where it is now.
-                state.newest = 1 - state.newest;
             }
             state.now = record.header.clone();
             state.moves().blocks = record.moved;

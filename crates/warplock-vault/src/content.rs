@@ -85,8 +85,6 @@ pub(crate) struct State<S: Storage> {
     /// How often the file was written to, and how many of these writes are durable.
     pub(crate) written: u64,
     pub(crate) synced: u64,
-    /// Which of the two headers is the newest: 0 or 1.
-    pub(crate) newest: u64,
     /// Whether the other one was found damaged.
     pub(crate) damaged: bool,
     pub(crate) journal: Journal<S>,
@@ -123,14 +121,13 @@ impl<S: Storage> Journal<S> {
 
 impl<S: Storage> State<S> {
     /// The state of a file whose newest header on the disk is `header`.
-    pub(crate) fn committed(header: Header, newest: u64) -> Self {
+    pub(crate) fn committed(header: Header) -> Self {
         State {
             committed_len: header.len,
             now: header,
             dirty: false,
             written: 1,
             synced: 0,
-            newest,
             damaged: false,
             journal: Journal::none(),
             moves: Mutex::new(Moves {

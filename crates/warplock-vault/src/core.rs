@@ -29,7 +29,8 @@ pub(crate) struct Core<S: Storage> {
     pub(crate) read_only: bool,
     /// The folder of journals; `None` in a vault open for reading that was closed properly.
     pub(crate) journals: Option<S::Dir>,
-    /// Files whose journals were found when the vault was opened.
+    /// Files whose journals were found when the vault was opened, and files that were given up
+    /// since: a journal may hold what is to be done when they are opened.
     pub(crate) left_over: Mutex<HashSet<Id>>,
     /// Whether the vault was not closed properly the last time, and not repaired since.
     pub(crate) unclean: AtomicBool,

@@ -21,9 +21,8 @@ const SUMMED_LEN: u64 = 256 << 10;
 struct Headers {
     id: Id,
     keys: FileKeys,
-    /// The newest that verifies, and its place.
+    /// The newest that verifies.
     header: Header,
-    newest: u64,
     /// Whether the other one is not what it should be.
     damaged: bool,
 }
@@ -56,7 +55,7 @@ impl<S: Storage> Core<S> {
                 "a crash interrupted the last change of {what}: it is as it was before"
             ));
         }
-        let mut state = State::committed(headers.header, headers.newest);
+        let mut state = State::committed(headers.header);
         state.damaged = headers.damaged;
         let content = Content::new(file, headers.id, headers.keys, writable, state);
         let left_over = lock(&self.left_over).contains(&headers.id);
@@ -177,7 +176,6 @@ impl<S: Storage> Core<S> {
             id,
             keys,
             header,
-            newest: newest as u64,
             damaged,
         }))
     }

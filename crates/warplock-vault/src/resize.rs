@@ -61,7 +61,7 @@ impl<S: Storage> Core<S> {
             if tail < self.layout.blocks(state.committed_len) {
                 self.write_journal(content, state, tail, &slot)?;
             } else if let Err(error) = self.write_in_place(content, state, tail, &slot) {
-                state.broken = true;
+                self.give_up(content, state);
                 return Err(error);
             }
         }
@@ -82,8 +82,16 @@ impl<S: Storage> Core<S> {
                 .set_len(&content.file, stored)
                 .map_err(Error::from)
         };
-        state.broken |= result.is_err();
-        result
+        match result {
+            // It is cut, durably: blocks that find no room on their way to their slots are read
+            // from the journal, until the next writer or tick tries again.
+            Err(_) if state.pending.is_some() && !state.broken => Ok(()),
+            Err(error) => {
+                self.give_up(content, state);
+                Err(error)
+            }
+            done => done,
+        }
     }
 
     /// Grows the file by a hole.
@@ -173,7 +181,7 @@ impl<S: Storage> Core<S> {
             let len = self.layout.run_len((until - protected) as usize, last) as u64;
             state.written += 1;
             if let Err(error) = self.storage.punch(&content.file, start, len) {
-                state.broken = true;
+                self.give_up(content, state);
                 return Err(error.into());
             }
         }

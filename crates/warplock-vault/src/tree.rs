@@ -199,7 +199,7 @@ impl<S: Storage> Vault<S> {
         let made = (|| -> Result<_> {
             let (id, keys, header) = self.write_first_header(&file, spot.name.place)?;
             self.dress(At::File(&file), &spot.folder, new, set.then_some(mode))?;
-            let mut state = State::committed(header, 0);
+            let mut state = State::committed(header);
             state.entry = Some(Arc::clone(&spot.folder.dir));
             Ok(Content::new(file, id, keys, true, state))
         })()

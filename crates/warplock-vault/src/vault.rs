@@ -203,10 +203,8 @@ impl<S: Storage> Vault<S> {
                 .commit(&content, &mut state, false)
                 .and_then(|()| self.core.drop_journal(&content, &mut state));
             if let Err(error) = committed {
-                if state.broken {
-                    // What is in the store is to be read as after a crash.
-                    self.core.unclean.store(true, Ordering::Relaxed);
-                } else {
+                // What was given up is opened anew, as after a crash.
+                if !state.broken {
                     drop(state);
                     self.list(&content);
                 }

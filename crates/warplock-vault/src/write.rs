@@ -203,7 +203,9 @@ impl<S: Storage> Core<S> {
                 // The old version of a block that was never committed may be gone now; a hole,
                 // which a mount's threads fill when the disk runs full, can be made again.
                 let lost = written.is_err() && !(hole && self.empty(content, state, first, slots));
-                state.broken |= lost;
+                if lost {
+                    self.give_up(content, state);
+                }
                 written
             } else {
                 self.append(content, state, first, slots)
@@ -282,7 +284,9 @@ impl<S: Storage> Core<S> {
         if result.is_err() {
             let stored = self.layout.stored_len(state.now.len);
             // What cannot be cut off would show as data once the file grows.
-            state.broken |= self.storage.set_len(&content.file, stored).is_err();
+            if self.storage.set_len(&content.file, stored).is_err() {
+                self.give_up(content, state);
+            }
         }
         result
     }

@@ -268,3 +268,72 @@ fn no_room(forgotten: bool) {
     let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
     assert_eq!(report.findings, []);
 }
+
+/// A cut that fails at any point, also after the journal has it durably, leaves one of the states
+/// that the file had, and what can complete it.
+#[test]
+fn a_cut_fails_at_every_point() {
+    let block = |number: usize| number * 4096;
+    let mut after = 0;
+    loop {
+        let (mem, key) = new_vault(&Settings::default());
+        let vault = open(mem.clone(), &key);
+        // All but two parts of it is holes.
+        let file = vault.new_file("file");
+        for first in [0, 32] {
+            let data = [b'A'; 8 * 4096];
+            let offset = block(first) as u64;
+            vault.write(&file, offset, &data, false).unwrap();
+        }
+        let node = vault.node("file").unwrap().node;
+        vault.resize(&file, node, block(48) as u64).unwrap();
+        vault.fsync(&file, false).unwrap();
+        vault.tick().unwrap();
+        let old = vault.get("file").unwrap();
+        for first in [0, 16] {
+            let data = [b'B'; 4 * 4096];
+            let offset = block(first) as u64;
+            vault.write(&file, offset, &data, false).unwrap();
+        }
+        let written = vault.get("file").unwrap();
+        let cut = &written[..block(36) + 10];
+
+        mem.disk().fault = Some((after, Errno::NOSPC));
+        let result = vault.resize(&file, node, cut.len() as u64);
+        let done = mem.disk().fault != Some((0, Errno::NOSPC));
+        mem.disk().fault = None;
+        if result.is_ok() {
+            assert!(vault.get("file").unwrap() == cut);
+        }
+        drop(file);
+        // What could not be finished then can be now; an error is told once more.
+        let _ = vault.tick();
+        let mut found = vault.get("file").unwrap();
+        if result.is_ok() {
+            assert!(found == cut, "after {after}");
+        }
+        let whole = [&old[..], &written, cut].contains(&&found[..]);
+        assert!(whole, "after {after}: {result:?}");
+
+        let file = vault.file("file").unwrap();
+        vault.write(&file, 0, &[b'C'; 4096], false).unwrap();
+        vault.fsync(&file, false).unwrap();
+        found[..4096].fill(b'C');
+        drop(file);
+        assert!(open(mem.fork(), &key).get("file").unwrap() == found);
+        vault.unmounted();
+        drop(vault);
+        let vault = open(mem, &key);
+        assert!(vault.get("file").unwrap() == found, "after {after}");
+        let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
+        assert!(report.findings.iter().all(|finding| finding.crash));
+        if done {
+            break;
+        }
+        after += 1;
+    }
+    assert!(
+        after > 5,
+        "there is more than a record and one block to write"
+    );
+}
