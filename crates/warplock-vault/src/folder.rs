@@ -4,12 +4,13 @@ use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use warplock::{Algorithm, Engine};
 use warplock_keyring::MasterKey;
 
 use crate::core::{Core, is_missing};
 use crate::error::{Error, Result};
-use crate::fs::RenameFlags;
+use crate::fs::{Changes, RenameFlags};
 use crate::keys::{Id, VaultKeys, random};
 use crate::names::{Place, ROOT_PLACE};
 use crate::storage::{At, Storage};
@@ -45,16 +46,17 @@ pub(crate) struct Record {
 impl<S: Storage> Core<S> {
     /// Reads the record of the folder `dir`, which errors call `what`.
     pub(crate) fn read_folder_record(&self, dir: &S::Dir, what: &str) -> Result<Record> {
-        let file = match self.storage.open(dir, OsStr::new(RECORD), false) {
-            Ok(file) => file,
-            Err(error) if is_missing(&error) => {
-                return Err(Error::altered(
-                    what,
-                    format!("its {RECORD} is missing; restore it from a backup"),
-                ));
-            }
-            Err(error) => return Err(error.into()),
+        let open = || match self.storage.open(dir, OsStr::new(RECORD), false) {
+            Err(error) if is_missing(&error) => Err(Error::altered(
+                what,
+                format!("its {RECORD} is missing; restore it from a backup"),
+            )),
+            other => Ok(other?),
         };
+        let file = match self.read_only {
+            true => open(),
+            false => with_permissions(&self.storage, dir, open),
+        }?;
         let mut sealed = [0; PLAIN_LEN + crate::layout::OVERHEAD + 1];
         let len = self.storage.read_at(&file, &mut sealed, 0)?;
         let engines = &self.keys.engines;
@@ -84,11 +86,43 @@ impl<S: Storage> Core<S> {
             return Ok(self.storage.unlink(dir, name)?);
         }
         let inner = self.storage.open_dir(dir, name)?;
-        for entry in self.storage.list(&inner)? {
-            self.purge(&inner, &entry.name)?;
-        }
+        with_permissions(&self.storage, &inner, || {
+            for entry in self.storage.list(&inner)? {
+                self.purge(&inner, &entry.name)?;
+            }
+            Ok(())
+        })?;
         Ok(self.storage.remove_dir(dir, name)?)
     }
+}
+
+/// Runs `action` in a folder; where it fails for want of permissions, and the folder is ours, grants
+/// them for a moment. Users rename and remove folders that they may not write to; that the vault
+/// then writes to them is its own affair.
+pub(crate) fn with_permissions<S: Storage, T>(
+    storage: &S,
+    dir: &S::Dir,
+    action: impl Fn() -> Result<T>,
+) -> Result<T> {
+    let denied = match action() {
+        Err(error) if error.errno() == Errno::ACCESS => error,
+        other => return other,
+    };
+    let mode = storage.attributes(At::Dir(dir))?.mode & 0o7777;
+    let change = |mode| {
+        let mode = Some(mode);
+        let changes = Changes {
+            mode,
+            ..Changes::default()
+        };
+        storage.change(At::Dir(dir), &changes)
+    };
+    if mode & 0o700 == 0o700 || change(mode | 0o700).is_err() {
+        return Err(denied);
+    }
+    let result = action();
+    change(mode)?;
+    result
 }
 
 fn write_record<S: Storage>(
@@ -99,15 +133,17 @@ fn write_record<S: Storage>(
 ) -> Result<()> {
     let sealed = keys.engines.seal(&keys.folders, AAD, &encode(record))?;
     let (new, name) = (OsStr::new(RECORD_NEW), OsStr::new(RECORD));
-    match storage.unlink(dir, new) {
-        Err(error) if !is_missing(&error) => return Err(error.into()),
-        _ => {}
-    }
-    let file = storage.create(dir, new, 0o600)?;
-    storage.write_at(&file, &sealed, 0)?;
-    storage.sync(&file, true)?;
-    storage.rename((dir, new), (dir, name), RenameFlags::empty())?;
-    Ok(storage.sync_dir(dir)?)
+    with_permissions(storage, dir, || {
+        match storage.unlink(dir, new) {
+            Err(error) if !is_missing(&error) => return Err(error.into()),
+            _ => {}
+        }
+        let file = storage.create(dir, new, 0o600)?;
+        storage.write_at(&file, &sealed, 0)?;
+        storage.sync(&file, true)?;
+        storage.rename((dir, new), (dir, name), RenameFlags::empty())?;
+        Ok(storage.sync_dir(dir)?)
+    })
 }
 
 /// Makes the record of the topmost folder of a new vault.
