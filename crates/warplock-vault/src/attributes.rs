@@ -31,27 +31,33 @@ impl<S: Storage> Vault<S> {
             self.list_uncommitted(&content);
             result?;
         }
-        self.with_at(&node, file, |at| {
-            let storage = &self.core.storage;
-            if changes.drop_privileges {
-                self.drop_privileges(at)?;
+        let in_use = file.map(|file| Arc::clone(&file.content));
+        match in_use.or_else(|| node.content_in_use()) {
+            Some(content) if changes.modified.is_some() => {
+                // Who writes a header puts back the time from before: not this one's.
+                let mut state = content.write_state();
+                self.change_at(At::File(&content.file), changes)?;
+                state.moves().modified = None;
             }
-            let asks = changes.mode.is_some()
-                || changes.uid.is_some()
-                || changes.gid.is_some()
-                || changes.accessed.is_some()
-                || changes.modified.is_some();
-            if asks {
-                storage.change(at, changes)?;
-            }
-            Ok(())
-        })?;
-        if changes.modified.is_some()
-            && let Some(content) = node.content_in_use()
-        {
-            content.write_state().moves().modified = None;
+            _ => self.with_at(&node, file, |at| self.change_at(at, changes))?,
         }
         self.attributes_of(&node, file)
+    }
+
+    /// Changes what the store keeps: all but the length.
+    fn change_at(&self, at: At<'_, S>, changes: &Changes) -> Result<()> {
+        if changes.drop_privileges {
+            self.drop_privileges(at)?;
+        }
+        let asks = changes.mode.is_some()
+            || changes.uid.is_some()
+            || changes.gid.is_some()
+            || changes.accessed.is_some()
+            || changes.modified.is_some();
+        if asks {
+            self.core.storage.change(at, changes)?;
+        }
+        Ok(())
     }
 
     /// Takes off what a change of content must not leave: setuid, setgid, capabilities.

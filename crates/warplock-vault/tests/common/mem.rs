@@ -31,6 +31,7 @@ impl Mem {
             objects: HashMap::from([(ROOT, root)]),
             next: ROOT + 1,
             reused: None,
+            on_write: None,
             on_last_name: None,
             log: Vec::new(),
             fault: None,
@@ -220,6 +221,10 @@ impl Storage for Mem {
 
     fn write_at(&self, file: &u64, data: &[u8], offset: u64) -> Result<()> {
         let (inode, data) = (*file, data.to_vec());
+        let hook = self.disk().on_write.take();
+        if let Some(hook) = hook {
+            hook(inode);
+        }
         self.disk().change(Op::Write {
             inode,
             offset,

@@ -96,6 +96,8 @@ pub(crate) struct Disk {
     pub(super) next: u64,
     /// The number that the next object gets instead, as file systems give freed ones again.
     pub(crate) reused: Option<u64>,
+    /// Called once with the number of an object that is about to be written to.
+    pub(crate) on_write: Option<Hook>,
     /// Called once with the number of an object that has just lost its last name.
     pub(crate) on_last_name: Option<Hook>,
     pub(crate) log: Vec<Op>,
