@@ -188,3 +188,56 @@ fn with_a_witness() {
         .unwrap();
     assert_eq!(refused.kind(), ErrorKind::Authentication);
 }
+
+/// The witness knows of files only: what this costs is in the table, too.
+#[test]
+fn old_symlinks_and_names_of_folders_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let victim = Victim::new();
+    let open_with = || {
+        let mut options = options(&Told::default());
+        options.witness = Some(folder.path().join("witness"));
+        Vault::open_on(victim.mem.clone(), &victim.key, options).unwrap()
+    };
+    let findings = |vault: &Vault<Mem>| {
+        check(vault, CheckOptions::default(), &mut |_| {})
+            .unwrap()
+            .findings
+    };
+    let link = victim.copy("link");
+    let (dir, _, old) = victim.find("dir");
+    let record = OsStr::new("warplock.dir");
+    let record_of = || victim.mem.disk().objects[&dir].entries[record];
+    let then = record_of();
+    let old_record = victim.mem.disk().objects[&then].clone();
+
+    let vault = open_with();
+    assert_eq!(findings(&vault), []);
+    let (name, target) = (OsStr::new("link"), OsStr::new("elsewhere"));
+    vault.unlink(ROOT, name).unwrap();
+    vault.symlink(ROOT, name, target, FILE.caller).unwrap();
+    let (from, to) = ((ROOT, OsStr::new("dir")), (ROOT, OsStr::new("renamed")));
+    vault.rename(from, to, RenameFlags::empty()).unwrap();
+    vault.unmounted();
+    drop(vault);
+
+    let inode = victim.inode("link");
+    *victim.mem.disk().object(inode) = link;
+    let (_, top, new) = victim.find("renamed");
+    let (_, _, removed) = victim.find("link2");
+    let now = record_of();
+    {
+        let mut disk = victim.mem.disk();
+        disk.object(top).entries.remove(&removed);
+        disk.object(top).entries.remove(&new);
+        disk.object(top).entries.insert(old, dir);
+    }
+    // With the record it has now, that is noticed.
+    assert_eq!(victim.noticed("dir"), Open);
+    *victim.mem.disk().object(now) = old_record;
+    let vault = open_with();
+    assert_eq!(findings(&vault), []);
+    assert_eq!(vault.get("dir/inner").unwrap(), b"dir");
+    let node = vault.node("link").unwrap().node;
+    assert_eq!(vault.readlink(node).unwrap(), b"link");
+}
