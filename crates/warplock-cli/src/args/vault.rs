@@ -106,8 +106,9 @@ pub(crate) struct VaultMount {
     /// For all users, as far as the files' permissions allow; else only for the one who mounts.
     #[arg(long)]
     pub(crate) allow_other: bool,
-    /// Keep in FILE how new each file is: whoever puts an old file or an old vault back is noticed.
-    /// Keep it where the vault is not, for each computer another.
+    /// Keep in FILE how new each file is: whoever puts an old file back, alone or with all others,
+    /// is noticed; an old symlink or an old name of a folder is not. Keep it where the vault is
+    /// not, for each computer another.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) witness: Option<PathBuf>,
     /// Unmount when nothing was used for so long: 90s, 30m, 8h.
