@@ -121,6 +121,23 @@ fn many_small_and_few_huge_messages() {
     }
 }
 
+/// The empty one is a chunk of its own.
+#[test]
+fn an_empty_message_beside_a_long_one() {
+    let (Some(gpu), cpu) = (gpu(), cpu()) else {
+        return;
+    };
+    let random = &mut Random::new(4);
+    for algorithm in Algorithm::all() {
+        for lens in [[3 << 20, 0], [0, 3 << 20]] {
+            let spans = side_by_side(algorithm, &lens, 0, 1);
+            let text = random.bytes(size(&spans));
+            let sample = Sample::new(random, algorithm, spans, 1);
+            sample.compare(&cpu, &gpu, &text, true);
+        }
+    }
+}
+
 #[test]
 fn several_threads_at_once() {
     let (Some(gpu), cpu) = (gpu(), cpu()) else {

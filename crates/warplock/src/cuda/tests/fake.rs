@@ -10,7 +10,7 @@ use cudarc::driver::sys::CUresult;
 use super::interpreter::{self, Launch};
 use crate::cuda::abi::Address;
 use crate::cuda::driver::{Failure, check};
-use crate::cuda::launch::Step;
+use crate::cuda::launch::{Grid, Step};
 use crate::cuda::link::{DeviceBytes, HostBytes, Link};
 
 enum Work {
@@ -372,6 +372,13 @@ impl Link for FakeLink {
     }
 
     unsafe fn launch(&self, &stream: &usize, step: &Step<'_>) -> Result<(), Failure> {
+        let things = match step.grid {
+            Grid::Blocks(count) => u64::from(count),
+            Grid::Threads(count) | Grid::AtMost(count) => count,
+            Grid::Spread(count) | Grid::Fill(count) => count,
+            Grid::Persistent(_) | Grid::Like(_) => 1,
+        };
+        assert!(things > 0, "the driver refuses {} for nothing", step.name);
         {
             let mut world = lock(&self.world);
             world.launched.insert(step.name.clone());
