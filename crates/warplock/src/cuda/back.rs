@@ -43,14 +43,15 @@ impl<L: Link> Passage<'_, '_, L> {
         Ok(())
     }
 
-    /// What one lane may take for a message alone: ACORN's are never cut, and one of gigabytes takes
-    /// minutes.
+    /// What one lane may take for what is never cut, associated data and ACORN's messages: gigabytes
+    /// take minutes.
     fn longest_lane(&self) -> Duration {
-        if self.job.info().mode != Mode::Acorn {
-            return Duration::ZERO;
+        let aads = (0..self.job.count()).map(|index| self.job.aad_len(index));
+        let mut longest = aads.max().unwrap_or(0);
+        if self.job.info().mode == Mode::Acorn {
+            let flights = self.slots.iter().filter_map(|slot| slot.flight.as_ref());
+            longest += flights.map(|flight| flight.len).max().unwrap_or(0);
         }
-        let flights = self.slots.iter().filter_map(|slot| slot.flight.as_ref());
-        let longest = flights.map(|flight| flight.len).max().unwrap_or(0);
         Duration::from_nanos(self.gpu.policy.lane_byte * longest as u64)
     }
 

@@ -63,8 +63,8 @@ pub(crate) struct Policy {
     /// A device that does not finish a chunk in this time hangs: thousands of times what the
     /// slowest chunk takes, but other programs may be at work on the device, too.
     pub(crate) timeout: Duration,
-    /// Nanoseconds in which any lane does a byte of ACORN, with much room: seven instructions, most
-    /// of which wait for the one before.
+    /// Nanoseconds in which any lane does a byte of ACORN or of associated data, with much room: ACORN
+    /// takes seven instructions, most of which wait for the one before.
     pub(crate) lane_byte: u64,
 }
 
