@@ -185,6 +185,40 @@ fn plans_agree_with_the_cpu() {
     }
 }
 
+/// So long that warps begin anew: shares of several portions in GCM, rows beyond what lies ready in
+/// CTR.
+#[test]
+fn very_long_messages_agree_with_the_cpu() {
+    let Some((device, _alone)) = device() else {
+        return;
+    };
+    for direction in [Direction::Encrypt, Direction::Decrypt] {
+        compare(
+            &device,
+            Algorithm::Aes128Ctr,
+            direction,
+            &[(200 << 20) + 5],
+            0,
+        );
+        for aad in [0, 33] {
+            compare(
+                &device,
+                Algorithm::Aes128Gcm,
+                direction,
+                &[(200 << 20) + 5],
+                aad,
+            );
+            compare(
+                &device,
+                Algorithm::Aes256Gcm,
+                direction,
+                &[70 << 20, 90 << 20],
+                aad,
+            );
+        }
+    }
+}
+
 #[test]
 fn a_plan_opens_what_a_plan_sealed_again_and_again() {
     let Some((device, _alone)) = device() else {
