@@ -88,15 +88,16 @@ impl Output {
         }
         // Whoever names a descriptor has opened it for this purpose.
         if let Some(number) = descriptor(path) {
-            // SAFETY: the descriptor is only asked about and duplicated; if it is not open, the
-            // system says so.
+            let not_open = "is not open; let the shell open it, as in: 3> FILE";
+            if !Path::new("/dev/fd").join(number.to_string()).exists() {
+                return Err(Failure::error(not_open));
+            }
+            // SAFETY: it is open, and nobody closes it: this program's own are refused below.
             let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
             // Our own are closed on exec; none that was handed over can be.
             return match fcntl_getfd(descriptor) {
                 Ok(flags) if !flags.contains(FdFlags::CLOEXEC) => shared(descriptor, input),
-                _ => Err(Failure::error(
-                    "is not open; let the shell open it, as in: 3> FILE",
-                )),
+                _ => Err(Failure::error(not_open)),
             };
         }
         let mut place = match fs::metadata(path) {

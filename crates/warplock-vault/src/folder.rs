@@ -108,7 +108,8 @@ pub(crate) fn with_permissions<S: Storage, T>(
         Err(error) if error.errno() == Errno::ACCESS => error,
         other => return other,
     };
-    let mode = storage.attributes(At::Dir(dir))?.mode & 0o7777;
+    let current = || -> Result<u32> { Ok(storage.attributes(At::Dir(dir))?.mode & 0o7777) };
+    let mode = current()?;
     let change = |mode| {
         let mode = Some(mode);
         let changes = Changes {
@@ -121,7 +122,10 @@ pub(crate) fn with_permissions<S: Storage, T>(
         return Err(denied);
     }
     let result = action();
-    change(mode)?;
+    // Unless they were set anew meanwhile.
+    if current()? == mode | 0o700 {
+        change(mode)?;
+    }
     result
 }
 

@@ -58,7 +58,8 @@ pub enum Error {
         /// Why not, and what to do.
         reason: String,
     },
-    /// A backend failed while it worked; the output is to be thrown away.
+    /// A backend failed while it worked; the output is to be thrown away. Of authenticated
+    /// decryption it is zeros then, in place, too: who would try again keeps the ciphertext.
     #[error("backend {backend} failed: {reason}")]
     Backend {
         /// The backend's name.

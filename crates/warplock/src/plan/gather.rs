@@ -216,9 +216,12 @@ impl Gatherer {
                 (Err(Error::Backend { backend, reason }), Some(panic))
             }
         };
-        let left = heap.spans.len();
+        // Who panics does not fetch its message.
+        let left = heap.spans.len() - usize::from(panicked.is_some());
         let mut state = self.lock();
-        state.done.push(Done { heap, result, left });
+        if left > 0 {
+            state.done.push(Done { heap, result, left });
+        }
         self.changed.notify_all();
         if let Some(panic) = panicked {
             // Only now: the others wait for this thread.
