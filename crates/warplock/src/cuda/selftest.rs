@@ -219,11 +219,12 @@ fn bytes(state: &mut u64, len: usize) -> Vec<u8> {
     words.take(len).collect()
 }
 
-fn side_by_side(lens: impl Iterator<Item = usize>) -> (Vec<Span>, usize) {
+/// Spans one behind the other, at multiples of `to`, and where the last ends.
+pub(super) fn side_by_side(lens: impl Iterator<Item = usize>, to: usize) -> (Vec<Span>, usize) {
     let mut end = 0;
     let spans = lens.map(|len| {
         let offset = end;
-        end += len;
+        end = (end + len).next_multiple_of(to);
         Span { offset, len }
     });
     (spans.collect(), end)
@@ -245,8 +246,8 @@ impl Question {
             (Mode::Gcm, _) if matches!(case.shape, Shape::Plain | Shape::SplitPlain) => 12,
             _ => 16,
         };
-        let (spans, size) = side_by_side(lens.into_iter());
-        let (iv_spans, ivs_size) = side_by_side((0..count).map(iv_len));
+        let (spans, size) = side_by_side(lens.into_iter(), 1);
+        let (iv_spans, ivs_size) = side_by_side((0..count).map(iv_len), 1);
         let mut ivs = bytes(random, ivs_size);
         for span in iv_spans.iter().step_by(2) {
             // Counters that wrap soon.

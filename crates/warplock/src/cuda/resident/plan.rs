@@ -9,7 +9,7 @@ use super::check::Checked;
 use super::device::Device;
 use super::selftest::ensure_tested;
 use super::sheet::{Sheet, one_key};
-use super::split::{HashersAt, may_split};
+use super::split::may_split;
 use super::stream::Stream;
 use crate::cuda::abi::split_bytes;
 use crate::cuda::backend::hashes;
@@ -104,35 +104,35 @@ impl Plan {
                 batch.info.name, gpu.name
             )));
         }
-        let policy = &Policy::DEFAULT;
-        let hashers = match may_split(&batch, policy) {
-            true => device.call(Device::hashers)?,
-            false => None,
-        };
-        ensure_tested(device, &batch, policy, hashers)?;
-        device.call(|device| Plan::make(device, &batch, policy, hashers))
-    }
-
-    /// `hashers`: for batches that [`may_split`]. The context is bound.
-    pub(super) fn make(
-        device: &Device,
-        batch: &Checked<'_>,
-        policy: &Policy,
-        hashers: Option<HashersAt>,
-    ) -> Result<Self, Failure> {
-        let link = device.link();
         let idle = batch.text_bytes() == 0 && !batch.info.algorithm.is_aead();
         if idle || batch.count() == 0 {
+            let sheet = device.call(|device| device.link().device(0))?;
             return Ok(Plan {
                 steps: Vec::new(),
-                sheet: link.device(0)?,
+                sheet,
                 mode: batch.info.mode,
                 verdicts: (0, 0),
                 direction: batch.direction,
                 device: device.clone(),
             });
         }
-        let layout = Sheet::new(batch, policy, link.multiprocessors(), hashers);
+        let policy = &Policy::DEFAULT;
+        let hashers = match may_split(&batch, policy) {
+            true => device.call(Device::hashers)?,
+            false => None,
+        };
+        let layout = Sheet::new(&batch, policy, device.link().multiprocessors(), hashers);
+        ensure_tested(device, &batch, &layout)?;
+        device.call(|device| Plan::make(device, &batch, &layout))
+    }
+
+    /// Of a batch that is not empty; `layout` is its own. The context is bound.
+    pub(super) fn make(
+        device: &Device,
+        batch: &Checked<'_>,
+        layout: &Sheet,
+    ) -> Result<Self, Failure> {
+        let link = device.link();
         let sheet = link.device(layout.device_len)?;
         let key = one_key(batch);
         let host = layout.write(batch, key.as_ref(), sheet.address());
@@ -147,7 +147,7 @@ impl Plan {
             unsafe { memory::fill(stream, split.at, 0, len)? };
         }
         let launcher = Launcher::of(batch.info, batch.direction, batch.tag_len);
-        let before = before(batch, &layout, &launcher, &located, key.as_ref());
+        let before = before(batch, layout, &launcher, &located, key.as_ref());
         run(device, &before)?;
         let mut at_launch = located;
         if let (Some((raw, count)), false) = (layout.raw_keys, layout.blocks) {
@@ -159,7 +159,7 @@ impl Plan {
             stream.wait("wiping keys on the GPU")?;
             at_launch.raw_keys = None;
         }
-        let steps = steps(batch, &layout, &launcher, &at_launch, key.as_ref());
+        let steps = steps(batch, layout, &launcher, &at_launch, key.as_ref());
         let ready = |step: &Step<'_>| Ready::new(step, link.module(), link.multiprocessors());
         Ok(Plan {
             steps: steps.iter().map(ready).collect::<Result<_, _>>()?,

@@ -6,11 +6,11 @@ use super::check::Checked;
 use super::device::Device;
 use super::plan::Plan;
 use super::sheet::{Sheet, one_key};
-use super::split::HashersAt;
 use crate::cuda::launch::is_long;
+use crate::cuda::link::Link;
 use crate::cuda::pack::Located;
 use crate::cuda::policy::{FEW_CHAINS, Policy};
-use crate::cuda::selftest::{Case, Shape, Tested};
+use crate::cuda::selftest::{Case, Shape, Tested, side_by_side};
 use crate::job::{Job, Message};
 use crate::{Direction, Error, Mode, Span, Spans};
 
@@ -18,34 +18,27 @@ use crate::{Direction, Error, Mode, Span, Spans};
 pub(super) fn ensure_tested(
     device: &Device,
     batch: &Checked<'_>,
-    policy: &Policy,
-    hashers: Option<HashersAt>,
+    layout: &Sheet,
 ) -> Result<(), Error> {
-    if batch.count() == 0 {
-        return Ok(());
-    }
     let number = device.gpu().number;
-    let tested = Tested::on(number).ensure_cases(cases(batch, policy, hashers), |case, job| {
-        run(device, case, job)
-    });
+    let cases = vec![case(batch, layout)];
+    let tested = Tested::on(number).ensure_cases(cases, |case, job| run(device, case, job));
     tested.map_err(|reason| Error::Backend {
         backend: format!("cuda:{number}"),
         reason,
     })
 }
 
-/// The cases that cover every kernel that the batch's plan takes.
-pub(super) fn cases(batch: &Checked<'_>, policy: &Policy, hashers: Option<HashersAt>) -> Vec<Case> {
-    let layout = Sheet::new(batch, policy, 1, hashers);
-    let shape = match layout.blocks {
-        true => Shape::Blocks,
-        false => shape(batch, &layout.located(batch, 0)),
-    };
-    vec![Case {
+/// The case that covers every kernel that the batch's plan takes.
+pub(super) fn case(batch: &Checked<'_>, layout: &Sheet) -> Case {
+    Case {
         algorithm: batch.info.algorithm,
         direction: batch.direction,
-        shape,
-    }]
+        shape: match layout.blocks {
+            true => Shape::Blocks,
+            false => shape(batch, &layout.located(batch, 0)),
+        },
+    }
 }
 
 fn shape(batch: &Checked<'_>, located: &Located) -> Shape {
@@ -140,7 +133,8 @@ pub(super) fn run(device: &Device, case: Case, job: &Job<'_>) -> Result<Vec<usiz
     let batch = Checked::new(batch)?;
     let plan = device.call(|device| {
         let hashers = if split { device.hashers()? } else { None };
-        Plan::make(device, &batch, &policy, hashers)
+        let layout = Sheet::new(&batch, &policy, device.link().multiprocessors(), hashers);
+        Plan::make(device, &batch, &layout)
     })?;
     let stream = device.stream()?;
     // SAFETY: all of it lives until `failed` has waited, and nobody else has it.
@@ -177,15 +171,4 @@ fn given_ivs(case: Case, bytes: Region, spans: &[Span]) -> DeviceIvs<'_> {
         },
         _ => DeviceIvs::Each(bytes),
     }
-}
-
-/// Spans one behind the other, at multiples of `to`.
-fn side_by_side(lens: impl Iterator<Item = usize>, to: usize) -> (Vec<Span>, usize) {
-    let mut end = 0;
-    let spans = lens.map(|len| {
-        let offset = end;
-        end = (end + len).next_multiple_of(to);
-        Span { offset, len }
-    });
-    (spans.collect(), end)
 }

@@ -1,8 +1,10 @@
 //! Batches in GPU memory: what is refused, and what kernels are told, need no GPU; whether the
 //! results are those of the CPU is tested where there is one.
 
+mod large;
 mod layout;
 mod on_gpu;
+mod random;
 mod refusals;
 mod selftest;
 mod split;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::check::Checked;
 use super::super::plan::{before, steps};
-use super::super::selftest::{cases, run};
+use super::super::selftest::{case, run};
 use super::super::sheet::{Sheet, one_key};
 use super::super::split::{HashersAt, may_split};
 use super::super::{DeviceAad, DeviceBatch, DeviceIvs, DeviceTags, DeviceText};
@@ -97,10 +97,7 @@ fn every_kernel_of_a_plan_is_tested() {
                 let key = one_key(&batch);
                 let mut names = before(&batch, &layout, &launcher, &located, key.as_ref());
                 names.extend(steps(&batch, &layout, &launcher, &located, key.as_ref()));
-                let tested: BTreeSet<String> = cases(&batch, &Policy::DEFAULT, hashers)
-                    .into_iter()
-                    .flat_map(Case::kernels)
-                    .collect();
+                let tested = case(&batch, &layout).kernels();
                 for step in names {
                     assert!(tested.contains(&step.name), "{algorithm}: {}", step.name);
                     seen.insert(step.name);

@@ -13,6 +13,7 @@ use crate::cpu::portable::{GhashKey, gf_mul};
 use crate::cuda::abi::{MULTIPROCESSORS, split_bytes};
 use crate::cuda::keys::OneKey;
 use crate::cuda::launch::Launcher;
+use crate::cuda::link::Link;
 use crate::cuda::policy::Policy;
 use crate::{
     Aad, Algorithm, Batch, Choice, Direction, Engine, Ivs, Key, Keys, Span, Spans, Tags, Text,
@@ -157,8 +158,8 @@ fn cpu() -> Engine {
 }
 
 impl Case {
-    /// With `wraps`, the only message's counter wraps within it; else IVs have 12 bytes. Some of
-    /// many messages lack up to 1,400 bytes of `len`.
+    /// With `wraps`, the only message's counter wraps within it; else IVs have 12 bytes. Of many
+    /// messages some are shorter than `len`.
     fn new(algorithm: Algorithm, [count, len, aad]: [usize; 3], wraps: bool) -> Self {
         let key = Key::generate(algorithm).unwrap();
         let ivs = match wraps {
@@ -167,14 +168,13 @@ impl Case {
         };
         // Behind each message something that nobody may touch.
         let stride = (len + 16).next_multiple_of(16);
+        let missing = |number: usize| match number % 3 {
+            1 => [0, 0, 700, 700, 1400][number % 5],
+            _ => 0,
+        };
         let span = |number: usize| Span {
             offset: number * stride,
-            len: len
-                - if number % 3 == 1 {
-                    700 * (number % 5 / 2)
-                } else {
-                    0
-                },
+            len: len - missing(number),
         };
         let spans: Vec<Span> = (0..count).map(span).collect();
         let (plain, aad) = (random(count * stride), random(aad));
@@ -237,7 +237,11 @@ impl Case {
         let batch = Checked::new(batch).unwrap();
         assert!(may_split(&batch, &ALWAYS));
         let plan = device
-            .call(|device| Plan::make(device, &batch, &ALWAYS, Some(hashers)))
+            .call(|device| {
+                let link = device.link();
+                let layout = Sheet::new(&batch, &ALWAYS, link.multiprocessors(), Some(hashers));
+                Plan::make(device, &batch, &layout)
+            })
             .unwrap();
         let stream = device.stream().unwrap();
         let mut refused = Vec::new();
