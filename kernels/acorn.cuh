@@ -408,4 +408,4 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
     }
 WARPLOCK_ACORN(encrypt, false)
 WARPLOCK_ACORN(decrypt, true)
-extern "C" __device__ const uint32_t shared_acorn = ACORN_THREADS / 32 * 2 * AcornTiles::WARP_BYTES;
+WARPLOCK_SHARED(acorn, ACORN_THREADS / 32 * 2 * AcornTiles::WARP_BYTES);

@@ -34,6 +34,23 @@ constexpr uint32_t SHARED_BASE = 0;
 
 extern __shared__ __align__(16) uint8_t shared[];
 
+// What a block may have of shared memory (CUDA programming guide, compute capabilities).
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 900 || \
+    (__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200)
+constexpr uint32_t SHARED_LIMIT = 227 << 10;
+#elif __CUDA_ARCH__ == 800
+constexpr uint32_t SHARED_LIMIT = 163 << 10;
+#elif __CUDA_ARCH__ == 750
+constexpr uint32_t SHARED_LIMIT = 64 << 10;
+#else
+constexpr uint32_t SHARED_LIMIT = 99 << 10;
+#endif
+
+// Tells the host what a family's kernels need of it.
+#define WARPLOCK_SHARED(FAMILY, BYTES)                                         \
+    static_assert((BYTES) <= SHARED_LIMIT, #FAMILY ": the driver would refuse"); \
+    extern "C" __device__ const uint32_t shared_##FAMILY = (BYTES)
+
 // What a lane needs to look up: its column of the tables. `QUICK`: for kernels that wait for a
 // chain's end, not for a unit.
 template <bool QUICK>

@@ -10,9 +10,12 @@
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 constexpr bool CBC_STAGED = false;
 constexpr uint32_t CBC_THREADS = 512;
+#elif defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000)
+constexpr bool CBC_STAGED = true;
+constexpr uint32_t CBC_THREADS = 512;
 #else
 constexpr bool CBC_STAGED = true;
-constexpr uint32_t CBC_THREADS = WARPLOCK_ALL_TABLES ? 512 : 128;
+constexpr uint32_t CBC_THREADS = 128;
 #endif
 constexpr uint32_t STAGE = 4;               // blocks of each message that are fetched together
 constexpr uint32_t STAGE_BYTES = 32 * 16 * STAGE; // of a warp
@@ -252,5 +255,4 @@ extern "C" __global__ void __launch_bounds__(FEW_THREADS, 1)
     else if (rounds == 12) cbc_few<12>(work, nullptr, keys);
     else cbc_few<14>(work, nullptr, keys);
 }
-extern "C" __device__ const uint32_t shared_cbc =
-    TABLES + (CBC_STAGED ? CBC_THREADS / 32 * STAGES * STAGE_BYTES : 0);
+WARPLOCK_SHARED(cbc, TABLES + (CBC_STAGED ? CBC_THREADS / 32 * STAGES * STAGE_BYTES : 0));

@@ -82,4 +82,4 @@ __device__ __forceinline__ void ctr(const Work& work, const RoundKeys& keys) {
 WARPLOCK_CTR(128, 10)
 WARPLOCK_CTR(192, 12)
 WARPLOCK_CTR(256, 14)
-extern "C" __device__ const uint32_t shared_ctr = TABLES;
+WARPLOCK_SHARED(ctr, TABLES);

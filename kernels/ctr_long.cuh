@@ -105,4 +105,4 @@ __device__ __forceinline__ void ctr_long(const Work& work, const RoundKeys& keys
 WARPLOCK_CTR_LONG(128, 10)
 WARPLOCK_CTR_LONG(192, 12)
 WARPLOCK_CTR_LONG(256, 14)
-extern "C" __device__ const uint32_t shared_long = TABLES + LONG_WARPS * FAR_BYTES;
+WARPLOCK_SHARED(long, TABLES + LONG_WARPS * FAR_BYTES);

@@ -357,4 +357,4 @@ WARPLOCK_KERNEL xts_steal_decrypt(WARPLOCK_CONST Work work, const TableKey* keys
                                   const uint4* tweaks) {
     xts_steal<true>(work, KeyTable{keys, rounds}, tweaks);
 }
-extern "C" __device__ const uint32_t shared_flat = TABLES;
+WARPLOCK_SHARED(flat, TABLES);

@@ -332,4 +332,4 @@ extern "C" __global__ void __launch_bounds__(256)
 WARPLOCK_GCM(128, 10)
 WARPLOCK_GCM(192, 12)
 WARPLOCK_GCM(256, 14)
-extern "C" __device__ const uint32_t shared_gcm = TABLES + STRING_BYTES<1>;
+WARPLOCK_SHARED(gcm, HASHES ? TABLES + STRING_BYTES<1> : 0);

@@ -351,4 +351,4 @@ __device__ __forceinline__ void gcm_long(const Work& work, GcmMessage* messages,
 WARPLOCK_GCM_LONG(128, 10)
 WARPLOCK_GCM_LONG(192, 12)
 WARPLOCK_GCM_LONG(256, 14)
-extern "C" __device__ const uint32_t shared_gcm_long = GCM_LONG_SHARED;
+WARPLOCK_SHARED(gcm_long, HASHES ? GCM_LONG_SHARED : 0);

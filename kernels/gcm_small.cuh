@@ -106,4 +106,4 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS, 1)
                       const TableKey* keys, uint32_t rounds, uint32_t tag_len) {
     gcm_small<true>(work, messages, keys, rounds, tag_len);
 }
-extern "C" __device__ const uint32_t shared_small = TABLES;
+WARPLOCK_SHARED(small, TABLES);

@@ -284,9 +284,15 @@ __device__ __noinline__ void end_split(const Work& work, GcmMessage* messages,
     join_tiles<DECRYPT>(work, messages, powers, split, tag_len, masks, 1);
     // The last block makes the tags that are not made yet, if there are few (else `tag_len` is 0),
     // and readies everything for the next launch.
-    __threadfence();
     __syncthreads();
-    if (!__syncthreads_or(threadIdx.x == 0 && atomicAdd(&split->left, 1) == gridDim.x - 1)) return;
+    bool last = false;
+    if (threadIdx.x == 0) {
+        // Behind the barrier, so that they order what other threads did (PTX ISA, causality order).
+        __threadfence();
+        last = atomicAdd(&split->left, 1) == gridDim.x - 1;
+        __threadfence();
+    }
+    if (!__syncthreads_or(last)) return;
     if (threadIdx.x == 0)
         split->next_tile = split->next_join = split->hashing = split->left = split->masked = 0;
     if (tag_len > 0 && work.each > 1 && threadIdx.x < work.count)
@@ -350,7 +356,7 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
 WARPLOCK_GCM_SPLIT(128, 10)
 WARPLOCK_GCM_SPLIT(192, 12)
 WARPLOCK_GCM_SPLIT(256, 14)
-extern "C" __device__ const uint32_t shared_gcm_split = SPLIT_SHARED;
+WARPLOCK_SHARED(gcm_split, SPLIT_SHARED);
 
 // Says on which multiprocessor each block runs. The blocks of a cluster are neighbours.
 __device__ __forceinline__ void say_where(uint32_t* out) {

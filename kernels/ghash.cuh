@@ -88,6 +88,13 @@ struct Sums {
     int32_t of[4]; // of row g: columns 2t, 2t + 1; of row g + 8: the same
 };
 
+// Whether tensor cores multiply bits. Elsewhere nobody takes the kernels that need it.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr bool HASHES = false;
+#else
+constexpr bool HASHES = true;
+#endif
+
 __device__ __forceinline__ void mma(Sums& c, uint4 a, uint2 b) {
 #if __CUDA_ARCH__ >= 800
     asm("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc {%0, %1, %2, %3}, "

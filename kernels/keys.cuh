@@ -156,4 +156,4 @@ __device__ __forceinline__ void ecb_each(const uint8_t* keys, const uint8_t* inp
 WARPLOCK_EACH(128, 4)
 WARPLOCK_EACH(192, 6)
 WARPLOCK_EACH(256, 8)
-extern "C" __device__ const uint32_t shared_each = TABLES;
+WARPLOCK_SHARED(each, TABLES);

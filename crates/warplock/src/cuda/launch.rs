@@ -479,7 +479,7 @@ impl Launcher {
 }
 
 /// Whether the kernel for the text makes the tags, too: a launch less.
-fn finishes(at: &Located) -> bool {
+pub(super) fn finishes(at: &Located) -> bool {
     let few = at.message_count <= SPLIT_FINISHED;
     at.split
         .as_ref()

@@ -1,6 +1,7 @@
 //! Plans: batches in GPU memory, ready to be launched.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use zeroize::Zeroizing;
 
@@ -73,6 +74,8 @@ pub struct Plan {
     verdicts: (usize, usize),
     direction: Direction,
     device: Device,
+    /// A launch was refused behind others of its kernels, so that what those hand on is left over.
+    halfway: AtomicBool,
 }
 
 /// Where the verdicts on authenticated messages lie after a launch: an unsigned 32-bit number each, 0 for
@@ -114,6 +117,7 @@ impl Plan {
                 verdicts: (0, 0),
                 direction: batch.direction,
                 device: device.clone(),
+                halfway: AtomicBool::new(false),
             });
         }
         let policy = &Policy::DEFAULT;
@@ -168,6 +172,7 @@ impl Plan {
             verdicts: (layout.verdicts(), layout.messages.count),
             direction: batch.direction,
             device: device.clone(),
+            halfway: AtomicBool::new(false),
         })
     }
 
@@ -182,12 +187,20 @@ impl Plan {
     /// share its workspace: they go to one stream, or wait for each other.
     ///
     /// # Errors
-    /// [`Error::Backend`] if the driver refuses a launch; what was queued before it still runs.
+    /// [`Error::Backend`] if the driver refuses a launch; what was queued before it still runs. If
+    /// that was a part of this launch, every further one is refused: a new plan is needed.
     pub unsafe fn launch(&self, stream: &Stream) -> Result<(), Error> {
+        if self.halfway.load(Ordering::Relaxed) {
+            return Err(Error::Backend {
+                backend: format!("cuda:{}", self.device.gpu().number),
+                reason: "an earlier launch of this plan was refused halfway: make a new plan"
+                    .into(),
+            });
+        }
         self.device.call(|_| {
-            let mut steps = self.steps.iter();
             // SAFETY: by this function's contract; the sheet lives as long as the plan.
-            steps.try_for_each(|step| unsafe { step.launch(stream.inner()) })
+            let launch = |step: &Ready| unsafe { step.launch(stream.inner()) };
+            queue_all(&self.steps, launch, &self.halfway)
         })
     }
 
@@ -287,6 +300,18 @@ pub(super) fn steps<'a>(
     }
 }
 
+/// Queues steps, and notes if one is refused when others run.
+fn queue_all<S, E>(
+    steps: &[S],
+    mut queue: impl FnMut(&S) -> Result<(), E>,
+    halfway: &AtomicBool,
+) -> Result<(), E> {
+    for (number, step) in steps.iter().enumerate() {
+        queue(step).inspect_err(|_| halfway.store(number > 0, Ordering::Relaxed))?;
+    }
+    Ok(())
+}
+
 /// Runs steps and waits for them. The context is bound.
 fn run(device: &Device, steps: &[Step<'_>]) -> Result<(), Failure> {
     let stream = device.own_stream();
@@ -295,4 +320,23 @@ fn run(device: &Device, steps: &[Step<'_>]) -> Result<(), Failure> {
         unsafe { device.link().launch(stream, step)? };
     }
     stream.wait("preparing keys on the GPU")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_that_is_refused_behind_others_is_noted() {
+        let halfway = AtomicBool::new(false);
+        let queued = |refused: u32| {
+            let queue = |&step: &u32| if step == refused { Err(step) } else { Ok(()) };
+            let result = queue_all(&[0, 1, 2], queue, &halfway);
+            (result, halfway.swap(false, Ordering::Relaxed))
+        };
+        assert_eq!(queued(0), (Err(0), false));
+        assert_eq!(queued(1), (Err(1), true));
+        assert_eq!(queued(2), (Err(2), true));
+        assert_eq!(queued(3), (Ok(()), false));
+    }
 }

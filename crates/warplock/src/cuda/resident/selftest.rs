@@ -6,7 +6,7 @@ use super::check::Checked;
 use super::device::Device;
 use super::plan::Plan;
 use super::sheet::{Sheet, one_key};
-use crate::cuda::launch::is_long;
+use crate::cuda::launch::{finishes, is_long};
 use crate::cuda::link::Link;
 use crate::cuda::pack::Located;
 use crate::cuda::policy::{FEW_CHAINS, Policy};
@@ -21,52 +21,61 @@ pub(super) fn ensure_tested(
     layout: &Sheet,
 ) -> Result<(), Error> {
     let number = device.gpu().number;
-    let cases = vec![case(batch, layout)];
-    let tested = Tested::on(number).ensure_cases(cases, |case, job| run(device, case, job));
+    let tested =
+        Tested::on(number).ensure_cases(cases(batch, layout), |case, job| run(device, case, job));
     tested.map_err(|reason| Error::Backend {
         backend: format!("cuda:{number}"),
         reason,
     })
 }
 
-/// The case that covers every kernel that the batch's plan takes.
-pub(super) fn case(batch: &Checked<'_>, layout: &Sheet) -> Case {
-    Case {
+/// The cases that cover every kernel that the batch's plan takes.
+pub(super) fn cases(batch: &Checked<'_>, layout: &Sheet) -> Vec<Case> {
+    let shapes = match layout.blocks {
+        true => vec![Shape::Blocks],
+        false => shapes(batch, &layout.located(batch, 0)),
+    };
+    let case = |shape| Case {
         algorithm: batch.info.algorithm,
         direction: batch.direction,
-        shape: match layout.blocks {
-            true => Shape::Blocks,
-            false => shape(batch, &layout.located(batch, 0)),
-        },
-    }
+        shape,
+    };
+    shapes.into_iter().map(case).collect()
 }
 
-fn shape(batch: &Checked<'_>, located: &Located) -> Shape {
+fn shapes(batch: &Checked<'_>, located: &Located) -> Vec<Shape> {
     let chains = batch.info.mode == Mode::Cbc && batch.direction == Direction::Encrypt;
-    let many = chains && batch.count() as u64 > FEW_CHAINS;
+    let many = chains && located.work.count > FEW_CHAINS;
+    let gcm = batch.info.mode == Mode::Gcm;
     if batch.info.mode == Mode::Acorn {
-        return Shape::One;
+        return vec![Shape::One];
     }
-    match one_key(batch) {
+    if let Some(split) = &located.split {
+        let mut shapes = match located.plain {
+            true => vec![Shape::SplitPlain],
+            false => vec![Shape::Split],
+        };
+        // Those make tags in another way, or leave them to another kernel.
+        shapes.extend((split.work.each == 1).then_some(Shape::SplitUnits));
+        shapes.extend((!finishes(located)).then_some(Shape::Plain));
+        return shapes;
+    }
+    vec![match one_key(batch) {
         None if many => Shape::ManyTable,
         None => Shape::Table,
         Some(_) if many => Shape::Many,
         Some(_) if located.small => Shape::Small,
-        Some(_) if located.split.is_some() && located.plain => Shape::SplitPlain,
-        Some(_) if located.split.is_some() => Shape::Split,
         Some(_) if located.long => Shape::Long,
-        Some(_) if batch.info.mode == Mode::Gcm && is_long(&located.work) => match located.plain {
-            true => Shape::Plain,
-            false => Shape::Long,
-        },
+        Some(_) if gcm && is_long(&located.work) && located.plain => Shape::Plain,
+        Some(_) if gcm && is_long(&located.work) => Shape::Long,
         Some(_) => Shape::One,
-    }
+    }]
 }
 
 /// Has a plan do a case's job.
 pub(super) fn run(device: &Device, case: Case, job: &Job<'_>) -> Result<Vec<usize>, Error> {
     let messages: Vec<Message<'_>> = (0..job.count()).map(|index| job.message(index)).collect();
-    let split = matches!(case.shape, Shape::Split | Shape::SplitPlain);
+    let split = case.shape.splits();
     // Elsewhere at odd places, too.
     let to = if split { 16 } else { 1 };
     let (spans, size) = side_by_side(messages.iter().map(|message| message.len), to);

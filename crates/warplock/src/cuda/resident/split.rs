@@ -32,8 +32,8 @@ pub(super) struct HashersAt {
 }
 
 impl Hashers {
-    /// Finds the largest neighbourhood; none on a device without the kernels. The context is
-    /// bound. Synchronises.
+    /// Finds the largest neighbourhood; none on a device without the kernels, as where they are
+    /// compiled from intermediate code. The context is bound. Synchronises.
     pub(super) fn find(
         link: &CudaLink,
         capability: (u32, u32),
@@ -75,6 +75,9 @@ impl Hashers {
             }
         }
         let largest = neighbours.largest();
+        if largest.is_empty() {
+            return Ok(None);
+        }
         let mut table = vec![0_u8; MULTIPROCESSORS];
         for (place, &number) in largest.iter().enumerate() {
             table[number] = place as u8 + 1;

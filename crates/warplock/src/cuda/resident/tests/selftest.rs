@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::check::Checked;
 use super::super::plan::{before, steps};
-use super::super::selftest::{case, run};
+use super::super::selftest::{cases, run};
 use super::super::sheet::{Sheet, one_key};
 use super::super::split::{HashersAt, may_split};
 use super::super::{DeviceAad, DeviceBatch, DeviceIvs, DeviceTags, DeviceText};
@@ -12,8 +12,8 @@ use super::on_gpu::device;
 use super::{even, region};
 use crate::cuda::launch::Launcher;
 use crate::cuda::policy::{FEW_CHAINS, Policy};
-use crate::cuda::selftest::{Case, Shape};
-use crate::{Algorithm, Direction, Key, Keys, Mode};
+use crate::cuda::selftest::{Case, Shape, side_by_side};
+use crate::{Algorithm, Direction, Key, Keys, Mode, Span, Spans};
 
 /// A batch of messages of one length, at made-up places.
 fn batch<'a>(
@@ -56,6 +56,8 @@ fn every_kernel_of_a_plan_is_tested() {
         (3, 40_000),
         (1, 48 << 20),
         (20, 16 << 20),
+        (1000, 300 << 10),
+        (20_000, 16 << 10),
         (FEW_CHAINS as usize + 1, 16),
     ];
     for algorithm in Algorithm::all() {
@@ -97,7 +99,10 @@ fn every_kernel_of_a_plan_is_tested() {
                 let key = one_key(&batch);
                 let mut names = before(&batch, &layout, &launcher, &located, key.as_ref());
                 names.extend(steps(&batch, &layout, &launcher, &located, key.as_ref()));
-                let tested = case(&batch, &layout).kernels();
+                let tested: BTreeSet<String> = cases(&batch, &layout)
+                    .into_iter()
+                    .flat_map(Case::kernels)
+                    .collect();
                 for step in names {
                     assert!(tested.contains(&step.name), "{algorithm}: {}", step.name);
                     seen.insert(step.name);
@@ -112,6 +117,68 @@ fn every_kernel_of_a_plan_is_tested() {
         "ecb_each_128",
     ] {
         assert!(seen.contains(name), "{name} was not asked for");
+    }
+}
+
+/// Messages at these places, from one made-up buffer to another.
+fn ragged(spans: &[Span], size: usize) -> DeviceText<'_> {
+    DeviceText::Apart {
+        input: region(0x10_0000_0000, size),
+        input_spans: Spans::Ragged(spans),
+        output: region(0x20_0000_0000, size),
+        output_spans: Spans::Ragged(spans),
+    }
+}
+
+#[test]
+fn empty_messages_are_no_chains() {
+    let count = FEW_CHAINS as usize + 1;
+    let lens = (0..count).map(|number| if number == 5 { 0 } else { 16 });
+    let (spans, size) = side_by_side(lens, 1);
+    let key = Key::new(Algorithm::Aes128Cbc, &[1; 16]).unwrap();
+    let batch = DeviceBatch::encrypt(&key, ragged(&spans, size))
+        .ivs(DeviceIvs::Each(region(0x9000_0000, 16 * count)));
+    let batch = Checked::new(batch).unwrap();
+    let layout = Sheet::new(&batch, &Policy::DEFAULT, 132, None);
+    let shapes: Vec<Shape> = (cases(&batch, &layout).iter())
+        .map(|case| case.shape)
+        .collect();
+    assert_eq!(shapes, [Shape::One]);
+}
+
+#[test]
+fn each_split_case_takes_the_kernels_it_names() {
+    let hashers = HashersAt {
+        places: 0x77,
+        count: 8,
+    };
+    for shape in [Shape::Split, Shape::SplitPlain, Shape::SplitUnits] {
+        for direction in [Direction::Encrypt, Direction::Decrypt] {
+            let case = Case {
+                algorithm: Algorithm::Aes192Gcm,
+                direction,
+                shape,
+            };
+            let key = Key::new(case.algorithm, &[1; 24]).unwrap();
+            let (spans, size) = side_by_side(case.lens().into_iter(), 16);
+            let mut batch = DeviceBatch::new(direction, &key, ragged(&spans, size))
+                .ivs(DeviceIvs::Each(region(0x9000_0000, 12 * spans.len())))
+                .tags(DeviceTags::Apart(region(0xA000_0000, 16 * spans.len())));
+            if shape == Shape::Split {
+                batch = batch.aad(DeviceAad::Shared(region(0xB000_0000, 20)));
+            }
+            let batch = Checked::new(batch).unwrap();
+            let layout = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(hashers));
+            let located = layout.located(&batch, 0x70_0000);
+            let units = located.split.unwrap().work.each;
+            assert_eq!(units == 1, shape == Shape::SplitUnits);
+            let launcher = Launcher::of(batch.info, direction, batch.tag_len);
+            let key = one_key(&batch);
+            let mut taken = before(&batch, &layout, &launcher, &located, key.as_ref());
+            taken.extend(steps(&batch, &layout, &launcher, &located, key.as_ref()));
+            let taken: BTreeSet<String> = taken.into_iter().map(|step| step.name).collect();
+            assert_eq!(taken, case.kernels().into_iter().collect(), "{case:?}");
+        }
     }
 }
 
@@ -138,6 +205,7 @@ fn all_cases_pass_on_a_gpu() {
                     Shape::Small,
                     Shape::Split,
                     Shape::SplitPlain,
+                    Shape::SplitUnits,
                 ],
                 Mode::Gcm => &[
                     Shape::One,
