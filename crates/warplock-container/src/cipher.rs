@@ -4,7 +4,7 @@ use hmac::{Hmac, Mac};
 use sha2::Sha512;
 use subtle::ConstantTimeEq;
 use warplock::{Batch, Engine, Ivs, Key, Keys, Spans, Text};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::diagnose::diagnose;
 use crate::error::{Error, Result};
@@ -204,7 +204,9 @@ fn derive(input_key: &InputKey, salt: &[u8; 24]) -> Zeroizing<[u8; DERIVED_LEN]>
         mac.update(salt);
         mac.update(input_key.context());
         mac.update(&[index as u8 + 1]);
-        previous.copy_from_slice(&mac.finalize().into_bytes());
+        let mut made = mac.finalize().into_bytes();
+        previous.copy_from_slice(&made);
+        made.as_mut_slice().zeroize();
         block.copy_from_slice(&previous[..block.len()]);
     }
     derived

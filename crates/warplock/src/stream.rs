@@ -30,6 +30,9 @@ pub struct Stream<'a> {
     state: Running,
     /// Text bytes so far.
     done: u64,
+    /// A piece failed: some of it may have been worked on, and what comes next would begin with the
+    /// same counter.
+    broken: bool,
 }
 
 impl<'a> Stream<'a> {
@@ -68,6 +71,7 @@ impl<'a> Stream<'a> {
             direction,
             state,
             done: 0,
+            broken: false,
         })
     }
 
@@ -91,7 +95,8 @@ impl<'a> Stream<'a> {
     ///
     /// # Errors
     /// [`Error::Batch`] if the piece is no whole number of blocks, or the message gets too long.
-    /// [`Error::Backend`] if the machine failed: this piece may be lost, those before it are good.
+    /// [`Error::Backend`] if the machine failed: this piece may be lost, those before it are good,
+    /// and the stream is of no further use: every later call gives the same error.
     pub fn update(&mut self, piece: &mut [u8]) -> Result<(), Error> {
         if !piece.len().is_multiple_of(16) {
             return Err(Error::Batch(format!(
@@ -109,11 +114,14 @@ impl<'a> Stream<'a> {
     /// Works on whole blocks, as a batch if `leaves` and they can be one.
     fn advance(&mut self, piece: &mut [u8], leaves: bool) -> Result<(), Error> {
         let blocks = piece.len() as u64 / 16;
+        // Until it is done; after a panic, too, it is not.
+        self.broken = true;
         if let (true, Some(&last), Some(iv)) = (leaves, piece.last_chunk(), self.next_iv()) {
             let text = Text::in_place(piece);
             let batch = Batch::new(self.direction, Keys::One(self.key), text).ivs(iv);
             self.engine.run(batch)?;
             self.state = self.state.skip(blocks, last);
+            self.broken = false;
             return Ok(());
         }
         let cpu = self.engine.cpu();
@@ -121,6 +129,7 @@ impl<'a> Stream<'a> {
         let what = (self.key.algorithm(), self.direction);
         // SAFETY: the piece is borrowed for this call.
         unsafe { cpu.advance(&mut self.state, prepared, what, Io::in_place(piece)) };
+        self.broken = false;
         Ok(())
     }
 
@@ -128,7 +137,8 @@ impl<'a> Stream<'a> {
     /// piece may be empty; for XTS, one that is no whole number of blocks has at least 17 bytes.
     ///
     /// # Errors
-    /// [`Error::Batch`] if the algorithm does not take a message of this length.
+    /// [`Error::Batch`] if the algorithm does not take a message of this length, [`Error::Backend`]
+    /// after a piece that failed.
     pub fn finish(mut self, last: &mut [u8]) -> Result<Option<[u8; 16]>, Error> {
         self.end(last)?;
         let kernels = self.engine.cpu().kernels();
@@ -193,6 +203,12 @@ impl<'a> Stream<'a> {
     }
 
     fn count(&mut self, len: usize) -> Result<(), Error> {
+        if self.broken {
+            return Err(Error::Backend {
+                backend: self.engine.backend(),
+                reason: "an earlier piece of this stream failed: start the message anew".to_owned(),
+            });
+        }
         let info = self.key.algorithm().info();
         self.done += len as u64;
         if info.mode == Mode::Gcm && !info.accepts_text_len(self.done) {
@@ -210,6 +226,21 @@ impl<'a> Stream<'a> {
 mod tests {
     use super::*;
     use crate::Algorithm;
+
+    #[test]
+    fn after_a_piece_that_failed_nothing_begins_with_its_counter() {
+        let engine = Engine::builder().backend("cpu".parse().unwrap()).build();
+        let engine = engine.unwrap();
+        let key = Key::generate(Algorithm::Aes128Ctr).unwrap();
+        let mut stream = Stream::new(&engine, Direction::Encrypt, &key, &[1; 16], b"").unwrap();
+        stream.update(&mut [0; 16]).unwrap();
+        stream.broken = true;
+        let (mut piece, before) = ([7; 32], [7; 32]);
+        let refused = stream.update(&mut piece).unwrap_err();
+        assert!(matches!(refused, Error::Backend { .. }), "{refused}");
+        assert!(stream.finish(&mut piece).is_err());
+        assert_eq!(piece, before);
+    }
 
     /// A GPU would get the same batches.
     #[test]

@@ -17,7 +17,7 @@ pub(crate) enum Running {
     Ecb,
     Cbc { prev: Carried },
     Ctr { counter: Carried },
-    Xts { tweak: Carried },
+    Xts { tweak: Tweak },
     Gcm(Gcm),
     Acorn(Acorn),
 }
@@ -27,6 +27,17 @@ pub(crate) enum Running {
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 pub(crate) struct Carried(pub(crate) [u8; 16]);
+
+/// XTS's next tweak: like [`Carried`], but the tweak key made it, so it is wiped.
+#[derive(Clone)]
+#[repr(align(16))]
+pub(crate) struct Tweak(pub(crate) [u8; 16]);
+
+impl Drop for Tweak {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
+    }
+}
 
 /// GCM's state (SP 800-38D, 7.1).
 #[derive(Clone)]
@@ -93,7 +104,7 @@ impl Running {
         make_tweaks(kernels, prepared, &mut tweak);
         let [tweak] = tweak;
         Running::Xts {
-            tweak: Carried(tweak),
+            tweak: Tweak(tweak),
         }
     }
 
@@ -118,7 +129,7 @@ impl Running {
                 }
             }
             Running::Xts { tweak } => Running::Xts {
-                tweak: Carried(xts_skip(tweak.0, blocks)),
+                tweak: Tweak(xts_skip(tweak.0, blocks)),
             },
             Running::Gcm(gcm) => {
                 let mut later = gcm.clone();

@@ -10,7 +10,7 @@ use super::InstructionSet;
 use super::acorn;
 use super::conclude::conclude;
 use super::kernels::{Chain, Io, Kernels, LINE, MessageKey, SHORT, SHORT_PREPARED, Short, settle};
-use super::message::{Carried, Running, make_tweaks, stolen, whole_xts};
+use super::message::{Running, Tweak, make_tweaks, stolen, whole_xts};
 use super::prepared::{AesKey, Prepared};
 use crate::backend::{Backend, Ticket};
 use crate::batch::Keys;
@@ -236,7 +236,7 @@ impl CpuBackend {
                     input, output, len, ..
                 } = message;
                 let mut state = Running::Xts {
-                    tweak: Carried(tweak),
+                    tweak: Tweak(tweak),
                 };
                 // SAFETY: by the job's checks the pointers are valid, and no outputs overlap.
                 unsafe {

@@ -11,7 +11,7 @@ use crate::{Aad, Batch, Direction, Engine, Error, Ivs, Key, Keys, Span, Spans, T
 /// When gathered messages are sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Gathering {
-    /// As soon as so many bytes of text are together.
+    /// As soon as so many bytes of text are together; more than 64 MiB count as that.
     pub bytes: usize,
     /// At the latest so long after the first of them came: what a message may wait longer than
     /// alone.
@@ -30,6 +30,9 @@ impl Default for Gathering {
         }
     }
 }
+
+/// Room for twice as many is there from the first message on.
+const MOST_BYTES: usize = 64 << 20;
 
 /// Collects messages that threads submit one by one, such as blocks of a file system, into batches
 /// large enough for a GPU. Each submission returns when its own message is done.
@@ -119,7 +122,13 @@ impl Drop for Heap {
 
 impl Gatherer {
     /// For messages with one key in one direction.
-    pub fn new(engine: Arc<Engine>, key: Key, direction: Direction, settings: Gathering) -> Self {
+    pub fn new(
+        engine: Arc<Engine>,
+        key: Key,
+        direction: Direction,
+        mut settings: Gathering,
+    ) -> Self {
+        settings.bytes = settings.bytes.min(MOST_BYTES);
         Gatherer {
             engine,
             key,
@@ -335,6 +344,18 @@ mod tests {
         deadline: Duration::from_millis(3),
         always: true,
     };
+
+    #[test]
+    fn any_number_of_bytes_can_be_asked_for() {
+        let settings = Gathering {
+            bytes: usize::MAX,
+            ..SETTINGS
+        };
+        let ((nonce, mut text), mut tag) = (message(100), [0; 16]);
+        let seals = gatherer(Direction::Encrypt, settings);
+        seals.run(&nonce, b"", &mut text, &mut tag).unwrap();
+        assert_ne!(text, message(100).1);
+    }
 
     #[test]
     fn every_thread_gets_its_own_message_back() {

@@ -7,6 +7,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use zeroize::Zeroizing;
+
 use super::taker::{Limits, Pace, Taker};
 use crate::cpu::{Begun, CpuBackend};
 use crate::job::Job;
@@ -31,7 +33,7 @@ struct Region {
 /// A long message that is worked on in parts.
 struct Open {
     begun: Arc<Begun>,
-    tag: [u8; 16],
+    tag: Box<Zeroizing<[u8; 16]>>,
     /// Bytes that are not done.
     left: usize,
 }
@@ -212,7 +214,8 @@ impl<'q, 'job> Queue<'q, 'job> {
             if self.cuts && len >= self.long {
                 region.messages.start += 1;
                 let begun = Arc::new(self.cpu.begin(self.job, first));
-                let tag = begun.frame;
+                // In a place of its own: a map that grows leaves copies behind.
+                let tag = Box::new(Zeroizing::new(begun.frame));
                 let open = Open {
                     begun,
                     tag,
@@ -369,11 +372,10 @@ impl<'q, 'job> Queue<'q, 'job> {
         if open.left > 0 {
             return;
         }
-        let tag = open.tag;
-        inner.open.remove(&part.message);
-        if self.job.info().mode != Mode::Gcm {
+        let open = inner.open.remove(&part.message);
+        let Some(Open { tag, .. }) = open.filter(|_| self.job.info().mode == Mode::Gcm) else {
             return;
-        }
+        };
         // SAFETY: all parts of the message are done.
         if !unsafe { self.cpu.end(self.job, part.message, &tag) } {
             inner.refused.push(part.message);

@@ -9,7 +9,9 @@ mod desk;
 
 use std::collections::VecDeque;
 use std::io;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -48,6 +50,8 @@ const DESKS: usize = 8;
 pub(crate) struct Threads {
     shared: Arc<Shared>,
     handles: Vec<JoinHandle<()>>,
+    /// The process that has them: its children have none.
+    process: u32,
 }
 
 struct Shared {
@@ -111,6 +115,7 @@ impl Threads {
         let mut threads = Threads {
             shared,
             handles: Vec::with_capacity(count),
+            process: process::id(),
         };
         for number in 0..count {
             let (shared, begin) = (Arc::clone(&threads.shared), begin.clone());
@@ -184,6 +189,10 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
+        if self.process != process::id() {
+            // Threads do not come along into a forked child: nobody ends there.
+            return mem::forget(mem::take(&mut self.handles));
+        }
         lock(&self.shared.bell).end = true;
         self.shared.tasks.0.fetch_add(1, Ordering::Release);
         self.shared.rings.notify_all();
