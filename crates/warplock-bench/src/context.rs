@@ -10,8 +10,8 @@ use crate::error::Result;
 /// The circumstances of a run.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// The backend of the columns that are not named after one; none: what `WARPLOCK_BACKEND`
-    /// says, or the best.
+    /// The backend that was named; none: what `WARPLOCK_BACKEND` says, or `auto`. Columns of the
+    /// processor take its instruction set from here, and nothing else.
     pub choice: Option<Choice>,
     /// Threads of the columns with all threads.
     pub threads: NonZeroUsize,
@@ -64,13 +64,14 @@ impl Context<'_> {
         }
     }
 
-    /// The same without a GPU: for columns of the processor.
+    /// The same without a GPU, which `auto` would use, too: for columns of the processor.
     pub(crate) fn on_cpu(self) -> Self {
+        let choice = match self.choice {
+            Some(choice @ Choice::Cpu(_)) => choice,
+            _ => Choice::Cpu(None),
+        };
         Context {
-            choice: match self.choice {
-                Some(Choice::Cuda(_) | Choice::Gpus(_)) => Some(Choice::Cpu(None)),
-                choice => choice,
-            },
+            choice: Some(choice),
             ..self
         }
     }
@@ -95,4 +96,31 @@ fn engine(
         builder = builder.instruction_set(set);
     }
     Ok(builder.build()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_the_processor_never_take_a_gpu() {
+        let on_cpu = |name: Option<&str>| {
+            let context = Context {
+                choice: name.map(|name| name.parse().unwrap()),
+                ..Context::default()
+            };
+            context.on_cpu().choice
+        };
+        for name in [
+            None,
+            Some("auto"),
+            Some("cuda"),
+            Some("cuda:1"),
+            Some("cuda:0,1"),
+        ] {
+            assert_eq!(on_cpu(name), Some(Choice::Cpu(None)), "{name:?}");
+        }
+        let portable = Choice::Cpu(Some(InstructionSet::Portable));
+        assert_eq!(on_cpu(Some("cpu:portable")), Some(portable));
+    }
 }

@@ -97,6 +97,33 @@ fn wrong_usage() {
 }
 
 #[test]
+fn the_variable_names_a_backend_as_the_option_does() {
+    let folder = Folder::new();
+    let run = |backend: &str| {
+        let sizes = ["bench", "file-sizes", "--size", "1028", "--json"];
+        let output = folder
+            .command(sizes)
+            .env("WARPLOCK_BACKEND", backend)
+            .output();
+        output.unwrap()
+    };
+    for (variable, backend) in [("cpu:portable", "cpu:portable"), ("auto", "cpu:")] {
+        let report: Value = serde_json::from_slice(&run(variable).stdout).unwrap();
+        let of = report["machine"]["backend"].as_str().unwrap();
+        assert!(of.starts_with(backend) && !of.contains('+'), "{of}");
+        let column = report["columns"].as_array().unwrap().iter();
+        let best = column
+            .clone()
+            .find(|column| column["key"] == "best_1_total");
+        let title = best.unwrap()["title"].as_str().unwrap();
+        assert!(title.starts_with(of), "{title}");
+    }
+    let refused = run("abacus");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("abacus"));
+}
+
+#[test]
 fn suites_about_gpus_say_where_there_is_none_and_leave_no_file() {
     let folder = Folder::new();
     let suites = [

@@ -198,8 +198,8 @@ impl Suite for FileSizes {
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Report> {
-        let machine = Machine::here(context)?;
         let cpu = context.on_cpu();
+        let machine = Machine::here(&cpu)?;
         let mut engines = vec![portable()?, cpu.one_thread()?, cpu.all_threads()?];
         let mut names = vec![
             "cpu:portable, 1 thread".to_owned(),

@@ -173,7 +173,8 @@ impl Suite for Files {
         if self.size == 0 {
             return Err(Error::Input("nothing to measure with --size 0".to_owned()));
         }
-        let machine = Machine::here(context)?;
+        let cpu = context.on_cpu();
+        let machine = Machine::here(&cpu)?;
         let (gpu, opened) = time(|| match context.gpu()? {
             Some(gpu) => Ok(Some((gpu, Gpu::open(context)?))),
             None => Ok(None),
@@ -182,7 +183,7 @@ impl Suite for Files {
         let mut state = State::new(self, card.as_ref(), context.threads)?;
 
         let (one, made_one) = time(portable)?;
-        let (all, made_all) = time(|| context.on_cpu().all_threads())?;
+        let (all, made_all) = time(|| cpu.all_threads())?;
         let mut made = vec![
             (format!("{}, 1 thread", one.backend()), one, made_one),
             (

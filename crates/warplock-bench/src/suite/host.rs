@@ -133,7 +133,8 @@ impl Suite for Host {
         if self.sizes.contains(&0) {
             return Err(Error::Input("nothing to measure with --size 0".to_owned()));
         }
-        let machine = Machine::here(context)?;
+        let cpu = context.on_cpu();
+        let machine = Machine::here(&cpu)?;
         let number = match context.choice {
             Some(Choice::Cuda(number)) => number,
             _ => None,
@@ -143,7 +144,7 @@ impl Suite for Host {
             .backend(Choice::Cuda(number))
             .threads(context.threads)
             .build()?;
-        let cpu = context.on_cpu().all_threads()?;
+        let cpu = cpu.all_threads()?;
         let longest = self.sizes.iter().copied().max().unwrap_or(0);
         let text = random::bytes(longest)?;
         let mut rows = Vec::new();

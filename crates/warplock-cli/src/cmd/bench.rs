@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use warplock::{Algorithm, Mode};
+use warplock::{Algorithm, BACKEND_VARIABLE, Choice, Mode};
 use warplock_bench::suite::{
     AeadBatch, CbcBatch, Entries, FileSizes, Files, Fs, Host, Kernels, Sizes,
 };
@@ -19,7 +19,7 @@ use crate::output::Output;
 pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
     let defaults = Context::default();
     let context = Context {
-        choice: common.backend,
+        choice: choice(common)?,
         threads: common.threads.unwrap_or(defaults.threads),
         notify: &|step| common.note(step),
         ..defaults
@@ -55,6 +55,14 @@ pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
         write(output, &report.svg()?)?;
     }
     Ok(Exit::Done)
+}
+
+/// The variable stands for the option: a suite takes from it what its columns shall have.
+fn choice(common: &Common) -> Result<Option<Choice>> {
+    match (common.backend, std::env::var(BACKEND_VARIABLE)) {
+        (None, Ok(name)) if !name.is_empty() => Ok(Some(name.parse()?)),
+        (choice, _) => Ok(choice),
+    }
 }
 
 fn suite(which: BenchSuite, context: &Context<'_>) -> Result<Box<dyn Suite>> {

@@ -155,7 +155,7 @@ impl Suite for AeadBatch {
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Report> {
-        let machine = Machine::here(context)?;
+        let machine = Machine::here(&context.on_cpu())?;
         let contenders = Contenders::new(context)?;
         let counts = match contenders.gpu {
             Some(_) => &self.counts[..],

@@ -49,7 +49,11 @@ impl Share {
 }
 
 /// Rows for one core and for all, from cache and from memory, and for a GPU.
-pub(super) fn rows(context: &Context<'_>, engine: &Engine) -> Result<Vec<Vec<Value>>> {
+pub(super) fn rows(
+    context: &Context<'_>,
+    engine: &Engine,
+    gpu: Option<&Engine>,
+) -> Result<Vec<Vec<Value>>> {
     let mut threads = vec![NonZeroUsize::MIN, context.threads];
     threads.dedup();
     let mut rows = Vec::new();
@@ -65,10 +69,10 @@ pub(super) fn rows(context: &Context<'_>, engine: &Engine) -> Result<Vec<Vec<Val
             rows.push(row(context, engine, name, threads, each, repeats)?);
         }
     }
-    if let Some(gpu) = context.gpu()? {
+    if let Some(gpu) = gpu {
         for entries in [FROM_MEMORY, 16 * FROM_MEMORY] {
             let name = format!("in memory, {}, with copies", gpu.backend());
-            rows.push(row(context, &gpu, name, NonZeroUsize::MIN, entries, 1)?);
+            rows.push(row(context, gpu, name, NonZeroUsize::MIN, entries, 1)?);
         }
     }
     Ok(rows)

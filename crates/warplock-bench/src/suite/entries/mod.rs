@@ -71,8 +71,11 @@ impl Suite for Entries {
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Report> {
-        let machine = Machine::here(context)?;
-        let engine = context.on_cpu().one_thread()?;
+        let cpu = context.on_cpu();
+        let machine = Machine::here(&cpu)?;
+        let engine = cpu.one_thread()?;
+        // One that is not there is refused before minutes of work.
+        let gpu = context.gpu()?;
         let files = Files::open(&self.dir, context.threads)?;
         let ways = self.ways(context.threads)?;
 
@@ -108,7 +111,7 @@ impl Suite for Entries {
             .map(|(way, runs)| row(way, runs, files.entries(), copy))
             .collect();
         (context.notify)("in memory");
-        rows.extend(memory::rows(context, &engine)?);
+        rows.extend(memory::rows(context, &engine, gpu.as_ref())?);
         rows.extend(PUBLISHED.map(published_row));
         Ok(Report {
             suite: self.name(),

@@ -55,7 +55,7 @@ impl Peers {
     /// # Errors
     /// There is no such backend.
     pub fn wants(context: &Context<'_>) -> Result<Option<(&'static str, &'static str)>> {
-        Ok(Held::like(&context.one_thread()?).missing())
+        Ok(Held::like(&context.on_cpu().one_thread()?).missing())
     }
 }
 
@@ -65,8 +65,9 @@ impl Suite for Peers {
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Report> {
-        let machine = Machine::here(context)?;
-        let engine = context.one_thread()?;
+        let cpu = context.on_cpu();
+        let machine = Machine::here(&cpu)?;
+        let engine = cpu.one_thread()?;
         let (peers, notes) = peers(Held::like(&engine));
         let ours = ours::Ours::new(engine);
         let reference = ours::Ours::new(portable()?);
