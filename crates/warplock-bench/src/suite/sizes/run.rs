@@ -43,8 +43,9 @@ impl<B: DerefMut<Target = [u8]>> Buffers<B> {
     }
 
     /// So that whoever writes nothing, or not all, is found out.
-    fn spoil(&mut self) {
-        self.all.iter_mut().for_each(|pair| spoil(&mut pair.1));
+    fn spoil(&mut self, expected: &[u8]) {
+        let outputs = self.all.iter_mut().map(|pair| &mut pair.1);
+        outputs.for_each(|output| spoil(output, expected));
     }
 
     fn output(&self) -> &[u8] {
@@ -311,32 +312,46 @@ impl Work {
         };
         let before: Vec<u64> = engines.iter().map(|(_, engine)| on_gpus(engine)).collect();
         let mut jobs = vec![0_u64; engines.len()];
-        let mut state = (memory, vec![0; 16 * self.count]);
-        let runs = interleaved_runs(
-            plan,
-            engines.len(),
-            &mut state,
-            |(memory, tags)| {
-                memory.spoil();
-                tags.fill(0);
-            },
-            |(memory, tags), place| {
-                jobs[place] += 1;
-                memory.turn();
-                let (input, output) = memory.both();
-                self.run(&engines[place].1, self.direction, (input, output), tags)
-            },
-            |(memory, tags), place| {
-                let tags = self.seals().then_some(&tags[..]);
-                self.check(memory.output(), tags, &engines[place].1.backend())
-            },
-        )?;
+        let names = engines.iter().map(|(_, engine)| engine.backend());
+        let names: Vec<_> = names.collect();
+        let runs = self.turns(plan, &names, memory, |place, texts, tags| {
+            jobs[place] += 1;
+            self.run(&engines[place].1, self.direction, texts, tags)
+        })?;
         let places = || engines.iter().map(|(place, _)| *place);
         let parts = engines.iter().zip(before).zip(jobs);
         let parts = parts.map(|(((_, engine), before), jobs)| {
             (on_gpus(engine) - before) as f64 / (jobs * self.expected.len() as u64) as f64
         });
         Ok((places().zip(runs).collect(), places().zip(parts).collect()))
+    }
+
+    /// The times of contenders with these names, which take the buffers in turn.
+    fn turns<B: DerefMut<Target = [u8]>>(
+        &self,
+        plan: &Plan,
+        names: &[String],
+        memory: &mut Buffers<B>,
+        mut run: impl FnMut(usize, (&[u8], &mut [u8]), &mut [u8]) -> Result<()>,
+    ) -> Result<Vec<Vec<f64>>> {
+        interleaved_runs(
+            plan,
+            names.len(),
+            &mut (memory, vec![0; 16 * self.count]),
+            |(memory, tags)| {
+                memory.spoil(&self.expected);
+                tags.fill(0);
+            },
+            |(memory, tags), place| {
+                memory.turn();
+                let (input, output) = memory.both();
+                run(place, (input, output), tags)
+            },
+            |(memory, tags), place| {
+                let tags = self.seals().then_some(&tags[..]);
+                self.check(memory.output(), tags, &names[place])
+            },
+        )
     }
 
     /// The GPU with one stream, and with data that lies in its memory.
@@ -352,7 +367,7 @@ impl Work {
             plan,
             1,
             &mut state,
-            |(memory, _)| memory.spoil(),
+            |(memory, _)| memory.spoil(&self.expected),
             |(memory, lane), _| lane.pass(memory.both()),
             |(memory, lane), _| {
                 let tag = match self.seals() {
@@ -378,13 +393,14 @@ impl Work {
     }
 }
 
-/// Overwrites both ends and some bytes between.
-fn spoil(bytes: &mut [u8]) {
+/// Puts what is not expected at both ends and at some places between: what was there must not
+/// matter, since nobody may have written since the last time.
+fn spoil(bytes: &mut [u8], expected: &[u8]) {
     for place in (0..bytes.len()).step_by(4093) {
-        bytes[place] ^= 0xa5;
+        bytes[place] = !expected[place];
     }
-    if let Some(last) = bytes.last_mut() {
-        *last ^= 0x5a;
+    if let (Some(last), Some(expected)) = (bytes.last_mut(), expected.last()) {
+        *last = !expected;
     }
 }
 
@@ -427,5 +443,47 @@ impl<'a> Lane<'a> {
         let mut tag = [0; 16];
         self.tag.read(0, &mut tag)?;
         Ok(tag)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warplock::Algorithm;
+
+    use super::*;
+
+    #[test]
+    fn who_writes_nothing_is_refused_whoever_wrote_before() {
+        let work = Work {
+            direction: Direction::Encrypt,
+            key: Key::generate(Algorithm::Aes128Ctr).unwrap(),
+            count: 1,
+            ivs: vec![0; 16],
+            tags: Vec::new(),
+            expected: random::bytes(10_000).unwrap(),
+        };
+        let plan = Plan {
+            // A turn is one job.
+            shortest: std::time::Duration::ZERO,
+            ..Plan::quick()
+        };
+        for sets in [1, 4] {
+            for writers in 1..=4 {
+                let names: Vec<_> = (0..=writers).map(|place| format!("{place}.")).collect();
+                let measure = |idle: Option<usize>| {
+                    let make = || Ok(vec![0; work.expected.len()]);
+                    let mut memory = Buffers::new(sets, &work.expected, make).unwrap();
+                    work.turns(&plan, &names, &mut memory, |place, (input, output), _| {
+                        if Some(place) != idle {
+                            output.copy_from_slice(input);
+                        }
+                        Ok(())
+                    })
+                };
+                measure(None).unwrap();
+                let refused = measure(Some(writers)).unwrap_err().to_string();
+                assert!(refused.contains(&names[writers]), "{refused}");
+            }
+        }
     }
 }
