@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat, openat, statvfs};
 use rustix::io::Errno;
-use tempfile::{NamedTempFile, TempDir, TempPath};
+use tempfile::{NamedTempFile, TempPath};
 
 use crate::Error;
 use crate::error::Result;
+use crate::leftovers::WorkFolder;
 
 /// A file without its name yet. Dropped without [`Output::publish`], it leaves nothing behind.
 pub(crate) struct Output {
@@ -94,11 +95,8 @@ pub(crate) fn check_room(folder: &Path, len: u64) -> Result<()> {
 }
 
 /// A folder in `dir` that goes when dropped, with room for `len` bytes.
-pub(crate) fn work_folder(dir: &Path, len: u64) -> Result<TempDir> {
-    let folder = tempfile::Builder::new()
-        .prefix("warplock-bench-")
-        .tempdir_in(dir)
-        .map_err(Error::file("make a folder in", dir))?;
+pub(crate) fn work_folder(dir: &Path, len: u64) -> Result<WorkFolder> {
+    let folder = WorkFolder::new(dir).map_err(Error::file("make a folder in", dir))?;
     check_room(folder.path(), len)?;
     Ok(folder)
 }

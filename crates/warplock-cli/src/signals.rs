@@ -45,6 +45,7 @@ pub(crate) fn install() -> io::Result<()> {
                     continue;
                 }
                 output::abandon_all();
+                warplock_bench::abandon();
                 if let (Some(terminal), Some(modes)) = (&terminal, &modes) {
                     let _ = tcsetattr(terminal, OptionalActions::Now, modes);
                 }

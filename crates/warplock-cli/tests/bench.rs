@@ -2,7 +2,15 @@
 
 mod common;
 
-use common::Folder;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use common::{Folder, receive_signals, wait};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 fn generate(folder: &Folder) {
@@ -147,4 +155,54 @@ fn suites_about_gpus_say_where_there_is_none_and_leave_no_file() {
         .run(["bench", "kernels", "--backend", "cuda:77"])
         .code(1)
         .says("cuda:77");
+}
+
+/// Starts a suite in the folder `d`, ends it by `signal` once `begun` says so of its work folder,
+/// and sees that nothing is left.
+fn a_signal_leaves_nothing(suite: &[&str], signal: Signal, begun: fn(&Path) -> bool) {
+    receive_signals();
+    let folder = Folder::new();
+    let dir = folder.path("d");
+    fs::create_dir(&dir).unwrap();
+    let args = [&["bench"][..], suite, &["--dir", "d"]].concat();
+    let mut command = folder.command(args);
+    let mut child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    loop {
+        let mut work = fs::read_dir(&dir).unwrap();
+        if work.next().is_some_and(|work| begun(&work.unwrap().path())) {
+            break;
+        }
+        assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
+        thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    assert_eq!(wait(&mut child).signal(), Some(signal.as_raw()));
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(dir.to_str().unwrap()), "{mounts}");
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+}
+
+#[test]
+fn signals_leave_no_files_in_work() {
+    let suite = ["files", "--size", "64MiB"];
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        a_signal_leaves_nothing(&suite, signal, |work| work.join("plain").exists());
+    }
+}
+
+#[test]
+fn signals_leave_no_mounts() {
+    if !Path::new("/dev/fuse").exists() || !rustix::process::geteuid().is_root() {
+        println!("skipped: no /dev/fuse, or not root");
+        return;
+    }
+    let suite = ["fs", "--size", "64MiB", "--files", "100"];
+    a_signal_leaves_nothing(&suite, Signal::TERM, |work| {
+        let point = work.join("place/mount");
+        warplock_vault::fuse::mounted_at(&point).unwrap().is_some()
+    });
 }

@@ -8,9 +8,9 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{Folder, pattern};
+use common::{Folder, pattern, receive_signals, wait};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -21,31 +21,8 @@ fn make_fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
 }
 
-/// Waits, but not for ever.
-fn wait(child: &mut Child) -> std::process::ExitStatus {
-    let started = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        if started.elapsed() > Duration::from_secs(60) {
-            child.kill().unwrap();
-            panic!("it does not end");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
-}
-
-/// Children start with what this process has: in a background job of a shell, SIGINT is ignored.
-fn receive_signals() {
-    for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: the default action, which needs no handler.
-        unsafe { libc::signal(number, libc::SIG_DFL) };
-    }
 }
 
 #[test]

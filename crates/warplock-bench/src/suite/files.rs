@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
-use tempfile::TempDir;
 use warplock::{Algorithm, Direction, Engine, Key, Mode, Tags, Text};
 
 use super::Suite;
@@ -15,6 +14,7 @@ use super::file_sizes::{LARGEST, SOURCE, crew};
 use crate::context::portable;
 use crate::error::Result;
 use crate::gpu::{Gpu, HostBytes};
+use crate::leftovers::WorkFolder;
 use crate::measure::{interleave, time};
 use crate::output::work_folder;
 use crate::report::{Column, Report, Unit, Value};
@@ -47,7 +47,7 @@ impl Default for Files {
 
 /// Files, buffers and keys, shared by all contenders.
 struct State {
-    folder: TempDir,
+    folder: WorkFolder,
     crew: ThreadPool,
     key: Key,
     iv: Vec<u8>,

@@ -6,7 +6,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -95,7 +97,7 @@ impl Folder {
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let input = input.as_ref();
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             scope.spawn(move || {
                 // A program that refuses early does not read its input.
                 let _ = stdin.write_all(input);
@@ -137,6 +139,29 @@ impl Outcome {
 
     pub(crate) fn stderr(&self) -> String {
         String::from_utf8(self.0.stderr.clone()).unwrap()
+    }
+}
+
+/// Waits, but not for ever.
+pub(crate) fn wait(child: &mut Child) -> ExitStatus {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if started.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("it does not end");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Children start with what this process has: in a background job of a shell, SIGINT is ignored.
+pub(crate) fn receive_signals() {
+    for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the default action, which needs no handler.
+        unsafe { libc::signal(number, libc::SIG_DFL) };
     }
 }
 

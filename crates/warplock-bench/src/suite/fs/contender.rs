@@ -9,6 +9,7 @@ use warplock_vault::pass_through::PassThrough;
 
 use crate::Error;
 use crate::error::Result;
+use crate::leftovers::Point;
 
 /// A file system to measure.
 pub(super) trait Contender {
@@ -39,10 +40,13 @@ pub(super) enum Held {
 pub(super) struct Standing {
     folder: PathBuf,
     held: Option<Held>,
+    // Dropped last.
+    _point: Point,
 }
 
 impl Standing {
     pub(super) fn new(contender: &dyn Contender, store: &Path, point: &Path) -> Result<Self> {
+        let mark = Point::new(point);
         let held = contender.mount(store, point)?;
         Ok(Standing {
             folder: match held {
@@ -50,6 +54,7 @@ impl Standing {
                 Held::Here(_) | Held::Elsewhere => point.to_owned(),
             },
             held: Some(held),
+            _point: mark,
         })
     }
 

@@ -1,0 +1,115 @@
+//! What a run has outside of itself: folders of files, and mounts in them. They go with it, and
+//! through [`abandon`] where a signal ends it: nothing else would free a RAM disk.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::mount::UnmountFlags;
+use tempfile::TempDir;
+use warplock_vault::fuse;
+
+/// What exists at this moment. Whoever holds the lock may make a folder.
+static LEFTOVERS: Mutex<Leftovers> = Mutex::new(Leftovers {
+    folders: Vec::new(),
+    points: Vec::new(),
+});
+
+struct Leftovers {
+    folders: Vec<PathBuf>,
+    /// Folders where something may be mounted.
+    points: Vec<PathBuf>,
+}
+
+fn leftovers() -> MutexGuard<'static, Leftovers> {
+    // Lists of paths are never in a state that a panic could spoil.
+    LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How often, and how far apart, a folder is removed to which threads and children still write.
+const TRIES: (usize, Duration) = (200, Duration::from_millis(10));
+
+/// Unmounts and removes all that the runs of this process have outside of it, and makes them wait
+/// for ever before they would say that it is gone: for a process about to die.
+pub fn abandon() {
+    let list = leftovers();
+    for _ in 0..TRIES.0 {
+        list.points.iter().for_each(|point| tear_down(point));
+        let is_gone = |folder: &PathBuf| match fs::remove_dir_all(folder) {
+            Ok(()) => true,
+            Err(error) => error.kind() == ErrorKind::NotFound && !folder.exists(),
+        };
+        let left = list.folders.iter().filter(|folder| !is_gone(folder));
+        if left.count() == 0 {
+            break;
+        }
+        thread::sleep(TRIES.1);
+    }
+    std::mem::forget(list);
+}
+
+/// Unmounts what is mounted at a point, if anything is, whatever is under way there. Its connection
+/// is broken first: if this process serves it and has written to it, its end would wait for the
+/// writes, and those for this process.
+fn tear_down(point: &Path) {
+    if let Ok(Some(mounted)) = fuse::mounted_at(point)
+        && let Some((_, number)) = mounted.device.split_once(':')
+    {
+        // Its owner may, without being root.
+        let _ = fs::write(format!("/sys/fs/fuse/connections/{number}/abort"), "1");
+    }
+    let flags = UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+    if rustix::mount::unmount(point, flags).is_err() {
+        let _ = fuse::unmount(point, true);
+    }
+}
+
+/// A folder that goes when dropped.
+pub(crate) struct WorkFolder(Option<TempDir>);
+
+impl WorkFolder {
+    /// A new one in `dir`.
+    pub(crate) fn new(dir: &Path) -> io::Result<Self> {
+        let mut list = leftovers();
+        let folder = tempfile::Builder::new()
+            .prefix("warplock-bench-")
+            .tempdir_in(dir)?;
+        list.folders.push(folder.path().to_owned());
+        Ok(WorkFolder(Some(folder)))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.as_ref().expect("it lives as long as this").path()
+    }
+}
+
+impl Drop for WorkFolder {
+    fn drop(&mut self) {
+        let path = self.path().to_owned();
+        // Removed without the lock: that may take long, and a signal may come meanwhile.
+        drop(self.0.take());
+        leftovers().folders.retain(|folder| *folder != path);
+    }
+}
+
+/// A folder where something is mounted as long as this lives.
+pub(crate) struct Point(PathBuf);
+
+impl Point {
+    /// To be made before mounting.
+    pub(crate) fn new(path: &Path) -> Self {
+        // As the system's table has it.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        leftovers().points.push(path.clone());
+        Point(path)
+    }
+}
+
+impl Drop for Point {
+    fn drop(&mut self) {
+        leftovers().points.retain(|point| *point != self.0);
+    }
+}
