@@ -68,6 +68,7 @@ fn every_way_agrees_and_the_output_stays() {
             "{table}"
         );
         assert!(table.contains(if cold { "cold:" } else { "warm:" }));
+        assert!(table.contains("One run of each way"), "{table}");
         assert!(report.svg().unwrap().contains("simple loop"));
         let json = report.json();
         let first = &json["rows"][0];

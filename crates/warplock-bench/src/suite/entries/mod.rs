@@ -79,6 +79,10 @@ impl Suite for Entries {
         let files = Files::open(&self.dir, context.threads)?;
         let ways = self.ways(context.threads)?;
 
+        if !self.cold {
+            (context.notify)("reading the inputs");
+            files.read_inputs()?;
+        }
         let last: RefCell<Option<(usize, Output)>> = RefCell::new(None);
         let run = |number: usize| -> Result<Timing> {
             let way = &ways[number];
@@ -122,7 +126,7 @@ impl Suite for Entries {
                 grouped(2 * ENTRY * files.entries()),
                 grouped(ENTRY * files.entries()),
             ),
-            notes: self.notes(),
+            notes: self.notes(&runs),
             columns: columns(),
             plot: plot(&rows),
             rows,
@@ -150,15 +154,15 @@ impl Entries {
         Ok(ways)
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self, runs: &[Vec<Timing>]) -> Vec<String> {
         let cache = if self.cold {
             "cold: inputs dropped from the page cache before each run, outputs synced to the disk \
              within the time."
         } else {
-            "warm: inputs in the page cache where they fit, outputs left to the system to write \
-             (--cold changes both)."
+            "warm: inputs read once before, so that they are in the page cache where they fit, \
+             outputs left to the system to write (--cold changes both)."
         };
-        vec![
+        let mut notes = vec![
             "CPU time: all threads, user and system. AES/s and ns per AES are by wall time. copy: \
              wall time against the plain copy's."
                 .to_owned(),
@@ -170,7 +174,14 @@ impl Entries {
              time."
                 .to_owned(),
             format!("fastAES {SOURCE}."),
-        ]
+        ];
+        if runs.iter().any(|runs| runs.len() == 1) {
+            notes.insert(
+                0,
+                "One run of each way: what disturbed a row then is in it.".to_owned(),
+            );
+        }
+        notes
     }
 }
 
