@@ -61,7 +61,8 @@ impl Suite for Kernels {
                 .to_owned(),
         ];
         let (mut rows, mut series) = (Vec::new(), Vec::new());
-        for (place, &size) in self.sizes.iter().enumerate() {
+        let names = names();
+        for &size in &self.sizes {
             let Some(size) = fitting(&gpu, size, &mut notes)? else {
                 continue;
             };
@@ -80,13 +81,15 @@ impl Suite for Kernels {
                 None,
             ));
             points.push((0.0, copy_rate));
-            for (number, case) in cases(size).iter().enumerate() {
-                if place > 0 && !case.every_size {
+            let is_first = series.is_empty();
+            for case in &cases(size) {
+                if !is_first && !case.every_size {
                     continue;
                 }
                 (context.notify)(&format!("{} bytes: {}", grouped(size as u64), case.name()));
                 let sample = run::run(&gpu, context, &mut buffers, case)?;
-                points.push((1.0 + number as f64, case.bytes() as f64 / sample.median));
+                let place = place(&names, case).map(|place| place as f64);
+                points.extend(place.map(|place| (place, case.bytes() as f64 / sample.median)));
                 let blocks = case.key_each_block().then_some(case.count);
                 let (name, messages) = (case.name(), (case.count, case.len));
                 let Gpu { device, .. } = &gpu;
@@ -111,7 +114,7 @@ impl Suite for Kernels {
             title: format!("kernels: data in the memory of {}", gpu.device.gpu().name),
             notes,
             columns: columns(),
-            plot: plot(series),
+            plot: plot(names, series),
             rows,
             machine,
         })
@@ -191,9 +194,18 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-fn plot(series: Vec<Series>) -> Plot {
+/// The plot's places: the copy, then all cases; a small size has fewer.
+fn names() -> Vec<String> {
     let mut names = vec!["copy".to_owned()];
     names.extend(cases(1 << 30).iter().map(Case::name));
+    names
+}
+
+fn place(names: &[String], case: &Case) -> Option<usize> {
+    names.iter().position(|name| *name == case.name())
+}
+
+fn plot(names: Vec<String>, series: Vec<Series>) -> Plot {
     Plot {
         title: "Data in GPU memory".to_owned(),
         x_label: String::new(),
@@ -228,8 +240,13 @@ mod tests {
 
     #[test]
     fn cases_fit_and_have_different_names() {
+        let places = super::names();
         for size in [SMALLEST as usize, 1 << 30, 4 << 30] {
             let cases = cases(size);
+            for case in &cases {
+                let place = place(&places, case).expect("the plot has all cases");
+                assert_eq!(places[place], case.name());
+            }
             assert!(cases.iter().all(|case| case.bytes() <= size));
             let mut names: Vec<_> = cases.iter().map(Case::name).collect();
             names.sort();
