@@ -59,6 +59,21 @@ fn entries_are_measured_and_reported_in_every_form() {
 }
 
 #[test]
+fn files_are_written_though_nobody_reads_the_table() {
+    let folder = Folder::new();
+    let args = ["bench", "file-sizes", "--size", "1028"];
+    let outputs = ["-o", "report.json", "--plot", "plot.svg"];
+    let mut child = folder
+        .command([&args[..], &outputs].concat())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert!(wait(&mut child).success());
+    assert_eq!(folder.names(), ["plot.svg", "report.json"]);
+}
+
+#[test]
 fn a_wrong_result_is_an_error_and_leaves_no_report() {
     let folder = Folder::new();
     generate(&folder);

@@ -7,7 +7,7 @@ use warplock::{Algorithm, BACKEND_VARIABLE, Choice, Mode};
 use warplock_bench::suite::{
     AeadBatch, CbcBatch, Entries, FileSizes, Files, Fs, Host, Kernels, Sizes,
 };
-use warplock_bench::{Context, Error, Suite};
+use warplock_bench::{Context, Error, Report, Suite};
 
 use super::print;
 use crate::args::{Bench, BenchSuite, Common};
@@ -44,17 +44,24 @@ pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
         }
         outcome => outcome?,
     };
-    print(&match common.json {
+    // Files first: who reads the table may leave before its end. And the table whatever became of
+    // them: nobody wants to measure again.
+    let written = files(&report, json, plot);
+    let printed = print(&match common.json {
         true => format!("{}\n", report.json()),
         false => report.table(),
-    })?;
+    });
+    written.and(printed).map(|()| Exit::Done)
+}
+
+fn files(report: &Report, json: Option<Output>, plot: Option<Output>) -> Result<()> {
     if let Some(output) = json {
         write(output, &format!("{:#}\n", report.json()))?;
     }
-    if let Some(output) = plot {
-        write(output, &report.svg()?)?;
+    match plot {
+        Some(output) => write(output, &report.svg()?),
+        None => Ok(()),
     }
-    Ok(Exit::Done)
 }
 
 /// The variable stands for the option: a suite takes from it what its columns shall have.
