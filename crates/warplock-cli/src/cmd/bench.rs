@@ -190,6 +190,7 @@ fn sizes(quick: bool, algorithms: Vec<Algorithm>, mut sizes: Vec<u64>) -> Result
         suite.batches.clear();
     }
     if !algorithms.is_empty() {
+        suite.huge_algorithms.clone_from(&algorithms);
         suite.algorithms = algorithms;
     }
     if !sizes.is_empty() {
@@ -237,4 +238,25 @@ fn write(output: Output, text: &str) -> Result<()> {
     let written = output.file().write_all(text.as_bytes());
     written.map_err(|error| Failure::writing(&error).about(&output.name))?;
     output.publish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_sizes_are_for_each_algorithm_that_was_named() {
+        use Algorithm::{Aes128Ctr, Aes192Ctr, Aes256Gcm};
+        let given = [1 << 30, 64];
+        for named in [vec![Aes192Ctr], vec![Aes128Ctr, Aes192Ctr, Aes256Gcm]] {
+            let suite = sizes(true, named.clone(), given.to_vec()).unwrap();
+            assert_eq!((suite.sizes, suite.huge), (vec![64], vec![1 << 30]));
+            assert_eq!(
+                (&suite.algorithms, &suite.huge_algorithms),
+                (&named, &named)
+            );
+        }
+        let suite = sizes(true, vec![], given.to_vec()).unwrap();
+        assert_eq!(suite.huge_algorithms, [Aes128Ctr, Aes256Gcm]);
+    }
 }

@@ -26,9 +26,11 @@ pub struct Sizes {
     pub algorithms: Vec<Algorithm>,
     /// Sizes in bytes, ascending.
     pub sizes: Vec<usize>,
-    /// Sizes for the first and the last algorithm alone, encryption alone, and without portable
-    /// code; those that do not fit into memory are left out.
+    /// Sizes for [`Sizes::huge_algorithms`], encryption alone, and without portable code; those
+    /// that do not fit into memory are left out.
     pub huge: Vec<usize>,
+    /// Fewer algorithms: huge sizes take long.
+    pub huge_algorithms: Vec<Algorithm>,
     /// Batches of messages: cipher and mode, how many, and bytes of each. Their jobs, and those of
     /// long texts, take several buffers in turn, so that they come from memory.
     pub batches: Vec<(Algorithm, usize, usize)>,
@@ -47,6 +49,7 @@ impl Default for Sizes {
             ],
             sizes: (0..11).map(|step| 64 << (2 * step)).collect(),
             huge: vec![4 << 30],
+            huge_algorithms: vec![Aes128Ctr, Aes256Gcm],
             batches: vec![(Aes128Cbc, 4096, 16 << 10), (Acorn128, 16384, 4 << 10)],
             quick: false,
         }
@@ -111,8 +114,7 @@ impl Sizes {
                 ..one(algorithm, direction, len, false)
             }));
         }
-        let ends = [self.algorithms.first(), self.algorithms.last()];
-        for &algorithm in ends.into_iter().flatten() {
+        for &algorithm in &self.huge_algorithms {
             let sizes = self.huge.iter();
             tasks.extend(sizes.map(|&size| one(algorithm, Direction::Encrypt, size, true)));
         }
@@ -301,6 +303,7 @@ mod tests {
             algorithms: vec![Algorithm::Aes192Ctr, Algorithm::Aes256Gcm],
             sizes: vec![64, 1000, 300_000],
             huge: vec![1 << 20, 1 << 50],
+            huge_algorithms: vec![Algorithm::Aes192Ctr, Algorithm::Aes256Gcm],
             batches: vec![
                 (Algorithm::Aes128Cbc, 30, 1600),
                 (Algorithm::Acorn128, 40, 70),
