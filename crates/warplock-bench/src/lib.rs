@@ -28,6 +28,7 @@ mod gpu;
 mod leftovers;
 mod machine;
 mod measure;
+mod memory;
 mod message;
 mod output;
 mod plot;

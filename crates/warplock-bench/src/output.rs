@@ -5,13 +5,15 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat, openat, statvfs};
+use rustix::fs::{
+    AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat, openat, statfs, statvfs,
+};
 use rustix::io::Errno;
 use tempfile::{NamedTempFile, TempPath};
 
-use crate::Error;
 use crate::error::Result;
 use crate::leftovers::WorkFolder;
+use crate::{Error, memory};
 
 /// A file without its name yet. Dropped without [`Output::publish`], it leaves nothing behind.
 pub(crate) struct Output {
@@ -94,18 +96,26 @@ pub(crate) fn check_room(folder: &Path, len: u64) -> Result<()> {
     Ok(())
 }
 
-/// A folder in `dir` that goes when dropped, with room for `len` bytes.
-pub(crate) fn work_folder(dir: &Path, len: u64) -> Result<WorkFolder> {
+/// A folder in `dir` that goes when dropped, with room for `len` bytes, where there is memory for
+/// so many besides.
+pub(crate) fn work_folder(dir: &Path, len: u64, memory: u64) -> Result<WorkFolder> {
     let folder = WorkFolder::new(dir).map_err(Error::file("make a folder in", dir))?;
     check_room(folder.path(), len)?;
+    // A RAM disk takes its room from the memory.
+    let is_ram_disk = statfs(dir).is_ok_and(|found| found.f_type as u64 == TMPFS);
+    let in_memory = memory.saturating_add(if is_ram_disk { len } else { 0 });
+    memory::check(&format!("a run in {}", dir.display()), in_memory)?;
     Ok(folder)
 }
+
+/// `TMPFS_MAGIC` of statfs(2).
+const TMPFS: u64 = 0x0102_1994;
 
 fn no_room(path: &Path, len: u64) -> Error {
     let left = statvfs(path.parent().unwrap_or(path))
         .map_or(0, |room| room.f_bavail.saturating_mul(room.f_frsize));
     Error::Input(format!(
-        "{} needs {} bytes, but only {} are left on its disk; make room, or take fewer entries or \
+        "{} needs {} bytes, but only {} are left on its disk; make room, ask for less, or take \
          another folder",
         path.display(),
         crate::table::grouped(len),

@@ -111,6 +111,33 @@ fn wrong_usage() {
         .run(["gen", "-n", "1", "data"])
         .code(1)
         .says("keys.bin exists already");
+    // What no memory and no disk holds.
+    for size in ["100TB", "18446744073709551615"] {
+        for suite in [
+            &["file-sizes"][..],
+            &["file-sizes", "--algorithm", "aes-128-cbc"],
+            &["files", "--dir", "."],
+            &["host"],
+        ] {
+            let said = folder.run([&["bench"], suite, &["--size", size]].concat());
+            let said = said.code(1).stderr();
+            assert!(
+                said.contains("bytes") && said.contains("but only"),
+                "{said}"
+            );
+        }
+    }
+    folder
+        .run([
+            "bench",
+            "aead-batch",
+            "--messages",
+            "1048576",
+            "--text",
+            "1048576",
+        ])
+        .code(1)
+        .says("bytes of memory, but only");
     if !cfg!(feature = "peers") {
         folder
             .run(["bench", "peers"])

@@ -12,7 +12,7 @@ use crate::gpu::{Gpu, processor};
 use crate::measure::{interleave, time};
 use crate::report::{Column, Report, Unit, Value};
 use crate::table::grouped;
-use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, random};
+use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, memory, random};
 
 /// Who measured the quoted columns.
 const SOURCE: &str = "quoted from Zhang and Chen, AES Encryption and Decryption on Tesla C2075; \
@@ -153,6 +153,10 @@ impl Suite for CbcBatch {
                 if count == 0 {
                     return Err(Error::Input("a batch has at least one message".to_owned()));
                 }
+                // Plaintexts, ciphertexts, one that passes by, and results of engines and streams.
+                let needed = (count as u64).saturating_mul(8 * RECORD as u64);
+                let batch = format!("a batch of {} messages", grouped(count as u64));
+                memory::check(&batch, needed)?;
                 let work = Work::new(&gpu, direction, count, &engines[1])?;
                 let others = time_engines(context, &gpu, &engines, &work)?;
                 for streams in STREAMS {

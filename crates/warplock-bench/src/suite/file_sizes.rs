@@ -12,7 +12,8 @@ use crate::context::portable;
 use crate::error::Result;
 use crate::measure::interleave;
 use crate::report::{Column, Report, Unit, Value};
-use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, message, random};
+use crate::table::grouped;
+use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, memory, message, random};
 
 /// Who measured the quoted columns.
 pub(super) const SOURCE: &str = "quoted from the README of Iluvatar's GPU AES sample (BI-V100 GPU; CPU: \
@@ -198,6 +199,14 @@ impl Suite for FileSizes {
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Report> {
+        for &size in &self.sizes {
+            // The plaintext, the ciphertext, and what is made of them.
+            let needed = (padded(self.algorithm, size) as u64).saturating_mul(3);
+            memory::check(
+                &format!("a buffer of {} bytes", grouped(size as u64)),
+                needed,
+            )?;
+        }
         let cpu = context.on_cpu();
         let machine = Machine::here(&cpu)?;
         let mut engines = vec![portable()?, cpu.one_thread()?, cpu.all_threads()?];
@@ -286,7 +295,8 @@ impl FileSizes {
 /// The length that the algorithm works on for a file of `size` bytes.
 fn padded(algorithm: Algorithm, size: usize) -> usize {
     match algorithm.info().mode {
-        Mode::Ecb | Mode::Cbc => size.next_multiple_of(16),
+        // What does not fit into a number fits into no memory.
+        Mode::Ecb | Mode::Cbc => size.checked_next_multiple_of(16).unwrap_or(usize::MAX),
         Mode::Xts => size.max(16),
         Mode::Ctr | Mode::Gcm | Mode::Acorn => size,
     }

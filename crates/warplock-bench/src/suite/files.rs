@@ -62,7 +62,9 @@ struct State {
 impl State {
     /// A file of random bytes, and one of what the reference makes of them.
     fn new(suite: &Files, gpu: Option<&Gpu>, threads: NonZeroUsize) -> Result<Self> {
-        let folder = work_folder(&suite.dir, 3 * suite.size as u64)?;
+        let len = suite.size as u64;
+        // In memory the plaintext, the ciphertext, and what is read and written.
+        let folder = work_folder(&suite.dir, len.saturating_mul(3), len.saturating_mul(4))?;
         let mut state = State {
             folder,
             crew: crew(threads)?,

@@ -11,7 +11,8 @@ use crate::error::Result;
 use crate::gpu::{Gpu, HostBytes};
 use crate::measure::{Plan, interleave};
 use crate::report::{Column, Report, Unit, Value};
-use crate::{Axis, Context, Error, Machine, Plot, Series, message, random, size};
+use crate::table::grouped;
+use crate::{Axis, Context, Error, Machine, Plot, Series, memory, message, random, size};
 
 /// The suite and its options.
 #[derive(Clone, Debug)]
@@ -133,6 +134,13 @@ impl Suite for Host {
         if self.sizes.contains(&0) {
             return Err(Error::Input("nothing to measure with --size 0".to_owned()));
         }
+        let longest = self.sizes.iter().copied().max().unwrap_or(0);
+        // Text, input, output, what is expected, and one that passes by.
+        let needed = (longest as u64).saturating_mul(5);
+        memory::check(
+            &format!("a message of {} bytes", grouped(longest as u64)),
+            needed,
+        )?;
         let cpu = context.on_cpu();
         let machine = Machine::here(&cpu)?;
         let number = match context.choice {
@@ -145,7 +153,6 @@ impl Suite for Host {
             .threads(context.threads)
             .build()?;
         let cpu = cpu.all_threads()?;
-        let longest = self.sizes.iter().copied().max().unwrap_or(0);
         let text = random::bytes(longest)?;
         let mut rows = Vec::new();
         for &algorithm in &self.algorithms {

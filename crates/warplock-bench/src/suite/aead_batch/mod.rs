@@ -15,7 +15,8 @@ use super::Suite;
 use crate::error::Result;
 use crate::gpu::{Gpu, processor};
 use crate::report::{Column, Report, Unit, Value};
-use crate::{Axis, Context, Error, Machine, Plot, Sample, Series};
+use crate::table::grouped;
+use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, memory};
 
 /// Bytes of associated data of each message.
 const AAD: usize = 32;
@@ -161,6 +162,14 @@ impl Suite for AeadBatch {
             Some(_) => &self.counts[..],
             None => &self.counts[..self.counts.len().min(1)],
         };
+        let most = |numbers: &[usize]| numbers.iter().copied().max().unwrap_or(0) as u64;
+        let (count, len) = (most(counts), most(&self.lens));
+        // Plaintexts, ciphertexts, results, and what else each message has; for a GPU once more.
+        let needed = count
+            .saturating_mul(len.saturating_add(64))
+            .saturating_mul(6);
+        let batch = format!("a batch of {} x {} bytes", grouped(count), grouped(len));
+        memory::check(&batch, needed)?;
         let mut rows = Vec::new();
         for (place, &count) in counts.iter().enumerate() {
             for &len in &self.lens {

@@ -68,7 +68,9 @@ impl Suite for Fs {
             return Err(Error::NoFuse);
         }
         let machine = Machine::here(context)?;
-        let folder = crate::output::work_folder(&self.dir, 3 * self.size)?;
+        let on_disk = self.size.saturating_mul(3);
+        // A number for each block.
+        let folder = crate::output::work_folder(&self.dir, on_disk, self.size / 512)?;
         let contenders = self.contenders(context)?;
         (context.notify)("making the files");
         let tree = Tree::make(&folder.path().join("source"), self.files)?;

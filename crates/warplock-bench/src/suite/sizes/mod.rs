@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::measure::Plan;
 use crate::report::{Column, Report, Unit, Value};
 use crate::table::grouped;
-use crate::{Axis, Context, Machine, Plot, Series};
+use crate::{Axis, Context, Machine, Plot, Series, memory};
 
 /// The suite and its options.
 #[derive(Clone, Debug)]
@@ -124,16 +124,6 @@ impl Sizes {
 
 const DIRECTIONS: [Direction; 2] = [Direction::Encrypt, Direction::Decrypt];
 
-/// Bytes of main memory that are free, if known.
-fn free_memory() -> Option<u64> {
-    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = info
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib << 10)
-}
-
 impl Suite for Sizes {
     fn name(&self) -> &'static str {
         "sizes"
@@ -149,7 +139,7 @@ impl Suite for Sizes {
             // Inputs and outputs, one more input to fill them, and what is expected.
             let copies = 2 * task.buffers() as u64 + 2;
             let needed = (task.bytes() as u64).saturating_mul(copies);
-            if free_memory().is_some_and(|free| needed > free / 10 * 9) {
+            if !memory::fits(needed) {
                 notes.push(format!(
                     "{name}: left out, it needs {} bytes of memory",
                     grouped(needed)
