@@ -100,6 +100,40 @@ fn a_vault_is_made_mounted_filled_and_checked() {
 }
 
 #[test]
+fn a_witness_lies_where_it_was_named() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    fs::create_dir(folder.path("elsewhere")).unwrap();
+    let store = folder.path("store");
+    let mount = "cd elsewhere; $W vault mount ../store ../plain -i ../key.txt --witness seen";
+    let check = ["vault", "check", "store", "-i", "key.txt", "--witness"];
+    let check = [&check[..], &["elsewhere/seen"]].concat();
+    let copy = |from: &Path, to: &Path| {
+        let _ = fs::remove_dir_all(to);
+        let mut copy = Command::new("cp");
+        let copied = copy.arg("-a").args([from, to]).status().unwrap();
+        assert!(copied.success());
+    };
+    for (round, content) in ["old", "new"].into_iter().enumerate() {
+        // In the background; the second time it reads what the first has written.
+        folder.shell(mount);
+        folder.write("plain/file", content);
+        folder.run(["vault", "unmount", "plain"]).code(0);
+        assert!(folder.path("elsewhere/seen").exists());
+        folder.run(&check).code(0);
+        if round == 0 {
+            copy(&store, &folder.path("before"));
+        }
+    }
+    copy(&folder.path("before"), &store);
+    let checked = folder.run(&check);
+    assert!(String::from_utf8_lossy(checked.stdout()).contains("an old version of the file"));
+}
+
+#[test]
 fn an_altered_file_is_found() {
     if !can_mount() {
         return;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::num::NonZeroUsize;
+use std::path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,6 +38,9 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     refuse_inside(&store, options)?;
     // Before anybody is asked for a passphrase.
     fuse::free_point(&options.point)?;
+    // Written from the background, too, which works in another folder.
+    let witness = options.witness.as_deref().map(path::absolute).transpose();
+    let witness = witness.map_err(|error| Failure::io("cannot find the witness", &error))?;
     let master = unlock(&options.dir, &options.unlock, common)?;
     let in_background = Arc::new(AtomicBool::new(false));
     let vault = Vault::open(
@@ -45,7 +49,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         Options {
             engine: Some(Arc::new(common.engine()?)),
             read_only: options.read_only,
-            witness: options.witness.clone(),
+            witness,
             trouble: Some(trouble(in_background.clone())),
         },
     )
