@@ -134,6 +134,27 @@ fn a_witness_lies_where_it_was_named() {
 }
 
 #[test]
+fn a_witness_that_is_not_there_is_told_of() {
+    let folder = vault();
+    let named = ["-i", "key.txt", "--witness", "seen"];
+    let check = [&["vault", "check", "store"], &named[..]].concat();
+    folder.run(check).code(1).says("no such witness");
+    if !can_mount() {
+        return;
+    }
+    let _guard = Guard(&folder);
+    let mount = [&MOUNT[..], &named[2..]].concat();
+    let only_read = [&mount[..], &["--read-only"]].concat();
+    folder.run(only_read).code(1).says("no such witness");
+    let new = "a new witness begins here";
+    folder.run(&mount).code(0).says(new);
+    folder.write("plain/file", "content");
+    folder.run(["vault", "unmount", "plain"]).code(0);
+    assert!(!folder.run(&mount).code(0).stderr().contains(new));
+    folder.run(["vault", "unmount", "plain"]).code(0);
+}
+
+#[test]
 fn an_altered_file_is_found() {
     if !can_mount() {
         return;

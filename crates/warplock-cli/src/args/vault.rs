@@ -181,7 +181,7 @@ pub(crate) struct VaultCheck {
     pub(crate) dir: PathBuf,
     #[command(flatten)]
     pub(crate) unlock: VaultUnlock,
-    /// Compare with FILE, which `vault mount --witness` keeps.
+    /// Compare with FILE, which `vault mount --witness` has made and keeps.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) witness: Option<PathBuf>,
     /// Mend what can be mended without losing anything that was synced.

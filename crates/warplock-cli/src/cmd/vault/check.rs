@@ -9,7 +9,7 @@ use serde_json::json;
 use warplock_vault::fs::FileSystem;
 use warplock_vault::{CheckOptions, Finding, Options, Report, Vault, check};
 
-use super::{in_use, unlock};
+use super::{in_use, is_missing, no_witness, unlock};
 use crate::args::{Common, VaultCheck};
 use crate::cmd::{print, say};
 use crate::exit::Exit;
@@ -18,6 +18,9 @@ use crate::failure::{Failure, Result, one_line};
 /// Checks, prints what is wrong, and says by the exit code how bad it is.
 pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     let named = |error: warplock_vault::Error| Failure::from(error).about(options.dir.display());
+    if let Some(path) = options.witness.as_deref().filter(|path| is_missing(path)) {
+        return Err(no_witness(path));
+    }
     let master = unlock(&options.dir, &options.unlock, common)?;
     // What a person should know of the vault as a whole; of its files everything is in the report.
     let opening = Arc::new(AtomicBool::new(!options.repair));

@@ -163,6 +163,19 @@ fn in_use(store: &Path, error: warplock_vault::Error) -> Failure {
     }
 }
 
+/// Whether there is nothing under this name.
+fn is_missing(path: &Path) -> bool {
+    fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// One that knows nothing would find nothing wrong.
+fn no_witness(path: &Path) -> Failure {
+    Failure::error(
+        "there is no such witness; `vault mount --witness FILE`, not read-only, makes one",
+    )
+    .about(path.display())
+}
+
 /// Who shall be able to open the vault.
 fn recipients(options: &NewKey, common: &Common) -> Result<Recipients> {
     let mut recipients = Recipients::new(Arc::new(Terminal));

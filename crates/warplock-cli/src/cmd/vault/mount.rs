@@ -11,7 +11,7 @@ use warplock_vault::fuse::{self, Mount};
 use warplock_vault::{Options, Trouble, Vault};
 
 use super::background::{self, Ready};
-use super::{in_use, log, unlock};
+use super::{in_use, is_missing, log, no_witness, unlock};
 use crate::args::{Cache, Common, VaultMount};
 use crate::cmd::say;
 use crate::exit::Exit;
@@ -41,6 +41,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     // Written from the background, too, which works in another folder.
     let witness = options.witness.as_deref().map(path::absolute).transpose();
     let witness = witness.map_err(|error| Failure::io("cannot find the witness", &error))?;
+    let new_witness = options.witness.as_deref().filter(|path| is_missing(path));
     let master = unlock(&options.dir, &options.unlock, common)?;
     let in_background = Arc::new(AtomicBool::new(false));
     let vault = Vault::open(
@@ -56,6 +57,10 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     .map_err(|error| named(in_use(&store, error)))?;
     drop(master);
     let read_only = vault.is_read_only();
+    if let (Some(path), true) = (new_witness, read_only) {
+        // Nothing would be written to it, and nothing ever noticed.
+        return Err(no_witness(path));
+    }
     let vault = Arc::new(vault);
     let mount = Mount::new(
         vault.clone(),
@@ -81,6 +86,12 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         store.display(),
         mount.point().display()
     ));
+    if let (Some(path), false) = (new_witness, common.quiet) {
+        say(format_args!(
+            "warplock: {}: a new witness begins here: it notices what is put back from now on",
+            path.display()
+        ));
+    }
     if let Some(ready) = ready {
         in_background.store(true, Ordering::Relaxed);
         ready.detach();
