@@ -41,9 +41,9 @@ const EXAMPLES: &str = "\
 Examples:
   warplock keygen -o key.txt                  a new identity; prints the recipient age1...
   warplock encrypt -r age1... data.bin        writes data.bin.wl
-  warplock decrypt -i key.txt data.bin.wl     writes data.bin
+  warplock decrypt -i key.txt -o new data.bin.wl    without -o it writes data.bin
   tar c photos | warplock encrypt -p > photos.tar.wl
-  warplock vault init store; warplock vault mount store plain
+  warplock vault init store; mkdir plain; warplock vault mount store plain
 
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 authentication failed.";
 

@@ -25,6 +25,7 @@ pub(crate) enum Vault {
 const EXAMPLES: &str = "\
 Examples:
   warplock vault init store                   asks for a passphrase
+  mkdir plain
   warplock vault mount store plain            shows the files in the folder plain
   warplock vault unmount plain
   warplock vault passwd store --add backup -r age1...";
