@@ -55,8 +55,8 @@ pub(crate) struct Common {
     /// [default: what WARPLOCK_BACKEND says, or auto]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) backend: Option<Choice>,
-    /// CPU threads to use. [default: one for each core]
-    #[arg(long, global = true, value_name = "N")]
+    /// CPU threads to use, at most 4096. [default: one for each core]
+    #[arg(long, global = true, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<NonZeroUsize>,
     /// Print results as JSON, one object a line.
     #[arg(long, global = true)]
@@ -351,6 +351,15 @@ pub(crate) struct Gen {
     /// The folder; it is made if it does not exist.
     #[arg(value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
+}
+
+/// As many as the engine takes: whoever asks for more has mistyped.
+fn threads(text: &str) -> Result<NonZeroUsize, String> {
+    const MOST: usize = 4096;
+    match text.parse() {
+        Ok(count @ 1..=MOST) => Ok(NonZeroUsize::new(count).expect("it is at least 1")),
+        _ => Err(format!("give a number from 1 to {MOST}")),
+    }
 }
 
 /// Parses the process's arguments. If they are wrong or ask for help, prints that, and gives the

@@ -31,7 +31,7 @@ impl Progress {
         }
         let name = name.to_owned();
         let (stop, stopped) = mpsc::channel();
-        let thread = thread::spawn(move || {
+        let thread = thread::Builder::new().spawn(move || {
             let bar = hidden_bar(name, total);
             while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 bar.set_position(done());
@@ -41,8 +41,9 @@ impl Progress {
             }
             bar.finish_and_clear();
         });
+        // Where no thread may start, the work goes on without a bar.
         Progress {
-            thread: Some((stop, thread)),
+            thread: thread.ok().map(|thread| (stop, thread)),
         }
     }
 }

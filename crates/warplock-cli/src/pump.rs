@@ -48,9 +48,14 @@ pub(crate) fn pump<W: Write + Send + 'static>(
     }
     let (read, pieces) = sync_channel(1);
     let (write, worked) = sync_channel(1);
+    let no_thread = |error| Failure::io("cannot start a thread", &error);
     // Not joined: when writing fails, it may be waiting for input that never comes.
-    thread::spawn(move || read_pieces(input.file, len, &free, &read));
-    let writer = thread::spawn(move || write_pieces(output.file, &worked, &give_back));
+    thread::Builder::new()
+        .spawn(move || read_pieces(input.file, len, &free, &read))
+        .map_err(no_thread)?;
+    let writer = thread::Builder::new()
+        .spawn(move || write_pieces(output.file, &worked, &give_back))
+        .map_err(no_thread)?;
 
     let outcome = work_pieces(work, &pieces, &write, done);
     drop(write);

@@ -15,6 +15,9 @@ use crate::output;
 /// What to do instead of dying; whether it was done.
 type Instead = Box<dyn Fn() -> bool + Send + Sync>;
 
+/// Bytes of the waiting thread's stack, whatever the environment says: an unmount runs on it.
+const STACK: usize = 2 << 20;
+
 static INSTEAD: OnceLock<Instead> = OnceLock::new();
 
 /// Has signals do something else than end this process; where it answers false, they do. The first
@@ -39,6 +42,7 @@ pub(crate) fn install() -> io::Result<()> {
         .and_then(|terminal| tcgetattr(terminal).ok());
     thread::Builder::new()
         .name("signals".to_owned())
+        .stack_size(STACK)
         .spawn(move || {
             for signal in signals.forever() {
                 if INSTEAD.get().is_some_and(|instead| instead()) {

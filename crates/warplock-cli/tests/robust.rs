@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{Folder, pattern, receive_signals, wait};
+use common::{Folder, Outcome, pattern, receive_signals, wait};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -268,6 +268,45 @@ fn unreadable_inputs_and_folders() {
     encrypt(&["-o", "b", "/proc/self/mem"])
         .code(1)
         .says("/proc/self/mem: ");
+    assert_eq!(folder.names(), ["a"]);
+}
+
+/// No address space has room for the stack of a thread, as if the user had all that are allowed.
+#[test]
+fn where_no_thread_can_start_files_are_done_all_the_same() {
+    let folder = Folder::new();
+    let plain = pattern(3_000_000);
+    folder.write("a", &plain);
+    folder.write("key", pattern(16));
+    let run = |args: &[&str]| {
+        let mut command = folder.command(args);
+        let command = command.env("RUST_MIN_STACK", (1_u64 << 50).to_string());
+        Outcome::of(command)
+    };
+    let four = ["--threads", "4"];
+    run(&[&["encrypt", "-R", "recipient.txt", "a"], &four[..]].concat()).code(0);
+    run(&[&["decrypt", "-i", "key.txt", "-o", "b", "a.wl"], &four[..]].concat()).code(0);
+    assert!(folder.read("b") == plain);
+    let raw = ["raw", "encrypt", "--algorithm", "aes-128-ctr", "--key"];
+    let raw = [&raw[..], &["@key", "--iv", "@key", "-i", "a", "-o", "c"]].concat();
+    for threads in ["1", "4"] {
+        run(&[&raw[..], &["--backend", "cpu", "--threads", threads]].concat())
+            .code(if threads == "1" { 1 } else { 2 })
+            .says("cannot start");
+        assert!(!folder.path("c").exists());
+    }
+}
+
+#[test]
+fn more_threads_than_any_machine_has_are_refused() {
+    let folder = Folder::new();
+    folder.write("a", "text");
+    for count in ["0", "4097", "99999999999999999999"] {
+        folder
+            .run(["encrypt", "-R", "recipient.txt", "a", "--threads", count])
+            .code(2)
+            .says("from 1 to 4096");
+    }
     assert_eq!(folder.names(), ["a"]);
 }
 

@@ -22,6 +22,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use warplock::Direction;
 use zeroize::Zeroize;
@@ -74,9 +75,13 @@ pub(crate) fn run(source: Source<'_>, sink: Sink<'_>, task: &Task<'_>) -> Result
         failure: Mutex::new(None),
         written: AtomicU64::new(0),
     };
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 1..workers {
-            scope.spawn(|| pipeline.work());
+            let worker = thread::Builder::new().spawn_scoped(scope, || pipeline.work());
+            // Where no more threads may start, those that run do the work, this one with them.
+            if worker.is_err() {
+                break;
+            }
         }
         pipeline.work();
     });

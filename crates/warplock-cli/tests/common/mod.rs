@@ -68,7 +68,7 @@ impl Folder {
     }
 
     pub(crate) fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Outcome {
-        Outcome(self.command(args).output().unwrap())
+        Outcome::of(&mut self.command(args))
     }
 
     /// Runs a shell script in this folder, in which `$W` is the program; it must end well.
@@ -111,6 +111,11 @@ impl Folder {
 pub(crate) struct Outcome(Output);
 
 impl Outcome {
+    /// Runs a command that is like [`Folder::command`]'s.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        Outcome(command.output().unwrap())
+    }
+
     /// Checks the exit code, and that errors are one line from this program.
     #[track_caller]
     pub(crate) fn code(self, code: i32) -> Self {
