@@ -105,6 +105,9 @@ fn passphrase_files() {
         "open sesame",
     );
     assert_eq!(opened.code(0).stdout(), b"text");
+    // What follows the first line is the next program's.
+    folder.shell("($W decrypt --passphrase-file - -o - a.wl; cat) < right > seen");
+    assert_eq!(folder.read("seen"), b"textsecond line\n");
     let refused = folder.run(["decrypt", "--passphrase-file", "wrong", "-o", "b", "a.wl"]);
     refused.code(3).says("a.wl: wrong passphrase");
     folder

@@ -89,12 +89,13 @@ impl PassphraseFile {
 
     fn read(&self) -> Result<SecretString> {
         let shown = file::shown(&self.path);
-        let line = if self.path == Path::new("-") {
-            first_line(&mut io::stdin().lock())
+        let file = if self.path == Path::new("-") {
+            stdin()
         } else {
-            // Unbuffered, as what follows in a pipe is not ours to take.
-            File::open(&self.path).and_then(|file| first_line(&mut ByteReader { file, byte: None }))
+            File::open(&self.path)
         };
+        // Unbuffered, as what follows in a pipe is not ours to take.
+        let line = file.and_then(|file| first_line(&mut ByteReader { file, byte: None }));
         let line = line.map_err(Error::io(format!(
             "cannot read the passphrase from {shown}"
         )))?;
@@ -123,6 +124,15 @@ impl AskPassphrase for PassphraseFile {
         }
         Ok(read.clone().expect("it was read above"))
     }
+}
+
+/// Standard input without the buffer that it has in Rust.
+fn stdin() -> io::Result<File> {
+    #[cfg(unix)]
+    let stdin = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned();
+    #[cfg(windows)]
+    let stdin = std::os::windows::io::AsHandle::as_handle(&io::stdin()).try_clone_to_owned();
+    stdin.map(File::from)
 }
 
 /// The first line with its end; one byte more than allowed if it is too long.
