@@ -23,7 +23,8 @@ impl Failure {
         Failure {
             exit,
             file: None,
-            sentence: Some(without_numbers(sentence.to_string())),
+            // Other programs' messages may have several lines.
+            sentence: Some(without_numbers(sentence.to_string()).replace('\n', "; ")),
         }
     }
 
@@ -87,17 +88,11 @@ impl Failure {
 
 impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = match (&self.file, &self.sentence) {
-            (_, None) => return Ok(()),
-            (None, Some(sentence)) => sentence.clone(),
-            (Some(file), Some(sentence)) => format!("{file}: {sentence}"),
-        };
-        // File names and other programs' messages may hold line ends and escape sequences.
-        line.chars().try_for_each(|c| match c {
-            '\n' => f.write_str("; "),
-            c if c.is_control() => write!(f, "{}", c.escape_default()),
-            c => write!(f, "{c}"),
-        })
+        match (&self.file, &self.sentence) {
+            (_, None) => Ok(()),
+            (None, Some(sentence)) => f.write_str(&escaped(sentence)),
+            (Some(file), Some(sentence)) => write!(f, "{}: {}", escaped(file), escaped(sentence)),
+        }
     }
 }
 
@@ -109,12 +104,22 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// A sentence as one line for people: names in it may hold line ends and escape sequences.
+/// A text as part of a line for people: names may hold line ends, to forge lines, and escape
+/// sequences for their terminal.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
+        }
+    }
+    line
+}
+
+/// A sentence of the system or a library as one line for people.
 pub(crate) fn one_line(sentence: &str) -> String {
-    without_numbers(sentence.to_owned())
-        .chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
+    escaped(&without_numbers(sentence.to_owned()))
 }
 
 /// Takes out what Rust puts behind the system's reasons: "(os error 2)".

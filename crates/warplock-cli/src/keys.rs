@@ -10,7 +10,7 @@ use warplock_keyring::{
 };
 
 use crate::args::{Common, Encrypt, Unlock};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, escaped};
 
 /// What files are encrypted with.
 pub(crate) enum Lock {
@@ -199,7 +199,7 @@ impl FilePrompt {
 
     pub(crate) fn next_file(&self, name: &str) {
         let mut state = self.state();
-        name.clone_into(&mut state.file);
+        state.file = escaped(name);
         state.reused = false;
     }
 

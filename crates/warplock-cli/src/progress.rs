@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::failure::escaped;
+
 /// Work that is over sooner needs no bar.
 const DELAY: Duration = Duration::from_millis(400);
 /// Between two looks at the counter.
@@ -29,7 +31,7 @@ impl Progress {
         if !wanted || !io::stderr().is_terminal() {
             return Progress { thread: None };
         }
-        let name = name.to_owned();
+        let name = escaped(name);
         let (stop, stopped) = mpsc::channel();
         let thread = thread::Builder::new().spawn(move || {
             let bar = hidden_bar(name, total);

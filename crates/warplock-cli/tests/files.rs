@@ -124,6 +124,33 @@ fn passphrase_files() {
 }
 
 #[test]
+fn names_forge_no_lines_and_carry_no_escape_sequences() {
+    let folder = Folder::new();
+    let name = "a\u{1b}[31m\nforged.wl: verified, 4 bytes\n\u{9b}b";
+    let sealed = format!("{name}.wl");
+    folder.write(name, "text");
+    let args = ["encrypt", "-v", "-R", "recipient.txt", name];
+    let mut said = folder.run(args).code(0).stderr();
+    for args in [
+        &["verify", "-v", "-i", "key.txt", &sealed][..],
+        &["inspect", &sealed],
+        &["decrypt", "-v", "-i", "key.txt", "--force", &sealed],
+    ] {
+        let outcome = folder.run(args).code(0);
+        said += &String::from_utf8_lossy(outcome.stdout());
+        said += &outcome.stderr();
+    }
+    folder.write(&sealed, "warplock/1, but no more");
+    let args = ["verify", "-i", "key.txt", &sealed];
+    said += &folder.run(args).code(1).stderr();
+    assert!(
+        said.contains("forged") && !said.contains("\nforged"),
+        "{said}"
+    );
+    assert!(!said.contains(['\u{1b}', '\u{9b}']), "{said}");
+}
+
+#[test]
 fn ranges() {
     let folder = Folder::new();
     let content = pattern(3 * CHUNK + 100);

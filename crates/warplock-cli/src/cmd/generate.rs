@@ -9,7 +9,7 @@ use warplock_bench::{Context, Generate};
 use super::print;
 use crate::args::{Common, Gen};
 use crate::exit::Exit;
-use crate::failure::Result;
+use crate::failure::{Result, escaped};
 use crate::progress::Progress;
 
 /// Bytes of an entry in all three files.
@@ -50,8 +50,11 @@ pub(super) fn run(options: Gen, common: &Common) -> Result<Exit> {
             format!("{object}\n")
         }
         false => format!(
-            "{} entries in {name}, {} bytes; --seed {} makes the same again\n",
-            made.entries, made.bytes, made.seed
+            "{} entries in {}, {} bytes; --seed {} makes the same again\n",
+            made.entries,
+            escaped(&name),
+            made.bytes,
+            made.seed
         ),
     })?;
     Ok(Exit::Done)

@@ -8,7 +8,7 @@ use warplock_container::{Format, Inspection, Length, StreamInfo};
 use super::{each, print};
 use crate::args::{Common, Inspect};
 use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, escaped};
 use crate::input::{Input, or_stdin};
 
 /// Tells about each input what shows without a key.
@@ -56,7 +56,10 @@ fn inspect(input: &Path, common: &Common) -> Result<()> {
         };
         print(&format!(
             "{}\n  format      {format}\n  size        {} bytes\n  content     {} bytes in {} chunks\n",
-            input.name, found.size, stream.plain_len, stream.chunks
+            escaped(&input.name),
+            found.size,
+            stream.plain_len,
+            stream.chunks
         ))?;
     }
     match stream.length {

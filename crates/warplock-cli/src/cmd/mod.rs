@@ -26,7 +26,7 @@ use warplock_keyring::Exposed;
 
 use crate::args::{Cli, Command, Common, Unlock};
 use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, escaped};
 use crate::input::{Input, is_dash};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -63,7 +63,7 @@ pub(crate) fn report(failure: &Failure) -> Exit {
 
 /// Prints a line on stderr. If that is closed, nobody is left to tell.
 fn say(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", escaped(&line.to_string()));
 }
 
 impl Common {
@@ -270,7 +270,8 @@ impl<'a> Summary<'a> {
             })
         );
         if to_stdout {
-            say(line.trim_end());
+            // As it is: JSON has escapes of its own.
+            let _ = io::stderr().write_all(line.as_bytes());
             return Ok(());
         }
         print(&line)

@@ -8,7 +8,7 @@ use warplock_container::Runner;
 use super::{each, print, unlock_uses_stdin};
 use crate::args::{Common, Verify};
 use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, escaped};
 use crate::input::{Input, or_stdin};
 use crate::keys::Unlocker;
 use crate::progress::Progress;
@@ -47,6 +47,7 @@ fn verify(input: &Path, unlocker: &Unlocker, runner: &Runner, common: &Common) -
     } else if common.quiet {
         Ok(())
     } else {
-        print(&format!("{}: verified, {len} bytes\n", input.name))
+        let name = escaped(&input.name);
+        print(&format!("{name}: verified, {len} bytes\n"))
     }
 }

@@ -13,7 +13,7 @@ use super::{in_use, is_missing, no_witness, unlock};
 use crate::args::{Common, VaultCheck};
 use crate::cmd::{print, say};
 use crate::exit::Exit;
-use crate::failure::{Failure, Result, one_line};
+use crate::failure::{Failure, Result, escaped, one_line};
 
 /// Checks, prints what is wrong, and says by the exit code how bad it is.
 pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
@@ -109,7 +109,7 @@ fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
     };
     print(&format!(
         "{}: {} files, {} folders, {} others, {} bytes read: {result}\n",
-        options.dir.display(),
+        escaped(&options.dir.to_string_lossy()),
         report.files,
         report.folders,
         report.others,

@@ -21,7 +21,7 @@ use warplock_vault::{Settings, add_key, harden, info, init, remove_key, replace_
 use super::{print, stdin_once};
 use crate::args::{Common, NewKey, Vault, VaultInfo, VaultInit, VaultPasswd, VaultUnlock};
 use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, escaped};
 use crate::input::is_dash;
 use crate::keys::{FilePrompt, read_identities};
 
@@ -131,14 +131,19 @@ fn show(options: &VaultInfo, common: &Common) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let mut text = format!(
-        "{dir}\n  format      {}\n  id          {}\n  contents    {}, blocks of {} bytes\n",
-        info.format, info.id, info.algorithm, info.block_size
+        "{}\n  format      {}\n  id          {}\n  contents    {}, blocks of {} bytes\n",
+        escaped(&dir.to_string()),
+        info.format,
+        info.id,
+        info.algorithm,
+        info.block_size
     );
     for (name, stanzas) in &info.keys {
         let opens_with = match stanzas[..] {
             [StanzaKind::Scrypt { .. }] => "a passphrase".to_owned(),
             _ => format!("an identity ({})", kinds(stanzas).join(", ")),
         };
+        let name = escaped(name);
         text.push_str(&format!("  key         {name}: opens with {opens_with}\n"));
     }
     print(&text)?;
