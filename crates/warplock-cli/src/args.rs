@@ -382,7 +382,22 @@ pub(crate) fn parse() -> Result<Cli, Exit> {
 
 /// What clap says in paragraphs, in one line, and without arguments that might be secrets.
 fn one_line(error: &clap::Error) -> String {
-    let text = error.render().to_string();
+    let given = |kind| match error.get(kind) {
+        Some(ContextValue::String(given)) => Some(given.as_str()),
+        _ => None,
+    };
+    match (error.kind(), given(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(argument)) => return unknown(argument),
+        (ErrorKind::TooManyValues, Some(option)) => return without_value(option),
+        _ => {}
+    }
+    let mut text = error.render().to_string();
+    for kind in [ContextKind::InvalidValue, ContextKind::InvalidSubcommand] {
+        if let Some(value) = given(kind).filter(|value| value.len() > MAX_SHOWN) {
+            text = text.replace(&format!("'{value}'"), NOT_SHOWN);
+            text = text.replace(value, NOT_SHOWN);
+        }
+    }
     let mut paragraphs = text.split("\n\n").map(|paragraph| {
         paragraph
             .lines()
@@ -392,27 +407,35 @@ fn one_line(error: &clap::Error) -> String {
     });
     let first = paragraphs.next().unwrap_or_default();
     let first = first.strip_prefix("error: ").unwrap_or(&first);
-    let given = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(given)) if error.kind() == ErrorKind::UnknownArgument => given,
-        _ => {
-            let tip = paragraphs.find(|paragraph| paragraph.starts_with("tip: "));
-            let tip = tip
-                .map(|tip| format!("; {}", &tip["tip: ".len()..]))
-                .unwrap_or_default();
-            return format!("{first}{tip}; --help tells more");
-        }
-    };
+    let tip = paragraphs.find(|paragraph| paragraph.starts_with("tip: "));
+    let tip = tip
+        .map(|tip| format!("; {}", &tip["tip: ".len()..]))
+        .unwrap_or_default();
+    format!("{first}{tip}; --help tells more")
+}
+
+fn unknown(argument: &str) -> String {
     // A key torn apart by a space would land here.
-    let name = given.split('=').next().unwrap_or_default();
-    if name.starts_with('-') && name.len() <= MAX_OPTION_SHOWN {
+    let name = argument.split('=').next().unwrap_or_default();
+    if name.starts_with('-') && name.len() <= MAX_SHOWN {
         format!("there is no option {name} here; --help lists all")
     } else {
-        "an argument (not shown, it may be a secret) belongs to no option; --help lists all".into()
+        format!("an argument {NOT_SHOWN} belongs to no option; --help lists all")
     }
 }
 
-/// What is longer is no mistyped option.
-const MAX_OPTION_SHOWN: usize = 20;
+/// Whatever its length: after `--passphrase=` it is one.
+fn without_value(option: &str) -> String {
+    let asks = match option.ends_with("passphrase") {
+        true => " and asks",
+        false => "",
+    };
+    format!("{option} takes no value{asks}; the one given {NOT_SHOWN} is not used")
+}
+
+/// What is longer is no mistyped option or value.
+const MAX_SHOWN: usize = 20;
+const NOT_SHOWN: &str = "(not shown, it may be a secret)";
 
 #[cfg(test)]
 mod tests {
@@ -438,7 +461,24 @@ mod tests {
             let line = one_line(&error);
             assert!(!line.contains('\n') && !line.contains("0011"), "{line}");
         }
-        let error = Cli::try_parse_from(raw).unwrap_err();
-        assert!(one_line(&error).contains("--key"), "{}", one_line(&error));
+        for (args, says) in [
+            (&raw[1..], "--key"),
+            (&["raw", secret], "unrecognized subcommand (not shown"),
+            (
+                &["encrypt", "--passphrase=0011"],
+                "--passphrase takes no value and asks",
+            ),
+            (
+                &["raw", "encrypt", "--pad", secret],
+                "[possible values: pkcs7, none]",
+            ),
+            (&["raw", "encrypt", "--pad", "pcks"], "invalid value 'pcks'"),
+            (&["devices", "--backend", secret], "take auto, cpu,"),
+            (&["decrypt", "--range", secret], "a range is A..B"),
+        ] {
+            let error = Cli::try_parse_from(["warplock"].iter().chain(args)).unwrap_err();
+            let line = one_line(&error);
+            assert!(line.contains(says) && !line.contains("0011"), "{line}");
+        }
     }
 }

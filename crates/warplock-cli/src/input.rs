@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use warplock_container::Source;
+use warplock_keyring::shown_name;
 
 use crate::failure::{Failure, Result};
 
@@ -45,7 +46,10 @@ impl Input {
             File::open(path)
         };
         let failed = |error: io::Error| Failure::io("cannot read", &error).about(&name);
-        let mut file = opened.map_err(failed)?;
+        let mut file = opened.map_err(|error| match is_dash(path) {
+            true => failed(error),
+            false => Failure::io("cannot read", &error).about(shown_name(path)),
+        })?;
         let metadata = file.metadata().map_err(failed)?;
         if metadata.is_dir() {
             let what = "is a directory; pack it first, for example: tar c DIR | warplock ...";

@@ -14,6 +14,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, fcntl_getfl, linkat, openat, stat};
 use rustix::io::{Errno, FdFlags, fcntl_getfd};
 use tempfile::NamedTempFile;
 use warplock_container::Sink;
+use warplock_keyring::shown_name;
 
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};
@@ -70,16 +71,18 @@ impl Output {
     /// Prepares the output `path` (`-`: standard output), or refuses it before any work is done.
     /// `input` is what it is made from, if a file.
     pub(crate) fn create(path: &Path, force: bool, input: Option<&Input>) -> Result<Self> {
-        let name = match is_dash(path) || descriptor(path) == Some(1) {
+        let is_stdout = is_dash(path) || descriptor(path) == Some(1);
+        let name = |of_file: String| match is_stdout {
             true => "stdout".to_owned(),
-            false => path.display().to_string(),
+            false => of_file,
         };
-        Output::open(path, force, input)
-            .map(|kind| Output {
-                name: name.clone(),
+        match Output::open(path, force, input) {
+            Ok(kind) => Ok(Output {
+                name: name(path.display().to_string()),
                 kind,
-            })
-            .map_err(|failure| failure.about(name))
+            }),
+            Err(failure) => Err(failure.about(name(shown_name(path)))),
+        }
     }
 
     fn open(path: &Path, force: bool, input: Option<&Input>) -> Result<Kind> {

@@ -4,8 +4,10 @@ use std::convert::Infallible;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 use std::str::FromStr;
 
+use warplock_keyring::shown_name;
 use zeroize::Zeroizing;
 
 use crate::failure::{Failure, Result};
@@ -48,7 +50,8 @@ impl Value {
             }),
             Some(file) => {
                 let failed = |error: io::Error| {
-                    Failure::io("cannot read", &error).about(format_args!("{option} @{file}"))
+                    let shown = shown_name(Path::new(file));
+                    Failure::io("cannot read", &error).about(format_args!("{option} @{shown}"))
                 };
                 let bytes = if file == "-" {
                     read_all(io::stdin().lock())

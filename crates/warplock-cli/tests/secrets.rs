@@ -20,6 +20,9 @@ fn failing_commands_do_not_print_their_secrets() {
     folder.write("bad.key", &key[1..]);
     folder.write("bad.txt", &identity[..70]);
     let long_key = key.repeat(2);
+    let taken = long_key.to_uppercase();
+    fs::create_dir(folder.path(&taken)).unwrap();
+    let passphrase_given = format!("--passphrase={passphrase}");
     let raw = ["raw", "encrypt", "--algorithm", "aes-128-ctr", "--iv", "00"];
     for args in [
         [&raw[..], &["--key", key]].concat(),
@@ -40,6 +43,20 @@ fn failing_commands_do_not_print_their_secrets() {
         vec!["decrypt", "--key-file", &long_key, "-o", "b", "a.wl"],
         vec!["decrypt", "--passphrase-file", identity, "-o", "b", "a.wl"],
         vec!["keygen", "-y", identity],
+        [&raw[..], &["--key", &format!("@{key}")]].concat(),
+        // A secret where an input, an output, a command or something else belongs.
+        vec!["encrypt", "-R", "recipient.txt", identity],
+        vec!["encrypt", "-R", "recipient.txt", "-o", &taken, "a"],
+        vec!["decrypt", "-i", "key.txt", identity],
+        vec!["decrypt", "-i", "key.txt", "-o", "b", &long_key],
+        vec!["verify", identity],
+        vec!["inspect", &long_key],
+        vec![identity],
+        vec!["vault", identity],
+        vec!["encrypt", &passphrase_given, "a"],
+        vec!["encrypt", "-R", "recipient.txt", "--threads", identity, "a"],
+        vec!["encrypt", "-R", "recipient.txt", "--backend", key, "a"],
+        [&raw[..], &["--key", "@k.key", "--pad", key]].concat(),
         vec!["encrypt", "--key-file", "bad.key", "a"],
         vec!["encrypt", "-i", "bad.txt", "a"],
         vec!["decrypt", "-i", "bad.txt", "-o", "b", "a.wl"],

@@ -71,7 +71,7 @@ pub(crate) fn read_secret_prefix(
     path: &Path,
     len: usize,
 ) -> Result<(Zeroizing<Vec<u8>>, Option<Exposed>)> {
-    let failed = |error| Error::io(format!("cannot read {}", shown(path)))(error);
+    let failed = |error| Error::io(format!("cannot read {}", shown_name(path)))(error);
     if path == Path::new("-") {
         return Ok((read_up_to(io::stdin().lock(), len).map_err(failed)?, None));
     }
@@ -80,8 +80,9 @@ pub(crate) fn read_secret_prefix(
     Ok((read_up_to(file, len).map_err(failed)?, exposed))
 }
 
-/// The name of a file that cannot be read, for the message about it.
-pub(crate) fn shown(path: &Path) -> String {
+/// The name of a file that cannot be read or made, for the message about it: one that looks like a
+/// secret, given in the wrong place, is not shown.
+pub fn shown_name(path: &Path) -> String {
     let name = path.to_string_lossy();
     let name = name.trim();
     // A file may well be called age-secret-key.txt.
@@ -205,12 +206,16 @@ mod tests {
     #[test]
     fn names_are_shown_unless_they_are_secrets() {
         for name in ["key.txt", "age-secret-key.txt", "AGE-SECRET-KEY", "0f"] {
-            assert_eq!(shown(Path::new(name)), name);
+            assert_eq!(shown_name(Path::new(name)), name);
         }
         let identity = crate::NewIdentity::generate();
         let identity = identity.file_text().lines().last().unwrap().to_owned();
-        for secret in [&identity, &identity.to_lowercase(), &"0F".repeat(32)] {
-            let shown = shown(Path::new(secret));
+        let keys = [16, 24, 32, 64].map(|len| "0F".repeat(len));
+        for secret in [&identity, &identity.to_lowercase()]
+            .into_iter()
+            .chain(&keys)
+        {
+            let shown = shown_name(Path::new(secret));
             assert!(shown.starts_with("the file given"), "{shown}");
         }
     }

@@ -55,7 +55,7 @@ mod wrap;
 pub use age::secrecy::{ExposeSecret, SecretString};
 pub use derive::derive;
 pub use error::{Error, ErrorKind, Result};
-pub use file::{Exposed, write_secret_file};
+pub use file::{Exposed, shown_name, write_secret_file};
 pub use header::{MAX_WRAPPED_LEN, StanzaKind, inspect_wrapped};
 pub use identity::Identities;
 pub use key::{KEY_LEN, KeyFile, MasterKey, parse_key, read_key_file, write_key_file};

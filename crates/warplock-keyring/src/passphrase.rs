@@ -88,7 +88,7 @@ impl PassphraseFile {
     }
 
     fn read(&self) -> Result<SecretString> {
-        let shown = file::shown(&self.path);
+        let shown = file::shown_name(&self.path);
         let file = if self.path == Path::new("-") {
             stdin()
         } else {

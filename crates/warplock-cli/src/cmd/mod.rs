@@ -22,7 +22,7 @@ use clap::CommandFactory;
 use serde_json::json;
 use warplock::Engine;
 use warplock_container::{Runner, Sizes};
-use warplock_keyring::Exposed;
+use warplock_keyring::{Exposed, shown_name};
 
 use crate::args::{Cli, Command, Common, Unlock};
 use crate::exit::Exit;
@@ -175,7 +175,7 @@ impl<N: Fn(&Path) -> Result<PathBuf>> Outputs<'_, N> {
         match self.given {
             Some(output) => Ok(output.to_owned()),
             None if is_dash(input) => Ok(input.to_owned()),
-            None => (self.name)(input).map_err(|failure| failure.about(input.display())),
+            None => (self.name)(input).map_err(|failure| failure.about(shown_name(input))),
         }
     }
 }
