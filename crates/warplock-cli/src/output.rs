@@ -181,7 +181,7 @@ fn same_file() -> Failure {
     Failure::error("input and output are the same file; give another name with -o")
 }
 
-fn exists() -> Failure {
+pub(crate) fn exists() -> Failure {
     Failure::error("exists already; --force replaces it")
 }
 

@@ -440,7 +440,7 @@ fn keys_are_for_their_owner_alone() {
     folder
         .run(["keygen", "-o", "key.txt"])
         .code(1)
-        .says("key.txt");
+        .says("key.txt: exists already; --force replaces it");
     assert_eq!(folder.read("key.txt"), identity.as_bytes());
     let read = folder.pipe(["keygen", "-y"], &identity).code(0);
     assert_eq!(read.stdout(), recipient.as_bytes());
@@ -451,4 +451,25 @@ fn keys_are_for_their_owner_alone() {
         folder.run(decrypt(&["-o", "-", "a.wl"])).code(0).stdout(),
         b"text"
     );
+}
+
+#[test]
+fn keys_are_printed_as_json() {
+    let folder = Folder::new();
+    let made = |args: &[&str]| {
+        let made = folder.run([&["keygen", "--json"], args].concat()).code(0);
+        assert_eq!(made.stderr(), "");
+        serde_json::from_slice::<serde_json::Value>(made.stdout()).unwrap()
+    };
+    let pair = made(&[]);
+    folder.write("new.txt", pair["identity"].as_str().unwrap());
+    let read = folder.run(["keygen", "-y", "new.txt"]).stdout().to_vec();
+    let recipient = String::from_utf8(read).unwrap();
+    assert_eq!(pair["recipient"], recipient.trim());
+    let key = made(&["--raw-key"]);
+    folder.write("new.key", key["key"].as_str().unwrap());
+    folder.write("a", "text");
+    folder
+        .run(["encrypt", "--key-file", "new.key", "a"])
+        .code(0);
 }

@@ -201,6 +201,12 @@ fn keys_are_added_changed_and_removed() {
     assert_eq!(info["keys"][0]["name"], "main");
     assert_eq!(info["keys"][1]["name"], "phrase");
     assert_eq!(info["block_size"], 4096);
+    for other in ["--add", "--remove"] {
+        folder
+            .run(with(&["-i", "key.txt", "--name", "main", other, "phrase"]))
+            .code(2)
+            .says("cannot be used with");
+    }
     folder
         .run(with(&["--passphrase-file", "other", "--remove", "main"]))
         .code(3);

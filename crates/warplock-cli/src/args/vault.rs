@@ -162,6 +162,7 @@ pub(crate) struct VaultPasswd {
     pub(crate) keys: NewKey,
     /// Which key to change.
     #[arg(long, value_name = "NAME", default_value = "main")]
+    #[arg(conflicts_with_all = ["add", "remove"])]
     pub(crate) name: String,
     /// Add a key called NAME instead.
     #[arg(long, value_name = "NAME")]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use warplock_keyring::{
-    Identities, MasterKey, NewIdentity, Terminal, write_key_file, write_secret_file,
+    Error, Identities, MasterKey, NewIdentity, Terminal, write_key_file, write_secret_file,
 };
 use zeroize::Zeroizing;
 
@@ -15,7 +15,7 @@ use crate::args::{Common, Keygen};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};
-use crate::output::Output;
+use crate::output::{Output, exists};
 
 /// Makes a key and prints or writes it.
 pub(super) fn run(options: &Keygen, common: &Common) -> Result<Exit> {
@@ -25,23 +25,42 @@ pub(super) fn run(options: &Keygen, common: &Common) -> Result<Exit> {
     } else if options.raw_key {
         let key = MasterKey::generate()?;
         match output {
-            Some(path) => write_key_file(path, &key, options.force)?,
-            None => print(&hex_line(key.as_bytes()))?,
+            Some(path) => write_key_file(path, &key, options.force).map_err(hint(path, options))?,
+            None => {
+                let hex = hex_digits(key.as_bytes());
+                let (before, after) = match common.json {
+                    true => ("{\"key\":\"", "\"}\n"),
+                    false => ("", "\n"),
+                };
+                print_secret(&[before, &hex, after])?;
+            }
         }
     } else {
-        identity(output, options.force, common)?;
+        identity(output, options, common)?;
     }
     Ok(Exit::Done)
 }
 
-fn identity(output: Option<&Path>, force: bool, common: &Common) -> Result<()> {
+fn identity(output: Option<&Path>, options: &Keygen, common: &Common) -> Result<()> {
     let identity = NewIdentity::generate();
-    let recipient = identity.recipient();
+    let (text, recipient) = (identity.file_text(), identity.recipient());
     match output {
-        Some(path) => write_secret_file(path, identity.file_text().as_bytes(), force)?,
-        None => print(&identity.file_text())?,
+        Some(path) => {
+            write_secret_file(path, text.as_bytes(), options.force).map_err(hint(path, options))?
+        }
+        None if common.json => {
+            let secret = text.lines().last().unwrap_or_default();
+            return print_secret(&[
+                "{\"identity\":\"",
+                secret,
+                "\",\"recipient\":\"",
+                &recipient,
+                "\"}\n",
+            ]);
+        }
+        None => print(&text)?,
     }
-    if common.json && output.is_some() {
+    if common.json {
         print(&format!("{}\n", json!({ "recipient": recipient })))
     } else {
         // On a terminal it can be seen already.
@@ -50,6 +69,27 @@ fn identity(output: Option<&Path>, force: bool, common: &Common) -> Result<()> {
         }
         Ok(())
     }
+}
+
+/// Says what to do about a file that is there already.
+fn hint<'a>(path: &'a Path, options: &'a Keygen) -> impl Fn(Error) -> Failure + 'a {
+    move |error| match &error {
+        Error::Io { source, .. }
+            if source.kind() == io::ErrorKind::AlreadyExists && !options.force =>
+        {
+            exists().about(path.display())
+        }
+        _ => error.into(),
+    }
+}
+
+/// Prints texts of letters and digits one behind the other; no copy of them is left.
+fn print_secret(parts: &[&str]) -> Result<()> {
+    // The exact size, so that no copy is left by a growing buffer.
+    let len = parts.iter().map(|part| part.len()).sum();
+    let mut line = Zeroizing::new(String::with_capacity(len));
+    parts.iter().for_each(|part| line.push_str(part));
+    print(&line)
 }
 
 /// Converts an identity file.
@@ -76,15 +116,14 @@ fn recipients(identity: &Path, output: Option<&Path>, force: bool, common: &Comm
     output.publish()
 }
 
-/// The key as 64 hex digits and a line end.
-fn hex_line(key: &[u8; 32]) -> Zeroizing<String> {
+/// The key as 64 hex digits.
+fn hex_digits(key: &[u8; 32]) -> Zeroizing<String> {
     let digit = |value: u8| char::from_digit(value.into(), 16).expect("four bits are one digit");
     // The exact size, so that no copy is left by a growing buffer.
-    let mut line = Zeroizing::new(String::with_capacity(65));
+    let mut digits = Zeroizing::new(String::with_capacity(64));
     for byte in key {
-        line.push(digit(byte >> 4));
-        line.push(digit(byte & 15));
+        digits.push(digit(byte >> 4));
+        digits.push(digit(byte & 15));
     }
-    line.push('\n');
-    line
+    digits
 }
