@@ -179,7 +179,8 @@ fn a_full_disk_leaves_nothing() {
             let full = folder
                 .run([&args[..], &["--force", "-o", output]].concat())
                 .code(1);
-            full.says("no space left");
+            full.says("no space left")
+                .says(&format!("warplock: {output}: "));
         }
         assert_eq!(fs::read_dir(&disk).unwrap().count(), 1, "{args:?}");
         assert_eq!(folder.read("disk/old"), b"precious");
@@ -216,7 +217,9 @@ fn a_full_ram_disk_leaves_nothing() {
         for output in ["disk/old", "disk/new"] {
             fs::write(folder.path("disk/old"), "precious").unwrap();
             let full = folder.run([&way[..], &[output, too_long]].concat());
-            full.code(1).says("no space left");
+            full.code(1)
+                .says("no space left")
+                .says(&format!("warplock: {output}: "));
             assert_eq!(fs::read_dir(&disk).unwrap().count(), 1, "{output}");
             assert_eq!(folder.read("disk/old"), b"precious");
             folder.run([&way[..], &["disk/old", fits]].concat()).code(0);

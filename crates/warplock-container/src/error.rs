@@ -190,6 +190,8 @@ pub enum Error {
     Keyring(#[from] warplock_keyring::Error),
 }
 
+const WRITING: &str = "writing the output failed";
+
 impl Error {
     /// The class of this error.
     pub fn kind(&self) -> ErrorKind {
@@ -224,6 +226,11 @@ impl Error {
         }
     }
 
+    /// Whether it is the output that could not be written; all others are about the input.
+    pub fn is_of_output(&self) -> bool {
+        matches!(self, Error::Io { doing, .. } if *doing == WRITING)
+    }
+
     pub(crate) fn reading(source: io::Error) -> Self {
         Error::Io {
             doing: "reading the input failed",
@@ -233,7 +240,7 @@ impl Error {
 
     pub(crate) fn writing(source: io::Error) -> Self {
         Error::Io {
-            doing: "writing the output failed",
+            doing: WRITING,
             source,
         }
     }

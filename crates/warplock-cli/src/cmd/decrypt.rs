@@ -5,7 +5,7 @@ use std::path::Path;
 
 use warplock_container::{Runner, open, open_range};
 
-use super::{Summary, each, unlock_uses_stdin};
+use super::{Summary, about_one_of, each, unlock_uses_stdin};
 use crate::args::{Common, Decrypt};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -43,9 +43,10 @@ fn decrypt(
 ) -> Result<()> {
     let input = Input::open(input)?;
     let output = Output::create(output, options.force, Some(&input))?;
-    let named = |failure: Failure| failure.about(&input.name);
     let mut source = input.source()?;
-    let key = unlocker.key(&input.name, &mut source).map_err(named)?;
+    let key = unlocker
+        .key(&input.name, &mut source)
+        .map_err(|failure| failure.about(&input.name))?;
     let summary = Summary::start("decrypted", &input, &output, runner, common);
     let sink = output.sink()?;
     let opened = match options.range {
@@ -61,6 +62,6 @@ fn decrypt(
             )
         }
     };
-    let content = opened.map_err(|error| named(error.into()))?;
+    let content = opened.map_err(|error| about_one_of(&input, &output, error))?;
     summary.finish(output, content, content)
 }

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use warplock_container::{Runner, seal};
 
-use super::{Summary, each, refuse_terminal, stdin_once};
+use super::{Summary, about_one_of, each, refuse_terminal, stdin_once};
 use crate::args::{Common, Encrypt};
 use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::input::{Input, is_dash, or_stdin};
 use crate::keys::Lock;
 use crate::output::Output;
@@ -55,20 +55,18 @@ fn encrypt(
     if output.is_terminal() && options.output.is_none() {
         return Err(refuse_terminal());
     }
-    let named = |failure: Failure| failure.about(&input.name);
-    let (key, envelope) = lock.key().map_err(named)?;
+    let named = |error| about_one_of(&input, &output, error);
+    let (key, envelope) = lock.key().map_err(|failure| failure.about(&input.name))?;
     let summary = Summary::start("encrypted", &input, &output, runner, common);
 
     let mut sink = output.sink()?;
     let mut written = 0;
     if let Some(envelope) = envelope {
-        envelope
-            .write(&mut sink)
-            .map_err(|error| named(error.into()))?;
+        envelope.write(&mut sink).map_err(named)?;
         written = envelope.encoded_len();
     }
     let source = input.source()?;
-    written += seal(source, sink, &key, runner).map_err(|error| named(error.into()))?;
+    written += seal(source, sink, &key, runner).map_err(named)?;
     let content = summary.done();
     summary.finish(output, content, written)
 }

@@ -180,6 +180,15 @@ impl<N: Fn(&Path) -> Result<PathBuf>> Outputs<'_, N> {
     }
 }
 
+/// Names the file that a failure is about.
+fn about_one_of(input: &Input, output: &Output, error: warplock_container::Error) -> Failure {
+    let name = match error.is_of_output() {
+        true => &output.name,
+        false => &input.name,
+    };
+    Failure::from(error).about(name)
+}
+
 /// Refuses to read keys and data both from standard input.
 fn unlock_uses_stdin(inputs: &[PathBuf], unlock: &Unlock) -> Result<()> {
     let dash = |path: &PathBuf| is_dash(path);
