@@ -55,7 +55,8 @@ pub(crate) struct Common {
     /// [default: what WARPLOCK_BACKEND says, or auto]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) backend: Option<Choice>,
-    /// CPU threads to use, at most 4096. [default: one for each core]
+    /// CPU threads to use, at most 4096. [default: one for each core; for encrypted files at most
+    /// 32, as more would wait for each other]
     #[arg(long, global = true, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<NonZeroUsize>,
     /// Print results as JSON, one object a line.
