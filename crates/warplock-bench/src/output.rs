@@ -112,7 +112,8 @@ pub(crate) fn work_folder(dir: &Path, len: u64, memory: u64) -> Result<WorkFolde
 const TMPFS: u64 = 0x0102_1994;
 
 fn no_room(path: &Path, len: u64) -> Error {
-    let left = statvfs(path.parent().unwrap_or(path))
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let left = statvfs(folder.unwrap_or(Path::new(".")))
         .map_or(0, |room| room.f_bavail.saturating_mul(room.f_frsize));
     Error::Input(format!(
         "{} needs {} bytes, but only {} are left on its disk; make room, ask for less, or take \
