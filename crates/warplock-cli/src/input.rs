@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use warplock_container::Source;
 use warplock_keyring::shown_name;
 
+use crate::closed::was_closed;
 use crate::failure::{Failure, Result};
 
 /// The name that stands for standard input or output.
@@ -41,6 +42,11 @@ impl Input {
             path.display().to_string()
         };
         let opened = if is_dash(path) {
+            if was_closed(0) {
+                return Err(
+                    Failure::error("is closed; name a file, or send it something").about(name),
+                );
+            }
             io::stdin().as_fd().try_clone_to_owned().map(File::from)
         } else {
             File::open(path)

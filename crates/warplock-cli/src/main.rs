@@ -1,6 +1,7 @@
 //! The command line of Warplock: parse, run, report.
 
 mod args;
+mod closed;
 mod cmd;
 mod exit;
 mod failure;

@@ -16,6 +16,7 @@ use tempfile::NamedTempFile;
 use warplock_container::Sink;
 use warplock_keyring::shown_name;
 
+use crate::closed::was_closed;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};
 
@@ -87,12 +88,16 @@ impl Output {
 
     fn open(path: &Path, force: bool, input: Option<&Input>) -> Result<Kind> {
         if is_dash(path) {
+            if was_closed(1) {
+                return Err(Failure::error("is closed; name a file with -o"));
+            }
             return shared(io::stdout().as_fd(), input);
         }
         // Whoever names a descriptor has opened it for this purpose.
         if let Some(number) = descriptor(path) {
             let not_open = "is not open; let the shell open it, as in: 3> FILE";
-            if !Path::new("/dev/fd").join(number.to_string()).exists() {
+            let is_open = || Path::new("/dev/fd").join(number.to_string()).exists();
+            if was_closed(number) || !is_open() {
                 return Err(Failure::error(not_open));
             }
             // SAFETY: it is open, and nobody closes it: this program's own are refused below.

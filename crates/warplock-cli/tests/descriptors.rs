@@ -108,3 +108,29 @@ fn a_named_descriptor_is_not_the_input_and_can_be_written_to() {
         (b"text".into(), b"other text".into())
     );
 }
+
+#[test]
+fn what_was_closed_is_no_empty_input_and_no_output() {
+    let folder = Folder::new();
+    folder.write("a", "text");
+    folder.run(["encrypt", "-R", "recipient.txt", "a"]).code(0);
+    for (command, says) in [
+        ("encrypt -R recipient.txt -o b <&-", "stdin: is closed"),
+        ("encrypt -R recipient.txt -o - a >&-", "stdout: is closed"),
+        ("decrypt -i key.txt -o - a.wl >&-", "stdout: is closed"),
+        (
+            "decrypt -i key.txt -o /dev/stdout a.wl >&-",
+            "stdout: is not open",
+        ),
+        ("decrypt -i key.txt -o /dev/fd/2 a.wl 2>&-", ""),
+        ("keygen >&-", "stdout: is closed"),
+        ("verify -i key.txt a.wl >&-", "stdout: is closed"),
+    ] {
+        folder.shell(&format!(
+            "exec 2> said; code=0; $W {command} || code=$?; test $code = 1"
+        ));
+        let said = String::from_utf8(folder.read("said")).unwrap();
+        assert!(said.contains(says), "{command}: {said}");
+    }
+    assert!(!folder.path("b").exists());
+}

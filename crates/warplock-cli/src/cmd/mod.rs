@@ -25,6 +25,7 @@ use warplock_container::{Runner, Sizes};
 use warplock_keyring::{Exposed, shown_name};
 
 use crate::args::{Cli, Command, Common, Unlock};
+use crate::closed::was_closed;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 use crate::input::{Input, is_dash};
@@ -289,6 +290,9 @@ impl<'a> Summary<'a> {
 
 /// Prints a result on standard output.
 fn print(text: &str) -> Result<()> {
+    if was_closed(1) {
+        return Err(Failure::error("is closed, and what belongs there is lost").about("stdout"));
+    }
     let mut stdout = io::stdout().lock();
     let printed = stdout
         .write_all(text.as_bytes())
