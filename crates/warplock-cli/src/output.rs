@@ -136,11 +136,13 @@ impl Output {
     /// failure it is a prefix without holes, whose end is where the shell's next command goes on.
     pub(crate) fn sink(&self) -> Result<Sink<'_>> {
         match &self.kind {
-            Kind::Direct(file) => Ok(Sink::sequential(file)),
-            Kind::Unnamed(..) | Kind::Named(..) => {
-                Sink::file(self.file()).map_err(|error| Failure::writing(&error).about(&self.name))
-            }
+            Kind::Direct(file) => return Ok(Sink::sequential(file)),
+            Kind::Named(..) => Sink::file(self.file()),
+            // SAFETY: this process made it, no other has it, and nobody here sets its length before
+            // it is published.
+            Kind::Unnamed(..) => unsafe { Sink::file_of_ones_own(self.file()) },
         }
+        .map_err(|error| Failure::writing(&error).about(&self.name))
     }
 
     /// Whether bytes are given out as soon as they are written, not only when published.

@@ -10,8 +10,8 @@
 //! the next stretches are left to `pwrite`, more of them each time.
 //!
 //! The mapping is touched only where the kernel has just confirmed that pages are there: a full
-//! disk stays an error of `pwrite` and never becomes a SIGBUS. Nor can somebody else cut the file
-//! meanwhile, as only files without a name are taken.
+//! disk stays an error of `pwrite` and never becomes a SIGBUS. That nobody cuts the file meanwhile
+//! is the caller's promise ([`crate::Sink::file_of_ones_own`]); with a name, it could not be kept.
 
 use std::ffi::c_void;
 use std::fs::File;

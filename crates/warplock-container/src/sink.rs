@@ -95,11 +95,24 @@ impl<'a> Sink<'a> {
             return Ok(Sink::sequential(file));
         }
         let start = (&mut &*file).stream_position()?;
-        Ok(Sink(Kind::Positioned {
-            data: Box::new(file),
-            start,
-            memory: Memory::Perhaps(file),
-        }))
+        Ok(Sink::positioned(file, start))
+    }
+
+    /// As [`Sink::file`]; one without a name on a RAM disk is filled in place, which is faster.
+    ///
+    /// # Safety
+    /// While the sink lives, nobody makes the file shorter, be it by this descriptor or by another:
+    /// what was mapped there would end the process.
+    ///
+    /// # Errors
+    /// What the system says about the file.
+    #[cfg(unix)]
+    pub unsafe fn file_of_ones_own(file: &'a File) -> io::Result<Self> {
+        let mut sink = Sink::file(file)?;
+        if let Kind::Positioned { memory, .. } = &mut sink.0 {
+            *memory = Memory::Perhaps(file);
+        }
+        Ok(sink)
     }
 
     /// Something that can be written at any position, from byte `start` on.
