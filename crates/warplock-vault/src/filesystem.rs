@@ -1,13 +1,12 @@
 //! The vault as a [`FileSystem`], for the mount and for tests.
 
 use std::ffi::{OsStr, OsString};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 
 use crate::content::Content;
-use crate::core::{JOURNALS, lock};
+use crate::core::lock;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::fs::{
@@ -116,6 +115,21 @@ impl<S: Storage> Vault<S> {
         })
     }
 
+    fn allocate_in(&self, content: &Content<S>, mode: u32, offset: u64, len: u64) -> Result<()> {
+        let (keep, kind) = (mode & KEEP_SIZE != 0, mode & !KEEP_SIZE);
+        match kind {
+            0 => self.core.reserve(content, offset, len),
+            PUNCH_HOLE if keep => self.core.zero(content, offset, len),
+            ZERO_RANGE => self.core.zero(content, offset, len),
+            _ => Err(Errno::OPNOTSUPP.into()),
+        }?;
+        let end = offset.saturating_add(len);
+        if !keep && end > content.read_state().now.len {
+            self.core.set_len(content, end)?;
+        }
+        Ok(())
+    }
+
     fn fsync_content(&self, content: &Arc<Content<S>>, metadata: bool) -> Result<()> {
         if self.core.read_only {
             return Ok(());
@@ -127,25 +141,6 @@ impl<S: Storage> Vault<S> {
         self.core.make_durable(content, &mut state)?;
         if metadata {
             self.core.storage.sync(&content.file, true)?;
-        }
-        Ok(())
-    }
-
-    fn finish(&self) -> Result<()> {
-        if self.core.read_only {
-            return Ok(());
-        }
-        self.tick()?;
-        let root = self.core.storage.root()?;
-        self.core.storage.sync_all()?;
-        let journals = self.core.journals()?;
-        // Until a repair has seen them all, files may be longer in the store than they are.
-        if self.core.unclean.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        if lock(&self.core.left_over).is_empty() && self.core.storage.list(journals)?.is_empty() {
-            self.core.storage.remove_dir(&root, OsStr::new(JOURNALS))?;
-            self.core.storage.sync_dir(&root)?;
         }
         Ok(())
     }
@@ -179,7 +174,7 @@ impl<S: Storage> FileSystem for Vault<S> {
         file: Option<&OpenFile<S>>,
         changes: &Changes,
     ) -> fs::Result<Attributes> {
-        self.answer(self.change_node(node, file, changes))
+        self.answer(self.changing(|| self.change_node(node, file, changes)))
     }
 
     fn make(
@@ -189,7 +184,8 @@ impl<S: Storage> FileSystem for Vault<S> {
         new: NewNode,
         device: u64,
     ) -> fs::Result<Attributes> {
-        self.answer(self.spot(parent, name).and_then(|spot| {
+        self.answer(self.changing(|| {
+            let spot = self.spot(parent, name)?;
             match FileType::from_raw_mode(new.mode) {
                 FileType::RegularFile => return Ok(self.make_file(&spot, &new)?.0),
                 FileType::Directory => self.make_folder(&spot, &new)?,
@@ -206,10 +202,10 @@ impl<S: Storage> FileSystem for Vault<S> {
         target: &OsStr,
         caller: Caller,
     ) -> fs::Result<Attributes> {
-        self.answer(
-            self.spot(parent, name)
-                .and_then(|spot| self.make_symlink(&spot, target.as_encoded_bytes(), caller)),
-        )
+        self.answer(self.changing(|| {
+            let spot = self.spot(parent, name)?;
+            self.make_symlink(&spot, target.as_encoded_bytes(), caller)
+        }))
     }
 
     fn readlink(&self, node: Number) -> fs::Result<Vec<u8>> {
@@ -220,7 +216,8 @@ impl<S: Storage> FileSystem for Vault<S> {
     }
 
     fn link(&self, node: Number, parent: Number, name: &OsStr) -> fs::Result<Attributes> {
-        self.answer(self.node(node).and_then(|node| {
+        self.answer(self.changing(|| {
+            let node = self.node(node)?;
             let spot = self.spot(parent, name)?;
             self.add_link(&node, &spot)?;
             Ok(self.enter(&spot)?.1)
@@ -228,17 +225,11 @@ impl<S: Storage> FileSystem for Vault<S> {
     }
 
     fn unlink(&self, parent: Number, name: &OsStr) -> fs::Result<()> {
-        self.answer(
-            self.spot(parent, name)
-                .and_then(|spot| self.remove_file(&spot)),
-        )
+        self.answer(self.changing(|| self.remove_file(&self.spot(parent, name)?)))
     }
 
     fn rmdir(&self, parent: Number, name: &OsStr) -> fs::Result<()> {
-        self.answer(
-            self.spot(parent, name)
-                .and_then(|spot| self.remove_folder(&spot)),
-        )
+        self.answer(self.changing(|| self.remove_folder(&self.spot(parent, name)?)))
     }
 
     fn rename(
@@ -247,17 +238,19 @@ impl<S: Storage> FileSystem for Vault<S> {
         to: (Number, &OsStr),
         flags: RenameFlags,
     ) -> fs::Result<()> {
-        self.answer(self.spot(from.0, from.1).and_then(|from| {
+        self.answer(self.changing(|| {
+            let from = self.spot(from.0, from.1)?;
             let to = self.spot(to.0, to.1)?;
             self.rename_spots(&from, &to, flags)
         }))
     }
 
     fn open(&self, node: Number, access: Access) -> fs::Result<OpenFile<S>> {
-        self.answer(
-            self.node(node)
-                .and_then(|node| self.open_node(&node, access)),
-        )
+        let open = || self.open_node(&self.node(node)?, access);
+        self.answer(match access.write {
+            true => self.changing(open),
+            false => open(),
+        })
     }
 
     fn create(
@@ -268,26 +261,26 @@ impl<S: Storage> FileSystem for Vault<S> {
         access: Access,
         exclusive: bool,
     ) -> fs::Result<(Attributes, OpenFile<S>)> {
-        self.answer(
-            self.spot(parent, name)
-                .and_then(|spot| match self.make_file(&spot, &new) {
-                    Ok((attributes, content)) => {
-                        let sync = access.sync;
-                        Ok((attributes, OpenFile { content, sync }))
+        self.answer(self.changing(|| {
+            let spot = self.spot(parent, name)?;
+            match self.make_file(&spot, &new) {
+                Ok((attributes, content)) => {
+                    let sync = access.sync;
+                    Ok((attributes, OpenFile { content, sync }))
+                }
+                Err(error) if error.errno() == Errno::EXIST && !exclusive => {
+                    let (node, _) = self.enter(&spot)?;
+                    let opened = self
+                        .open_node(&node, access)
+                        .and_then(|file| Ok((self.attributes_of(&node, Some(&file))?, file)));
+                    if opened.is_err() {
+                        self.nodes.forget(node.number, 1);
                     }
-                    Err(error) if error.errno() == Errno::EXIST && !exclusive => {
-                        let (node, _) = self.enter(&spot)?;
-                        let opened = self
-                            .open_node(&node, access)
-                            .and_then(|file| Ok((self.attributes_of(&node, Some(&file))?, file)));
-                        if opened.is_err() {
-                            self.nodes.forget(node.number, 1);
-                        }
-                        opened
-                    }
-                    Err(error) => Err(error),
-                }),
-        )
+                    opened
+                }
+                Err(error) => Err(error),
+            }
+        }))
     }
 
     fn read(&self, file: &OpenFile<S>, offset: u64, buffer: &mut [u8]) -> fs::Result<usize> {
@@ -301,9 +294,10 @@ impl<S: Storage> FileSystem for Vault<S> {
         data: &[u8],
         drop_privileges: bool,
     ) -> fs::Result<()> {
-        let result = self.core.write(&file.content, offset, data);
-        self.list_uncommitted(&file.content);
-        self.answer(result.and_then(|()| {
+        self.answer(self.changing(|| {
+            let result = self.core.write(&file.content, offset, data);
+            self.list_uncommitted(&file.content);
+            result?;
             if drop_privileges {
                 self.drop_privileges(At::File(&file.content.file))?;
             }
@@ -315,7 +309,7 @@ impl<S: Storage> FileSystem for Vault<S> {
     }
 
     fn fsync(&self, file: &OpenFile<S>, data_only: bool) -> fs::Result<()> {
-        self.answer(self.fsync_content(&file.content, !data_only))
+        self.answer(self.changing(|| self.fsync_content(&file.content, !data_only)))
     }
 
     fn seek(&self, file: &OpenFile<S>, offset: u64, to: Seek) -> fs::Result<u64> {
@@ -323,23 +317,11 @@ impl<S: Storage> FileSystem for Vault<S> {
     }
 
     fn allocate(&self, file: &OpenFile<S>, mode: u32, offset: u64, len: u64) -> fs::Result<()> {
-        let (keep, kind) = (mode & KEEP_SIZE != 0, mode & !KEEP_SIZE);
-        let content = &file.content;
-        let end = offset.saturating_add(len);
-        let done = match kind {
-            0 => self.core.reserve(content, offset, len),
-            PUNCH_HOLE if keep => self.core.zero(content, offset, len),
-            ZERO_RANGE => self.core.zero(content, offset, len),
-            _ => Err(Errno::OPNOTSUPP.into()),
-        };
-        let done = done.and_then(|()| {
-            if !keep && end > content.read_state().now.len {
-                self.core.set_len(content, end)?;
-            }
-            Ok(())
-        });
-        self.list_uncommitted(content);
-        self.answer(done)
+        self.answer(self.changing(|| {
+            let done = self.allocate_in(&file.content, mode, offset, len);
+            self.list_uncommitted(&file.content);
+            done
+        }))
     }
 
     fn open_dir(&self, node: Number) -> fs::Result<OpenDir<S>> {
@@ -419,10 +401,8 @@ impl<S: Storage> FileSystem for Vault<S> {
         value: &[u8],
         flags: XattrFlags,
     ) -> fs::Result<()> {
-        self.answer(
-            self.node(node)
-                .and_then(|node| self.write_xattr(&node, name, value, flags)),
-        )
+        let write = || self.write_xattr(&self.node(node)?, name, value, flags);
+        self.answer(self.changing(write))
     }
 
     fn get_xattr(&self, node: Number, name: &OsStr) -> fs::Result<Vec<u8>> {
@@ -437,10 +417,7 @@ impl<S: Storage> FileSystem for Vault<S> {
     }
 
     fn remove_xattr(&self, node: Number, name: &OsStr) -> fs::Result<()> {
-        self.answer(
-            self.node(node)
-                .and_then(|node| self.delete_xattr(&node, name)),
-        )
+        self.answer(self.changing(|| self.delete_xattr(&self.node(node)?, name)))
     }
 
     fn stat_fs(&self) -> fs::Result<StatVfs> {

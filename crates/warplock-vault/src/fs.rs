@@ -292,6 +292,7 @@ pub trait FileSystem: Send + Sync + 'static {
     fn stat_fs(&self) -> Result<StatVfs>;
     /// Called every few seconds: time to write what should not wait for longer.
     fn tick(&self) {}
-    /// All files are closed and the mount is gone: finish.
+    /// The mount is gone, or about to be although it is in use: finish. What would change anything
+    /// afterwards fails. May be called several times.
     fn unmounted(&self) {}
 }

@@ -32,6 +32,7 @@ pub mod storage;
 mod sum;
 mod symlink;
 mod tree;
+mod uncommitted;
 mod vault;
 mod witness;
 mod write;

@@ -23,14 +23,11 @@ use crate::node::{Node, Table};
 use crate::pool::Pool;
 use crate::posix::Posix;
 use crate::storage::{At, Storage, cannot_change};
+use crate::uncommitted::{Gate, Uncommitted};
 use crate::witness::Witness;
 
 /// So many folders are kept open to save time.
 const OPEN_FOLDERS: usize = 1000;
-/// Up to this many files are made durable each for itself.
-const SYNCED_ONE_BY_ONE: usize = 4;
-/// So many files may wait for a commit before one is made.
-const UNCOMMITTED: usize = 512;
 
 const UNCLEAN: &str = "the vault was not closed properly the last time; what was synced is \
      there, and `warplock vault check --repair` tidies up";
@@ -59,8 +56,8 @@ pub struct Options {
 pub struct Vault<S: Storage> {
     pub(crate) core: Core<S>,
     pub(crate) nodes: Table<S>,
-    /// Files that need a commit, each once: [`Content::listed`] says which are here.
-    pub(crate) uncommitted: Mutex<Vec<Arc<Content<S>>>>,
+    pub(crate) uncommitted: Uncommitted<S>,
+    pub(crate) gate: Gate,
     /// Held while names change.
     pub(crate) naming: Mutex<()>,
     open_folders: AtomicUsize,
@@ -161,7 +158,8 @@ impl<S: Storage> Vault<S> {
         let vault = Vault {
             core,
             nodes: Table::new(inode),
-            uncommitted: Mutex::default(),
+            uncommitted: Uncommitted::default(),
+            gate: Gate::default(),
             naming: Mutex::new(()),
             open_folders: AtomicUsize::new(0),
         };
@@ -177,112 +175,6 @@ impl<S: Storage> Vault<S> {
     /// system is read-only.
     pub fn is_read_only(&self) -> bool {
         self.core.read_only
-    }
-
-    /// Commits what was written but not yet committed: after a crash, at most what was written
-    /// since is lost (and nothing that was synced).
-    ///
-    /// # Errors
-    /// The first that came; the other files are committed all the same.
-    pub fn tick(&self) -> Result<()> {
-        let files = std::mem::take(&mut *lock(&self.uncommitted));
-        let mut result = Ok(());
-        if files.len() > SYNCED_ONE_BY_ONE {
-            result = self.sync_together(files.iter().map(|content| &**content));
-        }
-        for content in files {
-            content.listed.store(false, Ordering::Relaxed);
-            let mut state = content.write_state();
-            if state.dead && Arc::strong_count(&content) == 1 {
-                let dropped = self.core.abandon(&content, &mut state);
-                result = result.and(dropped);
-                continue;
-            }
-            let committed = self
-                .core
-                .commit(&content, &mut state, false)
-                .and_then(|()| self.core.drop_journal(&content, &mut state));
-            if let Err(error) = committed {
-                // What was given up is opened anew, as after a crash.
-                if !state.broken {
-                    drop(state);
-                    self.list(&content);
-                }
-                result = result.and(Err(error));
-            }
-        }
-        self.nodes.sweep();
-        result.and_then(|()| self.save_witness())
-    }
-
-    /// Makes what was written to many files durable at once.
-    fn sync_together<'a>(&self, files: impl Iterator<Item = &'a Content<S>>) -> Result<()> {
-        let written: Vec<_> = files
-            .map(|content| (content, content.read_state().written))
-            .collect();
-        self.core.storage.sync_all()?;
-        for (content, written) in written {
-            let mut state = content.write_state();
-            state.synced = state.synced.max(written);
-        }
-        Ok(())
-    }
-
-    fn save_witness(&self) -> Result<()> {
-        match &self.core.witness {
-            Some(witness) => {
-                let sync = || Ok(self.core.storage.sync_all()?);
-                witness.save(&self.core.keys, sync)
-            }
-            None => Ok(()),
-        }
-    }
-
-    pub(crate) fn tick_unless_read_only(&self) -> Result<()> {
-        if self.core.read_only {
-            return Ok(());
-        }
-        self.tick()
-    }
-
-    /// Remembers that a file needs a commit.
-    pub(crate) fn list_uncommitted(&self, content: &Arc<Content<S>>) {
-        if self.list(content) > UNCOMMITTED
-            && let Err(error) = self.tick()
-        {
-            self.core.tell(&error.to_string());
-        }
-    }
-
-    /// Puts a file on the list of those that need a commit, unless it is there; how many it then
-    /// holds, or 0.
-    fn list(&self, content: &Arc<Content<S>>) -> usize {
-        if content.listed.swap(true, Ordering::Relaxed) {
-            return 0;
-        }
-        let mut files = lock(&self.uncommitted);
-        files.push(Arc::clone(content));
-        files.len()
-    }
-
-    /// Lets go of a file whose last name is gone, so that it takes no room any more; if somebody
-    /// has it open, the next tick sees to it.
-    pub(crate) fn let_go(&self, content: Arc<Content<S>>) {
-        let content = {
-            let mut files = lock(&self.uncommitted);
-            let Some(at) = files.iter().position(|file| Arc::ptr_eq(file, &content)) else {
-                return;
-            };
-            drop(content);
-            if Arc::strong_count(&files[at]) > 1 {
-                return;
-            }
-            files.swap_remove(at)
-        };
-        let abandoned = self.core.abandon(&content, &mut content.write_state());
-        if let Err(error) = abandoned {
-            self.core.tell(&error.to_string());
-        }
     }
 
     /// The node with this number.
