@@ -115,7 +115,7 @@ impl<S: Storage> Vault<S> {
             aside = match self.set_aside(to) {
                 Ok(aside) => Some(aside),
                 Err(error) => {
-                    self.forbid(mover, from)?;
+                    self.take_back(mover);
                     return Err(error);
                 }
             };
@@ -126,7 +126,7 @@ impl<S: Storage> Vault<S> {
                 let aside = (to.folder.dir(), std::ffi::OsStr::new(aside));
                 storage.rename(aside, to.pair(), RenameFlags::empty())?;
             }
-            self.forbid(mover, from)?;
+            self.take_back(mover);
             return Err(error.into());
         }
         if let Some(victim) = victim {
@@ -163,37 +163,60 @@ impl<S: Storage> Vault<S> {
                 return Err(error);
             }
         };
-        let result = (|| -> Result<_> {
-            self.allow(&one)?;
-            self.allow(&two)?;
-            self.core
-                .storage
-                .rename(from.pair(), to.pair(), RenameFlags::EXCHANGE)?;
-            for (mover, old, new) in [(&one, from, to), (&two, to, from)] {
-                mover.node.remove_name(&old.name.place);
-                mover
-                    .node
-                    .add_name(&new.node, &new.name.stored, new.name.place);
-                self.forbid(mover, new)?;
-            }
-            Ok(())
-        })();
+        let result = self.swap(&one, &two);
         self.nodes.forget(one.node.number, 1);
         self.nodes.forget(two.node.number, 1);
         result
     }
 
-    /// Allows what is to be renamed at both places, durably.
+    fn swap(&self, one: &Mover<'_, S>, two: &Mover<'_, S>) -> Result<()> {
+        self.allow(one)?;
+        let (from, to) = (one.from.pair(), one.to.pair());
+        let swapped = self.allow(two).and_then(|()| {
+            let swapped = self.core.storage.rename(from, to, RenameFlags::EXCHANGE);
+            swapped.map_err(|error| {
+                self.take_back(two);
+                error.into()
+            })
+        });
+        if let Err(error) = swapped {
+            self.take_back(one);
+            return Err(error);
+        }
+        // Both before anything can fail: until then each leads to the other.
+        for mover in [one, two] {
+            let (old, new) = (mover.from, mover.to);
+            mover.node.remove_name(&old.name.place);
+            mover
+                .node
+                .add_name(&new.node, &new.name.stored, new.name.place);
+        }
+        let first = self.forbid(one, one.to);
+        self.forbid(two, two.to).and(first)
+    }
+
+    /// Allows what is to be renamed at both places, durably; what fails leaves it allowed where it
+    /// is.
     fn allow(&self, mover: &Mover<'_, S>) -> Result<()> {
         let (from, to) = (mover.from, mover.to);
-        match &mover.what {
+        let allowed = match &mover.what {
             What::File(content) => self.allow_place(content, to, true),
             What::Folder(folder) => {
                 self.set_folder_places(folder, vec![from.name.place, to.name.place])
             }
             What::Symlink => self.bind_symlink(&mover.node, from, &[from, to], true),
             What::Free => Ok(()),
+        };
+        if allowed.is_err() && !matches!(mover.what, What::File(_)) {
+            self.take_back(mover);
         }
+        allowed
+    }
+
+    /// Forbids what was not renamed after all at its new place. Where that fails, too, `check`
+    /// finds an interrupted rename, as after a crash.
+    fn take_back(&self, mover: &Mover<'_, S>) {
+        let _ = self.forbid(mover, mover.from);
     }
 
     /// Forbids all places but that of `stays`, where the thing now is.

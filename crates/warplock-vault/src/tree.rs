@@ -321,8 +321,8 @@ impl<S: Storage> Vault<S> {
         linked
     }
 
-    /// Lets a file stand at a spot, durably, before it does. The last room for a place is kept for
-    /// a rename.
+    /// Lets a file stand at a spot, durably, before it does; not if that fails. The last room for a
+    /// place is kept for a rename.
     pub(crate) fn allow_place(
         &self,
         content: &Arc<Content<S>>,
@@ -341,9 +341,16 @@ impl<S: Storage> Vault<S> {
             state.now.places.push(spot.name.place);
             state.dirty = true;
         }
-        self.core.commit(content, &mut state, true)?;
-        state.entry = Some(Arc::clone(&spot.folder.dir));
-        Ok(())
+        let allowed = self.core.commit(content, &mut state, true);
+        if allowed.is_ok() {
+            state.entry = Some(Arc::clone(&spot.folder.dir));
+        }
+        let broken = state.broken;
+        drop(state);
+        if allowed.is_err() && !broken {
+            self.forbid_place(content, &spot.name.place, &[&spot.folder.dir]);
+        }
+        allowed
     }
 
     /// Takes a place from a file that no longer stands there, at its next commit: only when it is

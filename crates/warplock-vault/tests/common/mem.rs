@@ -36,6 +36,7 @@ impl Mem {
             log: Vec::new(),
             fault: None,
             full: false,
+            no_exchange: false,
         })))
     }
 
@@ -160,6 +161,7 @@ impl Storage for Mem {
                 return Err(Errno::NOTEMPTY.into());
             }
             Err(_) if exchange => return other.map(drop),
+            _ if exchange && disk.no_exchange => return Err(Errno::INVAL.into()),
             _ => {}
         }
         disk.change(Op::Rename {

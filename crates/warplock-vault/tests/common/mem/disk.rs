@@ -106,6 +106,8 @@ pub(crate) struct Disk {
     /// There is no room: what is there can be replaced, also by zeros, which make room; of other
     /// writes at least half is done.
     pub(crate) full: bool,
+    /// Names cannot be exchanged, as on some file systems.
+    pub(crate) no_exchange: bool,
 }
 
 impl Disk {
