@@ -68,6 +68,11 @@ impl<S: Storage> Node<S> {
         lock(&self.names).last().cloned()
     }
 
+    /// All names that are known to lead here.
+    pub(crate) fn names(&self) -> Vec<Name<S>> {
+        lock(&self.names).clone()
+    }
+
     /// The places of all names that are known to lead here.
     pub(crate) fn places(&self) -> Vec<Place> {
         lock(&self.names).iter().map(|name| name.place).collect()

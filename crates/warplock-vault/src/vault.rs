@@ -227,6 +227,39 @@ impl<S: Storage> Vault<S> {
         ))
     }
 
+    /// Refuses a file that stands under a name that was never given to it. What links or renames
+    /// it allows the new place first; what removes a name forbids the place later.
+    fn check_names(&self, node: &Arc<Node<S>>, content: &Content<S>) -> Result<()> {
+        let storage = &self.core.storage;
+        let all = |allowed: &[Place]| node.places().iter().all(|place| allowed.contains(place));
+        if all(&content.read_state().now.places) {
+            return Ok(());
+        }
+        let inode = storage.attributes(At::File(&content.file))?.node;
+        for name in node.names() {
+            let parent = self.folder(&name.parent);
+            // While this is held, no place is allowed anew.
+            let state = content.read_state();
+            let places = &state.now.places;
+            if places.contains(&name.place) {
+                continue;
+            }
+            // A name may be noted although it is just gone: who looked it up was overtaken.
+            let found = parent.and_then(|parent| {
+                let at = At::Name(parent.dir(), &name.stored);
+                Ok(storage.attributes(at)?)
+            });
+            match found {
+                Ok(found) if found.node == inode => {
+                    self.check_place(places, &[name.place], &self.path_of(node))?;
+                }
+                Err(error) if error.errno() != Errno::NOENT => return Err(error),
+                _ => node.remove_name(&name.place),
+            }
+        }
+        Ok(())
+    }
+
     /// The content of a regular file, shared by all who use it.
     pub(crate) fn content(&self, node: &Arc<Node<S>>) -> Result<Arc<Content<S>>> {
         match node.kind {
@@ -236,13 +269,15 @@ impl<S: Storage> Vault<S> {
         }
         let mut slot = lock(&node.content);
         if let Some(content) = slot.upgrade() {
+            self.check_names(node, &content)?;
             return Ok(content);
         }
         let name = node.name().ok_or(Errno::NOENT)?;
         let parent = self.folder(&name.parent)?;
         let what = self.path_of(node);
         let content = self.core.open_content(parent.dir(), &name.stored, &what)?;
-        self.check_place(&content.read_state().now.places, &node.places(), &what)?;
+        self.check_place(&content.read_state().now.places, &[name.place], &what)?;
+        self.check_names(node, &content)?;
         // Whether the name is durable is not known.
         content.write_state().entry = Some(Arc::clone(&parent.dir));
         let content = Arc::new(content);

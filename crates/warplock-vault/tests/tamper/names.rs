@@ -65,6 +65,26 @@ fn names() {
         drop(disk);
         assert_eq!(victim.noticed("long2"), Open);
     }
+    // A hard link, whose file is in use when the link is opened.
+    let victim = Victim::new();
+    let (inode, ..) = victim.find("long");
+    let (_, dir, name) = victim.find("long2");
+    {
+        let mut disk = victim.mem.disk();
+        disk.object(dir).entries.insert(name, inode);
+        disk.object(inode).links += 1;
+    }
+    let told = Told::default();
+    let vault = Vault::open_on(victim.mem.fork(), &victim.key, options(&told)).unwrap();
+    let file = vault.file("long").unwrap();
+    assert!(vault.get("long2") == Err(Errno::IO));
+    assert!(told.lock().unwrap()[0].contains("never given to it"));
+    // Whoever has it open goes on, and the link can be removed.
+    let mut data = vec![0; LONG];
+    assert_eq!(vault.read(&file, 0, &mut data), Ok(LONG));
+    assert!(data == text(0, LONG));
+    vault.unlink(ROOT, OsStr::new("long2")).unwrap();
+    assert!(vault.get("long").as_ref() == Ok(&data));
     // More hard links to a file that has several names.
     let victim = Victim::new();
     victim.legitimately(|vault| {
