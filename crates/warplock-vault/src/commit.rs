@@ -50,6 +50,16 @@ impl<S: Storage> Core<S> {
         Ok(())
     }
 
+    /// Writes the second header of a young file once more, over the first.
+    pub(crate) fn bury_first(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
+        if state.is_young() && !state.dead {
+            state.dirty = true;
+            // As any commit, it makes the second header durable before.
+            self.commit(content, state, false)?;
+        }
+        Ok(())
+    }
+
     /// Makes the file durable as it is now, and its name as well. Moved blocks may stay in the
     /// journal until somebody writes to the file, or the next tick.
     pub(crate) fn make_durable(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {

@@ -145,6 +145,12 @@ impl<S: Storage> State<S> {
         }
     }
 
+    /// Whether the file's first header, of an empty file, is still there: without the second one
+    /// it would look as if it had just been made.
+    pub(crate) fn is_young(&self) -> bool {
+        self.now.sequence == 2 && !self.broken
+    }
+
     /// Moved blocks, for those who have the state to themselves.
     pub(crate) fn moves(&mut self) -> &mut Moves {
         self.moves.get_mut().unwrap_or_else(PoisonError::into_inner)

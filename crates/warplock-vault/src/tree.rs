@@ -345,8 +345,11 @@ impl<S: Storage> Vault<S> {
         if allowed.is_ok() {
             state.entry = Some(Arc::clone(&spot.folder.dir));
         }
-        let broken = state.broken;
+        let (broken, young) = (state.broken, state.is_young());
         drop(state);
+        if young {
+            self.list_uncommitted(content);
+        }
         if allowed.is_err() && !broken {
             self.forbid_place(content, &spot.name.place, &[&spot.folder.dir]);
         }

@@ -3,11 +3,11 @@
 
 use std::ffi::OsStr;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
 use rustix::io::Errno;
 
-use crate::content::Content;
+use crate::content::{Content, State};
 use crate::core::{JOURNALS, lock};
 use crate::error::Result;
 use crate::storage::Storage;
@@ -84,10 +84,8 @@ impl<S: Storage> Vault<S> {
 
     fn tick_alone(&self) -> Result<()> {
         let files = std::mem::take(&mut *lock(&self.uncommitted.files));
-        let mut result = Ok(());
-        if files.len() > SYNCED_ONE_BY_ONE {
-            result = self.sync_together(files.iter().map(|content| &**content));
-        }
+        let mut result = self.sync_together(&files);
+        let mut young = Vec::new();
         for content in files {
             content.listed.store(false, Ordering::Relaxed);
             let mut state = content.write_state();
@@ -96,26 +94,48 @@ impl<S: Storage> Vault<S> {
                 result = result.and(dropped);
                 continue;
             }
-            let committed = self
-                .core
-                .commit(&content, &mut state, false)
-                .and_then(|()| self.core.drop_journal(&content, &mut state));
-            if let Err(error) = committed {
-                // What was given up is opened anew, as after a crash.
-                if !state.broken {
-                    drop(state);
-                    self.list(&content);
-                }
-                result = result.and(Err(error));
+            let committed = self.core.commit(&content, &mut state, false);
+            let is_young = committed.is_ok() && state.is_young();
+            result = result.and(self.committed(&content, state, committed));
+            if is_young {
+                young.push(content);
             }
+        }
+        result = result.and(self.sync_together(&young));
+        for content in young {
+            let mut state = content.write_state();
+            let committed = self.core.bury_first(&content, &mut state);
+            result = result.and(self.committed(&content, state, committed));
         }
         self.nodes.sweep();
         result.and_then(|()| self.save_witness())
     }
 
+    /// After a commit: a file that needs none any more has no journal either, and one that failed
+    /// waits for the next tick.
+    fn committed(
+        &self,
+        content: &Arc<Content<S>>,
+        mut state: RwLockWriteGuard<'_, State<S>>,
+        committed: Result<()>,
+    ) -> Result<()> {
+        let done = committed.and_then(|()| self.core.drop_journal(content, &mut state));
+        // What was given up is opened anew, as after a crash.
+        let again = done.is_err() && !state.broken;
+        drop(state);
+        if again {
+            self.list(content);
+        }
+        done
+    }
+
     /// Makes what was written to many files durable at once.
-    fn sync_together<'a>(&self, files: impl Iterator<Item = &'a Content<S>>) -> Result<()> {
+    fn sync_together(&self, files: &[Arc<Content<S>>]) -> Result<()> {
+        if files.len() <= SYNCED_ONE_BY_ONE {
+            return Ok(());
+        }
         let written: Vec<_> = files
+            .iter()
             .map(|content| (content, content.read_state().written))
             .collect();
         self.core.storage.sync_all()?;

@@ -282,6 +282,12 @@ impl<S: Storage> Vault<S> {
         content.write_state().entry = Some(Arc::clone(&parent.dir));
         let content = Arc::new(content);
         *slot = Arc::downgrade(&content);
+        drop(slot);
+        // A crash may have left it young.
+        let crashed = self.core.unclean.load(Ordering::Relaxed) && !self.core.read_only;
+        if crashed && content.writable && content.read_state().is_young() {
+            self.list_uncommitted(&content);
+        }
         Ok(content)
     }
 

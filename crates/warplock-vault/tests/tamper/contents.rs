@@ -158,6 +158,43 @@ fn headers() {
     }
 }
 
+/// A file's first header is of an empty one; only the second says that something was written.
+#[test]
+fn a_file_that_is_to_look_just_made() {
+    let (mem, key) = new_vault(&Settings::default());
+    let victim = Victim { mem, key };
+    victim.legitimately(|vault| {
+        vault.put("synced", b"content");
+        vault.new_file("linked");
+        let node = vault.node("linked").unwrap().node;
+        vault.link(node, ROOT, OsStr::new("also")).unwrap();
+        // More than are synced one by one.
+        for number in 0..9 {
+            let file = vault.new_file(&number.to_string());
+            vault.write(&file, 0, &[1; 9000], false).unwrap();
+        }
+    });
+    // And one that a crash kept from its next commit.
+    let vault = open(victim.mem.clone(), &victim.key);
+    vault.put("crashed", b"content");
+    drop(vault);
+    victim.legitimately(|vault| {
+        let options = CheckOptions {
+            repair: true,
+            ..CheckOptions::default()
+        };
+        let report = check(vault, options, &mut |_| {}).unwrap();
+        assert_eq!(report.findings, []);
+    });
+    for path in ["synced", "linked", "0", "8", "crashed"] {
+        victim.edit(path, |data| {
+            data.truncate(2 * HEADER);
+            data[HEADER..].fill(0);
+        });
+        assert_eq!(victim.noticed(path), Open, "{path}");
+    }
+}
+
 #[test]
 fn a_header_of_another_file() {
     for (from, to) in [(0, HEADER), (0, 2 * HEADER), (HEADER, 2 * HEADER)] {
