@@ -8,13 +8,16 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use crate::blocks;
+use crate::config::BLOCK_SIZES;
 use crate::content::{Content, Journal, Moved, State};
 use crate::core::{Core, journal_name, lock};
 use crate::error::{Error, Result};
 use crate::fs::{Changes, SetTime};
 use crate::header::{Header, PLAIN_LEN};
 use crate::layout::{HEADER_LEN, NONCE_LEN, OVERHEAD, TAG_LEN};
+use crate::resize::MOVED_HOLES;
 use crate::storage::{At, Storage};
+use crate::write::JOURNAL_LEN;
 
 const AAD: &[u8] = b"warplock-vault/1 journal";
 /// What a journal with a record ends in, behind the record's length.
@@ -23,6 +26,14 @@ const TRAILER_LEN: usize = 8;
 /// Bytes of a record's entry: block, slot in the journal or [`HOLE`], tag.
 const ENTRY_LEN: usize = 16 + TAG_LEN;
 const HOLE: u64 = u64::MAX;
+/// No record is longer; whoever lengthens one in the store must not make us take more memory.
+const MAX_RECORD: u64 = 16 << 20;
+/// A journal that is almost full takes one write more, and as many holes as are ever moved; what is
+/// left is for writers side by side.
+const _: () = {
+    let blocks = 2 * JOURNAL_LEN / BLOCK_SIZES[0] as u64 + MOVED_HOLES;
+    assert!(2 * blocks * ENTRY_LEN as u64 <= MAX_RECORD);
+};
 /// How much of a journal is read at a time when blocks go to their slots.
 const COPY_LEN: usize = 256 << 10;
 
@@ -376,7 +387,8 @@ impl<S: Storage> Core<S> {
         self.storage.read_at(journal, &mut trailer, end)?;
         let (len, magic) = trailer.split_at(4);
         let len = u64::from(u32::from_be_bytes(len.try_into().expect("4 bytes")));
-        let Some(start) = end.checked_sub(len).filter(|_| magic == MAGIC) else {
+        let fits = magic == MAGIC && len <= MAX_RECORD;
+        let Some(start) = end.checked_sub(len).filter(|_| fits) else {
             return Ok(None);
         };
         let mut sealed = vec![0; len as usize];

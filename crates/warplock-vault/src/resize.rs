@@ -13,6 +13,13 @@ use crate::storage::Storage;
 use crate::sum::EMPTY;
 use crate::write::Run;
 
+/// Holes are made so many blocks at a time...
+const HOLES_AT_ONCE: u64 = 1 << 15;
+/// ... until so many blocks are moved, and a commit is due.
+const HOLES_DUE: usize = 1 << 16;
+/// So many moved blocks may be holes.
+pub(crate) const MOVED_HOLES: u64 = HOLES_DUE as u64 + HOLES_AT_ONCE;
+
 impl<S: Storage> Core<S> {
     /// Sets the length: cuts, or grows by a hole. Cutting committed blocks is durable at once.
     pub(crate) fn set_len(&self, content: &Content<S>, len: u64) -> Result<()> {
@@ -147,7 +154,10 @@ impl<S: Storage> Core<S> {
                 if at % block == 0 && end >= ends(number) {
                     // Enough blocks at a time to keep the list of moved ones short.
                     let mut until = number + 1;
-                    while until - number < 1 << 15 && until * block < end && end >= ends(until) {
+                    while until - number < HOLES_AT_ONCE
+                        && until * block < end
+                        && end >= ends(until)
+                    {
                         until += 1;
                     }
                     self.make_hole(content, state, number, until)?;
@@ -170,7 +180,7 @@ impl<S: Storage> Core<S> {
         first: u64,
         until: u64,
     ) -> Result<()> {
-        if state.moves().blocks.len() > 1 << 16 {
+        if state.moves().blocks.len() > HOLES_DUE {
             self.commit(content, state, false)?;
         }
         let tags = self.tags(content, state, first, until - first)?;

@@ -15,7 +15,7 @@ use crate::sum::EMPTY;
 
 /// How much a journal may hold before everything is brought to its place. The more, the more of it
 /// is replaced before that; so much room it takes, and so much is read again after a crash.
-const JOURNAL_LEN: u64 = 256 << 20;
+pub(crate) const JOURNAL_LEN: u64 = 256 << 20;
 
 /// Sealed blocks on their way to the file.
 pub(crate) struct Run<'a> {
@@ -57,6 +57,15 @@ impl<S: Storage> Core<S> {
 
     /// Writes all of `data` at `offset`.
     pub(crate) fn write(&self, content: &Content<S>, offset: u64, data: &[u8]) -> Result<()> {
+        // A journal that is almost full takes one write more.
+        if data.len() as u64 > JOURNAL_LEN {
+            let mut at = offset;
+            for part in data.chunks(JOURNAL_LEN as usize) {
+                self.write(content, at, part)?;
+                at = at.checked_add(part.len() as u64).ok_or(Errno::FBIG)?;
+            }
+            return Ok(());
+        }
         // Whole blocks look the same whatever else the file holds, so that several threads can
         // seal at once; only then they wait for each other.
         let block = self.layout.block() as u64;

@@ -37,6 +37,7 @@ impl Mem {
             fault: None,
             full: false,
             no_exchange: false,
+            longest_read: 0,
         })))
     }
 
@@ -213,7 +214,8 @@ impl Storage for Mem {
     }
 
     fn read_at(&self, file: &u64, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        let disk = self.disk();
+        let mut disk = self.disk();
+        disk.longest_read = disk.longest_read.max(buffer.len());
         let data = &disk.objects[file].data;
         let start = data.len().min(offset as usize);
         let len = buffer.len().min(data.len() - start);

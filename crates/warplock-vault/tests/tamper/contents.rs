@@ -306,3 +306,30 @@ fn an_old_journal() {
     }
     assert!(tried > 3);
 }
+
+/// A journal that says it ends in a record of megabytes takes no memory for it.
+#[test]
+fn a_record_that_cannot_be() {
+    const LEN: u32 = 32 << 20;
+    let victim = Victim::new();
+    let id: String = victim.copy("long").data[..16]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let mut journal = Object::new(0o100_600);
+    journal.data = vec![0; LEN as usize];
+    journal.data.extend(LEN.to_be_bytes());
+    journal.data.extend(b"WLJ1");
+    let mut folder = Object::new(0o40_700);
+    folder.entries.insert(id.into(), 1 << 50);
+    {
+        let mut disk = victim.mem.disk();
+        disk.objects.insert(1 << 50, journal);
+        disk.objects.insert(1 << 51, folder);
+        let top = disk.object(1);
+        top.entries.insert("warplock.journal".into(), 1 << 51);
+    }
+    let vault = open(victim.mem.clone(), &victim.key);
+    assert_eq!(vault.get("long").unwrap(), text(0, LONG));
+    assert!(victim.mem.disk().longest_read <= 16 << 20);
+}

@@ -72,7 +72,7 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    pub(super) fn new(mode: u32) -> Self {
+    pub(crate) fn new(mode: u32) -> Self {
         Object {
             mode,
             links: 1,
@@ -108,6 +108,8 @@ pub(crate) struct Disk {
     pub(crate) full: bool,
     /// Names cannot be exchanged, as on some file systems.
     pub(crate) no_exchange: bool,
+    /// The most bytes that were asked for at once.
+    pub(crate) longest_read: usize,
 }
 
 impl Disk {
