@@ -4,13 +4,12 @@ use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use rustix::io::Errno;
 use warplock::{Algorithm, Engine};
 use warplock_keyring::MasterKey;
 
 use crate::core::{Core, is_missing};
 use crate::error::{Error, Result};
-use crate::fs::{Changes, RenameFlags};
+use crate::fs::RenameFlags;
 use crate::keys::{Id, VaultKeys, random};
 use crate::names::{Place, ROOT_PLACE};
 use crate::storage::{At, Storage};
@@ -53,10 +52,7 @@ impl<S: Storage> Core<S> {
             )),
             other => Ok(other?),
         };
-        let file = match self.read_only {
-            true => open(),
-            false => with_permissions(&self.storage, dir, open),
-        }?;
+        let file = self.storage.permitted(dir, open)?;
         let mut sealed = [0; PLAIN_LEN + crate::layout::OVERHEAD + 1];
         let len = self.storage.read_at(&file, &mut sealed, 0)?;
         let engines = &self.keys.engines;
@@ -86,7 +82,7 @@ impl<S: Storage> Core<S> {
             return Ok(self.storage.unlink(dir, name)?);
         }
         let inner = self.storage.open_dir(dir, name)?;
-        with_permissions(&self.storage, &inner, || {
+        self.storage.permitted(&inner, || {
             for entry in self.storage.list(&inner)? {
                 self.purge(&inner, &entry.name)?;
             }
@@ -94,39 +90,6 @@ impl<S: Storage> Core<S> {
         })?;
         Ok(self.storage.remove_dir(dir, name)?)
     }
-}
-
-/// Runs `action` in a folder; where it fails for want of permissions, and the folder is ours, grants
-/// them for a moment. Users rename and remove folders that they may not write to; that the vault
-/// then writes to them is its own affair.
-pub(crate) fn with_permissions<S: Storage, T>(
-    storage: &S,
-    dir: &S::Dir,
-    action: impl Fn() -> Result<T>,
-) -> Result<T> {
-    let denied = match action() {
-        Err(error) if error.errno() == Errno::ACCESS => error,
-        other => return other,
-    };
-    let current = || -> Result<u32> { Ok(storage.attributes(At::Dir(dir))?.mode & 0o7777) };
-    let mode = current()?;
-    let change = |mode| {
-        let mode = Some(mode);
-        let changes = Changes {
-            mode,
-            ..Changes::default()
-        };
-        storage.change(At::Dir(dir), &changes)
-    };
-    if mode & 0o700 == 0o700 || change(mode | 0o700).is_err() {
-        return Err(denied);
-    }
-    let result = action();
-    // Unless they were set anew meanwhile.
-    if current()? == mode | 0o700 {
-        change(mode)?;
-    }
-    result
 }
 
 fn write_record<S: Storage>(
@@ -137,7 +100,7 @@ fn write_record<S: Storage>(
 ) -> Result<()> {
     let sealed = keys.engines.seal(&keys.folders, AAD, &encode(record))?;
     let (new, name) = (OsStr::new(RECORD_NEW), OsStr::new(RECORD));
-    with_permissions(storage, dir, || {
+    storage.permitted(dir, || {
         match storage.unlink(dir, new) {
             Err(error) if !is_missing(&error) => return Err(error.into()),
             _ => {}

@@ -24,6 +24,7 @@ mod names;
 mod node;
 mod open;
 pub mod pass_through;
+mod permissions;
 mod pool;
 mod posix;
 mod rename;

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Error, Result};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,11 +13,13 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::fs::{Attributes, Changes, FileType, RenameFlags, SetTime, StatVfs, XattrFlags};
+use crate::permissions::{granting, hold, set_mode};
 use crate::storage::{At, Listed, Storage};
 
 /// A store in a folder of this machine.
 pub struct Posix {
     root: OwnedFd,
+    grants: bool,
 }
 
 const DIR: OFlags = OFlags::RDONLY
@@ -31,7 +33,8 @@ impl Posix {
     /// The system's, if it is no folder that can be read.
     pub fn new(path: &Path) -> Result<Self> {
         let root = sys::openat(CWD, path, DIR, Mode::empty())?;
-        Ok(Posix { root })
+        let grants = false;
+        Ok(Posix { root, grants })
     }
 
     /// The topmost folder, to lock it.
@@ -39,32 +42,24 @@ impl Posix {
         &self.root
     }
 
-    /// Runs `action`; where it fails for want of permissions on an object that is ours, grants
-    /// them for a moment. The vault reads headers of files that their owner may only write, and
-    /// writes those of files that he may only read.
-    fn with_permissions<T>(
+    /// Whether permissions may be changed for a moment where they are in the way: only who may
+    /// change the store does that.
+    pub(crate) fn granting(mut self, grants: bool) -> Self {
+        self.grants = grants;
+        self
+    }
+
+    /// Opens something; where its owner, who we are, is denied it, with `wanted` granted.
+    fn open_granting(
+        &self,
         dir: &OwnedFd,
         name: &OsStr,
+        flags: OFlags,
         wanted: u32,
-        action: impl Fn() -> rustix::io::Result<T>,
-    ) -> Result<T> {
-        match action() {
-            Err(Errno::ACCESS) => {
-                let stat = sys::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-                let mode = stat.st_mode & 0o7777;
-                if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
-                    || mode & wanted == wanted
-                {
-                    return Err(Errno::ACCESS.into());
-                }
-                let grant = Mode::from_raw_mode(mode | wanted);
-                sys::chmodat(dir, name, grant, AtFlags::empty()).map_err(|_| Errno::ACCESS)?;
-                let result = action();
-                sys::chmodat(dir, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
-                Ok(result?)
-            }
-            other => Ok(other?),
-        }
+    ) -> Result<OwnedFd> {
+        let denied = |error: &Errno| self.grants && *error == Errno::ACCESS;
+        let open = || sys::openat(dir, name, flags, Mode::empty());
+        Ok(granting(|| hold(dir, name), wanted, denied, open)?)
     }
 }
 
@@ -160,9 +155,7 @@ impl Storage for Posix {
     }
 
     fn open_dir(&self, dir: &OwnedFd, name: &OsStr) -> Result<OwnedFd> {
-        Self::with_permissions(dir, name, 0o700, || {
-            sys::openat(dir, name, DIR | OFlags::NOFOLLOW, Mode::empty())
-        })
+        self.open_granting(dir, name, DIR | OFlags::NOFOLLOW, 0o700)
     }
 
     fn make_dir(&self, dir: &OwnedFd, name: &OsStr, mode: u32) -> Result<()> {
@@ -201,9 +194,7 @@ impl Storage for Posix {
         };
         // Not blocking: somebody may have put a fifo there.
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = Self::with_permissions(dir, name, wanted, || {
-            sys::openat(dir, name, flags, Mode::empty())
-        })?;
+        let file = self.open_granting(dir, name, flags, wanted)?;
         if FileType::from_raw_mode(sys::fstat(&file)?.st_mode) != FileType::RegularFile {
             return Err(Errno::INVAL.into());
         }
@@ -271,17 +262,9 @@ impl Storage for Posix {
             }?;
         }
         if let Some(mode) = changes.mode {
-            let mode = Mode::from_raw_mode(mode & 0o7777);
             match at {
-                At::File(fd) | At::Dir(fd) => sys::fchmod(fd, mode),
-                At::Name(dir, name) => {
-                    // chmod follows symlinks, and a symlink has no permissions to change.
-                    let stat = sys::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-                    if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
-                        return Err(Errno::OPNOTSUPP.into());
-                    }
-                    sys::chmodat(dir, name, mode, AtFlags::empty())
-                }
+                At::File(fd) | At::Dir(fd) => sys::fchmod(fd, Mode::from_raw_mode(mode & 0o7777)),
+                At::Name(dir, name) => hold(dir, name).and_then(|fd| set_mode(fd.as_fd(), mode)),
             }?;
         }
         if changes.accessed.is_some() || changes.modified.is_some() {
@@ -410,6 +393,15 @@ impl Storage for Posix {
             At::File(fd) | At::Dir(fd) => sys::fremovexattr(fd, name),
             At::Name(dir, entry) => sys::lremovexattr(proc_path(dir, entry), name),
         }?)
+    }
+
+    fn permitted<T>(
+        &self,
+        dir: &OwnedFd,
+        action: impl Fn() -> crate::error::Result<T>,
+    ) -> crate::error::Result<T> {
+        let denied = |error: &crate::error::Error| self.grants && error.errno() == Errno::ACCESS;
+        granting(|| Ok(dir), 0o700, denied, action)
     }
 
     fn stat_fs(&self) -> Result<StatVfs> {

@@ -124,6 +124,20 @@ pub trait Storage: Send + Sync + Sized + 'static {
     /// Removes an extended attribute.
     fn remove_xattr(&self, at: At<'_, Self>, name: &OsStr) -> Result<()>;
 
+    /// Runs `action` in an open folder. Where it is denied for want of permissions that are ours
+    /// to give, they are given for a moment: users rename and remove folders that they may not
+    /// write to, and that the vault then writes to them is its own affair.
+    ///
+    /// # Errors
+    /// Those of `action`.
+    fn permitted<T>(
+        &self,
+        _dir: &Self::Dir,
+        action: impl Fn() -> crate::Result<T>,
+    ) -> crate::Result<T> {
+        action()
+    }
+
     /// Room and limits, and whether anything can be changed.
     fn stat_fs(&self) -> Result<StatVfs>;
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::content::{Content, State};
 use crate::core::{is_missing, lock};
 use crate::error::{Error, Result};
-use crate::folder::{Folder, Record, TEMPORARY, with_permissions};
+use crate::folder::{Folder, Record, TEMPORARY};
 use crate::fs::{Attributes, Changes, FileType, NewNode, RenameFlags};
 use crate::header::{Header, MAX_PLACES};
 use crate::keys::{FileKeys, Id, random};
@@ -466,7 +466,7 @@ impl<S: Storage> Vault<S> {
         let (dir, name) = spot.pair();
         let storage = &self.core.storage;
         let inner = storage.open_dir(dir, name)?;
-        let entries = with_permissions(storage, &inner, || Ok(storage.list(&inner)?))?;
+        let entries = storage.permitted(&inner, || Ok(storage.list(&inner)?))?;
         if entries.iter().any(|entry| is_entry(&entry.name)) {
             return Err(Errno::NOTEMPTY.into());
         }

@@ -79,6 +79,7 @@ impl Vault<Posix> {
         })?;
         let write = !options.read_only && !cannot_change(&store)?;
         config::lock_store(&store, path, write)?;
+        let store = store.granting(write);
         Self::open_on(store, master, options)
     }
 }

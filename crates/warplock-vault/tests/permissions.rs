@@ -3,11 +3,12 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
 
 use common::{FOLDER, Short, Told, engine, options, recipients};
 use rustix::fs::Uid;
+use rustix::io::Errno;
 use rustix::process::geteuid;
 use warplock_vault::fs::{Changes, FileSystem, ROOT, RenameFlags};
 use warplock_vault::{Posix, Settings, Vault, init_on};
@@ -69,5 +70,42 @@ fn they_are_renamed_and_removed() {
             left.sort();
             assert_eq!(left, ["warplock.dir", "warplock.vault"], "{mode:o}");
         }
+    });
+}
+
+/// Whoever may only read the store's files changes nothing of them, not even for a moment.
+#[test]
+fn a_vault_open_for_reading_grants_nothing() {
+    as_a_user(|path| {
+        let store = Posix::new(path).unwrap();
+        let key = init_on(&store, &Settings::default(), "test", &recipients()).unwrap();
+        drop(store);
+        let open = |read_only| {
+            let mut options = options(&Told::default());
+            options.read_only = read_only;
+            Vault::open(path, &key, options).unwrap()
+        };
+        let vault = open(false);
+        vault.put("file", b"content");
+        let node = vault.node("file").unwrap().node;
+        let changes = Changes {
+            mode: Some(0o200),
+            ..Changes::default()
+        };
+        vault.change(node, None, &changes).unwrap();
+        vault.unmounted();
+        drop(vault);
+
+        let changed = || -> Vec<_> {
+            let times = fs::read_dir(path).unwrap().map(|entry| {
+                let found = entry.unwrap().metadata().unwrap();
+                (found.ino(), found.ctime(), found.ctime_nsec())
+            });
+            times.collect()
+        };
+        let before = changed();
+        assert_eq!(open(true).get("file").unwrap_err(), Errno::ACCESS);
+        assert_eq!(changed(), before);
+        assert_eq!(open(false).get("file").unwrap(), b"content");
     });
 }
