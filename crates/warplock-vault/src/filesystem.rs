@@ -7,6 +7,7 @@ use rustix::io::Errno;
 
 use crate::content::Content;
 use crate::core::lock;
+use crate::descriptors::is_exhausted;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::fs::{
@@ -83,6 +84,7 @@ impl<S: Storage> Vault<S> {
                     }),
                 }),
                 Ok(None) => {}
+                Err(error) if is_exhausted(&error) => return Err(error),
                 // One bad name must not hide the others.
                 Err(error) => self.core.tell(&error.to_string()),
             }
@@ -151,10 +153,8 @@ impl<S: Storage> FileSystem for Vault<S> {
     type Dir = OpenDir<S>;
 
     fn lookup(&self, parent: Number, name: &OsStr) -> fs::Result<Attributes> {
-        self.answer(
-            self.spot(parent, name)
-                .and_then(|spot| Ok(self.enter(&spot)?.1)),
-        )
+        let look = || Ok(self.enter(&self.spot(parent, name)?)?.1);
+        self.answer(self.with_descriptors(look))
     }
 
     fn forget(&self, node: Number, count: u64) {
@@ -162,10 +162,8 @@ impl<S: Storage> FileSystem for Vault<S> {
     }
 
     fn attributes(&self, node: Number, file: Option<&OpenFile<S>>) -> fs::Result<Attributes> {
-        self.answer(
-            self.node(node)
-                .and_then(|node| self.attributes_of(&node, file)),
-        )
+        let attributes = || self.attributes_of(&self.node(node)?, file);
+        self.answer(self.with_descriptors(attributes))
     }
 
     fn change(
@@ -188,7 +186,10 @@ impl<S: Storage> FileSystem for Vault<S> {
             let spot = self.spot(parent, name)?;
             match FileType::from_raw_mode(new.mode) {
                 FileType::RegularFile => return Ok(self.make_file(&spot, &new)?.0),
-                FileType::Directory => self.make_folder(&spot, &new)?,
+                FileType::Directory => {
+                    self.reserve_descriptors();
+                    self.make_folder(&spot, &new)?;
+                }
                 _ => self.make_special(&spot, &new, device)?,
             }
             self.enter_new(&spot)
@@ -209,10 +210,8 @@ impl<S: Storage> FileSystem for Vault<S> {
     }
 
     fn readlink(&self, node: Number) -> fs::Result<Vec<u8>> {
-        self.answer(
-            self.node(node)
-                .and_then(|node| Ok(self.read_target(&node)?.to_vec())),
-        )
+        let read = || Ok(self.read_target(&self.node(node)?)?.to_vec());
+        self.answer(self.with_descriptors(read))
     }
 
     fn link(&self, node: Number, parent: Number, name: &OsStr) -> fs::Result<Attributes> {
@@ -229,7 +228,11 @@ impl<S: Storage> FileSystem for Vault<S> {
     }
 
     fn rmdir(&self, parent: Number, name: &OsStr) -> fs::Result<()> {
-        self.answer(self.changing(|| self.remove_folder(&self.spot(parent, name)?)))
+        self.answer(self.changing(|| {
+            let spot = self.spot(parent, name)?;
+            self.reserve_descriptors();
+            self.remove_folder(&spot)
+        }))
     }
 
     fn rename(
@@ -241,6 +244,7 @@ impl<S: Storage> FileSystem for Vault<S> {
         self.answer(self.changing(|| {
             let from = self.spot(from.0, from.1)?;
             let to = self.spot(to.0, to.1)?;
+            self.reserve_descriptors();
             self.rename_spots(&from, &to, flags)
         }))
     }
@@ -249,7 +253,7 @@ impl<S: Storage> FileSystem for Vault<S> {
         let open = || self.open_node(&self.node(node)?, access);
         self.answer(match access.write {
             true => self.changing(open),
-            false => open(),
+            false => self.with_descriptors(open),
         })
     }
 
@@ -325,7 +329,8 @@ impl<S: Storage> FileSystem for Vault<S> {
     }
 
     fn open_dir(&self, node: Number) -> fs::Result<OpenDir<S>> {
-        self.answer(self.node(node).and_then(|node| {
+        self.answer(self.with_descriptors(|| {
+            let node = self.node(node)?;
             let folder = self.folder(&node)?;
             let listed = Mutex::default();
             Ok(OpenDir {
@@ -343,7 +348,8 @@ impl<S: Storage> FileSystem for Vault<S> {
         add: &mut dyn FnMut(Entry<'_>) -> bool,
     ) -> fs::Result<()> {
         if offset == 0 {
-            *lock(&dir.listed) = Arc::new(self.answer(self.list_now(dir))?);
+            let listed = self.with_descriptors(|| self.list_now(dir));
+            *lock(&dir.listed) = Arc::new(self.answer(listed)?);
         }
         let listed = Arc::clone(&lock(&dir.listed));
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -376,10 +382,8 @@ impl<S: Storage> FileSystem for Vault<S> {
             return self.lookup(parent, entry.name);
         };
         // It was decrypted a moment ago, so it need not be encrypted again.
-        self.answer(
-            self.enter_as(&dir.node, &dir.folder, name)
-                .map(|found| found.1),
-        )
+        let look = || Ok(self.enter_as(&dir.node, &dir.folder, name)?.1);
+        self.answer(self.with_descriptors(look))
     }
 
     fn fsync_dir(&self, dir: &OpenDir<S>) -> fs::Result<()> {
@@ -406,14 +410,13 @@ impl<S: Storage> FileSystem for Vault<S> {
     }
 
     fn get_xattr(&self, node: Number, name: &OsStr) -> fs::Result<Vec<u8>> {
-        self.answer(
-            self.node(node)
-                .and_then(|node| self.read_xattr(&node, name)),
-        )
+        let read = || self.read_xattr(&self.node(node)?, name);
+        self.answer(self.with_descriptors(read))
     }
 
     fn list_xattrs(&self, node: Number) -> fs::Result<Vec<u8>> {
-        self.answer(self.node(node).and_then(|node| self.xattr_names(&node)))
+        let names = || self.xattr_names(&self.node(node)?);
+        self.answer(self.with_descriptors(names))
     }
 
     fn remove_xattr(&self, node: Number, name: &OsStr) -> fs::Result<()> {

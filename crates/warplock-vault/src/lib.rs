@@ -10,6 +10,7 @@ mod commit;
 mod config;
 mod content;
 mod core;
+mod descriptors;
 mod error;
 mod filesystem;
 mod folder;
@@ -45,6 +46,7 @@ pub use config::{
     unlock,
 };
 pub use core::Trouble;
+pub use descriptors::raise_descriptor_limit;
 pub use error::{Error, ErrorKind, Result};
 pub use filesystem::{OpenDir, OpenFile};
 pub use harden::harden;

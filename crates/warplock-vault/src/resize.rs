@@ -64,6 +64,10 @@ impl<S: Storage> Core<S> {
                 content.keys.summer.toggle(&mut sum, tail, [tag]);
             }
         }
+        if !state.moves().blocks.is_empty() {
+            // The commit needs it, and must not fail for want of a descriptor.
+            self.open_journal(content, state)?;
+        }
         if !slot.is_empty() {
             if tail < self.layout.blocks(state.committed_len) {
                 self.write_journal(content, state, tail, &slot)?;

@@ -15,8 +15,6 @@ use crate::vault::Vault;
 
 /// Up to this many files are made durable each for itself.
 const SYNCED_ONE_BY_ONE: usize = 4;
-/// So many files may wait for a commit before one is made.
-const UNCOMMITTED: usize = 512;
 
 /// The files that need a commit.
 pub(crate) struct Uncommitted<S: Storage> {
@@ -60,14 +58,14 @@ impl Gate {
 impl<S: Storage> Vault<S> {
     /// Runs what changes the vault and lists what it changed, unless the vault was closed: a mount
     /// that is ended while it is in use still gets requests.
-    pub(crate) fn changing<T>(&self, action: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn changing<T>(&self, action: impl Fn() -> Result<T>) -> Result<T> {
         let closed = self.gate.closed.read();
         let closed = closed.unwrap_or_else(PoisonError::into_inner);
         if *closed {
             return Err(Errno::NOTCONN.into());
         }
         // Whoever closes the vault waits for this.
-        let result = action();
+        let result = self.with_descriptors(action);
         drop(closed);
         result
     }
@@ -165,12 +163,12 @@ impl<S: Storage> Vault<S> {
 
     /// Remembers that a file needs a commit.
     pub(crate) fn list_uncommitted(&self, content: &Arc<Content<S>>) {
-        if self.list(content) <= UNCOMMITTED {
+        if self.list(content) <= self.budget.uncommitted {
             return;
         }
         let ticking = lock(&self.uncommitted.ticking);
         // Another thread may have done it meanwhile.
-        if self.uncommitted.len() <= UNCOMMITTED {
+        if self.uncommitted.len() <= self.budget.uncommitted {
             return;
         }
         let ticked = self.tick_alone();

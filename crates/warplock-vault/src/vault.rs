@@ -13,6 +13,7 @@ use warplock_keyring::MasterKey;
 use crate::config::{self, Config};
 use crate::content::Content;
 use crate::core::{Core, JOURNALS, Trouble, is_missing, journal_id, lock};
+use crate::descriptors::{Budget, is_exhausted};
 use crate::error::{Error, Result};
 use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, FileType, ROOT};
@@ -25,9 +26,6 @@ use crate::posix::Posix;
 use crate::storage::{At, Storage, cannot_change};
 use crate::uncommitted::{Gate, Uncommitted};
 use crate::witness::Witness;
-
-/// So many folders are kept open to save time.
-const OPEN_FOLDERS: usize = 1000;
 
 const UNCLEAN: &str = "the vault was not closed properly the last time; what was synced is \
      there, and `warplock vault check --repair` tidies up";
@@ -60,7 +58,8 @@ pub struct Vault<S: Storage> {
     pub(crate) gate: Gate,
     /// Held while names change.
     pub(crate) naming: Mutex<()>,
-    open_folders: AtomicUsize,
+    pub(crate) budget: Budget,
+    pub(crate) open_folders: AtomicUsize,
 }
 
 impl Vault<Posix> {
@@ -162,6 +161,7 @@ impl<S: Storage> Vault<S> {
             uncommitted: Uncommitted::default(),
             gate: Gate::default(),
             naming: Mutex::new(()),
+            budget: Budget::new(),
             open_folders: AtomicUsize::new(0),
         };
         let top = vault.node(ROOT)?;
@@ -201,7 +201,7 @@ impl<S: Storage> Vault<S> {
             dir: Arc::new(dir),
             id: record.id,
         });
-        if self.open_folders.fetch_add(1, Ordering::Relaxed) > OPEN_FOLDERS {
+        if self.open_folders.fetch_add(1, Ordering::Relaxed) > self.budget.folders {
             self.open_folders.store(0, Ordering::Relaxed);
             self.nodes.close_folders();
         }
@@ -300,7 +300,10 @@ impl<S: Storage> Vault<S> {
             FileType::RegularFile => {
                 let content = match node.content_in_use() {
                     // What a crash left may not be what the length in the store says.
-                    None if self.core.unclean.load(Ordering::Relaxed) => self.content(node).ok(),
+                    None if self.core.unclean.load(Ordering::Relaxed) => match self.content(node) {
+                        Err(error) if is_exhausted(&error) => return Err(error),
+                        content => content.ok(),
+                    },
                     content => content,
                 };
                 match content {

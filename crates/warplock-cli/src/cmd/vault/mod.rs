@@ -16,7 +16,9 @@ use warplock_keyring::{
     AskPassphrase, MasterKey, PassphraseFile, Recipients, StanzaKind, Terminal,
 };
 use warplock_vault::fuse::mounted_from;
-use warplock_vault::{Settings, add_key, harden, info, init, remove_key, replace_key};
+use warplock_vault::{
+    Settings, add_key, harden, info, init, raise_descriptor_limit, remove_key, replace_key,
+};
 
 use super::{print, stdin_once};
 use crate::args::{Common, NewKey, Vault, VaultInfo, VaultInit, VaultPasswd, VaultUnlock};
@@ -35,6 +37,7 @@ pub(super) fn run(command: Vault, common: &Common) -> Result<Exit> {
         ),
         Err(error) => return Err(Failure::io("cannot forbid core dumps", &error)),
     }
+    raise_descriptor_limit();
     match command {
         Vault::Init(options) => make(&options, common),
         Vault::Mount(options) => mount::run(&options, common),
