@@ -3,6 +3,7 @@
 mod repair;
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +11,7 @@ use std::sync::atomic::Ordering;
 use crate::blocks;
 use crate::config::{CONFIG, CONFIG_NEW};
 use crate::content::Content;
-use crate::core::{Core, JOURNALS};
+use crate::core::{Core, JOURNALS, lock};
 use crate::error::{Error, NO_HEADER, Result};
 use crate::folder::{Folder, RECORD, Record};
 use crate::fs::{Attributes, FileType, ROOT};
@@ -81,8 +82,18 @@ struct Seen<S: Storage> {
     path: PathBuf,
     /// Where it was seen.
     places: HashSet<Place>,
-    /// Held only if it may stand in other places, too.
-    content: Option<Arc<Content<S>>>,
+    /// Only if it may stand in other places, too.
+    several: Option<Several<S>>,
+}
+
+/// What is remembered of a file that may stand in several places: not the file itself, for there
+/// may be more of them than can be open.
+struct Several<S: Storage> {
+    /// The places in its header.
+    allowed: Vec<Place>,
+    /// A name to open it by.
+    parent: Arc<Node<S>>,
+    stored: OsString,
 }
 
 /// What can be done about a finding.
@@ -124,6 +135,8 @@ pub fn check<S: Storage>(
         progress(&path);
         check.folder(&node, &path, &mut waiting, progress)?;
         if node.number != ROOT {
+            // It may be kept as the folder of a file.
+            *lock(&node.folder) = None;
             vault.nodes.forget(node.number, 1);
         }
     }
@@ -198,7 +211,7 @@ impl<S: Storage> Check<'_, S> {
         folder: &Folder<S>,
         path: &Path,
         entry: &Listed,
-        present: &HashSet<std::ffi::OsString>,
+        present: &HashSet<OsString>,
     ) -> Result<bool> {
         let at_root = node.number == ROOT;
         let own = match entry.name.to_str() {
@@ -316,7 +329,7 @@ impl<S: Storage> Check<'_, S> {
         let content = self.vault.content(node)?;
         if let Some(seen) = self.files.get_mut(&content.id) {
             if seen.inode == found.node {
-                // It is in use, so opening it looked at no place.
+                // If somebody has it open, opening it looked at no place.
                 let places = &content.read_state().now.places;
                 self.vault
                     .check_place(places, &[spot.name.place], &path.to_string_lossy())?;
@@ -339,12 +352,16 @@ impl<S: Storage> Check<'_, S> {
         self.headers(&content, path)?;
         self.xattrs(node, &spot.folder, path)?;
         let id = content.id;
-        let elsewhere = content.read_state().now.places.len() > 1;
+        let allowed = content.read_state().now.places.clone();
         let seen = Seen {
             inode: found.node,
             path: path.to_owned(),
             places: HashSet::from([spot.name.place]),
-            content: elsewhere.then_some(content),
+            several: (allowed.len() > 1).then(|| Several {
+                allowed,
+                parent: Arc::clone(&spot.node),
+                stored: spot.name.stored.clone(),
+            }),
         };
         self.files.insert(id, seen);
         Ok(())

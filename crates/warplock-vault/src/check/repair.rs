@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Check, Finding, LOST, Remedy};
+use super::{Check, Finding, LOST, Remedy, Several};
 use crate::content::Content;
 use crate::core::{Core, JOURNALS, is_missing, journal_name, lock};
 use crate::error::Result;
 use crate::folder::Folder;
 use crate::fs::RenameFlags;
 use crate::keys::Id;
+use crate::names::Place;
 use crate::storage::Storage;
 
 impl<S: Storage> Check<'_, S> {
@@ -161,22 +162,45 @@ impl<S: Storage> Check<'_, S> {
 
     /// Headers that name places where their file does not stand.
     pub(super) fn places(&mut self) -> Result<()> {
-        for seen in std::mem::take(&mut self.files).into_values() {
-            let (path, places) = (seen.path, seen.places);
-            let Some(content) = seen.content else {
+        let files = std::mem::take(&mut self.files);
+        for seen in files.values() {
+            let Some(several) = &seen.several else {
                 continue;
             };
-            let mut state = content.write_state();
-            if state.now.places.iter().all(|place| places.contains(place)) {
+            let stands = |place: &Place| seen.places.contains(place);
+            if several.allowed.iter().all(stands) {
                 continue;
             }
-            if self.options.repair && content.writable {
-                state.now.places.retain(|place| places.contains(place));
-                state.dirty = true;
-                self.vault.core.commit(&content, &mut state, true)?;
+            if self.options.repair {
+                self.keep_places(several, &seen.path, stands)?;
             }
-            drop(state);
-            self.interrupted_rename(&path);
+            self.interrupted_rename(&seen.path);
+        }
+        self.files = files;
+        Ok(())
+    }
+
+    /// Takes all places out of a file's header but those where it stands.
+    fn keep_places(
+        &self,
+        several: &Several<S>,
+        path: &Path,
+        stands: impl Fn(&Place) -> bool,
+    ) -> Result<()> {
+        let core = &self.vault.core;
+        let folder = self.vault.folder(&several.parent)?;
+        let content = core.open_content(folder.dir(), &several.stored, &path.to_string_lossy())?;
+        if content.writable {
+            let mut state = content.write_state();
+            state.now.places.retain(stands);
+            state.dirty = true;
+            core.commit(&content, &mut state, true)?;
+        }
+        // Nobody else closes folders that are no longer in the tree of nodes.
+        let mut node = Arc::clone(&several.parent);
+        while let Some(name) = node.name() {
+            *lock(&node.folder) = None;
+            node = name.parent;
         }
         Ok(())
     }
