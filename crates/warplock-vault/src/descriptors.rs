@@ -1,8 +1,6 @@
 //! File descriptors: how many a vault may hold only to save time, and what is done when the
 //! process has none left.
 
-use std::sync::atomic::Ordering;
-
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -72,8 +70,7 @@ impl<S: Storage> Vault<S> {
 
     /// Closes what is open only to save time, or until it is committed.
     fn free_descriptors(&self) {
-        self.open_folders.store(0, Ordering::Relaxed);
-        self.nodes.close_folders();
+        self.close_folders();
         if let Err(error) = self.tick_unless_read_only() {
             self.core.tell(&error.to_string());
         }

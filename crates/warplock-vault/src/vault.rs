@@ -59,7 +59,7 @@ pub struct Vault<S: Storage> {
     /// Held while names change.
     pub(crate) naming: Mutex<()>,
     pub(crate) budget: Budget,
-    pub(crate) open_folders: AtomicUsize,
+    open_folders: AtomicUsize,
 }
 
 impl Vault<Posix> {
@@ -202,11 +202,16 @@ impl<S: Storage> Vault<S> {
             id: record.id,
         });
         if self.open_folders.fetch_add(1, Ordering::Relaxed) > self.budget.folders {
-            self.open_folders.store(0, Ordering::Relaxed);
-            self.nodes.close_folders();
+            self.close_folders();
         }
         *lock(&node.folder) = Some(Arc::clone(&folder));
         Ok(folder)
+    }
+
+    /// Closes folders that are open only to save time.
+    pub(crate) fn close_folders(&self) {
+        self.open_folders.store(0, Ordering::Relaxed);
+        self.nodes.close_folders();
     }
 
     /// Changes a folder's places.
