@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
-use warplock::{Algorithm, Choice};
+use warplock::{Algorithm, Choice, MOST_THREADS};
 
 use crate::cmd::report;
 use crate::exit::Exit;
@@ -356,10 +356,9 @@ pub(crate) struct Gen {
 
 /// As many as the engine takes: whoever asks for more has mistyped.
 fn threads(text: &str) -> Result<NonZeroUsize, String> {
-    const MOST: usize = 4096;
     match text.parse() {
-        Ok(count @ 1..=MOST) => Ok(NonZeroUsize::new(count).expect("it is at least 1")),
-        _ => Err(format!("give a number from 1 to {MOST}")),
+        Ok(count @ 1..=MOST_THREADS) => Ok(NonZeroUsize::new(count).expect("it is at least 1")),
+        _ => Err(format!("give a number from 1 to {MOST_THREADS}")),
     }
 }
 

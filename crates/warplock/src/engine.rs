@@ -67,7 +67,8 @@ impl Builder {
 
     /// How many CPU threads work on one batch; without this call, one for each core that this
     /// process may use. With one thread a batch runs on the thread that calls. Threads that helped
-    /// look out for the next batch for up to 0.1 ms before they sleep. At most 4096.
+    /// look out for the next batch for up to 0.1 ms before they sleep. At most
+    /// [`MOST_THREADS`](crate::MOST_THREADS).
     pub fn threads(mut self, threads: NonZeroUsize) -> Self {
         self.threads = Some(threads);
         self

@@ -57,6 +57,7 @@ pub use job::Job;
 pub use key::Key;
 pub use plan::{Calibration, Gatherer, Gathering};
 pub use stream::Stream;
+pub use threads::MOST_THREADS;
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/misuse.md")]

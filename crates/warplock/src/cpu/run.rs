@@ -17,7 +17,7 @@ use crate::batch::Keys;
 use crate::job::{Iv, Job, Message};
 use crate::plan::{BEYOND_CACHES, CpuModel, Shape};
 use crate::single::Single;
-use crate::threads::Threads;
+use crate::threads::{MOST_THREADS, Threads};
 use crate::{Algorithm, Direction, Error, Info, Mode};
 
 /// CBC chains that are handed to a kernel together.
@@ -36,9 +36,6 @@ const LEAST_FAR: [usize; 2] = [16 << 10, 64 << 10];
 
 /// The shortest chain of CBC encryption for the same: its steps are lines in any case.
 const LEAST_FAR_CHAIN: usize = 4 << 10;
-
-/// More are no machine's, and with some ten thousand the process would end when one cannot start.
-const MOST_THREADS: usize = 4096;
 
 /// Bytes of text in a job that caches near a thread do not hold.
 const COLD_FROM: u64 = 8 << 20;

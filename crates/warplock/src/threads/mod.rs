@@ -46,6 +46,10 @@ const RINGS: usize = 2;
 /// So many tasks can have helpers at a time; whoever calls beside them works alone.
 const DESKS: usize = 8;
 
+/// The most CPU threads that an engine takes. More are no machine's, and with some ten thousand the
+/// process would end when one cannot start.
+pub const MOST_THREADS: usize = 4096;
+
 /// Threads that help whoever calls.
 pub(crate) struct Threads {
     shared: Arc<Shared>,
