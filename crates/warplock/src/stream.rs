@@ -108,20 +108,21 @@ impl<'a> Stream<'a> {
         let (algorithm, len) = (self.key.algorithm(), piece.len());
         let leaves =
             !self.stays_on_cpu() && self.engine.wants_batches(algorithm, self.direction, 1, len);
-        self.advance(piece, leaves)
+        // Until the piece is done; where a panic ends it, it stays so.
+        self.broken = true;
+        self.advance(piece, leaves)?;
+        self.broken = false;
+        Ok(())
     }
 
     /// Works on whole blocks, as a batch if `leaves` and they can be one.
     fn advance(&mut self, piece: &mut [u8], leaves: bool) -> Result<(), Error> {
         let blocks = piece.len() as u64 / 16;
-        // Until it is done; after a panic, too, it is not.
-        self.broken = true;
         if let (true, Some(&last), Some(iv)) = (leaves, piece.last_chunk(), self.next_iv()) {
             let text = Text::in_place(piece);
             let batch = Batch::new(self.direction, Keys::One(self.key), text).ivs(iv);
             self.engine.run(batch)?;
             self.state = self.state.skip(blocks, last);
-            self.broken = false;
             return Ok(());
         }
         let cpu = self.engine.cpu();
@@ -129,7 +130,6 @@ impl<'a> Stream<'a> {
         let what = (self.key.algorithm(), self.direction);
         // SAFETY: the piece is borrowed for this call.
         unsafe { cpu.advance(&mut self.state, prepared, what, Io::in_place(piece)) };
-        self.broken = false;
         Ok(())
     }
 

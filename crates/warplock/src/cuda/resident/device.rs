@@ -132,10 +132,15 @@ impl Device {
             drop(bound);
             result
         });
-        result.map_err(|failure| Error::Backend {
+        result.map_err(|failure| self.failed(failure))
+    }
+
+    /// The error that this device gives for a reason.
+    pub(super) fn failed(&self, reason: impl fmt::Display) -> Error {
+        Error::Backend {
             backend: format!("cuda:{}", self.0.gpu.number),
-            reason: failure.to_string(),
-        })
+            reason: reason.to_string(),
+        }
     }
 
     /// Copies to the device and waits. The context is bound.

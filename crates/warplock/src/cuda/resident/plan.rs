@@ -10,7 +10,7 @@ use super::check::Checked;
 use super::device::Device;
 use super::selftest::ensure_tested;
 use super::sheet::{Sheet, one_key};
-use super::split::may_split;
+use super::split::{HashersAt, may_split};
 use super::stream::Stream;
 use crate::cuda::abi::split_bytes;
 use crate::cuda::backend::hashes;
@@ -130,12 +130,20 @@ impl Plan {
         device.call(|device| Plan::make(device, &batch, &layout))
     }
 
-    /// Of a batch that is not empty; `layout` is its own. The context is bound.
-    pub(super) fn make(
+    /// The same by another policy, and without a test. `hashers`: for batches that [`may_split`].
+    /// The context is bound.
+    pub(super) fn by_policy(
         device: &Device,
         batch: &Checked<'_>,
-        layout: &Sheet,
+        policy: &Policy,
+        hashers: Option<HashersAt>,
     ) -> Result<Self, Failure> {
+        let layout = Sheet::new(batch, policy, device.link().multiprocessors(), hashers);
+        Plan::make(device, batch, &layout)
+    }
+
+    /// Of a batch that is not empty; `layout` is its own. The context is bound.
+    fn make(device: &Device, batch: &Checked<'_>, layout: &Sheet) -> Result<Self, Failure> {
         let link = device.link();
         let sheet = link.device(layout.device_len)?;
         let key = one_key(batch);
@@ -191,11 +199,8 @@ impl Plan {
     /// that was a part of this launch, every further one is refused: a new plan is needed.
     pub unsafe fn launch(&self, stream: &Stream) -> Result<(), Error> {
         if self.halfway.load(Ordering::Relaxed) {
-            return Err(Error::Backend {
-                backend: format!("cuda:{}", self.device.gpu().number),
-                reason: "an earlier launch of this plan was refused halfway: make a new plan"
-                    .into(),
-            });
+            let reason = "an earlier launch of this plan was refused halfway: make a new plan";
+            return Err(self.device.failed(reason));
         }
         self.device.call(|_| {
             // SAFETY: by this function's contract; the sheet lives as long as the plan.

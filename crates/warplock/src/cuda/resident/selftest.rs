@@ -7,7 +7,6 @@ use super::device::Device;
 use super::plan::Plan;
 use super::sheet::{Sheet, one_key};
 use crate::cuda::launch::{finishes, is_long};
-use crate::cuda::link::Link;
 use crate::cuda::pack::Located;
 use crate::cuda::policy::{FEW_CHAINS, Policy};
 use crate::cuda::selftest::{Case, Shape, Tested, side_by_side};
@@ -20,13 +19,9 @@ pub(super) fn ensure_tested(
     batch: &Checked<'_>,
     layout: &Sheet,
 ) -> Result<(), Error> {
-    let number = device.gpu().number;
-    let tested =
-        Tested::on(number).ensure_cases(cases(batch, layout), |case, job| run(device, case, job));
-    tested.map_err(|reason| Error::Backend {
-        backend: format!("cuda:{number}"),
-        reason,
-    })
+    Tested::on(device.gpu().number)
+        .ensure_cases(cases(batch, layout), |case, job| run(device, case, job))
+        .map_err(|reason| device.failed(reason))
 }
 
 /// The cases that cover every kernel that the batch's plan takes.
@@ -142,8 +137,7 @@ pub(super) fn run(device: &Device, case: Case, job: &Job<'_>) -> Result<Vec<usiz
     let batch = Checked::new(batch)?;
     let plan = device.call(|device| {
         let hashers = if split { device.hashers()? } else { None };
-        let layout = Sheet::new(&batch, &policy, device.link().multiprocessors(), hashers);
-        Plan::make(device, &batch, &layout)
+        Plan::by_policy(device, &batch, &policy, hashers)
     })?;
     let stream = device.stream()?;
     // SAFETY: all of it lives until `failed` has waited, and nobody else has it.

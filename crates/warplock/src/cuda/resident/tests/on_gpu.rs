@@ -34,6 +34,18 @@ pub(super) fn random(len: usize) -> Vec<u8> {
     bytes
 }
 
+pub(super) fn cpu() -> Engine {
+    let cpu = Engine::builder().backend(Choice::Cpu(None)).build();
+    cpu.unwrap()
+}
+
+/// All of a buffer.
+pub(super) fn read(buffer: &DeviceBuffer) -> Vec<u8> {
+    let mut bytes = vec![0; buffer.len()];
+    buffer.read(0, &mut bytes).unwrap();
+    bytes
+}
+
 pub(super) fn uploaded(device: &Device, bytes: &[u8]) -> DeviceBuffer {
     let mut buffer = device.alloc(bytes.len()).unwrap();
     buffer.write(0, bytes).unwrap();
@@ -49,10 +61,7 @@ fn compare(
     lens: &[usize],
     aad_len: usize,
 ) {
-    let cpu = Engine::builder()
-        .backend(Choice::Cpu(None))
-        .build()
-        .unwrap();
+    let cpu = cpu();
     let info = algorithm.info();
     let (mut spans, mut end) = (Vec::new(), 3);
     for &len in lens {
@@ -286,10 +295,7 @@ fn keys_in_gpu_memory_are_read_anew_at_every_launch() {
     let Some((device, _alone)) = device() else {
         return;
     };
-    let cpu = Engine::builder()
-        .backend(Choice::Cpu(None))
-        .build()
-        .unwrap();
+    let cpu = cpu();
     let count = 1000;
     // Single blocks go one way, longer messages another.
     for (algorithm, len) in [

@@ -3,14 +3,12 @@
 use std::num::NonZeroUsize;
 
 use super::super::check::Checked;
-use super::super::sheet::Sheet;
 use super::super::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKeys, DeviceTags, DeviceText,
     Plan, Region,
 };
-use super::on_gpu::device;
+use super::on_gpu::{device, read};
 use crate::cpu::{CpuBackend, InstructionSet};
-use crate::cuda::link::Link;
 use crate::cuda::policy::Policy;
 use crate::random_jobs::{Buffers, KeyForm, Random, Setup, buffers};
 use crate::{Algorithm, Direction, Keys, Spans};
@@ -44,8 +42,7 @@ impl Placed {
     }
 
     fn read(&self) -> Vec<u8> {
-        let mut all = vec![0; self.buffer.region().len()];
-        self.buffer.read(0, &mut all).unwrap();
+        let all = read(&self.buffer);
         let end = self.at + self.len;
         let around = all[..self.at].iter().chain(&all[end..]);
         assert!(
@@ -183,10 +180,7 @@ impl There {
                         ctr_long: 0,
                         ..Policy::DEFAULT
                     };
-                    let layout = |device: &Device| {
-                        Sheet::new(&batch, &policy, device.link().multiprocessors(), None)
-                    };
-                    let plan = |device: &Device| Plan::make(device, &batch, &layout(device));
+                    let plan = |device: &Device| Plan::by_policy(device, &batch, &policy, None);
                     device.call(plan).unwrap()
                 }
             }

@@ -7,17 +7,14 @@ use super::super::split::{HashersAt, may_split};
 use super::super::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, Plan,
 };
-use super::on_gpu::{device, random, uploaded};
+use super::on_gpu::{cpu, device, random, read, uploaded};
 use super::{apart, region};
 use crate::cpu::portable::{GhashKey, gf_mul};
 use crate::cuda::abi::{MULTIPROCESSORS, split_bytes};
 use crate::cuda::keys::OneKey;
 use crate::cuda::launch::Launcher;
-use crate::cuda::link::Link;
 use crate::cuda::policy::Policy;
-use crate::{
-    Aad, Algorithm, Batch, Choice, Direction, Engine, Ivs, Key, Keys, Span, Spans, Tags, Text,
-};
+use crate::{Aad, Algorithm, Batch, Direction, Ivs, Key, Keys, Span, Spans, Tags, Text};
 
 const ALWAYS: Policy = Policy {
     gcm_split: Some(1),
@@ -152,11 +149,6 @@ fn wrapping_iv(key: &Key, blocks: u32) -> Vec<u8> {
     iv.to_vec()
 }
 
-fn cpu() -> Engine {
-    let cpu = Engine::builder().backend(Choice::Cpu(None)).build();
-    cpu.unwrap()
-}
-
 impl Case {
     /// With `wraps`, the only message's counter wraps within it; else IVs have 12 bytes. Of many
     /// messages some are shorter than `len`.
@@ -237,11 +229,7 @@ impl Case {
         let batch = Checked::new(batch).unwrap();
         assert!(may_split(&batch, &ALWAYS));
         let plan = device
-            .call(|device| {
-                let link = device.link();
-                let layout = Sheet::new(&batch, &ALWAYS, link.multiprocessors(), Some(hashers));
-                Plan::make(device, &batch, &layout)
-            })
+            .call(|device| Plan::by_policy(device, &batch, &ALWAYS, Some(hashers)))
             .unwrap();
         let stream = device.stream().unwrap();
         let mut refused = Vec::new();
@@ -293,12 +281,6 @@ impl Case {
 
 fn text_of(span: Span) -> std::ops::Range<usize> {
     span.offset..span.offset + span.len
-}
-
-fn read(buffer: &DeviceBuffer) -> Vec<u8> {
-    let mut bytes = vec![0; buffer.region().len()];
-    buffer.read(0, &mut bytes).unwrap();
-    bytes
 }
 
 /// Compares with the CPU: messages as how many, bytes and associated data, and whether the counter
