@@ -1,23 +1,25 @@
 //! Checking a whole vault: everything that can be noticed is, and what a crash left is tidied.
 
+mod own;
 mod repair;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+
+use own::Own;
+use rustix::io::Errno;
 
 use crate::blocks;
-use crate::config::{CONFIG, CONFIG_NEW};
 use crate::content::Content;
-use crate::core::{Core, JOURNALS, lock};
+use crate::core::{Core, lock};
 use crate::error::{Error, NO_HEADER, Result};
-use crate::folder::{Folder, RECORD, Record};
+use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, FileType, ROOT};
 use crate::keys::Id;
 use crate::layout::OVERHEAD;
-use crate::names::{self, Place, Sealed};
+use crate::names::{Place, Sealed};
 use crate::node::Node;
 use crate::storage::{Listed, Storage};
 use crate::sum::EMPTY;
@@ -26,6 +28,8 @@ use crate::vault::Vault;
 
 /// The folder in the store to which repairs move what they take out of the tree.
 pub const LOST: &str = "warplock.lost";
+/// What ends names there of what had never been a whole file, so that nothing else depends on it.
+const UNFINISHED: &str = ".unfinished";
 
 /// How thoroughly to check, and what to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +52,8 @@ pub struct Finding {
     pub action: String,
     /// Whether a crash explains it; otherwise somebody or something altered the store.
     pub crash: bool,
+    /// Whether the store did not let it be read or changed, so that nothing is known of it.
+    pub unread: bool,
     /// Whether it is as it should be now.
     pub repaired: bool,
 }
@@ -74,6 +80,8 @@ struct Check<'a, S: Storage> {
     report: Report,
     /// The files seen.
     files: HashMap<Id, Seen<S>>,
+    /// Whether there may be files that were not seen: then what seems to belong to none is kept.
+    unseen: bool,
 }
 
 /// A file that was seen.
@@ -128,12 +136,19 @@ pub fn check<S: Storage>(
         options,
         report: Report::default(),
         files: HashMap::new(),
+        unseen: false,
     };
+    match vault.core.holds_lost() {
+        Ok(lost) => check.unseen = lost,
+        Err(error) => check.unread(&Path::new("/").join(LOST), error)?,
+    }
     let root = vault.node(ROOT)?;
     let mut waiting = vec![(root, PathBuf::from("/"))];
     while let Some((node, path)) = waiting.pop() {
         progress(&path);
-        check.folder(&node, &path, &mut waiting, progress)?;
+        if let Err(error) = check.folder(&node, &path, &mut waiting, progress) {
+            check.unread(&path, error)?;
+        }
         if node.number != ROOT {
             // It may be kept as the folder of a file.
             *lock(&node.folder) = None;
@@ -145,7 +160,7 @@ pub fn check<S: Storage>(
     check.journals()?;
     vault.tick_unless_read_only()?;
     if options.repair {
-        vault.core.unclean.store(false, Ordering::Relaxed);
+        check.settle();
     }
     Ok(check.report)
 }
@@ -161,30 +176,18 @@ impl<S: Storage> Check<'_, S> {
         let vault = self.vault;
         let folder = vault.folder(node)?;
         self.report.folders += 1;
-        self.xattrs(node, &folder, path)?;
+        if let Err(error) = self.xattrs(node, &folder, path) {
+            self.unread(path, error)?;
+        }
         let listed = vault.core.storage.list(folder.dir())?;
         let present: HashSet<_> = listed.iter().map(|entry| entry.name.clone()).collect();
         for entry in &listed {
-            if self.own(node, &folder, path, entry, &present)? {
-                continue;
-            }
-            let (name, place) = match vault.plain_name(&folder, &entry.name) {
+            let found = self.identify(node, &folder, path, entry, &present);
+            let (name, place) = match found {
                 Ok(Some(found)) => found,
-                Ok(None) => {
-                    let path = path.join(&entry.name);
-                    let problem = "this is none of the vault's files";
-                    self.remedy(&folder, &path, problem, false, Remedy::Lose(entry))?;
-                    continue;
-                }
+                Ok(None) => continue,
                 Err(error) => {
-                    let path = path.join(&entry.name);
-                    let problem = match error {
-                        Error::Errno(_) => {
-                            "the file with its name is missing; restore it from a backup".to_owned()
-                        }
-                        other => other.to_string(),
-                    };
-                    self.remedy(&folder, &path, problem, false, Remedy::Lose(entry))?;
+                    self.unread(&path.join(&entry.name), error)?;
                     continue;
                 }
             };
@@ -199,54 +202,55 @@ impl<S: Storage> Check<'_, S> {
                     place,
                 },
             };
-            self.entry(&spot, entry, path, waiting)?;
+            if let Err(error) = self.entry(&spot, entry, &path, waiting) {
+                self.unread(&path, error)?;
+            }
         }
         Ok(())
     }
 
-    /// Deals with the vault's own files in a folder; false for entries.
-    fn own(
+    /// The name and place of an entry; everything else is dealt with.
+    fn identify(
         &mut self,
-        node: &Arc<Node<S>>,
+        node: &Node<S>,
         folder: &Folder<S>,
         path: &Path,
         entry: &Listed,
         present: &HashSet<OsString>,
-    ) -> Result<bool> {
-        let at_root = node.number == ROOT;
-        let own = match entry.name.to_str() {
-            Some(RECORD) => true,
-            Some(CONFIG | JOURNALS | LOST) => at_root,
-            _ => false,
+    ) -> Result<Option<(OsString, Place)>> {
+        let vault = self.vault;
+        let own = vault
+            .core
+            .own(folder.dir(), entry, present, node.number == ROOT)?;
+        let (problem, crash) = match own {
+            Own::Kept => return Ok(None),
+            Own::Keys => ("a change of keys was interrupted".to_owned(), true),
+            Own::Unfinished => ("an operation was interrupted".to_owned(), true),
+            Own::Other => match vault.plain_name(folder, &entry.name) {
+                Ok(Some(found)) => return Ok(Some(found)),
+                Ok(None) => ("this is none of the vault's files".to_owned(), false),
+                Err(Error::Errno(Errno::NOENT)) => (
+                    "the file with its name is missing; restore it from a backup".to_owned(),
+                    false,
+                ),
+                Err(error @ Error::Altered { .. }) => (error.to_string(), false),
+                Err(error) => return Err(error),
+            },
         };
-        if own {
-            return Ok(true);
-        }
-        let beside = names::entry_beside(&entry.name);
-        let needed = beside.as_ref().is_some_and(|entry| present.contains(entry));
-        if needed {
-            return Ok(true);
-        }
-        let unfinished = !crate::tree::is_entry(&entry.name);
-        if !unfinished {
-            return Ok(false);
-        }
-        let secret = at_root && entry.name == CONFIG_NEW;
-        let problem = if secret {
-            "a change of keys was interrupted"
+        let remedy = if crash {
+            Remedy::Remove(entry)
         } else {
-            "an operation was interrupted"
+            Remedy::Lose(entry)
         };
-        let path = path.join(&entry.name);
-        self.remedy(folder, &path, problem, true, Remedy::Remove(entry))?;
-        Ok(true)
+        self.remedy(folder, &path.join(&entry.name), problem, crash, remedy);
+        Ok(None)
     }
 
     fn entry(
         &mut self,
         spot: &Spot<S>,
         entry: &Listed,
-        path: PathBuf,
+        path: &Path,
         waiting: &mut Vec<(Arc<Node<S>>, PathBuf)>,
     ) -> Result<()> {
         let vault = self.vault;
@@ -255,16 +259,15 @@ impl<S: Storage> Check<'_, S> {
         let result = match node.kind {
             FileType::Directory => match vault.folder(&node) {
                 Ok(folder) => {
-                    self.folder_places(&folder, spot, &path)?;
-                    waiting.push((node, path));
-                    return Ok(());
+                    waiting.push((node, path.to_owned()));
+                    return self.folder_places(&folder, spot, path);
                 }
                 Err(error) => Err(error),
             },
-            FileType::RegularFile => self.file(&node, spot, &found, &path),
+            FileType::RegularFile => self.file(&node, spot, &found, path),
             FileType::Symlink => {
                 self.report.others += 1;
-                self.symlink(&node, spot, &path)
+                self.symlink(&node, spot, path)
             }
             _ => {
                 self.report.others += 1;
@@ -286,7 +289,8 @@ impl<S: Storage> Check<'_, S> {
                     Error::Unfinished { .. } => format!("it {NO_HEADER}"),
                     error => error.to_string(),
                 };
-                self.remedy(&spot.folder, &path, problem, crash, remedy)
+                self.remedy(&spot.folder, path, problem, crash, remedy);
+                Ok(())
             }
             other => other,
         }
@@ -304,7 +308,7 @@ impl<S: Storage> Check<'_, S> {
             let id = record.id;
             core.write_folder_record(folder.dir(), &Record { id, places })?;
         }
-        self.interrupted_rename(path);
+        self.interrupted_rename(path, repair);
         Ok(())
     }
 
@@ -314,7 +318,7 @@ impl<S: Storage> Check<'_, S> {
             if self.options.repair {
                 self.vault.bind_symlink(node, spot, &[spot], true)?;
             }
-            self.interrupted_rename(path);
+            self.interrupted_rename(path, self.options.repair);
         }
         Ok(())
     }
@@ -378,7 +382,7 @@ impl<S: Storage> Check<'_, S> {
             } else {
                 let problem = "an extended attribute does not verify";
                 let action = "set it again, or let check --repair remove it";
-                self.remedy(folder, path, problem, false, Remedy::Person(action))?;
+                self.remedy(folder, path, problem, false, Remedy::Person(action));
             }
         }
         Ok(())

@@ -464,7 +464,7 @@ impl<S: Storage> Core<S> {
             state.journal.file = journal;
             state.journal.named = true;
             state.pending = Some(record.header);
-            if self.read_only {
+            if self.read_only || !content.writable {
                 return Ok(());
             }
             self.apply(content, state)?;

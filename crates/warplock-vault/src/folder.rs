@@ -9,10 +9,10 @@ use warplock_keyring::MasterKey;
 
 use crate::core::{Core, is_missing};
 use crate::error::{Error, Result};
-use crate::fs::RenameFlags;
+use crate::fs::{FileType, RenameFlags};
 use crate::keys::{Id, VaultKeys, random};
-use crate::names::{Place, ROOT_PLACE};
-use crate::storage::{At, Storage};
+use crate::names::{self, Place, ROOT_PLACE};
+use crate::storage::{At, Listed, Storage};
 
 /// The record's name in the folder.
 pub(crate) const RECORD: &str = "warplock.dir";
@@ -75,6 +75,37 @@ impl<S: Storage> Core<S> {
         Ok(format!("{TEMPORARY}{}", crate::core::hex(&random::<12>()?)))
     }
 
+    /// Whether something was left by an interrupted operation and holds nothing.
+    pub(crate) fn is_unfinished(&self, dir: &S::Dir, entry: &Listed) -> Result<bool> {
+        if entry.name == RECORD_NEW {
+            return Ok(entry.kind == FileType::RegularFile);
+        }
+        if !is_temporary(&entry.name) {
+            return Ok(false);
+        }
+        match entry.kind {
+            FileType::Symlink => Ok(true),
+            FileType::Directory => self.holds_nothing(&self.storage.open_dir(dir, &entry.name)?),
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether a folder that is not in the tree holds nothing but what the vault makes in an empty
+    /// one.
+    pub(crate) fn holds_nothing(&self, dir: &S::Dir) -> Result<bool> {
+        let listed = self
+            .storage
+            .permitted(dir, || Ok(self.storage.list(dir)?))?;
+        for entry in &listed {
+            let ours = entry.name == RECORD || names::is_beside(&entry.name);
+            let ours = ours && entry.kind == FileType::RegularFile;
+            if !ours && !self.is_unfinished(dir, entry)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Removes what is left of a folder that is not in the tree, or a file.
     pub(crate) fn purge(&self, dir: &S::Dir, name: &OsStr) -> Result<()> {
         let attributes = self.storage.attributes(At::Name(dir, name))?;
@@ -128,8 +159,20 @@ pub(crate) fn write_root_record<S: Storage>(
     write_record(storage, &keys, root, &record)
 }
 
-/// What names of temporary things begin with.
-pub(crate) const TEMPORARY: &str = "warplock.tmp.";
+/// What names of temporary things begin with; 24 hexadecimal digits follow.
+const TEMPORARY: &str = "warplock.tmp.";
+
+fn is_temporary(stored: &OsStr) -> bool {
+    let rest = stored
+        .to_str()
+        .and_then(|name| name.strip_prefix(TEMPORARY));
+    rest.is_some_and(|rest| {
+        rest.len() == 24
+            && rest
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
 
 fn encode(record: &Record) -> [u8; PLAIN_LEN] {
     let mut plain = [0; PLAIN_LEN];

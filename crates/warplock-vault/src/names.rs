@@ -149,6 +149,17 @@ pub(crate) fn entry_beside(stored: &OsStr) -> Option<OsString> {
     Some(OsString::from_vec(entry))
 }
 
+/// Whether `stored` has the form of the name of an entry with a long name.
+pub(crate) fn is_long(stored: &OsStr) -> bool {
+    let short = stored.as_bytes().strip_suffix(LONG.as_bytes());
+    short.is_some_and(|short| BASE64.decode(short).is_ok_and(|hash| hash.len() == 32))
+}
+
+/// Whether `stored` has the form of the name of a file beside such an entry.
+pub(crate) fn is_beside(stored: &OsStr) -> bool {
+    entry_beside(stored).is_some_and(|entry| is_long(&entry))
+}
+
 /// Whether `stored`, the name of a long entry, belongs to the ciphertext name `sealed`.
 pub(crate) fn long_fits(stored: &OsStr, sealed: &[u8]) -> bool {
     let short = BASE64.encode(Sha256::digest(sealed));

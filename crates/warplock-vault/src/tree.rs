@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::content::{Content, State};
 use crate::core::{is_missing, lock};
 use crate::error::{Error, Result};
-use crate::folder::{Folder, Record, TEMPORARY};
+use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, Changes, FileType, NewNode, RenameFlags};
 use crate::header::{Header, MAX_PLACES};
 use crate::keys::{FileKeys, Id, random};
@@ -125,7 +125,7 @@ impl<S: Storage> Vault<S> {
     /// Removes the file beside an entry that is gone.
     pub(crate) fn drop_beside(&self, spot: &Spot<S>) {
         if let Some((name, _)) = &spot.name.beside {
-            // `check --repair` removes it as well.
+            // One that stays does no harm: the next entry of that name takes it.
             let _ = self.core.storage.unlink(spot.folder.dir(), name);
         }
     }
@@ -466,8 +466,8 @@ impl<S: Storage> Vault<S> {
         let (dir, name) = spot.pair();
         let storage = &self.core.storage;
         let inner = storage.open_dir(dir, name)?;
-        let entries = storage.permitted(&inner, || Ok(storage.list(&inner)?))?;
-        if entries.iter().any(|entry| is_entry(&entry.name)) {
+        // Somebody else's files are not ours to remove with it.
+        if !self.core.holds_nothing(&inner)? {
             return Err(Errno::NOTEMPTY.into());
         }
         let temporary = self.core.temporary_name()?;
@@ -478,12 +478,4 @@ impl<S: Storage> Vault<S> {
         )?;
         Ok(temporary)
     }
-}
-
-/// Whether a name in the store is that of an entry, readable or not, rather than the vault's own.
-pub(crate) fn is_entry(stored: &OsStr) -> bool {
-    let own = stored
-        .to_str()
-        .is_some_and(|name| name.starts_with("warplock.") || name.starts_with(TEMPORARY));
-    !own && crate::names::entry_beside(stored).is_none()
 }

@@ -5,15 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Check, Finding, LOST, Remedy, Several};
+use super::{Check, Finding, LOST, Remedy, Several, UNFINISHED};
 use crate::content::Content;
 use crate::core::{Core, JOURNALS, is_missing, journal_name, lock};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::fs::RenameFlags;
 use crate::keys::Id;
 use crate::names::Place;
-use crate::storage::Storage;
+use crate::storage::{At, Storage};
+
+const KEPT: &str = "kept, for it may belong to what could not be checked, or is in warplock.lost: put \
+     that back or remove it, and repair again";
+const NOT_WRITABLE: &str = "let it be written to, and repair again";
 
 impl<S: Storage> Check<'_, S> {
     pub(super) fn found(
@@ -27,9 +31,27 @@ impl<S: Storage> Check<'_, S> {
             problem: problem.into(),
             action: String::new(),
             crash,
+            unread: false,
             repaired: false,
         });
         self.report.findings.last_mut().expect("it was just pushed")
+    }
+
+    /// Notes what the store did not let be read or changed, and the check goes on.
+    ///
+    /// # Errors
+    /// What is no fault of one object.
+    pub(super) fn unread(&mut self, path: &Path, error: Error) -> Result<()> {
+        match error {
+            Error::Errno(_) | Error::Store { .. } => {}
+            Error::Altered { .. } | Error::Unfinished { .. } => {}
+            other => return Err(other),
+        }
+        self.unseen = true;
+        let finding = self.found(path, format!("it could not be checked: {error}"), false);
+        finding.unread = matches!(error, Error::Errno(_) | Error::Store { .. });
+        finding.action = "see to what hinders that, and check again".into();
+        Ok(())
     }
 
     /// Notes a finding and does something about it, if that is wanted.
@@ -40,36 +62,39 @@ impl<S: Storage> Check<'_, S> {
         problem: impl Into<String>,
         crash: bool,
         remedy: Remedy<'_>,
-    ) -> Result<()> {
+    ) {
         let core = &self.vault.core;
         let repair = self.options.repair;
-        let (action, repaired) = match remedy {
-            Remedy::Person(action) => (action.to_owned(), false),
-            Remedy::Remove(entry) if repair => {
-                core.purge(folder.dir(), &entry.name)?;
-                ("removed".to_owned(), true)
-            }
-            Remedy::Remove(_) => ("check --repair removes it".to_owned(), false),
-            Remedy::Lose(entry) if repair => {
-                let name = core.lose(folder.dir(), &entry.name)?;
-                (format!("moved to {LOST}/{name} in the store"), true)
-            }
-            Remedy::Lose(_) => (format!("check --repair moves it to {LOST}"), false),
+        // What a crash kept from being a file had nothing that another file or a journal could need.
+        self.unseen |= matches!(remedy, Remedy::Lose(_)) && !crash;
+        let done = match remedy {
+            Remedy::Person(action) => Ok((action.to_owned(), false)),
+            Remedy::Remove(entry) if repair => core
+                .purge(folder.dir(), &entry.name)
+                .map(|()| ("removed".to_owned(), true)),
+            Remedy::Remove(_) => Ok(("check --repair removes it".to_owned(), false)),
+            Remedy::Lose(entry) if repair => core
+                .lose(folder.dir(), &entry.name, crash)
+                .map(|name| (format!("moved to {LOST}/{name} in the store"), true)),
+            Remedy::Lose(_) => Ok((format!("check --repair moves it to {LOST}"), false)),
         };
+        let (action, repaired) = done.unwrap_or_else(|error| {
+            self.unseen = true;
+            (format!("it could not be taken away: {error}"), false)
+        });
         let finding = self.found(path, problem, crash);
         finding.action = action;
         finding.repaired = repaired;
-        Ok(())
     }
 
-    pub(super) fn interrupted_rename(&mut self, path: &Path) {
-        let repaired = self.options.repair;
+    pub(super) fn interrupted_rename(&mut self, path: &Path, repaired: bool) {
+        let asked = self.options.repair;
         let finding = self.found(path, "a change of its names was interrupted", true);
         finding.repaired = repaired;
-        finding.action = if repaired {
-            "finished"
-        } else {
-            "check --repair finishes it"
+        finding.action = match (repaired, asked) {
+            (true, _) => "finished",
+            (false, true) => NOT_WRITABLE,
+            (false, false) => "check --repair finishes it",
         }
         .into();
     }
@@ -117,7 +142,8 @@ impl<S: Storage> Check<'_, S> {
             if self.files.contains_key(&id) {
                 continue;
             }
-            let repair = self.options.repair;
+            let repair = self.options.repair && !self.unseen;
+            let kept = self.options.repair && self.unseen;
             if repair {
                 witness.forget(&id);
             }
@@ -130,6 +156,8 @@ impl<S: Storage> Check<'_, S> {
             finding.repaired = repair;
             finding.action = if repair {
                 "the witness forgot it"
+            } else if kept {
+                KEPT
             } else {
                 "restore it from a backup, or let check --repair tell the witness"
             }
@@ -137,31 +165,49 @@ impl<S: Storage> Check<'_, S> {
         }
     }
 
-    /// Whether both headers verify, or only one was ever written.
+    /// Whether both headers verify, or only one was ever written, and nothing stands behind the end.
     pub(super) fn headers(&mut self, content: &Arc<Content<S>>, path: &Path) -> Result<()> {
         let core = &self.vault.core;
-        if !content.read_state().damaged {
+        if content.read_state().damaged {
+            let repair = self.options.repair && content.writable;
+            if repair {
+                let mut state = content.write_state();
+                state.dirty = true;
+                core.commit(content, &mut state, true)?;
+            }
+            let asked = self.options.repair;
+            let finding = self.found(path, "one of its two headers is damaged", true);
+            finding.repaired = repair;
+            finding.action = match (repair, asked) {
+                (true, _) => "written anew",
+                (false, true) => NOT_WRITABLE,
+                (false, false) => "check --repair writes it anew",
+            }
+            .into();
+        }
+        // What could be written to is in order since it was opened.
+        if core.read_only || content.writable {
             return Ok(());
         }
-        let repair = self.options.repair && content.writable;
-        if repair {
-            let mut state = content.write_state();
-            state.dirty = true;
-            core.commit(content, &mut state, true)?;
+        let (pending, stored) = {
+            let state = content.read_state();
+            let stored = core.layout.stored_len(state.now.len);
+            (state.pending.is_some(), stored)
+        };
+        let size = core.storage.attributes(At::File(&content.file))?.size;
+        if pending || size != stored {
+            let finding = self.found(path, "its last change was interrupted", true);
+            finding.action = NOT_WRITABLE.into();
         }
-        let finding = self.found(path, "one of its two headers is damaged", true);
-        finding.repaired = repair;
-        finding.action = if repair {
-            "written anew"
-        } else {
-            "check --repair writes it anew"
-        }
-        .into();
         Ok(())
     }
 
     /// Headers that name places where their file does not stand.
     pub(super) fn places(&mut self) -> Result<()> {
+        // They may name what was not seen.
+        if self.unseen {
+            return Ok(());
+        }
         let files = std::mem::take(&mut self.files);
         for seen in files.values() {
             let Some(several) = &seen.several else {
@@ -171,22 +217,26 @@ impl<S: Storage> Check<'_, S> {
             if several.allowed.iter().all(stands) {
                 continue;
             }
-            if self.options.repair {
-                self.keep_places(several, &seen.path, stands)?;
+            let done = match self.options.repair {
+                true => self.keep_places(several, &seen.path, stands),
+                false => Ok(false),
+            };
+            match done {
+                Ok(done) => self.interrupted_rename(&seen.path, done),
+                Err(error) => self.unread(&seen.path, error)?,
             }
-            self.interrupted_rename(&seen.path);
         }
         self.files = files;
         Ok(())
     }
 
-    /// Takes all places out of a file's header but those where it stands.
+    /// Takes all places out of a file's header but those where it stands, if it can be written.
     fn keep_places(
         &self,
         several: &Several<S>,
         path: &Path,
         stands: impl Fn(&Place) -> bool,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let core = &self.vault.core;
         let folder = self.vault.folder(&several.parent)?;
         let content = core.open_content(folder.dir(), &several.stored, &path.to_string_lossy())?;
@@ -202,40 +252,68 @@ impl<S: Storage> Check<'_, S> {
             *lock(&node.folder) = None;
             node = name.parent;
         }
-        Ok(())
+        Ok(content.writable)
     }
 
     /// Journals of files that are not there.
     pub(super) fn journals(&mut self) -> Result<()> {
         let core = &self.vault.core;
         let mut orphans: Vec<Id> = lock(&core.left_over).iter().copied().collect();
+        orphans.retain(|id| !self.files.contains_key(id));
         orphans.sort_unstable();
         for id in orphans {
-            let repair = self.options.repair;
+            let path = Path::new("/").join(JOURNALS).join(journal_name(&id));
+            let repair = self.options.repair && !self.unseen;
             if repair {
                 match core.storage.unlink(core.journals()?, &journal_name(&id)) {
-                    Err(error) if !is_missing(&error) => return Err(error.into()),
+                    Err(error) if !is_missing(&error) => {
+                        self.unread(&path, error.into())?;
+                        continue;
+                    }
                     _ => {}
                 }
                 lock(&core.left_over).remove(&id);
             }
-            let path = Path::new("/").join(JOURNALS).join(journal_name(&id));
+            let action = match (repair, self.unseen) {
+                (true, _) => "removed",
+                (false, true) => KEPT,
+                (false, false) => "check --repair removes it",
+            };
             let finding = self.found(&path, "a journal belongs to no file", true);
             finding.repaired = repair;
-            finding.action = if repair {
-                "removed"
-            } else {
-                "check --repair removes it"
-            }
-            .into();
+            finding.action = action.into();
         }
         Ok(())
+    }
+
+    /// After a repair that left nothing of a crash, there was none: otherwise the vault would not
+    /// forgive files what it still must.
+    pub(super) fn settle(&mut self) {
+        let unclean = &self.vault.core.unclean;
+        if !unclean.load(Ordering::Relaxed) {
+            return;
+        }
+        if self.unseen {
+            let problem = "the vault was not closed properly, and not all of it could be checked";
+            let finding = self.found(Path::new("/"), problem, true);
+            finding.action =
+                "put back or remove what is in warplock.lost, see to what could not be \
+                 checked, and repair again"
+                    .into();
+        } else if self
+            .report
+            .findings
+            .iter()
+            .all(|it| it.repaired || !it.crash)
+        {
+            unclean.store(false, Ordering::Relaxed);
+        }
     }
 }
 
 impl<S: Storage> Core<S> {
     /// Moves something out of the tree; gives its new name in [`LOST`].
-    fn lose(&self, dir: &S::Dir, name: &OsStr) -> Result<String> {
+    fn lose(&self, dir: &S::Dir, name: &OsStr, crash: bool) -> Result<String> {
         let (root, lost) = (self.storage.root()?, OsStr::new(LOST));
         match self.storage.make_dir(&root, lost, 0o700) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
@@ -244,7 +322,10 @@ impl<S: Storage> Core<S> {
             _ => {}
         }
         let to = self.storage.open_dir(&root, lost)?;
-        let new = crate::core::hex(&crate::keys::random::<8>()?);
+        let mut new = crate::core::hex(&crate::keys::random::<8>()?);
+        if crash {
+            new.push_str(UNFINISHED);
+        }
         let target = (&to, OsStr::new(&new));
         self.storage
             .rename((dir, name), target, RenameFlags::empty())?;

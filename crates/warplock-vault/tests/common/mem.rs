@@ -38,6 +38,7 @@ impl Mem {
             full: false,
             no_exchange: false,
             longest_read: 0,
+            refused: HashMap::new(),
         })))
     }
 
@@ -62,6 +63,7 @@ impl Storage for Mem {
     fn open_dir(&self, dir: &u64, name: &OsStr) -> Result<u64> {
         let disk = self.disk();
         let inode = disk.find(*dir, name)?;
+        disk.refuse(inode, false)?;
         match FileType::from_raw_mode(disk.objects[&inode].mode) {
             FileType::Directory => Ok(inode),
             _ => Err(Errno::NOTDIR.into()),
@@ -102,6 +104,7 @@ impl Storage for Mem {
         if write && disk.is_read_only() {
             return Err(Errno::ROFS.into());
         }
+        disk.refuse(inode, write)?;
         match FileType::from_raw_mode(disk.objects[&inode].mode) {
             FileType::RegularFile => Ok(inode),
             _ => Err(Errno::INVAL.into()),

@@ -57,7 +57,7 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     let left: Vec<&Finding> = report.findings.iter().filter(|f| !f.repaired).collect();
     Ok(if left.is_empty() {
         Exit::Done
-    } else if left.iter().all(|finding| finding.crash) {
+    } else if left.iter().all(|finding| finding.crash || finding.unread) {
         Exit::Error
     } else {
         Exit::Authentication
@@ -72,6 +72,7 @@ fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
                 "problem": finding.problem,
                 "action": finding.action,
                 "crash": finding.crash,
+                "unread": finding.unread,
                 "repaired": finding.repaired,
             });
             print(&format!("{line}\n"))?;
@@ -87,9 +88,10 @@ fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
         return print(&format!("{line}\n"));
     }
     for finding in &report.findings {
-        let cause = match finding.crash {
-            true => "after a crash",
-            false => "altered",
+        let cause = match (finding.crash, finding.unread) {
+            (true, _) => "after a crash",
+            (false, true) => "not read",
+            (false, false) => "altered",
         };
         let line = format!(
             "{} ({cause}): {}; {}",

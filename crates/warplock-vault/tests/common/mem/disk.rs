@@ -110,6 +110,8 @@ pub(crate) struct Disk {
     pub(crate) no_exchange: bool,
     /// The most bytes that were asked for at once.
     pub(crate) longest_read: usize,
+    /// Objects that cannot be opened, or not for writing only, if the flag is set.
+    pub(crate) refused: HashMap<u64, (Errno, bool)>,
 }
 
 impl Disk {
@@ -131,6 +133,14 @@ impl Disk {
     /// Whether all changes fail as on a read-only file system.
     pub(super) fn is_read_only(&self) -> bool {
         self.fault == Some((0, Errno::ROFS))
+    }
+
+    /// Fails if an object cannot be opened.
+    pub(super) fn refuse(&self, inode: u64, write: bool) -> Result<()> {
+        match self.refused.get(&inode) {
+            Some((errno, only_writing)) if write || !only_writing => Err((*errno).into()),
+            _ => Ok(()),
+        }
     }
 
     /// Does and logs a change.
