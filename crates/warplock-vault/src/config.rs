@@ -1,6 +1,7 @@
 //! `warplock.vault`: what a vault is, and its master key, wrapped.
 
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use hmac::{Hmac, Mac};
@@ -20,11 +21,11 @@ use crate::error::{Error, Result};
 use crate::fs::RenameFlags;
 use crate::keys::random;
 use crate::posix::Posix;
-use crate::storage::Storage;
+use crate::storage::{At, Storage};
 
 /// The file's name in the store.
 pub const CONFIG: &str = "warplock.vault";
-/// The file while it is being written.
+/// What the file is called while it is being written, and something random.
 pub(crate) const CONFIG_NEW: &str = "warplock.vault.new";
 const FORMAT: u32 = 1;
 /// More than a thousand recipients take.
@@ -108,6 +109,13 @@ fn broken(why: impl Into<String>) -> Error {
     }
 }
 
+fn missing() -> Error {
+    broken(
+        "it is missing: this folder is not a vault's store; name another, or make one with \
+         `warplock vault init`",
+    )
+}
+
 /// Only the version: to name a later one, whatever else its file holds.
 #[derive(Deserialize)]
 struct Version {
@@ -119,10 +127,7 @@ impl Config {
         let file = match storage.open(root, OsStr::new(CONFIG), false) {
             Ok(file) => file,
             Err(error) if is_missing(&error) => {
-                return Err(broken(
-                    "it is missing: this folder is not a vault's store; name another, or make \
-                     one with `warplock vault init`",
-                ));
+                return Err(missing());
             }
             Err(source) => {
                 return Err(Error::Store {
@@ -195,15 +200,19 @@ impl Config {
     fn write<S: Storage>(&self, storage: &S, root: &S::Dir) -> Result<()> {
         let text = basic_toml::to_string(&self.file)
             .map_err(|error| broken(format!("it cannot be written: {error}")))?;
-        let (new, name) = (OsStr::new(CONFIG_NEW), OsStr::new(CONFIG));
-        match storage.unlink(root, new) {
-            Err(error) if !is_missing(&error) => return Err(error.into()),
-            _ => {}
-        }
+        // A name of its own: where locks have no effect, nobody takes another's half-written file.
+        let new = format!("{CONFIG_NEW}.{}", hex(&random::<8>()?));
+        let (new, name) = (OsStr::new(&new), OsStr::new(CONFIG));
         let file = storage.create(root, new, 0o644)?;
-        storage.write_at(&file, format!("{COMMENT}{text}").as_bytes(), 0)?;
-        storage.sync(&file, true)?;
-        storage.rename((root, new), (root, name), RenameFlags::empty())?;
+        let written = (|| {
+            storage.write_at(&file, format!("{COMMENT}{text}").as_bytes(), 0)?;
+            storage.sync(&file, true)?;
+            storage.rename((root, new), (root, name), RenameFlags::empty())
+        })();
+        if written.is_err() {
+            let _ = storage.unlink(root, new);
+        }
+        written?;
         Ok(storage.sync_dir(root)?)
     }
 
@@ -415,10 +424,14 @@ fn edit(
     master: &MasterKey,
     change: impl FnOnce(&mut Config) -> Result<()>,
 ) -> Result<()> {
-    let (store, mut config) = read(path)?;
+    let store = open_store(path)?;
+    let root = store.root()?;
+    // Until this is dropped, nobody else changes it, so that no change is lost.
+    let _locked = lock_config(&store, &root)?;
+    let mut config = Config::read(&store, &root)?;
     config.verify(master)?;
     change(&mut config)?;
-    let written = config.write(&store, &store.root()?);
+    let written = config.write(&store, &root);
     written.map_err(|error| match error {
         Error::Errno(errno) => Error::Store {
             what: format!("cannot write {CONFIG}"),
@@ -426,6 +439,30 @@ fn edit(
         },
         other => other,
     })
+}
+
+/// Waits until nobody else changes the file that holds the keys, and locks it.
+fn lock_config(store: &Posix, root: &OwnedFd) -> Result<OwnedFd> {
+    let name = OsStr::new(CONFIG);
+    loop {
+        // Some network file systems lock only what may be written to.
+        let file = match store.open(root, name, true) {
+            Err(error) if is_missing(&error) => return Err(missing()),
+            Err(_) => store.open(root, name, false)?,
+            Ok(file) => file,
+        };
+        match rustix::fs::flock(&file, FlockOperation::LockExclusive) {
+            Err(Errno::INTR) => continue,
+            other => other?,
+        }
+        // Whoever held it before has put another one in its place.
+        let locked = store.attributes(At::File(&file))?.node;
+        match store.attributes(At::Name(root, name)) {
+            Ok(named) if named.node == locked => return Ok(file),
+            Err(error) if !is_missing(&error) => return Err(error.into()),
+            _ => {}
+        }
+    }
 }
 
 fn read(path: &Path) -> Result<(Posix, Config)> {

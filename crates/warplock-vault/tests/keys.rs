@@ -1,12 +1,12 @@
 //! Wrapped keys: several, changed, removed, recovered; on a real folder.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
 use warplock_keyring::{Identities, NewIdentity, NoPrompt, Recipients, SecretString};
 use warplock_vault::{
-    Error, ErrorKind, Options, Settings, Vault, add_key, info, init, remove_key, replace_key,
-    unlock,
+    CheckOptions, Error, ErrorKind, Options, Settings, Vault, add_key, check, info, init,
+    remove_key, replace_key, unlock,
 };
 
 fn passphrase(text: &'static str) -> (Recipients, Identities) {
@@ -114,4 +114,42 @@ fn a_vault_needs_an_empty_folder_and_known_settings() {
     std::fs::write(dir.path().join("file"), "").unwrap();
     let refused = init(dir.path(), &Settings::default(), "me", &to).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Usage);
+}
+
+/// Nobody's change is lost, and what one that was interrupted left is tidied up.
+#[test]
+fn several_at_once() {
+    const COUNT: usize = 8;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    let (to, from) = printed();
+    let key = init(path, &Settings::default(), "me", &to).unwrap();
+    let start = Barrier::new(COUNT);
+    std::thread::scope(|scope| {
+        for number in 0..COUNT {
+            let (key, start) = (&key, &start);
+            let (to, _) = printed();
+            scope.spawn(move || {
+                start.wait();
+                for round in 0..4 {
+                    add_key(path, key, &format!("{number} {round}"), &to).unwrap();
+                }
+                remove_key(path, key, &format!("{number} 0")).unwrap();
+            });
+        }
+    });
+    assert_eq!(info(path).unwrap().keys.len(), 1 + 3 * COUNT);
+    assert!(unlock(path, &from).unwrap() == key);
+
+    let left = path.join("warplock.vault.new.0123456789abcdef");
+    std::fs::write(&left, "half").unwrap();
+    let vault = Vault::open(path, &key, Options::default()).unwrap();
+    let options = CheckOptions {
+        quick: false,
+        repair: true,
+    };
+    let report = check(&vault, options, &mut |_| {}).unwrap();
+    assert_eq!(report.findings.len(), 1, "of others there is nothing left");
+    assert!(report.findings[0].crash && report.findings[0].repaired);
+    assert!(!left.exists());
 }
