@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::Folder;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use warplock_vault::fuse;
 
@@ -87,16 +88,37 @@ fn a_vault_is_made_mounted_filled_and_checked() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(fs::write(folder.path("plain/new"), "x").is_err());
-    let process = served.id().to_string();
-    assert!(
-        Command::new("kill")
-            .arg(process)
-            .status()
-            .unwrap()
-            .success()
-    );
+    kill_process(Pid::from_child(&served), Signal::TERM).unwrap();
     assert!(served.wait().unwrap().success());
     assert!(!folder.path("plain/secret.txt").exists());
+}
+
+/// However soon after the mount is seen.
+#[test]
+fn a_signal_unmounts() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    let point = folder.path("plain").canonicalize().unwrap();
+    let mounted = || {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        mounts.contains(point.to_str().unwrap())
+    };
+    for _ in 0..5 {
+        let mut served = folder
+            .command([&MOUNT[..], &["-f"]].concat())
+            .spawn()
+            .unwrap();
+        let start = Instant::now();
+        while !mounted() {
+            assert!(start.elapsed() < Duration::from_secs(20));
+        }
+        kill_process(Pid::from_child(&served), Signal::TERM).unwrap();
+        assert!(served.wait().unwrap().success());
+        assert!(!mounted());
+    }
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path;
-use std::sync::Arc;
+use std::path::{self, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use warplock_vault::fs::FileSystem;
 use warplock_vault::fuse::{self, Mount};
@@ -62,6 +62,9 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         return Err(no_witness(path));
     }
     let vault = Arc::new(vault);
+    let point = unmount_on_signals(&vault);
+    // A signal waits until it is known what there is to unmount.
+    let mut mounted = point.lock().unwrap_or_else(PoisonError::into_inner);
     let mount = Mount::new(
         vault.clone(),
         &options.point,
@@ -79,7 +82,8 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
             idle: options.idle,
         },
     )?;
-    unmount_on_signals(&mount, &vault);
+    *mounted = Some(mount.point().to_owned());
+    drop(mounted);
     drop(vault);
     common.note(format_args!(
         "{} is mounted at {}",
@@ -103,7 +107,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
 }
 
 /// The mount would hide or serve itself.
-fn refuse_inside(store: &std::path::Path, options: &VaultMount) -> Result<()> {
+fn refuse_inside(store: &Path, options: &VaultMount) -> Result<()> {
     match fs::canonicalize(&options.point) {
         Ok(point) if point.starts_with(store) || store.starts_with(&point) => {
             Err(Failure::usage(format_args!(
@@ -128,26 +132,33 @@ fn trouble(in_background: Arc<AtomicBool>) -> Arc<Trouble> {
     })
 }
 
-/// SIGTERM and Ctrl-C unmount. If files are open, the mount goes out of sight and ends with its
-/// last user; a second signal ends it at once, with all committed that programs have written.
-fn unmount_on_signals<F: FileSystem>(mount: &Mount, fs: &Arc<F>) {
-    let point = mount.point().to_owned();
-    let fs = Arc::downgrade(fs);
+/// SIGTERM and Ctrl-C unmount what is mounted at the path that is given. If files are open, the
+/// mount goes out of sight and ends with its last user; a second signal ends it at once, with all
+/// committed that has come here by then, and that is all that programs have synced. Before
+/// anything is mounted, the first one ends it.
+fn unmount_on_signals<F: FileSystem>(fs: &Arc<F>) -> Arc<Mutex<Option<PathBuf>>> {
+    let mounted = Arc::new(Mutex::new(None));
+    let (fs, point) = (Arc::downgrade(fs), Arc::clone(&mounted));
     let again = AtomicBool::new(false);
     signals::instead(Box::new(move || {
-        if again.swap(true, Ordering::Relaxed) {
+        let point = point.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(point) = point
+            .as_deref()
+            .filter(|_| !again.swap(true, Ordering::Relaxed))
+        else {
             if let Some(fs) = fs.upgrade() {
                 fs.unmounted();
             }
             return false;
-        }
-        if fuse::unmount(&point, false).is_err() {
+        };
+        if fuse::unmount(point, false).is_err() {
             say(format_args!(
                 "warplock: {}: is in use; it ends with its last user, or at the next signal",
                 point.display()
             ));
-            let _ = fuse::unmount(&point, true);
+            let _ = fuse::unmount(point, true);
         }
         true
     }));
+    mounted
 }
