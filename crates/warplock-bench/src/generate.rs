@@ -72,8 +72,8 @@ impl Generate {
     /// enough room; [`Error::File`] if a file cannot be written.
     pub fn run(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Generated> {
         let bytes = self.check()?;
-        fs::create_dir_all(&self.dir).map_err(Error::file("create", &self.dir))?;
         check_room(&self.dir, bytes)?;
+        fs::create_dir_all(&self.dir).map_err(Error::file("create", &self.dir))?;
         let paths = [KEYS, PLAINS, CIPHERS].map(|name| self.dir.join(name));
         let existing = paths.iter().find(|path| path.exists());
         if let (Some(path), false) = (existing, self.force) {

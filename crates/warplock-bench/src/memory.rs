@@ -19,19 +19,24 @@ fn free() -> u64 {
 
 /// Whether so many bytes fit, and leave some for others.
 pub(crate) fn fits(needed: u64) -> bool {
-    needed <= free() / 10 * 9
+    fits_in(free(), needed)
+}
+
+fn fits_in(free: u64, needed: u64) -> bool {
+    needed <= free / 10 * 9
 }
 
 /// Refuses what does not fit: so many bytes, for `what`.
 pub(crate) fn check(what: &str, needed: u64) -> Result<()> {
-    if fits(needed) {
+    let free = free();
+    if fits_in(free, needed) {
         return Ok(());
     }
     Err(Error::Input(format!(
         "{what} needs {} bytes of memory, but only {} are free, of which a tenth is left to \
          others; ask for less",
         grouped(needed),
-        grouped(free())
+        grouped(free)
     )))
 }
 

@@ -87,13 +87,21 @@ fn link(file: &File, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Refuses if the file system of `folder` has less than `len` bytes left.
-pub(crate) fn check_room(folder: &Path, len: u64) -> Result<()> {
-    let room = statvfs(folder).map_err(|error| Error::file("look at", folder)(error.into()))?;
-    if room.f_bavail.saturating_mul(room.f_frsize) < len {
-        return Err(no_room(folder, len));
+/// Refuses if the file system that `path` is on, or would be made on, has less than `len` bytes
+/// left.
+pub(crate) fn check_room(path: &Path, len: u64) -> Result<()> {
+    let left = room(path).map_err(|error| Error::file("look at", path)(error.into()))?;
+    if left < len {
+        return Err(no_room(path, len));
     }
     Ok(())
+}
+
+/// Bytes left where `path` is, or would be made.
+fn room(path: &Path) -> rustix::io::Result<u64> {
+    let there = path.ancestors().find(|path| path.exists());
+    let room = statvfs(there.unwrap_or(Path::new(".")))?;
+    Ok(room.f_bavail.saturating_mul(room.f_frsize))
 }
 
 /// A folder in `dir` that goes when dropped, with room for `len` bytes, where there is memory for
@@ -112,9 +120,7 @@ pub(crate) fn work_folder(dir: &Path, len: u64, memory: u64) -> Result<WorkFolde
 const TMPFS: u64 = 0x0102_1994;
 
 fn no_room(path: &Path, len: u64) -> Error {
-    let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    let left = statvfs(folder.unwrap_or(Path::new(".")))
-        .map_or(0, |room| room.f_bavail.saturating_mul(room.f_frsize));
+    let left = room(path).unwrap_or(0);
     Error::Input(format!(
         "{} needs {} bytes, but only {} are left on its disk; make room, ask for less, or take \
          another folder",
@@ -154,5 +160,7 @@ mod tests {
             "{error}"
         );
         check_room(folder.path(), 1).unwrap();
+        check_room(&folder.path().join("not/there"), 1).unwrap();
+        check_room(Path::new("not/there"), 1).unwrap();
     }
 }

@@ -104,6 +104,11 @@ fn wrong_usage() {
         .code(1)
         .says("at least 1");
     folder
+        .run(["gen", "-n", "300000000000000000", "data"])
+        .code(1)
+        .says("bytes, but only");
+    assert!(!folder.path("data").exists());
+    folder
         .run(["bench", "entries", "data", "--chunk", "5 miles"])
         .code(2);
     generate(&folder);
