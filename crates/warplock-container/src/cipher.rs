@@ -1,6 +1,6 @@
 //! One stream's key: derivation, nonces, and runs of chunks sealed and opened.
 
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha512;
 use subtle::ConstantTimeEq;
 use warplock::{Batch, Engine, Ivs, Key, Keys, Spans, Text};
