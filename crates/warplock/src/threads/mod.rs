@@ -158,7 +158,7 @@ impl Threads {
     /// here.
     pub(crate) fn run(&self, helpers: usize, body: &(dyn Fn(usize) + Sync), own: impl FnOnce()) {
         let seats = helpers.min(self.count());
-        if seats == 0 {
+        if seats == 0 || self.is_forked() {
             return own();
         }
         let task = Task::new(body);
@@ -171,6 +171,12 @@ impl Threads {
         if let Some(panic) = result.err().or(task.into_panic()) {
             resume_unwind(panic);
         }
+    }
+
+    /// Whether this is a child of the process that started the threads. They did not come along,
+    /// and what one of them held at that moment is held for ever.
+    fn is_forked(&self) -> bool {
+        self.process != process::id()
     }
 
     /// Does pieces 0 to `count` on up to `threads` threads, this one with them; who is free takes
@@ -193,8 +199,8 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        if self.process != process::id() {
-            // Threads do not come along into a forked child: nobody ends there.
+        if self.is_forked() {
+            // Nobody ends there.
             return mem::forget(mem::take(&mut self.handles));
         }
         lock(&self.shared.bell).end = true;

@@ -48,6 +48,21 @@ fn helpers_do_come_and_are_waited_for() {
     assert_eq!(left.load(Ordering::SeqCst), 2);
 }
 
+/// As in a child that was forked while a thread had the bell.
+#[test]
+fn a_forked_child_works_alone() {
+    let mut threads = threads(2);
+    let process = threads.process;
+    threads.process += 1;
+    let mut done = false;
+    {
+        let _bell = lock(&threads.shared.bell);
+        threads.run(2, &|_| unreachable!("nobody is there"), || done = true);
+    }
+    assert!(done);
+    threads.process = process;
+}
+
 #[test]
 fn nobody_waits_for_one_who_has_not_come() {
     let threads = threads(1);
