@@ -112,7 +112,7 @@ fn refusals() {
     assert!(refused(u64::MAX).contains("cannot be made"));
     let full = refused(1 << 55);
     assert!(full.contains("make room"), "{full}");
-    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 
     generate(&dir, 10, Some(1), 1).run(&|_| {}).unwrap();
     let before = read(&dir);
