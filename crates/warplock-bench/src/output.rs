@@ -54,7 +54,9 @@ impl Output {
     /// middle. File systems that cannot do this find out later.
     pub(crate) fn allocate(&self, len: u64) -> Result<()> {
         match fallocate(&self.file, FallocateFlags::empty(), 0, len) {
-            Err(Errno::NOSPC | Errno::FBIG | Errno::DQUOT) => Err(no_room(&self.path, len)),
+            Err(Errno::NOSPC | Errno::FBIG | Errno::DQUOT) => {
+                Err(no_room(&self.path, len, room(&self.path).unwrap_or(0)))
+            }
             _ => Ok(()),
         }
     }
@@ -92,7 +94,7 @@ fn link(file: &File, path: &Path) -> io::Result<()> {
 pub(crate) fn check_room(path: &Path, len: u64) -> Result<()> {
     let left = room(path).map_err(|error| Error::file("look at", path)(error.into()))?;
     if left < len {
-        return Err(no_room(path, len));
+        return Err(no_room(path, len, left));
     }
     Ok(())
 }
@@ -119,8 +121,7 @@ pub(crate) fn work_folder(dir: &Path, len: u64, memory: u64) -> Result<WorkFolde
 /// `TMPFS_MAGIC` of statfs(2).
 const TMPFS: u64 = 0x0102_1994;
 
-fn no_room(path: &Path, len: u64) -> Error {
-    let left = room(path).unwrap_or(0);
+fn no_room(path: &Path, len: u64, left: u64) -> Error {
     Error::Input(format!(
         "{} needs {} bytes, but only {} are left on its disk; make room, ask for less, or take \
          another folder",

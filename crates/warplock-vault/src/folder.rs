@@ -70,6 +70,15 @@ impl<S: Storage> Core<S> {
         write_record(&self.storage, &self.keys, dir, record)
     }
 
+    /// The ciphertext name in a file beside an entry with a long name; what is longer is cut.
+    pub(crate) fn read_beside(&self, dir: &S::Dir, beside: &OsStr) -> Result<Vec<u8>> {
+        let file = self.storage.open(dir, beside, false)?;
+        let mut sealed = vec![0; names::MAX_NAME + 17];
+        let len = self.storage.read_at(&file, &mut sealed, 0)?;
+        sealed.truncate(len);
+        Ok(sealed)
+    }
+
     /// A name for something that is not in the tree yet, or no more.
     pub(crate) fn temporary_name(&self) -> Result<String> {
         Ok(format!("{TEMPORARY}{}", crate::core::hex(&random::<12>()?)))

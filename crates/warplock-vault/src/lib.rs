@@ -21,6 +21,7 @@ mod harden;
 mod header;
 mod keys;
 mod layout;
+mod locks;
 mod names;
 mod node;
 mod open;

@@ -412,7 +412,7 @@ impl Storage for Posix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::lock_store;
+    use crate::locks::lock_store;
 
     #[test]
     fn a_lock_ends_with_the_store() {

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use warplock::Engine;
 use warplock_keyring::MasterKey;
 
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::content::Content;
 use crate::core::{Core, JOURNALS, Trouble, is_missing, journal_id, lock};
 use crate::descriptors::{Budget, is_exhausted};
@@ -19,6 +19,7 @@ use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, FileType, ROOT};
 use crate::keys::VaultKeys;
 use crate::layout::Layout;
+use crate::locks::lock_store;
 use crate::names::{self, Place, ROOT_PLACE, Sealed};
 use crate::node::{Node, Table};
 use crate::pool::Pool;
@@ -77,7 +78,7 @@ impl Vault<Posix> {
             source,
         })?;
         let write = !options.read_only && !cannot_change(&store)?;
-        config::lock_store(&store, path, write)?;
+        lock_store(&store, path, write)?;
         let store = store.granting(write);
         Self::open_on(store, master, options)
     }
@@ -360,10 +361,7 @@ impl<S: Storage> Vault<S> {
             names::Kind::Other => return Ok(None),
             names::Kind::Short(sealed) => sealed,
             names::Kind::Long(beside) => {
-                let file = self.core.storage.open(folder.dir(), &beside, false)?;
-                let mut sealed = vec![0; names::MAX_NAME + 17];
-                let len = self.core.storage.read_at(&file, &mut sealed, 0)?;
-                sealed.truncate(len);
+                let sealed = self.core.read_beside(folder.dir(), &beside)?;
                 if !names::long_fits(stored, &sealed) {
                     return Err(self.foreign_name(stored));
                 }

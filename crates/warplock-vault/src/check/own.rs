@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 
 use crate::config::{CONFIG, CONFIG_NEW};
-use crate::core::{Core, JOURNALS};
+use crate::core::{Core, JOURNALS, is_missing};
 use crate::error::Result;
 use crate::folder::RECORD;
 use crate::fs::FileType;
@@ -63,10 +63,7 @@ impl<S: Storage> Core<S> {
         if entry.kind != FileType::RegularFile || !names::is_long(long) {
             return Ok(Own::Other);
         }
-        let file = self.storage.open(dir, &entry.name, false)?;
-        let mut sealed = vec![0; names::MAX_NAME + 17];
-        let len = self.storage.read_at(&file, &mut sealed, 0)?;
-        sealed.truncate(len);
+        let sealed = self.read_beside(dir, &entry.name)?;
         Ok(if sealed.iter().all(|byte| *byte == 0) {
             Own::Unfinished
         } else if names::long_fits(long, &sealed) {
@@ -81,7 +78,7 @@ impl<S: Storage> Core<S> {
     pub(super) fn holds_lost(&self) -> Result<bool> {
         let (root, lost) = (self.storage.root()?, OsStr::new(LOST));
         match self.storage.attributes(At::Name(&root, lost)) {
-            Err(error) if crate::core::is_missing(&error) => return Ok(false),
+            Err(error) if is_missing(&error) => return Ok(false),
             other => other?,
         };
         let listed = self.storage.list(&self.storage.open_dir(&root, lost)?)?;

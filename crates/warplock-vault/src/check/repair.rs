@@ -42,14 +42,14 @@ impl<S: Storage> Check<'_, S> {
     /// # Errors
     /// What is no fault of one object.
     pub(super) fn unread(&mut self, path: &Path, error: Error) -> Result<()> {
-        match error {
-            Error::Errno(_) | Error::Store { .. } => {}
-            Error::Altered { .. } | Error::Unfinished { .. } => {}
+        let unread = match error {
+            Error::Errno(_) | Error::Store { .. } => true,
+            Error::Altered { .. } | Error::Unfinished { .. } => false,
             other => return Err(other),
-        }
+        };
         self.unseen = true;
         let finding = self.found(path, format!("it could not be checked: {error}"), false);
-        finding.unread = matches!(error, Error::Errno(_) | Error::Store { .. });
+        finding.unread = unread;
         finding.action = "see to what hinders that, and check again".into();
         Ok(())
     }
@@ -88,15 +88,25 @@ impl<S: Storage> Check<'_, S> {
     }
 
     pub(super) fn interrupted_rename(&mut self, path: &Path, repaired: bool) {
-        let asked = self.options.repair;
-        let finding = self.found(path, "a change of its names was interrupted", true);
-        finding.repaired = repaired;
-        finding.action = match (repaired, asked) {
-            (true, _) => "finished",
+        let problem = "a change of its names was interrupted";
+        self.written(
+            path,
+            problem,
+            repaired,
+            ["finished", "check --repair finishes it"],
+        );
+    }
+
+    /// Notes what a crash left and only needs to be written: what was done, or else would be.
+    fn written(&mut self, path: &Path, problem: &str, repaired: bool, [did, would]: [&str; 2]) {
+        let action = match (repaired, self.options.repair) {
+            (true, _) => did,
             (false, true) => NOT_WRITABLE,
-            (false, false) => "check --repair finishes it",
-        }
-        .into();
+            (false, false) => would,
+        };
+        let finding = self.found(path, problem, true);
+        finding.repaired = repaired;
+        finding.action = action.into();
     }
 
     /// Whether the witness knows the file, if there is one.
@@ -175,15 +185,8 @@ impl<S: Storage> Check<'_, S> {
                 state.dirty = true;
                 core.commit(content, &mut state, true)?;
             }
-            let asked = self.options.repair;
-            let finding = self.found(path, "one of its two headers is damaged", true);
-            finding.repaired = repair;
-            finding.action = match (repair, asked) {
-                (true, _) => "written anew",
-                (false, true) => NOT_WRITABLE,
-                (false, false) => "check --repair writes it anew",
-            }
-            .into();
+            let actions = ["written anew", "check --repair writes it anew"];
+            self.written(path, "one of its two headers is damaged", repair, actions);
         }
         // What could be written to is in order since it was opened.
         if core.read_only || content.writable {

@@ -137,26 +137,22 @@ fn trouble(in_background: Arc<AtomicBool>) -> Arc<Trouble> {
 /// committed that has come here by then, and that is all that programs have synced. Before
 /// anything is mounted, the first one ends it.
 fn unmount_on_signals<F: FileSystem>(fs: &Arc<F>) -> Arc<Mutex<Option<PathBuf>>> {
-    let mounted = Arc::new(Mutex::new(None));
+    let mounted = Arc::new(Mutex::new(None::<PathBuf>));
     let (fs, point) = (Arc::downgrade(fs), Arc::clone(&mounted));
-    let again = AtomicBool::new(false);
     signals::instead(Box::new(move || {
-        let point = point.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(point) = point
-            .as_deref()
-            .filter(|_| !again.swap(true, Ordering::Relaxed))
-        else {
+        let point = point.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(point) = point else {
             if let Some(fs) = fs.upgrade() {
                 fs.unmounted();
             }
             return false;
         };
-        if fuse::unmount(point, false).is_err() {
+        if fuse::unmount(&point, false).is_err() {
             say(format_args!(
                 "warplock: {}: is in use; it ends with its last user, or at the next signal",
                 point.display()
             ));
-            let _ = fuse::unmount(point, true);
+            let _ = fuse::unmount(&point, true);
         }
         true
     }));
