@@ -196,10 +196,8 @@ impl From<warplock_container::Error> for Failure {
     fn from(error: warplock_container::Error) -> Self {
         use warplock_container::{Error, ErrorKind};
         match (error.kind(), error) {
-            (_, Error::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
-                Failure::writing(&source)
-            }
-            (_, Error::Io { doing, source }) => Failure::io(doing, &source),
+            (_, Error::Read(source)) => Failure::io("cannot read", &source),
+            (_, Error::Write(source)) => Failure::writing(&source),
             (_, Error::Engine(error)) => error.into(),
             (_, Error::Keyring(error)) => error.into(),
             (ErrorKind::Authentication, error) => Failure::authentication(error),

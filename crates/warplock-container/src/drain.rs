@@ -90,7 +90,7 @@ impl<'d> Drain<'d> {
         match self {
             Drain::Positioned { data, start, .. } => {
                 let write = |rest: &[u8], done| data.write_at(rest, start + offset + done);
-                write_full(write, bytes, cancelled).map_err(Error::writing)?;
+                write_full(write, bytes, cancelled).map_err(Error::Write)?;
                 self.filled(offset, bytes.len());
             }
             Drain::Sequential { turn, changed } => {
@@ -101,7 +101,7 @@ impl<'d> Drain<'d> {
                     return Ok(false);
                 }
                 let write = |rest: &[u8], _| turn.writer.write(rest);
-                write_full(write, bytes, cancelled).map_err(Error::writing)?;
+                write_full(write, bytes, cancelled).map_err(Error::Write)?;
                 turn.next += 1;
                 changed.notify_all();
             }
@@ -123,7 +123,7 @@ impl<'d> Drain<'d> {
         match self {
             Drain::Sequential { turn, .. } => {
                 let mut turn = turn.into_inner().unwrap_or_else(PoisonError::into_inner);
-                turn.writer.flush().map_err(Error::writing)
+                turn.writer.flush().map_err(Error::Write)
             }
             Drain::Positioned { .. } | Drain::Nowhere => Ok(()),
         }

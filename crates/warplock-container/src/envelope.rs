@@ -70,38 +70,38 @@ impl Envelope {
     /// Writes the envelope; the stream follows.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Write`].
     pub fn write(&self, output: &mut impl Write) -> Result<()> {
         let len = u32::try_from(self.wrapped.len()).expect("the limit is under 4 GiB");
         let bytes = [MAGIC, &len.to_be_bytes()[..], &self.wrapped].concat();
-        output.write_all(&bytes).map_err(Error::writing)
+        output.write_all(&bytes).map_err(Error::Write)
     }
 
     /// Takes the envelope off the front of `input`; the stream is what is left.
     ///
     /// # Errors
     /// [`Error::Empty`], [`Error::NotWarplock`], [`Error::NewerVersion`], [`Error::BadEnvelope`],
-    /// [`Error::EnvelopeCut`], [`Error::Io`].
+    /// [`Error::EnvelopeCut`], [`Error::Read`].
     pub fn read(input: &mut impl Read) -> Result<Self> {
         let mut start = [0; LONGEST_MAGIC];
         let (first, rest) = start.split_at_mut(MAGIC.len());
-        let found = take(input, first).map_err(Error::reading)?;
+        let found = take(input, first).map_err(Error::Read)?;
         if first != MAGIC {
             let more = match found == MAGIC.len() {
-                true => take(input, rest).map_err(Error::reading)?,
+                true => take(input, rest).map_err(Error::Read)?,
                 false => 0,
             };
             return Err(not_an_envelope(&start[..found + more]));
         }
         let mut len = [0; LENGTH_LEN];
-        let found = take(input, &mut len).map_err(Error::reading)?;
+        let found = take(input, &mut len).map_err(Error::Read)?;
         if found < LENGTH_LEN {
             return Err(Error::EnvelopeCut);
         }
         let len = u32::from_be_bytes(len) as usize;
         check_wrapped_len(len)?;
         let mut wrapped = vec![0; len];
-        let found = take(input, &mut wrapped).map_err(Error::reading)?;
+        let found = take(input, &mut wrapped).map_err(Error::Read)?;
         if found < len {
             return Err(Error::EnvelopeCut);
         }

@@ -171,14 +171,12 @@ pub enum Error {
     /// Somebody asked to stop.
     #[error("cancelled")]
     Cancelled,
-    /// Reading or writing failed. `source` keeps the system's kind: a full disk, a closed pipe.
-    #[error("{doing}: {source}")]
-    Io {
-        /// What was being done.
-        doing: &'static str,
-        /// The system's reason.
-        source: io::Error,
-    },
+    /// The input could not be read, for the system's reason.
+    #[error("reading the input failed: {0}")]
+    Read(#[source] io::Error),
+    /// The output could not be written, for the system's reason: a full disk, a closed pipe.
+    #[error("writing the output failed: {0}")]
+    Write(#[source] io::Error),
     /// The operating system gave no random bytes.
     #[error("the operating system's random generator failed")]
     Randomness,
@@ -189,8 +187,6 @@ pub enum Error {
     #[error(transparent)]
     Keyring(#[from] warplock_keyring::Error),
 }
-
-const WRITING: &str = "writing the output failed";
 
 impl Error {
     /// The class of this error.
@@ -221,27 +217,8 @@ impl Error {
     /// The system's kind of a failed read or write.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {
-            Error::Io { source, .. } => Some(source.kind()),
+            Error::Read(source) | Error::Write(source) => Some(source.kind()),
             _ => None,
-        }
-    }
-
-    /// Whether it is the output that could not be written; all others are about the input.
-    pub fn is_of_output(&self) -> bool {
-        matches!(self, Error::Io { doing, .. } if *doing == WRITING)
-    }
-
-    pub(crate) fn reading(source: io::Error) -> Self {
-        Error::Io {
-            doing: "reading the input failed",
-            source,
-        }
-    }
-
-    pub(crate) fn writing(source: io::Error) -> Self {
-        Error::Io {
-            doing: WRITING,
-            source,
         }
     }
 }
@@ -258,7 +235,7 @@ impl From<warplock::Error> for Error {
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {
-            Error::Io { source, .. } => source,
+            Error::Read(source) | Error::Write(source) => source,
             other if other.kind() == ErrorKind::Authentication => {
                 io::Error::new(io::ErrorKind::InvalidData, other)
             }

@@ -101,10 +101,10 @@ impl StreamInfo {
 ///
 /// # Errors
 /// [`Error::NewerVersion`], [`Error::BadEnvelope`], [`Error::EnvelopeCut`], [`Error::Keyring`] if
-/// the wrapped key is no age file, [`Error::Io`].
+/// the wrapped key is no age file, [`Error::Read`].
 pub fn inspect(mut source: Source<'_>) -> Result<Inspection> {
     let mut start = [0; LONGEST_MAGIC];
-    let found = take(&mut source, &mut start).map_err(Error::reading)?;
+    let found = take(&mut source, &mut start).map_err(Error::Read)?;
     let mut front = &start[..found];
     let (format, offset) = match Envelope::read(&mut (&mut front).chain(&mut source)) {
         Ok(envelope) => {
@@ -141,6 +141,6 @@ pub fn inspect(mut source: Source<'_>) -> Result<Inspection> {
 fn count_rest(mut source: Source<'_>) -> Result<u64> {
     match source.remaining() {
         Some(rest) => Ok(rest),
-        None => io::copy(&mut source, &mut io::sink()).map_err(Error::reading),
+        None => io::copy(&mut source, &mut io::sink()).map_err(Error::Read),
     }
 }

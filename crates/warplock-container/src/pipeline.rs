@@ -362,7 +362,7 @@ impl<'f> Feed<'f> {
                         let (expected, found) = (end - start, offset + read as u64 - start);
                         Err((index, Error::InputShrank { expected, found }))
                     }
-                    Err(error) => Err((index, Error::reading(error))),
+                    Err(error) => Err((index, Error::Read(error))),
                 }
             }
             Feed::Sequential {
@@ -387,7 +387,7 @@ impl<'f> Feed<'f> {
                         len,
                         last,
                     })),
-                    Err(error) => Err((index, Error::reading(error))),
+                    Err(error) => Err((index, Error::Read(error))),
                 }
             }
         }

@@ -60,9 +60,9 @@ impl<R: Read + Seek> Reader<R> {
     /// # Errors
     /// Those of [`crate::open`], as far as header and last chunk show them.
     pub fn new(mut inner: R, key: &InputKey, engine: Arc<Engine>) -> Result<Self> {
-        let start = inner.stream_position().map_err(Error::reading)?;
+        let start = inner.stream_position().map_err(Error::Read)?;
         let cipher = Cipher::for_stream(key, &mut inner)?;
-        let end = inner.seek(SeekFrom::End(0)).map_err(Error::reading)?;
+        let end = inner.seek(SeekFrom::End(0)).map_err(Error::Read)?;
         let body = end.saturating_sub(start).saturating_sub(HEADER_LEN as u64);
         let len = opened_body_len(body)?;
         let most = AHEAD.min(chunk_count(len)) as usize;
@@ -108,8 +108,8 @@ impl<R: Read + Seek> Reader<R> {
         let offset = self.start + chunk_offset(chunks.start);
         self.inner
             .seek(SeekFrom::Start(offset))
-            .map_err(Error::reading)?;
-        let found = take(&mut self.inner, &mut self.sealed).map_err(Error::reading)?;
+            .map_err(Error::Read)?;
+        let found = take(&mut self.inner, &mut self.sealed).map_err(Error::Read)?;
         if found < sealed_len {
             let expected = offset + sealed_len as u64;
             return Err(Error::InputShrank {

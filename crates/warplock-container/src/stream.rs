@@ -24,8 +24,8 @@ const EVERYTHING: Range<u64> = 0..u64::MAX;
 /// length in bytes.
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::InputShrank`], [`Error::TooLong`], [`Error::Cancelled`],
-/// [`Error::Randomness`], [`Error::Engine`]. The output is then to be thrown away.
+/// [`Error::Read`], [`Error::Write`], [`Error::InputShrank`], [`Error::TooLong`],
+/// [`Error::Cancelled`], [`Error::Randomness`], [`Error::Engine`]. The output is then to be thrown away.
 pub fn seal(
     source: Source<'_>,
     mut sink: Sink<'_>,
@@ -34,11 +34,11 @@ pub fn seal(
 ) -> Result<u64> {
     if let Some(plain_len) = source.remaining() {
         let len = sealed_len(plain_len).ok_or(Error::TooLong)?;
-        sink.reserve(len).map_err(Error::writing)?;
+        sink.reserve(len).map_err(Error::Write)?;
     }
     let cipher = Cipher::fresh(key)?;
     sink.write_all(cipher.header().as_bytes())
-        .map_err(Error::writing)?;
+        .map_err(Error::Write)?;
     let task = Task {
         direction: Direction::Encrypt,
         cipher: &cipher,
@@ -75,7 +75,7 @@ pub fn open(
             len: end - start,
         };
         match opened_body_len(body.len) {
-            Ok(len) => sink.reserve(len).map_err(Error::writing)?,
+            Ok(len) => sink.reserve(len).map_err(Error::Write)?,
             Err(error) => return Err(body.confirm(error, &cipher, runner)),
         }
     }
@@ -165,10 +165,10 @@ pub fn open_range(
         },
     };
     if chunks.is_empty() {
-        sink.flush().map_err(Error::writing)?;
+        sink.flush().map_err(Error::Write)?;
         return Ok(0);
     }
-    sink.reserve(to - from).map_err(Error::writing)?;
+    sink.reserve(to - from).map_err(Error::Write)?;
     let task = Task {
         direction: Direction::Decrypt,
         cipher: &cipher,
@@ -183,7 +183,7 @@ impl Cipher {
     /// Takes the header off the front of a stream, and checks that the key is the stream's.
     pub(crate) fn for_stream(key: &InputKey, stream: &mut impl io::Read) -> Result<Self> {
         let mut header = [0; HEADER_LEN];
-        let found = take(stream, &mut header).map_err(Error::reading)?;
+        let found = take(stream, &mut header).map_err(Error::Read)?;
         let foreign = || match Foreign::of(&header[..found]) {
             None => Ok(()),
             looks_like => Err(Error::NotWarplock { looks_like }),
@@ -227,7 +227,7 @@ impl Body<'_> {
         let len = (self.len - offset).min(SEALED_CHUNK_LEN as u64) as usize;
         let mut sealed = vec![0; len];
         let read = |rest: &mut [u8], done| self.data.read_at(rest, self.start + offset + done);
-        let found = read_full(read, &mut sealed, || false).map_err(Error::reading)?;
+        let found = read_full(read, &mut sealed, || false).map_err(Error::Read)?;
         if found < len {
             let found = offset + found as u64;
             return Err(Error::InputShrank {

@@ -34,12 +34,12 @@ impl<W: Write> Writer<W> {
     /// Starts a stream with its header.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Randomness`], [`Error::Engine`].
+    /// [`Error::Write`], [`Error::Randomness`], [`Error::Engine`].
     pub fn new(mut inner: W, key: &InputKey, engine: Arc<Engine>) -> Result<Self> {
         let cipher = Cipher::fresh(key)?;
         inner
             .write_all(cipher.header().as_bytes())
-            .map_err(Error::writing)?;
+            .map_err(Error::Write)?;
         Ok(Writer {
             inner,
             cipher,
@@ -57,17 +57,17 @@ impl<W: Write> Writer<W> {
     /// Seals the last chunk, and gives back the writer underneath (flushed).
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::TooLong`], [`Error::Engine`].
+    /// [`Error::Write`], [`Error::TooLong`], [`Error::Engine`].
     pub fn finish(mut self) -> Result<W> {
         self.seal_run(true)?;
-        self.inner.flush().map_err(Error::writing)?;
+        self.inner.flush().map_err(Error::Write)?;
         Ok(self.inner)
     }
 
     fn seal_run(&mut self, last: bool) -> Result<()> {
         if self.failed {
             let source = io::Error::other("an earlier write failed, so the stream is incomplete");
-            return Err(Error::writing(source));
+            return Err(Error::Write(source));
         }
         self.failed = true;
         let run = Run {
@@ -80,7 +80,7 @@ impl<W: Write> Writer<W> {
             .seal(&self.engine, &mut self.nonces, run, &mut self.sealed)?;
         self.inner
             .write_all(&self.sealed[..len])
-            .map_err(Error::writing)?;
+            .map_err(Error::Write)?;
         self.first += RUN_CHUNKS as u64;
         self.plain.clear();
         self.failed = false;

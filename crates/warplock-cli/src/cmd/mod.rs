@@ -183,9 +183,9 @@ impl<N: Fn(&Path) -> Result<PathBuf>> Outputs<'_, N> {
 
 /// Names the file that a failure is about.
 fn about_one_of(input: &Input, output: &Output, error: warplock_container::Error) -> Failure {
-    let name = match error.is_of_output() {
-        true => &output.name,
-        false => &input.name,
+    let name = match error {
+        warplock_container::Error::Write(_) => &output.name,
+        _ => &input.name,
     };
     Failure::from(error).about(name)
 }
