@@ -110,8 +110,6 @@ enum Remedy<'a> {
     Lose(&'a Listed),
     /// Remove the entry, which holds nothing.
     Remove(&'a Listed),
-    /// A person has to.
-    Person(&'static str),
 }
 
 /// Checks all of a vault that nobody else uses. `progress` hears of each path.
@@ -176,7 +174,7 @@ impl<S: Storage> Check<'_, S> {
         let vault = self.vault;
         let folder = vault.folder(node)?;
         self.report.folders += 1;
-        if let Err(error) = self.xattrs(node, &folder, path) {
+        if let Err(error) = self.xattrs(node, path) {
             self.unread(path, error)?;
         }
         let listed = vault.core.storage.list(folder.dir())?;
@@ -242,7 +240,8 @@ impl<S: Storage> Check<'_, S> {
         } else {
             Remedy::Lose(entry)
         };
-        self.remedy(folder, &path.join(&entry.name), problem, crash, remedy);
+        let path = path.join(&entry.name);
+        self.remedy(node, folder, &path, problem, crash, remedy);
         Ok(None)
     }
 
@@ -289,7 +288,7 @@ impl<S: Storage> Check<'_, S> {
                     Error::Unfinished { .. } => format!("it {NO_HEADER}"),
                     error => error.to_string(),
                 };
-                self.remedy(&spot.folder, path, problem, crash, remedy);
+                self.remedy(&spot.node, &spot.folder, path, problem, crash, remedy);
                 Ok(())
             }
             other => other,
@@ -354,7 +353,7 @@ impl<S: Storage> Check<'_, S> {
         }
         self.witnessed(&content, path);
         self.headers(&content, path)?;
-        self.xattrs(node, &spot.folder, path)?;
+        self.xattrs(node, path)?;
         let id = content.id;
         let allowed = content.read_state().now.places.clone();
         let seen = Seen {
@@ -371,19 +370,20 @@ impl<S: Storage> Check<'_, S> {
         Ok(())
     }
 
-    fn xattrs(&mut self, node: &Arc<Node<S>>, folder: &Folder<S>, path: &Path) -> Result<()> {
+    fn xattrs(&mut self, node: &Arc<Node<S>>, path: &Path) -> Result<()> {
         let bad = self.vault.bad_xattrs(node)?;
         for name in bad {
-            if self.options.repair {
+            let repair = self.options.repair;
+            if repair {
                 self.vault.remove_stored_xattr(node, &name)?;
-                let finding = self.found(path, "an extended attribute does not verify", false);
-                finding.action = "removed".into();
-                finding.repaired = true;
-            } else {
-                let problem = "an extended attribute does not verify";
-                let action = "set it again, or let check --repair remove it";
-                self.remedy(folder, path, problem, false, Remedy::Person(action));
             }
+            let finding = self.found(path, "an extended attribute does not verify", false);
+            finding.repaired = repair;
+            finding.action = match repair {
+                true => "removed",
+                false => "set it again, or let check --repair remove it",
+            }
+            .into();
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 
@@ -66,6 +67,17 @@ impl<S: Storage> Node<S> {
     /// A name that leads here, if one is known.
     pub(crate) fn name(&self) -> Option<Name<S>> {
         lock(&self.names).last().cloned()
+    }
+
+    /// Where it stands in the store, as far as names are known.
+    pub(crate) fn stored_path(&self) -> PathBuf {
+        let mut names = Vec::new();
+        let mut next = self.name();
+        while let Some(name) = next {
+            names.push(name.stored);
+            next = name.parent.name();
+        }
+        names.iter().rev().collect()
     }
 
     /// All names that are known to lead here.

@@ -9,7 +9,7 @@ use common::mem::{Mem, Object};
 use common::{FOLDER, Short, Told, WRITE, new_vault, open, options};
 use rustix::io::Errno;
 use warplock_keyring::MasterKey;
-use warplock_vault::fs::{FileSystem, ROOT};
+use warplock_vault::fs::{Access, FileSystem, ROOT};
 use warplock_vault::{CheckOptions, LOST, Report, Settings, Vault, check};
 
 const TOP: u64 = 1;
@@ -101,6 +101,53 @@ fn files_that_were_not_seen_lose_nothing() {
     assert_eq!(entry(&mem, TOP, "warplock.journal"), None);
     let vault = with_witness(&mem, &key, &witness);
     assert_eq!(run(&vault, false).findings, []);
+}
+
+/// What a repair took away can be moved back by what it says, and intact blocks be read.
+#[test]
+fn what_was_altered_can_be_moved_back() {
+    let (mem, key) = new_vault(&Settings::default());
+    let vault = open(mem.clone(), &key);
+    let dir = vault.make(ROOT, OsStr::new("dir"), FOLDER, 0).unwrap();
+    let made = vault.create(dir.node, OsStr::new("file"), common::FILE, WRITE, true);
+    let file = made.unwrap().1;
+    vault.write(&file, 0, &[5; 20_000], false).unwrap();
+    vault.unmounted();
+    drop((file, vault));
+    let (inode, dir, stored) = find(&mem, &key, "dir/file");
+    let (_, _, stored_dir) = find(&mem, &key, "dir");
+    // In the last block's text; its tag is as it was.
+    *mem.disk()
+        .object(inode)
+        .data
+        .iter_mut()
+        .rev()
+        .nth(100)
+        .unwrap() ^= 1;
+
+    let vault = open(mem.clone(), &key);
+    let report = run(&vault, true);
+    let [finding] = &report.findings[..] else {
+        panic!("{report:?}");
+    };
+    assert!(finding.repaired && !finding.crash, "{finding:?}");
+    let from = Path::new(&stored_dir).join(&stored);
+    let said = format!("moved in the store from {} to {LOST}/", from.display());
+    let name = finding.action.strip_prefix(&said).unwrap();
+    vault.unmounted();
+    drop(vault);
+
+    let lost = entry(&mem, TOP, LOST).unwrap();
+    let moved = mem.disk().object(lost).entries.remove(OsStr::new(name));
+    assert_eq!(moved, Some(inode));
+    mem.disk().object(dir).entries.insert(stored, inode);
+    let vault = open(mem, &key);
+    let node = vault.node("dir/file").unwrap().node;
+    let file = vault.open(node, Access::default()).unwrap();
+    let mut read = [0; 16_384];
+    assert_eq!(vault.read(&file, 0, &mut read), Ok(16_384));
+    assert_eq!(read, [5; 16_384]);
+    assert_eq!(vault.read(&file, 16_384, &mut read), Err(Errno::IO));
 }
 
 /// What only a crash excuses is excused as long as it is there.

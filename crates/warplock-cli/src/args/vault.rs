@@ -187,6 +187,9 @@ pub(crate) struct VaultCheck {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) witness: Option<PathBuf>,
     /// Mend what can be mended without losing anything that was synced.
+    ///
+    /// What was altered goes to `warplock.lost` in the store. Moved back from there to where it
+    /// was, which is printed, it is as before.
     #[arg(long)]
     pub(crate) repair: bool,
     /// Names and headers alone, not all contents.

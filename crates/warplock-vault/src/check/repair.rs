@@ -13,6 +13,7 @@ use crate::folder::Folder;
 use crate::fs::RenameFlags;
 use crate::keys::Id;
 use crate::names::Place;
+use crate::node::Node;
 use crate::storage::{At, Storage};
 
 const KEPT: &str = "kept, for it may belong to what could not be checked, or is in warplock.lost: put \
@@ -54,9 +55,10 @@ impl<S: Storage> Check<'_, S> {
         Ok(())
     }
 
-    /// Notes a finding and does something about it, if that is wanted.
+    /// Notes a finding in a folder and does something about it, if that is wanted.
     pub(super) fn remedy(
         &mut self,
+        node: &Node<S>,
         folder: &Folder<S>,
         path: &Path,
         problem: impl Into<String>,
@@ -68,14 +70,19 @@ impl<S: Storage> Check<'_, S> {
         // What a crash kept from being a file had nothing that another file or a journal could need.
         self.unseen |= matches!(remedy, Remedy::Lose(_)) && !crash;
         let done = match remedy {
-            Remedy::Person(action) => Ok((action.to_owned(), false)),
             Remedy::Remove(entry) if repair => core
                 .purge(folder.dir(), &entry.name)
                 .map(|()| ("removed".to_owned(), true)),
             Remedy::Remove(_) => Ok(("check --repair removes it".to_owned(), false)),
-            Remedy::Lose(entry) if repair => core
-                .lose(folder.dir(), &entry.name, crash)
-                .map(|name| (format!("moved to {LOST}/{name} in the store"), true)),
+            Remedy::Lose(entry) if repair => {
+                core.lose(folder.dir(), &entry.name, crash).map(|name| {
+                    // For who wants it back: by the name alone, nobody knows what it was.
+                    let from = node.stored_path().join(&entry.name);
+                    let from = from.display();
+                    let action = format!("moved in the store from {from} to {LOST}/{name}");
+                    (action, true)
+                })
+            }
             Remedy::Lose(_) => Ok((format!("check --repair moves it to {LOST}"), false)),
         };
         let (action, repaired) = done.unwrap_or_else(|error| {
