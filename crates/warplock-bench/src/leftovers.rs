@@ -1,7 +1,8 @@
-//! What a run has outside of itself: folders of files, and mounts in them. They go with it, and
-//! through [`abandon`] where a signal ends it: nothing else would free a RAM disk.
+//! What a run has outside of itself: folders of files, mounts in them, and files that have a name
+//! before they are whole. They go with it, and through [`abandon`] where a signal ends it: nothing
+//! else would free a RAM disk.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,17 +10,19 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::mount::UnmountFlags;
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir, TempPath};
 use warplock_vault::fuse;
 
-/// What exists at this moment. Whoever holds the lock may make a folder.
+/// What exists at this moment. Whoever holds the lock may make a folder or a file.
 static LEFTOVERS: Mutex<Leftovers> = Mutex::new(Leftovers {
     folders: Vec::new(),
+    files: Vec::new(),
     points: Vec::new(),
 });
 
 struct Leftovers {
     folders: Vec<PathBuf>,
+    files: Vec<PathBuf>,
     /// Folders where something may be mounted.
     points: Vec<PathBuf>,
 }
@@ -38,6 +41,10 @@ pub fn abandon() {
     let list = leftovers();
     for _ in 0..TRIES.0 {
         list.points.iter().for_each(|point| tear_down(point));
+        for file in &list.files {
+            // One that is not there any more has got its lasting name.
+            let _ = fs::remove_file(file);
+        }
         let is_gone = |folder: &PathBuf| match fs::remove_dir_all(folder) {
             Ok(()) => true,
             Err(error) => error.kind() == ErrorKind::NotFound && !folder.exists(),
@@ -93,6 +100,45 @@ impl Drop for WorkFolder {
         drop(self.0.take());
         leftovers().folders.retain(|folder| *folder != path);
     }
+}
+
+/// A file under a passing name, which goes when dropped.
+pub(crate) struct WorkFile(Option<TempPath>);
+
+impl WorkFile {
+    /// A new one in `dir`.
+    pub(crate) fn new(dir: &Path) -> io::Result<(File, Self)> {
+        let mut list = leftovers();
+        let (file, path) = NamedTempFile::with_prefix_in(".warplock-", dir)?.into_parts();
+        list.files.push(path.to_path_buf());
+        Ok((file, WorkFile(Some(path))))
+    }
+
+    /// Gives it its lasting name. An older file of this name is replaced.
+    pub(crate) fn publish(mut self, path: &Path) -> io::Result<()> {
+        let work = self.0.take().expect("it lives as long as this");
+        let passing = work.to_path_buf();
+        let outcome = work.persist(path).map_err(|error| error.error);
+        leftovers().files.retain(|file| *file != passing);
+        outcome
+    }
+}
+
+impl Drop for WorkFile {
+    fn drop(&mut self) {
+        if let Some(work) = self.0.take() {
+            let passing = work.to_path_buf();
+            drop(work);
+            leftovers().files.retain(|file| *file != passing);
+        }
+    }
+}
+
+/// Whether [`abandon`] would remove a file in `dir`.
+#[cfg(test)]
+pub(crate) fn lists_file_in(dir: &Path) -> bool {
+    let list = leftovers();
+    list.files.iter().any(|file| file.parent() == Some(dir))
 }
 
 /// A folder where something is mounted as long as this lives.

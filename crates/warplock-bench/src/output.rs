@@ -9,17 +9,16 @@ use rustix::fs::{
     AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat, openat, statfs, statvfs,
 };
 use rustix::io::Errno;
-use tempfile::{NamedTempFile, TempPath};
 
 use crate::error::Result;
-use crate::leftovers::WorkFolder;
+use crate::leftovers::{WorkFile, WorkFolder};
 use crate::{Error, memory};
 
 /// A file without its name yet. Dropped without [`Output::publish`], it leaves nothing behind.
 pub(crate) struct Output {
     file: File,
     /// Where the file system has no unnamed files.
-    temporary: Option<TempPath>,
+    temporary: Option<WorkFile>,
     path: PathBuf,
 }
 
@@ -32,9 +31,9 @@ impl Output {
             Ok(file) => (File::from(file), None),
             // By file system and kernel.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-                let named = NamedTempFile::with_prefix_in(".warplock-", folder);
-                let (file, path) = named.map_err(Error::file("create", path))?.into_parts();
-                (file, Some(path))
+                let (file, temporary) =
+                    WorkFile::new(folder).map_err(Error::file("create", path))?;
+                (file, Some(temporary))
             }
             Err(error) => return Err(Error::file("create", path)(error.into())),
         };
@@ -67,11 +66,10 @@ impl Output {
         let failed = |error: io::Error| Error::file("write", &self.path)(error);
         self.file.sync_all().map_err(failed)?;
         match self.temporary {
-            Some(temporary) => temporary
-                .persist(&self.path)
-                .map_err(|error| failed(error.error)),
-            None => link(&self.file, &self.path).map_err(failed),
+            Some(temporary) => temporary.publish(&self.path),
+            None => link(&self.file, &self.path),
         }
+        .map_err(failed)
     }
 }
 
@@ -136,6 +134,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::leftovers::lists_file_in;
 
     #[test]
     fn a_file_appears_when_published_and_replaces_an_older_one() {
@@ -149,6 +148,29 @@ mod tests {
             assert_eq!(fs::read(&path).unwrap(), text.as_bytes());
         }
         drop(Output::create(&path).unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_with_a_passing_name_is_listed_until_it_has_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let is_listed = || lists_file_in(folder.path());
+        for text in ["first", "second"] {
+            let (file, temporary) = WorkFile::new(folder.path()).unwrap();
+            assert!(is_listed());
+            let output = Output {
+                file,
+                temporary: Some(temporary),
+                path: path.clone(),
+            };
+            output.file().write_all(text.as_bytes()).unwrap();
+            output.publish().unwrap();
+            assert!(!is_listed());
+            assert_eq!(fs::read(&path).unwrap(), text.as_bytes());
+        }
+        drop(WorkFile::new(folder.path()).unwrap());
+        assert!(!is_listed());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
