@@ -171,19 +171,38 @@ macro_rules! kernels_of {
                     }
                 }
             }
-            #[target_feature(enable = $features)]
             unsafe fn gcm_short(direction: Direction, messages: &mut [Short<'_>]) -> usize {
                 // SAFETY: as above.
                 unsafe {
                     match direction {
-                        Direction::Encrypt => {
-                            body::gcm_short::<$lanes, { body::width::<$lanes>() }>(Direction::Encrypt, messages)
-                        }
-                        Direction::Decrypt => {
-                            body::gcm_short::<$lanes, { body::width::<$lanes>() }>(Direction::Decrypt, messages)
-                        }
+                        Direction::Encrypt => $name::gcm_short_of::<true>(messages),
+                        Direction::Decrypt => $name::gcm_short_of::<false>(messages),
                     }
                 }
+            }
+            #[target_feature(enable = $features)]
+            unsafe fn gcm_short_of<const ENCRYPT: bool>(messages: &mut [Short<'_>]) -> usize {
+                let apart = body::Apart {
+                    in_step: $name::gcm_in_step::<ENCRYPT>,
+                    in_turn: $name::gcm_in_turn::<ENCRYPT>,
+                };
+                // SAFETY: as above.
+                unsafe { body::gcm_short::<$lanes>(body::direction(ENCRYPT), apart, messages) }
+            }
+            #[target_feature(enable = $features)]
+            unsafe fn gcm_in_step<const ENCRYPT: bool>(messages: &mut [Short<'_>]) -> usize {
+                // SAFETY: as above.
+                unsafe {
+                    body::gcm_in_step::<$lanes, { body::width::<$lanes>() }>(
+                        body::direction(ENCRYPT),
+                        messages,
+                    )
+                }
+            }
+            #[target_feature(enable = $features)]
+            unsafe fn gcm_in_turn<const ENCRYPT: bool>(messages: &mut [Short<'_>]) {
+                // SAFETY: as above.
+                unsafe { body::gcm_in_turn::<$lanes>(body::direction(ENCRYPT), messages) }
             }
             #[target_feature(enable = $features)]
             fn ghash(hash: &GhashKey, y: &mut [u8; 16], data: &[u8]) {

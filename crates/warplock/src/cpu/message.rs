@@ -289,7 +289,8 @@ impl Running {
     ///
     /// # Safety
     /// As the methods of [`Kernels`].
-    #[inline]
+    // A call would be a tenth of a short message, and is what the compiler makes of it on some days.
+    #[inline(always)]
     pub(crate) unsafe fn finish(
         &mut self,
         kernels: &dyn Kernels,

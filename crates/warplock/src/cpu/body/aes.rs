@@ -27,18 +27,16 @@ pub(super) fn anew<T>(key: &T) -> &T {
 pub(super) fn encrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], blocks: &mut [L; W]) {
     // SAFETY: the caller holds lanes, so the machine has the instructions.
     let round_key = unsafe { L::splat(round_key) };
-    for block in blocks.iter_mut() {
-        *block = block.encrypt_round(round_key);
-    }
+    each!(W, i => {
+        blocks[i] = blocks[i].encrypt_round(round_key);
+    });
 }
 
 /// All rounds but the last, of registers whose blocks were already XORed with round key 0.
 #[inline(always)]
 pub(super) fn encrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
     let key = anew(key);
-    for round_key in &key.enc[1..10] {
-        encrypt_round(round_key, blocks);
-    }
+    encrypt_before_tenth::<L, W, 0>(key, blocks);
     encrypt_further(key, blocks);
 }
 
@@ -46,10 +44,24 @@ pub(super) fn encrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mu
 #[inline(always)]
 pub(super) fn further_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
     let key = anew(key);
-    for round_key in &key.enc[3..10] {
-        encrypt_round(round_key, blocks);
-    }
+    encrypt_before_tenth::<L, W, 2>(key, blocks);
     encrypt_further(key, blocks);
+}
+
+/// The rounds behind the first `DONE` ones and before the tenth.
+#[inline(always)]
+pub(super) fn encrypt_before_tenth<L: Lanes, const W: usize, const DONE: usize>(
+    key: &AesKey,
+    blocks: &mut [L; W],
+) {
+    macro_rules! rounds {
+        ($($round:literal)*) => {
+            $(if const { $round > DONE } {
+                encrypt_round(&key.enc[$round], blocks);
+            })*
+        };
+    }
+    rounds!(1 2 3 4 5 6 7 8 9);
 }
 
 /// The rounds that longer keys have more than AES-128. Straight runs: a loop to `rounds` would
@@ -71,9 +83,9 @@ pub(super) fn encrypt_further<L: Lanes, const W: usize>(key: &AesKey, blocks: &m
 pub(super) fn decrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], blocks: &mut [L; W]) {
     // SAFETY: the caller holds lanes, so the machine has the instructions.
     let round_key = unsafe { L::splat(round_key) };
-    for block in blocks.iter_mut() {
-        *block = block.decrypt_round(round_key);
-    }
+    each!(W, i => {
+        blocks[i] = blocks[i].decrypt_round(round_key);
+    });
 }
 
 /// The inverse of [`encrypt_rounds`], after the XOR with `key.dec[0]`.
@@ -93,7 +105,7 @@ pub(super) fn decrypt_known_rounds<L: Lanes, const W: usize, const ROUNDS: usize
     // Written out: of many registers, the compiler would make a loop of it.
     macro_rules! rounds {
         ($($round:literal)*) => {
-            $(if $round < ROUNDS {
+            $(if const { $round < ROUNDS } {
                 decrypt_round(&key.dec[$round], blocks);
             })*
         };
@@ -168,9 +180,9 @@ pub(super) fn encrypt<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W
     encrypt_rounds(key, blocks);
     // SAFETY: the caller holds lanes, so the machine has the instructions.
     let last = unsafe { L::splat(&key.enc[key.rounds]) };
-    for block in blocks.iter_mut() {
-        *block = block.encrypt_last(last);
-    }
+    each!(W, i => {
+        blocks[i] = blocks[i].encrypt_last(last);
+    });
 }
 
 /// The inverse of [`encrypt`], after the XOR with `key.dec[0]`.
@@ -179,9 +191,9 @@ fn decrypt<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
     decrypt_rounds(key, blocks);
     // SAFETY: the caller holds lanes, so the machine has the instructions.
     let last = unsafe { L::splat(&key.dec[key.rounds]) };
-    for block in blocks.iter_mut() {
-        *block = block.decrypt_last(last);
-    }
+    each!(W, i => {
+        blocks[i] = blocks[i].decrypt_last(last);
+    });
 }
 
 /// Loads `W` registers.
@@ -192,10 +204,10 @@ fn decrypt<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
 pub(super) unsafe fn load<L: Lanes, const W: usize>(src: *const u8) -> [L; W] {
     // SAFETY: by this function's contract.
     unsafe {
-        let mut blocks = [L::load(src); W];
-        for (i, block) in blocks.iter_mut().enumerate().skip(1) {
-            *block = L::load(src.add(16 * L::N * i));
-        }
+        let mut blocks = [L::splat(&[0; 16]); W];
+        each!(W, i => {
+            blocks[i] = L::load(src.add(16 * L::N * i));
+        });
         blocks
     }
 }
@@ -250,10 +262,10 @@ pub(super) unsafe fn store_tail<L: Lanes, const W: usize>(
 /// `16 * N * W` bytes can be written.
 #[inline(always)]
 pub(super) unsafe fn store<L: Lanes, const W: usize>(blocks: [L; W], dst: *mut u8) {
-    for (i, block) in blocks.into_iter().enumerate() {
+    each!(W, i => {
         // SAFETY: by this function's contract.
-        unsafe { block.store(dst.add(16 * L::N * i)) };
-    }
+        unsafe { blocks[i].store(dst.add(16 * L::N * i)) };
+    });
 }
 
 /// Stores `W` registers of output, past the caches where it is `far`.
@@ -268,9 +280,9 @@ pub(super) unsafe fn put<L: Lanes, const W: usize>(blocks: [L; W], dst: *mut u8,
         if !far {
             return store(blocks, dst);
         }
-        for (i, block) in blocks.into_iter().enumerate() {
-            block.stream(dst.add(16 * L::N * i));
-        }
+        each!(W, i => {
+            blocks[i].stream(dst.add(16 * L::N * i));
+        });
     }
 }
 
@@ -291,9 +303,9 @@ pub(super) fn ask_ahead<L: Lanes>(src: *const u8, len: usize) {
 /// XORs one register into all.
 #[inline(always)]
 pub(super) fn xor_each<L: Lanes, const W: usize>(blocks: &mut [L; W], other: L) {
-    for block in blocks.iter_mut() {
-        *block = block.xor(other);
-    }
+    each!(W, i => {
+        blocks[i] = blocks[i].xor(other);
+    });
 }
 
 /// ECB, see [`crate::cpu::kernels::Kernels::ecb`].

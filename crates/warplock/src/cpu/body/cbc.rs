@@ -97,9 +97,9 @@ unsafe fn decrypt_steps<L: Lanes, const W: usize, const ROUNDS: usize>(
         let (first, last) = (L::splat(&key.dec[0]), L::splat(&key.dec[key.rounds]));
         while left.len >= stride + kept {
             let mut blocks = [first; W];
-            for (i, block) in blocks.iter_mut().enumerate() {
-                *block = block.xor(L::load(left.src.add(16 * L::N * i)));
-            }
+            each!(W, i => {
+                blocks[i] = blocks[i].xor(L::load(left.src.add(16 * L::N * i)));
+            });
             decrypt_rounds_of::<L, W, ROUNDS>(key, &mut blocks);
             *before = decrypt_last_round::<L, W>(last, blocks, *before, *left);
             *left = left.part(stride, left.len - stride);
@@ -175,13 +175,13 @@ unsafe fn decrypt_tail<L: Lanes, const W: usize>(
         let mut chained = blocks[0].shift_in(before);
         xor_each(&mut blocks, first);
         decrypt_rounds_of::<L, W, ANY>(key, &mut blocks);
-        for (i, block) in blocks.iter_mut().enumerate() {
+        each!(W, i => {
             let from = 16 * L::N * i;
             if i > 0 && len > from {
                 chained = L::load_part(src.add(from - 16), (len + 16 - from).min(16 * L::N));
             }
-            *block = block.decrypt_last(chained.xor(last));
-        }
+            blocks[i] = blocks[i].decrypt_last(chained.xor(last));
+        });
         // Before the store: in place, it overwrites this block.
         let end = <L::One as Lanes>::load(src.add(len - 16));
         store_tail(blocks, dst, len);
@@ -271,10 +271,10 @@ impl<L: Lanes> Schedules<L> for Shared<'_> {
     unsafe fn encrypt<const W: usize>(&self, state: &mut [L; W], texts: [L; W]) {
         // SAFETY: by this function's contract.
         let first = unsafe { L::splat(&self.0.enc[0]) };
-        for (state, text) in state.iter_mut().zip(texts) {
+        each!(W, i => {
             // What depends on the block before comes last: it is waited for.
-            *state = state.xor(text.xor(first));
-        }
+            state[i] = state[i].xor(texts[i].xor(first));
+        });
         encrypt(self.0, state);
     }
 }
@@ -324,9 +324,9 @@ unsafe fn row<L: Lanes, const W: usize>(keys: &[u128; MOST]) -> [L; W] {
 fn round<L: Lanes, const W: usize>(state: &mut [L; W], keys: &[u128; MOST]) {
     // SAFETY: the caller holds lanes, so the machine has the instructions; see `row`.
     let keys: [L; W] = unsafe { row(keys) };
-    for (state, key) in state.iter_mut().zip(keys) {
-        *state = state.encrypt_round(key);
-    }
+    each!(W, i => {
+        state[i] = state[i].encrypt_round(keys[i]);
+    });
 }
 
 impl<L: Lanes> Schedules<L> for Each {
@@ -335,12 +335,13 @@ impl<L: Lanes> Schedules<L> for Each {
         let Each { keys, rounds } = anew(self);
         // SAFETY: by this function's contract.
         let (first, last): ([L; W], [L; W]) = unsafe { (row(&keys[0]), row(&keys[*rounds])) };
-        for ((state, text), key) in state.iter_mut().zip(texts).zip(first) {
-            *state = state.xor(text.xor(key));
+        each!(W, i => {
+            state[i] = state[i].xor(texts[i].xor(first[i]));
+        });
+        macro_rules! rounds {
+            ($($number:literal)*) => { $(round(state, &keys[$number]);)* };
         }
-        for keys in &keys[1..10] {
-            round(state, keys);
-        }
+        rounds!(1 2 3 4 5 6 7 8 9);
         if *rounds > 10 {
             round(state, &keys[10]);
             round(state, &keys[11]);
@@ -349,9 +350,9 @@ impl<L: Lanes> Schedules<L> for Each {
                 round(state, &keys[13]);
             }
         }
-        for (state, key) in state.iter_mut().zip(last) {
-            *state = state.encrypt_last(key);
-        }
+        each!(W, i => {
+            state[i] = state[i].encrypt_last(last[i]);
+        });
     }
 }
 
@@ -405,9 +406,9 @@ unsafe fn run<L: Lanes, const W: usize>(
     // SAFETY: `len` bytes are left in each chain; the rest by this function's contract.
     unsafe {
         let mut state = [L::load(prev[0].as_ptr()); W];
-        for (i, state) in state.iter_mut().enumerate() {
-            *state = L::load(prev[i * L::N].as_ptr());
-        }
+        each!(W, i => {
+            state[i] = L::load(prev[i * L::N].as_ptr());
+        });
         let mut offset = 0;
         while offset < len {
             // A register's blocks of each chain at a time, from the start of a cache line on: whole
@@ -415,55 +416,55 @@ unsafe fn run<L: Lanes, const W: usize>(
             // once.
             if L::N == 1 || offset >= head && len - offset >= 16 * L::N {
                 let mut tiles = [[state[0]; 4]; W];
-                for (i, tile) in tiles.iter_mut().enumerate() {
-                    for (lane, blocks) in tile.iter_mut().take(L::N).enumerate() {
-                        *blocks = L::load(src[i * L::N + lane].add(offset));
-                    }
-                    L::transpose(tile);
-                }
+                each!(W, i => {
+                    each!(L::N, lane => {
+                        tiles[i][lane] = L::load(src[i * L::N + lane].add(offset));
+                    }, 0 1 2 3);
+                    L::transpose(&mut tiles[i]);
+                });
                 // No loop: it would not be unrolled, and the tiles would go through memory.
                 macro_rules! blocks {
                     ($($block:literal)*) => {$(
                         if $block < L::N {
                             let mut texts = state;
-                            for (text, tile) in texts.iter_mut().zip(&tiles) {
-                                *text = tile[$block];
-                            }
+                            each!(W, i => {
+                                texts[i] = tiles[i][$block];
+                            });
                             keys.encrypt(&mut state, texts);
-                            for (tile, state) in tiles.iter_mut().zip(state) {
-                                tile[$block] = state;
-                            }
+                            each!(W, i => {
+                                tiles[i][$block] = state[i];
+                            });
                         }
                     )*};
                 }
                 blocks!(0 1 2 3);
-                for (i, tile) in tiles.iter_mut().enumerate() {
-                    L::transpose(tile);
-                    for (lane, blocks) in tile.iter().take(L::N).enumerate() {
+                each!(W, i => {
+                    L::transpose(&mut tiles[i]);
+                    each!(L::N, lane => {
                         let to = dst[i * L::N + lane].add(offset);
                         if far {
-                            blocks.stream(to)
+                            tiles[i][lane].stream(to)
                         } else {
-                            blocks.store(to)
+                            tiles[i][lane].store(to)
                         }
-                    }
-                }
+                    }, 0 1 2 3);
+                });
                 offset += 16 * L::N;
             } else {
                 let mut texts = state;
-                for (i, text) in texts.iter_mut().enumerate() {
-                    *text = L::gather(&src[i * L::N..], offset);
-                }
+                each!(W, i => {
+                    texts[i] = L::gather(&src[i * L::N..], offset);
+                });
                 keys.encrypt(&mut state, texts);
-                for (i, state) in state.iter().enumerate() {
-                    state.scatter(&dst[i * L::N..], offset);
-                }
+                each!(W, i => {
+                    state[i].scatter(&dst[i * L::N..], offset);
+                });
                 offset += 16;
             }
         }
-        for (i, state) in state.iter().enumerate() {
-            state.store(prev[i * L::N].as_mut_ptr());
-        }
+        each!(W, i => {
+            state[i].store(prev[i * L::N].as_mut_ptr());
+        });
     }
     for ((chain, done), prev) in chains.iter_mut().zip(done).zip(prev) {
         chain.prev = prev;

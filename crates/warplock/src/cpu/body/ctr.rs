@@ -22,18 +22,18 @@ pub(super) fn counters<L: Lanes, const W: usize>(
         let zero = unsafe { L::splat(&[0; 16]) };
         // Pinned, or the compiler would add the key to each.
         let first = base.reverse().xor(key).pin();
-        for (i, block) in blocks.iter_mut().enumerate() {
-            *block = first.xor(zero.add64((i * L::N) as u64).reverse());
-        }
+        each!(W, i => {
+            blocks[i] = first.xor(zero.add64((i * L::N) as u64).reverse());
+        });
         return blocks;
     }
-    for (i, block) in blocks.iter_mut().enumerate() {
+    each!(W, i => {
         let counter = match bits {
             CounterBits::B32 => base.add32((i * L::N) as u32),
             CounterBits::B128 => base.add64((i * L::N) as u64),
         };
-        *block = counter.reverse().xor(key);
-    }
+        blocks[i] = counter.reverse().xor(key);
+    });
     blocks
 }
 
@@ -51,9 +51,10 @@ pub(super) unsafe fn last_round_with_text<L: Lanes, const W: usize>(
     // SAFETY: by this function's contract; the caller holds lanes.
     unsafe {
         let last = L::splat(&key.enc[key.rounds]);
-        for (i, block) in blocks.iter_mut().enumerate() {
-            *block = block.encrypt_last(L::load(io.src.add(16 * L::N * i)).xor(last));
-        }
+        each!(W, i => {
+            let text = L::load(io.src.add(16 * L::N * i));
+            blocks[i] = blocks[i].encrypt_last(text.xor(last));
+        });
         put(*blocks, io.dst, io.far);
     }
 }
@@ -190,9 +191,9 @@ unsafe fn ctr_tail<L: Lanes, const W: usize>(
         further_rounds(key, &mut blocks);
         let last = L::splat(&key.enc[key.rounds]);
         let text = load_tail::<L, W>(io.src, io.len);
-        for (block, text) in blocks.iter_mut().zip(text) {
-            *block = block.encrypt_last(text.xor(last));
-        }
+        each!(W, i => {
+            blocks[i] = blocks[i].encrypt_last(text[i].xor(last));
+        });
         store_tail(blocks, io.dst, io.len);
     }
 }

@@ -142,9 +142,7 @@ impl<'a, L: Lanes> Group<'a, L> {
         if let Some(y) = y {
             data = data.xor(L::widen(y));
         }
-        for (sum, product) in self.sums.iter_mut().zip(data.hash_products(powers)) {
-            *sum = sum.xor(product);
-        }
+        add_products(&mut self.sums, data.hash_products(powers));
     }
 
     #[inline(always)]
@@ -207,10 +205,16 @@ unsafe fn encrypt_and_hash<L: Lanes>(
 
 /// Pins registers, see [`Lanes::pin`].
 #[inline(always)]
-pub(super) fn pin<L: Lanes>(registers: &mut [L]) {
-    for register in registers {
-        *register = register.pin();
-    }
+pub(super) fn pin<L: Lanes, const W: usize>(registers: &mut [L; W]) {
+    each!(W, i => {
+        registers[i] = registers[i].pin();
+    });
+}
+
+/// Adds both products of [`Lanes::hash_products`] to their sums.
+#[inline(always)]
+pub(super) fn add_products<L: Lanes>(sums: &mut [L; 2], [below, above]: [L; 2]) {
+    *sums = [sums[0].xor(below), sums[1].xor(above)];
 }
 
 /// GCM encryption, see [`crate::cpu::kernels::Kernels::gcm`].
@@ -407,10 +411,8 @@ pub(crate) unsafe fn ghash<L: Lanes>(powers: &Powers, y: &mut [u8; 16], data: &[
             if done == 0 {
                 text = text.xor(L::widen(<L::One as Lanes>::load(y.as_ptr()).reverse()));
             }
-            let products = text.hash_products(powers.last(blocks - done));
-            for (sum, product) in sums.iter_mut().zip(products) {
-                *sum = sum.xor(product);
-            }
+            let powers = powers.last(blocks - done);
+            add_products(&mut sums, text.hash_products(powers));
         }
         let [below, above] = sums;
         let hash = above.xor(below.fold()).sum();

@@ -1,6 +1,21 @@
 //! The bodies of the algorithms, written once over [`Lanes`]: a register that holds one or more
 //! AES blocks. An instruction set provides the register; see [`super::x86`].
 
+/// The same for each of `W` registers, spelt out. The compiler would unroll a loop, too, but takes
+/// minutes for thousands of them, and of some it keeps the registers in memory.
+macro_rules! each {
+    ($w:expr, $i:ident => $body:block) => {
+        const { assert!($w <= 12) };
+        each!($w, $i => $body, 0 1 2 3 4 5 6 7 8 9 10 11)
+    };
+    ($w:expr, $i:ident => $body:block, $($number:literal)*) => {
+        $(if const { $number < $w } {
+            let $i: usize = $number;
+            $body
+        })*
+    };
+}
+
 mod aes;
 mod cbc;
 mod ctr;
@@ -17,10 +32,12 @@ pub(crate) use ctr::ctr;
 pub(crate) use each::ecb_each;
 pub(crate) use expand::expand;
 pub(crate) use gcm::{gcm_decrypt, gcm_encrypt, gcm_tag, ghash, ghash_powers};
-pub(crate) use short::gcm_short;
+pub(crate) use short::{Apart, gcm_in_step, gcm_in_turn, gcm_short};
 #[cfg(all(test, target_arch = "x86_64"))]
 pub(crate) use xts::rows as xts_rows;
 pub(crate) use xts::xts;
+
+use crate::Direction;
 
 /// Registers in flight. Eight cover the latency of an AES round (4 cycles on AES-NI, 3 to 5 with
 /// VAES) at one or two instructions a cycle, and leave eight of SSE's sixteen registers for keys
@@ -50,6 +67,15 @@ pub(crate) const fn has_parts<L: Lanes>() -> bool {
 /// Blocks in [`WIDE`] registers.
 pub(crate) const fn width<L: Lanes>() -> usize {
     WIDE * L::N
+}
+
+/// A direction that is known when a body is compiled.
+#[inline(always)]
+pub(crate) const fn direction(encrypt: bool) -> Direction {
+    match encrypt {
+        true => Direction::Encrypt,
+        false => Direction::Decrypt,
+    }
 }
 
 /// A register of `N` AES blocks. To hold a value is proof that the instructions exist: the

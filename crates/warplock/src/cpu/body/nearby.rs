@@ -226,9 +226,10 @@ impl<L: Lanes> Source<L> for Near<L> {
         if before > 0 && before < len {
             let [first, second] = self.sums;
             let (same, more) = (first.xor(first), first.xor(second));
-            for (i, block) in blocks.iter_mut().enumerate() {
-                *block = block.xor(same.or_behind(before.saturating_sub(i * L::N), more));
-            }
+            each!(D, i => {
+                let sums = same.or_behind(before.saturating_sub(i * L::N), more);
+                blocks[i] = blocks[i].xor(sums);
+            });
         }
         xor_each(&mut blocks, self.sum);
         self.left -= 1;

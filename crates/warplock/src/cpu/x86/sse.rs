@@ -3,6 +3,19 @@
 use std::arch::x86_64::*;
 
 use crate::cpu::body::{Block, Lanes, WIDE};
+use crate::cpu::instruction_set::names::*;
+
+kernels_of!(
+    /// AES-NI and PCLMULQDQ in SSE's encoding: any x86-64 processor since about 2010.
+    AesNi,
+    Sse,
+    InstructionSet::AesNi,
+    "aes,pclmulqdq,ssse3,sse4.1",
+    is_x86_feature_detected!("aes")
+        && is_x86_feature_detected!("pclmulqdq")
+        && is_x86_feature_detected!("ssse3")
+        && is_x86_feature_detected!("sse4.1")
+);
 
 /// One AES block in a 128-bit register.
 #[derive(Clone, Copy)]

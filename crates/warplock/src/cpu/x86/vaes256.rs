@@ -4,6 +4,20 @@ use std::arch::x86_64::*;
 
 use super::sse::{ONES, Sse, op};
 use crate::cpu::body::{Lanes, WIDE};
+use crate::cpu::instruction_set::names::*;
+
+kernels_of!(
+    /// VAES and VPCLMULQDQ on 256-bit registers: processors without AVX-512 since 2020.
+    Vaes256,
+    Ymm,
+    InstructionSet::Vaes256,
+    "aes,pclmulqdq,avx2,vaes,vpclmulqdq",
+    is_x86_feature_detected!("aes")
+        && is_x86_feature_detected!("pclmulqdq")
+        && is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("vaes")
+        && is_x86_feature_detected!("vpclmulqdq")
+);
 
 /// Two AES blocks in a 256-bit register.
 #[derive(Clone, Copy)]

@@ -4,6 +4,23 @@ use std::arch::x86_64::*;
 
 use super::sse::{Sse, op};
 use crate::cpu::body::{Lanes, WIDE};
+use crate::cpu::instruction_set::names::*;
+
+kernels_of!(
+    /// VAES and VPCLMULQDQ on 512-bit registers.
+    Vaes512,
+    Zmm,
+    InstructionSet::Vaes512,
+    "aes,pclmulqdq,avx512f,avx512bw,avx512vl,avx512dq,vaes,vpclmulqdq",
+    is_x86_feature_detected!("aes")
+        && is_x86_feature_detected!("pclmulqdq")
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("vaes")
+        && is_x86_feature_detected!("vpclmulqdq")
+);
 
 /// Four AES blocks in a 512-bit register.
 #[derive(Clone, Copy)]

@@ -8,8 +8,8 @@ use zeroize::Zeroize;
 
 use super::step::{FIRST, MASK, NUMBERS};
 use crate::Direction;
-use crate::cpu::body::aes::{anew, encrypt_further, encrypt_round};
-use crate::cpu::body::gcm::{ghash, pin};
+use crate::cpu::body::aes::{anew, encrypt_before_tenth, encrypt_further, encrypt_round};
+use crate::cpu::body::gcm::{add_products, ghash, pin};
 use crate::cpu::body::{Lanes, WIDE};
 use crate::cpu::kernels::{SHORT, Short};
 use crate::cpu::prepared::{AesKey, MAX_POWERS, Powers};
@@ -114,20 +114,6 @@ pub(super) unsafe fn run<L: Lanes>(
     }
 }
 
-/// The same for each register of a step, spelt out: in a loop, the compiler would keep them all in
-/// memory.
-macro_rules! each {
-    ($i:ident => $body:block) => {
-        each!($i => $body, 0 1 2 3 4 5 6 7)
-    };
-    ($i:ident => $body:block, $($number:literal)*) => {$(
-        if $number < W {
-            let $i: usize = $number;
-            $body
-        }
-    )*};
-}
-
 /// A row, and the step of it that is encrypted and not hashed.
 struct Row<'k, L: Lanes, const W: usize> {
     key: &'k AesKey,
@@ -193,14 +179,14 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
             let start = L::One::load(short.tag.as_ptr()).reverse();
             while len >= Self::STEP {
                 let mut blocks = [head; W];
-                each!(i => {
+                each!(W, i => {
                     blocks[i] = head.xor(numbers(number + L::N * i));
                 });
                 let hash = self.rounds(&mut blocks);
                 self.y = self.behind(hash, begins, start);
                 begins = false;
                 let last = L::splat(&self.key.enc[self.key.rounds]);
-                each!(i => {
+                each!(W, i => {
                     let before = 16 * L::N * i;
                     let (src, dst) = (src.add(before), dst.add(before));
                     self.data[i] = whole(direction, blocks[i], last, src, dst);
@@ -216,7 +202,7 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
             let of_text = |i: usize| count.saturating_sub(L::N * i);
             let mask = L::splat(&NUMBERS[MASK]);
             let mut blocks = [head; W];
-            each!(i => {
+            each!(W, i => {
                 let mut numbers = numbers::<L>(number + L::N * i);
                 if of_text(i) < L::N {
                     numbers = numbers.or_behind(of_text(i), mask);
@@ -227,7 +213,7 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
             self.y = self.behind(hash, begins, start);
             let last = L::splat(&self.key.enc[self.key.rounds]);
             let lengths = L::splat(&lengths.to_le_bytes());
-            each!(i => {
+            each!(W, i => {
                 let before = 16 * L::N * i;
                 let (src, dst) = (src.wrapping_add(before), dst.wrapping_add(before));
                 if len >= before + 16 * L::N {
@@ -265,16 +251,14 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
         // SAFETY: by this function's contract.
         let mut sums = [unsafe { L::splat(&[0; 16]) }; 2];
         // The register that waits for the hash before it comes last. Pins: see `body::gcm`.
-        each!(i => {
+        each!(W, i => {
             encrypt_round(&self.key.enc[1 + i], blocks);
             pin(blocks);
             // SAFETY: by this function's contract.
             unsafe { self.add(&mut sums, powers, (i + 1) % W) };
             pin(&mut sums);
         });
-        for round_key in &self.key.enc[1 + W..10] {
-            encrypt_round(round_key, blocks);
-        }
+        encrypt_before_tenth::<L, W, W>(self.key, blocks);
         encrypt_further(self.key, blocks);
         let [below, above] = sums;
         above.xor(below.fold()).sum()
@@ -292,9 +276,7 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
         }
         // SAFETY: by this function's contract.
         let powers = powers.map(|row| unsafe { L::load(row.add(16 * L::N * i)) });
-        for (sum, product) in sums.iter_mut().zip(data.hash_products(powers)) {
-            *sum = sum.xor(product);
-        }
+        add_products(sums, data.hash_products(powers));
     }
 
     /// The hash that the next step goes on from: that behind the step before, or if a message

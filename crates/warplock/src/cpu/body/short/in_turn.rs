@@ -41,6 +41,18 @@ pub(super) struct Lane<'a> {
 }
 
 impl Lane<'_> {
+    const fn empty() -> Self {
+        Lane {
+            own: AesKey::empty(),
+            powers: [[0; 2]; 2],
+            counter: 0,
+            mask: 0,
+            start: 0,
+            lengths: 0,
+            shared: None,
+        }
+    }
+
     #[inline(always)]
     pub(super) fn key(&self) -> &AesKey {
         self.shared.unwrap_or(&self.own)
@@ -87,21 +99,8 @@ pub(super) struct InTurn<'a, One: Block> {
 impl<'a, One: Block> InTurn<'a, One> {
     #[inline(always)]
     pub(super) fn new() -> Self {
-        let lane = |_| Lane {
-            own: AesKey {
-                enc: [[0; 16]; 15],
-                dec: [[0; 16]; 15],
-                rounds: 0,
-            },
-            powers: [[0; 2]; 2],
-            counter: 0,
-            mask: 0,
-            start: 0,
-            lengths: 0,
-            shared: None,
-        };
         InTurn {
-            lanes: std::array::from_fn(lane),
+            lanes: [const { Lane::empty() }; 2 * LANES],
             waiting: None,
             copy: [0; WIDE],
             known: None,
@@ -416,13 +415,13 @@ unsafe fn encrypt_first<One: Block, const W: usize>(lanes: &mut [Lane<'_>]) {
         let keys: [&AesKey; LANES] = std::array::from_fn(|i| anew(lanes[i].key()));
         let rounds = keys[0].rounds;
         for round in 1..rounds {
-            for (i, block) in blocks.iter_mut().enumerate() {
-                *block = block.encrypt_round(One::splat(&keys[i % LANES].enc[round]));
-            }
+            each!(W, i => {
+                blocks[i] = blocks[i].encrypt_round(One::splat(&keys[i % LANES].enc[round]));
+            });
         }
-        for (i, block) in blocks.iter_mut().enumerate() {
-            *block = block.encrypt_last(One::splat(&keys[i % LANES].enc[rounds]));
-        }
+        each!(W, i => {
+            blocks[i] = blocks[i].encrypt_last(One::splat(&keys[i % LANES].enc[rounds]));
+        });
         for (i, lane) in lanes.iter_mut().enumerate() {
             store(blocks[i], &mut lane.mask);
             if W > LANES {

@@ -19,41 +19,76 @@ use crate::cpu::prepared::{AesKey, GhashKey, Powers};
 use in_step::InStep;
 use in_turn::InTurn;
 
+/// The two ways of [`gcm_short`] that are functions of their own: in one with all, the compiler takes
+/// minutes.
+pub(crate) struct Apart {
+    /// [`gcm_in_step`].
+    pub(crate) in_step: unsafe fn(&mut [Short<'_>]) -> usize,
+    /// [`gcm_in_turn`].
+    pub(crate) in_turn: unsafe fn(&mut [Short<'_>]),
+}
+
 /// Short messages, see [`crate::cpu::kernels::Kernels::gcm_short`].
 ///
 /// # Safety
-/// As there; the machine has the instructions.
+/// As there; the machine has the instructions, also those of what is apart.
 #[inline(always)]
-pub(crate) unsafe fn gcm_short<L: Lanes, const M: usize>(
+pub(crate) unsafe fn gcm_short<L: Lanes>(
+    direction: Direction,
+    apart: Apart,
+    messages: &mut [Short<'_>],
+) -> usize {
+    // SAFETY: by this function's contract.
+    unsafe {
+        if L::PARTS
+            && let Some((key, powers)) = shared_key(messages)
+        {
+            in_row::run::<L>(key, powers, direction, messages);
+            return messages.len();
+        }
+        let done = match L::N > 1 && messages.len() > WIDE {
+            true => (apart.in_step)(messages),
+            false => 0,
+        };
+        if done < messages.len() {
+            (apart.in_turn)(&mut messages[done..]);
+        }
+    }
+    messages.len()
+}
+
+/// More than [`WIDE`] messages in step, until at most so many are left. How many are done.
+///
+/// # Safety
+/// As [`gcm_short`].
+#[inline(always)]
+pub(crate) unsafe fn gcm_in_step<L: Lanes, const M: usize>(
     direction: Direction,
     messages: &mut [Short<'_>],
 ) -> usize {
     const { assert!(M == WIDE * L::N) };
-    let mut rest = &mut *messages;
-    // SAFETY: by this function's contract; no group is larger than its registers.
-    unsafe {
-        if L::PARTS
-            && let Some((key, powers)) = shared_key(rest)
-        {
-            in_row::run::<L>(key, powers, direction, rest);
-            return messages.len();
-        }
-        if L::N > 1 && rest.len() > WIDE {
-            // Messages of about the same length beside each other.
-            rest.sort_unstable_by_key(|message| message.message.len);
-            let mut step = InStep::<M>::new();
-            // A few empty lanes cost less than narrower registers.
-            while rest.len() > WIDE {
-                let (group, later) = rest.split_at_mut(rest.len().min(M));
-                step.run::<L>(direction, group);
-                rest = later;
-            }
-        }
-        if !rest.is_empty() {
-            InTurn::<L::One>::new().run(direction, rest);
-        }
+    // Messages of about the same length beside each other.
+    messages.sort_unstable_by_key(|message| message.message.len);
+    let mut step = InStep::<M>::new();
+    let mut done = 0;
+    // A few empty lanes cost less than narrower registers.
+    while messages.len() - done > WIDE {
+        let count = (messages.len() - done).min(M);
+        // SAFETY: by this function's contract; no group is larger than its registers.
+        unsafe { step.run::<L>(direction, &mut messages[done..][..count]) };
+        done += count;
     }
-    messages.len()
+    done
+}
+
+/// Messages in turn.
+///
+/// # Safety
+/// As [`gcm_short`].
+#[inline(always)]
+pub(crate) unsafe fn gcm_in_turn<L: Lanes>(direction: Direction, messages: &mut [Short<'_>]) {
+    // SAFETY: by this function's contract.
+    unsafe { InTurn::<L::One>::new().run(direction, messages) }
 }
 
 /// The key of all messages, if they have only one.

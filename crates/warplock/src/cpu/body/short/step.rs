@@ -5,6 +5,7 @@ use super::in_turn::{HALF, Lane};
 use super::pairs::{Powers, hash_pair, load};
 use crate::cpu::body::Block;
 use crate::cpu::body::aes::{anew, encrypt_further, encrypt_round};
+use crate::cpu::body::gcm::pin;
 use crate::cpu::kernels::SHORT;
 use crate::cpu::prepared::{AesKey, MAX_POWERS};
 
@@ -62,9 +63,9 @@ pub(super) unsafe fn crypt<One: Block, const W: usize, const P: usize>(
         let counter: One = load(&lane.counter);
         let mut blocks = [counter; W];
         let numbers = &NUMBERS[FIRST + step.number..][..W];
-        for (block, number) in blocks.iter_mut().zip(numbers) {
-            *block = counter.xor(One::splat(number));
-        }
+        each!(W, i => {
+            blocks[i] = counter.xor(One::splat(&numbers[i]));
+        });
         // Spelt out, as the compiler would not unroll a loop of this length.
         hash = two_rounds::<One, W, P, 0>(key, &mut blocks, hash, data, powers);
         hash = two_rounds::<One, W, P, 1>(key, &mut blocks, hash, data, powers);
@@ -73,11 +74,11 @@ pub(super) unsafe fn crypt<One: Block, const W: usize, const P: usize>(
         encrypt_round(&key.enc[9], &mut blocks);
         encrypt_further(key, &mut blocks);
         let last = One::splat(&key.enc[key.rounds]);
-        for (i, block) in blocks.into_iter().enumerate() {
+        each!(W, i => {
             let text = One::load(step.src.add(16 * i));
-            let out = block.encrypt_last(text.xor(last));
+            let out = blocks[i].encrypt_last(text.xor(last));
             out.store(step.dst.add(16 * i));
-        }
+        });
     }
     hash
 }
@@ -99,9 +100,7 @@ unsafe fn two_rounds<One: Block, const W: usize, const P: usize, const I: usize>
     encrypt_round(&key.enc[2 * I + 1], blocks);
     if 2 * I < P {
         // Kept beside their rounds, see `body::gcm`.
-        for block in &mut *blocks {
-            *block = block.pin();
-        }
+        pin(blocks);
         // SAFETY: by this function's contract.
         hash = unsafe { hash_pair(powers, hash, data.add(32 * I)) }.pin();
     }
