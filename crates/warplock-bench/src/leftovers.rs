@@ -103,34 +103,34 @@ impl Drop for WorkFolder {
 }
 
 /// A file under a passing name, which goes when dropped.
-pub(crate) struct WorkFile(Option<TempPath>);
+pub(crate) struct WorkFile {
+    /// Until it has its lasting name.
+    file: Option<TempPath>,
+    passing: PathBuf,
+}
 
 impl WorkFile {
     /// A new one in `dir`.
     pub(crate) fn new(dir: &Path) -> io::Result<(File, Self)> {
         let mut list = leftovers();
-        let (file, path) = NamedTempFile::with_prefix_in(".warplock-", dir)?.into_parts();
-        list.files.push(path.to_path_buf());
-        Ok((file, WorkFile(Some(path))))
+        let (open, file) = NamedTempFile::with_prefix_in(".warplock-", dir)?.into_parts();
+        let passing = file.to_path_buf();
+        list.files.push(passing.clone());
+        let file = Some(file);
+        Ok((open, WorkFile { file, passing }))
     }
 
     /// Gives it its lasting name. An older file of this name is replaced.
     pub(crate) fn publish(mut self, path: &Path) -> io::Result<()> {
-        let work = self.0.take().expect("it lives as long as this");
-        let passing = work.to_path_buf();
-        let outcome = work.persist(path).map_err(|error| error.error);
-        leftovers().files.retain(|file| *file != passing);
-        outcome
+        let file = self.file.take().expect("it is published once");
+        file.persist(path).map_err(|error| error.error)
     }
 }
 
 impl Drop for WorkFile {
     fn drop(&mut self) {
-        if let Some(work) = self.0.take() {
-            let passing = work.to_path_buf();
-            drop(work);
-            leftovers().files.retain(|file| *file != passing);
-        }
+        drop(self.file.take());
+        leftovers().files.retain(|file| *file != self.passing);
     }
 }
 
