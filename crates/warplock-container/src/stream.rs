@@ -25,7 +25,8 @@ const EVERYTHING: Range<u64> = 0..u64::MAX;
 ///
 /// # Errors
 /// [`Error::Read`], [`Error::Write`], [`Error::InputShrank`], [`Error::TooLong`],
-/// [`Error::Cancelled`], [`Error::Randomness`], [`Error::Engine`]. The output is then to be thrown away.
+/// [`Error::Cancelled`], [`Error::Randomness`], [`Error::Engine`]. The output is then to be thrown
+/// away.
 pub fn seal(
     source: Source<'_>,
     mut sink: Sink<'_>,

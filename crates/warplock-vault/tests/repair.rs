@@ -117,13 +117,8 @@ fn what_was_altered_can_be_moved_back() {
     let (inode, dir, stored) = find(&mem, &key, "dir/file");
     let (_, _, stored_dir) = find(&mem, &key, "dir");
     // In the last block's text; its tag is as it was.
-    *mem.disk()
-        .object(inode)
-        .data
-        .iter_mut()
-        .rev()
-        .nth(100)
-        .unwrap() ^= 1;
+    let spoil = |data: &mut Vec<u8>| *data.iter_mut().nth_back(100).unwrap() ^= 1;
+    spoil(&mut mem.disk().object(inode).data);
 
     let vault = open(mem.clone(), &key);
     let report = run(&vault, true);

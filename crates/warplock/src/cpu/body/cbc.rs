@@ -423,21 +423,16 @@ unsafe fn run<L: Lanes, const W: usize>(
                     L::transpose(&mut tiles[i]);
                 });
                 // No loop: it would not be unrolled, and the tiles would go through memory.
-                macro_rules! blocks {
-                    ($($block:literal)*) => {$(
-                        if $block < L::N {
-                            let mut texts = state;
-                            each!(W, i => {
-                                texts[i] = tiles[i][$block];
-                            });
-                            keys.encrypt(&mut state, texts);
-                            each!(W, i => {
-                                tiles[i][$block] = state[i];
-                            });
-                        }
-                    )*};
-                }
-                blocks!(0 1 2 3);
+                each!(L::N, block => {
+                    let mut texts = state;
+                    each!(W, i => {
+                        texts[i] = tiles[i][block];
+                    });
+                    keys.encrypt(&mut state, texts);
+                    each!(W, i => {
+                        tiles[i][block] = state[i];
+                    });
+                }, 0 1 2 3);
                 each!(W, i => {
                     L::transpose(&mut tiles[i]);
                     each!(L::N, lane => {

@@ -19,8 +19,8 @@ use crate::cpu::prepared::{AesKey, GhashKey, Powers};
 use in_step::InStep;
 use in_turn::InTurn;
 
-/// The two ways of [`gcm_short`] that are functions of their own: in one with all, the compiler takes
-/// minutes.
+/// The two ways of [`gcm_short`] that are functions of their own: in one with all, the compiler
+/// takes minutes.
 pub(crate) struct Apart {
     /// [`gcm_in_step`].
     pub(crate) in_step: unsafe fn(&mut [Short<'_>]) -> usize,
