@@ -3,6 +3,9 @@
 mod common;
 
 use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{FILE, FOLDER, Short, Told, WRITE, options, recipients};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -12,6 +15,12 @@ use warplock_vault::{CheckOptions, Posix, Settings, Vault, check, init, raise_de
 
 const FEW: u64 = 48;
 const FOLDERS: u64 = 60;
+
+/// One test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn limit(current: u64) {
     let maximum = getrlimit(Resource::Nofile).maximum;
@@ -83,6 +92,7 @@ fn fill(vault: &Vault<Posix>, round: u64) {
 
 #[test]
 fn few_descriptors_are_enough() {
+    let _alone = alone();
     raise_descriptor_limit();
     let all = getrlimit(Resource::Nofile);
     assert_eq!(all.current, all.maximum);
@@ -107,4 +117,48 @@ fn few_descriptors_are_enough() {
     assert_eq!(report.findings, []);
     assert_eq!(report.files, 2 * 2 * FOLDERS * 2 / 3);
     assert_eq!(*told.lock().unwrap(), [""; 0]);
+}
+
+/// A check of more files with several names than a process may have open.
+#[test]
+fn files_with_several_names_are_not_all_open_at_once() {
+    const OPEN: u64 = 100;
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let key = init(dir.path(), &Settings::default(), "test", &recipients()).unwrap();
+    let open = || Vault::open(dir.path(), &key, options(&Told::default())).unwrap();
+    let vault = open();
+    let folder = vault.make(ROOT, OsStr::new("folder"), FOLDER, 0).unwrap();
+    for number in 0..OPEN + 50 {
+        drop(vault.new_file(&number.to_string()));
+        let node = vault.node(&number.to_string()).unwrap().node;
+        let name = format!("also {number}");
+        vault.link(node, folder.node, OsStr::new(&name)).unwrap();
+    }
+    vault.unmounted();
+    drop(vault);
+
+    limit(OPEN);
+    let vault = open();
+    let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!((report.files, &report.findings[..]), (OPEN + 50, &[][..]));
+    drop(vault);
+
+    // As after a crash while each is given its second name.
+    for entry in fs::read_dir(dir.path()).unwrap() {
+        let entry = entry.unwrap();
+        if entry.metadata().unwrap().nlink() == 2 && entry.path().is_file() {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let repair = CheckOptions {
+        repair: true,
+        ..CheckOptions::default()
+    };
+    let vault = open();
+    let report = check(&vault, repair, &mut |_| {}).unwrap();
+    assert_eq!(report.findings.len() as u64, OPEN + 50);
+    assert!(report.findings.iter().all(|finding| finding.repaired));
+    let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(report.findings, []);
 }

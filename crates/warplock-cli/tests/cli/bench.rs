@@ -1,0 +1,253 @@
+//! `gen` and `bench`: options, outputs and exit codes; what is measured has its own tests.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use crate::common::{Folder, receive_signals, wait};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+fn generate(folder: &Folder) {
+    let made = folder
+        .run(["gen", "-n", "3k", "--seed", "5", "data"])
+        .code(0);
+    let line = String::from_utf8_lossy(made.stdout()).into_owned();
+    assert_eq!(
+        line,
+        "3000 entries in data, 144000 bytes; --seed 5 makes the same again\n"
+    );
+}
+
+#[test]
+fn entries_are_measured_and_reported_in_every_form() {
+    let folder = Folder::new();
+    generate(&folder);
+    let entries = ["bench", "entries", "data", "--chunk", "1kB,10kB"];
+    let outputs = ["-o", "report.json", "--plot", "plot.svg"];
+    let table = folder
+        .run([&entries[..], &outputs, &["--threads", "1"]].concat())
+        .code(0);
+    assert!(String::from_utf8_lossy(table.stdout()).contains("3,000 entries"));
+    assert_eq!(
+        folder.names(),
+        ["data", "plot.svg", "report.json"],
+        "nothing else is left"
+    );
+    assert_eq!(
+        folder.read("data/ciphers.out.bin"),
+        folder.read("data/ciphers.bin")
+    );
+    assert!(folder.read("plot.svg").starts_with(b"<svg"));
+    let report: Value = serde_json::from_slice(&folder.read("report.json")).unwrap();
+    assert_eq!(report["suite"], "entries");
+    assert_eq!(report["machine"]["threads"], 1);
+    let printed = folder.run([&entries[..], &["--json"]].concat()).code(0);
+    let printed: Value = serde_json::from_slice(printed.stdout()).unwrap();
+    assert_eq!(printed["rows"][0]["chunk"], 1000.0);
+
+    // An existing output is refused before anything is measured.
+    folder
+        .run([&entries[..], &outputs].concat())
+        .code(1)
+        .says("report.json: exists already");
+}
+
+#[test]
+fn files_are_written_though_nobody_reads_the_table() {
+    let folder = Folder::new();
+    let args = ["bench", "file-sizes", "--size", "1028"];
+    let outputs = ["-o", "report.json", "--plot", "plot.svg"];
+    let mut child = folder
+        .command([&args[..], &outputs].concat())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert!(wait(&mut child).success());
+    assert_eq!(folder.names(), ["plot.svg", "report.json"]);
+}
+
+#[test]
+fn a_wrong_result_is_an_error_and_leaves_no_report() {
+    let folder = Folder::new();
+    generate(&folder);
+    let mut ciphers = folder.read("data/ciphers.bin");
+    ciphers[16 * 2_999] ^= 1;
+    folder.write("data/ciphers.bin", &ciphers);
+    folder
+        .run(["bench", "entries", "data", "-o", "report.json"])
+        .code(1)
+        .says("entry 2,999 differs");
+    assert_eq!(folder.names(), ["data"]);
+    folder
+        .run(["bench", "entries", "nowhere"])
+        .code(1)
+        .says("warplock gen");
+}
+
+#[test]
+fn wrong_usage() {
+    let folder = Folder::new();
+    folder.run(["gen", "data"]).code(2).says("--entries");
+    folder
+        .run(["gen", "-n", "ten", "data"])
+        .code(2)
+        .says("'ten' is no size");
+    folder
+        .run(["gen", "-n", "0", "data"])
+        .code(1)
+        .says("at least 1");
+    folder
+        .run(["gen", "-n", "300000000000000000", "data"])
+        .code(1)
+        .says("bytes, but only");
+    assert!(!folder.path("data").exists());
+    folder
+        .run(["bench", "entries", "data", "--chunk", "5 miles"])
+        .code(2);
+    generate(&folder);
+    folder
+        .run(["gen", "-n", "1", "data"])
+        .code(1)
+        .says("keys.bin exists already");
+    // What no memory and no disk holds.
+    for size in ["100TB", "18446744073709551615"] {
+        for suite in [
+            &["file-sizes"][..],
+            &["file-sizes", "--algorithm", "aes-128-cbc"],
+            &["files", "--dir", "."],
+            &["host"],
+        ] {
+            let said = folder.run([&["bench"], suite, &["--size", size]].concat());
+            let said = said.code(1).stderr();
+            assert!(
+                said.contains("bytes") && said.contains("but only"),
+                "{said}"
+            );
+        }
+    }
+    folder
+        .run([
+            "bench",
+            "aead-batch",
+            "--messages",
+            "1048576",
+            "--text",
+            "1048576",
+        ])
+        .code(1)
+        .says("bytes of memory, but only");
+    if !cfg!(feature = "peers") {
+        folder
+            .run(["bench", "peers"])
+            .code(2)
+            .says("--features peers");
+    }
+}
+
+#[test]
+fn the_variable_names_a_backend_as_the_option_does() {
+    let folder = Folder::new();
+    let run = |backend: &str| {
+        let sizes = ["bench", "file-sizes", "--size", "1028", "--json"];
+        let output = folder
+            .command(sizes)
+            .env("WARPLOCK_BACKEND", backend)
+            .output();
+        output.unwrap()
+    };
+    for (variable, backend) in [("cpu:portable", "cpu:portable"), ("auto", "cpu:")] {
+        let report: Value = serde_json::from_slice(&run(variable).stdout).unwrap();
+        let of = report["machine"]["backend"].as_str().unwrap();
+        assert!(of.starts_with(backend) && !of.contains('+'), "{of}");
+        let column = report["columns"].as_array().unwrap().iter();
+        let best = column
+            .clone()
+            .find(|column| column["key"] == "best_1_total");
+        let title = best.unwrap()["title"].as_str().unwrap();
+        assert!(title.starts_with(of), "{title}");
+    }
+    let refused = run("abacus");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("abacus"));
+}
+
+#[test]
+fn suites_about_gpus_say_where_there_is_none_and_leave_no_file() {
+    let folder = Folder::new();
+    let suites = [
+        &["bench", "kernels", "--size", "4MiB"][..],
+        &["bench", "cbc-batch", "--messages", "1,4"],
+    ];
+    for suite in suites {
+        let run = folder
+            .run([suite, &["-o", "report.json", "--force"]].concat())
+            .code(0);
+        let text = String::from_utf8_lossy(run.stdout()).into_owned();
+        if text.starts_with("skipped: no GPU") {
+            assert_eq!(text.lines().count(), 1, "{text}");
+            assert!(folder.names().is_empty());
+        } else {
+            let report: Value = serde_json::from_slice(&folder.read("report.json")).unwrap();
+            assert_eq!(report["suite"], suite[1]);
+        }
+    }
+    folder
+        .run(["bench", "kernels", "--backend", "cuda:77"])
+        .code(1)
+        .says("cuda:77");
+}
+
+/// Starts a suite in the folder `d`, ends it by `signal` once `begun` says so of its work folder,
+/// and sees that nothing is left.
+fn a_signal_leaves_nothing(suite: &[&str], signal: Signal, begun: fn(&Path) -> bool) {
+    receive_signals();
+    let folder = Folder::new();
+    let dir = folder.path("d");
+    fs::create_dir(&dir).unwrap();
+    let args = [&["bench"][..], suite, &["--dir", "d"]].concat();
+    let mut command = folder.command(args);
+    let mut child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    loop {
+        let mut work = fs::read_dir(&dir).unwrap();
+        if work.next().is_some_and(|work| begun(&work.unwrap().path())) {
+            break;
+        }
+        assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
+        thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    assert_eq!(wait(&mut child).signal(), Some(signal.as_raw()));
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(dir.to_str().unwrap()), "{mounts}");
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+}
+
+#[test]
+fn signals_leave_no_files_in_work() {
+    let suite = ["files", "--size", "64MiB"];
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        a_signal_leaves_nothing(&suite, signal, |work| work.join("plain").exists());
+    }
+}
+
+#[test]
+fn signals_leave_no_mounts() {
+    if !Path::new("/dev/fuse").exists() || !rustix::process::geteuid().is_root() {
+        println!("skipped: no /dev/fuse, or not root");
+        return;
+    }
+    let suite = ["fs", "--size", "64MiB", "--files", "100"];
+    a_signal_leaves_nothing(&suite, Signal::TERM, |work| {
+        let point = work.join("place/mount");
+        warplock_vault::fuse::mounted_at(&point).unwrap().is_some()
+    });
+}

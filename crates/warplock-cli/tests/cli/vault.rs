@@ -1,0 +1,313 @@
+//! `vault`: from the first command to the last, with a real mount.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::common::Folder;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use warplock_vault::fuse;
+
+/// Takes the mount down, however the test ends.
+struct Guard<'a>(&'a Folder);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        let _ = fuse::unmount(&self.0.path("plain"), true);
+    }
+}
+
+fn can_mount() -> bool {
+    let can = Path::new("/dev/fuse").exists() && rustix::process::geteuid().is_root();
+    if !can {
+        let _ = writeln!(std::io::stderr(), "skipped: no /dev/fuse, or not root");
+    }
+    can
+}
+
+/// A vault `store` for the identity `key.txt`, and a folder `plain`.
+fn vault() -> Folder {
+    let folder = Folder::new();
+    folder
+        .run(["vault", "init", "store", "-R", "recipient.txt"])
+        .code(0);
+    fs::create_dir(folder.path("plain")).unwrap();
+    folder
+}
+
+const MOUNT: [&str; 6] = ["vault", "mount", "store", "plain", "-i", "key.txt"];
+
+#[test]
+fn a_vault_is_made_mounted_filled_and_checked() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    folder.run(MOUNT).code(0);
+    folder.write("plain/secret.txt", "the content of the file");
+    folder.run(MOUNT).code(1).says("unmount it");
+    fs::create_dir(folder.path("plain2")).unwrap();
+    folder
+        .run(["vault", "mount", "store", "plain2", "-i", "key.txt"])
+        .code(1)
+        .says(&folder.path("plain").display().to_string());
+    folder
+        .run(["vault", "check", "store", "-i", "key.txt"])
+        .code(1)
+        .says("in use");
+    folder.run(["vault", "unmount", "plain"]).code(0);
+    assert!(!folder.path("plain/secret.txt").exists());
+    for entry in fs::read_dir(folder.path("store")).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = fs::read(&path).unwrap();
+        assert!(!path.to_string_lossy().contains("secret"));
+        assert!(!bytes.windows(7).any(|part| part == b"content"), "{path:?}");
+    }
+    let checked = folder
+        .run(["vault", "check", "store", "-i", "key.txt", "--json"])
+        .code(0);
+    let checked: Value = serde_json::from_slice(checked.stdout()).unwrap();
+    assert_eq!(
+        (&checked["files"], &checked["findings"]),
+        (&1.into(), &0.into())
+    );
+    // Read-only, in the foreground, ended by a signal.
+    let mut served = folder
+        .command([&MOUNT[..], &["-f", "--read-only", "--cache", "keep"]].concat())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while fs::read(folder.path("plain/secret.txt")).is_err() {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(fs::write(folder.path("plain/new"), "x").is_err());
+    kill_process(Pid::from_child(&served), Signal::TERM).unwrap();
+    assert!(served.wait().unwrap().success());
+    assert!(!folder.path("plain/secret.txt").exists());
+}
+
+/// However soon after the mount is seen.
+#[test]
+fn a_signal_unmounts() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    let point = folder.path("plain").canonicalize().unwrap();
+    let mounted = || {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        mounts.contains(point.to_str().unwrap())
+    };
+    for _ in 0..5 {
+        let mut served = folder
+            .command([&MOUNT[..], &["-f"]].concat())
+            .spawn()
+            .unwrap();
+        let start = Instant::now();
+        while !mounted() {
+            assert!(start.elapsed() < Duration::from_secs(20));
+        }
+        kill_process(Pid::from_child(&served), Signal::TERM).unwrap();
+        assert!(served.wait().unwrap().success());
+        assert!(!mounted());
+    }
+}
+
+#[test]
+fn a_witness_lies_where_it_was_named() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    fs::create_dir(folder.path("elsewhere")).unwrap();
+    let store = folder.path("store");
+    let mount = "cd elsewhere; $W vault mount ../store ../plain -i ../key.txt --witness seen";
+    let check = ["vault", "check", "store", "-i", "key.txt", "--witness"];
+    let check = [&check[..], &["elsewhere/seen"]].concat();
+    let copy = |from: &Path, to: &Path| {
+        let _ = fs::remove_dir_all(to);
+        let mut copy = Command::new("cp");
+        let copied = copy.arg("-a").args([from, to]).status().unwrap();
+        assert!(copied.success());
+    };
+    for (round, content) in ["old", "new"].into_iter().enumerate() {
+        // In the background; the second time it reads what the first has written.
+        folder.shell(mount);
+        folder.write("plain/file", content);
+        folder.run(["vault", "unmount", "plain"]).code(0);
+        assert!(folder.path("elsewhere/seen").exists());
+        folder.run(&check).code(0);
+        if round == 0 {
+            copy(&store, &folder.path("before"));
+        }
+    }
+    copy(&folder.path("before"), &store);
+    let checked = folder.run(&check);
+    assert!(String::from_utf8_lossy(checked.stdout()).contains("an old version of the file"));
+}
+
+#[test]
+fn a_witness_that_is_not_there_is_told_of() {
+    let folder = vault();
+    let named = ["-i", "key.txt", "--witness", "seen"];
+    let check = [&["vault", "check", "store"], &named[..]].concat();
+    folder.run(check).code(1).says("no such witness");
+    if !can_mount() {
+        return;
+    }
+    let _guard = Guard(&folder);
+    let mount = [&MOUNT[..], &named[2..]].concat();
+    let only_read = [&mount[..], &["--read-only"]].concat();
+    folder.run(only_read).code(1).says("no such witness");
+    let new = "a new witness begins here";
+    folder.run(&mount).code(0).says(new);
+    folder.write("plain/file", "content");
+    folder.run(["vault", "unmount", "plain"]).code(0);
+    assert!(!folder.run(&mount).code(0).stderr().contains(new));
+    folder.run(["vault", "unmount", "plain"]).code(0);
+}
+
+#[test]
+fn an_altered_file_is_found() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    folder.run(MOUNT).code(0);
+    folder.write("plain/file", vec![7; 100_000]);
+    folder.run(["vault", "unmount", "plain"]).code(0);
+    let stored = fs::read_dir(folder.path("store")).unwrap();
+    let stored = stored
+        .map(|entry| entry.unwrap().path())
+        .find(|path| fs::metadata(path).unwrap().len() > 100_000)
+        .unwrap();
+    let mut bytes = fs::read(&stored).unwrap();
+    bytes[50_000] ^= 1;
+    fs::write(&stored, bytes).unwrap();
+    let checked = folder.run(["vault", "check", "store", "-i", "key.txt"]);
+    assert!(String::from_utf8_lossy(checked.stdout()).contains("/file (altered)"));
+    folder.run(MOUNT).code(0);
+    assert!(fs::read(folder.path("plain/file")).is_err());
+    folder.run(["vault", "unmount", "plain"]).code(0);
+}
+
+#[test]
+fn keys_are_added_changed_and_removed() {
+    let folder = vault();
+    folder.write("pass", "correct horse\n");
+    folder.write("other", "battery staple\n");
+    let passwd = ["vault", "passwd", "store"];
+    let with = |more: &[&'static str]| [&passwd[..], more].concat();
+    folder
+        .run(with(&[
+            "-i",
+            "key.txt",
+            "--add",
+            "phrase",
+            "--new-passphrase-file",
+            "pass",
+        ]))
+        .code(0);
+    let info = folder.run(["vault", "info", "store", "--json"]).code(0);
+    let info: Value = serde_json::from_slice(info.stdout()).unwrap();
+    assert_eq!(info["keys"][0]["name"], "main");
+    assert_eq!(info["keys"][1]["name"], "phrase");
+    assert_eq!(info["block_size"], 4096);
+    for other in ["--add", "--remove"] {
+        folder
+            .run(with(&["-i", "key.txt", "--name", "main", other, "phrase"]))
+            .code(2)
+            .says("cannot be used with");
+    }
+    folder
+        .run(with(&["--passphrase-file", "other", "--remove", "main"]))
+        .code(3);
+    folder
+        .run(with(&["--passphrase-file", "pass", "--remove", "main"]))
+        .code(0);
+    folder
+        .run(with(&["-i", "key.txt", "--remove", "phrase"]))
+        .says("warplock: store");
+    folder
+        .run(with(&["--passphrase-file", "pass", "--remove", "phrase"]))
+        .code(2)
+        .says("last key");
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_words() {
+    let folder = vault();
+    folder
+        .run(["vault", "init", "store", "-R", "recipient.txt"])
+        .code(2)
+        .says("store: ");
+    folder
+        .run(["vault", "init", "new", "-r", "age1wrong"])
+        .code(2);
+    assert!(!folder.path("new").exists());
+    folder
+        .run([
+            "vault",
+            "init",
+            "new",
+            "-R",
+            "recipient.txt",
+            "--block-size",
+            "5000",
+        ])
+        .code(2);
+    assert!(!folder.path("new").exists());
+    folder
+        .run(["vault", "mount", "plain", "plain", "-i", "key.txt"])
+        .code(2)
+        .says("lie in each other");
+    folder
+        .run(["vault", "mount", "nowhere", "plain", "-i", "key.txt"])
+        .code(1)
+        .says("nowhere: ");
+    // The mount point is looked at before the key.
+    fs::create_dir(folder.path("full")).unwrap();
+    folder.write("full/file", b"seen");
+    for (point, problem) in [
+        ("key.txt", "is no folder"),
+        ("nowhere", "mkdir"),
+        ("full", "is not empty"),
+    ] {
+        folder
+            .run(["vault", "mount", "store", point, "-i", "no-such-key"])
+            .code(1)
+            .says(problem);
+    }
+    folder
+        .run(["vault", "unmount", "plain"])
+        .code(1)
+        .says("no vault is mounted here");
+    // Without a terminal.
+    let mut init = Command::new("setsid");
+    init.args(["--wait", env!("CARGO_BIN_EXE_warplock"), "vault", "init"]);
+    let init = init.arg(folder.path("new")).output().unwrap();
+    let said = String::from_utf8(init.stderr).unwrap();
+    assert!(said.contains("use --new-passphrase-file FILE"), "{said}");
+    assert!(!folder.path("new").exists());
+    folder
+        .run(["vault", "init", "no/such/folder", "-R", "recipient.txt"])
+        .code(1)
+        .says("make that first");
+    let passwd = ["vault", "passwd", "store", "-i", "key.txt", "--remove"];
+    folder
+        .run([&passwd[..], &["mian"]].concat())
+        .code(2)
+        .says("called: main");
+    folder
+        .run(["vault", "info", "plain"])
+        .code(1)
+        .says("warplock.vault");
+}

@@ -1,0 +1,21 @@
+//! Vaults without a mount, most of them in memory: one program, since what each store takes of the
+//! vault is compiled anew in every program.
+
+mod closing;
+#[path = "../common/mod.rs"]
+mod common;
+mod crash;
+mod document;
+mod evicted;
+mod exchange;
+mod faults;
+mod keys;
+mod listing;
+mod model;
+mod permissions;
+mod read_only;
+mod repair;
+mod reused;
+mod tamper;
+mod times;
+mod unnamed;

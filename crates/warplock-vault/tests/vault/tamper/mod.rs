@@ -1,0 +1,229 @@
+//! Attacks on the store, one by one: the table in `docs/vault-format.md` says when each is
+//! noticed, and these tests prove it.
+
+mod contents;
+mod names;
+mod vaults;
+
+use std::ffi::{OsStr, OsString};
+
+use crate::common::mem::{Disk, Mem, Object};
+use crate::common::rng::Rng;
+use crate::common::{FILE, FOLDER, Short, Told, WRITE, new_vault, open, options};
+use rustix::io::Errno;
+use warplock_keyring::MasterKey;
+use warplock_vault::fs::{Access, FileSystem, ROOT, RenameFlags, XattrFlags};
+use warplock_vault::{CheckOptions, ErrorKind, Settings, Vault, check};
+
+const HEADER: usize = 2048;
+const SLOT: usize = 4096 + 28;
+/// Long enough for its sum not to be checked when it is opened.
+const LONG: usize = 100 * 4096 + 50;
+const SHORT: usize = 3 * 4096 + 50;
+
+/// When an attack shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Noticed {
+    /// Looking up the name does not find it, and listing its folder complains.
+    List,
+    Open,
+    Read,
+    Check,
+    Never,
+}
+use Noticed::{Check, List, Never, Open, Read};
+
+/// A closed vault with files to attack.
+struct Victim {
+    mem: Mem,
+    key: MasterKey,
+}
+
+fn text(seed: u64, len: usize) -> Vec<u8> {
+    Rng::new(seed).bytes(len)
+}
+
+impl Victim {
+    fn new() -> Self {
+        let (mem, key) = new_vault(&Settings::default());
+        let vault = open(mem.clone(), &key);
+        for (seed, (name, len)) in [
+            ("long", LONG),
+            ("long2", LONG),
+            ("short", SHORT),
+            ("s2", 99),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            // The second half first, as a mount's threads may do: that leaves no hole.
+            let (data, half) = (text(seed as u64, len), len / 2 / 4096 * 4096);
+            let file = vault.new_file(name);
+            vault
+                .write(&file, half as u64, &data[half..], false)
+                .unwrap();
+            vault.write(&file, 0, &data[..half], false).unwrap();
+            vault.fsync(&file, false).unwrap();
+        }
+        // A file with a hole between two blocks.
+        let file = vault.new_file("sparse");
+        vault.write(&file, 0, &text(9, LONG), false).unwrap();
+        vault
+            .write(&file, LONG as u64 + 50_000, b"end", false)
+            .unwrap();
+        for name in ["dir", "dir2"] {
+            let node = vault.make(ROOT, OsStr::new(name), FOLDER, 0).unwrap().node;
+            let file = vault.create(node, OsStr::new("inner"), FILE, WRITE, true);
+            vault
+                .write(&file.unwrap().1, 0, name.as_bytes(), false)
+                .unwrap();
+            let target = OsStr::new("target");
+            vault
+                .symlink(node, OsStr::new("link"), target, FILE.caller)
+                .unwrap();
+        }
+        for name in ["link", "link2"] {
+            let target = OsStr::new(name);
+            vault
+                .symlink(ROOT, OsStr::new(name), target, FILE.caller)
+                .unwrap();
+        }
+        for name in ["short", "s2", "dir"] {
+            let node = vault.node(name).unwrap().node;
+            for (attribute, value) in [("user.a", "1"), ("user.b", "2")] {
+                let (attribute, value) = (OsStr::new(attribute), value.as_bytes());
+                vault
+                    .set_xattr(node, attribute, value, XattrFlags::empty())
+                    .unwrap();
+            }
+        }
+        vault.unmounted();
+        drop(vault);
+        Victim { mem, key }
+    }
+
+    /// The inode of a path, and the folder and name in the store where it stands.
+    fn find(&self, path: &str) -> (u64, u64, OsString) {
+        let inode = {
+            let fork = self.mem.fork();
+            let vault = open(fork, &self.key);
+            vault.node(path).unwrap().node
+        };
+        let disk = self.mem.disk();
+        for (dir, object) in &disk.objects {
+            for (name, entry) in &object.entries {
+                if *entry == inode {
+                    return (inode, *dir, name.clone());
+                }
+            }
+        }
+        panic!("{path} is nowhere in the store");
+    }
+
+    fn inode(&self, path: &str) -> u64 {
+        self.find(path).0
+    }
+
+    /// A copy of a file's ciphertext.
+    fn copy(&self, path: &str) -> Object {
+        let inode = self.inode(path);
+        self.mem.disk().objects[&inode].clone()
+    }
+
+    fn edit(&self, path: &str, edit: impl FnOnce(&mut Vec<u8>)) {
+        let inode = self.inode(path);
+        edit(&mut self.mem.disk().object(inode).data);
+    }
+
+    /// Runs the vault between two attacks.
+    fn legitimately(&self, action: impl FnOnce(&Vault<Mem>)) {
+        let vault = open(self.mem.clone(), &self.key);
+        action(&vault);
+        vault.unmounted();
+    }
+
+    /// When somebody who uses `path` notices.
+    fn noticed(&self, path: &str) -> Noticed {
+        let told = Told::default();
+        let vault = Vault::open_on(self.mem.fork(), &self.key, options(&told)).unwrap();
+        let told = || told.lock().unwrap().join("\n");
+        let seen = 'seen: {
+            let parts: Vec<_> = path.split('/').collect();
+            let mut parent = ROOT;
+            for (index, part) in parts.iter().enumerate() {
+                let node = match vault.lookup(parent, OsStr::new(part)) {
+                    Ok(node) => node,
+                    Err(Errno::IO) => break 'seen Open,
+                    Err(Errno::NOENT) => {
+                        let dir = vault.open_dir(parent).unwrap();
+                        vault.list(&dir, 0, &mut |_| true).unwrap();
+                        let complained = told().contains("was never given that name");
+                        break 'seen if complained { List } else { Never };
+                    }
+                    Err(other) => panic!("{other}"),
+                };
+                parent = node.node;
+                if index + 1 < parts.len() {
+                    continue;
+                }
+                match node.mode & 0o170_000 {
+                    0o040_000 => {
+                        if vault.open_dir(parent).is_err() {
+                            break 'seen Open;
+                        }
+                    }
+                    0o120_000 => {
+                        if vault.readlink(parent).is_err() {
+                            break 'seen Read;
+                        }
+                    }
+                    _ => {
+                        let Ok(file) = vault.open(parent, Access::default()) else {
+                            break 'seen Open;
+                        };
+                        let mut data = vec![0; 2 * LONG];
+                        if vault.read(&file, 0, &mut data).is_err() {
+                            break 'seen Read;
+                        }
+                    }
+                }
+                for name in ["user.a", "user.b"] {
+                    match vault.get_xattr(parent, OsStr::new(name)) {
+                        Ok(_) | Err(Errno::NODATA) => {}
+                        Err(_) => break 'seen Read,
+                    }
+                }
+            }
+            Never
+        };
+        let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
+        for finding in &report.findings {
+            let line = format!("{}; {}", finding.problem, finding.action);
+            for advice in ["restore", "check --repair"] {
+                assert!(line.matches(advice).count() < 2, "said twice: {line}");
+            }
+        }
+        let found = report.findings.iter().any(|finding| !finding.crash);
+        if seen != Never {
+            assert!(!report.findings.is_empty(), "check sees what using sees");
+            if seen != List {
+                assert!(
+                    told().contains("altered") || told().contains("no header"),
+                    "{}",
+                    told()
+                );
+            }
+        }
+        if seen == Never && found { Check } else { seen }
+    }
+}
+
+impl Victim {
+    fn swap(&self, a: &str, b: &str) {
+        let (one, dir_a, name_a) = self.find(a);
+        let (two, dir_b, name_b) = self.find(b);
+        let mut disk = self.mem.disk();
+        disk.object(dir_a).entries.insert(name_a, two);
+        disk.object(dir_b).entries.insert(name_b, one);
+    }
+}
