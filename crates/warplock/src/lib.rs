@@ -6,6 +6,8 @@
 //! - [`Engine`]: checks a batch, then runs it on a backend. The instruction set is chosen at run
 //!   time.
 //! - [`Stream`]: one long message, fed in pieces.
+//! - [`cuda::Plan`]: a batch that lies in GPU memory, for kernels on the caller's stream.
+//! - [`Gatherer`]: small messages of many threads, sent off together.
 //!
 //! Take `aes-256-gcm` and a fresh nonce for each message unless you know why not: the other modes
 //! are there for other programs' data and do not notice changes.
