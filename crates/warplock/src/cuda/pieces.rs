@@ -187,7 +187,7 @@ impl PieceWriter<'_> {
     pub(crate) fn finish(self, host: &mut [u8]) {
         self.put_start(host);
         let all = self.pieces;
-        debug_assert_eq!((self.number, self.units), (all.count, all.units));
+        assert_eq!((self.number, self.units), (all.count, all.units));
     }
 
     fn put_start(&self, host: &mut [u8]) {

@@ -227,7 +227,7 @@ impl<L: Link> Passage<'_, '_, L> {
             let mut first = None;
             while let Some(chunk) = next {
                 next = cutter.next();
-                debug_assert!(!self.keep || next.is_none(), "it must fit into one chunk");
+                assert!(!self.keep || next.is_none(), "it must fit into one chunk");
                 let place = self.number % slots;
                 if place == self.slots.len() {
                     self.slots.push(Slot::new(&gpu.link)?);
