@@ -1,30 +1,11 @@
 //! The checks of the fuzz target `container` over pseudo-random inputs, for two seconds.
 
-use std::time::{Duration, Instant};
-
 #[path = "../../../../fuzz/src/container.rs"]
 mod container;
+#[path = "../../../../fuzz/src/inputs.rs"]
+mod inputs;
 
 #[test]
 fn nonsense() {
-    // xorshift64: any reproducible bytes will do.
-    let mut state = 0x9E37_79B9_7F4A_7C15u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    let start = Instant::now();
-    let (mut inputs, mut tried) = (0, 0);
-    while inputs < 200 || start.elapsed() < Duration::from_secs(2) {
-        let len = usize::from(next()) % 100;
-        let data: Vec<u8> = (0..len).map(|_| next()).collect();
-        tried += usize::from(container::check(&data));
-        inputs += 1;
-    }
-    assert!(
-        tried > inputs / 4,
-        "{tried} of {inputs} inputs came through"
-    );
+    inputs::try_nonsense(container::check);
 }
