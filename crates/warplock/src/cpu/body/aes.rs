@@ -103,14 +103,9 @@ pub(super) fn decrypt_known_rounds<L: Lanes, const W: usize, const ROUNDS: usize
 ) {
     let key = anew(key);
     // Written out: of many registers, the compiler would make a loop of it.
-    macro_rules! rounds {
-        ($($round:literal)*) => {
-            $(if const { $round < ROUNDS } {
-                decrypt_round(&key.dec[$round], blocks);
-            })*
-        };
-    }
-    rounds!(1 2 3 4 5 6 7 8 9 10 11 12 13);
+    each!(ROUNDS, round => {
+        decrypt_round(&key.dec[round], blocks);
+    }, 1 2 3 4 5 6 7 8 9 10 11 12 13);
 }
 
 /// As [`encrypt_further`].

@@ -338,10 +338,9 @@ impl<L: Lanes> Schedules<L> for Each {
         each!(W, i => {
             state[i] = state[i].xor(texts[i].xor(first[i]));
         });
-        macro_rules! rounds {
-            ($($number:literal)*) => { $(round(state, &keys[$number]);)* };
-        }
-        rounds!(1 2 3 4 5 6 7 8 9);
+        each!(10, number => {
+            round(state, &keys[number]);
+        }, 1 2 3 4 5 6 7 8 9);
         if *rounds > 10 {
             round(state, &keys[10]);
             round(state, &keys[11]);

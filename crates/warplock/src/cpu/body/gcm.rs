@@ -185,15 +185,12 @@ unsafe fn encrypt_and_hash<L: Lanes>(
     pin(&mut group.sums);
     // The compiler would move all products in front of or behind all rounds, where the two units
     // take turns (a quarter slower): pins keep them apart.
-    macro_rules! turns {
-        ($($i:literal)*) => {$(
-            encrypt_round(&key.enc[3 + $i], &mut blocks);
-            pin(&mut blocks);
-            group.add(1 + $i, None);
-            pin(&mut group.sums);
-        )*};
-    }
-    turns!(0 1 2 3 4 5);
+    each!(6, i => {
+        encrypt_round(&key.enc[3 + i], &mut blocks);
+        pin(&mut blocks);
+        group.add(1 + i, None);
+        pin(&mut group.sums);
+    }, 0 1 2 3 4 5);
     // The register that waits for the hash so far comes last.
     group.add(0, Some(y));
     encrypt_round(&key.enc[9], &mut blocks);

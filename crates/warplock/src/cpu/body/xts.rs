@@ -46,24 +46,14 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
         let mut base = start.xts_powers();
         let mut left = io.part(0, whole);
         if L::AHEAD && left.len > 0 {
-            // No loop: it would not be unrolled, and the tweaks would go through memory.
-            macro_rules! each {
-                ($tweak:ident of $tweaks:ident = $next:expr) => {
-                    each!($tweak of $tweaks = $next; 0 1 2 3 4 5 6 7)
-                };
-                ($tweak:ident of $tweaks:ident = $next:expr; $($number:literal)*) => {$(
-                    if $number < W {
-                        let $tweak = $tweaks[$number];
-                        $tweaks[$number] = $next;
-                    }
-                )*};
-            }
             // Tweaks plus the last round's key, as the last rounds want them.
             let [first, last] = ends;
             let ends = [first.xor(last), last];
             let growth = last.xts_ahead(last);
             let mut tweaks = start.xts_start::<W>();
-            each!(tweak of tweaks = tweak.xor(last));
+            each!(W, i => {
+                tweaks[i] = tweaks[i].xor(last);
+            });
             macro_rules! ahead {
                 ($far:literal, $tweaks:ident, $from:ident + $growth:ident) => {{
                     let next = step_ahead::<L, W, $far>(
@@ -95,7 +85,9 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             }
             while left.len > 0 {
                 step::<L, W, true, false>(key, direction, ends, tweaks, left);
-                each!(tweak of tweaks = tweak.xts_ahead(growth));
+                each!(W, i => {
+                    tweaks[i] = tweaks[i].xts_ahead(growth);
+                });
                 left = left.part(stride, left.len - stride);
             }
             base = tweaks[0].xor(last);
