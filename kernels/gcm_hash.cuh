@@ -9,8 +9,9 @@
 // Two groups of four warps hash a tile, 64 stretches each: while one turns sums to running values,
 // the other keeps the tensor cores busy. Four more warps, the scouts, find out what comes next and
 // put away what was made; so neither waits for global memory. Adding up is left to the end
-// (gcm_split_join.cuh): whatever else runs beside the groups slows them. All other warps lend their
-// registers.
+// (gcm_split_join.cuh): whatever else runs beside the groups slows them. But opening has time to
+// spare: of a message alone, scouts add up what their block hashed, and of messages that are a
+// stretch each they make the tags. All other warps lend their registers.
 #pragma once
 #include "gcm.cuh"
 
@@ -64,6 +65,26 @@ __device__ __forceinline__ uint32_t stretch_batches(const Work& work) {
 }
 __device__ __forceinline__ uint32_t tile_units(uint32_t batches) {
     return STRETCHES / UNIT_BATCHES * batches;
+}
+
+template <bool DECRYPT>
+__device__ __forceinline__ uint32_t count_tiles(const Work& work) {
+    const uint32_t units = tile_units(stretch_batches<DECRYPT>(work));
+    return (uint32_t(work.units) + units - 1) / units;
+}
+
+// How many tiles scouts add up themselves: the whole ones of a message alone that is opened.
+template <bool DECRYPT>
+__device__ __forceinline__ uint32_t carried_tiles(const Work& work) {
+    if (!DECRYPT || work.count > 1) return 0;
+    const uint32_t units = tile_units(stretch_batches<DECRYPT>(work));
+    return uint32_t(work.pieces[0].len / (uint64_t(UNIT_BYTES) * units));
+}
+
+// Whether they make the tags: of messages that are a stretch each.
+template <bool DECRYPT>
+__device__ __forceinline__ bool makes_tags(const Work& work, uint32_t tag_len) {
+    return DECRYPT && work.count > 1 && work.each == 1 && tag_len > 0 && is_apart(work);
 }
 
 // What `ready` of a tile is once all of it was enciphered.

@@ -8,9 +8,9 @@
 //
 // When sealing, a tile is hashed once all of it was enciphered; when opening in place, it is
 // enciphered once it was hashed. So one side leads and never waits; the other follows. (Opening
-// into other memory, neither waits.) What if the blocks that should lead find no multiprocessor? A
-// block that waits for long leads itself for a while, and those that only enciphered hash if nobody
-// else does. So no launch hangs, whoever shares the device.
+// into other memory, neither waits, but hashing for the masks that tags need.) What if the blocks
+// that should lead find no multiprocessor? A block that waits for long leads itself for a while, and
+// those that only enciphered hash if nobody else does. So no launch hangs, whoever shares the device.
 //
 // Needs pieces with equally many units each, texts at multiples of 16 bytes, and, unless all
 // messages are plain, gcm_prepare.
@@ -239,8 +239,9 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, GcmMessage* 
 // Hashes tiles until all are taken. `pending`: one that was taken before and not begun (of the
 // first scout). False: others let it wait for too long.
 template <bool DECRYPT>
-__device__ __forceinline__ bool hash_tiles(const Work& work, const GcmPowers* powers, Split* split,
-                                           bool patient, uint32_t& pending) {
+__device__ __forceinline__ bool hash_tiles(const Work& work, GcmMessage* messages,
+                                           const GcmPowers* powers, Split* split, uint32_t masks,
+                                           uint32_t tag_len, bool patient, uint32_t& pending) {
     const uint32_t batches = stretch_batches<DECRYPT>(work);
     fill_matrices(powers);
     __syncthreads();
@@ -252,7 +253,7 @@ __device__ __forceinline__ bool hash_tiles(const Work& work, const GcmPowers* po
         pass(GIVEN_BACK + 1, 640);
     } else if (threadIdx.x < 384) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
-        scout<DECRYPT>(work, batches, split, patient, pending);
+        scout<DECRYPT>(work, messages, powers, batches, split, masks, tag_len, patient, pending);
         // No sooner: the groups would never get theirs.
         wait_at(GIVEN_BACK, 384);
         asm volatile("setmaxnreg.inc.sync.aligned.u32 80;");
@@ -309,31 +310,37 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
                                           bool plain, uint32_t tag_len) {
     const bool hasher = is_hasher(places, hashers);
     if (hasher && threadIdx.x == 0) atomicAdd(&split->hashing, 1);
-    // What the side that follows has taken, but not begun. The other waits for nothing.
+    // What the side that follows has taken, but not begun. The other takes nothing before it can
+    // begin.
     uint32_t pending = NONE;
     bool hashes = hasher, patient = true;
 #pragma unroll 1
     while (true) {
         uint32_t none = NONE;
         const bool done =
-            hashes ? hash_tiles<DECRYPT>(work, powers, split, patient, DECRYPT ? none : pending)
+            hashes ? hash_tiles<DECRYPT>(work, messages, powers, split,
+                                         plain ? mask_portions(work) : 0, tag_len, patient,
+                                         DECRYPT ? none : pending)
                    : encipher_portions<ROUNDS, DECRYPT>(work, messages, keys, split, plain, patient,
                                                         DECRYPT ? pending : none);
         const bool follows = hashes != DECRYPT;
         if (follows && done) {
-            // Those that open into other memory did not wait for hashing: somebody must do it.
+            // Those that open into other memory did not wait for hashing: it may be behind, or not
+            // have begun.
             if (!DECRYPT) break;
-            const bool is_done = !is_apart(work) || !patient || load_acquire(&split->hashing) > 0;
-            if (__syncthreads_and(threadIdx.x != 0 || is_done)) break;
+            const bool is_behind = threadIdx.x == 0 && is_apart(work) &&
+                                   load_acquire(&split->next_tile) < count_tiles<DECRYPT>(work);
+            if (!__syncthreads_or(is_behind)) break;
         }
         if (!follows) {
             // When sealing, hashers need no help if there are any.
             const bool alone = DECRYPT || load_acquire(&split->hashing) == 0;
             if (__syncthreads_and(threadIdx.x != 0 || !alone && !is_hasher(places, hashers))) break;
-            // All is taken by blocks that run: it will come.
+            // All is taken by blocks that run: it will come. (Masks, too, once this block has
+            // enciphered, if it waited for them in vain.)
             patient = false;
             // Those that hashed add up before they encipher, so that nothing is left for the end.
-            // (Of messages of one unit there is little to add up.)
+            // (Of messages of one unit, scouts have made the tags.)
             if (DECRYPT && work.each > 1 && is_apart(work))
                 join_tiles<DECRYPT>(work, messages, powers, split, tag_len, 0, JOINED);
         }

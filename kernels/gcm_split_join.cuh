@@ -1,5 +1,5 @@
-// The end of gcm_split.cuh: adds the hashes of stretches to those of their messages, and makes the
-// tags of messages that are a unit each.
+// The end of gcm_split.cuh: adds the hashes of stretches that were put away to those of their
+// messages, and makes the tags of messages that are a unit each.
 #pragma once
 #include "gcm_hash.cuh"
 
@@ -82,19 +82,21 @@ __device__ __forceinline__ void join_units(const Work& work, GcmMessage* message
     sums.put(sum, __shfl_sync(~0u, behind, 31), piece.message, powers, lane);
 }
 
-// Adds tiles, `at_once` times 32 units at a time, until all are taken. What was taken is being
-// hashed by blocks that run: it will come; and so will `masks` portions of masks, where tags are
-// made.
+// Adds tiles that scouts have not, `at_once` times 32 units at a time, until all are taken. What was
+// taken is being hashed by blocks that run: it will come; and so will `masks` portions of masks,
+// where tags are made.
 template <bool DECRYPT>
 __device__ __noinline__ void join_tiles(const Work& work, GcmMessage* messages,
                                         const GcmPowers* powers, Split* split, uint32_t tag_len,
                                         uint32_t masks, uint32_t at_once) {
     const uint32_t lane = threadIdx.x & 31, batches = stretch_batches<DECRYPT>(work);
     const uint32_t units = tile_units(batches);
+    const uint32_t skipped = carried_tiles<DECRYPT>(work) * (units / 32);
+    if (32 * skipped >= uint32_t(work.units) || makes_tags<DECRYPT>(work, tag_len)) return;
 #pragma unroll 1
     while (true) {
         const uint32_t from =
-            __shfl_sync(~0u, lane == 0 ? atomicAdd(&split->next_join, at_once) : 0, 0);
+            skipped + __shfl_sync(~0u, lane == 0 ? atomicAdd(&split->next_join, at_once) : 0, 0);
         if (32 * from >= uint32_t(work.units)) return;
         Weighted sums;
 #pragma unroll 1

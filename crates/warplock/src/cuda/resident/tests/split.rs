@@ -8,7 +8,7 @@ use super::super::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, Plan,
 };
 use super::on_gpu::{cpu, device, random, read, uploaded};
-use super::{apart, region};
+use super::{apart, even, region};
 use crate::cpu::portable::{GhashKey, gf_mul};
 use crate::cuda::abi::{MULTIPROCESSORS, split_bytes};
 use crate::cuda::keys::OneKey;
@@ -98,6 +98,32 @@ fn work_is_told_in_units_and_blocks_have_room_to_agree() {
     let end = (split.at - 0x70_0000) as usize + split_bytes(&split.work);
     assert!(split.at.is_multiple_of(16) && end <= sheet.device_len);
     assert!(plain.located(&batch, 0).split.is_none() && plain.device_len < sheet.device_len);
+}
+
+#[test]
+fn fewer_hash_where_nobody_waits_for_them() {
+    let key = Key::new(Algorithm::Aes128Gcm, &[1; 16]).unwrap();
+    let hashers = HashersAt {
+        places: 0x77,
+        count: 18,
+    };
+    let how_many = |direction, text| {
+        let batch = DeviceBatch {
+            direction,
+            ..sealing(&key, text, 5)
+        };
+        let batch = Checked::new(batch).unwrap();
+        let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(hashers));
+        sheet.located(&batch, 0).split.unwrap().hashers
+    };
+    let in_place = DeviceText::InPlace {
+        buffer: region(0x10_0000, 5 * 16_384),
+        spans: even(5, 16_384),
+    };
+    assert_eq!(how_many(Direction::Encrypt, in_place), 17);
+    assert_eq!(how_many(Direction::Decrypt, in_place), 17);
+    assert_eq!(how_many(Direction::Encrypt, apart(5, 16_384)), 17);
+    assert_eq!(how_many(Direction::Decrypt, apart(5, 16_384)), 16);
 }
 
 #[test]
@@ -330,6 +356,8 @@ fn whoever_hashes_the_results_are_those_of_the_cpu() {
             ([1, (9 << 20) + 16_000, 13], true),
             ([5, (3 << 20) + 4077, 20], false),
             ([1, (40 << 20) + 5, 0], false),
+            // Where all hash, a block takes tiles that are more than 32 apart.
+            ([1, (100 << 20) + 77, 5], false),
             ([1, (24 << 20) + 16_368, 0], true),
         ];
         compare(&device, algorithm, &cases);
