@@ -9,9 +9,9 @@
 // Two groups of four warps hash a tile, 64 stretches each: while one turns sums to running values,
 // the other keeps the tensor cores busy. Four more warps, the scouts, find out what comes next and
 // put away what was made; so neither waits for global memory. Adding up is left to the end
-// (gcm_split_join.cuh): whatever else runs beside the groups slows them. But opening has time to
-// spare: of a message alone, scouts add up what their block hashed, and of messages that are a
-// stretch each they make the tags. All other warps lend their registers.
+// (gcm_split_join.cuh): whatever else runs beside the groups slows them. But of a message alone,
+// scouts add up what their block hashed, and of messages to open that are a stretch each they make
+// the tags. All other warps lend their registers.
 #pragma once
 #include "gcm.cuh"
 
@@ -20,12 +20,16 @@
 constexpr uint32_t NONE = ~0u;
 constexpr uint32_t UNIT_BYTES = 16384;
 constexpr uint32_t STRETCHES = 128; // of a tile
+constexpr uint32_t FIRST_SCOUT = 256; // this thread; before it the two groups
 constexpr uint32_t SCOUT_WARPS = STRETCHES / 32;
 constexpr int HASH_STEPS = 16; // of a batch, four blocks each
 constexpr uint32_t BATCH_BYTES = 64 * HASH_STEPS;
 constexpr uint32_t UNIT_BATCHES = UNIT_BYTES / BATCH_BYTES;
 // The fewest batches of a stretch, and units of such a tile.
 constexpr uint32_t LEAST_BATCHES = 4, TILE = STRETCHES * LEAST_BATCHES / UNIT_BATCHES;
+// Where a message alone is sealed: of most tiles; of those of the last units, so that these are
+// hashed soon after they were enciphered.
+constexpr uint32_t LONG_BATCHES = 8, SHORT_BATCHES = 2, SHORT_UNITS = 3072;
 constexpr uint32_t MATRIX_BYTES = 64 * 32; // 64 columns of 256 bits
 constexpr uint32_t RING_AT = HASH_STEPS * 3 * MATRIX_BYTES;
 constexpr uint32_t RING_STEP = 64 * 64; // of a group: 64 rows, four blocks each
@@ -35,10 +39,11 @@ constexpr uint32_t RESULTS_AT = STRETCHES_AT + 8 * STRETCHES;
 constexpr uint32_t HASH_SHARED = RESULTS_AT + 16 * STRETCHES;
 static_assert(HASH_SHARED <= 227 * 1024 && STRETCHES == 128, "two groups, 64 rows each");
 
+// For each `TILE` units.
 struct Tile {
-    uint4 results[STRETCHES]; // hashes
-    // When sealing, 8 for each unit that was enciphered; then 1 of each scout warp, once all was
-    // read and hashed.
+    uint4 results[STRETCHES]; // hashes of the tile that begins there, where they are put away
+    // When sealing, 8 for each unit that was enciphered; then 1 of each scout warp, once the tile
+    // that begins there was read, hashed and put away.
     uint32_t ready;
     uint32_t padding[3];
 };
@@ -57,29 +62,43 @@ __device__ __forceinline__ bool is_apart(const Work& work) {
     return work.pieces[0].input != work.pieces[0].output;
 }
 
-// Batches of a stretch. Where hashing and enciphering wait for each other, tiles are small; else a
-// stretch is a unit, and there is less to add up.
-template <bool DECRYPT>
-__device__ __forceinline__ uint32_t stretch_batches(const Work& work) {
-    return DECRYPT && is_apart(work) ? UNIT_BATCHES : LEAST_BATCHES;
-}
 __device__ __forceinline__ uint32_t tile_units(uint32_t batches) {
     return STRETCHES / UNIT_BATCHES * batches;
 }
 
+// The tiles of a launch, in their order. Where hashing and enciphering wait for each other, they are
+// small; else a stretch is a unit, and there is less to add up.
 template <bool DECRYPT>
-__device__ __forceinline__ uint32_t count_tiles(const Work& work) {
-    const uint32_t units = tile_units(stretch_batches<DECRYPT>(work));
-    return (uint32_t(work.units) + units - 1) / units;
-}
+struct Tiles {
+    uint32_t usual;   // batches of a stretch
+    uint32_t shorts;  // the first tile with short ones
+    uint32_t count;
+    uint32_t carried; // so many scouts add up themselves: the whole ones of a message alone
 
-// How many tiles scouts add up themselves: the whole ones of a message alone that is opened.
-template <bool DECRYPT>
-__device__ __forceinline__ uint32_t carried_tiles(const Work& work) {
-    if (!DECRYPT || work.count > 1) return 0;
-    const uint32_t units = tile_units(stretch_batches<DECRYPT>(work));
-    return uint32_t(work.pieces[0].len / (uint64_t(UNIT_BYTES) * units));
-}
+    __device__ __forceinline__ explicit Tiles(const Work& work)
+        : usual(DECRYPT && is_apart(work) ? UNIT_BATCHES : LEAST_BATCHES), shorts(NONE) {
+        const uint32_t all = uint32_t(work.units);
+        if (!DECRYPT && work.count == 1 && all >= 2 * SHORT_UNITS) {
+            usual = LONG_BATCHES;
+            shorts = (all - SHORT_UNITS) / tile_units(LONG_BATCHES);
+        }
+        const uint32_t last = tile_units(shorts == NONE ? usual : SHORT_BATCHES);
+        const uint32_t before = shorts == NONE ? 0 : shorts, from = tile_units(usual) * before;
+        count = before + (all - from + last - 1) / last;
+        carried = work.count > 1 ? 0
+                                 : before + (uint32_t(work.pieces[0].len / UNIT_BYTES) - from) / last;
+    }
+    __device__ __forceinline__ uint32_t batches(uint32_t tile) const {
+        return tile < shorts ? usual : SHORT_BATCHES;
+    }
+    __device__ __forceinline__ uint32_t units(uint32_t tile) const {
+        return tile_units(batches(tile));
+    }
+    __device__ __forceinline__ uint32_t first_unit(uint32_t tile) const {
+        return tile < shorts ? tile_units(usual) * tile
+                             : tile_units(usual) * shorts + tile_units(SHORT_BATCHES) * (tile - shorts);
+    }
+};
 
 // Whether they make the tags: of messages that are a stretch each.
 template <bool DECRYPT>
@@ -111,6 +130,16 @@ __device__ __forceinline__ void add_release(uint32_t* at, uint32_t value) {
     asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
 }
 
+// Adds, and gives what was there before.
+__device__ __forceinline__ uint32_t add_acquire_release(uint32_t* at, uint32_t value) {
+    uint32_t before;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(at), "r"(value)
+                 : "memory");
+    return before;
+}
+
 // Waits until a number is reached. False: it took a millisecond, and `patient` is not for ever.
 __device__ __forceinline__ bool comes(const uint32_t* at, uint32_t wanted, bool patient) {
     constexpr uint64_t PATIENCE = 2'000'000; // cycles
@@ -140,10 +169,19 @@ __host__ __device__ constexpr uint32_t matrix_at(uint32_t step, uint32_t product
 // The matrices, a column's bits in two halves: [8 columns][half][column][16 bytes]. All threads
 // take part, a barrier must follow.
 __device__ inline void fill_matrices(const GcmPowers* powers) {
+    // What strings of 127 bits hold, of H^64 down to H.
+    uint4* strings = reinterpret_cast<uint4*>(shared + RING_AT);
+    if (threadIdx.x < 4 * HASH_STEPS) {
+        const uint4 h = powers->powers[0][4 * HASH_STEPS - threadIdx.x];
+        strings[2 * threadIdx.x] = dual(h);
+        strings[2 * threadIdx.x + 1] = dual(reduce(make_uint4(0, 0, 0, 0), h));
+    }
+    __syncthreads();
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < HASH_STEPS * 256; i += blockDim.x) {
-        const uint32_t column = i % 64, lane = i / 64 % 4, step = i / 256;
-        const uint4 h = powers->powers[0][4 * (HASH_STEPS - step) - lane];
-        const uint4 low = dual(h), high = dual(reduce(make_uint4(0, 0, 0, 0), h));
+        // Neighbours write to other banks.
+        const uint32_t lane = i % 4, column = i / 4 % 64, step = i / 256;
+        const uint4 low = strings[8 * step + 2 * lane], high = strings[8 * step + 2 * lane + 1];
         const uint32_t s[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
         // Bits `column` to `column` + 63 of the string of 127.
         const uint32_t skip = column / 32, shift = column % 32;

@@ -42,9 +42,11 @@ __host__ __device__ constexpr uint64_t matrix(uint32_t step, uint32_t product) {
            uint64_t(256 / 16) << 32;
 }
 
-// A stretch as scouts hand it on: where, how many bytes, and whether there is a tile at all.
-__device__ __forceinline__ uint64_t stretch_of(uint64_t at, uint32_t len, bool tile) {
-    return at | uint64_t(len) << 48 | uint64_t(tile) << 63;
+// A stretch as scouts hand it on: where, at a multiple of 16, how many bytes, whether there is a tile
+// at all, and whether it is short.
+__device__ __forceinline__ uint64_t stretch_of(uint64_t at, uint32_t len, bool tile,
+                                               bool is_short = false) {
+    return at | uint64_t(len) << 48 | uint64_t(tile) << 63 | uint64_t(is_short);
 }
 __device__ __forceinline__ int32_t len_of(uint64_t stretch) {
     return int32_t(stretch >> 48 & 0x7fff);
@@ -62,14 +64,22 @@ struct Row {
         at = (stretch & 0xffffffffffff) - zeros;
     }
 
-    // The block of a pair of steps.
-    template <int PAIR>
+    // The block of a pair of steps. When sealing, nobody reads it again, and the second cache has
+    // more room for what was just enciphered.
+    template <int PAIR, bool DECRYPT>
     __device__ __forceinline__ void copy(uint32_t to) const {
-        asm volatile(
-            "{\n.reg .pred none;\nsetp.gt.s32 none, %2, %3;\n"
-            "cp.async.cg.shared.global [%0], [%1 + %3], 16, none;\n}" ::"r"(to),
-            "l"(at), "r"(zeros), "n"(128 * PAIR)
-            : "memory");
+        if (DECRYPT)
+            asm volatile(
+                "{\n.reg .pred none;\nsetp.gt.s32 none, %2, %3;\n"
+                "cp.async.cg.shared.global [%0], [%1 + %3], 16, none;\n}" ::"r"(to),
+                "l"(at), "r"(zeros), "n"(128 * PAIR)
+                : "memory");
+        else
+            asm volatile(
+                "{\n.reg .pred none;\nsetp.gt.s32 none, %2, %3;\n"
+                "cp.async.cg.shared.global.L2::cache_hint [%0], [%1 + %3], 16, none, %4;\n}" ::"r"(to),
+                "l"(at), "r"(zeros), "n"(128 * PAIR), "l"(used_once())
+                : "memory");
     }
     // Its first `len` bytes.
     template <int PAIR>
@@ -88,8 +98,10 @@ struct Operands {
           low(make_uint4(x.x, y.x, x.y, y.y)), high(make_uint4(x.z, y.z, x.w, y.w)) {}
 };
 
+// When sealing, stretches may be short.
+template <bool DECRYPT>
 struct HashGroup {
-    uint32_t batches; // of a stretch
+    uint32_t batches, usual; // of a stretch
     uint32_t number, lane4, lane8;
     uint32_t to;        // where this lane copies to
     uint32_t even, odd; // where it reads, in even and odd steps
@@ -98,7 +110,8 @@ struct HashGroup {
     uint32_t tails; // bytes of their last blocks, 0 for 16
     bool more;      // whether there is a tile
 
-    __device__ __forceinline__ explicit HashGroup(uint32_t batches) : batches(batches) {
+    __device__ __forceinline__ explicit HashGroup(uint32_t usual)
+        : batches(usual), usual(usual) {
         const uint32_t thread = thread_anew();
         const uint32_t lane = thread & 31, warp = thread >> 5 & 3;
         number = thread >> 7, lane4 = lane & 3, lane8 = lane & 7;
@@ -123,7 +136,8 @@ struct HashGroup {
                          : "=l"(stretch)
                          : "r"(stretches + 32 * i)
                          : "memory");
-            rows[i] = Row(stretch, batches, lane8);
+            if (!DECRYPT) batches = stretch & 1 ? SHORT_BATCHES : usual;
+            rows[i] = Row(stretch & ~uint64_t(!DECRYPT), batches, lane8);
             tails |= uint32_t(len_of(stretch) & 15) << 8 * i;
             more = stretch >> 63;
         }
@@ -137,7 +151,7 @@ struct HashGroup {
             const uint32_t place = to + 512 * i + 2 * RING_STEP * PAIR;
             const uint32_t tail = tails >> 8 * i & 15;
             if (PAIR == 7 && last && lane8 == 7 && tail) rows[i].copy<PAIR>(place, tail);
-            else rows[i].copy<PAIR>(place);
+            else rows[i].template copy<PAIR, DECRYPT>(place);
         }
         end_group();
     }
@@ -155,14 +169,23 @@ struct HashGroup {
     }
 };
 
+// The first batch of a tile; stretches have more.
+template <int PAIR = 0, bool DECRYPT>
+__device__ __forceinline__ void copy_pairs(const HashGroup<DECRYPT>& group) {
+    if constexpr (PAIR < HASH_STEPS / 2) {
+        group.template copy<PAIR>(false);
+        copy_pairs<PAIR + 1>(group);
+    }
+}
+
 struct Products {
     Sums both[8], low[8], high[8];
 };
 
 // Step `STEP` of a batch, while the next one's operands are made of `x` and `y`, and those after it
 // loaded. Whatever was loaded of a pair may be overwritten with what comes a batch later.
-template <int STEP>
-__device__ __forceinline__ void hash_step(const HashGroup& group, Products& sums,
+template <int STEP, bool DECRYPT>
+__device__ __forceinline__ void hash_step(const HashGroup<DECRYPT>& group, Products& sums,
                                           Operands (&operands)[2], uint4& x, uint4& y, bool last) {
     const Operands& mine = operands[STEP % 2];
     wgmma_fence();
@@ -175,42 +198,42 @@ __device__ __forceinline__ void hash_step(const HashGroup& group, Products& sums
         operands[(STEP + 1) % 2] = Operands(x, y);
         if (STEP % 2 == 0) {
             __syncwarp();
-            group.copy<STEP / 2>(last);
+            group.template copy<STEP / 2>(last);
             await_fetches<7>();
             __syncwarp();
         }
         // The last but one loads the next batch's first.
-        group.load<(STEP + 2) % HASH_STEPS>(x, y);
+        group.template load<(STEP + 2) % HASH_STEPS>(x, y);
         hash_step<STEP + 1>(group, sums, operands, x, y, last);
     }
 }
 
-__device__ __forceinline__ void hash_group(uint32_t batches) {
-    HashGroup group(batches);
+template <bool DECRYPT>
+__device__ __forceinline__ void hash_group(uint32_t usual) {
+    HashGroup<DECRYPT> group(usual);
     group.next_rows();
     if (!group.more) {
         pass(MADE, 384);
         return;
     }
-    group.copy<0>(false), group.copy<1>(false), group.copy<2>(false), group.copy<3>(false);
-    group.copy<4>(false), group.copy<5>(false), group.copy<6>(false), group.copy<7>(false);
+    copy_pairs(group);
     group.to_next_batch();
     pass(MADE, 384);
     await_fetches<7>();
     __syncwarp();
     uint4 x, y;
-    group.load<0>(x, y);
+    group.template load<0>(x, y);
 #pragma unroll 1
     while (true) {
         Running running = {};
 #pragma unroll 1
-        for (uint32_t left = batches; left > 0; left--) {
+        for (uint32_t left = group.batches; left > 0; left--) {
             // The last batch already copies the next tile's first.
             if (left == 1) group.next_rows();
             if (group.lane4 == 0) x = x ^ running.first, y = y ^ running.second;
             Operands operands[2];
             operands[0] = Operands(x, y);
-            group.load<1>(x, y);
+            group.template load<1>(x, y);
             Products sums;
             hash_step<0>(group, sums, operands, x, y, left == 2);
             group.to_next_batch();

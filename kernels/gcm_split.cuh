@@ -4,7 +4,9 @@
 // As soon as a multiprocessor uses its tensor cores, the clock of its whole neighbourhood (a GPC of
 // 16 or 18) falls from 1.98 to some 1.83 GHz. In gcm_long.cuh every multiprocessor hashes, and so
 // all are slow; here only those of one GPC do. Work is handed out by counters: enciphering warps
-// take portions of four units (16 KiB each), hashing blocks take tiles of 32 units.
+// take portions of four units (16 KiB each), hashing blocks take tiles of 16 to 128 units. When
+// sealing, those that only hash encipher until there is something to hash; and of a message alone,
+// those that enciphered hash what is left.
 //
 // When sealing, a tile is hashed once all of it was enciphered; when opening in place, it is
 // enciphered once it was hashed. So one side leads and never waits; the other follows. (Opening
@@ -26,6 +28,8 @@ constexpr uint32_t PORTION = 4; // units
 // The first and the last units are portions of their own: hashing begins sooner, and what is hashed
 // last does not all become ready at the very end.
 constexpr uint32_t RAMP = 384, LATE = 1024;
+// Portions of a warp that will hash, when sealing: at first there is nothing to hash.
+constexpr uint32_t FIRST_PORTIONS = 2;
 static_assert(RAMP % PORTION == 0, "no portion lies in two tiles");
 // Of a warp: for each of the portion's units, `far` of five groups and two blocks that say where.
 constexpr uint32_t STASH_BYTES = 128 * PORTION;
@@ -140,17 +144,18 @@ __device__ __forceinline__ void encipher_rows(Lane t, const RoundKeys& keys, uin
     }
 }
 
-// Portions of masks: 32 messages each, a portion for each of eight warps.
-__device__ __forceinline__ uint32_t mask_portions(const Work& work) {
-    return (uint32_t(work.count) + 255) / 256 * 8;
+// Portions of masks, of plain messages: 32 messages each, a portion for each of eight warps.
+__device__ __forceinline__ uint32_t mask_portions(const Work& work, bool plain) {
+    return plain ? (uint32_t(work.count) + 255) / 256 * 8 : 0;
 }
 
-// Enciphers portions until all are taken. `pending`: one that this warp took before and has not
-// begun. False: others let it wait for too long.
+// Enciphers portions until all are taken, or each warp has done `most`. `pending`: one that this warp
+// took before and has not begun. False: others let it wait for too long.
 template <int ROUNDS, bool DECRYPT>
 __device__ __forceinline__ bool encipher_portions(const Work& work, GcmMessage* messages,
                                                   const RoundKeys& keys, Split* split, bool plain,
-                                                  bool patient, uint32_t& pending) {
+                                                  bool patient, uint32_t most,
+                                                  uint32_t& pending) {
     uint32_t& impatient = *reinterpret_cast<uint32_t*>(shared + IMPATIENT_AT);
     if (threadIdx.x == 0) {
         impatient = 0;
@@ -163,8 +168,8 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, GcmMessage* 
     const uint32_t key_15 = keys.round[0].w >> 24;
     const uint32_t units = uint32_t(work.units);
     const uint32_t whole = units > RAMP + LATE ? (units - RAMP - LATE) / PORTION : 0;
-    // Masks of plain messages first; then eight warps share a portion, each with its own rows.
-    const uint32_t masks = plain ? mask_portions(work) : 0;
+    // Masks first; then eight warps share a portion, each with its own rows.
+    const uint32_t masks = mask_portions(work, plain);
     const uint32_t total = masks + 8 * (units - (PORTION - 1) * whole);
     const auto take = [&] {
         return t.number() == 0 ? 8 * atomicAdd(&split->next_portion[row], 1) + row : 0;
@@ -207,7 +212,7 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, GcmMessage* 
             }
             __syncwarp();
         }
-        const uint32_t next = take();
+        const uint32_t next = DECRYPT || --most > 0 ? take() : NONE;
         const bool run = uint64_t(UNIT_BYTES) * (first + count) <= alone_bytes;
         if (run) lay_ready_alone<ROUNDS>(t, keys, first, row, stash);
         else lay_ready<ROUNDS>(t, work, messages, keys, plain, first, count, row, stash);
@@ -242,18 +247,17 @@ template <bool DECRYPT>
 __device__ __forceinline__ bool hash_tiles(const Work& work, GcmMessage* messages,
                                            const GcmPowers* powers, Split* split, uint32_t masks,
                                            uint32_t tag_len, bool patient, uint32_t& pending) {
-    const uint32_t batches = stretch_batches<DECRYPT>(work);
     fill_matrices(powers);
     __syncthreads();
-    if (threadIdx.x < 256) {
+    if (threadIdx.x < FIRST_SCOUT) {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 168;");
-        hash_group(batches);
+        hash_group<DECRYPT>(Tiles<DECRYPT>(work).usual);
         asm volatile("setmaxnreg.dec.sync.aligned.u32 80;");
         pass(GIVEN_BACK, 384);
         pass(GIVEN_BACK + 1, 640);
     } else if (threadIdx.x < 384) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
-        scout<DECRYPT>(work, messages, powers, batches, split, masks, tag_len, patient, pending);
+        scout<DECRYPT>(work, messages, powers, split, masks, tag_len, patient, pending);
         // No sooner: the groups would never get theirs.
         wait_at(GIVEN_BACK, 384);
         asm volatile("setmaxnreg.inc.sync.aligned.u32 80;");
@@ -276,22 +280,32 @@ __device__ __forceinline__ bool is_hasher(const uint8_t* places, uint32_t hasher
     return place != 0 && place <= hashers;
 }
 
+// Whether a block that has enciphered hashes, too, said by its first scout. If hashers are there, they
+// need help only with short tiles, of which it takes one.
+__device__ __forceinline__ bool helps(const Work& work, Split* split, const uint8_t* places,
+                                      uint32_t hashers, uint32_t& pending) {
+    if (threadIdx.x != FIRST_SCOUT) return false;
+    if (load_acquire(&split->hashing) == 0 || is_hasher(places, hashers)) return true;
+    const Tiles<false> tiles(work);
+    if (tiles.shorts == NONE) return false;
+    pending = atomicAdd(&split->next_tile, 1);
+    return pending < tiles.count;
+}
+
 // What is left when all is taken. Out of line, so that nothing is kept in registers for it.
 template <bool DECRYPT>
 __device__ __noinline__ void end_split(const Work& work, GcmMessage* messages,
                                        const GcmPowers* powers, Split* split, bool plain,
                                        uint32_t tag_len) {
-    const uint32_t masks = plain && work.each == 1 ? mask_portions(work) : 0;
+    const uint32_t masks = work.each == 1 ? mask_portions(work, plain) : 0;
     join_tiles<DECRYPT>(work, messages, powers, split, tag_len, masks, 1);
     // The last block makes the tags that are not made yet, if there are few (else `tag_len` is 0),
     // and readies everything for the next launch.
     __syncthreads();
     bool last = false;
     if (threadIdx.x == 0) {
-        // Behind the barrier, so that they order what other threads did (PTX ISA, causality order).
-        __threadfence();
-        last = atomicAdd(&split->left, 1) == gridDim.x - 1;
-        __threadfence();
+        // Behind the barrier, so that it orders what other threads did (PTX ISA, causality order).
+        last = add_acquire_release(&split->left, 1) == gridDim.x - 1;
     }
     if (!__syncthreads_or(last)) return;
     if (threadIdx.x == 0)
@@ -313,32 +327,32 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
     // What the side that follows has taken, but not begun. The other takes nothing before it can
     // begin.
     uint32_t pending = NONE;
-    bool hashes = hasher, patient = true;
+    bool hashes = DECRYPT && hasher, patient = true;
+    uint32_t most = hasher && !DECRYPT ? FIRST_PORTIONS : NONE;
 #pragma unroll 1
     while (true) {
         uint32_t none = NONE;
         const bool done =
-            hashes ? hash_tiles<DECRYPT>(work, messages, powers, split,
-                                         plain ? mask_portions(work) : 0, tag_len, patient,
-                                         DECRYPT ? none : pending)
+            hashes ? hash_tiles<DECRYPT>(work, messages, powers, split, mask_portions(work, plain),
+                                         tag_len, patient, DECRYPT ? none : pending)
                    : encipher_portions<ROUNDS, DECRYPT>(work, messages, keys, split, plain, patient,
-                                                        DECRYPT ? pending : none);
+                                                        most, DECRYPT ? pending : none);
         const bool follows = hashes != DECRYPT;
         if (follows && done) {
             // Those that open into other memory did not wait for hashing: it may be behind, or not
             // have begun.
             if (!DECRYPT) break;
             const bool is_behind = threadIdx.x == 0 && is_apart(work) &&
-                                   load_acquire(&split->next_tile) < count_tiles<DECRYPT>(work);
+                                   load_acquire(&split->next_tile) < Tiles<DECRYPT>(work).count;
             if (!__syncthreads_or(is_behind)) break;
         }
         if (!follows) {
-            // When sealing, hashers need no help if there are any.
-            const bool alone = DECRYPT || load_acquire(&split->hashing) == 0;
-            if (__syncthreads_and(threadIdx.x != 0 || !alone && !is_hasher(places, hashers))) break;
+            const bool hash = DECRYPT || helps(work, split, places, hashers, pending);
+            if (!__syncthreads_or(hash)) break;
             // All is taken by blocks that run: it will come. (Masks, too, once this block has
             // enciphered, if it waited for them in vain.)
-            patient = false;
+            patient = most != NONE;
+            most = NONE;
             // Those that hashed add up before they encipher, so that nothing is left for the end.
             // (Of messages of one unit, scouts have made the tags.)
             if (DECRYPT && work.each > 1 && is_apart(work))

@@ -89,26 +89,30 @@ template <bool DECRYPT>
 __device__ __noinline__ void join_tiles(const Work& work, GcmMessage* messages,
                                         const GcmPowers* powers, Split* split, uint32_t tag_len,
                                         uint32_t masks, uint32_t at_once) {
-    const uint32_t lane = threadIdx.x & 31, batches = stretch_batches<DECRYPT>(work);
-    const uint32_t units = tile_units(batches);
-    const uint32_t skipped = carried_tiles<DECRYPT>(work) * (units / 32);
-    if (32 * skipped >= uint32_t(work.units) || makes_tags<DECRYPT>(work, tag_len)) return;
+    const uint32_t lane = threadIdx.x & 31;
+    const Tiles<DECRYPT> tiles(work);
+    // From here on all are alike.
+    const uint32_t from_unit = tiles.first_unit(tiles.carried);
+    if (from_unit >= uint32_t(work.units) || makes_tags<DECRYPT>(work, tag_len)) return;
+    const uint32_t batches = tiles.batches(tiles.carried), units = tile_units(batches);
 #pragma unroll 1
     while (true) {
         const uint32_t from =
-            skipped + __shfl_sync(~0u, lane == 0 ? atomicAdd(&split->next_join, at_once) : 0, 0);
-        if (32 * from >= uint32_t(work.units)) return;
+            32 * __shfl_sync(~0u, lane == 0 ? atomicAdd(&split->next_join, at_once) : 0, 0);
+        if (from_unit + from >= uint32_t(work.units)) return;
         Weighted sums;
 #pragma unroll 1
-        for (uint32_t i = 0; i < at_once && 32 * (from + i) < uint32_t(work.units); i++) {
-            const uint32_t first = 32 * (from + i), number = first / units;
-            Tile& tile = split->tiles[number];
+        for (uint32_t i = from; i < from + 32 * at_once; i += 32) {
+            const uint32_t first = from_unit + i, begin = first - i % units;
+            if (first >= uint32_t(work.units)) break;
+            Tile& tile = split->tiles[begin / TILE];
             if (lane == 0) {
                 if (masks > 0) comes(&split->masked, masks, false);
-                comes(&tile.ready, (DECRYPT ? 0 : enciphered(work, number)) + SCOUT_WARPS, false);
+                const uint32_t before = DECRYPT ? 0 : enciphered(work, begin / TILE);
+                comes(&tile.ready, before + SCOUT_WARPS, false);
             }
             __syncwarp();
-            const uint4* results = tile.results + UNIT_BATCHES / batches * (first - units * number);
+            const uint4* results = tile.results + UNIT_BATCHES / batches * (first - begin);
             join_units<DECRYPT>(work, messages, powers, results, batches, first, tag_len, sums,
                                 lane);
         }

@@ -257,17 +257,10 @@ impl Sheet {
                 at: at(place),
                 work: work.in_units(self.pieces.longest),
                 places: hashers.places,
-                hashers: policy::hashers(batch.info.cipher, waits(batch)).min(hashers.count),
+                hashers: policy::hashers(batch.info.cipher).min(hashers.count),
             }),
         }
     }
-}
-
-/// Whether hashing waits for enciphering or the other way round, as [`policy::hashers`] has it.
-fn waits(batch: &Checked<'_>) -> bool {
-    let in_place = batch.input.address() + batch.input_spans.get(0).offset as Address
-        == batch.output.address() + batch.output_spans.get(0).offset as Address;
-    batch.direction == Direction::Encrypt || in_place
 }
 
 /// Whether messages are single blocks to encrypt without gaps, each with a key of its own.

@@ -6,10 +6,10 @@ use super::super::check::Checked;
 use super::super::plan::{before, steps};
 use super::super::selftest::{cases, run};
 use super::super::sheet::{Sheet, one_key};
-use super::super::split::{HashersAt, may_split};
+use super::super::split::may_split;
 use super::super::{DeviceAad, DeviceBatch, DeviceIvs, DeviceTags, DeviceText};
 use super::on_gpu::device;
-use super::{even, region};
+use super::{HASHERS, even, region};
 use crate::cuda::launch::Launcher;
 use crate::cuda::policy::{FEW_CHAINS, Policy};
 use crate::cuda::selftest::{Case, Shape, side_by_side};
@@ -45,10 +45,6 @@ fn batch<'a>(
 
 #[test]
 fn every_kernel_of_a_plan_is_tested() {
-    let hashers = HashersAt {
-        places: 0x77,
-        count: 8,
-    };
     let mut seen = BTreeSet::new();
     let texts = [
         (3, 16),
@@ -92,7 +88,7 @@ fn every_kernel_of_a_plan_is_tested() {
                     .flat_map(move |aad| ways.map(|way| (keys, aad, way)))
             }) {
                 let batch = Checked::new(batch(keys, direction, (count, len), aad)).unwrap();
-                let hashers = may_split(&batch, &Policy::DEFAULT).then_some(hashers);
+                let hashers = may_split(&batch, &Policy::DEFAULT).then_some(HASHERS);
                 let layout = Sheet::new(&batch, &Policy::DEFAULT, 132, hashers);
                 let located = layout.located(&batch, 0x70_0000);
                 let launcher = Launcher::of(batch.info, batch.direction, batch.tag_len);
@@ -148,10 +144,6 @@ fn empty_messages_are_no_chains() {
 
 #[test]
 fn each_split_case_takes_the_kernels_it_names() {
-    let hashers = HashersAt {
-        places: 0x77,
-        count: 8,
-    };
     for shape in [Shape::Split, Shape::SplitPlain, Shape::SplitUnits] {
         for direction in [Direction::Encrypt, Direction::Decrypt] {
             let case = Case {
@@ -168,7 +160,7 @@ fn each_split_case_takes_the_kernels_it_names() {
                 batch = batch.aad(DeviceAad::Shared(region(0xB000_0000, 20)));
             }
             let batch = Checked::new(batch).unwrap();
-            let layout = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(hashers));
+            let layout = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS));
             let located = layout.located(&batch, 0x70_0000);
             let units = located.split.unwrap().work.each;
             assert_eq!(units == 1, shape == Shape::SplitUnits);

@@ -8,7 +8,7 @@ use super::super::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, Plan,
 };
 use super::on_gpu::{cpu, device, random, read, uploaded};
-use super::{apart, even, region};
+use super::{HASHERS, apart, region};
 use crate::cpu::portable::{GhashKey, gf_mul};
 use crate::cuda::abi::{MULTIPROCESSORS, split_bytes};
 use crate::cuda::keys::OneKey;
@@ -68,12 +68,8 @@ fn much_text_in_even_units_at_multiples_of_16_is_split() {
 fn work_is_told_in_units_and_blocks_have_room_to_agree() {
     let key = Key::new(Algorithm::Aes192Gcm, &[1; 24]).unwrap();
     let batch = Checked::new(sealing(&key, apart(40, 50_000), 40)).unwrap();
-    let hashers = HashersAt {
-        places: 0x77,
-        count: 8,
-    };
     let plain = Sheet::new(&batch, &Policy::DEFAULT, 132, None);
-    let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(hashers));
+    let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS));
     let located = sheet.located(&batch, 0x70_0000);
     let split = located.split.unwrap();
     // Four units of 16 KiB for 98 rows of 512 bytes.
@@ -89,7 +85,7 @@ fn work_is_told_in_units_and_blocks_have_room_to_agree() {
     };
     let batch = Checked::new(sealing(&key, text, 2)).unwrap();
     assert!(may_split(&batch, &ALWAYS));
-    let located = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(hashers)).located(&batch, 0);
+    let located = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS)).located(&batch, 0);
     assert_eq!((located.work.each, located.work.units), (0, 62));
     let uneven = located.split.unwrap().work;
     assert_eq!((uneven.each, uneven.units, uneven.count), (1, 2, 2));
@@ -101,41 +97,11 @@ fn work_is_told_in_units_and_blocks_have_room_to_agree() {
 }
 
 #[test]
-fn fewer_hash_where_nobody_waits_for_them() {
-    let key = Key::new(Algorithm::Aes128Gcm, &[1; 16]).unwrap();
-    let hashers = HashersAt {
-        places: 0x77,
-        count: 18,
-    };
-    let how_many = |direction, text| {
-        let batch = DeviceBatch {
-            direction,
-            ..sealing(&key, text, 5)
-        };
-        let batch = Checked::new(batch).unwrap();
-        let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(hashers));
-        sheet.located(&batch, 0).split.unwrap().hashers
-    };
-    let in_place = DeviceText::InPlace {
-        buffer: region(0x10_0000, 5 * 16_384),
-        spans: even(5, 16_384),
-    };
-    assert_eq!(how_many(Direction::Encrypt, in_place), 17);
-    assert_eq!(how_many(Direction::Decrypt, in_place), 17);
-    assert_eq!(how_many(Direction::Encrypt, apart(5, 16_384)), 17);
-    assert_eq!(how_many(Direction::Decrypt, apart(5, 16_384)), 16);
-}
-
-#[test]
 fn tags_of_few_or_short_messages_need_no_launch_of_their_own() {
     let key = Key::new(Algorithm::Aes128Gcm, &[1; 16]).unwrap();
-    let hashers = HashersAt {
-        places: 0x77,
-        count: 8,
-    };
     let names = |count: usize, len: usize| -> Vec<String> {
         let batch = Checked::new(sealing(&key, apart(count, len), count)).unwrap();
-        let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(hashers));
+        let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS));
         let located = sheet.located(&batch, 0x70_0000);
         let launcher = Launcher::of(batch.info, batch.direction, batch.tag_len);
         let key = one_key(&batch).unwrap();
@@ -356,8 +322,10 @@ fn whoever_hashes_the_results_are_those_of_the_cpu() {
             ([1, (9 << 20) + 16_000, 13], true),
             ([5, (3 << 20) + 4077, 20], false),
             ([1, (40 << 20) + 5, 0], false),
-            // Where all hash, a block takes tiles that are more than 32 apart.
+            // Sealed with tiles of two kinds, of which those that enciphered hash the last. And where
+            // all hash, a block takes tiles that are more than 32 apart.
             ([1, (100 << 20) + 77, 5], false),
+            ([1, 96 << 20, 0], false),
             ([1, (24 << 20) + 16_368, 0], true),
         ];
         compare(&device, algorithm, &cases);
