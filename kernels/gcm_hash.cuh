@@ -30,6 +30,9 @@ constexpr uint32_t LEAST_BATCHES = 4, TILE = STRETCHES * LEAST_BATCHES / UNIT_BA
 // Where a message alone is sealed: of most tiles; of those of the last units, so that these are
 // hashed soon after they were enciphered.
 constexpr uint32_t LONG_BATCHES = 8, SHORT_BATCHES = 2, SHORT_UNITS = 3072;
+static_assert(SHORT_BATCHES >= 2, "the first batch of a stretch is not its last");
+static_assert(LONG_BATCHES % LEAST_BATCHES == 0 && LEAST_BATCHES % SHORT_BATCHES == 0,
+              "a tile takes whole `Tile`s, or is part of one");
 constexpr uint32_t MATRIX_BYTES = 64 * 32; // 64 columns of 256 bits
 constexpr uint32_t RING_AT = HASH_STEPS * 3 * MATRIX_BYTES;
 constexpr uint32_t RING_STEP = 64 * 64; // of a group: 64 rows, four blocks each
@@ -39,7 +42,8 @@ constexpr uint32_t RESULTS_AT = STRETCHES_AT + 8 * STRETCHES;
 constexpr uint32_t HASH_SHARED = RESULTS_AT + 16 * STRETCHES;
 static_assert(HASH_SHARED <= 227 * 1024 && STRETCHES == 128, "two groups, 64 rows each");
 
-// For each `TILE` units.
+// For each `TILE` units. Short tiles share one: of them only the last, if it is not whole, is put
+// away.
 struct Tile {
     uint4 results[STRETCHES]; // hashes of the tile that begins there, where they are put away
     // When sealing, 8 for each unit that was enciphered; then 1 of each scout warp, once the tile
@@ -66,8 +70,8 @@ __device__ __forceinline__ uint32_t tile_units(uint32_t batches) {
     return STRETCHES / UNIT_BATCHES * batches;
 }
 
-// The tiles of a launch, in their order. Where hashing and enciphering wait for each other, they are
-// small; else a stretch is a unit, and there is less to add up.
+// The tiles of a launch, in their order. Where hashing and enciphering wait for each other, they
+// are small; else a stretch is a unit, and there is less to add up.
 template <bool DECRYPT>
 struct Tiles {
     uint32_t usual;   // batches of a stretch
@@ -85,8 +89,8 @@ struct Tiles {
         const uint32_t last = tile_units(shorts == NONE ? usual : SHORT_BATCHES);
         const uint32_t before = shorts == NONE ? 0 : shorts, from = tile_units(usual) * before;
         count = before + (all - from + last - 1) / last;
-        carried = work.count > 1 ? 0
-                                 : before + (uint32_t(work.pieces[0].len / UNIT_BYTES) - from) / last;
+        const uint32_t whole = uint32_t(work.pieces[0].len / UNIT_BYTES);
+        carried = work.count > 1 ? 0 : before + (whole - from) / last;
     }
     __device__ __forceinline__ uint32_t batches(uint32_t tile) const {
         return tile < shorts ? usual : SHORT_BATCHES;
@@ -95,8 +99,8 @@ struct Tiles {
         return tile_units(batches(tile));
     }
     __device__ __forceinline__ uint32_t first_unit(uint32_t tile) const {
-        return tile < shorts ? tile_units(usual) * tile
-                             : tile_units(usual) * shorts + tile_units(SHORT_BATCHES) * (tile - shorts);
+        if (tile < shorts) return tile_units(usual) * tile;
+        return tile_units(usual) * shorts + tile_units(SHORT_BATCHES) * (tile - shorts);
     }
 };
 

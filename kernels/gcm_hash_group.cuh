@@ -42,8 +42,8 @@ __host__ __device__ constexpr uint64_t matrix(uint32_t step, uint32_t product) {
            uint64_t(256 / 16) << 32;
 }
 
-// A stretch as scouts hand it on: where, at a multiple of 16, how many bytes, whether there is a tile
-// at all, and whether it is short.
+// A stretch as scouts hand it on: where, at a multiple of 16, how many bytes, whether there is a
+// tile at all, and whether it is short.
 __device__ __forceinline__ uint64_t stretch_of(uint64_t at, uint32_t len, bool tile,
                                                bool is_short = false) {
     return at | uint64_t(len) << 48 | uint64_t(tile) << 63 | uint64_t(is_short);
@@ -77,8 +77,8 @@ struct Row {
         else
             asm volatile(
                 "{\n.reg .pred none;\nsetp.gt.s32 none, %2, %3;\n"
-                "cp.async.cg.shared.global.L2::cache_hint [%0], [%1 + %3], 16, none, %4;\n}" ::"r"(to),
-                "l"(at), "r"(zeros), "n"(128 * PAIR), "l"(used_once())
+                "cp.async.cg.shared.global.L2::cache_hint [%0], [%1 + %3], 16, none, %4;\n}"
+                ::"r"(to), "l"(at), "r"(zeros), "n"(128 * PAIR), "l"(used_once())
                 : "memory");
     }
     // Its first `len` bytes.

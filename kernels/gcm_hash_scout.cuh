@@ -38,7 +38,8 @@ struct Carried {
     }
 
     // To a tile so many further on.
-    __device__ __forceinline__ void move_on(const GcmPowers* powers, uint32_t tiles, uint32_t lane) {
+    __device__ __forceinline__ void move_on(const GcmPowers* powers, uint32_t tiles,
+                                            uint32_t lane) {
         if (ahead_units != units) ahead = h_power(powers, blocks(lane + 1)), ahead_units = units;
         __syncwarp();
         const uint4 near = shuffle(ahead, tiles - 1 & 31);

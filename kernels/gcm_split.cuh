@@ -11,8 +11,9 @@
 // When sealing, a tile is hashed once all of it was enciphered; when opening in place, it is
 // enciphered once it was hashed. So one side leads and never waits; the other follows. (Opening
 // into other memory, neither waits, but hashing for the masks that tags need.) What if the blocks
-// that should lead find no multiprocessor? A block that waits for long leads itself for a while, and
-// those that only enciphered hash if nobody else does. So no launch hangs, whoever shares the device.
+// that should lead find no multiprocessor? A block that waits for long leads itself for a while,
+// and those that only enciphered hash if nobody else does. So no launch hangs, whoever shares the
+// device.
 //
 // Needs pieces with equally many units each, texts at multiples of 16 bytes, and, unless all
 // messages are plain, gcm_prepare.
@@ -149,8 +150,8 @@ __device__ __forceinline__ uint32_t mask_portions(const Work& work, bool plain) 
     return plain ? (uint32_t(work.count) + 255) / 256 * 8 : 0;
 }
 
-// Enciphers portions until all are taken, or each warp has done `most`. `pending`: one that this warp
-// took before and has not begun. False: others let it wait for too long.
+// Enciphers portions until all are taken, or each warp has done `most`. `pending`: one that this
+// warp took before and has not begun. False: others let it wait for too long.
 template <int ROUNDS, bool DECRYPT>
 __device__ __forceinline__ bool encipher_portions(const Work& work, GcmMessage* messages,
                                                   const RoundKeys& keys, Split* split, bool plain,
@@ -280,8 +281,8 @@ __device__ __forceinline__ bool is_hasher(const uint8_t* places, uint32_t hasher
     return place != 0 && place <= hashers;
 }
 
-// Whether a block that has enciphered hashes, too, said by its first scout. If hashers are there, they
-// need help only with short tiles, of which it takes one.
+// Whether a block that has enciphered hashes, too, said by its first scout. If hashers are there,
+// they need help only with short tiles, of which it takes one.
 __device__ __forceinline__ bool helps(const Work& work, Split* split, const uint8_t* places,
                                       uint32_t hashers, uint32_t& pending) {
     if (threadIdx.x != FIRST_SCOUT) return false;

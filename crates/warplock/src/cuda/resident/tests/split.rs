@@ -322,8 +322,8 @@ fn whoever_hashes_the_results_are_those_of_the_cpu() {
             ([1, (9 << 20) + 16_000, 13], true),
             ([5, (3 << 20) + 4077, 20], false),
             ([1, (40 << 20) + 5, 0], false),
-            // Sealed with tiles of two kinds, of which those that enciphered hash the last. And where
-            // all hash, a block takes tiles that are more than 32 apart.
+            // Sealed with tiles of two kinds, of which those that enciphered hash the last. And
+            // where all hash, a block takes tiles that are more than 32 apart.
             ([1, (100 << 20) + 77, 5], false),
             ([1, 96 << 20, 0], false),
             ([1, (24 << 20) + 16_368, 0], true),
