@@ -51,9 +51,10 @@ constexpr uint32_t SHARED_LIMIT = 99 << 10;
     static_assert((BYTES) <= SHARED_LIMIT, #FAMILY ": the driver would refuse"); \
     extern "C" __device__ const uint32_t shared_##FAMILY = (BYTES)
 
-// What a lane needs to look up: its column of the tables. `QUICK`: for kernels that wait for a
-// chain's end, not for a unit.
-template <bool QUICK>
+// What a lane needs to look up: its column of the tables. `PERMUTED`: of so many of a word's bytes,
+// counted from the last, a permutation makes the address. `BACKWARDS`: lookups are added up from
+// the last byte on, which only changes how the compiler arranges them.
+template <int PERMUTED, bool BACKWARDS = false>
 struct LaneOf {
     uint32_t column; // 4 * lane; the other three bytes are 0
 
@@ -68,12 +69,10 @@ struct LaneOf {
 
     // { 4 * lane, byte `k` of `word`, 0, 0 }: one instruction, of two kinds. A permutation of bytes
     // runs on the unit for logic and is ready sooner; a dot product of two halves and two bytes
-    // runs on that for products, which has little to do. With all tables each gets half of them;
-    // with two, rotations need the unit for logic.
+    // runs on that for products, which has little to do.
     template <int k>
     __device__ __forceinline__ uint32_t address(uint32_t word) const {
-        if constexpr (QUICK || (WARPLOCK_ALL_TABLES && k >= 2))
-            return __byte_perm(column, word, 0x1100 | (4 + k) << 4);
+        if constexpr (k >= 4 - PERMUTED) return __byte_perm(column, word, 0x1100 | (4 + k) << 4);
         uint32_t at;
         constexpr uint32_t halves = 256u << 16 * (k & 1);
         if constexpr (k < 2)
@@ -87,12 +86,14 @@ struct LaneOf {
         return at;
     }
 };
-using Lane = LaneOf<false>;
-using QuickLane = LaneOf<true>;
+// With all tables each unit gets half of them; with two, rotations need the unit for logic.
+using Lane = LaneOf<WARPLOCK_ALL_TABLES ? 2 : 0>;
+// For kernels that wait for a chain's end, not for a unit.
+using QuickLane = LaneOf<4>;
 
 // T_index of byte `k` of `word`.
-template <int index, int k, bool QUICK>
-__device__ __forceinline__ uint32_t look(LaneOf<QUICK> t, uint32_t word) {
+template <int index, int k, int PERMUTED, bool BACKWARDS>
+__device__ __forceinline__ uint32_t look(LaneOf<PERMUTED, BACKWARDS> t, uint32_t word) {
     constexpr uint32_t which = WARPLOCK_ALL_TABLES ? index : index & 1;
     constexpr uint32_t table = SHARED_BASE + (which & 1) * SECOND + (which >> 1) * THIRD;
     uint32_t entry;
@@ -166,10 +167,15 @@ __device__ inline void fill_tables() {
 
 // One inner round. Column j of the cipher takes its bytes from columns j, j+1, j+2, j+3
 // (ShiftRows), that of the inverse from j, j-1, j-2, j-3.
-template <bool DECRYPT, class Lane>
-__device__ __forceinline__ uint32_t column(Lane t, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-    return look<0, 0>(t, a) ^ look<1, 1>(t, DECRYPT ? d : b) ^ look<2, 2>(t, c) ^
-           look<3, 3>(t, DECRYPT ? b : d);
+template <bool DECRYPT, int PERMUTED, bool BACKWARDS>
+__device__ __forceinline__ uint32_t column(LaneOf<PERMUTED, BACKWARDS> t, uint32_t a, uint32_t b,
+                                           uint32_t c, uint32_t d) {
+    if constexpr (BACKWARDS)
+        return look<3, 3>(t, DECRYPT ? b : d) ^ look<2, 2>(t, c) ^
+               look<1, 1>(t, DECRYPT ? d : b) ^ look<0, 0>(t, a);
+    else
+        return look<0, 0>(t, a) ^ look<1, 1>(t, DECRYPT ? d : b) ^ look<2, 2>(t, c) ^
+               look<3, 3>(t, DECRYPT ? b : d);
 }
 
 template <bool DECRYPT, class Lane>

@@ -33,17 +33,20 @@ struct Counter {
 // other terms depend on the other bytes alone, and those are the same for 256 blocks. So the
 // state after two rounds is near(byte 15) ^ far(all other bytes). `near` also depends on bytes 0,
 // 5 and 10, which stay the same until the counter carries into bit 40.
+template <class Lane>
 __device__ __forceinline__ uint4 near_part(Lane t, uint32_t column_0) {
     return make_uint4(look<0, 0>(t, column_0), look<3, 3>(t, column_0), look<2, 2>(t, column_0),
                       look<1, 1>(t, column_0));
 }
 
 // Column 0 after the first round.
+template <class Lane>
 __device__ __forceinline__ uint32_t near_column(Lane t, uint4 counter, const RoundKeys& keys) {
     const uint4 s = counter ^ keys.round[0];
     return column<false>(t, s.x, s.y, s.z, s.w) ^ keys.round[1].x;
 }
 
+template <class Lane>
 __device__ __forceinline__ uint4 far_part(Lane t, uint4 counter, const RoundKeys& keys) {
     const uint4 s = counter ^ keys.round[0];
     const uint32_t b = column<false>(t, s.y, s.z, s.w, s.x) ^ keys.round[1].y;

@@ -54,7 +54,7 @@ struct Tile {
 
 // What the blocks of a launch share; all but the results is 0 before and after.
 struct Split {
-    uint32_t next_portion[8], masked, padding_0[23]; // portions of masks that are made
+    uint32_t next_part[8], masked, padding_0[23]; // parts of masks that are made
     uint32_t next_tile, padding_1[31];
     uint32_t next_join, padding_2[31];
     uint32_t hashing, left, padding_3[30]; // blocks that began by hashing; that are done

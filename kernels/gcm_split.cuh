@@ -4,9 +4,9 @@
 // As soon as a multiprocessor uses its tensor cores, the clock of its whole neighbourhood (a GPC of
 // 16 or 18) falls from 1.98 to some 1.83 GHz. In gcm_long.cuh every multiprocessor hashes, and so
 // all are slow; here only those of one GPC do. Work is handed out by counters: enciphering warps
-// take portions of four units (16 KiB each), hashing blocks take tiles of 16 to 128 units. When
-// sealing, those that only hash encipher until there is something to hash; and of a message alone,
-// those that enciphered hash what is left.
+// take parts of units (16 KiB each), hashing blocks take tiles of 16 to 128 units. When sealing,
+// those that only hash encipher until there is something to hash, and those that enciphered hash
+// what is left.
 //
 // When sealing, a tile is hashed once all of it was enciphered; when opening in place, it is
 // enciphered once it was hashed. So one side leads and never waits; the other follows. (Opening
@@ -25,53 +25,100 @@
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 constexpr uint32_t SPLIT_THREADS = 768, SPLIT_WARPS = SPLIT_THREADS / 32;
-constexpr uint32_t PORTION = 4; // units
-// The first and the last units are portions of their own: hashing begins sooner, and what is hashed
-// last does not all become ready at the very end.
-constexpr uint32_t RAMP = 384, LATE = 1024;
-// Portions of a warp that will hash, when sealing: at first there is nothing to hash.
-constexpr uint32_t FIRST_PORTIONS = 2;
-static_assert(RAMP % PORTION == 0, "no portion lies in two tiles");
-// Of a warp: for each of the portion's units, `far` of five groups and two blocks that say where.
-constexpr uint32_t STASH_BYTES = 128 * PORTION;
+// Every eighth row of a unit is a strand: byte 15 of its counters stays the same. A warp enciphers
+// two neighbouring strands at once, whose groups of counters are the same, but for some lanes.
+constexpr uint32_t STRANDS = 8, STRAND_ROWS = UNIT_BYTES / 512 / STRANDS, PAIRS = STRANDS / 2;
+// Units of a message alone of which four warps take two strands each.
+constexpr uint32_t RUN = 2;
+// Of the first and the last units a warp takes no more than two strands: hashing begins sooner, and
+// what is hashed last does not all become ready at the very end.
+constexpr uint32_t RAMP = 384, LATE = 2048;
+// Parts of a warp that will hash, when sealing: at first there is nothing to hash.
+constexpr uint32_t FIRST_PARTS = 1;
+// Of a warp: `far` of the groups of its part, one for each lane.
+constexpr uint32_t STASH_BYTES = 512;
+static_assert(RUN * STRAND_ROWS + 1 <= 32, "a lane for each group");
 constexpr uint32_t IMPATIENT_AT = TABLES + SPLIT_WARPS * STASH_BYTES;
 constexpr uint32_t ALONE_AT = IMPATIENT_AT + 16;
 constexpr uint32_t SPLIT_SHARED = HASH_SHARED;
 static_assert(ALONE_AT + 64 <= SPLIT_SHARED, "hashing needs more");
+static_assert(UNIT_BYTES == STRANDS * STRAND_ROWS * 512 && SPLIT_WARPS % PAIRS == 0, "whole rows");
+static_assert(RAMP % RUN == 0 && TILE % RUN == 0, "no part lies in two tiles");
 
-constexpr uint32_t UNIT_ROWS = 4; // a warp's
-static_assert(TILE % PORTION == 0 && UNIT_BYTES == 8 * UNIT_ROWS * 512, "four cycles of eight rows");
+// With a permutation for two bytes of four, the unit for logic is so full that it depends on the
+// compiler's order how fast this is. (Still it does a little: hence the other order when sealing.)
+template <bool DECRYPT>
+using SplitLane = LaneOf<1, !DECRYPT>;
 
-// What a lane of a warp lays ready: lanes 8u to 8u + 4 `far` of unit u's groups, lane 8u + 6 where
-// the warp's first row is, lane 8u + 7 the unit's bytes (0: there is none), the first counter's
-// last byte, and column 0 after the first round without that byte's term.
-template <int ROUNDS>
-__device__ __forceinline__ void lay_ready(Lane t, const Work& work, const GcmMessage* messages,
-                                          const RoundKeys& keys, bool plain, uint32_t first,
-                                          uint32_t count, uint32_t row, uint32_t stash) {
-    const uint32_t unit = first + (t.number() >> 3), part = t.number() & 7;
-    uint4 block = make_uint4(0, 0, 0, 0), where = block, what = block;
-    if (t.number() < 8 * count && unit < uint32_t(work.units)) {
-        const uint32_t each = uint32_t(work.each), number = unit / each;
-        const Piece& piece = work.pieces[number];
-        const uint64_t from = uint64_t(UNIT_BYTES) * (unit - number * each);
-        const GcmMessage& message = messages[piece.message];
-        const Counter start = Counter::of(plain ? standard_counter(message.iv) : message.counter)
-                                  .plus32(1 + (piece.before + from) / 16);
-        block = start.plus32(256 * part).block();
-        const uint64_t input = uint64_t(piece.input) + from + 512 * row,
-                       output = uint64_t(piece.output) + from + 512 * row;
-        where = make_uint4(uint32_t(input), uint32_t(input >> 32), uint32_t(output),
-                           uint32_t(output >> 32));
-        const uint64_t left = piece.len - from;
-        what.x = left < UNIT_BYTES ? uint32_t(left) : UNIT_BYTES;
-        what.y = uint32_t(start.low & 255);
+// What a warp takes at once: strands of a unit, or, of a message alone, two of several units.
+struct Part {
+    uint32_t unit, units, strand, strands;
+};
+
+// How units are cut into parts. Where a warp takes two strands at a time, the part's number modulo
+// four says which.
+template <bool DECRYPT>
+struct Parts {
+    // Strands of a unit, where there are many messages. When sealing not all: hashing would come so
+    // late that the second cache no longer has what was enciphered.
+    static constexpr uint32_t TAKEN = DECRYPT ? STRANDS : STRANDS / 2;
+    bool alone;
+    uint32_t behind, total; // parts: all but the last small ones, all
+
+    __device__ __forceinline__ explicit Parts(const Work& work) : alone(work.count == 1) {
+        const uint32_t units = uint32_t(work.units);
+        const uint32_t fours = units > RAMP + LATE ? (units - RAMP - LATE) / each() : 0;
+        behind = PAIRS * (RAMP + fours);
+        total = PAIRS * (units - (each() - 1) * fours);
     }
-    what.z = near_column(t, block, keys) ^ look<3, 3>(t, block.w ^ keys.round[0].w);
+    // Units of four larger parts.
+    __device__ __forceinline__ uint32_t each() const { return alone ? RUN : TAKEN / 2; }
+
+    __device__ __forceinline__ Part part(uint32_t number) const {
+        const uint32_t four = number / PAIRS, place = number % PAIRS;
+        if (number < PAIRS * RAMP) return {four, 1, 2 * place, 2};
+        if (number >= behind)
+            return {four + (each() - 1) * (behind / PAIRS - RAMP), 1, 2 * place, 2};
+        const uint32_t from = RAMP + each() * (four - RAMP);
+        if (alone) return {from, RUN, 2 * place, 2};
+        return {from + place * TAKEN / STRANDS, 1, place * TAKEN % STRANDS, TAKEN};
+    }
+};
+
+// Where a lane's block of a unit's first row is, and what all blocks of the unit share.
+struct Unit {
+    uint64_t input, output;
+    uint32_t len;
+    uint32_t low;    // byte 15 of the first counter
+    uint32_t column; // column 0 after the first round, without the term of byte 15
+};
+
+template <class Lane>
+__device__ __forceinline__ uint32_t column_without(Lane t, uint4 block, const RoundKeys& keys) {
+    return near_column(t, block, keys) ^ look<3, 3>(t, block.w ^ keys.round[0].w);
+}
+
+// Finds a unit, and lays `far` of its groups into the warp's stash.
+template <class Lane>
+__device__ __forceinline__ Unit ready_unit(Lane t, const Work& work, const GcmMessage* messages,
+                                           const RoundKeys& keys, bool plain, uint32_t unit,
+                                           uint32_t stash) {
+    const uint32_t each = uint32_t(work.each), number = unit / each;
+    const Piece& piece = work.pieces[number];
+    const uint64_t from = uint64_t(UNIT_BYTES) * (unit - number * each);
+    const GcmMessage& message = messages[piece.message];
+    const Counter start = Counter::of(plain ? standard_counter(message.iv) : message.counter)
+                              .plus32(1 + (piece.before + from) / 16);
+    const uint64_t left = piece.len - from;
+    const uint4 block = start.plus32(256 * t.number()).block();
     const uint4 far = far_part(t, block, keys);
     __syncwarp();
-    store_shared(stash + 16 * t.number(), part == 6 ? where : part == 7 ? what : far);
+    store_shared(stash + 16 * t.number(), far);
     __syncwarp();
+    return {uint64_t(piece.input) + from + 16 * t.number(),
+            uint64_t(piece.output) + from + 16 * t.number(),
+            left < UNIT_BYTES ? uint32_t(left) : UNIT_BYTES, uint32_t(start.low & 255),
+            column_without(t, block, keys)};
 }
 
 // The message of a launch that has only one, for all warps of a block.
@@ -79,8 +126,10 @@ struct Alone {
     uint64_t input, output, len;
     Counter start; // the text's first
 
-    static __device__ __forceinline__ void put(const Piece& piece, const GcmMessage& message,
+    static __device__ __forceinline__ void put(const Work& work, const GcmMessage* messages,
                                                bool plain) {
+        const Piece& piece = work.pieces[0];
+        const GcmMessage& message = messages[piece.message];
         const uint4 first = plain ? standard_counter(message.iv) : message.counter;
         *reinterpret_cast<Alone*>(shared + ALONE_AT) = {
             uint64_t(piece.input), uint64_t(piece.output), piece.len,
@@ -92,121 +141,133 @@ struct Alone {
     __device__ __forceinline__ Counter counter() const volatile { return {start.high, start.low}; }
 };
 
-// As `lay_ready`, for a portion of a message alone that has all its bytes: one run of rows. Lanes 0
-// to 16 lay `far` of its groups, lane 30 where it is; the rest is the same for all portions.
-template <int ROUNDS>
-__device__ __forceinline__ void lay_ready_alone(Lane t, const RoundKeys& keys, uint32_t first,
-                                                uint32_t row, uint32_t stash) {
+// The same for units of a message alone that have all their bytes. `low` and `column` are the same
+// for all of them.
+template <class Lane>
+__device__ __forceinline__ Unit ready_alone(Lane t, const RoundKeys& keys, uint32_t unit,
+                                            uint32_t low, uint32_t column, uint32_t stash) {
     const volatile Alone& alone = Alone::get();
-    const Counter start = alone.counter().plus32(UNIT_BYTES / 16 * first);
+    const Counter start = alone.counter().plus32(UNIT_BYTES / 16 * unit);
     const uint4 far = far_part(t, start.plus32(256 * t.number()).block(), keys);
-    const uint64_t from = uint64_t(UNIT_BYTES) * first + 512 * row;
-    const uint64_t input = alone.input + from, output = alone.output + from;
-    const uint4 where = make_uint4(uint32_t(input), uint32_t(input >> 32), uint32_t(output),
-                                   uint32_t(output >> 32));
     __syncwarp();
-    store_shared(stash + 16 * t.number(), t.number() == 30 ? where : far);
+    store_shared(stash + 16 * t.number(), far);
     __syncwarp();
+    const uint64_t from = uint64_t(UNIT_BYTES) * unit + 16 * t.number();
+    return {alone.input + from, alone.output + from, UNIT_BYTES, low, column};
 }
 
-// A warp's rows of one unit, or of several that follow each other: every eighth, so that byte 15 of
-// its counters stays the same. `len`: the unit's bytes.
-template <int ROUNDS>
-__device__ __forceinline__ void encipher_rows(Lane t, const RoundKeys& keys, uint32_t row,
-                                              uint32_t rows, uint32_t at, uint4 where, uint32_t len,
-                                              uint32_t place, uint4 near) {
-    const uint8_t* input =
-        reinterpret_cast<const uint8_t*>(uint64_t(where.y) << 32 | where.x) + 16 * t.number();
-    uint8_t* output =
-        reinterpret_cast<uint8_t*>(uint64_t(where.w) << 32 | where.z) + 16 * t.number();
-    uint32_t far = at + 16 * (place >> 8);
-    if (len == UNIT_BYTES) {
-        const uint64_t once = used_once();
+// What lanes need of two neighbouring strands: `near` of both, where `far` of the first row's group
+// lies, and how many bytes further that of the second one's.
+struct Pair {
+    uint4 near, second_near;
+    uint32_t far, further;
+};
+
+// Rows of two strands that have all their bytes.
+template <int ROUNDS, class Lane>
+__device__ __forceinline__ void encipher_rows(Lane t, const RoundKeys& keys, uint64_t from,
+                                              uint64_t to, uint32_t rows, const Pair& pair) {
+    const uint8_t* input = reinterpret_cast<const uint8_t*>(from);
+    uint8_t* output = reinterpret_cast<uint8_t*>(to);
+    uint32_t far = pair.far;
+    const uint64_t once = used_once();
+    const bool differ = __any_sync(~0u, pair.further != 0);
 #pragma unroll 1
-        for (uint32_t i = 0; i < rows; i += 2) {
-            const uint4 first = load_aligned(input, once), second = load_aligned(input + 4096, once);
-            uint4 a = near ^ load_shared(far), b = near ^ load_shared(far + 16);
-            rounds_of_two<false, ROUNDS, 3>(t, a, b, keys);
-            store_aligned(output, first ^ a);
-            store_aligned(output + 4096, second ^ b);
-            input += 8192, output += 8192, far += 32;
-        }
-        return;
+    for (uint32_t i = 0; i < rows; i++) {
+        const uint4 first = load_aligned(input, once), second = load_aligned(input + 512, once);
+        const uint4 first_far = load_shared(far);
+        uint4 second_far = first_far;
+        if (differ) second_far = load_shared(far + pair.further);
+        uint4 a = pair.near ^ first_far, b = pair.second_near ^ second_far;
+        rounds_of_two<false, ROUNDS, 3>(t, a, b, keys);
+        store_aligned(output, first ^ a);
+        store_aligned(output + 512, second ^ b);
+        output += 512 * STRANDS;
+        input += 512 * STRANDS, far += 16;
     }
+}
+
+// The strand of a unit that ends early.
+template <int ROUNDS, class Lane>
+__device__ __forceinline__ void encipher_end(Lane t, const RoundKeys& keys, const Unit& unit,
+                                             uint32_t strand, uint32_t far, uint4 near) {
 #pragma unroll 1
-    for (uint32_t i = 0; i < UNIT_ROWS; i++) {
+    for (uint32_t i = 0; i < STRAND_ROWS; i++) {
         const uint4 stream = rounds_from<false, ROUNDS, 3>(t, near ^ load_shared(far), keys);
-        const uint32_t from = 512 * (row + 8 * i) + 16 * t.number();
-        if (from < len) {
-            const uint32_t bytes = block_len(len, from);
-            store(output, load(input, bytes) ^ stream, bytes);
+        const uint32_t row = 512 * (strand + STRANDS * i), from = row + 16 * t.number();
+        if (from < unit.len) {
+            const uint32_t bytes = block_len(unit.len, from);
+            uint8_t* output = reinterpret_cast<uint8_t*>(unit.output + row);
+            store(output, load(reinterpret_cast<const uint8_t*>(unit.input + row), bytes) ^ stream,
+                  bytes);
         }
-        input += 4096, output += 4096, far += 16;
+        far += 16;
     }
 }
 
-// Portions of masks, of plain messages: 32 messages each, a portion for each of eight warps.
-__device__ __forceinline__ uint32_t mask_portions(const Work& work, bool plain) {
+// Masks of plain messages are parts, too: 32 messages each, a part for each of eight warps.
+__device__ __forceinline__ uint32_t mask_parts(const Work& work, bool plain) {
     return plain ? (uint32_t(work.count) + 255) / 256 * 8 : 0;
 }
 
-// Enciphers portions until all are taken, or each warp has done `most`. `pending`: one that this
-// warp took before and has not begun. False: others let it wait for too long.
+template <int ROUNDS, class Lane>
+__device__ __forceinline__ void make_masks(Lane t, const Work& work, GcmMessage* messages,
+                                           const RoundKeys& keys, Split* split, uint32_t part) {
+    const uint32_t number = 32 * part + t.number();
+    GcmMessage& message = messages[number < work.count ? number : 0];
+    const uint4 mask = cipher<false, ROUNDS>(t, standard_counter(message.iv), keys);
+    if (number < work.count) message.mask = mask;
+    __syncwarp();
+    if (t.number() == 0) add_release(&split->masked, 1);
+}
+
+// Enciphers parts until all are taken, or each warp has done `most`. `pending`: one that this warp
+// took before and has not begun. False: others let it wait for too long.
 template <int ROUNDS, bool DECRYPT>
-__device__ __forceinline__ bool encipher_portions(const Work& work, GcmMessage* messages,
-                                                  const RoundKeys& keys, Split* split, bool plain,
-                                                  bool patient, uint32_t most,
-                                                  uint32_t& pending) {
+__device__ __forceinline__ bool encipher_parts(const Work& work, GcmMessage* messages,
+                                               const RoundKeys& keys, Split* split, bool plain,
+                                               bool patient, uint32_t most, uint32_t& pending) {
     uint32_t& impatient = *reinterpret_cast<uint32_t*>(shared + IMPATIENT_AT);
     if (threadIdx.x == 0) {
         impatient = 0;
-        Alone::put(work.pieces[0], messages[work.pieces[0].message], plain);
+        Alone::put(work, messages, plain);
     }
     fill_tables<false>();
-    const Lane t = Lane::here();
-    const uint32_t warp = threadIdx.x >> 5, row = warp & 7;
+    const auto t = SplitLane<DECRYPT>::here();
+    const uint32_t warp = threadIdx.x >> 5, eighth = warp & 7;
     const uint32_t stash = SHARED_BASE + TABLES + STASH_BYTES * warp;
     const uint32_t key_15 = keys.round[0].w >> 24;
-    const uint32_t units = uint32_t(work.units);
-    const uint32_t whole = units > RAMP + LATE ? (units - RAMP - LATE) / PORTION : 0;
-    // Masks first; then eight warps share a portion, each with its own rows.
-    const uint32_t masks = mask_portions(work, plain);
-    const uint32_t total = masks + 8 * (units - (PORTION - 1) * whole);
+    const uint32_t masks = mask_parts(work, plain); // come first
+    const Parts<DECRYPT> parts(work);
     const auto take = [&] {
-        return t.number() == 0 ? 8 * atomicAdd(&split->next_portion[row], 1) + row : 0;
+        return t.number() == 0 ? 8 * atomicAdd(&split->next_part[eighth], 1) + eighth : 0;
     };
     if (pending == NONE) pending = __shfl_sync(~0u, take(), 0);
-    uint4 near = make_uint4(0, 0, 0, 0);
-    uint32_t column = 0, low = NONE; // that `near` is for
+    Pair pair = {};
+    const auto find_near = [&](uint32_t column, uint32_t place) {
+        pair.near = near_part(t, column ^ look<3, 0>(t, place ^ key_15));
+        pair.second_near = near_part(t, column ^ look<3, 0>(t, place + 32 ^ key_15));
+    };
+    uint32_t low = 0, column = 0;
     const uint64_t alone_bytes = work.count == 1 ? Alone::get().len : 0;
     if (alone_bytes > 0) {
         // Byte 15 apart, column 0 is the same for all counters of a message.
         const uint4 start = Alone::get().counter().block();
-        low = start.w >> 24;
-        column = near_column(t, start, keys) ^ look<3, 3>(t, start.w ^ keys.round[0].w);
-        near = near_part(t, column ^ look<3, 0>(t, low + 32 * row + t.number() ^ key_15));
+        low = start.w >> 24, column = column_without(t, start, keys);
+        find_near(column, low + 64 * (warp % PAIRS) + t.number());
     }
 #pragma unroll 1
-    while (pending < total) {
+    while (pending < masks + parts.total) {
         if (pending < masks) {
-            const uint32_t number = 32 * pending + t.number();
-            GcmMessage& message = messages[number < work.count ? number : 0];
-            const uint4 mask = cipher<false, ROUNDS>(t, standard_counter(message.iv), keys);
-            if (number < work.count) message.mask = mask;
-            __syncwarp();
-            if (t.number() == 0) add_release(&split->masked, 1);
+            make_masks<ROUNDS>(t, work, messages, keys, split, pending);
             pending = __shfl_sync(~0u, take(), 0);
             continue;
         }
-        const uint32_t portion = (pending - masks) >> 3;
-        const bool is_whole = portion >= RAMP && portion < RAMP + whole;
-        const uint32_t count = is_whole ? PORTION : 1;
-        const uint32_t first =
-            portion + (PORTION - 1) * (is_whole ? portion - RAMP : portion < RAMP ? 0 : whole);
+        const Part part = parts.part(pending - masks);
         if (DECRYPT && Alone::get().input == Alone::get().output) {
             // One lane asks: all must have the same answer.
-            const bool ready =
-                t.number() != 0 || comes(&split->tiles[first / TILE].ready, SCOUT_WARPS, patient);
+            const bool ready = t.number() != 0 ||
+                               comes(&split->tiles[part.unit / TILE].ready, SCOUT_WARPS, patient);
             if (!__all_sync(~0u, ready)) {
                 impatient = 1;
                 break;
@@ -214,26 +275,29 @@ __device__ __forceinline__ bool encipher_portions(const Work& work, GcmMessage* 
             __syncwarp();
         }
         const uint32_t next = DECRYPT || --most > 0 ? take() : NONE;
-        const bool run = uint64_t(UNIT_BYTES) * (first + count) <= alone_bytes;
-        if (run) lay_ready_alone<ROUNDS>(t, keys, first, row, stash);
-        else lay_ready<ROUNDS>(t, work, messages, keys, plain, first, count, row, stash);
-        const uint32_t rows = run ? UNIT_ROWS * count : UNIT_ROWS;
+        // Their `near` is always the same.
+        const bool is_run = uint64_t(UNIT_BYTES) * (part.unit + part.units) <= alone_bytes;
+        const Unit unit = is_run
+                              ? ready_alone(t, keys, part.unit, low, column, stash)
+                              : ready_unit(t, work, messages, keys, plain, part.unit, stash);
 #pragma unroll 1
-        for (uint32_t at = run ? stash + 384 : stash; at < stash + (run ? 512 : 128 * count);
-             at += 128) {
-            const uint4 where = load_shared(at + 96);
-            uint4 what = load_shared(at + 112);
-            if (run) what = make_uint4(UNIT_BYTES, low, column, 0);
-            if (what.x == 0) break;
-            const uint32_t place = what.y + 32 * row + t.number();
-            if (what.z != column || what.y != low) {
-                column = what.z, low = what.y;
-                near = near_part(t, column ^ look<3, 0>(t, place ^ key_15));
+        for (uint32_t strand = part.strand; strand < part.strand + part.strands; strand += 2) {
+            const uint32_t place = unit.low + 32 * strand + t.number();
+            pair.far = stash + 16 * (place >> 8);
+            pair.further = 16 * (place + 32 >> 8) - 16 * (place >> 8);
+            if (!is_run) find_near(unit.column, place);
+            if (unit.len == UNIT_BYTES)
+                encipher_rows<ROUNDS>(t, keys, unit.input + 512 * strand,
+                                      unit.output + 512 * strand, STRAND_ROWS * part.units, pair);
+            else {
+                encipher_end<ROUNDS>(t, keys, unit, strand, pair.far, pair.near);
+                encipher_end<ROUNDS>(t, keys, unit, strand + 1, pair.far + pair.further,
+                                     pair.second_near);
             }
-            encipher_rows<ROUNDS>(t, keys, row, rows, run ? stash : at, where, what.x, place, near);
         }
         __syncwarp();
-        if (!DECRYPT && t.number() == 0) add_release(&split->tiles[first / TILE].ready, count);
+        if (!DECRYPT && t.number() == 0)
+            add_release(&split->tiles[part.unit / TILE].ready, part.units * part.strands);
         pending = __shfl_sync(~0u, next, 0);
     }
     __syncthreads();
@@ -282,23 +346,21 @@ __device__ __forceinline__ bool is_hasher(const uint8_t* places, uint32_t hasher
 }
 
 // Whether a block that has enciphered hashes, too, said by its first scout. If hashers are there,
-// they need help only with short tiles, of which it takes one.
+// it takes one of the tiles that are left.
 __device__ __forceinline__ bool helps(const Work& work, Split* split, const uint8_t* places,
                                       uint32_t hashers, uint32_t& pending) {
     if (threadIdx.x != FIRST_SCOUT) return false;
     if (load_acquire(&split->hashing) == 0 || is_hasher(places, hashers)) return true;
-    const Tiles<false> tiles(work);
-    if (tiles.shorts == NONE) return false;
     pending = atomicAdd(&split->next_tile, 1);
-    return pending < tiles.count;
+    return pending < Tiles<false>(work).count;
 }
 
-// What is left when all is taken. Out of line, so that nothing is kept in registers for it.
+// What is left when all is taken.
 template <bool DECRYPT>
-__device__ __noinline__ void end_split(const Work& work, GcmMessage* messages,
+__device__ __forceinline__ void end_split(const Work& work, GcmMessage* messages,
                                        const GcmPowers* powers, Split* split, bool plain,
                                        uint32_t tag_len) {
-    const uint32_t masks = work.each == 1 ? mask_portions(work, plain) : 0;
+    const uint32_t masks = work.each == 1 ? mask_parts(work, plain) : 0;
     join_tiles<DECRYPT>(work, messages, powers, split, tag_len, masks, 1);
     // The last block makes the tags that are not made yet, if there are few (else `tag_len` is 0),
     // and readies everything for the next launch.
@@ -313,9 +375,17 @@ __device__ __noinline__ void end_split(const Work& work, GcmMessage* messages,
         split->next_tile = split->next_join = split->hashing = split->left = split->masked = 0;
     if (tag_len > 0 && work.each > 1 && threadIdx.x < work.count)
         finish_message(messages[threadIdx.x], make_uint4(0, 0, 0, 0), powers, tag_len, DECRYPT);
-    if (threadIdx.x < 8) split->next_portion[threadIdx.x] = 0;
+    if (threadIdx.x < 8) split->next_part[threadIdx.x] = 0;
     for (uint32_t i = threadIdx.x; i < (uint32_t(work.units) + TILE - 1) / TILE; i += SPLIT_THREADS)
         split->tiles[i].ready = 0;
+}
+
+// Out of line, so that nothing is kept in registers for it. When opening, the compiler arranges
+// enciphering better, by a hundredth, if it is in line.
+__device__ __noinline__ void end_sealing(const Work& work, GcmMessage* messages,
+                                         const GcmPowers* powers, Split* split, bool plain,
+                                         uint32_t tag_len) {
+    end_split<false>(work, messages, powers, split, plain, tag_len);
 }
 
 template <int ROUNDS, bool DECRYPT>
@@ -329,14 +399,14 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
     // begin.
     uint32_t pending = NONE;
     bool hashes = DECRYPT && hasher, patient = true;
-    uint32_t most = hasher && !DECRYPT ? FIRST_PORTIONS : NONE;
+    uint32_t most = hasher && !DECRYPT ? FIRST_PARTS : NONE;
 #pragma unroll 1
     while (true) {
         uint32_t none = NONE;
         const bool done =
-            hashes ? hash_tiles<DECRYPT>(work, messages, powers, split, mask_portions(work, plain),
+            hashes ? hash_tiles<DECRYPT>(work, messages, powers, split, mask_parts(work, plain),
                                          tag_len, patient, DECRYPT ? none : pending)
-                   : encipher_portions<ROUNDS, DECRYPT>(work, messages, keys, split, plain, patient,
+                   : encipher_parts<ROUNDS, DECRYPT>(work, messages, keys, split, plain, patient,
                                                         most, DECRYPT ? pending : none);
         const bool follows = hashes != DECRYPT;
         if (follows && done) {
@@ -361,7 +431,8 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
         }
         hashes = !hashes;
     }
-    end_split<DECRYPT>(work, messages, powers, split, plain, tag_len);
+    if (DECRYPT) end_split<DECRYPT>(work, messages, powers, split, plain, tag_len);
+    else end_sealing(work, messages, powers, split, plain, tag_len);
 }
 
 #define WARPLOCK_GCM_SPLIT_WAY(WAY, SIZE, ROUNDS, DECRYPT)                                      \

@@ -83,8 +83,8 @@ __device__ __forceinline__ void join_units(const Work& work, GcmMessage* message
 }
 
 // Adds tiles that scouts have not, `at_once` times 32 units at a time, until all are taken. What
-// was taken is being hashed by blocks that run: it will come; and so will `masks` portions of
-// masks, where tags are made.
+// was taken is being hashed by blocks that run: it will come; and so will `masks` parts of masks,
+// where tags are made.
 template <bool DECRYPT>
 __device__ __noinline__ void join_tiles(const Work& work, GcmMessage* messages,
                                         const GcmPowers* powers, Split* split, uint32_t tag_len,

@@ -153,7 +153,7 @@ __device__ __forceinline__ uint4 shift_rows(uint32_t x, uint32_t y, uint32_t z, 
 }
 
 // Rounds `FIRST` to the last of two states, as `rounds_from`.
-template <bool DECRYPT, int ROUNDS, int FIRST = 1>
+template <bool DECRYPT, int ROUNDS, int FIRST = 1, class Lane>
 __device__ __forceinline__ void rounds_of_two(Lane t, uint4& a, uint4& b, const RoundKeys& keys) {
 #pragma unroll
     for (int round = FIRST; round < ROUNDS; round++) {
