@@ -12,8 +12,8 @@
 // enciphered once it was hashed. So one side leads and never waits; the other follows. (Opening
 // into other memory, neither waits, but hashing for the masks that tags need.) What if the blocks
 // that should lead find no multiprocessor? A block that waits for long leads itself for a while,
-// and those that only enciphered hash if nobody else does. So no launch hangs, whoever shares the
-// device.
+// and if nobody hashes, those that enciphered hash everything. So no launch hangs, whoever shares
+// the device.
 //
 // Needs pieces with equally many units each, texts at multiples of 16 bytes, and, unless all
 // messages are plain, gcm_prepare.
@@ -98,7 +98,17 @@ __device__ __forceinline__ uint32_t column_without(Lane t, uint4 block, const Ro
     return near_column(t, block, keys) ^ look<3, 3>(t, block.w ^ keys.round[0].w);
 }
 
-// Finds a unit, and lays `far` of its groups into the warp's stash.
+// Lays `far` of 32 groups, that of each lane's counter, into the warp's stash.
+template <class Lane>
+__device__ __forceinline__ void lay_far(Lane t, uint4 block, const RoundKeys& keys,
+                                        uint32_t stash) {
+    const uint4 far = far_part(t, block, keys);
+    __syncwarp();
+    store_shared(stash + 16 * t.number(), far);
+    __syncwarp();
+}
+
+// Finds a unit, and lays `far` of its groups ready.
 template <class Lane>
 __device__ __forceinline__ Unit ready_unit(Lane t, const Work& work, const GcmMessage* messages,
                                            const RoundKeys& keys, bool plain, uint32_t unit,
@@ -111,10 +121,7 @@ __device__ __forceinline__ Unit ready_unit(Lane t, const Work& work, const GcmMe
                               .plus32(1 + (piece.before + from) / 16);
     const uint64_t left = piece.len - from;
     const uint4 block = start.plus32(256 * t.number()).block();
-    const uint4 far = far_part(t, block, keys);
-    __syncwarp();
-    store_shared(stash + 16 * t.number(), far);
-    __syncwarp();
+    lay_far(t, block, keys, stash);
     return {uint64_t(piece.input) + from + 16 * t.number(),
             uint64_t(piece.output) + from + 16 * t.number(),
             left < UNIT_BYTES ? uint32_t(left) : UNIT_BYTES, uint32_t(start.low & 255),
@@ -148,10 +155,7 @@ __device__ __forceinline__ Unit ready_alone(Lane t, const RoundKeys& keys, uint3
                                             uint32_t low, uint32_t column, uint32_t stash) {
     const volatile Alone& alone = Alone::get();
     const Counter start = alone.counter().plus32(UNIT_BYTES / 16 * unit);
-    const uint4 far = far_part(t, start.plus32(256 * t.number()).block(), keys);
-    __syncwarp();
-    store_shared(stash + 16 * t.number(), far);
-    __syncwarp();
+    lay_far(t, start.plus32(256 * t.number()).block(), keys, stash);
     const uint64_t from = uint64_t(UNIT_BYTES) * unit + 16 * t.number();
     return {alone.input + from, alone.output + from, UNIT_BYTES, low, column};
 }
@@ -346,7 +350,7 @@ __device__ __forceinline__ bool is_hasher(const uint8_t* places, uint32_t hasher
 }
 
 // Whether a block that has enciphered hashes, too, said by its first scout. If hashers are there,
-// it takes one of the tiles that are left.
+// only if there is a tile left, which it takes.
 __device__ __forceinline__ bool helps(const Work& work, Split* split, const uint8_t* places,
                                       uint32_t hashers, uint32_t& pending) {
     if (threadIdx.x != FIRST_SCOUT) return false;
