@@ -28,8 +28,10 @@ constexpr uint32_t SPLIT_THREADS = 768, SPLIT_WARPS = SPLIT_THREADS / 32;
 // Every eighth row of a unit is a strand: byte 15 of its counters stays the same. A warp enciphers
 // two neighbouring strands at once, whose groups of counters are the same, but for some lanes.
 constexpr uint32_t STRANDS = 8, STRAND_ROWS = UNIT_BYTES / 512 / STRANDS, PAIRS = STRANDS / 2;
-// Units of a message alone of which four warps take two strands each.
-constexpr uint32_t RUN = 2;
+// Units of a message alone of which four warps take two strands each. When sealing, more would be
+// hashed too late.
+template <bool DECRYPT>
+constexpr uint32_t RUN = DECRYPT ? 4 : 2;
 // Of the first and the last units a warp takes no more than two strands: hashing begins sooner, and
 // what is hashed last does not all become ready at the very end.
 constexpr uint32_t RAMP = 384, LATE = 2048;
@@ -37,13 +39,13 @@ constexpr uint32_t RAMP = 384, LATE = 2048;
 constexpr uint32_t FIRST_PARTS = 1;
 // Of a warp: `far` of the groups of its part, one for each lane.
 constexpr uint32_t STASH_BYTES = 512;
-static_assert(RUN * STRAND_ROWS + 1 <= 32, "a lane for each group");
+static_assert(RUN<true> * STRAND_ROWS + 1 <= 32, "a lane for each group");
 constexpr uint32_t IMPATIENT_AT = TABLES + SPLIT_WARPS * STASH_BYTES;
 constexpr uint32_t ALONE_AT = IMPATIENT_AT + 16;
 constexpr uint32_t SPLIT_SHARED = HASH_SHARED;
 static_assert(ALONE_AT + 64 <= SPLIT_SHARED, "hashing needs more");
 static_assert(UNIT_BYTES == STRANDS * STRAND_ROWS * 512 && SPLIT_WARPS % PAIRS == 0, "whole rows");
-static_assert(RAMP % RUN == 0 && TILE % RUN == 0, "no part lies in two tiles");
+static_assert(RAMP % RUN<true> == 0 && TILE % RUN<true> == 0, "no part lies in two tiles");
 
 // With a permutation for two bytes of four, the unit for logic is so full that it depends on the
 // compiler's order how fast this is. (Still it does a little: hence the other order when sealing.)
@@ -72,7 +74,7 @@ struct Parts {
         total = PAIRS * (units - (each() - 1) * fours);
     }
     // Units of four larger parts.
-    __device__ __forceinline__ uint32_t each() const { return alone ? RUN : TAKEN / 2; }
+    __device__ __forceinline__ uint32_t each() const { return alone ? RUN<DECRYPT> : TAKEN / 2; }
 
     __device__ __forceinline__ Part part(uint32_t number) const {
         const uint32_t four = number / PAIRS, place = number % PAIRS;
@@ -80,7 +82,7 @@ struct Parts {
         if (number >= behind)
             return {four + (each() - 1) * (behind / PAIRS - RAMP), 1, 2 * place, 2};
         const uint32_t from = RAMP + each() * (four - RAMP);
-        if (alone) return {from, RUN, 2 * place, 2};
+        if (alone) return {from, RUN<DECRYPT>, 2 * place, 2};
         return {from + place * TAKEN / STRANDS, 1, place * TAKEN % STRANDS, TAKEN};
     }
 };
