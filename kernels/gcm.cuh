@@ -263,6 +263,15 @@ __device__ __forceinline__ bool differ(uint4 a, uint4 b, uint32_t len) {
     return any != 0;
 }
 
+// Puts a message's tag where it belongs, or compares what is there with it.
+__device__ __forceinline__ void give_tag(GcmMessage& message, uint4 tag, uint32_t tag_len,
+                                         bool open) {
+    // For the next launch, which may begin without gcm_prepare.
+    message.hash = make_uint4(0, 0, 0, 0);
+    if (open) message.failed = differ(tag, load(message.tag, tag_len), tag_len);
+    else store(message.tag, tag, tag_len);
+}
+
 // Makes a message's tag, or compares it. `rest`: what is still to be added to its hash.
 __device__ __forceinline__ void finish_message(GcmMessage& message, uint4 rest,
                                                const GcmPowers* powers, uint32_t tag_len,
@@ -270,11 +279,7 @@ __device__ __forceinline__ void finish_message(GcmMessage& message, uint4 rest,
     // Past the first cache: other multiprocessors may just have written them.
     const uint4 hash = __ldcg(&message.hash), mask = __ldcg(&message.mask);
     const uint4 sum = hash ^ rest ^ lengths(message.aad_len, message.len);
-    const uint4 tag = reflect(multiply(sum, powers->powers[0][1])) ^ mask;
-    // For the next launch, which may begin without gcm_prepare.
-    message.hash = make_uint4(0, 0, 0, 0);
-    if (open) message.failed = differ(tag, load(message.tag, tag_len), tag_len);
-    else store(message.tag, tag, tag_len);
+    give_tag(message, reflect(multiply(sum, powers->powers[0][1])) ^ mask, tag_len, open);
 }
 
 // A thread a message.

@@ -170,19 +170,21 @@ __host__ __device__ constexpr uint32_t matrix_at(uint32_t step, uint32_t product
     return (3 * step + product) * MATRIX_BYTES;
 }
 
-// The matrices, a column's bits in two halves: [8 columns][half][column][16 bytes]. All threads
+// The matrices of so many steps, a column's bits in two halves: [8 columns][half][column][16
+// bytes]. `power` gives the power of H by which the block with a number is multiplied. All threads
 // take part, a barrier must follow.
-__device__ inline void fill_matrices(const GcmPowers* powers) {
-    // What strings of 127 bits hold, of H^64 down to H.
+template <int STEPS, class Power>
+__device__ __forceinline__ void fill_matrices(Power power) {
+    // What strings of 127 bits hold.
     uint4* strings = reinterpret_cast<uint4*>(shared + RING_AT);
-    if (threadIdx.x < 4 * HASH_STEPS) {
-        const uint4 h = powers->powers[0][4 * HASH_STEPS - threadIdx.x];
+    if (threadIdx.x < 4 * STEPS) {
+        const uint4 h = power(threadIdx.x);
         strings[2 * threadIdx.x] = dual(h);
         strings[2 * threadIdx.x + 1] = dual(reduce(make_uint4(0, 0, 0, 0), h));
     }
     __syncthreads();
 #pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < HASH_STEPS * 256; i += blockDim.x) {
+    for (uint32_t i = threadIdx.x; i < STEPS * 256; i += blockDim.x) {
         // Neighbours write to other banks.
         const uint32_t lane = i % 4, column = i / 4 % 64, step = i / 256;
         const uint4 low = strings[8 * step + 2 * lane], high = strings[8 * step + 2 * lane + 1];

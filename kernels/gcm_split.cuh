@@ -61,9 +61,6 @@ struct Part {
 // four says which.
 template <bool DECRYPT>
 struct Parts {
-    // Strands of a unit, where there are many messages. When sealing not all: hashing would come so
-    // late that the second cache no longer has what was enciphered.
-    static constexpr uint32_t TAKEN = DECRYPT ? STRANDS : STRANDS / 2;
     bool alone;
     uint32_t behind, total; // parts: all but the last small ones, all
 
@@ -74,7 +71,7 @@ struct Parts {
         total = PAIRS * (units - (each() - 1) * fours);
     }
     // Units of four larger parts.
-    __device__ __forceinline__ uint32_t each() const { return alone ? RUN<DECRYPT> : TAKEN / 2; }
+    __device__ __forceinline__ uint32_t each() const { return alone ? RUN<DECRYPT> : PAIRS; }
 
     __device__ __forceinline__ Part part(uint32_t number) const {
         const uint32_t four = number / PAIRS, place = number % PAIRS;
@@ -83,7 +80,7 @@ struct Parts {
             return {four + (each() - 1) * (behind / PAIRS - RAMP), 1, 2 * place, 2};
         const uint32_t from = RAMP + each() * (four - RAMP);
         if (alone) return {from, RUN<DECRYPT>, 2 * place, 2};
-        return {from + place * TAKEN / STRANDS, 1, place * TAKEN % STRANDS, TAKEN};
+        return {from + place, 1, 0, STRANDS};
     }
 };
 
@@ -318,7 +315,9 @@ template <bool DECRYPT>
 __device__ __forceinline__ bool hash_tiles(const Work& work, GcmMessage* messages,
                                            const GcmPowers* powers, Split* split, uint32_t masks,
                                            uint32_t tag_len, bool patient, uint32_t& pending) {
-    fill_matrices(powers);
+    // H^64 down to H.
+    fill_matrices<HASH_STEPS>(
+        [&](uint32_t block) { return powers->powers[0][4 * HASH_STEPS - block]; });
     __syncthreads();
     if (threadIdx.x < FIRST_SCOUT) {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 168;");
@@ -366,8 +365,9 @@ template <bool DECRYPT>
 __device__ __forceinline__ void end_split(const Work& work, GcmMessage* messages,
                                        const GcmPowers* powers, Split* split, bool plain,
                                        uint32_t tag_len) {
-    const uint32_t masks = work.each == 1 ? mask_parts(work, plain) : 0;
-    join_tiles<DECRYPT>(work, messages, powers, split, tag_len, masks, 1);
+    if (work.each > 1) join_tiles<DECRYPT>(work, messages, powers, split, 1);
+    else if (!makes_tags<DECRYPT>(work, tag_len))
+        join_messages<DECRYPT>(work, messages, powers, split, tag_len, mask_parts(work, plain));
     // The last block makes the tags that are not made yet, if there are few (else `tag_len` is 0),
     // and readies everything for the next launch.
     __syncthreads();
@@ -433,7 +433,7 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
             // Those that hashed add up before they encipher, so that nothing is left for the end.
             // (Of messages of one unit, scouts have made the tags.)
             if (DECRYPT && work.each > 1 && is_apart(work))
-                join_tiles<DECRYPT>(work, messages, powers, split, tag_len, 0, JOINED);
+                join_tiles<DECRYPT>(work, messages, powers, split, JOINED);
         }
         hashes = !hashes;
     }

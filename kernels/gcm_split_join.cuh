@@ -1,7 +1,7 @@
 // The end of gcm_split.cuh: adds the hashes of stretches that were put away to those of their
-// messages, and makes the tags of messages that are a unit each.
+// messages, or, of messages that are a unit each, makes the tags.
 #pragma once
-#include "gcm_hash.cuh"
+#include "gcm_hash_group.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -39,12 +39,11 @@ struct Weighted {
     }
 };
 
-// A warp adds 32 units, a lane each, whose stretches' hashes begin at `results`.
-template <bool DECRYPT>
+// A warp adds 32 units of longer messages, a lane each, whose stretches' hashes begin at `results`.
 __device__ __forceinline__ void join_units(const Work& work, GcmMessage* messages,
                                            const GcmPowers* powers, const uint4* results,
-                                           uint32_t batches, uint32_t first_unit, uint32_t tag_len,
-                                           Weighted& sums, uint32_t lane) {
+                                           uint32_t batches, uint32_t first_unit, Weighted& sums,
+                                           uint32_t lane) {
     const uint32_t each = uint32_t(work.each), unit = first_unit + lane;
     const bool any = unit < uint32_t(work.units);
     const uint32_t number = any ? unit / each : 0;
@@ -66,12 +65,7 @@ __device__ __forceinline__ void join_units(const Work& work, GcmMessage* message
     const uint32_t first = __shfl_sync(~0u, number, 0);
     if (!__all_sync(~0u, left >= UNIT_BYTES && number == first)) {
         if (!__all_sync(~0u, behind == 0)) sum = multiply(sum, h_power(powers, behind));
-        GcmMessage& message = messages[piece.message];
-        if (each > 1 || tag_len == 0) {
-            if (left > 0) add_to(&message.hash, sum);
-        } else if (any) {
-            finish_message(message, sum, powers, tag_len, DECRYPT);
-        }
+        if (left > 0) add_to(&messages[piece.message].hash, sum);
         __syncwarp();
         return;
     }
@@ -83,17 +77,15 @@ __device__ __forceinline__ void join_units(const Work& work, GcmMessage* message
 }
 
 // Adds tiles that scouts have not, `at_once` times 32 units at a time, until all are taken. What
-// was taken is being hashed by blocks that run: it will come; and so will `masks` parts of masks,
-// where tags are made.
+// was taken is being hashed by blocks that run: it will come.
 template <bool DECRYPT>
 __device__ __noinline__ void join_tiles(const Work& work, GcmMessage* messages,
-                                        const GcmPowers* powers, Split* split, uint32_t tag_len,
-                                        uint32_t masks, uint32_t at_once) {
+                                        const GcmPowers* powers, Split* split, uint32_t at_once) {
     const uint32_t lane = threadIdx.x & 31;
     const Tiles<DECRYPT> tiles(work);
     // From here on all are alike.
     const uint32_t from_unit = tiles.first_unit(tiles.carried);
-    if (from_unit >= uint32_t(work.units) || makes_tags<DECRYPT>(work, tag_len)) return;
+    if (from_unit >= uint32_t(work.units)) return;
     const uint32_t batches = tiles.batches(tiles.carried), units = tile_units(batches);
 #pragma unroll 1
     while (true) {
@@ -107,16 +99,96 @@ __device__ __noinline__ void join_tiles(const Work& work, GcmMessage* messages,
             if (first >= uint32_t(work.units)) break;
             Tile& tile = split->tiles[begin / TILE];
             if (lane == 0) {
-                if (masks > 0) comes(&split->masked, masks, false);
                 const uint32_t before = DECRYPT ? 0 : enciphered(work, begin / TILE);
                 comes(&tile.ready, before + SCOUT_WARPS, false);
             }
             __syncwarp();
             const uint4* results = tile.results + UNIT_BATCHES / batches * (first - begin);
-            join_units<DECRYPT>(work, messages, powers, results, batches, first, tag_len, sums,
-                                lane);
+            join_units(work, messages, powers, results, batches, first, sums, lane);
         }
         if (sums.count > 0) sums.add(messages, lane);
+    }
+}
+
+// The hash of a message that is a unit, of which each stretch's was put away.
+__device__ __forceinline__ uint4 join_stretches(uint64_t len, const uint4* results,
+                                                const GcmPowers* powers) {
+    constexpr uint32_t STRETCH = BATCH_BYTES * LEAST_BATCHES;
+    uint4 sum = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+    for (uint32_t at = 0; at < len; at += STRETCH) {
+        const uint64_t blocks = (len - at < STRETCH ? len - at + 15 : STRETCH) / 16;
+        if (at > 0) sum = multiply(sum, h_power(powers, blocks));
+        sum = sum ^ *results++;
+    }
+    return sum;
+}
+
+// Makes the tags of messages that are a unit each, or compares them. What their stretches' hashes
+// are multiplied by depends on the length alone, so tensor cores do that for all messages as long
+// as the first one: for 16 at once, a row of a matrix each. A group of four lanes has two rows; in
+// each, a stretch for each lane. `masks` parts of masks are awaited, as tiles are.
+template <bool DECRYPT>
+__device__ __noinline__ void join_messages(const Work& work, GcmMessage* messages,
+                                           const GcmPowers* powers, Split* split, uint32_t tag_len,
+                                           uint32_t masks) {
+    constexpr uint32_t STRETCH_BLOCKS = 64 * LEAST_BATCHES;
+    static_assert(UNIT_BATCHES == 4 * LEAST_BATCHES && TILE == 32, "a lane for each stretch");
+    const uint32_t units = uint32_t(work.units), usual = uint32_t(work.pieces[0].len + 15) / 16;
+    fill_matrices<1>([&](uint32_t stretch) {
+        const uint32_t before = STRETCH_BLOCKS * (stretch + 1);
+        return h_power(powers, 1 + (usual > before ? usual - before : 0));
+    });
+    const uint32_t lane = thread_anew() & 31, row = lane >> 2, lane4 = lane & 3;
+    if (lane == 0) comes(&split->masked, masks, false);
+    __syncthreads();
+#pragma unroll 1
+    for (uint32_t first = 0, end = 0;; first += 16) {
+        if (first == end) {
+            first = 32 * __shfl_sync(~0u, lane == 0 ? atomicAdd(&split->next_join, 1) : 0, 0);
+            if (first >= units) return;
+            end = first + 32;
+        }
+        // The first two lanes of a group have its rows' messages.
+        const uint32_t place = row + 8 * (lane4 & 1);
+        const bool mine = lane4 < 2 && first + place < units;
+        const Piece& piece = work.pieces[mine ? first + place : 0];
+        GcmMessage& message = messages[piece.message];
+        // Past the first cache: other multiprocessors may just have written them.
+        const uint4 mask = __ldcg(&message.mask);
+        const uint4 rest = __ldcg(&message.hash) ^ lengths(message.aad_len, message.len);
+        const Tile& tile = split->tiles[first / TILE];
+        const uint32_t before = DECRYPT ? 0 : enciphered(work, first / TILE);
+        if (lane == 0) comes(&tile.ready, before + SCOUT_WARPS, false);
+        __syncwarp();
+        const uint4* results = tile.results + 4 * (first % TILE);
+        uint4 x = results[lane], y = results[32 + lane];
+        // It is multiplied by H, as the last stretch is.
+        const uint4 x_rest = shuffle(rest, lane & ~3), y_rest = shuffle(rest, lane & ~3 | 1);
+        if (lane4 == 3) x = x ^ x_rest, y = y ^ y_rest;
+        const Operands operands(reflect(x), reflect(y));
+        const auto product = [lane](uint4 operand, uint32_t which) {
+            const uint32_t* words = reinterpret_cast<const uint32_t*>(shared + matrix_at(0, which));
+            Sums sums[8] = {};
+#pragma unroll
+            for (uint32_t i = 0; i < 8; i++)
+                mma(sums[i], operand, make_uint2(words[64 * i + lane], words[64 * i + 32 + lane]));
+            return LowBytes(sums);
+        };
+        const LowBytes both = product(operands.both, 0);
+        LowBytes low = product(operands.low, 1), high = product(operands.high, 2);
+        low.add(both), high.add(both);
+        uint4 tag = stored_of_dual(gather(low.columns<0>(high)));
+        const uint4 second = shuffle(stored_of_dual(gather(low.columns<1>(high))), lane & ~3);
+        if (lane4 == 1) tag = second;
+        if (mine) {
+            if (uint32_t(piece.len + 15) / 16 != usual) {
+                const uint4 sum = join_stretches(piece.len, results + 4 * place, powers) ^ rest;
+                tag = reflect(multiply(sum, powers->powers[0][1]));
+            }
+            give_tag(message, tag ^ mask, tag_len, DECRYPT);
+        }
+        __syncwarp();
     }
 }
 

@@ -16,16 +16,18 @@ pub(crate) const FEW_CHAINS: u64 = 10_240;
 pub(crate) const LONG_GCM_ROWS: u64 = 16;
 
 /// Multiprocessors that only hash, where GCM has such: the fewer bytes the others encipher, the
-/// fewer are needed, and one less where many messages are sealed, whose enciphering takes longer.
-/// On an H100, 16 and 17 were the best of 14 to 18 for AES-128, 12 of 9 to 13 for AES-256; 16 KiB
-/// messages are sealed 0.5 % faster with 16 and 11. What is in between is a guess.
-pub(crate) const fn hashers(cipher: Cipher, seals_many: bool) -> u32 {
+/// fewer are needed. On an H100, 16 and 17 were the best of 14 to 18 for AES-128, 12 of 9 to 13 for
+/// AES-256; what is in between is a guess. Where many messages are sealed, whose enciphering takes
+/// longer, one less keeps up on an H200 (4.9 TB/s), and not on an H100 (3.4): presumably because
+/// much of what is hashed has left the second cache.
+pub(crate) const fn hashers(cipher: Cipher, seals_many: bool, memory_rate: u64) -> u32 {
+    const FAST: u64 = 4_000_000_000_000;
     let count = match cipher {
         Cipher::Aes128 => 17,
         Cipher::Aes192 => 14,
         _ => 12,
     };
-    count - seals_many as u32
+    count - (seals_many && memory_rate >= FAST) as u32
 }
 
 /// How a job is cut into chunks, and how many chunks are under way at once.

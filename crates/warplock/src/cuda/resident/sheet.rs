@@ -241,6 +241,9 @@ impl Sheet {
         }
         let work = self.pieces.work(sheet);
         let seals_many = batch.direction == Direction::Encrypt && work.count > 1;
+        let hashers_of = |at: &HashersAt| {
+            policy::hashers(batch.info.cipher, seals_many, at.memory_rate).min(at.count)
+        };
         Located {
             work,
             steals: self.pieces.steals,
@@ -258,7 +261,7 @@ impl Sheet {
                 at: at(place),
                 work: work.in_units(self.pieces.longest),
                 places: hashers.places,
-                hashers: policy::hashers(batch.info.cipher, seals_many).min(hashers.count),
+                hashers: hashers_of(&hashers),
             }),
         }
     }

@@ -22,6 +22,7 @@ pub(super) struct Hashers {
     /// By a multiprocessor's number: 0, or its place in the neighbourhood, from 1 on.
     places: DeviceBuffer,
     count: u32,
+    memory_rate: u64,
 }
 
 /// Where on the device it is said who may hash, and how many those are.
@@ -29,6 +30,8 @@ pub(super) struct Hashers {
 pub(super) struct HashersAt {
     pub(super) places: Address,
     pub(super) count: u32,
+    /// Bytes that the device's memory moves in a second.
+    pub(super) memory_rate: u64,
 }
 
 impl Hashers {
@@ -89,6 +92,7 @@ impl Hashers {
         Ok(Some(Hashers {
             places,
             count: largest.len() as u32,
+            memory_rate: link.memory_rate(),
         }))
     }
 
@@ -96,6 +100,7 @@ impl Hashers {
         HashersAt {
             places: self.places.address(),
             count: self.count,
+            memory_rate: self.memory_rate,
         }
     }
 }

@@ -287,7 +287,7 @@ fn compare(device: &Device, algorithm: Algorithm, cases: &[([usize; 3], bool)]) 
     let (none, all) = (table(0), table(1));
     let at = |table: &DeviceBuffer| HashersAt {
         places: table.region().address(),
-        count: neighbours.count,
+        ..neighbours
     };
     let kinds = [
         ("a neighbourhood", neighbours),
