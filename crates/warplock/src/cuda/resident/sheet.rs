@@ -241,9 +241,6 @@ impl Sheet {
         }
         let work = self.pieces.work(sheet);
         let seals_many = batch.direction == Direction::Encrypt && work.count > 1;
-        let hashers_of = |at: &HashersAt| {
-            policy::hashers(batch.info.cipher, seals_many, at.memory_rate).min(at.count)
-        };
         Located {
             work,
             steals: self.pieces.steals,
@@ -261,7 +258,8 @@ impl Sheet {
                 at: at(place),
                 work: work.in_units(self.pieces.longest),
                 places: hashers.places,
-                hashers: hashers_of(&hashers),
+                hashers: policy::hashers(batch.info.cipher, seals_many, hashers.memory_rate)
+                    .min(hashers.count),
             }),
         }
     }

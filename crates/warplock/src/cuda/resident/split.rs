@@ -22,7 +22,6 @@ pub(super) struct Hashers {
     /// By a multiprocessor's number: 0, or its place in the neighbourhood, from 1 on.
     places: DeviceBuffer,
     count: u32,
-    memory_rate: u64,
 }
 
 /// Where on the device it is said who may hash, and how many those are.
@@ -92,15 +91,15 @@ impl Hashers {
         Ok(Some(Hashers {
             places,
             count: largest.len() as u32,
-            memory_rate: link.memory_rate(),
         }))
     }
 
-    pub(super) fn at(&self) -> HashersAt {
+    /// What kernels and the policy must know; `link` is that of the device it was found on.
+    pub(super) fn at(&self, link: &CudaLink) -> HashersAt {
         HashersAt {
             places: self.places.address(),
             count: self.count,
-            memory_rate: self.memory_rate,
+            memory_rate: link.memory_rate(),
         }
     }
 }
