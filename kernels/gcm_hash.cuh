@@ -106,8 +106,8 @@ struct Tiles {
 
 // Whether they make the tags: of messages that are a stretch each.
 template <bool DECRYPT>
-__device__ __forceinline__ bool makes_tags(const Work& work, uint32_t tag_len) {
-    return DECRYPT && work.count > 1 && work.each == 1 && tag_len > 0 && is_apart(work);
+__device__ __forceinline__ bool makes_tags(const Work& work) {
+    return DECRYPT && work.each == 1 && is_apart(work);
 }
 
 // What `ready` of a tile is once all of it was enciphered.

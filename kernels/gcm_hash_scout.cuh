@@ -77,7 +77,7 @@ __device__ __noinline__ void scout(const Work& work, GcmMessage* messages,
                                    uint32_t tag_len, bool patient, uint32_t& pending) {
     const uint32_t row = thread_anew() & STRETCHES - 1, lane = row & 31;
     const Tiles<DECRYPT> tiles(work);
-    const bool tags = makes_tags<DECRYPT>(work, tag_len);
+    const bool tags = makes_tags<DECRYPT>(work);
     uint64_t* stretches = reinterpret_cast<uint64_t*>(shared + STRETCHES_AT);
     volatile uint32_t* said = reinterpret_cast<volatile uint32_t*>(shared + RESULTS_AT);
     const uint32_t results = SHARED_BASE + RESULTS_AT + 16 * row;

@@ -39,6 +39,20 @@ struct Weighted {
     }
 };
 
+// The hash of a unit of so many bytes, of which each stretch's was put away.
+__device__ __forceinline__ uint4 join_stretches(uint32_t len, const uint4* results,
+                                                uint32_t batches, const GcmPowers* powers) {
+    const uint32_t stretch = BATCH_BYTES * batches;
+    uint4 sum = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+    for (uint32_t at = 0; at < len; at += stretch) {
+        const uint32_t blocks = (len - at < stretch ? len - at + 15 : stretch) / 16;
+        if (at > 0) sum = multiply(sum, h_power(powers, blocks));
+        sum = sum ^ *results++;
+    }
+    return sum;
+}
+
 // A warp adds 32 units of longer messages, a lane each, whose stretches' hashes begin at `results`.
 __device__ __forceinline__ void join_units(const Work& work, GcmMessage* messages,
                                            const GcmPowers* powers, const uint4* results,
@@ -50,15 +64,8 @@ __device__ __forceinline__ void join_units(const Work& work, GcmMessage* message
     const Piece& piece = work.pieces[number];
     const uint64_t from = uint64_t(UNIT_BYTES) * (unit - number * each);
     const uint64_t left = any && from < piece.len ? piece.len - from : 0;
-    uint4 sum = make_uint4(0, 0, 0, 0);
-    const uint32_t stretches = UNIT_BATCHES / batches, stretch = BATCH_BYTES * batches;
-#pragma unroll 1
-    for (uint32_t i = 0; i < stretches && stretch * i < left; i++) {
-        const uint64_t bytes = left - stretch * i;
-        const uint64_t blocks = (bytes < stretch ? bytes + 15 : stretch) / 16;
-        if (i > 0) sum = multiply(sum, h_power(powers, blocks));
-        sum = sum ^ results[stretches * lane + i];
-    }
+    uint4 sum = join_stretches(left < UNIT_BYTES ? uint32_t(left) : UNIT_BYTES,
+                               results + UNIT_BATCHES / batches * lane, batches, powers);
     __syncwarp();
     const uint64_t behind =
         piece.after_blocks() + (left > UNIT_BYTES ? (left - UNIT_BYTES + 15) / 16 : 0);
@@ -108,20 +115,6 @@ __device__ __noinline__ void join_tiles(const Work& work, GcmMessage* messages,
         }
         if (sums.count > 0) sums.add(messages, lane);
     }
-}
-
-// The hash of a message that is a unit, of which each stretch's was put away.
-__device__ __forceinline__ uint4 join_stretches(uint64_t len, const uint4* results,
-                                                const GcmPowers* powers) {
-    constexpr uint32_t STRETCH = BATCH_BYTES * LEAST_BATCHES;
-    uint4 sum = make_uint4(0, 0, 0, 0);
-#pragma unroll 1
-    for (uint32_t at = 0; at < len; at += STRETCH) {
-        const uint64_t blocks = (len - at < STRETCH ? len - at + 15 : STRETCH) / 16;
-        if (at > 0) sum = multiply(sum, h_power(powers, blocks));
-        sum = sum ^ *results++;
-    }
-    return sum;
 }
 
 // Makes the tags of messages that are a unit each, or compares them. What their stretches' hashes
@@ -183,7 +176,8 @@ __device__ __noinline__ void join_messages(const Work& work, GcmMessage* message
         if (lane4 == 1) tag = second;
         if (mine) {
             if (uint32_t(piece.len + 15) / 16 != usual) {
-                const uint4 sum = join_stretches(piece.len, results + 4 * place, powers) ^ rest;
+                const uint4 sum = join_stretches(uint32_t(piece.len), results + 4 * place,
+                                                 LEAST_BATCHES, powers) ^ rest;
                 tag = reflect(multiply(sum, powers->powers[0][1]));
             }
             give_tag(message, tag ^ mask, tag_len, DECRYPT);

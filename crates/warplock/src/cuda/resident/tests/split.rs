@@ -264,9 +264,13 @@ impl Case {
             let (text, tags, _) = self.run(device, hashers, Direction::Encrypt, &none, sealed);
             assert!(text == self.sealed, "{what}: sealed");
             assert!(tags == self.tags, "{what}: tags");
+            let (text, _, refused) =
+                self.run(device, hashers, Direction::Decrypt, &self.tags, plain);
+            assert_eq!(refused, [], "{what}");
+            assert!(text == self.plain, "{what}: opened");
             let (text, _, refused) = self.run(device, hashers, Direction::Decrypt, &forged, plain);
             assert_eq!(refused, [wrong], "{what}");
-            assert!(text == opened, "{what}: opened");
+            assert!(text == opened, "{what}: opened, one refused");
         }
     }
 }
@@ -314,6 +318,7 @@ fn whoever_hashes_the_results_are_those_of_the_cpu() {
     ] {
         let cases = [
             ([1, 16_384, 0], false),
+            ([1, 15_001, 7], false),
             ([700, 16_384, 33], false),
             ([800, 15_001, 0], false),
             ([770, 15_000, 21], false),
