@@ -12,7 +12,7 @@ use crate::{Context, Error, Sample};
 const WARM_UP: usize = 2;
 
 /// Measured launches, at least.
-pub(crate) const LAUNCHES: usize = 7;
+pub(crate) const LAUNCHES: usize = 15;
 
 /// Ordinary memory or page-locked memory.
 pub(crate) enum HostBytes {
@@ -80,17 +80,30 @@ impl Gpu {
 
     /// Seconds that queued work takes, on the device's clock, after a warm-up.
     pub(crate) fn time(&self, mut queue: impl FnMut(&Stream) -> Result<()>) -> Result<Sample> {
-        for _ in 0..WARM_UP {
-            queue(&self.stream)?;
+        let samples = self.time_in_turn(1, |_, stream| queue(stream))?;
+        Ok(samples[0])
+    }
+
+    /// The same for several kinds of work, with numbers from 0 on: in turn, so that all have the
+    /// same clocks. The highest number comes last.
+    pub(crate) fn time_in_turn(
+        &self,
+        count: usize,
+        mut queue: impl FnMut(usize, &Stream) -> Result<()>,
+    ) -> Result<Vec<Sample>> {
+        let mut seconds = vec![Vec::with_capacity(LAUNCHES); count];
+        for round in 0..WARM_UP + LAUNCHES {
+            for (number, seconds) in seconds.iter_mut().enumerate() {
+                self.start.record(&self.stream)?;
+                queue(number, &self.stream)?;
+                self.end.record(&self.stream)?;
+                let taken = self.end.seconds_since(&self.start)?;
+                if round >= WARM_UP {
+                    seconds.push(taken);
+                }
+            }
         }
-        let mut seconds = Vec::with_capacity(LAUNCHES);
-        for _ in 0..LAUNCHES {
-            self.start.record(&self.stream)?;
-            queue(&self.stream)?;
-            self.end.record(&self.stream)?;
-            seconds.push(self.end.seconds_since(&self.start)?);
-        }
-        Ok(Sample::of(seconds))
+        Ok(seconds.into_iter().map(Sample::of).collect())
     }
 
     /// Seconds that a plan's launches take.

@@ -153,6 +153,10 @@ impl Suite for Host {
             .threads(context.threads)
             .build()?;
         let cpu = cpu.all_threads()?;
+        let auto = Engine::builder()
+            .backend(Choice::Auto)
+            .threads(context.threads)
+            .build()?;
         let text = random::bytes(longest)?;
         let mut rows = Vec::new();
         for &algorithm in &self.algorithms {
@@ -165,7 +169,7 @@ impl Suite for Host {
                     ));
                     let mut buffers = Buffers::new(&card, algorithm, &text[..len], pinned, &cpu)?;
                     let copies = Copies::new(&card, &mut buffers)?;
-                    let engines = [&gpu, &cpu];
+                    let engines = [&gpu, &cpu, &auto];
                     let mut measure = |plan: &Plan, count| {
                         interleave(
                             plan,
@@ -191,6 +195,11 @@ impl Suite for Host {
                     let samples = measure(&plan, engines.len() + usize::from(copies.is_some()))?;
                     let rates = samples.iter().map(|own| own.map(|s| len as f64 / s));
                     let rates: Vec<_> = rates.collect();
+                    let of_link = |number: usize| {
+                        rates.get(engines.len()).map_or(Value::None, |copies| {
+                            (rates[number].median / copies.median).into()
+                        })
+                    };
                     rows.push(vec![
                         algorithm.to_string().into(),
                         memory.into(),
@@ -198,12 +207,14 @@ impl Suite for Host {
                         single.into(),
                         samples[0].into(),
                         rates[0].into(),
-                        rates.get(2).map_or(Value::None, |&rate| rate.into()),
-                        rates.get(2).map_or(Value::None, |copies| {
-                            (rates[0].median / copies.median).into()
-                        }),
+                        rates
+                            .get(engines.len())
+                            .map_or(Value::None, |&rate| rate.into()),
+                        of_link(0),
                         rates[1].into(),
                         (rates[0].median / rates[1].median).into(),
+                        rates[2].into(),
+                        of_link(2),
                     ]);
                 }
             }
@@ -218,7 +229,8 @@ impl Suite for Host {
             ),
             notes: vec![
                 "copies: the same page-locked bytes copied over the link instead, both ways at \
-                 once, in the same turns; link: the GPU's rate over theirs."
+                 once, in the same turns; link: the GPU's rate over theirs; auto: what is taken \
+                 where nothing is chosen, which shares the work out where that is faster."
                     .to_owned(),
                 format!(
                     "Rates are of jobs, or copies, in a row that takes {} ms, one begun when the \
@@ -266,6 +278,8 @@ fn columns() -> Vec<Column> {
         Column::new("of_link", "link", Unit::Ratio),
         Column::new("cpu_rate", "CPU", Unit::BytesPerSecond),
         Column::new("of_cpu", "GPU/CPU", Unit::Ratio),
+        Column::new("auto_rate", "auto", Unit::BytesPerSecond),
+        Column::new("auto_of_link", "auto/link", Unit::Ratio),
     ]
 }
 

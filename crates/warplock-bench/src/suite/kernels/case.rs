@@ -107,6 +107,18 @@ impl Case {
         self.algorithm.info().mode
     }
 
+    /// CTR with keys of the same length, which is GCM without its hash, where all messages of a row
+    /// of GCM have one key.
+    pub(super) fn cipher_alone(&self) -> Option<Algorithm> {
+        match self.algorithm {
+            _ if self.key_each => None,
+            Algorithm::Aes128Gcm => Some(Algorithm::Aes128Ctr),
+            Algorithm::Aes192Gcm => Some(Algorithm::Aes192Ctr),
+            Algorithm::Aes256Gcm => Some(Algorithm::Aes256Ctr),
+            _ => None,
+        }
+    }
+
     /// Seconds that a GPU of so many multiprocessors needs at least for what binds the kernel, if
     /// that is another than memory: of ACORN 28 instructions for 32 steps (13 functions of three
     /// inputs and 15 funnel shifts), of which a multiprocessor does 64 in a cycle.

@@ -54,6 +54,9 @@ impl Suite for Kernels {
              and ACORN the tags of those messages, for GCM those of a message of 1 MiB where there \
              is only one."
                 .to_owned(),
+            "Share of CTR, of GCM with one key: the time of CTR on as much text with a key as long, \
+             launched in turn with it, over its own."
+                .to_owned(),
             "A key each: expanding the keys is part of the time.".to_owned(),
             "Share of the limit, of ACORN-128: its 28 instructions for 32 steps on all \
              multiprocessors at their highest clock, or the copy, whichever takes longer, over the \
@@ -77,7 +80,7 @@ impl Suite for Kernels {
                 (1, size),
                 copy,
                 copy_rate,
-                None,
+                (None, None),
                 None,
             ));
             points.push((0.0, copy_rate));
@@ -87,7 +90,8 @@ impl Suite for Kernels {
                     continue;
                 }
                 (context.notify)(&format!("{} bytes: {}", grouped(size as u64), case.name()));
-                let sample = run::run(&gpu, context, &mut buffers, case)?;
+                let times = run::run(&gpu, context, &mut buffers, case)?;
+                let sample = times.own;
                 let place = place(&names, case).map(|place| place as f64);
                 points.extend(place.map(|place| (place, case.bytes() as f64 / sample.median)));
                 let blocks = case.key_each_block().then_some(case.count);
@@ -98,7 +102,12 @@ impl Suite for Kernels {
                 // The copy moves each byte twice, too.
                 let copied = case.bytes() as f64 / copy_rate;
                 let limit = least.map(|least| least.max(copied) / sample.median);
-                rows.push(row(size, &name, messages, sample, copy_rate, limit, blocks));
+                let alone = times.cipher_alone;
+                let of_cipher = alone.map(|alone| alone.median / sample.median);
+                let shares = (limit, of_cipher);
+                rows.push(row(
+                    size, &name, messages, sample, copy_rate, shares, blocks,
+                ));
             }
             series.push(Series {
                 name: format!("{} bytes", grouped(size as u64)),
@@ -160,7 +169,7 @@ fn row(
     (count, len): (usize, usize),
     sample: Sample,
     copy_rate: f64,
-    limit: Option<f64>,
+    (limit, of_cipher): (Option<f64>, Option<f64>),
     blocks: Option<usize>,
 ) -> Vec<Value> {
     let bytes = (count * len) as f64;
@@ -173,6 +182,7 @@ fn row(
         rate.into(),
         Value::Number(rate.median / copy_rate),
         limit.into(),
+        of_cipher.into(),
         sample.into(),
         blocks
             .map(|blocks| sample.map(|seconds| blocks as f64 / seconds))
@@ -189,6 +199,7 @@ fn columns() -> Vec<Column> {
         Column::new("rate", "rate", Unit::BytesPerSecond),
         Column::new("share", "share of\nthe copy", Unit::Ratio),
         Column::new("limit", "share of\nthe limit", Unit::Ratio),
+        Column::new("of_ctr", "share of\nCTR", Unit::Ratio),
         Column::new("seconds", "median", Unit::Seconds),
         Column::new("aes_per_second", "keys/s", Unit::PerSecond),
     ]

@@ -65,13 +65,40 @@ pub(super) fn iv_len(mode: Mode) -> usize {
     }
 }
 
+/// Seconds of a row.
+pub(super) struct Times {
+    pub(super) own: Sample,
+    /// Of CTR on as much text, see [`Case::cipher_alone`].
+    pub(super) cipher_alone: Option<Sample>,
+}
+
+/// CTR on all of a text.
+struct CipherAlone {
+    plan: Plan,
+    _counter: DeviceBuffer,
+}
+
+impl CipherAlone {
+    fn new(gpu: &Gpu, algorithm: Algorithm, input: Region, output: Region) -> Result<Self> {
+        let key = Key::generate(algorithm)?;
+        let mut counter = gpu.device.alloc(16)?;
+        counter.write(0, &random::bytes(16)?)?;
+        let batch = DeviceBatch::encrypt(&key, DeviceText::apart(input, output))
+            .ivs(DeviceIvs::Each(counter.region()));
+        Ok(CipherAlone {
+            plan: Plan::new(&gpu.device, batch)?,
+            _counter: counter,
+        })
+    }
+}
+
 /// Measures and verifies a row.
 pub(super) fn run(
     gpu: &Gpu,
     context: &Context<'_>,
     buffers: &mut Buffers,
     case: &Case,
-) -> Result<Sample> {
+) -> Result<Times> {
     let (mode, count) = (case.mode(), case.count);
     let key_len = case.algorithm.key_len();
     let key_count = if case.key_each { count } else { 1 };
@@ -153,8 +180,21 @@ pub(super) fn run(
     // What is not written shows.
     buffers.output.fill(0xa5)?;
     let plan = plan(case.direction, part(input), part(&buffers.output))?;
-    // SAFETY: everything lives until `time_plan` has waited, and nothing else uses it.
-    let sample = unsafe { gpu.time_plan(&plan)? };
+    let cipher_alone = match case.cipher_alone() {
+        Some(algorithm) => {
+            let (from, to) = (part(&buffers.input), part(&buffers.output));
+            Some(CipherAlone::new(gpu, algorithm, from, to)?)
+        }
+        None => None,
+    };
+    // The row's own comes last: its output is what is verified.
+    let plans: Vec<&Plan> = (cipher_alone.iter().map(|alone| &alone.plan))
+        .chain([&plan])
+        .collect();
+    let mut samples = gpu.time_in_turn(plans.len(), |number, stream| {
+        // SAFETY: everything lives until `time_in_turn` has waited, and nothing else uses it.
+        Ok(unsafe { plans[number].launch(stream) }?)
+    })?;
     let refused = plan.failed(&gpu.stream)?;
     if !refused.is_empty() {
         return Err(Error::Wrong(format!(
@@ -170,5 +210,8 @@ pub(super) fn run(
     if let (Mode::Gcm, 1, Some(key)) = (mode, count, &key) {
         verify::whole_message(gpu, context, key)?;
     }
-    Ok(sample)
+    Ok(Times {
+        own: samples.pop().expect("the row's own"),
+        cipher_alone: samples.pop(),
+    })
 }
