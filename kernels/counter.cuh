@@ -60,6 +60,37 @@ __device__ __forceinline__ uint4 far_part(Lane t, uint4 counter, const RoundKeys
     return sum ^ keys.round[2];
 }
 
+// Word `index` modulo 4 of a block.
+__device__ __forceinline__ uint32_t pick(const uint4& block, uint32_t index) {
+    const uint32_t even = index & 2 ? block.z : block.x, odd = index & 2 ? block.w : block.y;
+    return index & 1 ? odd : even;
+}
+
+// Lays `far` of eight groups of 256 counters, that of `start` first, into shared memory: each lane
+// makes a word. (A lane for each group makes twice as many accesses.)
+template <class Lane>
+__device__ __forceinline__ void lay_far_of_eight(Lane t, Counter start, const RoundKeys& keys,
+                                                 uint32_t to, uint32_t lane) {
+    // What `far` leaves out (see far_part) is looked up as for 0, and taken back with the keys.
+    constexpr uint32_t none = ENTRIES.encrypt[0];
+    constexpr uint32_t none_1 = none << 8 | none >> 24, none_2 = none << 16 | none >> 16,
+                       none_3 = none << 24 | none >> 8;
+    const uint32_t group = lane >> 2, word = lane & 3;
+    uint4 s = start.plus32(256 * group).block() ^ keys.round[0];
+    s.w &= 0x00ffffff;
+    const uint32_t key_1 = pick(keys.round[1] ^ make_uint4(none_3, 0, 0, 0), word);
+    const uint32_t key_2 = pick(keys.round[2] ^ make_uint4(none, none_3, none_2, none_1), word);
+    const uint32_t first = column<false>(t, pick(s, word), pick(s, word + 1), pick(s, word + 2),
+                                         pick(s, word + 3)) ^
+                           key_1;
+    const uint32_t mine = word == 0 ? 0 : first;
+    const auto of = [&](uint32_t further) { return __shfl_sync(~0u, mine, word + further, 4); };
+    const uint32_t second = column<false>(t, mine, of(1), of(2), of(3)) ^ key_2;
+    __syncwarp();
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(to + 4 * lane), "r"(second) : "memory");
+    __syncwarp();
+}
+
 // How many counters until the one that carries into bit 40.
 __device__ __forceinline__ uint64_t until_carry(Counter c) {
     return (1ull << 40) - (c.low & (1ull << 40) - 1);

@@ -107,37 +107,6 @@ __device__ __forceinline__ void lay_far(Lane t, uint4 block, const RoundKeys& ke
     __syncwarp();
 }
 
-// Word `index` modulo 4 of a block.
-__device__ __forceinline__ uint32_t pick(const uint4& block, uint32_t index) {
-    const uint32_t even = index & 2 ? block.z : block.x, odd = index & 2 ? block.w : block.y;
-    return index & 1 ? odd : even;
-}
-
-// Lays `far` of eight groups, that of `start` first, into the warp's stash: each lane makes a word.
-// (A lane for each group makes twice as many accesses.)
-template <class Lane>
-__device__ __forceinline__ void lay_far_of_eight(Lane t, Counter start, const RoundKeys& keys,
-                                                 uint32_t stash) {
-    // What `far` leaves out (see far_part) is looked up as for 0, and taken back with the keys.
-    constexpr uint32_t none = ENTRIES.encrypt[0];
-    constexpr uint32_t none_1 = none << 8 | none >> 24, none_2 = none << 16 | none >> 16,
-                       none_3 = none << 24 | none >> 8;
-    const uint32_t lane = thread_anew() & 31, group = lane >> 2, word = lane & 3;
-    uint4 s = start.plus32(256 * group).block() ^ keys.round[0];
-    s.w &= 0x00ffffff;
-    const uint32_t key_1 = pick(keys.round[1] ^ make_uint4(none_3, 0, 0, 0), word);
-    const uint32_t key_2 = pick(keys.round[2] ^ make_uint4(none, none_3, none_2, none_1), word);
-    const uint32_t first = column<false>(t, pick(s, word), pick(s, word + 1), pick(s, word + 2),
-                                         pick(s, word + 3)) ^
-                           key_1;
-    const uint32_t mine = word == 0 ? 0 : first;
-    const auto of = [&](uint32_t further) { return __shfl_sync(~0u, mine, word + further, 4); };
-    const uint32_t second = column<false>(t, mine, of(1), of(2), of(3)) ^ key_2;
-    __syncwarp();
-    asm volatile("st.shared.u32 [%0], %1;" ::"r"(stash + 4 * lane), "r"(second) : "memory");
-    __syncwarp();
-}
-
 // Finds a unit, and lays `far` of its groups ready.
 template <class Lane>
 __device__ __forceinline__ Unit ready_unit(Lane t, const Work& work, const GcmMessage* messages,
@@ -150,7 +119,7 @@ __device__ __forceinline__ Unit ready_unit(Lane t, const Work& work, const GcmMe
     const Counter start = Counter::of(plain ? standard_counter(message.iv) : message.counter)
                               .plus32(1 + (piece.before + from) / 16);
     const uint64_t left = piece.len - from;
-    lay_far_of_eight(t, start, keys, stash);
+    lay_far_of_eight(t, start, keys, stash, thread_anew() & 31);
     // Of each lane's counter, though it is the same: so the compiler arranges enciphering better.
     const uint32_t column = column_without(t, start.plus32(256 * t.number()).block(), keys);
     return {uint64_t(piece.input) + from + 16 * t.number(),

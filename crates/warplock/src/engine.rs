@@ -1,5 +1,6 @@
 //! The engine: owns the backends and runs batches on them.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +34,7 @@ pub struct Engine {
 enum Route {
     Cpu,
     /// On one GPU that was demanded.
-    Gpu(CudaBackend),
+    Gpu(Box<CudaBackend>),
     /// On several.
     Gpus(Demanded),
     /// Where they end soonest.
@@ -110,7 +111,7 @@ impl Builder {
         let route = match choice {
             Choice::Cpu(_) => Route::Cpu,
             Choice::Auto => Route::Auto(Box::new(Planner::of_machine(set, threads, warn))),
-            Choice::Cuda(number) => Route::Gpu(CudaBackend::new(number, threads)?),
+            Choice::Cuda(number) => Route::Gpu(Box::new(CudaBackend::new(number, threads)?)),
             Choice::Gpus(set) => {
                 let open = |number| {
                     let gpu: Arc<dyn Helper> = Arc::new(CudaBackend::new(Some(number), threads)?);
@@ -164,7 +165,7 @@ impl Engine {
     pub fn backend(&self) -> String {
         match &self.route {
             Route::Cpu => self.cpu.name(),
-            Route::Gpu(gpu) => Backend::name(gpu),
+            Route::Gpu(gpu) => Backend::name(gpu.as_ref()),
             Route::Gpus(gpus) => gpus.names(),
             Route::Auto(planner) => {
                 let gpus = planner.awake().into_iter();
@@ -182,12 +183,15 @@ impl Engine {
         }
     }
 
-    /// With `auto`: what each GPU did so far. All else was done by the processor.
+    /// With `auto` and where one GPU was named: what each did so far. All else was done by the
+    /// processor, of large batches for one GPU in page-locked memory the end.
     pub fn shares(&self) -> Vec<Share> {
-        let Route::Auto(planner) = &self.route else {
-            return Vec::new();
+        let done = match &self.route {
+            Route::Auto(planner) => planner.done(),
+            Route::Gpu(gpu) => BTreeMap::from([(Backend::name(gpu.as_ref()), gpu.done())]),
+            Route::Cpu | Route::Gpus(_) => BTreeMap::new(),
         };
-        let done = planner.done().into_iter();
+        let done = done.into_iter();
         done.map(|(backend, bytes)| Share { backend, bytes })
             .collect()
     }
@@ -212,7 +216,7 @@ impl Engine {
     ) -> bool {
         match &self.route {
             Route::Cpu => false,
-            Route::Gpu(gpu) => Helper::supports(gpu, algorithm),
+            Route::Gpu(gpu) => Helper::supports(gpu.as_ref(), algorithm),
             Route::Gpus(gpus) => gpus.supports(algorithm),
             Route::Auto(planner) => {
                 planner.pays(self.cpu.threads(), algorithm, direction, count, len)
@@ -307,9 +311,13 @@ impl Engine {
             // SAFETY: as above; it waits for the ticket.
             Route::Cpu | Route::Auto(_) => unsafe { self.cpu.submit(&job) }?.wait()?,
             Route::Gpu(gpu) => {
-                supported(Backend::supports(gpu, &job), || Backend::name(gpu), &job)?;
+                supported(
+                    Backend::supports(gpu.as_ref(), &job),
+                    || Backend::name(gpu.as_ref()),
+                    &job,
+                )?;
                 // SAFETY: as above.
-                unsafe { gpu.submit(&job) }?.wait()?
+                unsafe { gpu.run(&self.cpu, &job) }?
             }
             Route::Gpus(gpus) => {
                 let known = gpus.supports(job.info().algorithm);

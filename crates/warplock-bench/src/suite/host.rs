@@ -170,6 +170,7 @@ impl Suite for Host {
                     let mut buffers = Buffers::new(&card, algorithm, &text[..len], pinned, &cpu)?;
                     let copies = Copies::new(&card, &mut buffers)?;
                     let engines = [&gpu, &cpu, &auto];
+                    let (mut jobs, before) = ([0; 3], by_gpus(&gpu));
                     let mut measure = |plan: &Plan, count| {
                         interleave(
                             plan,
@@ -180,7 +181,10 @@ impl Suite for Host {
                                 buffers.tag.fill(0xa5);
                             },
                             |buffers, number| match (engines.get(number), &copies) {
-                                (Some(engine), _) => buffers.encrypt(engine),
+                                (Some(engine), _) => {
+                                    jobs[number] += 1;
+                                    buffers.encrypt(engine)
+                                }
                                 (None, Some(copies)) => copies.run(buffers),
                                 (None, None) => unreachable!("as many as were counted"),
                             },
@@ -193,6 +197,8 @@ impl Suite for Host {
                         ..context.plan
                     };
                     let samples = measure(&plan, engines.len() + usize::from(copies.is_some()))?;
+                    let all = (jobs[0] * len) as f64;
+                    let part = (by_gpus(&gpu) - before) as f64 / all;
                     let rates = samples.iter().map(|own| own.map(|s| len as f64 / s));
                     let rates: Vec<_> = rates.collect();
                     let of_link = |number: usize| {
@@ -207,6 +213,7 @@ impl Suite for Host {
                         single.into(),
                         samples[0].into(),
                         rates[0].into(),
+                        part.into(),
                         rates
                             .get(engines.len())
                             .map_or(Value::None, |&rate| rate.into()),
@@ -229,8 +236,11 @@ impl Suite for Host {
             ),
             notes: vec![
                 "copies: the same page-locked bytes copied over the link instead, both ways at \
-                 once, in the same turns; link: the GPU's rate over theirs; auto: what is taken \
-                 where nothing is chosen, which shares the work out where that is faster."
+                 once, in the same turns; link: the GPU's rate over theirs."
+                    .to_owned(),
+                "its part: how much of the text the GPU itself did; the rest was done by a thread \
+                 of the processor beside it. auto: what is taken where nothing is chosen, \
+                 which shares the work out where that is faster."
                     .to_owned(),
                 format!(
                     "Rates are of jobs, or copies, in a row that takes {} ms, one begun when the \
@@ -245,6 +255,11 @@ impl Suite for Host {
             machine,
         })
     }
+}
+
+/// Bytes of text that an engine's GPUs did so far.
+fn by_gpus(engine: &Engine) -> u64 {
+    engine.shares().iter().map(|share| share.bytes).sum()
 }
 
 /// Checks what an engine wrote, or else the copies.
@@ -274,6 +289,7 @@ fn columns() -> Vec<Column> {
         Column::new("first_seconds", "first", Unit::Seconds),
         Column::new("gpu_seconds", "GPU", Unit::Seconds),
         Column::new("gpu_rate", "GPU", Unit::BytesPerSecond),
+        Column::new("gpu_part", "its part", Unit::Ratio),
         Column::new("copies_rate", "copies", Unit::BytesPerSecond),
         Column::new("of_link", "link", Unit::Ratio),
         Column::new("cpu_rate", "CPU", Unit::BytesPerSecond),
