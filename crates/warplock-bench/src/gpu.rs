@@ -91,7 +91,7 @@ impl Gpu {
         count: usize,
         mut queue: impl FnMut(usize, &Stream) -> Result<()>,
     ) -> Result<Vec<Sample>> {
-        let mut seconds = vec![Vec::with_capacity(LAUNCHES); count];
+        let mut seconds = vec![Vec::new(); count];
         for round in 0..WARM_UP + LAUNCHES {
             for (number, seconds) in seconds.iter_mut().enumerate() {
                 self.start.record(&self.stream)?;
