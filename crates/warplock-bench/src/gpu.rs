@@ -116,6 +116,11 @@ impl Gpu {
     }
 }
 
+/// Bytes of text that an engine's GPUs did so far.
+pub(crate) fn done_on_gpus(engine: &Engine) -> u64 {
+    engine.shares().iter().map(|share| share.bytes).sum()
+}
+
 /// The processor, all threads: what results are compared with.
 pub(crate) fn processor(threads: NonZeroUsize) -> Result<Engine> {
     let builder = Engine::builder().backend(Choice::Cpu(None));

@@ -59,6 +59,18 @@ pub(crate) struct Message<'a> {
     pub(crate) tag: *mut u8,
 }
 
+impl Message<'_> {
+    /// The block of input before a place: where CBC decryption of what follows starts from. To be
+    /// read before what is there is under way, since in place it is overwritten.
+    ///
+    /// # Safety
+    /// The place is from 16 to `len`, and nobody writes to the block.
+    pub(crate) unsafe fn block_before(&self, place: usize) -> [u8; 16] {
+        // SAFETY: by this function's contract; the input has `len` bytes.
+        unsafe { self.input.add(place - 16).cast::<[u8; 16]>().read() }
+    }
+}
+
 /// A message's IV: the caller's bytes, or a sector's number.
 #[derive(Clone, Copy)]
 pub(crate) enum Iv<'a> {

@@ -42,6 +42,20 @@ pub(crate) enum Sum {
     Tag([u8; 16]),
 }
 
+impl Sum {
+    /// Adds it to what a message's tag is so far; `frame` is what the tag would be if no part added
+    /// anything.
+    pub(crate) fn add_to(self, tag: &mut [u8; 16], frame: &[u8; 16]) {
+        let (sum, frame) = match self {
+            Sum::Share(share) => (share, [0; 16]),
+            Sum::Tag(sum) => (sum, *frame),
+        };
+        for (place, tag) in tag.iter_mut().enumerate() {
+            *tag ^= sum[place] ^ frame[place];
+        }
+    }
+}
+
 /// Where a backend takes the portions of a job from.
 pub(crate) trait Source {
     /// The next portion, if there is one for this backend.

@@ -8,7 +8,7 @@ use warplock::{Algorithm, Choice, Direction, Engine, Key, Tags, Text};
 
 use super::Suite;
 use crate::error::Result;
-use crate::gpu::{Gpu, HostBytes};
+use crate::gpu::{Gpu, HostBytes, done_on_gpus};
 use crate::measure::{Plan, interleave};
 use crate::report::{Column, Report, Unit, Value};
 use crate::table::grouped;
@@ -172,7 +172,7 @@ impl Suite for Host {
                     let mut buffers = Buffers::new(&card, algorithm, &text[..len], pinned, &cpu)?;
                     let copies = Copies::new(&card, &mut buffers)?;
                     let engines = [&gpu, &cpu, &auto];
-                    let (mut jobs, before) = ([0; 3], by_gpus(&gpu));
+                    let (mut gpu_jobs, before) = (0, done_on_gpus(&gpu));
                     let mut measure = |plan: &Plan, count| {
                         interleave(
                             plan,
@@ -184,7 +184,7 @@ impl Suite for Host {
                             },
                             |buffers, number| match (engines.get(number), &copies) {
                                 (Some(engine), _) => {
-                                    jobs[number] += 1;
+                                    gpu_jobs += usize::from(number == 0);
                                     buffers.encrypt(engine)
                                 }
                                 (None, Some(copies)) => copies.run(buffers),
@@ -199,8 +199,8 @@ impl Suite for Host {
                         ..context.plan
                     };
                     let samples = measure(&plan, engines.len() + usize::from(copies.is_some()))?;
-                    let all = (jobs[0] * len) as f64;
-                    let part = (by_gpus(&gpu) - before) as f64 / all;
+                    let all = (gpu_jobs * len) as f64;
+                    let part = (done_on_gpus(&gpu) - before) as f64 / all;
                     let rates = samples.iter().map(|own| own.map(|s| len as f64 / s));
                     let rates: Vec<_> = rates.collect();
                     let of_link = |number: usize| {
@@ -257,11 +257,6 @@ impl Suite for Host {
             machine,
         })
     }
-}
-
-/// Bytes of text that an engine's GPUs did so far.
-fn by_gpus(engine: &Engine) -> u64 {
-    engine.shares().iter().map(|share| share.bytes).sum()
 }
 
 /// Checks what an engine wrote, or else the copies.

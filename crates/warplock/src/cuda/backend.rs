@@ -185,9 +185,7 @@ impl CudaBackend {
     /// # Safety
     /// Nobody else uses what the job borrows during the call.
     pub(crate) unsafe fn run(&self, cpu: &CpuBackend, job: &Job<'_>) -> Result<Vec<usize>, Error> {
-        let has_own = job.text_bytes() >= self.gpu.policy.own_part
-            && cuts(job.info().algorithm, job.direction())
-            && self.is_pinned(job);
+        let has_own = job.text_bytes() >= self.gpu.policy.own_part && self.goes_straight(job);
         let own = has_own.then(|| OwnPart::new(cpu, job, &self.shares));
         let (bytes, ran) = match own.flatten() {
             Some(own) => {
@@ -238,7 +236,12 @@ impl CudaBackend {
     /// as long as one of them, however few they are.
     fn flows(&self, job: &Job<'_>) -> bool {
         let cut = self.gpu.policy.room(job.text_bytes()) > self.gpu.policy.smallest;
-        cut && cuts(job.info().algorithm, job.direction()) && self.is_pinned(job)
+        cut && self.goes_straight(job)
+    }
+
+    /// Whether messages may be cut, and the device makes all copies itself.
+    fn goes_straight(&self, job: &Job<'_>) -> bool {
+        cuts(job.info().algorithm, job.direction()) && self.is_pinned(job)
     }
 
     /// Has a ring work on a job, after the known-answer tests of the kernels that it takes.
@@ -329,8 +332,7 @@ impl Helper for CudaBackend {
 
     unsafe fn run_alone(&self, job: &Job<'_>) -> Result<Vec<usize>, Broken> {
         let (policy, total) = (&self.gpu.policy, job.text_bytes());
-        let flows = total <= policy.smallest as u64
-            || cuts(job.info().algorithm, job.direction()) && self.is_pinned(job);
+        let flows = total <= policy.smallest as u64 || self.goes_straight(job);
         let room = match flows {
             true => policy.room(total),
             false => policy.wide_room(total),

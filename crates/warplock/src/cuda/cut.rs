@@ -199,13 +199,10 @@ impl<'a, 'job> Cutter<'a, 'job> {
             self.next += 1;
             self.before = 0;
         } else if self.job.info().mode == Mode::Cbc {
-            // Read now: once this chunk is under way, it may be overwritten in place.
             let message = self.job.message(part.message);
-            // SAFETY: `before` is at least a block and inside the message.
-            unsafe {
-                let last = message.input.add(self.before - 16);
-                last.copy_to_nonoverlapping(self.previous.as_mut_ptr(), 16);
-            }
+            // SAFETY: `before` is at least a block and inside the message; this chunk is not under
+            // way yet.
+            self.previous = unsafe { message.block_before(self.before) };
         }
         Chunk::Long(part)
     }

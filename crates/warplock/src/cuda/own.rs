@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::cut::ROW;
 use crate::cpu::{Begun, CpuBackend};
 use crate::job::Job;
-use crate::portion::{LongPart, Outcome, Portion, Source, Sum};
+use crate::portion::{LongPart, Outcome, Portion, Source};
 use crate::{Algorithm, Mode};
 
 /// Bytes that are taken at once: little enough that who comes last waits for next to nothing.
@@ -99,8 +99,8 @@ impl<'a, 'job> OwnPart<'a, 'job> {
                 }
                 let rest = Rest::Bytes {
                     bytes: cut..len,
-                    // Read now: once the device is at work, it may be overwritten in place.
-                    previous: block_before(job, cut),
+                    // SAFETY: `cut` is at least a block, and nothing is under way yet.
+                    previous: unsafe { job.message(0).block_before(cut) },
                 };
                 let theirs = Portion::Part(LongPart {
                     message: 0,
@@ -220,13 +220,8 @@ impl<'a, 'job> OwnPart<'a, 'job> {
     fn note(&self, outcome: Outcome) {
         let mut inner = self.lock();
         inner.refused.extend(outcome.refused);
-        let (share, frame) = match (outcome.sum, &self.begun) {
-            (Some(Sum::Share(share)), _) => (share, [0; 16]),
-            (Some(Sum::Tag(tag)), Some(begun)) => (tag, begun.frame),
-            _ => return,
-        };
-        for (place, tag) in inner.tag.iter_mut().enumerate() {
-            *tag ^= share[place] ^ frame[place];
+        if let (Some(sum), Some(begun)) = (outcome.sum, &self.begun) {
+            sum.add_to(&mut inner.tag, &begun.frame);
         }
     }
 
@@ -272,7 +267,9 @@ impl Rest {
                     previous: *previous,
                 };
                 if end < bytes.end {
-                    *previous = block_before(job, end);
+                    // SAFETY: `end` is at least a block and inside the message; this step is not
+                    // under way yet.
+                    *previous = unsafe { job.message(0).block_before(end) };
                 }
                 bytes.start = end;
                 let len = part.bytes.len();
@@ -295,11 +292,4 @@ impl Rest {
             Rest::Messages { messages, .. } => messages.start = messages.end,
         }
     }
-}
-
-/// The 16 bytes of the only message's input before a place, from 16 on.
-fn block_before(job: &Job<'_>, place: usize) -> [u8; 16] {
-    let input = job.message(0).input;
-    // SAFETY: they lie inside the message, and nobody writes to them before they were read.
-    unsafe { input.add(place - 16).cast::<[u8; 16]>().read_unaligned() }
 }

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::taker::{Limits, Pace, Taker};
 use crate::cpu::{Begun, CpuBackend};
 use crate::job::Job;
-use crate::portion::{LongPart, Outcome, Portion, Sum};
+use crate::portion::{LongPart, Outcome, Portion};
 use crate::{Algorithm, Direction, Keys, Mode};
 
 /// What a message costs beside its text, in bytes of text.
@@ -256,15 +256,9 @@ impl<'q, 'job> Queue<'q, 'job> {
             now -= 32;
         }
         let middle = part.bytes.start + now;
-        let mut previous = [0; 16];
-        // Read now: once the part is under way, it may be overwritten in place.
         // SAFETY: `now` is at least a block and inside the message, and what lies behind
         // `part.bytes.start` is not under way yet.
-        unsafe {
-            let input = self.job.message(part.message).input;
-            let last = input.add(middle - 16);
-            last.copy_to_nonoverlapping(previous.as_mut_ptr(), 16);
-        }
+        let previous = unsafe { self.job.message(part.message).block_before(middle) };
         let later = LongPart {
             message: part.message,
             bytes: middle..part.bytes.end,
@@ -355,18 +349,8 @@ impl<'q, 'job> Queue<'q, 'job> {
         let Some(open) = inner.open.get_mut(&part.message) else {
             return;
         };
-        let add = |tag: &mut [u8; 16], share: [u8; 16]| {
-            tag.iter_mut()
-                .zip(share)
-                .for_each(|(tag, share)| *tag ^= share);
-        };
-        match outcome.sum {
-            None => {}
-            Some(Sum::Share(share)) => add(&mut open.tag, share),
-            Some(Sum::Tag(tag)) => {
-                add(&mut open.tag, tag);
-                add(&mut open.tag, open.begun.frame);
-            }
+        if let Some(sum) = outcome.sum {
+            sum.add_to(&mut open.tag, &open.begun.frame);
         }
         open.left -= part.bytes.len();
         if open.left > 0 {

@@ -14,7 +14,7 @@ use warplock::{
 use super::copies;
 use super::rows::{Of, Place, Row, Task};
 use crate::error::Result;
-use crate::gpu::Gpu;
+use crate::gpu::{Gpu, done_on_gpus};
 use crate::measure::{Plan, interleave, interleaved_runs};
 use crate::{Context, Error, Sample, message, random};
 
@@ -306,11 +306,10 @@ impl Work {
         engines: &[&(Place, Engine)],
         memory: &mut Buffers<B>,
     ) -> Result<(Of<Vec<f64>>, Of<f64>)> {
-        let on_gpus = |engine: &Engine| -> u64 {
-            let shares = engine.shares();
-            shares.iter().map(|share| share.bytes).sum()
-        };
-        let before: Vec<u64> = engines.iter().map(|(_, engine)| on_gpus(engine)).collect();
+        let before: Vec<u64> = engines
+            .iter()
+            .map(|(_, engine)| done_on_gpus(engine))
+            .collect();
         let mut jobs = vec![0_u64; engines.len()];
         let names = engines.iter().map(|(_, engine)| engine.backend());
         let names: Vec<_> = names.collect();
@@ -321,7 +320,7 @@ impl Work {
         let places = || engines.iter().map(|(place, _)| *place);
         let parts = engines.iter().zip(before).zip(jobs);
         let parts = parts.map(|(((_, engine), before), jobs)| {
-            (on_gpus(engine) - before) as f64 / (jobs * self.expected.len() as u64) as f64
+            (done_on_gpus(engine) - before) as f64 / (jobs * self.expected.len() as u64) as f64
         });
         Ok((places().zip(runs).collect(), places().zip(parts).collect()))
     }
