@@ -31,16 +31,17 @@ impl<S: Storage> Vault<S> {
             self.list_uncommitted(&content);
             result?;
         }
-        let in_use = file.map(|file| Arc::clone(&file.content));
-        match in_use.or_else(|| node.content_in_use()) {
-            Some(content) if changes.modified.is_some() => {
-                // Who writes a header puts back the time from before: not this one's.
-                let mut state = content.write_state();
-                self.change_at(At::File(&content.file), changes)?;
-                state.moves().modified = None;
-            }
-            _ => self.with_at(&node, file, |at| self.change_at(at, changes))?,
+        if let Some(modified) = changes.modified
+            && node.kind == FileType::RegularFile
+        {
+            let content = match file {
+                Some(file) => Arc::clone(&file.content),
+                None => self.content(&node)?,
+            };
+            self.core.set_modified(&content, modified)?;
+            self.list_uncommitted(&content);
         }
+        self.with_at(&node, file, |at| self.change_at(at, changes))?;
         self.attributes_of(&node, file)
     }
 

@@ -25,7 +25,7 @@ use crate::storage::Storage;
 pub const CONFIG: &str = "warplock.vault";
 /// What the file is called while it is being written, and something random.
 pub(crate) const CONFIG_NEW: &str = "warplock.vault.new";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// More than a thousand recipients take.
 const MAX_LEN: usize = 1 << 20;
 const MAX_KEYS: usize = 64;
@@ -273,7 +273,7 @@ impl Config {
 /// HMAC-SHA256 over the settings, one a line. Wrapped keys are not among them: they
 /// authenticate themselves, and opening one that is not this vault's shows here.
 fn mac(master: &MasterKey, file: &File) -> String {
-    let key = derive::<32>(master, "warplock-vault/1 settings", b"");
+    let key = derive::<32>(master, "warplock-vault/2 settings", b"");
     let mut mac = Hmac::<Sha256>::new_from_slice(&key[..]).expect("HMAC takes any key");
     mac.update(
         format!(

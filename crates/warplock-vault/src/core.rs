@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
@@ -26,6 +26,8 @@ pub(crate) struct Core<S: Storage> {
     pub(crate) keys: VaultKeys,
     pub(crate) layout: Layout,
     pub(crate) pool: Pool,
+    /// How many pages of seals all files in use hold in memory.
+    pub(crate) held_pages: Arc<AtomicUsize>,
     pub(crate) read_only: bool,
     /// The folder of journals; `None` in a vault open for reading that was closed properly.
     pub(crate) journals: Option<S::Dir>,

@@ -18,7 +18,7 @@ use crate::storage::{At, Listed, Storage};
 pub(crate) const RECORD: &str = "warplock.dir";
 /// The record while it is being written.
 const RECORD_NEW: &str = "warplock.dir.new";
-const AAD: &[u8] = b"warplock-vault/1 folder";
+const AAD: &[u8] = b"warplock-vault/2 folder";
 /// An id, a number, two places.
 const PLAIN_LEN: usize = 16 + 1 + 32;
 

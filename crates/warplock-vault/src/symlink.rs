@@ -17,7 +17,7 @@ use crate::storage::{At, Storage};
 use crate::tree::Spot;
 use crate::vault::Vault;
 
-const AAD: &[u8] = b"warplock-vault/1 symlink";
+const AAD: &[u8] = b"warplock-vault/2 symlink";
 /// The longest target of a symlink in the store, where Linux allows 4,095 bytes.
 const MAX_STORED: usize = 4095;
 /// The longest target, so that there is room for two places.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Weak};
+use std::time::SystemTime;
 
 use rustix::io::Errno;
 
@@ -12,10 +13,11 @@ use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, Changes, FileType, NewNode, RenameFlags};
 use crate::header::{Header, MAX_PLACES};
 use crate::keys::{FileKeys, Id, random};
+use crate::layout::ROOTS;
 use crate::names::{Place, Sealed};
 use crate::node::Node;
+use crate::seals::Seal;
 use crate::storage::{At, Storage};
-use crate::sum::EMPTY;
 use crate::vault::Vault;
 
 const SETUID: u32 = 0o4000;
@@ -199,7 +201,8 @@ impl<S: Storage> Vault<S> {
         let made = (|| -> Result<_> {
             let (id, keys, header) = self.write_first_header(&file, spot.name.place)?;
             self.dress(At::File(&file), &spot.folder, new, set.then_some(mode))?;
-            let mut state = State::committed(header);
+            let tree = core.tree_of(&header);
+            let mut state = State::committed(header, tree);
             state.entry = Some(Arc::clone(&spot.folder.dir));
             Ok(Content::new(file, id, keys, true, state))
         })()
@@ -220,8 +223,8 @@ impl<S: Storage> Vault<S> {
         let header = Header {
             sequence: 1,
             len: 0,
-            holes: false,
-            sum: EMPTY,
+            modified: SystemTime::now(),
+            roots: [Seal::NONE; ROOTS as usize],
             places: vec![place],
         };
         let sealed = header.seal(&core.keys.engines, &keys.header, &id)?;

@@ -141,6 +141,7 @@ impl<S: Storage> Vault<S> {
             witness,
             layout: Layout::new(config.block_size as usize),
             pool: Pool::default(),
+            held_pages: Arc::default(),
             read_only,
             journals,
             left_over: Mutex::new(left_over),
@@ -316,9 +317,9 @@ impl<S: Storage> Vault<S> {
                     Some(content) => {
                         let state = content.read_state();
                         found.size = state.now.len;
-                        found.modified = state.lock_moves().modified.unwrap_or(found.modified);
+                        found.modified = state.modified();
                     }
-                    None => found.size = self.core.layout.plain_len(found.size),
+                    None => self.show_header(node, &mut found)?,
                 }
             }
             FileType::Symlink => {
@@ -327,6 +328,35 @@ impl<S: Storage> Vault<S> {
             _ => {}
         }
         Ok(found)
+    }
+
+    /// What the header of a file that nobody uses says of it. A file without a whole header can be
+    /// looked at and removed all the same, with the length that it has in the store.
+    fn show_header(&self, node: &Arc<Node<S>>, found: &mut Attributes) -> Result<()> {
+        let Some(name) = node.name() else {
+            return Ok(());
+        };
+        let parent = self.folder(&name.parent)?;
+        let peek = |what: &str| self.core.peek(parent.dir(), &name.stored, what);
+        // What it is called takes longer to find than its header.
+        let header = match peek("") {
+            Err(Error::Altered { .. }) => peek(&self.path_of(node)),
+            header => header,
+        };
+        match header {
+            Ok(header) => {
+                found.size = header.len;
+                found.modified = header.modified;
+            }
+            Err(error) if is_exhausted(&error) => return Err(error),
+            Err(Error::Unfinished { .. }) => found.size = 0,
+            Err(error) => {
+                if matches!(error, Error::Altered { .. }) {
+                    self.core.tell(&error.to_string());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A path for people: the names that lead to a node.

@@ -18,7 +18,7 @@ use crate::node::Node;
 use crate::storage::{At, Storage};
 use crate::vault::Vault;
 
-const AAD: &[u8] = b"warplock-vault/1 xattr";
+const AAD: &[u8] = b"warplock-vault/2 xattr";
 /// The name spaces of sealed attributes.
 const SPACES: [&str; 2] = ["user.", "trusted."];
 /// What stored names of sealed attributes go on with.

@@ -16,6 +16,7 @@ mod permissions;
 mod read_only;
 mod repair;
 mod reused;
+mod sparse;
 mod tamper;
 mod times;
 mod unnamed;

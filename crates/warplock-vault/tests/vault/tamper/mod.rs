@@ -16,8 +16,8 @@ use warplock_vault::fs::{Access, FileSystem, ROOT, RenameFlags, XattrFlags};
 use warplock_vault::{CheckOptions, ErrorKind, Settings, Vault, check};
 
 const HEADER: usize = 2048;
-const SLOT: usize = 4096 + 28;
-/// Long enough for its sum not to be checked when it is opened.
+const BLOCK: usize = 4096;
+/// Long enough for seals to stand in a page, not only in the header.
 const LONG: usize = 100 * 4096 + 50;
 const SHORT: usize = 3 * 4096 + 50;
 
