@@ -41,7 +41,12 @@ impl<S: Storage> Vault<S> {
             self.core.set_modified(&content, modified)?;
             self.list_uncommitted(&content);
         }
-        self.with_at(&node, file, |at| self.change_at(at, changes))?;
+        let mut in_store = *changes;
+        if node.kind == FileType::RegularFile {
+            // There, it tells programs that copy the store of changes.
+            in_store.modified = None;
+        }
+        self.with_at(&node, file, |at| self.change_at(at, &in_store))?;
         self.attributes_of(&node, file)
     }
 

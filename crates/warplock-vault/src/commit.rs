@@ -7,12 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 use crate::blocks;
 use crate::config::BLOCK_SIZES;
 use crate::content::{Content, Journal, Moved, Pending, State};
 use crate::core::{Core, journal_name, lock};
 use crate::error::{Error, Result};
+use crate::fs::{Changes, SetTime};
 use crate::header::{Header, PLAIN_LEN};
 use crate::layout::{HEADER_LEN, NONCE_LEN, OVERHEAD, PAGE_LEN, TAG_LEN, span};
 use crate::seals::{PageId, SealTree};
@@ -434,6 +436,29 @@ impl<S: Storage> Core<S> {
             state.written += 1;
             self.storage.set_len(&content.file, stored)?;
         }
+        Ok(())
+    }
+
+    /// Gives the file in the store a time that nothing has shown yet, if its bytes have changed.
+    pub(crate) fn move_time(
+        &self,
+        content: &Content<S>,
+        state: &mut State<S>,
+        second: SystemTime,
+    ) -> Result<()> {
+        if state.timed == state.written {
+            return Ok(());
+        }
+        let changes = Changes {
+            modified: Some(SetTime::To(second)),
+            ..Changes::default()
+        };
+        match self.storage.change(At::File(&content.file), &changes) {
+            // Whoever may write to a file may not set its times, if it is another's.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
+            changed => changed?,
+        }
+        state.timed = state.written;
         Ok(())
     }
 

@@ -82,6 +82,8 @@ pub(crate) struct State<S: Storage> {
     pub(crate) synced: u64,
     /// Which of these writes was the newest header.
     pub(crate) header_written: u64,
+    /// How many of these writes the file's time in the store tells of.
+    pub(crate) timed: u64,
     /// Whether the other one was found damaged.
     pub(crate) damaged: bool,
     pub(crate) journal: Journal<S>,
@@ -129,6 +131,7 @@ impl<S: Storage> State<S> {
             written: 1,
             synced: 0,
             header_written: 1,
+            timed: 1,
             damaged: false,
             journal: Journal::none(),
             moves: Mutex::new(Moves {

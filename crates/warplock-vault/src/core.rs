@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, Result};
 use crate::keys::{Id, VaultKeys};
@@ -16,6 +17,9 @@ use crate::witness::Witness;
 /// The folder of journals in the store. While it is there, the vault is open for writing, or was
 /// not closed properly.
 pub(crate) const JOURNALS: &str = "warplock.journal";
+
+/// Times in the store that are later than this from now on are nobody's commits.
+const MOST_AHEAD: u64 = 24 * 3600;
 
 /// Hears of what a person should know, in a sentence.
 pub type Trouble = dyn Fn(&str) + Send + Sync;
@@ -36,6 +40,8 @@ pub(crate) struct Core<S: Storage> {
     pub(crate) left_over: Mutex<HashSet<Id>>,
     /// Whether the vault was not closed properly the last time, and not repaired since.
     pub(crate) unclean: AtomicBool,
+    /// The newest time, in whole seconds, that a commit gave or that was seen in the store.
+    pub(crate) newest_second: AtomicU64,
     pub(crate) witness: Option<Witness>,
     pub(crate) trouble: Option<Arc<Trouble>>,
 }
@@ -48,12 +54,37 @@ impl<S: Storage> Core<S> {
         }
     }
 
+    /// Takes note of a time that something in the store shows.
+    pub(crate) fn saw_time(&self, shown: SystemTime) {
+        let (shown, now) = (seconds(shown), seconds(SystemTime::now()));
+        if shown <= now + MOST_AHEAD {
+            self.newest_second.fetch_max(shown, Ordering::Relaxed);
+        }
+    }
+
+    /// A whole second, in the future, that nothing in the store has shown yet: programs that copy the
+    /// store compare lengths and whole seconds.
+    pub(crate) fn next_second(&self) -> SystemTime {
+        let now = seconds(SystemTime::now());
+        let newest = |newest: u64| Some(newest.max(now) + 1);
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        let before = self.newest_second.fetch_update(set, fetch, newest);
+        let before = before.unwrap_or_else(|newest| newest);
+        SystemTime::UNIX_EPOCH + Duration::from_secs(before.max(now) + 1)
+    }
+
     /// The folder of journals.
     pub(crate) fn journals(&self) -> Result<&S::Dir> {
         self.journals
             .as_ref()
             .ok_or(Error::Errno(rustix::io::Errno::ROFS))
     }
+}
+
+/// Whole seconds since 1970.
+fn seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 /// The name of the journal of the file `id`: its id in hexadecimal.

@@ -3,13 +3,14 @@
 use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use warplock::{Algorithm, Engine};
 use warplock_keyring::MasterKey;
 
 use crate::core::{Core, is_missing};
 use crate::error::{Error, Result};
-use crate::fs::{FileType, RenameFlags};
+use crate::fs::{Changes, FileType, RenameFlags, SetTime};
 use crate::keys::{Id, VaultKeys, random};
 use crate::names::{self, Place, ROOT_PLACE};
 use crate::storage::{At, Listed, Storage};
@@ -67,7 +68,9 @@ impl<S: Storage> Core<S> {
 
     /// Writes the record of a folder, durably.
     pub(crate) fn write_folder_record(&self, dir: &S::Dir, record: &Record) -> Result<()> {
-        write_record(&self.storage, &self.keys, dir, record)
+        write_record(&self.storage, &self.keys, dir, record, || {
+            self.next_second()
+        })
     }
 
     /// The ciphertext name in a file beside an entry with a long name; what is longer is cut.
@@ -132,11 +135,14 @@ impl<S: Storage> Core<S> {
     }
 }
 
+/// `second`: the time of the new record in the store, if there is an old one, which has the same
+/// length.
 fn write_record<S: Storage>(
     storage: &S,
     keys: &VaultKeys,
     dir: &S::Dir,
     record: &Record,
+    second: impl Fn() -> SystemTime,
 ) -> Result<()> {
     let sealed = keys.engines.seal(&keys.folders, AAD, &encode(record))?;
     let (new, name) = (OsStr::new(RECORD_NEW), OsStr::new(RECORD));
@@ -147,6 +153,13 @@ fn write_record<S: Storage>(
         }
         let file = storage.create(dir, new, 0o600)?;
         storage.write_at(&file, &sealed, 0)?;
+        if storage.attributes(At::Name(dir, name)).is_ok() {
+            let changes = Changes {
+                modified: Some(SetTime::To(second())),
+                ..Changes::default()
+            };
+            storage.change(At::File(&file), &changes)?;
+        }
         storage.sync(&file, true)?;
         storage.rename((dir, new), (dir, name), RenameFlags::empty())?;
         Ok(storage.sync_dir(dir)?)
@@ -165,7 +178,7 @@ pub(crate) fn write_root_record<S: Storage>(
         id: random()?,
         places: vec![ROOT_PLACE],
     };
-    write_record(storage, &keys, root, &record)
+    write_record(storage, &keys, root, &record, SystemTime::now)
 }
 
 /// What names of temporary things begin with; 24 hexadecimal digits follow.

@@ -37,7 +37,7 @@ pub(crate) struct Header {
 }
 
 /// Seconds and nanoseconds since 1970, the seconds rounded down.
-fn split_time(time: SystemTime) -> (i64, u32) {
+pub(crate) fn split_time(time: SystemTime) -> (i64, u32) {
     match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(after) => (after.as_secs() as i64, after.subsec_nanos()),
         Err(error) => {

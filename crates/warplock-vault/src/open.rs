@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::content::{Content, State};
 use crate::core::{Core, lock};
 use crate::error::{Error, Result};
-use crate::header::Header;
+use crate::header::{Header, split_time};
 use crate::keys::{FileKeys, Id};
 use crate::layout::{BLOCKS_START, HEADER_LEN};
 use crate::storage::{At, Storage};
@@ -76,7 +76,13 @@ impl<S: Storage> Core<S> {
             }
         }
         let stored = self.layout.stored_len(state.now.len);
-        let size = self.storage.attributes(At::File(&content.file))?.size;
+        let attributes = self.storage.attributes(At::File(&content.file))?;
+        let size = attributes.size;
+        self.saw_time(attributes.modified);
+        if split_time(attributes.modified).1 != 0 {
+            // The system gave it this time: a crash came before the commit did.
+            state.timed = 0;
+        }
         // A file that was just made has nothing behind its header yet.
         let cut = size < stored && state.now.len > 0 && state.pending.is_none();
         if cut || (size != stored && !crashed) {

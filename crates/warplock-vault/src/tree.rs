@@ -204,10 +204,13 @@ impl<S: Storage> Vault<S> {
             let tree = core.tree_of(&header);
             let mut state = State::committed(header, tree);
             state.entry = Some(Arc::clone(&spot.folder.dir));
+            // It was without a header for a moment.
+            state.timed = 0;
             Ok(Content::new(file, id, keys, true, state))
         })()
         .map_err(undo)?;
         let content = Arc::new(made);
+        self.list_uncommitted(&content);
         let found = core.storage.attributes(At::File(&content.file))?;
         let in_use = Arc::downgrade(&content);
         let node = self.nodes.enter_new(&spot.node, &spot.name, &found, in_use);
@@ -398,6 +401,7 @@ impl<S: Storage> Vault<S> {
         found: Attributes,
         action: impl FnOnce(&Victim<S>) -> Result<T>,
     ) -> Result<T> {
+        self.core.saw_time(found.modified);
         let node = self.nodes.enter(&spot.node, &spot.name, &found);
         let victim = Victim { node, found };
         let result = action(&victim);

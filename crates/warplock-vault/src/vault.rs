@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
@@ -142,6 +142,7 @@ impl<S: Storage> Vault<S> {
             layout: Layout::new(config.block_size as usize),
             pool: Pool::default(),
             held_pages: Arc::default(),
+            newest_second: AtomicU64::new(0),
             read_only,
             journals,
             left_over: Mutex::new(left_over),
@@ -291,9 +292,13 @@ impl<S: Storage> Vault<S> {
         let content = Arc::new(content);
         *slot = Arc::downgrade(&content);
         drop(slot);
-        // A crash may have left it young.
+        // A crash may have left it young, or with a time that it shared with other bytes.
         let crashed = self.core.unclean.load(Ordering::Relaxed) && !self.core.read_only;
-        if crashed && content.writable && content.read_state().is_young() {
+        let unfinished = || {
+            let state = content.read_state();
+            state.is_young() || state.timed != state.written
+        };
+        if crashed && content.writable && unfinished() {
             self.list_uncommitted(&content);
         }
         Ok(content)

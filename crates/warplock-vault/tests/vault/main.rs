@@ -4,6 +4,7 @@
 mod closing;
 #[path = "../common/mod.rs"]
 mod common;
+mod copies;
 mod crash;
 mod document;
 mod evicted;
