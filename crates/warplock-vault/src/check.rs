@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use own::Own;
-use rustix::io::Errno;
 
 use crate::content::Content;
 use crate::core::{Core, lock};
@@ -225,10 +224,6 @@ impl<S: Storage> Check<'_, S> {
             Own::Other => match vault.plain_name(folder, &entry.name) {
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) => ("this is none of the vault's files".to_owned(), false),
-                Err(Error::Errno(Errno::NOENT)) => (
-                    "the file with its name is missing; restore it from a backup".to_owned(),
-                    false,
-                ),
                 Err(error @ Error::Altered { .. }) => (error.to_string(), false),
                 Err(error) => return Err(error),
             },

@@ -92,14 +92,12 @@ pub(crate) fn journal_name(id: &Id) -> OsString {
     hex(id).into()
 }
 
-/// The file whose journal has this name.
+/// The file whose journal has this name. A journal has one name: under another (capitals, signs)
+/// nothing would find it.
 pub(crate) fn journal_id(name: &OsStr) -> Option<Id> {
     let text = name.to_str().filter(|text| text.len() == 32)?;
-    let mut id = [0; 16];
-    for (byte, digits) in id.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(id)
+    let id = u128::from_str_radix(text, 16).ok()?.to_be_bytes();
+    (journal_name(&id) == name).then_some(id)
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

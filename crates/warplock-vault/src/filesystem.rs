@@ -83,7 +83,8 @@ impl<S: Storage> Vault<S> {
                         place,
                     }),
                 }),
-                Ok(None) => {}
+                // Or it was removed just now.
+                Ok(None) | Err(Error::Errno(Errno::NOENT)) => {}
                 Err(error) if is_exhausted(&error) => return Err(error),
                 // One bad name must not hide the others.
                 Err(error) => self.core.tell(&error.to_string()),

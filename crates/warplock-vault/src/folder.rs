@@ -109,7 +109,7 @@ impl<S: Storage> Core<S> {
             .storage
             .permitted(dir, || Ok(self.storage.list(dir)?))?;
         for entry in &listed {
-            let ours = entry.name == RECORD || names::is_beside(&entry.name);
+            let ours = entry.name == RECORD || names::entry_beside(&entry.name).is_some();
             let ours = ours && entry.kind == FileType::RegularFile;
             if !ours && !self.is_unfinished(dir, entry)? {
                 return Ok(false);

@@ -395,28 +395,49 @@ impl<S: Storage> Vault<S> {
         let sealed = match names::kind(stored) {
             names::Kind::Other => return Ok(None),
             names::Kind::Short(sealed) => sealed,
-            names::Kind::Long(beside) => {
-                let sealed = self.core.read_beside(folder.dir(), &beside)?;
-                if !names::long_fits(stored, &sealed) {
-                    return Err(self.foreign_name(stored));
-                }
-                sealed
-            }
+            names::Kind::Long(beside) => self.sealed_beside(folder, stored, &beside)?,
         };
-        names::open(&self.core.keys, &folder.id, &sealed)
+        names::open(&self.core.keys, &folder.id, stored, &sealed)
             .map(Some)
-            .ok_or_else(|| self.foreign_name(stored))
+            .ok_or_else(|| {
+                altered_entry(
+                    stored,
+                    "it was never given that name in this folder; move it back or remove it",
+                )
+            })
     }
 
-    fn foreign_name(&self, stored: &OsStr) -> Error {
-        Error::altered(
-            format!("the entry {} in the store", stored.to_string_lossy()),
-            "it was never given that name in this folder; move it back or remove it",
-        )
+    /// The ciphertext name of an entry with a long name.
+    ///
+    /// # Errors
+    /// `ENOENT` if the entry was removed meanwhile.
+    fn sealed_beside(&self, folder: &Folder<S>, stored: &OsStr, beside: &OsStr) -> Result<Vec<u8>> {
+        let storage = &self.core.storage;
+        let read = || self.core.read_beside(folder.dir(), beside);
+        match read() {
+            Err(Error::Errno(Errno::NOENT)) => {}
+            other => return other,
+        }
+        // Both may be gone. If the entry is there, so is the file, even if both were just made.
+        storage.attributes(At::Name(folder.dir(), stored))?;
+        match read() {
+            Err(Error::Errno(Errno::NOENT)) => Err(altered_entry(
+                stored,
+                "the file with its name is missing; restore it from a backup",
+            )),
+            other => other,
+        }
     }
 
     /// Encrypts a name in a folder.
     pub(crate) fn sealed_name(&self, folder: &Folder<S>, name: &OsStr) -> Result<Sealed> {
         names::seal(&self.core.keys, &folder.id, name)
     }
+}
+
+fn altered_entry(stored: &OsStr, why: &str) -> Error {
+    Error::altered(
+        format!("the entry {} in the store", stored.to_string_lossy()),
+        why,
+    )
 }

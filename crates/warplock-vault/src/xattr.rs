@@ -216,11 +216,10 @@ impl<S: Storage> Vault<S> {
             let id = owner.id()?;
             let value = storage.get_xattr(owner.at(), stored)?;
             let name = self.open_xattr(node, id, &value).and_then(|(name, _)| {
-                if self.stored_xattr(space, id, &name)? == stored {
-                    Ok(name)
-                } else {
-                    Err(self.altered_xattr(node))
-                }
+                // In another name space it would be listed, but not found.
+                let fits = self::space(&name) == Some(space)
+                    && self.stored_xattr(space, id, &name)? == stored;
+                fits.then_some(name).ok_or_else(|| self.altered_xattr(node))
             });
             each(stored, name)?;
         }

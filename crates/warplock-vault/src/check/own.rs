@@ -60,13 +60,13 @@ impl<S: Storage> Core<S> {
 
     /// What a file with the name of an entry is when the entry is not there.
     fn name_alone(&self, dir: &S::Dir, entry: &Listed, long: &OsStr) -> Result<Own> {
-        if entry.kind != FileType::RegularFile || !names::is_long(long) {
+        if entry.kind != FileType::RegularFile {
             return Ok(Own::Other);
         }
         let sealed = self.read_beside(dir, &entry.name)?;
         Ok(if sealed.iter().all(|byte| *byte == 0) {
             Own::Unfinished
-        } else if names::long_fits(long, &sealed) {
+        } else if names::fits(long, &sealed) {
             // Nowhere else is this name: the entry may yet come, as a sync program brings it.
             Own::Kept
         } else {

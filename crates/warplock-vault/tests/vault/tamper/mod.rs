@@ -2,6 +2,7 @@
 //! noticed, and these tests prove it.
 
 mod contents;
+mod forms;
 mod names;
 mod vaults;
 
@@ -12,8 +13,8 @@ use crate::common::rng::Rng;
 use crate::common::{FILE, FOLDER, Short, Told, WRITE, new_vault, open, options};
 use rustix::io::Errno;
 use warplock_keyring::MasterKey;
-use warplock_vault::fs::{Access, FileSystem, ROOT, RenameFlags, XattrFlags};
-use warplock_vault::{CheckOptions, ErrorKind, Settings, Vault, check};
+use warplock_vault::fs::{Access, Entry, FileSystem, ROOT, RenameFlags, XattrFlags};
+use warplock_vault::{CheckOptions, ErrorKind, Finding, Settings, Vault, check};
 
 const HEADER: usize = 2048;
 const BLOCK: usize = 4096;
@@ -219,6 +220,30 @@ impl Victim {
 }
 
 impl Victim {
+    /// What a check finds that no crash explains.
+    fn altered(&self) -> Vec<Finding> {
+        let vault = open(self.mem.fork(), &self.key);
+        let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
+        let mut findings = report.findings;
+        findings.retain(|finding| !finding.crash && !finding.unread);
+        findings
+    }
+
+    /// What listing the topmost folder says and shows.
+    fn listed(&self) -> (Vec<OsString>, String) {
+        let told = Told::default();
+        let vault = Vault::open_on(self.mem.fork(), &self.key, options(&told)).unwrap();
+        let dir = vault.open_dir(ROOT).unwrap();
+        let mut names = Vec::new();
+        let mut add = |entry: Entry<'_>| {
+            names.push(entry.name.to_owned());
+            true
+        };
+        vault.list(&dir, 0, &mut add).unwrap();
+        let told = told.lock().unwrap().join("\n");
+        (names, told)
+    }
+
     fn swap(&self, a: &str, b: &str) {
         let (one, dir_a, name_a) = self.find(a);
         let (two, dir_b, name_b) = self.find(b);
