@@ -19,7 +19,7 @@ use crate::keys::Id;
 use crate::names::{Place, Sealed};
 use crate::node::Node;
 use crate::pages::Look;
-use crate::storage::{Listed, Storage};
+use crate::storage::{Inode, Listed, Storage};
 use crate::tree::Spot;
 use crate::vault::Vault;
 
@@ -83,7 +83,7 @@ struct Check<'a, S: Storage> {
 
 /// A file that was seen.
 struct Seen<S: Storage> {
-    inode: u64,
+    inode: Inode,
     path: PathBuf,
     /// Where it was seen.
     places: HashSet<Place>,
@@ -324,7 +324,7 @@ impl<S: Storage> Check<'_, S> {
     ) -> Result<()> {
         let content = self.vault.content(node)?;
         if let Some(seen) = self.files.get_mut(&content.id) {
-            if seen.inode == found.node {
+            if seen.inode == found.inode() {
                 // If somebody has it open, opening it looked at no place.
                 let places = &content.read_state().now.places;
                 self.vault
@@ -350,7 +350,7 @@ impl<S: Storage> Check<'_, S> {
         let id = content.id;
         let allowed = content.read_state().now.places.clone();
         let seen = Seen {
-            inode: found.node,
+            inode: found.inode(),
             path: path.to_owned(),
             places: HashSet::from([spot.name.place]),
             several: (allowed.len() > 1).then(|| Several {

@@ -16,7 +16,7 @@ use crate::fs::{
 };
 use crate::names::Sealed;
 use crate::node::Node;
-use crate::storage::{At, Storage};
+use crate::storage::{At, Inode, Storage};
 use crate::vault::Vault;
 
 /// An open file of a vault.
@@ -75,7 +75,10 @@ impl<S: Storage> Vault<S> {
             match self.plain_name(&dir.folder, &entry.name) {
                 Ok(Some((name, place))) => found.push(Found {
                     name,
-                    node: self.nodes.number_of(entry.inode),
+                    node: self.nodes.number_of(Inode {
+                        volume: dir.folder.inode.volume,
+                        number: entry.inode,
+                    }),
                     kind: entry.kind,
                     sealed: Some(Sealed {
                         stored: entry.name,

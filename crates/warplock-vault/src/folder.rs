@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::fs::{Changes, FileType, RenameFlags, SetTime};
 use crate::keys::{Id, VaultKeys, random};
 use crate::names::{self, Place, ROOT_PLACE};
-use crate::storage::{At, Listed, Storage};
+use crate::storage::{At, Inode, Listed, Storage};
 
 /// The record's name in the folder.
 pub(crate) const RECORD: &str = "warplock.dir";
@@ -26,6 +26,7 @@ const PLAIN_LEN: usize = 16 + 1 + 32;
 /// An open folder.
 pub(crate) struct Folder<S: Storage> {
     pub(crate) dir: Arc<S::Dir>,
+    pub(crate) inode: Inode,
     pub(crate) id: Id,
 }
 

@@ -46,6 +46,8 @@ pub struct NewNode {
 pub struct Attributes {
     /// The node.
     pub node: Node,
+    /// The device number of the file system that the object is on.
+    pub volume: u64,
     /// Type and permissions.
     pub mode: u32,
     /// Hard links.
@@ -75,6 +77,7 @@ impl Attributes {
     pub(crate) fn nothing() -> Self {
         Attributes {
             node: 0,
+            volume: 0,
             mode: 0,
             links: 0,
             uid: 0,

@@ -11,7 +11,7 @@ use crate::core::lock;
 use crate::folder::Folder;
 use crate::fs::{Attributes, FileType, ROOT};
 use crate::names::{Place, Sealed};
-use crate::storage::Storage;
+use crate::storage::{Inode, Storage};
 
 /// Numbers of nodes whose inode number is taken start here.
 const SPARE: u64 = 1 << 62;
@@ -24,7 +24,7 @@ pub(crate) struct Node<S: Storage> {
     names: Mutex<Vec<Name<S>>>,
     references: AtomicU64,
     /// Its inode in the store, which changes when a symlink is written anew.
-    inode: AtomicU64,
+    inode: Mutex<Inode>,
     /// The open folder, if this is one.
     pub(crate) folder: Mutex<Option<Arc<Folder<S>>>>,
     /// The content, if this is a regular file in use.
@@ -51,17 +51,22 @@ impl<S: Storage> Clone for Name<S> {
 }
 
 impl<S: Storage> Node<S> {
-    fn new(number: u64, inode: u64, kind: FileType) -> Arc<Self> {
+    fn new(number: u64, inode: Inode, kind: FileType) -> Arc<Self> {
         Arc::new(Node {
             number,
             kind,
             names: Mutex::new(Vec::new()),
             references: AtomicU64::new(0),
-            inode: AtomicU64::new(inode),
+            inode: Mutex::new(inode),
             folder: Mutex::new(None),
             content: Mutex::new(Weak::new()),
             dead: AtomicBool::new(false),
         })
+    }
+
+    /// What it is in the store.
+    pub(crate) fn inode(&self) -> Inode {
+        *lock(&self.inode)
     }
 
     /// A name that leads here, if one is known.
@@ -130,7 +135,7 @@ pub(crate) struct Table<S: Storage> {
 struct Maps<S: Storage> {
     nodes: HashMap<u64, Arc<Node<S>>>,
     /// From inode numbers in the store to living nodes.
-    inodes: HashMap<u64, u64>,
+    inodes: HashMap<Inode, u64>,
     /// Nodes that were without references when their content was in use.
     idle: HashSet<u64>,
     spare: u64,
@@ -150,9 +155,9 @@ impl<S: Storage> Maps<S> {
             found.node
         };
         let kind = FileType::from_raw_mode(found.mode);
-        let node = Node::new(number, found.node, kind);
+        let node = Node::new(number, found.inode(), kind);
         self.nodes.insert(number, Arc::clone(&node));
-        self.inodes.insert(found.node, number);
+        self.inodes.insert(found.inode(), number);
         node
     }
 
@@ -165,7 +170,7 @@ impl<S: Storage> Maps<S> {
     /// Parts a node from its inode number, unless that is another's already: the store gives a
     /// number again as soon as it is free.
     fn unmap(&mut self, node: &Node<S>) {
-        let inode = node.inode.load(Ordering::Relaxed);
+        let inode = node.inode();
         if self.inodes.get(&inode) == Some(&node.number) {
             self.inodes.remove(&inode);
         }
@@ -173,7 +178,7 @@ impl<S: Storage> Maps<S> {
 }
 
 impl<S: Storage> Table<S> {
-    pub(crate) fn new(root_inode: u64) -> Self {
+    pub(crate) fn new(root_inode: Inode) -> Self {
         let root = Node::new(ROOT, root_inode, FileType::Directory);
         root.references.store(1, Ordering::Relaxed);
         Table {
@@ -191,12 +196,12 @@ impl<S: Storage> Table<S> {
     }
 
     /// The number that the node of this inode has, or would probably get.
-    pub(crate) fn number_of(&self, inode: u64) -> u64 {
+    pub(crate) fn number_of(&self, inode: Inode) -> u64 {
         lock(&self.maps)
             .inodes
             .get(&inode)
             .copied()
-            .unwrap_or(inode)
+            .unwrap_or(inode.number)
     }
 
     /// The node of what was found under a name, with one more reference.
@@ -208,7 +213,10 @@ impl<S: Storage> Table<S> {
     ) -> Arc<Node<S>> {
         let kind = FileType::from_raw_mode(found.mode);
         let mut maps = lock(&self.maps);
-        let known = maps.inodes.get(&found.node).and_then(|n| maps.nodes.get(n));
+        let known = maps
+            .inodes
+            .get(&found.inode())
+            .and_then(|n| maps.nodes.get(n));
         let node = match known {
             Some(node) if node.kind == kind => Arc::clone(node),
             _ => maps.add(found),
@@ -291,10 +299,10 @@ impl<S: Storage> Table<S> {
     }
 
     /// A node is another inode from now on: a symlink was written anew.
-    pub(crate) fn replace_inode(&self, node: &Node<S>, new: u64) {
+    pub(crate) fn replace_inode(&self, node: &Node<S>, new: Inode) {
         let mut maps = lock(&self.maps);
         maps.unmap(node);
-        node.inode.store(new, Ordering::Relaxed);
+        *lock(&node.inode) = new;
         maps.inodes.insert(new, node.number);
     }
 

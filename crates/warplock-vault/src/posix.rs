@@ -117,6 +117,7 @@ fn timespec(set: Option<SetTime>) -> sys::Timespec {
 fn attributes(stat: &sys::Stat) -> Attributes {
     Attributes {
         node: stat.st_ino as u64,
+        volume: stat.st_dev as u64,
         mode: stat.st_mode as u32,
         links: stat.st_nlink as u32,
         uid: stat.st_uid,

@@ -61,7 +61,7 @@ impl<S: Storage> Vault<S> {
         let mover = self.mover(from, to, found)?;
         let result = match other {
             // Two names of one file: nothing happens, says POSIX.
-            Some(other) if other.node == found.node => Ok(()),
+            Some(other) if other.inode() == found.inode() => Ok(()),
             Some(other) => self.with_victim(to, other, |victim| self.replace(&mover, Some(victim))),
             None => self.replace(&mover, None),
         };
@@ -152,7 +152,7 @@ impl<S: Storage> Vault<S> {
         found: Attributes,
         other: Attributes,
     ) -> Result<()> {
-        if found.node == other.node {
+        if found.inode() == other.inode() {
             return Ok(());
         }
         let one = self.mover(from, to, found)?;

@@ -29,6 +29,26 @@ impl<S: Storage> Clone for At<'_, S> {
 
 impl<S: Storage> Copy for At<'_, S> {}
 
+/// What tells one object of a store from another. Inode numbers alone do not: each volume has its
+/// own, and a store may span several (mounts in it, subvolumes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Inode {
+    /// The volume's device number.
+    pub(crate) volume: u64,
+    /// The number there.
+    pub(crate) number: u64,
+}
+
+impl Attributes {
+    /// The object whose attributes a [`Storage`] gave.
+    pub(crate) fn inode(&self) -> Inode {
+        Inode {
+            volume: self.volume,
+            number: self.node,
+        }
+    }
+}
+
 /// A name found in a folder.
 #[derive(Clone, Debug)]
 pub struct Listed {

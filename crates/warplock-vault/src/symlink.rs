@@ -112,7 +112,7 @@ impl<S: Storage> Vault<S> {
             let _ = storage.unlink(dir, temporary);
         }
         bound?;
-        self.nodes.replace_inode(node, new.node);
+        self.nodes.replace_inode(node, new.inode());
         if durable {
             storage.sync_dir(dir)?;
         }

@@ -157,7 +157,7 @@ impl<S: Storage> Vault<S> {
                 "another folder's record stands in its place; restore it from a backup",
             ));
         }
-        let inode = core.storage.attributes(At::Dir(&root))?.node;
+        let inode = core.storage.attributes(At::Dir(&root))?.inode();
         let vault = Vault {
             core,
             nodes: Table::new(inode),
@@ -170,6 +170,7 @@ impl<S: Storage> Vault<S> {
         let top = vault.node(ROOT)?;
         *lock(&top.folder) = Some(Arc::new(Folder {
             dir: Arc::new(root),
+            inode,
             id: record.id,
         }));
         Ok(vault)
@@ -198,10 +199,16 @@ impl<S: Storage> Vault<S> {
         let parent = self.folder(&name.parent)?;
         let dir = self.core.storage.open_dir(parent.dir(), &name.stored)?;
         let what = self.path_of(node);
+        let inode = self.core.storage.attributes(At::Dir(&dir))?.inode();
+        if inode != node.inode() {
+            // Something else has taken the name since it was looked up.
+            return Err(Errno::STALE.into());
+        }
         let record = self.core.read_folder_record(&dir, &what)?;
         self.check_place(&record.places, &node.places(), &what)?;
         let folder = Arc::new(Folder {
             dir: Arc::new(dir),
+            inode,
             id: record.id,
         });
         if self.open_folders.fetch_add(1, Ordering::Relaxed) > self.budget.folders {
@@ -244,7 +251,7 @@ impl<S: Storage> Vault<S> {
         if all(&content.read_state().now.places) {
             return Ok(());
         }
-        let inode = storage.attributes(At::File(&content.file))?.node;
+        let inode = storage.attributes(At::File(&content.file))?.inode();
         for name in node.names() {
             let parent = self.folder(&name.parent);
             // While this is held, no place is allowed anew.
@@ -259,7 +266,7 @@ impl<S: Storage> Vault<S> {
                 Ok(storage.attributes(at)?)
             });
             match found {
-                Ok(found) if found.node == inode => {
+                Ok(found) if found.inode() == inode => {
                     self.check_place(places, &[name.place], &self.path_of(node))?;
                 }
                 Err(error) if error.errno() != Errno::NOENT => return Err(error),
@@ -285,6 +292,10 @@ impl<S: Storage> Vault<S> {
         let parent = self.folder(&name.parent)?;
         let what = self.path_of(node);
         let content = self.core.open_content(parent.dir(), &name.stored, &what)?;
+        let inode = self.core.storage.attributes(At::File(&content.file))?;
+        if inode.inode() != node.inode() {
+            return Err(Errno::STALE.into());
+        }
         self.check_place(&content.read_state().now.places, &[name.place], &what)?;
         self.check_names(node, &content)?;
         // Whether the name is durable is not known.

@@ -3,6 +3,7 @@
 
 mod contents;
 mod forms;
+mod identity;
 mod names;
 mod vaults;
 
