@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::SystemTime;
 
 use warplock::{Algorithm, Engine};
@@ -28,9 +28,31 @@ pub(crate) struct Folder<S: Storage> {
     pub(crate) dir: Arc<S::Dir>,
     pub(crate) inode: Inode,
     pub(crate) id: Id,
+    /// Where it may stand, as its record says: nobody but the vault changes that, so it is not read
+    /// again while the folder is open.
+    places: RwLock<Vec<Place>>,
 }
 
 impl<S: Storage> Folder<S> {
+    pub(crate) fn new(dir: S::Dir, inode: Inode, record: Record) -> Self {
+        Folder {
+            dir: Arc::new(dir),
+            inode,
+            id: record.id,
+            places: RwLock::new(record.places),
+        }
+    }
+
+    /// The places where it may stand, which do not change while this is held.
+    pub(crate) fn places(&self) -> RwLockReadGuard<'_, Vec<Place>> {
+        self.places.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, to be changed with the record.
+    pub(crate) fn places_mut(&self) -> RwLockWriteGuard<'_, Vec<Place>> {
+        self.places.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn dir(&self) -> &S::Dir {
         &self.dir
     }

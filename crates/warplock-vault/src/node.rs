@@ -90,9 +90,10 @@ impl<S: Storage> Node<S> {
         lock(&self.names).clone()
     }
 
-    /// The places of all names that are known to lead here.
-    pub(crate) fn places(&self) -> Vec<Place> {
-        lock(&self.names).iter().map(|name| name.place).collect()
+    /// Whether all names that are known to lead here have one of these places.
+    pub(crate) fn stands_only_at(&self, allowed: &[Place]) -> bool {
+        let names = lock(&self.names);
+        names.iter().all(|name| allowed.contains(&name.place))
     }
 
     pub(crate) fn add_name(&self, parent: &Arc<Node<S>>, stored: &OsStr, place: Place) {

@@ -110,9 +110,11 @@ impl<S: Storage> Vault<S> {
         }
         self.make_beside(to)?;
         self.allow(mover)?;
-        if victim.is_some() && mover.node.kind == FileType::Directory {
+        if let Some(victim) = victim
+            && mover.node.kind == FileType::Directory
+        {
             // The store's folder is never empty, so it has to go first.
-            aside = match self.set_aside(to) {
+            aside = match self.set_aside(to, &victim.node) {
                 Ok(aside) => Some(aside),
                 Err(error) => {
                     self.take_back(mover);

@@ -8,11 +8,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
+use crate::core::lock;
 use crate::error::{Error, Result};
 use crate::fs::{Attributes, Caller, Changes, RenameFlags, SetTime};
 use crate::layout::OVERHEAD;
 use crate::names::Place;
-use crate::node::Node;
+use crate::node::{Name, Node};
 use crate::storage::{At, Storage};
 use crate::tree::Spot;
 use crate::vault::Vault;
@@ -59,16 +60,32 @@ impl<S: Storage> Vault<S> {
 
     /// Reads a symlink's target.
     pub(crate) fn read_target(&self, node: &Arc<Node<S>>) -> Result<Zeroizing<Vec<u8>>> {
-        let name = node.name().ok_or(Errno::NOENT)?;
-        let folder = self.folder(&name.parent)?;
-        let target = self.open_target(folder.dir(), &name.stored)?;
-        if !target.places.contains(&name.place) {
-            return Err(Error::altered(
-                self.path_of(node),
-                "this symlink stands under a name that was never given to it: somebody moved \
-                 or swapped it in the store; move it back",
-            ));
+        let read = || -> Result<_> {
+            let name = node.name().ok_or(Errno::NOENT)?;
+            let folder = self.folder(&name.parent)?;
+            let target = self.open_target(folder.dir(), &name.stored)?;
+            Ok((name, folder, target))
+        };
+        let fits = |name: &Name<S>, target: &Target| {
+            // A hard link to it under another name leads to the same node.
+            target.places.contains(&name.place) && node.stands_only_at(&target.places)
+        };
+        match read() {
+            Ok((name, _, target)) if fits(&name, &target) => return Ok(target.target),
+            _ => {}
         }
+        // Or it is just being renamed, which writes it again.
+        let _naming = lock(&self.naming);
+        let (name, folder, target) = read()?;
+        let found = self
+            .core
+            .storage
+            .attributes(At::Name(folder.dir(), &name.stored))?;
+        if found.inode() != node.inode() {
+            return Err(self.stale(node, &name, None));
+        }
+        self.check_place(&target.places, &[name.place], &self.path_of(node))?;
+        self.check_names(node, |check| check(&target.places))?;
         Ok(target.target)
     }
 

@@ -461,7 +461,7 @@ impl<S: Storage> Vault<S> {
             return Err(Errno::NOTDIR.into());
         }
         self.with_victim(spot, found, |victim| {
-            let gone = self.set_aside(spot)?;
+            let gone = self.set_aside(spot, &victim.node)?;
             self.unnamed(spot, victim, None);
             self.drop_beside(spot);
             self.core.purge(spot.folder.dir(), OsStr::new(&gone))
@@ -469,12 +469,13 @@ impl<S: Storage> Vault<S> {
     }
 
     /// Gives an empty folder a temporary name, which takes it out of the tree.
-    pub(crate) fn set_aside(&self, spot: &Spot<S>) -> Result<String> {
+    pub(crate) fn set_aside(&self, spot: &Spot<S>, node: &Arc<Node<S>>) -> Result<String> {
         let (dir, name) = spot.pair();
         let storage = &self.core.storage;
-        let inner = storage.open_dir(dir, name)?;
+        // It may be another one, which somebody put there.
+        let folder = self.folder(node)?;
         // Somebody else's files are not ours to remove with it.
-        if !self.core.holds_nothing(&inner)? {
+        if !self.core.holds_nothing(folder.dir())? {
             return Err(Errno::NOTEMPTY.into());
         }
         let temporary = self.core.temporary_name()?;

@@ -21,7 +21,7 @@ use crate::keys::VaultKeys;
 use crate::layout::Layout;
 use crate::locks::lock_store;
 use crate::names::{self, Place, ROOT_PLACE, Sealed};
-use crate::node::{Node, Table};
+use crate::node::{Name, Node, Table};
 use crate::pool::Pool;
 use crate::posix::Posix;
 use crate::storage::{At, Storage, cannot_change};
@@ -168,11 +168,7 @@ impl<S: Storage> Vault<S> {
             open_folders: AtomicUsize::new(0),
         };
         let top = vault.node(ROOT)?;
-        *lock(&top.folder) = Some(Arc::new(Folder {
-            dir: Arc::new(root),
-            inode,
-            id: record.id,
-        }));
+        *lock(&top.folder) = Some(Arc::new(Folder::new(root, inode, record)));
         Ok(vault)
     }
 
@@ -187,35 +183,67 @@ impl<S: Storage> Vault<S> {
         self.nodes.get(number).ok_or(Errno::STALE.into())
     }
 
-    /// The open folder of a node.
+    /// The open folder of a node, if all names that lead there were given to it.
     pub(crate) fn folder(&self, node: &Arc<Node<S>>) -> Result<Arc<Folder<S>>> {
         if node.kind != FileType::Directory {
             return Err(Errno::NOTDIR.into());
         }
-        if let Some(folder) = &*lock(&node.folder) {
-            return Ok(Arc::clone(folder));
+        // Up to a folder that is open, then down again: trees are deeper than stacks.
+        let mut closed = Vec::new();
+        let mut next = Arc::clone(node);
+        let mut folder = loop {
+            let open = lock(&next.folder).clone();
+            if let Some(folder) = open {
+                self.check_names(&next, |check| check(&folder.places()))?;
+                break folder;
+            }
+            let name = next.name().ok_or(Errno::NOENT)?;
+            let parent = Arc::clone(&name.parent);
+            closed.push((std::mem::replace(&mut next, parent), name));
+        };
+        while let Some((node, name)) = closed.pop() {
+            folder = self.open_folder(&node, &folder, &name)?;
         }
-        let name = node.name().ok_or(Errno::NOENT)?;
-        let parent = self.folder(&name.parent)?;
-        let dir = self.core.storage.open_dir(parent.dir(), &name.stored)?;
-        let what = self.path_of(node);
-        let inode = self.core.storage.attributes(At::Dir(&dir))?.inode();
-        if inode != node.inode() {
-            // Something else has taken the name since it was looked up.
-            return Err(Errno::STALE.into());
-        }
-        let record = self.core.read_folder_record(&dir, &what)?;
-        self.check_place(&record.places, &node.places(), &what)?;
-        let folder = Arc::new(Folder {
-            dir: Arc::new(dir),
-            inode,
-            id: record.id,
-        });
+        Ok(folder)
+    }
+
+    /// Opens the folder of a node under a name that leads there.
+    fn open_folder(
+        &self,
+        node: &Arc<Node<S>>,
+        parent: &Folder<S>,
+        name: &Name<S>,
+    ) -> Result<Arc<Folder<S>>> {
+        let storage = &self.core.storage;
+        let dir = match storage.open_dir(parent.dir(), &name.stored) {
+            Ok(dir) if storage.attributes(At::Dir(&dir))?.inode() == node.inode() => dir,
+            other => return Err(self.stale(node, name, other.err())),
+        };
+        let record = self.core.read_folder_record(&dir, &self.path_of(node))?;
+        let folder = Arc::new(Folder::new(dir, node.inode(), record));
+        self.check_names(node, |check| check(&folder.places()))?;
         if self.open_folders.fetch_add(1, Ordering::Relaxed) > self.budget.folders {
             self.close_folders();
         }
         *lock(&node.folder) = Some(Arc::clone(&folder));
         Ok(folder)
+    }
+
+    /// What to say of a node that does not stand under one of its names any more: the store was
+    /// changed below. Whoever asks again by a path finds what stands there now.
+    pub(crate) fn stale(
+        &self,
+        node: &Node<S>,
+        name: &Name<S>,
+        error: Option<std::io::Error>,
+    ) -> Error {
+        match error {
+            Some(error) if !is_missing(&error) => error.into(),
+            _ => {
+                node.remove_name(&name.place);
+                Errno::STALE.into()
+            }
+        }
     }
 
     /// Closes folders that are open only to save time.
@@ -227,8 +255,11 @@ impl<S: Storage> Vault<S> {
     /// Changes a folder's places.
     pub(crate) fn set_folder_places(&self, folder: &Folder<S>, places: Vec<Place>) -> Result<()> {
         let id = folder.id;
-        self.core
-            .write_folder_record(folder.dir(), &Record { id, places })
+        let mut allowed = folder.places_mut();
+        let record = Record { id, places };
+        self.core.write_folder_record(folder.dir(), &record)?;
+        *allowed = record.places;
+        Ok(())
     }
 
     /// Refuses what stands at other places than it may.
@@ -243,35 +274,49 @@ impl<S: Storage> Vault<S> {
         ))
     }
 
-    /// Refuses a file that stands under a name that was never given to it. What links or renames
-    /// it allows the new place first; what removes a name forbids the place later.
-    fn check_names(&self, node: &Arc<Node<S>>, content: &Content<S>) -> Result<()> {
-        let storage = &self.core.storage;
-        let all = |allowed: &[Place]| node.places().iter().all(|place| allowed.contains(place));
-        if all(&content.read_state().now.places) {
+    /// Refuses what stands under a name that was never given to it. What links or renames it allows
+    /// the new place first; what removes a name forbids the place later. `places` calls what it is
+    /// given with the places where it may stand, to which none is added meanwhile.
+    ///
+    /// This is asked at each use, not only when something is opened: below a mount, the store may
+    /// be changed at any time, and then the kernel brings another name for a node that is known.
+    pub(crate) fn check_names(
+        &self,
+        node: &Arc<Node<S>>,
+        places: impl Fn(&mut dyn FnMut(&[Place]) -> Result<()>) -> Result<()>,
+    ) -> Result<()> {
+        let mut fine = false;
+        places(&mut |allowed| {
+            fine = node.stands_only_at(allowed);
+            Ok(())
+        })?;
+        if fine {
             return Ok(());
         }
-        let inode = storage.attributes(At::File(&content.file))?.inode();
+        let storage = &self.core.storage;
         for name in node.names() {
             let parent = self.folder(&name.parent);
-            // While this is held, no place is allowed anew.
-            let state = content.read_state();
-            let places = &state.now.places;
-            if places.contains(&name.place) {
-                continue;
-            }
-            // A name may be noted although it is just gone: who looked it up was overtaken.
-            let found = parent.and_then(|parent| {
-                let at = At::Name(parent.dir(), &name.stored);
-                Ok(storage.attributes(at)?)
-            });
-            match found {
-                Ok(found) if found.inode() == inode => {
-                    self.check_place(places, &[name.place], &self.path_of(node))?;
+            let mut check = |allowed: &[Place]| {
+                if allowed.contains(&name.place) {
+                    return Ok(());
                 }
-                Err(error) if error.errno() != Errno::NOENT => return Err(error),
-                _ => node.remove_name(&name.place),
-            }
+                // A name may be noted although it is just gone: who looked it up was overtaken.
+                let found = match &parent {
+                    Ok(parent) => storage.attributes(At::Name(parent.dir(), &name.stored)),
+                    Err(error) => Err(error.errno().into()),
+                };
+                match found {
+                    Ok(found) if found.inode() == node.inode() => {
+                        self.check_place(allowed, &[name.place], &self.path_of(node))
+                    }
+                    Err(error) if !is_missing(&error) => Err(error.into()),
+                    _ => {
+                        node.remove_name(&name.place);
+                        Ok(())
+                    }
+                }
+            };
+            places(&mut check)?;
         }
         Ok(())
     }
@@ -284,20 +329,27 @@ impl<S: Storage> Vault<S> {
             _ => return Err(Errno::INVAL.into()),
         }
         let mut slot = lock(&node.content);
+        let check_names = |content: &Content<S>| {
+            self.check_names(node, |check| check(&content.read_state().now.places))
+        };
         if let Some(content) = slot.upgrade() {
-            self.check_names(node, &content)?;
+            check_names(&content)?;
             return Ok(content);
         }
         let name = node.name().ok_or(Errno::NOENT)?;
         let parent = self.folder(&name.parent)?;
+        let storage = &self.core.storage;
+        match storage.attributes(At::Name(parent.dir(), &name.stored)) {
+            Ok(found) if found.inode() == node.inode() => {}
+            other => return Err(self.stale(node, &name, other.err())),
+        }
         let what = self.path_of(node);
         let content = self.core.open_content(parent.dir(), &name.stored, &what)?;
-        let inode = self.core.storage.attributes(At::File(&content.file))?;
-        if inode.inode() != node.inode() {
+        if storage.attributes(At::File(&content.file))?.inode() != node.inode() {
             return Err(Errno::STALE.into());
         }
         self.check_place(&content.read_state().now.places, &[name.place], &what)?;
-        self.check_names(node, &content)?;
+        check_names(&content)?;
         // Whether the name is durable is not known.
         content.write_state().entry = Some(Arc::clone(&parent.dir));
         let content = Arc::new(content);

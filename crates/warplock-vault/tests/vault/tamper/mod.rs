@@ -1,6 +1,7 @@
 //! Attacks on the store, one by one: the table in `docs/vault-format.md` says when each is
 //! noticed, and these tests prove it.
 
+mod below;
 mod contents;
 mod forms;
 mod identity;
