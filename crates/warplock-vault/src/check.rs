@@ -13,12 +13,13 @@ use own::Own;
 use crate::content::Content;
 use crate::core::{Core, lock};
 use crate::error::{Error, NO_HEADER, Result};
-use crate::folder::{Folder, Record};
+use crate::folder::Folder;
 use crate::fs::{Attributes, FileType, ROOT};
 use crate::keys::Id;
 use crate::names::{Place, Sealed};
 use crate::node::Node;
 use crate::pages::Look;
+use crate::places::Places;
 use crate::storage::{Inode, Listed, Storage};
 use crate::tree::Spot;
 use crate::vault::Vault;
@@ -77,6 +78,8 @@ struct Check<'a, S: Storage> {
     report: Report,
     /// The files seen.
     files: HashMap<Id, Seen<S>>,
+    /// The symlinks seen that have other names in the store.
+    symlinks: HashMap<Inode, PathBuf>,
     /// Whether there may be files that were not seen: then what seems to belong to none is kept.
     unseen: bool,
 }
@@ -131,6 +134,7 @@ pub fn check<S: Storage>(
         options,
         report: Report::default(),
         files: HashMap::new(),
+        symlinks: HashMap::new(),
         unseen: false,
     };
     match vault.core.holds_lost() {
@@ -259,7 +263,7 @@ impl<S: Storage> Check<'_, S> {
             FileType::RegularFile => self.file(&node, spot, &found, path),
             FileType::Symlink => {
                 self.report.others += 1;
-                self.symlink(&node, spot, path)
+                self.symlink(&node, spot, &found, path)
             }
             _ => {
                 self.report.others += 1;
@@ -291,24 +295,42 @@ impl<S: Storage> Check<'_, S> {
     fn folder_places(&mut self, folder: &Folder<S>, spot: &Spot<S>, path: &Path) -> Result<()> {
         let core = &self.vault.core;
         let record = core.read_folder_record(folder.dir(), &path.to_string_lossy())?;
-        if record.places.len() == 1 {
+        if !record.places.is_moving() {
             return Ok(());
         }
         let repair = self.options.repair;
         if repair {
-            let places = vec![spot.name.place];
-            let id = record.id;
-            core.write_folder_record(folder.dir(), &Record { id, places })?;
+            let places = Places::at(spot.name.place);
+            self.vault.set_folder_places(folder, places)?;
         }
         self.interrupted_rename(path, repair);
         Ok(())
     }
 
-    fn symlink(&mut self, node: &Arc<Node<S>>, spot: &Spot<S>, path: &Path) -> Result<()> {
+    fn symlink(
+        &mut self,
+        node: &Arc<Node<S>>,
+        spot: &Spot<S>,
+        found: &Attributes,
+        path: &Path,
+    ) -> Result<()> {
         self.vault.read_target(node)?;
-        if self.vault.symlink_places(spot)? > 1 {
+        if found.links > 1
+            && let Some(other) = self.symlinks.insert(found.inode(), path.to_owned())
+        {
+            return Err(Error::altered(
+                path.to_string_lossy(),
+                format!(
+                    "it is a hard link to {}, which the vault never makes of a symlink; remove \
+                     the wrong one in the store",
+                    other.display()
+                ),
+            ));
+        }
+        if self.vault.is_moving_symlink(spot)? {
             if self.options.repair {
-                self.vault.bind_symlink(node, spot, &[spot], true)?;
+                let places = Places::at(spot.name.place);
+                self.vault.bind_symlink(node, spot, places, true)?;
             }
             self.interrupted_rename(path, self.options.repair);
         }
@@ -327,8 +349,8 @@ impl<S: Storage> Check<'_, S> {
             if seen.inode == found.inode() {
                 // If somebody has it open, opening it looked at no place.
                 let places = &content.read_state().now.places;
-                self.vault
-                    .check_place(places, &[spot.name.place], &path.to_string_lossy())?;
+                let what = || path.to_string_lossy().into_owned();
+                self.vault.check_place(places, &[spot.name.place], what)?;
                 seen.places.insert(spot.name.place);
                 return Ok(());
             }

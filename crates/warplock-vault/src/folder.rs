@@ -12,7 +12,8 @@ use crate::core::{Core, is_missing};
 use crate::error::{Error, Result};
 use crate::fs::{Changes, FileType, RenameFlags, SetTime};
 use crate::keys::{Id, VaultKeys, random};
-use crate::names::{self, Place, ROOT_PLACE};
+use crate::names::{self, ROOT_PLACE};
+use crate::places::{PLACES_LEN, Places};
 use crate::storage::{At, Inode, Listed, Storage};
 
 /// The record's name in the folder.
@@ -20,8 +21,8 @@ pub(crate) const RECORD: &str = "warplock.dir";
 /// The record while it is being written.
 const RECORD_NEW: &str = "warplock.dir.new";
 const AAD: &[u8] = b"warplock-vault/2 folder";
-/// An id, a number, two places.
-const PLAIN_LEN: usize = 16 + 1 + 32;
+/// An id and places.
+const PLAIN_LEN: usize = 16 + PLACES_LEN;
 
 /// An open folder.
 pub(crate) struct Folder<S: Storage> {
@@ -30,7 +31,7 @@ pub(crate) struct Folder<S: Storage> {
     pub(crate) id: Id,
     /// Where it may stand, as its record says: nobody but the vault changes that, so it is not read
     /// again while the folder is open.
-    places: RwLock<Vec<Place>>,
+    places: RwLock<Places>,
 }
 
 impl<S: Storage> Folder<S> {
@@ -44,12 +45,12 @@ impl<S: Storage> Folder<S> {
     }
 
     /// The places where it may stand, which do not change while this is held.
-    pub(crate) fn places(&self) -> RwLockReadGuard<'_, Vec<Place>> {
+    pub(crate) fn places(&self) -> RwLockReadGuard<'_, Places> {
         self.places.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same, to be changed with the record.
-    pub(crate) fn places_mut(&self) -> RwLockWriteGuard<'_, Vec<Place>> {
+    pub(crate) fn places_mut(&self) -> RwLockWriteGuard<'_, Places> {
         self.places.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -62,8 +63,7 @@ impl<S: Storage> Folder<S> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) id: Id,
-    /// One place, or two while the folder is being renamed.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Places,
 }
 
 impl<S: Storage> Core<S> {
@@ -199,7 +199,7 @@ pub(crate) fn write_root_record<S: Storage>(
     let keys = VaultKeys::new(master, Algorithm::Aes256Gcm, engine)?;
     let record = Record {
         id: random()?,
-        places: vec![ROOT_PLACE],
+        places: Places::at(ROOT_PLACE),
     };
     write_record(storage, &keys, root, &record, SystemTime::now)
 }
@@ -222,25 +222,12 @@ fn is_temporary(stored: &OsStr) -> bool {
 fn encode(record: &Record) -> [u8; PLAIN_LEN] {
     let mut plain = [0; PLAIN_LEN];
     plain[..16].copy_from_slice(&record.id);
-    plain[16] = record.places.len() as u8;
-    for (room, place) in plain[17..].chunks_exact_mut(16).zip(&record.places) {
-        room.copy_from_slice(place);
-    }
+    plain[16..].copy_from_slice(&record.places.encode());
     plain
 }
 
 fn decode(plain: &[u8]) -> Option<Record> {
-    let plain: &[u8; PLAIN_LEN] = plain.try_into().ok()?;
-    let count = usize::from(plain[16]);
-    if !(1..=2).contains(&count) {
-        return None;
-    }
-    Some(Record {
-        id: *plain.first_chunk()?,
-        places: plain[17..]
-            .chunks_exact(16)
-            .take(count)
-            .map(|place| place.try_into().expect("chunks of 16"))
-            .collect(),
-    })
+    let (id, places) = plain.split_first_chunk()?;
+    let (places, rest) = Places::decode(places)?;
+    rest.is_empty().then_some(Record { id: *id, places })
 }

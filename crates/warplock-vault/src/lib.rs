@@ -27,6 +27,7 @@ mod open;
 mod pages;
 pub mod pass_through;
 mod permissions;
+mod places;
 mod pool;
 mod posix;
 mod rename;

@@ -11,6 +11,7 @@ use crate::core::lock;
 use crate::folder::Folder;
 use crate::fs::{Attributes, FileType, ROOT};
 use crate::names::{Place, Sealed};
+use crate::places::Allowed;
 use crate::storage::{Inode, Storage};
 
 /// Numbers of nodes whose inode number is taken start here.
@@ -90,10 +91,11 @@ impl<S: Storage> Node<S> {
         lock(&self.names).clone()
     }
 
-    /// Whether all names that are known to lead here have one of these places.
-    pub(crate) fn stands_only_at(&self, allowed: &[Place]) -> bool {
+    /// Whether all names that are known to lead here are allowed, also together.
+    pub(crate) fn stands_only_at(&self, allowed: Allowed<'_>) -> bool {
         let names = lock(&self.names);
-        names.iter().all(|name| allowed.contains(&name.place))
+        let fits = |name: &Name<S>| allowed.places.contains(&name.place);
+        names.iter().all(fits) && names.len() <= allowed.places.len() - allowed.leaving
     }
 
     pub(crate) fn add_name(&self, parent: &Arc<Node<S>>, stored: &OsStr, place: Place) {

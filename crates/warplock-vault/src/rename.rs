@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::folder::Folder;
 use crate::fs::{Attributes, FileType, RenameFlags};
 use crate::node::Node;
+use crate::places::Places;
 use crate::storage::Storage;
 use crate::tree::{Spot, Victim};
 use crate::vault::Vault;
@@ -204,9 +205,12 @@ impl<S: Storage> Vault<S> {
         let allowed = match &mover.what {
             What::File(content) => self.allow_place(content, to, true),
             What::Folder(folder) => {
-                self.set_folder_places(folder, vec![from.name.place, to.name.place])
+                self.set_folder_places(folder, Places::moving(from.name.place, to.name.place))
             }
-            What::Symlink => self.bind_symlink(&mover.node, from, &[from, to], true),
+            What::Symlink => {
+                let places = Places::moving(from.name.place, to.name.place);
+                self.bind_symlink(&mover.node, from, places, true)
+            }
             What::Free => Ok(()),
         };
         if allowed.is_err() && !matches!(mover.what, What::File(_)) {
@@ -239,8 +243,10 @@ impl<S: Storage> Vault<S> {
                 }
                 Ok(())
             }
-            What::Folder(folder) => self.set_folder_places(folder, vec![stays.name.place]),
-            What::Symlink => self.bind_symlink(&mover.node, stays, &[stays], false),
+            What::Folder(folder) => self.set_folder_places(folder, Places::at(stays.name.place)),
+            What::Symlink => {
+                self.bind_symlink(&mover.node, stays, Places::at(stays.name.place), false)
+            }
             What::Free => Ok(()),
         }
     }

@@ -17,6 +17,7 @@ use crate::layout::ROOTS;
 use crate::names::{Place, Sealed};
 use crate::node::Node;
 use crate::seals::Seal;
+use crate::places::Places;
 use crate::storage::{At, Storage};
 use crate::vault::Vault;
 
@@ -269,7 +270,7 @@ impl<S: Storage> Vault<S> {
             let dir = storage.open_dir(parent, temporary)?;
             let record = Record {
                 id: random()?,
-                places: vec![spot.name.place],
+                places: Places::at(spot.name.place),
             };
             self.core.write_folder_record(&dir, &record)?;
             let keep = !set && mode & 0o700 == 0o700;

@@ -22,6 +22,7 @@ use crate::layout::Layout;
 use crate::locks::lock_store;
 use crate::names::{self, Place, ROOT_PLACE, Sealed};
 use crate::node::{Name, Node, Table};
+use crate::places::{Allowed, Places};
 use crate::pool::Pool;
 use crate::posix::Posix;
 use crate::storage::{At, Storage, cannot_change};
@@ -194,7 +195,7 @@ impl<S: Storage> Vault<S> {
         let mut folder = loop {
             let open = lock(&next.folder).clone();
             if let Some(folder) = open {
-                self.check_names(&next, |check| check(&folder.places()))?;
+                self.check_names(&next, |check| check(folder.places().allowed()))?;
                 break folder;
             }
             let name = next.name().ok_or(Errno::NOENT)?;
@@ -221,7 +222,7 @@ impl<S: Storage> Vault<S> {
         };
         let record = self.core.read_folder_record(&dir, &self.path_of(node))?;
         let folder = Arc::new(Folder::new(dir, node.inode(), record));
-        self.check_names(node, |check| check(&folder.places()))?;
+        self.check_names(node, |check| check(folder.places().allowed()))?;
         if self.open_folders.fetch_add(1, Ordering::Relaxed) > self.budget.folders {
             self.close_folders();
         }
@@ -253,7 +254,7 @@ impl<S: Storage> Vault<S> {
     }
 
     /// Changes a folder's places.
-    pub(crate) fn set_folder_places(&self, folder: &Folder<S>, places: Vec<Place>) -> Result<()> {
+    pub(crate) fn set_folder_places(&self, folder: &Folder<S>, places: Places) -> Result<()> {
         let id = folder.id;
         let mut allowed = folder.places_mut();
         let record = Record { id, places };
@@ -263,12 +264,17 @@ impl<S: Storage> Vault<S> {
     }
 
     /// Refuses what stands at other places than it may.
-    pub(crate) fn check_place(&self, allowed: &[Place], found: &[Place], what: &str) -> Result<()> {
+    pub(crate) fn check_place(
+        &self,
+        allowed: &[Place],
+        found: &[Place],
+        what: impl FnOnce() -> String,
+    ) -> Result<()> {
         if found.iter().all(|place| allowed.contains(place)) {
             return Ok(());
         }
         Err(Error::altered(
-            what,
+            what(),
             "it stands under a name that was never given to it: somebody moved or swapped it in \
              the store; move it back, or restore it from a backup",
         ))
@@ -283,7 +289,7 @@ impl<S: Storage> Vault<S> {
     pub(crate) fn check_names(
         &self,
         node: &Arc<Node<S>>,
-        places: impl Fn(&mut dyn FnMut(&[Place]) -> Result<()>) -> Result<()>,
+        places: impl Fn(&mut dyn FnMut(Allowed<'_>) -> Result<()>) -> Result<()>,
     ) -> Result<()> {
         let mut fine = false;
         places(&mut |allowed| {
@@ -294,27 +300,33 @@ impl<S: Storage> Vault<S> {
             return Ok(());
         }
         let storage = &self.core.storage;
+        let mut standing = 0;
         for name in node.names() {
             let parent = self.folder(&name.parent);
-            let mut check = |allowed: &[Place]| {
-                if allowed.contains(&name.place) {
-                    return Ok(());
-                }
+            let mut check = |allowed: Allowed<'_>| {
                 // A name may be noted although it is just gone: who looked it up was overtaken.
                 let found = match &parent {
                     Ok(parent) => storage.attributes(At::Name(parent.dir(), &name.stored)),
                     Err(error) => Err(error.errno().into()),
                 };
                 match found {
-                    Ok(found) if found.inode() == node.inode() => {
-                        self.check_place(allowed, &[name.place], &self.path_of(node))
-                    }
-                    Err(error) if !is_missing(&error) => Err(error.into()),
+                    Ok(found) if found.inode() == node.inode() => {}
+                    Err(error) if !is_missing(&error) => return Err(error.into()),
                     _ => {
                         node.remove_name(&name.place);
-                        Ok(())
+                        return Ok(());
                     }
                 }
+                self.check_place(allowed.places, &[name.place], || self.path_of(node))?;
+                standing += 1;
+                if standing > allowed.places.len() - allowed.leaving {
+                    return Err(Error::altered(
+                        self.path_of(node),
+                        "it stands under a name that it was taken from by a rename: somebody put \
+                         it back there; remove the old name in the store",
+                    ));
+                }
+                Ok(())
             };
             places(&mut check)?;
         }
@@ -330,7 +342,12 @@ impl<S: Storage> Vault<S> {
         }
         let mut slot = lock(&node.content);
         let check_names = |content: &Content<S>| {
-            self.check_names(node, |check| check(&content.read_state().now.places))
+            self.check_names(node, |check| {
+                check(Allowed {
+                    places: &content.read_state().now.places,
+                    leaving: 0,
+                })
+            })
         };
         if let Some(content) = slot.upgrade() {
             check_names(&content)?;
@@ -348,7 +365,7 @@ impl<S: Storage> Vault<S> {
         if storage.attributes(At::File(&content.file))?.inode() != node.inode() {
             return Err(Errno::STALE.into());
         }
-        self.check_place(&content.read_state().now.places, &[name.place], &what)?;
+        self.check_place(&content.read_state().now.places, &[name.place], || what)?;
         check_names(&content)?;
         // Whether the name is durable is not known.
         content.write_state().entry = Some(Arc::clone(&parent.dir));
