@@ -3,6 +3,7 @@
 mod own;
 mod repair;
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -78,6 +79,8 @@ struct Check<'a, S: Storage> {
     report: Report,
     /// The files seen.
     files: HashMap<Id, Seen<S>>,
+    /// The folders seen.
+    folders: HashMap<Id, PathBuf>,
     /// The symlinks seen that have other names in the store.
     symlinks: HashMap<Inode, PathBuf>,
     /// Whether there may be files that were not seen: then what seems to belong to none is kept.
@@ -134,6 +137,7 @@ pub fn check<S: Storage>(
         options,
         report: Report::default(),
         files: HashMap::new(),
+        folders: HashMap::new(),
         symlinks: HashMap::new(),
         unseen: false,
     };
@@ -253,7 +257,7 @@ impl<S: Storage> Check<'_, S> {
         let found = vault.core.storage.attributes(spot.at())?;
         let node = vault.nodes.enter(&spot.node, &spot.name, &found);
         let result = match node.kind {
-            FileType::Directory => match vault.folder(&node) {
+            FileType::Directory => match self.new_folder(&node, path) {
                 Ok(folder) => {
                     waiting.push((node, path.to_owned()));
                     return self.folder_places(&folder, spot, path);
@@ -289,6 +293,18 @@ impl<S: Storage> Check<'_, S> {
                 Ok(())
             }
             other => other,
+        }
+    }
+
+    /// A folder that was not seen before, opened.
+    fn new_folder(&mut self, node: &Arc<Node<S>>, path: &Path) -> Result<Arc<Folder<S>>> {
+        let folder = self.vault.folder(node)?;
+        match self.folders.entry(folder.id) {
+            Entry::Occupied(seen) => Err(copy_of(seen.get(), path)),
+            Entry::Vacant(new) => {
+                new.insert(path.to_owned());
+                Ok(folder)
+            }
         }
     }
 
@@ -354,13 +370,7 @@ impl<S: Storage> Check<'_, S> {
                 seen.places.insert(spot.name.place);
                 return Ok(());
             }
-            return Err(Error::altered(
-                path.to_string_lossy(),
-                format!(
-                    "it is a copy, or an old version, of {}; restore it from a backup",
-                    seen.path.display()
-                ),
-            ));
+            return Err(copy_of(&seen.path, path));
         }
         self.report.files += 1;
         if !self.options.quick {
@@ -402,6 +412,16 @@ impl<S: Storage> Check<'_, S> {
         }
         Ok(())
     }
+}
+
+fn copy_of(other: &Path, path: &Path) -> Error {
+    Error::altered(
+        path.to_string_lossy(),
+        format!(
+            "it is a copy, or an old version, of {}; restore it from a backup",
+            other.display()
+        ),
+    )
 }
 
 impl<S: Storage> Core<S> {

@@ -1,5 +1,6 @@
 //! Nodes: what the kernel knows by number, and under which names it stands.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -10,9 +11,11 @@ use crate::content::Content;
 use crate::core::lock;
 use crate::folder::Folder;
 use crate::fs::{Attributes, FileType, ROOT};
+use crate::keys::Id;
 use crate::names::{Place, Sealed};
 use crate::places::Allowed;
 use crate::storage::{Inode, Storage};
+use crate::vault::MAX_DEPTH;
 
 /// Numbers of nodes whose inode number is taken start here.
 const SPARE: u64 = 1 << 62;
@@ -26,6 +29,10 @@ pub(crate) struct Node<S: Storage> {
     references: AtomicU64,
     /// Its inode in the store, which changes when a symlink is written anew.
     inode: Mutex<Inode>,
+    /// Its id, once it was opened.
+    id: Mutex<Option<Id>>,
+    /// Whether another node was found with the same id.
+    contested: AtomicBool,
     /// The open folder, if this is one.
     pub(crate) folder: Mutex<Option<Arc<Folder<S>>>>,
     /// The content, if this is a regular file in use.
@@ -59,6 +66,8 @@ impl<S: Storage> Node<S> {
             names: Mutex::new(Vec::new()),
             references: AtomicU64::new(0),
             inode: Mutex::new(inode),
+            id: Mutex::new(None),
+            contested: AtomicBool::new(false),
             folder: Mutex::new(None),
             content: Mutex::new(Weak::new()),
             dead: AtomicBool::new(false),
@@ -79,7 +88,7 @@ impl<S: Storage> Node<S> {
     pub(crate) fn stored_path(&self) -> PathBuf {
         let mut names = Vec::new();
         let mut next = self.name();
-        while let Some(name) = next {
+        while let Some(name) = next.filter(|_| names.len() <= MAX_DEPTH) {
             names.push(name.stored);
             next = name.parent.name();
         }
@@ -118,8 +127,13 @@ impl<S: Storage> Node<S> {
         lock(&self.content).upgrade()
     }
 
+    /// Whether another node was found with the same id, and may still be there.
+    pub(crate) fn is_contested(&self) -> bool {
+        self.contested.load(Ordering::Relaxed)
+    }
+
     /// Whether somebody uses the content, or is just about to.
-    fn is_in_use(&self) -> bool {
+    pub(crate) fn is_in_use(&self) -> bool {
         match self.content.try_lock() {
             Ok(content) => content.strong_count() > 0,
             Err(TryLockError::Poisoned(content)) => content.into_inner().strong_count() > 0,
@@ -139,6 +153,9 @@ struct Maps<S: Storage> {
     nodes: HashMap<u64, Arc<Node<S>>>,
     /// From inode numbers in the store to living nodes.
     inodes: HashMap<Inode, u64>,
+    /// From ids of files and folders to the nodes that have them: one each, unless somebody made a
+    /// copy in the store.
+    ids: HashMap<Id, Vec<u64>>,
     /// Nodes that were without references when their content was in use.
     idle: HashSet<u64>,
     spare: u64,
@@ -167,7 +184,21 @@ impl<S: Storage> Maps<S> {
     fn remove(&mut self, number: u64) -> Option<Arc<Node<S>>> {
         let node = self.nodes.remove(&number)?;
         self.unmap(&node);
+        self.unclaim(&node);
         Some(node)
+    }
+
+    /// Parts a node from its id.
+    fn unclaim(&mut self, node: &Node<S>) {
+        let Some(id) = lock(&node.id).take() else {
+            return;
+        };
+        if let Entry::Occupied(mut claims) = self.ids.entry(id) {
+            claims.get_mut().retain(|number| *number != node.number);
+            if claims.get().is_empty() {
+                claims.remove();
+            }
+        }
     }
 
     /// Parts a node from its inode number, unless that is another's already: the store gives a
@@ -188,6 +219,7 @@ impl<S: Storage> Table<S> {
             maps: Mutex::new(Maps {
                 nodes: HashMap::from([(ROOT, root)]),
                 inodes: HashMap::from([(root_inode, ROOT)]),
+                ids: HashMap::new(),
                 idle: HashSet::new(),
                 spare: SPARE,
             }),
@@ -299,6 +331,46 @@ impl<S: Storage> Table<S> {
     pub(crate) fn bury(&self, node: &Node<S>) {
         node.dead.store(true, Ordering::Relaxed);
         lock(&self.maps).unmap(node);
+    }
+
+    /// Notes the id of a node that was opened. If another node has it, both are contested.
+    pub(crate) fn claim(&self, node: &Node<S>, id: &Id) {
+        let mut maps = lock(&self.maps);
+        if *lock(&node.id) == Some(*id) || !maps.nodes.contains_key(&node.number) {
+            return;
+        }
+        maps.unclaim(node);
+        *lock(&node.id) = Some(*id);
+        let claims = maps.ids.entry(*id).or_default();
+        claims.push(node.number);
+        if claims.len() > 1 {
+            let claims = claims.clone();
+            for node in claims.iter().filter_map(|number| maps.nodes.get(number)) {
+                node.contested.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The other nodes with a node's id.
+    pub(crate) fn rivals(&self, node: &Node<S>) -> Vec<Arc<Node<S>>> {
+        let maps = lock(&self.maps);
+        let claims = lock(&node.id).and_then(|id| maps.ids.get(&id));
+        let others = claims.into_iter().flatten();
+        others
+            .filter(|number| **number != node.number)
+            .filter_map(|number| maps.nodes.get(number).cloned())
+            .collect()
+    }
+
+    /// The objects of some nodes are gone from the store; then this one has its id for itself.
+    pub(crate) fn give_up_claims(&self, node: &Node<S>, gone: &[Arc<Node<S>>]) {
+        let mut maps = lock(&self.maps);
+        for node in gone {
+            maps.unclaim(node);
+        }
+        let claims = lock(&node.id).and_then(|id| maps.ids.get(&id));
+        let alone = claims.is_none_or(|claims| claims.len() < 2);
+        node.contested.store(!alone, Ordering::Relaxed);
     }
 
     /// A node is another inode from now on: a symlink was written anew.

@@ -215,6 +215,7 @@ impl<S: Storage> Vault<S> {
         let found = core.storage.attributes(At::File(&content.file))?;
         let in_use = Arc::downgrade(&content);
         let node = self.nodes.enter_new(&spot.node, &spot.name, &found, in_use);
+        self.nodes.claim(&node, &content.id);
         let shown = self.shown_entered(&node, found)?;
         Ok((shown, content))
     }

@@ -37,6 +37,10 @@ const UNCLEAN_READ_ONLY: &str = "the vault was not closed properly the last time
 const STORE_READ_ONLY: &str = "the vault is open for reading only, because its store is on a \
      read-only file system; to change files, make that writable and mount the vault again";
 
+/// More folders in each other than this are no tree: somebody moved them below a mount so that the
+/// names that are known lead in a circle.
+pub(crate) const MAX_DEPTH: usize = 1 << 16;
+
 /// How a vault is to be opened.
 #[derive(Clone, Default)]
 pub struct Options {
@@ -196,10 +200,14 @@ impl<S: Storage> Vault<S> {
             let open = lock(&next.folder).clone();
             if let Some(folder) = open {
                 self.check_names(&next, |check| check(folder.places().allowed()))?;
+                self.check_alone(&next)?;
                 break folder;
             }
             let name = next.name().ok_or(Errno::NOENT)?;
             let parent = Arc::clone(&name.parent);
+            if closed.len() > MAX_DEPTH {
+                return Err(Errno::LOOP.into());
+            }
             closed.push((std::mem::replace(&mut next, parent), name));
         };
         while let Some((node, name)) = closed.pop() {
@@ -223,6 +231,8 @@ impl<S: Storage> Vault<S> {
         let record = self.core.read_folder_record(&dir, &self.path_of(node))?;
         let folder = Arc::new(Folder::new(dir, node.inode(), record));
         self.check_names(node, |check| check(folder.places().allowed()))?;
+        self.nodes.claim(node, &folder.id);
+        self.check_alone(node)?;
         if self.open_folders.fetch_add(1, Ordering::Relaxed) > self.budget.folders {
             self.close_folders();
         }
@@ -302,14 +312,11 @@ impl<S: Storage> Vault<S> {
         let storage = &self.core.storage;
         let mut standing = 0;
         for name in node.names() {
-            let parent = self.folder(&name.parent);
+            // Whoever found it there had it open. To open and check it now might lead back here.
+            let parent = lock(&name.parent.folder).clone().ok_or(Errno::STALE)?;
             let mut check = |allowed: Allowed<'_>| {
                 // A name may be noted although it is just gone: who looked it up was overtaken.
-                let found = match &parent {
-                    Ok(parent) => storage.attributes(At::Name(parent.dir(), &name.stored)),
-                    Err(error) => Err(error.errno().into()),
-                };
-                match found {
+                match storage.attributes(At::Name(parent.dir(), &name.stored)) {
                     Ok(found) if found.inode() == node.inode() => {}
                     Err(error) if !is_missing(&error) => return Err(error.into()),
                     _ => {
@@ -333,6 +340,47 @@ impl<S: Storage> Vault<S> {
         Ok(())
     }
 
+    /// Refuses an object whose id another one has, too: a copy, by a backup program that parted
+    /// hard links or by somebody who wants parts of it in two places. Which is the right one nobody
+    /// knows, and with one id they would share a journal.
+    fn check_alone(&self, node: &Arc<Node<S>>) -> Result<()> {
+        if !node.is_contested() {
+            return Ok(());
+        }
+        let mut gone = Vec::new();
+        for rival in self.nodes.rivals(node) {
+            if rival.is_in_use() || self.stands(&rival)? {
+                let (one, other) = (self.path_of(node), self.path_of(&rival));
+                return Err(Error::altered(
+                    one,
+                    format!(
+                        "{other} is a copy of it in the store; remove the wrong one there, or let \
+                         `warplock vault check --repair` do that"
+                    ),
+                ));
+            }
+            gone.push(rival);
+        }
+        self.nodes.give_up_claims(node, &gone);
+        Ok(())
+    }
+
+    /// Whether the store may still have a node's object under one of the names that are known.
+    fn stands(&self, node: &Arc<Node<S>>) -> Result<bool> {
+        for name in node.names() {
+            let Some(parent) = lock(&name.parent.folder).clone() else {
+                return Ok(true);
+            };
+            let at = At::Name(parent.dir(), &name.stored);
+            match self.core.storage.attributes(at) {
+                Ok(found) if found.inode() == node.inode() => return Ok(true),
+                Err(error) if !is_missing(&error) => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+
     /// The content of a regular file, shared by all who use it.
     pub(crate) fn content(&self, node: &Arc<Node<S>>) -> Result<Arc<Content<S>>> {
         match node.kind {
@@ -351,6 +399,7 @@ impl<S: Storage> Vault<S> {
         };
         if let Some(content) = slot.upgrade() {
             check_names(&content)?;
+            self.check_alone(node)?;
             return Ok(content);
         }
         let name = node.name().ok_or(Errno::NOENT)?;
@@ -367,6 +416,8 @@ impl<S: Storage> Vault<S> {
         }
         self.check_place(&content.read_state().now.places, &[name.place], || what)?;
         check_names(&content)?;
+        self.nodes.claim(node, &content.id);
+        self.check_alone(node)?;
         // Whether the name is durable is not known.
         content.write_state().entry = Some(Arc::clone(&parent.dir));
         let content = Arc::new(content);
@@ -448,7 +499,7 @@ impl<S: Storage> Vault<S> {
     pub(crate) fn path_of(&self, node: &Arc<Node<S>>) -> String {
         let mut parts = Vec::new();
         let mut node = Arc::clone(node);
-        while let Some(name) = node.name() {
+        while let Some(name) = node.name().filter(|_| parts.len() <= MAX_DEPTH) {
             let folder = lock(&name.parent.folder).clone();
             let plain = folder.and_then(|folder| self.plain_name(&folder, &name.stored).ok()?);
             parts.push(plain.map_or_else(

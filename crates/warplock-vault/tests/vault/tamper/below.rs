@@ -158,3 +158,55 @@ fn names_that_the_store_no_longer_has() {
     live.victim.mem.disk().object(dir).entries = entries.clone();
     assert_eq!(vault.get("also"), Err(Errno::NOENT));
 }
+
+/// Two folders that are moved into each other, so that the names that are known lead in a circle.
+#[test]
+fn folders_in_a_circle() {
+    let victim = Victim::new();
+    // Each has been in the other once.
+    let mut inside = Vec::new();
+    for (moved, into) in [("dir", "dir2"), ("dir2", "dir")] {
+        let to = format!("{into}/{moved}");
+        victim.legitimately(|vault| {
+            let into = vault.node(into).unwrap().node;
+            let (from, to) = ((ROOT, name(moved)), (into, name(moved)));
+            vault.rename(from, to, RenameFlags::empty()).unwrap();
+        });
+        inside.push(victim.find(&to));
+        victim.legitimately(|vault| {
+            let into = vault.node(into).unwrap().node;
+            let (from, to) = ((into, name(moved)), (ROOT, name(moved)));
+            vault.rename(from, to, RenameFlags::empty()).unwrap();
+        });
+    }
+    let live = Live::new(victim);
+    let vault = &live.vault;
+    for path in ["dir/inner", "dir2/inner"] {
+        vault.node(path).unwrap();
+    }
+    for (inode, dir, stored) in &inside {
+        let mut disk = live.victim.mem.disk();
+        disk.object(*dir).entries.insert(stored.clone(), *inode);
+    }
+    for path in ["dir/dir2", "dir2/dir"] {
+        let _ = vault.node(path);
+    }
+    for (_, dir, stored) in &inside {
+        live.victim.mem.disk().object(*dir).entries.remove(stored);
+    }
+    for path in ["dir", "dir2"] {
+        let read = vault.get(&format!("{path}/inner")).unwrap();
+        assert_eq!(read, path.as_bytes());
+    }
+    for (inode, dir, stored) in &inside {
+        let mut disk = live.victim.mem.disk();
+        disk.object(*dir).entries.insert(stored.clone(), *inode);
+    }
+    for path in ["dir/dir2", "dir2/dir", "dir/dir2"] {
+        let _ = vault.node(path);
+    }
+    for path in ["dir2/inner", "dir/dir2/inner"] {
+        assert_eq!(vault.get(path), Err(Errno::IO), "{path}");
+    }
+    assert_eq!(vault.get("dir/inner").unwrap(), b"dir");
+}
