@@ -16,8 +16,8 @@ use crate::keys::{FileKeys, Id, random};
 use crate::layout::ROOTS;
 use crate::names::{Place, Sealed};
 use crate::node::Node;
-use crate::seals::Seal;
 use crate::places::Places;
+use crate::seals::Seal;
 use crate::storage::{At, Storage};
 use crate::vault::Vault;
 
