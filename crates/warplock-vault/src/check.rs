@@ -310,7 +310,7 @@ impl<S: Storage> Check<'_, S> {
 
     fn folder_places(&mut self, folder: &Folder<S>, spot: &Spot<S>, path: &Path) -> Result<()> {
         let core = &self.vault.core;
-        let record = core.read_folder_record(folder.dir(), &path.to_string_lossy())?;
+        let record = core.read_folder_record(folder.dir(), || path.to_string_lossy().into())?;
         if !record.places.is_moving() {
             return Ok(());
         }

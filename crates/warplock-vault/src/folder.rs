@@ -68,10 +68,14 @@ pub(crate) struct Record {
 
 impl<S: Storage> Core<S> {
     /// Reads the record of the folder `dir`, which errors call `what`.
-    pub(crate) fn read_folder_record(&self, dir: &S::Dir, what: &str) -> Result<Record> {
+    pub(crate) fn read_folder_record(
+        &self,
+        dir: &S::Dir,
+        what: impl Fn() -> String,
+    ) -> Result<Record> {
         let open = || match self.storage.open(dir, OsStr::new(RECORD), false) {
             Err(error) if is_missing(&error) => Err(Error::altered(
-                what,
+                what(),
                 format!("its {RECORD} is missing; restore it from a backup"),
             )),
             other => Ok(other?),
@@ -83,7 +87,7 @@ impl<S: Storage> Core<S> {
         let plain = engines.open(&self.keys.folders, AAD, &sealed[..len])?;
         plain.and_then(|plain| decode(&plain)).ok_or_else(|| {
             Error::altered(
-                what,
+                what(),
                 format!("its {RECORD} does not verify; restore it from a backup"),
             )
         })
@@ -110,7 +114,8 @@ impl<S: Storage> Core<S> {
         Ok(format!("{TEMPORARY}{}", crate::core::hex(&random::<12>()?)))
     }
 
-    /// Whether something was left by an interrupted operation and holds nothing.
+    /// Whether something was left by an interrupted operation and holds nothing. A folder that was
+    /// being made or removed holds no folder, so this looks one level deep.
     pub(crate) fn is_unfinished(&self, dir: &S::Dir, entry: &Listed) -> Result<bool> {
         if entry.name == RECORD_NEW {
             return Ok(entry.kind == FileType::RegularFile);
@@ -120,42 +125,64 @@ impl<S: Storage> Core<S> {
         }
         match entry.kind {
             FileType::Symlink => Ok(true),
-            FileType::Directory => self.holds_nothing(&self.storage.open_dir(dir, &entry.name)?),
+            FileType::Directory => {
+                let inner = self.storage.open_dir(dir, &entry.name)?;
+                Ok(self.list_permitted(&inner)?.iter().all(stands_in_empty))
+            }
             _ => Ok(false),
         }
     }
 
-    /// Whether a folder that is not in the tree holds nothing but what the vault makes in an empty
-    /// one.
-    pub(crate) fn holds_nothing(&self, dir: &S::Dir) -> Result<bool> {
-        let listed = self
-            .storage
-            .permitted(dir, || Ok(self.storage.list(dir)?))?;
-        for entry in &listed {
-            let ours = entry.name == RECORD || names::entry_beside(&entry.name).is_some();
-            let ours = ours && entry.kind == FileType::RegularFile;
-            if !ours && !self.is_unfinished(dir, entry)? {
+    /// Whether a folder that is about to be removed holds nothing. What interrupted operations left
+    /// in it is removed first, so that what is removed never holds a folder.
+    pub(crate) fn clear(&self, dir: &S::Dir) -> Result<bool> {
+        let mut left = self.list_permitted(dir)?;
+        left.retain(|entry| !stands_in_empty(entry));
+        for entry in &left {
+            if !self.is_unfinished(dir, entry)? {
                 return Ok(false);
             }
         }
+        let purge = || {
+            left.iter()
+                .try_for_each(|entry| self.purge(dir, &entry.name))
+        };
+        self.storage.permitted(dir, purge)?;
         Ok(true)
     }
 
-    /// Removes what is left of a folder that is not in the tree, or a file.
+    /// Removes a file, or a folder that is not in the tree with the files in it.
     pub(crate) fn purge(&self, dir: &S::Dir, name: &OsStr) -> Result<()> {
         let attributes = self.storage.attributes(At::Name(dir, name))?;
-        if attributes.mode & 0o170_000 != 0o040_000 {
+        if FileType::from_raw_mode(attributes.mode) != FileType::Directory {
             return Ok(self.storage.unlink(dir, name)?);
         }
         let inner = self.storage.open_dir(dir, name)?;
         self.storage.permitted(&inner, || {
             for entry in self.storage.list(&inner)? {
-                self.purge(&inner, &entry.name)?;
+                if entry.kind == FileType::Directory {
+                    return Err(Error::altered(
+                        format!("the folder {} in the store", name.to_string_lossy()),
+                        "there is a folder in it, and none is in what the vault leaves \
+                         unfinished; `warplock vault check --repair` moves it out of the way",
+                    ));
+                }
+                self.storage.unlink(&inner, &entry.name)?;
             }
             Ok(())
         })?;
         Ok(self.storage.remove_dir(dir, name)?)
     }
+
+    fn list_permitted(&self, dir: &S::Dir) -> Result<Vec<Listed>> {
+        self.storage.permitted(dir, || Ok(self.storage.list(dir)?))
+    }
+}
+
+/// Whether the vault makes this in an empty folder.
+fn stands_in_empty(entry: &Listed) -> bool {
+    let ours = entry.name == RECORD || entry.name == RECORD_NEW || names::entry_beside(&entry.name).is_some();
+    ours && entry.kind == FileType::RegularFile
 }
 
 /// `second`: the time of the new record in the store, if there is an old one, which has the same

@@ -144,6 +144,19 @@ impl<S: Storage> Node<S> {
     }
 }
 
+/// Parents that only this node holds go one after the other: a chain of them may be longer than what
+/// a stack can unwind.
+impl<S: Storage> Drop for Node<S> {
+    fn drop(&mut self) {
+        let mut names = std::mem::take(&mut *lock(&self.names));
+        while let Some(name) = names.pop() {
+            if let Some(parent) = Arc::into_inner(name.parent) {
+                names.append(&mut lock(&parent.names));
+            }
+        }
+    }
+}
+
 /// All nodes that anybody knows.
 pub(crate) struct Table<S: Storage> {
     maps: Mutex<Maps<S>>,

@@ -477,7 +477,7 @@ impl<S: Storage> Vault<S> {
         // It may be another one, which somebody put there.
         let folder = self.folder(node)?;
         // Somebody else's files are not ours to remove with it.
-        if !self.core.holds_nothing(folder.dir())? {
+        if !self.core.clear(folder.dir())? {
             return Err(Errno::NOTEMPTY.into());
         }
         let temporary = self.core.temporary_name()?;

@@ -37,9 +37,11 @@ const UNCLEAN_READ_ONLY: &str = "the vault was not closed properly the last time
 const STORE_READ_ONLY: &str = "the vault is open for reading only, because its store is on a \
      read-only file system; to change files, make that writable and mount the vault again";
 
-/// More folders in each other than this are no tree: somebody moved them below a mount so that the
-/// names that are known lead in a circle.
-pub(crate) const MAX_DEPTH: usize = 1 << 16;
+/// Folders in each other: more are refused. Also where the store is changed so that two lie in each
+/// other, a search upwards ends.
+pub(crate) const MAX_DEPTH: usize = 100_000;
+/// Bytes of a path that a sentence shows, about.
+const MAX_SHOWN: usize = 2000;
 
 /// How a vault is to be opened.
 #[derive(Clone, Default)]
@@ -155,7 +157,7 @@ impl<S: Storage> Vault<S> {
             trouble: options.trouble,
             storage,
         };
-        let record = core.read_folder_record(&root, "the topmost folder")?;
+        let record = core.read_folder_record(&root, || "the topmost folder".into())?;
         if !record.places.contains(&ROOT_PLACE) {
             return Err(Error::altered(
                 "the topmost folder",
@@ -228,7 +230,7 @@ impl<S: Storage> Vault<S> {
             Ok(dir) if storage.attributes(At::Dir(&dir))?.inode() == node.inode() => dir,
             other => return Err(self.stale(node, name, other.err())),
         };
-        let record = self.core.read_folder_record(&dir, &self.path_of(node))?;
+        let record = self.core.read_folder_record(&dir, || self.path_of(node))?;
         let folder = Arc::new(Folder::new(dir, node.inode(), record));
         self.check_names(node, |check| check(folder.places().allowed()))?;
         self.nodes.claim(node, &folder.id);
@@ -495,23 +497,24 @@ impl<S: Storage> Vault<S> {
         Ok(())
     }
 
-    /// A path for people: the names that lead to a node.
+    /// A path for people: the names that lead to a node. Of a long one, the end.
     pub(crate) fn path_of(&self, node: &Arc<Node<S>>) -> String {
-        let mut parts = Vec::new();
+        let mut path = String::new();
         let mut node = Arc::clone(node);
-        while let Some(name) = node.name().filter(|_| parts.len() <= MAX_DEPTH) {
+        while let Some(name) = node.name() {
+            if path.len() > MAX_SHOWN {
+                return format!("...{path}");
+            }
             let folder = lock(&name.parent.folder).clone();
             let plain = folder.and_then(|folder| self.plain_name(&folder, &name.stored).ok()?);
-            parts.push(plain.map_or_else(
-                || name.stored.to_string_lossy().into_owned(),
-                |(plain, _)| plain.to_string_lossy().into_owned(),
-            ));
+            let shown = plain.as_ref().map_or(&name.stored, |(plain, _)| plain);
+            path.insert_str(0, &format!("/{}", shown.to_string_lossy()));
             node = name.parent;
         }
-        let path: PathBuf = std::iter::once("/".to_owned())
-            .chain(parts.into_iter().rev())
-            .collect();
-        path.display().to_string()
+        match path.is_empty() {
+            true => "/".to_owned(),
+            false => path,
+        }
     }
 
     /// The name that a name in the store stands for; `None` if it is none of the vault's entries.

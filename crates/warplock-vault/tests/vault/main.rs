@@ -6,6 +6,7 @@ mod closing;
 mod common;
 mod copies;
 mod crash;
+mod depth;
 mod document;
 mod evicted;
 mod exchange;
