@@ -365,7 +365,7 @@ impl<S: Storage> Check<'_, S> {
             if seen.inode == found.inode() {
                 // If somebody has it open, opening it looked at no place.
                 let places = &content.read_state().now.places;
-                let what = || path.to_string_lossy().into_owned();
+                let what = || path.to_string_lossy().into();
                 self.vault.check_place(places, &[spot.name.place], what)?;
                 seen.places.insert(spot.name.place);
                 return Ok(());

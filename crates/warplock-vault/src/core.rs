@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Subject};
 use crate::keys::{Id, VaultKeys};
 use crate::layout::Layout;
 use crate::pool::Pool;
@@ -43,15 +43,52 @@ pub(crate) struct Core<S: Storage> {
     /// The newest time, in whole seconds, that a commit gave or that was seen in the store.
     pub(crate) newest_second: AtomicU64,
     pub(crate) witness: Option<Witness>,
-    pub(crate) trouble: Option<Arc<Trouble>>,
+    pub(crate) hearers: Hearers,
 }
 
-impl<S: Storage> Core<S> {
-    /// Tells a person what went wrong.
-    pub(crate) fn tell(&self, text: &str) {
+/// Who hears of what a person should know.
+#[derive(Clone, Default)]
+pub(crate) struct Hearers {
+    /// A person who may know what is in the vault.
+    pub(crate) trouble: Option<Arc<Trouble>>,
+    /// A log that others may read.
+    pub(crate) log: Option<Arc<Trouble>>,
+}
+
+impl Hearers {
+    /// Tells both, the log in other words.
+    pub(crate) fn tell(&self, text: &str, in_log: impl FnOnce() -> String) {
         if let Some(trouble) = &self.trouble {
             trouble(text);
         }
+        if let Some(log) = &self.log {
+            log(&in_log());
+        }
+    }
+}
+
+impl<S: Storage> Core<S> {
+    /// Tells what a person should know; a sentence without names in the vault.
+    pub(crate) fn tell(&self, text: &str) {
+        self.hearers.tell(text, || text.to_owned());
+    }
+
+    /// Tells a person what went wrong.
+    pub(crate) fn tell_error(&self, error: &Error) {
+        self.hearers.tell(&error.to_string(), || error.in_log());
+    }
+
+    /// Tells a person what could not be done, and why.
+    pub(crate) fn tell_failure(&self, undone: &str, error: &Error) {
+        self.hearers.tell(&format!("{undone}: {error}"), || {
+            format!("{undone}: {}", error.in_log())
+        });
+    }
+
+    /// Tells a person something about `what`.
+    pub(crate) fn tell_of(&self, what: &Subject, sentence: impl Fn(&str) -> String) {
+        let shown = sentence(&what.shown);
+        self.hearers.tell(&shown, || what.in_log(sentence));
     }
 
     /// Takes note of a time that something in the store shows.

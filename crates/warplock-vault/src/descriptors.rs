@@ -72,7 +72,7 @@ impl<S: Storage> Vault<S> {
     fn free_descriptors(&self) {
         self.close_folders();
         if let Err(error) = self.tick_unless_read_only() {
-            self.core.tell(&error.to_string());
+            self.core.tell_error(&error);
         }
     }
 }

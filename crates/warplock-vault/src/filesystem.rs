@@ -51,7 +51,7 @@ impl<S: Storage> Vault<S> {
     fn answer<T>(&self, result: Result<T>) -> fs::Result<T> {
         result.map_err(|error| {
             if !matches!(error, Error::Errno(_)) {
-                self.core.tell(&error.to_string());
+                self.core.tell_error(&error);
             }
             error.errno()
         })
@@ -90,7 +90,7 @@ impl<S: Storage> Vault<S> {
                 Ok(None) | Err(Error::Errno(Errno::NOENT)) => {}
                 Err(error) if is_exhausted(&error) => return Err(error),
                 // One bad name must not hide the others.
-                Err(error) => self.core.tell(&error.to_string()),
+                Err(error) => self.core.tell_error(&error),
             }
         }
         Ok(found)
@@ -433,14 +433,14 @@ impl<S: Storage> FileSystem for Vault<S> {
 
     fn tick(&self) {
         if let Err(error) = Vault::tick(self) {
-            self.core.tell(&format!("writing is put off: {error}"));
+            self.core.tell_failure("writing is put off", &error);
         }
     }
 
     fn unmounted(&self) {
         if let Err(error) = self.finish() {
             self.core
-                .tell(&format!("the vault could not be closed: {error}"));
+                .tell_failure("the vault could not be closed", &error);
         }
     }
 }

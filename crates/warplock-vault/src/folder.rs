@@ -9,7 +9,7 @@ use warplock::{Algorithm, Engine};
 use warplock_keyring::MasterKey;
 
 use crate::core::{Core, is_missing};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Subject};
 use crate::fs::{Changes, FileType, RenameFlags, SetTime};
 use crate::keys::{Id, VaultKeys, random};
 use crate::names::{self, ROOT_PLACE};
@@ -71,7 +71,7 @@ impl<S: Storage> Core<S> {
     pub(crate) fn read_folder_record(
         &self,
         dir: &S::Dir,
-        what: impl Fn() -> String,
+        what: impl Fn() -> Subject,
     ) -> Result<Record> {
         let open = || match self.storage.open(dir, OsStr::new(RECORD), false) {
             Err(error) if is_missing(&error) => Err(Error::altered(

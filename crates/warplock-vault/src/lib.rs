@@ -49,7 +49,7 @@ pub use config::{
 };
 pub use core::Trouble;
 pub use descriptors::raise_descriptor_limit;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, Subject};
 pub use filesystem::{OpenDir, OpenFile};
 pub use harden::harden;
 pub use posix::Posix;

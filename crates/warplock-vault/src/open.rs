@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::content::{Content, State};
 use crate::core::{Core, lock};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Subject};
 use crate::header::{Header, split_time};
 use crate::keys::{FileKeys, Id};
 use crate::layout::{BLOCKS_START, HEADER_LEN};
@@ -33,7 +33,7 @@ impl<S: Storage> Core<S> {
         &self,
         dir: &S::Dir,
         stored: &OsStr,
-        what: &str,
+        what: &Subject,
     ) -> Result<Content<S>> {
         let (file, writable) = self.open_file(dir, stored)?;
         let crashed = self.unclean.load(Ordering::Relaxed);
@@ -47,9 +47,9 @@ impl<S: Storage> Core<S> {
                     "one of its two headers is damaged; restore it from a backup",
                 ));
             }
-            self.tell(&format!(
-                "a crash interrupted the last change of {what}: it is as it was before"
-            ));
+            self.tell_of(what, |what| {
+                format!("a crash interrupted the last change of {what}: it is as it was before")
+            });
         }
         let tree = self.tree_of(&headers.header);
         let mut state = State::committed(headers.header, tree);
@@ -102,7 +102,7 @@ impl<S: Storage> Core<S> {
     }
 
     /// The newest header of a file that nobody uses.
-    pub(crate) fn peek(&self, dir: &S::Dir, stored: &OsStr, what: &str) -> Result<Header> {
+    pub(crate) fn peek(&self, dir: &S::Dir, stored: &OsStr, what: &Subject) -> Result<Header> {
         let file = self.storage.open(dir, stored, false)?;
         match self.read_headers(&file, what)? {
             Some(headers) => Ok(headers.header),
@@ -127,7 +127,7 @@ impl<S: Storage> Core<S> {
     }
 
     /// Reads both headers; `None` if none verifies.
-    fn read_headers(&self, file: &S::File, what: &str) -> Result<Option<Headers>> {
+    fn read_headers(&self, file: &S::File, what: &Subject) -> Result<Option<Headers>> {
         let mut bytes = [0; BLOCKS_START as usize];
         self.storage.read_at(file, &mut bytes, 0)?;
         let mut keys: Option<(Id, FileKeys)> = None;
@@ -182,7 +182,7 @@ impl<S: Storage> Core<S> {
     }
 
     /// Only a file's first header can be lost in a crash, while there is no second one.
-    fn no_header(&self, file: &S::File, what: &str) -> Result<Error> {
+    fn no_header(&self, file: &S::File, what: &Subject) -> Result<Error> {
         let mut second = [0; HEADER_LEN];
         self.storage.read_at(file, &mut second, HEADER_LEN as u64)?;
         Ok(if second == [0; HEADER_LEN] {

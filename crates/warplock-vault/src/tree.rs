@@ -421,7 +421,7 @@ impl<S: Storage> Vault<S> {
         match self.content(&victim.node) {
             // What was altered can be removed all the same.
             Err(error) if error.errno() == Errno::IO => {
-                self.core.tell(&error.to_string());
+                self.core.tell_error(&error);
                 Ok(None)
             }
             other => other.map(Some),

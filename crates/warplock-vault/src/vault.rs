@@ -12,9 +12,9 @@ use warplock_keyring::MasterKey;
 
 use crate::config::Config;
 use crate::content::Content;
-use crate::core::{Core, JOURNALS, Trouble, is_missing, journal_id, lock};
+use crate::core::{Core, Hearers, JOURNALS, Trouble, is_missing, journal_id, lock};
 use crate::descriptors::{Budget, is_exhausted};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Subject};
 use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, FileType, ROOT};
 use crate::keys::VaultKeys;
@@ -55,6 +55,9 @@ pub struct Options {
     pub witness: Option<PathBuf>,
     /// Hears in sentences what a person should know: which file was altered, and what to do.
     pub trouble: Option<Arc<Trouble>>,
+    /// Hears the same with the names of entries as they are in the store: for logs that others may
+    /// read.
+    pub log: Option<Arc<Trouble>>,
 }
 
 /// An open vault. It is a [`FileSystem`](crate::fs::FileSystem); call [`tick`](Self::tick) every
@@ -118,17 +121,19 @@ impl<S: Storage> Vault<S> {
         }
         let barred = cannot_change(&storage)?;
         let read_only = options.read_only || barred;
-        if let Some(trouble) = &options.trouble {
-            if barred && !options.read_only {
-                trouble(STORE_READ_ONLY);
-            }
-            if unclean {
-                trouble(if read_only {
-                    UNCLEAN_READ_ONLY
-                } else {
-                    UNCLEAN
-                });
-            }
+        let hearers = Hearers {
+            trouble: options.trouble,
+            log: options.log,
+        };
+        let tell = |text: &str| hearers.tell(text, || text.to_owned());
+        if barred && !options.read_only {
+            tell(STORE_READ_ONLY);
+        }
+        if unclean {
+            tell(match read_only {
+                true => UNCLEAN_READ_ONLY,
+                false => UNCLEAN,
+            });
         }
         let journals = match found {
             None if !read_only => {
@@ -154,7 +159,7 @@ impl<S: Storage> Vault<S> {
             journals,
             left_over: Mutex::new(left_over),
             unclean: AtomicBool::new(unclean),
-            trouble: options.trouble,
+            hearers,
             storage,
         };
         let record = core.read_folder_record(&root, || "the topmost folder".into())?;
@@ -280,7 +285,7 @@ impl<S: Storage> Vault<S> {
         &self,
         allowed: &[Place],
         found: &[Place],
-        what: impl FnOnce() -> String,
+        what: impl FnOnce() -> Subject,
     ) -> Result<()> {
         if found.iter().all(|place| allowed.contains(place)) {
             return Ok(());
@@ -356,8 +361,9 @@ impl<S: Storage> Vault<S> {
                 return Err(Error::altered(
                     one,
                     format!(
-                        "{other} is a copy of it in the store; remove the wrong one there, or let \
-                         `warplock vault check --repair` do that"
+                        "{} is a copy of it in the store; remove the wrong one there, or let \
+                         `warplock vault check --repair` do that",
+                        other.logged
                     ),
                 ));
             }
@@ -475,9 +481,9 @@ impl<S: Storage> Vault<S> {
             return Ok(());
         };
         let parent = self.folder(&name.parent)?;
-        let peek = |what: &str| self.core.peek(parent.dir(), &name.stored, what);
+        let peek = |what: &Subject| self.core.peek(parent.dir(), &name.stored, what);
         // What it is called takes longer to find than its header.
-        let header = match peek("") {
+        let header = match peek(&"".into()) {
             Err(Error::Altered { .. }) => peek(&self.path_of(node)),
             header => header,
         };
@@ -498,23 +504,27 @@ impl<S: Storage> Vault<S> {
     }
 
     /// A path for people: the names that lead to a node. Of a long one, the end.
-    pub(crate) fn path_of(&self, node: &Arc<Node<S>>) -> String {
-        let mut path = String::new();
+    pub(crate) fn path_of(&self, node: &Arc<Node<S>>) -> Subject {
+        let (mut shown, mut logged) = (String::new(), String::new());
         let mut node = Arc::clone(node);
         while let Some(name) = node.name() {
-            if path.len() > MAX_SHOWN {
-                return format!("...{path}");
+            if shown.len().max(logged.len()) > MAX_SHOWN {
+                shown.insert_str(0, "...");
+                logged.insert_str(0, "...");
+                break;
             }
             let folder = lock(&name.parent.folder).clone();
             let plain = folder.and_then(|folder| self.plain_name(&folder, &name.stored).ok()?);
-            let shown = plain.as_ref().map_or(&name.stored, |(plain, _)| plain);
-            path.insert_str(0, &format!("/{}", shown.to_string_lossy()));
+            let plain = plain.as_ref().map_or(&name.stored, |(plain, _)| plain);
+            shown.insert_str(0, &format!("/{}", plain.to_string_lossy()));
+            logged.insert_str(0, &format!("/{}", name.stored.to_string_lossy()));
             node = name.parent;
         }
-        match path.is_empty() {
-            true => "/".to_owned(),
-            false => path,
+        if shown.is_empty() {
+            return "the topmost folder".into();
         }
+        let logged = format!("the entry {} in the store", logged.trim_start_matches('/'));
+        Subject { shown, logged }
     }
 
     /// The name that a name in the store stands for; `None` if it is none of the vault's entries.

@@ -153,7 +153,8 @@ impl<S: Storage> Vault<S> {
 
     fn altered_xattr(&self, node: &Arc<Node<S>>) -> Error {
         Error::altered(
-            format!("an extended attribute of {}", self.path_of(node)),
+            self.path_of(node)
+                .part(|path| format!("an extended attribute of {path}")),
             "it does not verify: it was changed, or is another file's or name's; set it again",
         )
     }

@@ -249,7 +249,11 @@ impl<S: Storage> Check<'_, S> {
     ) -> Result<bool> {
         let core = &self.vault.core;
         let folder = self.vault.folder(&several.parent)?;
-        let content = core.open_content(folder.dir(), &several.stored, &path.to_string_lossy())?;
+        let content = core.open_content(
+            folder.dir(),
+            &several.stored,
+            &path.to_string_lossy().into(),
+        )?;
         if content.writable {
             let mut state = content.write_state();
             state.now.places.retain(stands);

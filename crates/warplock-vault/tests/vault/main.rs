@@ -21,4 +21,5 @@ mod reused;
 mod sparse;
 mod tamper;
 mod times;
+mod told;
 mod unnamed;

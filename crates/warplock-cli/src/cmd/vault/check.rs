@@ -35,6 +35,7 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
         read_only: !options.repair,
         witness: options.witness.clone(),
         trouble: Some(Arc::new(trouble)),
+        log: None,
     };
     let vault = Vault::open(&options.dir, &master, open)
         .map_err(|error| in_use(&options.dir, error).about(options.dir.display()))?;

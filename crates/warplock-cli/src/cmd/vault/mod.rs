@@ -4,6 +4,7 @@ mod background;
 mod check;
 mod log;
 mod mount;
+mod notices;
 mod unmount;
 
 use std::fs;

@@ -3,19 +3,20 @@
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{self, Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warplock_vault::fs::FileSystem;
 use warplock_vault::fuse::{self, Mount};
-use warplock_vault::{Options, Trouble, Vault};
+use warplock_vault::{Options, Vault};
 
 use super::background::{self, Ready};
-use super::{in_use, is_missing, log, no_witness, unlock};
+use super::log::Log;
+use super::notices::Notices;
+use super::{in_use, is_missing, no_witness, unlock};
 use crate::args::{Cache, Common, VaultMount};
 use crate::cmd::say;
 use crate::exit::Exit;
-use crate::failure::{Failure, Result, one_line};
+use crate::failure::{Failure, Result};
 use crate::signals;
 
 /// Mounts, and serves the mount until it is unmounted.
@@ -43,7 +44,10 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     let witness = witness.map_err(|error| Failure::io("cannot find the witness", &error))?;
     let new_witness = options.witness.as_deref().filter(|path| is_missing(path));
     let master = unlock(&options.dir, &options.unlock, common)?;
-    let in_background = Arc::new(AtomicBool::new(false));
+    let notices = Notices::start(Log::system());
+    let notices = notices.map_err(|error| Failure::io("cannot start a thread", &error))?;
+    let notices = Arc::new(notices);
+    let (shown, logged) = (Arc::clone(&notices), Arc::clone(&notices));
     let vault = Vault::open(
         &store,
         &master,
@@ -51,7 +55,8 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
             engine: Some(Arc::new(common.engine()?)),
             read_only: options.read_only,
             witness,
-            trouble: Some(trouble(in_background.clone())),
+            trouble: Some(Arc::new(move |sentence: &str| shown.show(sentence))),
+            log: Some(Arc::new(move |sentence: &str| logged.log(sentence))),
         },
     )
     .map_err(|error| named(in_use(&store, error)))?;
@@ -97,11 +102,12 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         ));
     }
     if let Some(ready) = ready {
-        in_background.store(true, Ordering::Relaxed);
+        notices.leave_terminal();
         ready.detach();
     }
     let point = mount.point().to_owned();
     let served = mount.wait();
+    notices.flush();
     served.map_err(|error| Failure::io("the mount broke", &error).about(point.display()))?;
     Ok(Exit::Done)
 }
@@ -119,17 +125,6 @@ fn refuse_inside(store: &Path, options: &VaultMount) -> Result<()> {
         // Whether it is there at all is the next question.
         _ => Ok(()),
     }
-}
-
-/// Where sentences about altered files go.
-fn trouble(in_background: Arc<AtomicBool>) -> Arc<Trouble> {
-    Arc::new(move |sentence: &str| {
-        let line = one_line(sentence);
-        match in_background.load(Ordering::Relaxed) {
-            true => log::error(&line),
-            false => say(format_args!("warplock: {line}")),
-        }
-    })
 }
 
 /// SIGTERM and Ctrl-C unmount what is mounted at the path that is given. If files are open, the

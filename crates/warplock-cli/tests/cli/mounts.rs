@@ -1,0 +1,89 @@
+//! `vault mount` and `vault unmount` where something goes wrong, or somebody wants it to.
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use crate::common::Folder;
+use crate::vault::{Guard, MOUNT, can_mount, vault};
+
+/// Mounts in the foreground, and waits until the mount stands.
+fn serve(folder: &Folder) -> Child {
+    let args = [&MOUNT[..], &["-f"]].concat();
+    let served = folder.command(args).spawn().unwrap();
+    let point = folder.path("plain").canonicalize().unwrap();
+    let start = Instant::now();
+    while !matches!(warplock_vault::fuse::mounted_at(&point), Ok(Some(_))) {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    served
+}
+
+/// A `/dev` with what programs need, where all users may mount, and what is named in the
+/// arguments: to be made the system's in a script of its own mount namespace.
+const DEV: &str = "
+    mkdir -p dev
+    mknod -m 666 dev/fuse c 10 229
+    mknod -m 666 dev/null c 1 3
+    mknod -m 666 dev/urandom c 1 9
+    exec unshare -m --propagation private sh -e -c '
+        mount --bind dev /dev
+        ";
+
+fn has(program: &str) -> bool {
+    let found = Command::new("which").arg(program).output();
+    let found = found.is_ok_and(|output| output.status.success());
+    if !found {
+        eprintln!("skipped: no {program}");
+    }
+    found
+}
+
+/// The log may be read by others, and may not be read at all.
+#[test]
+fn the_systems_log_learns_no_names_and_holds_no_mount() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    folder.run(MOUNT).code(0);
+    for number in 0..30 {
+        folder.write(&format!("plain/letter {number}"), [7; 10_000]);
+    }
+    folder.run(["vault", "unmount", "plain"]).code(0);
+    for entry in fs::read_dir(folder.path("store")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = fs::read(&path).unwrap_or_default();
+        if bytes.len() > 10_000 {
+            // Of a header.
+            bytes[100] ^= 1;
+            fs::write(&path, bytes).unwrap();
+        }
+    }
+    fs::create_dir(folder.path("dev")).unwrap();
+    let log = UnixDatagram::bind(folder.path("dev/log")).unwrap();
+    let script = format!(
+        r#"{DEV}
+        $W vault mount store plain -i key.txt
+        for round in 1 2 3; do for file in plain/*; do ! cat "$file" 2> /dev/null; done; done
+        timeout 20 $W vault unmount plain
+        '
+        "#
+    );
+    let start = Instant::now();
+    folder.shell(&script);
+    assert!(start.elapsed() < Duration::from_secs(30));
+    log.set_nonblocking(true).unwrap();
+    let mut buffer = [0; 8192];
+    let mut lines = 0;
+    while let Ok(len) = log.recv(&mut buffer) {
+        let line = String::from_utf8_lossy(&buffer[..len]);
+        assert!(line.contains("in the store was altered"), "{line}");
+        assert!(!line.contains("letter"), "{line}");
+        lines += 1;
+    }
+    assert!(lines > 5, "{lines}");
+}
