@@ -41,6 +41,36 @@ fn has(program: &str) -> bool {
     found
 }
 
+#[test]
+fn names_of_stores_are_no_mount_options() {
+    if !can_mount() || !has("fusermount3") || !has("setpriv") {
+        return;
+    }
+    let folder = vault();
+    for name in ["Smith, John", r"x\\,allow_other", "y,allow_other", "50%2C"] {
+        let script = format!(
+            r#"
+            rm -rf dev other; chmod 755 .; cp $W warplock; chown -R nobody .
+            mv store "{name}"
+            {DEV}
+            run() {{ setpriv --reuid nobody --regid nogroup --clear-groups ./warplock vault "$@"; }}
+            run mount "{name}" plain -i key.txt
+            grep fuse.warplock /proc/self/mounts > mounts
+            ! grep allow_other mounts | grep -v "%2Callow_other[^,]*$(pwd)/plain fuse.warplock"
+            ! grep -q ",allow_other" mounts
+            run unmount plain
+            '
+            "#
+        );
+        folder.shell(&script);
+        fs::rename(
+            folder.path(&name.replace(r"\\", r"\")),
+            folder.path("store"),
+        )
+        .unwrap();
+    }
+}
+
 /// The log may be read by others, and may not be read at all.
 #[test]
 fn the_systems_log_learns_no_names_and_holds_no_mount() {

@@ -157,9 +157,7 @@ fn show(options: &VaultInfo, common: &Common) -> Result<Exit> {
 /// Why a vault cannot be opened; where it is mounted, with the mount point.
 fn in_use(store: &Path, error: warplock_vault::Error) -> Failure {
     let mounted = match (&error, fs::canonicalize(store)) {
-        (warplock_vault::Error::Locked { .. }, Ok(store)) => {
-            mounted_from(&store.display().to_string())
-        }
+        (warplock_vault::Error::Locked { .. }, Ok(store)) => mounted_from(store.as_os_str()),
         _ => Ok(None),
     };
     match mounted {

@@ -74,7 +74,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         vault.clone(),
         &options.point,
         &fuse::Options {
-            name: store.display().to_string(),
+            name: store.clone().into_os_string(),
             read_only,
             allow_other: options.allow_other,
             suid: options.suid,

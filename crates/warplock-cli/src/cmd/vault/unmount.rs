@@ -32,7 +32,7 @@ pub(super) fn run(options: &VaultUnmount, common: &Common) -> Result<Exit> {
         return Err(Failure::error(format_args!(
             "unmounted, but its process still writes to {}; wait for it before you copy or move \
              the vault",
-            mounted.source
+            Path::new(&mounted.source).display()
         ))
         .about(options.point.display()));
     }
