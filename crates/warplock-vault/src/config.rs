@@ -17,9 +17,10 @@ use crate::core::{hex, is_missing};
 use crate::error::{Error, Result};
 use crate::fs::RenameFlags;
 use crate::keys::random;
-use crate::locks::{lock_config, lock_store};
+use crate::locks::lock_config;
 use crate::posix::Posix;
 use crate::storage::Storage;
+use crate::store_lock::{LOCK, lock_store};
 
 /// The file's name in the store.
 pub const CONFIG: &str = "warplock.vault";
@@ -312,7 +313,7 @@ pub fn init_on<S: Storage>(
         )));
     }
     let root = storage.root()?;
-    if !storage.list(&root)?.is_empty() {
+    if storage.list(&root)?.iter().any(|entry| entry.name != LOCK) {
         return Err(Error::Usage(
             "the folder for the new vault is not empty; name an empty one".into(),
         ));
@@ -350,8 +351,10 @@ pub fn init(
     recipients: &Recipients,
 ) -> Result<MasterKey> {
     let store = open_store(path)?;
-    lock_store(&store, path, true)?;
-    init_on(&store, settings, key_name, recipients)
+    let _lock = lock_store(&store, path, true)?;
+    init_on(&store, settings, key_name, recipients).inspect_err(|_| {
+        let _ = std::fs::remove_file(path.join(LOCK));
+    })
 }
 
 /// What can be told about the vault in the folder `path` without its key.

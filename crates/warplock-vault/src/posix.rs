@@ -7,19 +7,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{
-    self as sys, AtFlags, CWD, FallocateFlags, FlockOperation, Gid, Mode, OFlags, SeekFrom, Uid,
-};
+use rustix::fs::{self as sys, AtFlags, CWD, FallocateFlags, Gid, Mode, OFlags, SeekFrom, Uid};
 use rustix::io::Errno;
 
 use crate::fs::{Attributes, Changes, FileType, RenameFlags, SetTime, StatVfs, XattrFlags};
 use crate::permissions::{granting, hold, set_mode};
 use crate::storage::{At, Listed, Storage};
+use crate::store_lock::Lock;
 
 /// A store in a folder of this machine.
 pub struct Posix {
     root: OwnedFd,
     grants: bool,
+    /// Held while this is open, as far as the store has locks.
+    lock: Option<Lock>,
 }
 
 const DIR: OFlags = OFlags::RDONLY
@@ -33,11 +34,14 @@ impl Posix {
     /// The system's, if it is no folder that can be read.
     pub fn new(path: &Path) -> Result<Self> {
         let root = sys::openat(CWD, path, DIR, Mode::empty())?;
-        let grants = false;
-        Ok(Posix { root, grants })
+        Ok(Posix {
+            root,
+            grants: false,
+            lock: None,
+        })
     }
 
-    /// The topmost folder, to lock it.
+    /// The topmost folder, where the lock is.
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.root
     }
@@ -47,6 +51,17 @@ impl Posix {
     pub(crate) fn granting(mut self, grants: bool) -> Self {
         self.grants = grants;
         self
+    }
+
+    /// Holds a lock until it is dropped.
+    pub(crate) fn holding(mut self, lock: Option<Lock>) -> Self {
+        self.lock = lock;
+        self
+    }
+
+    /// The lock that is held.
+    pub(crate) fn lock(&self) -> Option<&Lock> {
+        self.lock.as_ref()
     }
 
     /// Opens something; where its owner, who we are, is denied it, with `wanted` granted.
@@ -60,15 +75,6 @@ impl Posix {
         let denied = |error: &Errno| self.grants && *error == Errno::ACCESS;
         let open = || sys::openat(dir, name, flags, Mode::empty());
         Ok(granting(|| hold(dir, name), wanted, denied, open)?)
-    }
-}
-
-/// A lock goes with its folder's last descriptor; a process that another thread has just started
-/// has a copy for a moment, so that only unlocking ends it now.
-impl Drop for Posix {
-    fn drop(&mut self) {
-        // It fails if nothing is locked on some file systems; then there is nothing to do.
-        let _ = sys::flock(&self.root, FlockOperation::NonBlockingUnlock);
     }
 }
 
@@ -408,23 +414,10 @@ impl Storage for Posix {
     fn stat_fs(&self) -> Result<StatVfs> {
         Ok(sys::fstatvfs(&self.root)?)
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::locks::lock_store;
-
-    #[test]
-    fn a_lock_ends_with_the_store() {
-        let dir = tempfile::tempdir().unwrap();
-        let open = || Posix::new(dir.path()).unwrap();
-        let store = open();
-        lock_store(&store, dir.path(), true).unwrap();
-        assert!(lock_store(&open(), dir.path(), true).is_err());
-        // As a process has it that was started a moment ago.
-        let _copy = store.root.try_clone().unwrap();
-        drop(store);
-        lock_store(&open(), dir.path(), true).unwrap();
+    fn closed(&self) {
+        if let Some(lock) = &self.lock {
+            lock.note_closed();
+        }
     }
 }

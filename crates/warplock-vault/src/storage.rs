@@ -160,6 +160,9 @@ pub trait Storage: Send + Sync + Sized + 'static {
 
     /// Room and limits, and whether anything can be changed.
     fn stat_fs(&self) -> Result<StatVfs>;
+
+    /// The vault was closed properly.
+    fn closed(&self) {}
 }
 
 /// Whether the store's file system is read-only.

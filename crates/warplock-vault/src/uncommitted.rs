@@ -184,7 +184,7 @@ impl<S: Storage> Vault<S> {
         let ticked = self.tick_alone();
         drop(ticking);
         if let Err(error) = ticked {
-            self.core.tell(&error.to_string());
+            self.core.tell_error(&error);
         }
     }
 
@@ -215,7 +215,7 @@ impl<S: Storage> Vault<S> {
         };
         let abandoned = self.core.abandon(&content, &mut content.write_state());
         if let Err(error) = abandoned {
-            self.core.tell(&error.to_string());
+            self.core.tell_error(&error);
         }
     }
 
@@ -250,6 +250,7 @@ impl<S: Storage> Vault<S> {
             self.core.storage.remove_dir(&root, OsStr::new(JOURNALS))?;
             self.core.storage.sync_dir(&root)?;
         }
+        self.core.storage.closed();
         *finished = true;
         Ok(())
     }

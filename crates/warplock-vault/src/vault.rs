@@ -19,13 +19,13 @@ use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, FileType, ROOT};
 use crate::keys::VaultKeys;
 use crate::layout::Layout;
-use crate::locks::lock_store;
 use crate::names::{self, Place, ROOT_PLACE, Sealed};
 use crate::node::{Name, Node, Table};
 use crate::places::{Allowed, Places};
 use crate::pool::Pool;
 use crate::posix::Posix;
 use crate::storage::{At, Storage, cannot_change};
+use crate::store_lock::lock_store;
 use crate::uncommitted::{Gate, Uncommitted};
 use crate::witness::Witness;
 
@@ -37,6 +37,8 @@ const UNCLEAN_READ_ONLY: &str = "the vault was not closed properly the last time
 const STORE_READ_ONLY: &str = "the vault is open for reading only, because its store is on a \
      read-only file system; to change files, make that writable and mount the vault again";
 
+const NO_LOCKS: &str = "the store's file system has no locks, so a second mount of the vault is not \
+     noticed; see to it that there is none";
 /// Folders in each other: more are refused. Also where the store is changed so that two lie in each
 /// other, a search upwards ends.
 pub(crate) const MAX_DEPTH: usize = 100_000;
@@ -88,9 +90,12 @@ impl Vault<Posix> {
             source,
         })?;
         let write = !options.read_only && !cannot_change(&store)?;
-        lock_store(&store, path, write)?;
-        let store = store.granting(write);
-        Self::open_on(store, master, options)
+        let lock = lock_store(&store, path, write)?;
+        let vault = Self::open_on(store.granting(write).holding(lock), master, options)?;
+        if vault.core.storage.lock().is_some_and(|lock| !lock.works) {
+            vault.core.tell(NO_LOCKS);
+        }
+        Ok(vault)
     }
 }
 
@@ -182,6 +187,15 @@ impl<S: Storage> Vault<S> {
         let top = vault.node(ROOT)?;
         *lock(&top.folder) = Some(Arc::new(Folder::new(root, inode, record)));
         Ok(vault)
+    }
+
+    /// Commits everything, as at the end of a mount; the mount may have done that before.
+    ///
+    /// # Errors
+    /// What kept it from being closed properly: the next one who opens the vault finds it as after
+    /// a crash.
+    pub fn close(&self) -> Result<()> {
+        self.finish()
     }
 
     /// Whether nothing in it can be changed: because that was wanted, or because the store's file

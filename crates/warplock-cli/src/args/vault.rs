@@ -137,6 +137,8 @@ pub(crate) enum Cache {
 }
 
 /// Unmount a vault, and wait until all is written.
+///
+/// Exit code 1 if not all could be written, or if the mount's process had died.
 #[derive(Args, Debug)]
 pub(crate) struct VaultUnmount {
     /// Where it is mounted.

@@ -21,6 +21,52 @@ fn serve(folder: &Folder) -> Child {
     served
 }
 
+#[test]
+fn unmount_says_whether_the_vault_was_closed() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    let mut served = serve(&folder);
+    folder.write("plain/file", "content");
+    // Closing it cannot remove what is not there.
+    fs::remove_dir_all(folder.path("store/warplock.journal")).unwrap();
+    let unmount = ["vault", "unmount", "plain"];
+    folder.run(unmount).code(1).says("could not be closed");
+    assert_eq!(served.wait().unwrap().code(), Some(1));
+
+    let mut served = serve(&folder);
+    folder.run(unmount).code(0);
+    assert_eq!(served.wait().unwrap().code(), Some(0));
+
+    let mut served = serve(&folder);
+    served.kill().unwrap();
+    served.wait().unwrap();
+    folder.run(unmount).code(1).says("process had died");
+    folder.run(unmount).code(1).says("no vault is mounted here");
+
+    // What a crash left stays until a repair, and is no fault of the next mount.
+    let mut served = serve(&folder);
+    assert!(folder.path("store/warplock.journal").exists());
+    folder.run(unmount).code(0);
+    assert_eq!(served.wait().unwrap().code(), Some(0));
+}
+
+/// Whoever may read a store could otherwise keep its owner out.
+#[test]
+fn a_lock_on_the_stores_folder_keeps_nobody_out() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    let held = fs::File::open(folder.path("store")).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockShared).unwrap();
+    folder.run(MOUNT).code(0);
+    folder.run(["vault", "unmount", "plain"]).code(0);
+}
+
 /// A `/dev` with what programs need, where all users may mount, and what is named in the
 /// arguments: to be made the system's in a script of its own mount namespace.
 const DEV: &str = "

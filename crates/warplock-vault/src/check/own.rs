@@ -11,6 +11,7 @@ use crate::folder::RECORD;
 use crate::fs::FileType;
 use crate::names;
 use crate::storage::{At, Listed, Storage};
+use crate::store_lock::LOCK;
 
 use super::LOST;
 
@@ -36,7 +37,7 @@ impl<S: Storage> Core<S> {
         at_root: bool,
     ) -> Result<Own> {
         let name = entry.name.to_str().unwrap_or_default();
-        if name == RECORD || at_root && matches!(name, CONFIG | JOURNALS | LOST) {
+        if name == RECORD || at_root && matches!(name, CONFIG | JOURNALS | LOCK | LOST) {
             return Ok(Own::Kept);
         }
         if let Some(long) = names::entry_beside(&entry.name) {

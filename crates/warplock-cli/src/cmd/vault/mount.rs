@@ -89,7 +89,6 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     )?;
     *mounted = Some(mount.point().to_owned());
     drop(mounted);
-    drop(vault);
     common.note(format_args!(
         "{} is mounted at {}",
         store.display(),
@@ -107,8 +106,14 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     }
     let point = mount.point().to_owned();
     let served = mount.wait();
+    // That it was closed when it was unmounted is not known to `served`.
+    let closed = vault.close();
     notices.flush();
     served.map_err(|error| Failure::io("the mount broke", &error).about(point.display()))?;
+    closed.map_err(|error| {
+        let said = format!("the vault could not be closed: {error}");
+        Failure::error(said).about(store.display())
+    })?;
     Ok(Exit::Done)
 }
 
