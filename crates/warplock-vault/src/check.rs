@@ -5,7 +5,7 @@ mod repair;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -80,9 +80,10 @@ struct Check<'a, S: Storage> {
     /// The files seen.
     files: HashMap<Id, Seen<S>>,
     /// The folders seen.
-    folders: HashMap<Id, PathBuf>,
+    folders: HashMap<Id, Trail>,
     /// The symlinks seen that have other names in the store.
-    symlinks: HashMap<Inode, PathBuf>,
+    symlinks: HashMap<Inode, Trail>,
+    trails: Trails,
     /// Whether there may be files that were not seen: then what seems to belong to none is kept.
     unseen: bool,
 }
@@ -90,7 +91,7 @@ struct Check<'a, S: Storage> {
 /// A file that was seen.
 struct Seen<S: Storage> {
     inode: Inode,
-    path: PathBuf,
+    trail: Trail,
     /// Where it was seen.
     places: HashSet<Place>,
     /// Only if it may stand in other places, too.
@@ -105,6 +106,48 @@ struct Several<S: Storage> {
     /// A name to open it by.
     parent: Arc<Node<S>>,
     stored: OsString,
+}
+
+/// Where something stands: the number of its folder in [`Trails`], and its name. Paths themselves
+/// would take room by the square of how deep folders lie in each other.
+#[derive(Clone)]
+struct Trail {
+    folder: usize,
+    name: OsString,
+}
+
+/// The folders on the way; the topmost one is the first.
+struct Trails(Vec<Trail>);
+
+impl Trails {
+    /// A number for a folder.
+    fn add(&mut self, folder: Trail) -> usize {
+        self.0.push(folder);
+        self.0.len() - 1
+    }
+
+    fn folder(&self, mut number: usize) -> PathBuf {
+        let mut names = Vec::new();
+        while number > 0 {
+            names.push(&self.0[number].name);
+            number = self.0[number].folder;
+        }
+        let names = names.into_iter().rev().map(OsString::as_os_str);
+        std::iter::once(OsStr::new("/")).chain(names).collect()
+    }
+
+    fn path(&self, trail: &Trail) -> PathBuf {
+        self.folder(trail.folder).join(&trail.name)
+    }
+}
+
+/// What is to be done on the way through the tree.
+enum Step<S: Storage> {
+    /// Look at a folder.
+    Enter(Arc<Node<S>>, usize),
+    /// All below a folder was looked at. Until then its node stays known, so that what is open only
+    /// to save time can be closed.
+    Leave(Arc<Node<S>>),
 }
 
 /// What can be done about a finding.
@@ -139,6 +182,10 @@ pub fn check<S: Storage>(
         files: HashMap::new(),
         folders: HashMap::new(),
         symlinks: HashMap::new(),
+        trails: Trails(vec![Trail {
+            folder: 0,
+            name: OsString::new(),
+        }]),
         unseen: false,
     };
     match vault.core.holds_lost() {
@@ -146,16 +193,26 @@ pub fn check<S: Storage>(
         Err(error) => check.unread(&Path::new("/").join(LOST), error)?,
     }
     let root = vault.node(ROOT)?;
-    let mut waiting = vec![(root, PathBuf::from("/"))];
-    while let Some((node, path)) = waiting.pop() {
+    let mut waiting = vec![Step::Enter(root, 0)];
+    while let Some(step) = waiting.pop() {
+        let (node, number) = match step {
+            Step::Enter(node, number) => (node, number),
+            Step::Leave(node) => {
+                *lock(&node.folder) = None;
+                vault.nodes.forget(node.number, 1);
+                continue;
+            }
+        };
+        let mut path = check.trails.folder(number);
         progress(&path);
-        if let Err(error) = check.folder(&node, &path, &mut waiting, progress) {
+        if node.number != ROOT {
+            waiting.push(Step::Leave(Arc::clone(&node)));
+        }
+        if let Err(error) = check.folder(&node, number, &mut path, &mut waiting, progress) {
             check.unread(&path, error)?;
         }
         if node.number != ROOT {
-            // It may be kept as the folder of a file.
             *lock(&node.folder) = None;
-            vault.nodes.forget(node.number, 1);
         }
     }
     check.gone();
@@ -172,8 +229,9 @@ impl<S: Storage> Check<'_, S> {
     fn folder(
         &mut self,
         node: &Arc<Node<S>>,
-        path: &Path,
-        waiting: &mut Vec<(Arc<Node<S>>, PathBuf)>,
+        number: usize,
+        path: &mut PathBuf,
+        waiting: &mut Vec<Step<S>>,
         progress: &mut dyn FnMut(&Path),
     ) -> Result<()> {
         let vault = self.vault;
@@ -194,8 +252,12 @@ impl<S: Storage> Check<'_, S> {
                     continue;
                 }
             };
-            let path = path.join(name);
-            progress(&path);
+            path.push(&name);
+            progress(path);
+            let trail = Trail {
+                folder: number,
+                name,
+            };
             let spot = Spot {
                 node: Arc::clone(node),
                 folder: Arc::clone(&folder),
@@ -205,9 +267,10 @@ impl<S: Storage> Check<'_, S> {
                     place,
                 },
             };
-            if let Err(error) = self.entry(&spot, entry, &path, waiting) {
-                self.unread(&path, error)?;
+            if let Err(error) = self.entry(&spot, entry, trail, path, waiting) {
+                self.unread(path, error)?;
             }
+            path.pop();
         }
         Ok(())
     }
@@ -250,24 +313,25 @@ impl<S: Storage> Check<'_, S> {
         &mut self,
         spot: &Spot<S>,
         entry: &Listed,
+        trail: Trail,
         path: &Path,
-        waiting: &mut Vec<(Arc<Node<S>>, PathBuf)>,
+        waiting: &mut Vec<Step<S>>,
     ) -> Result<()> {
         let vault = self.vault;
         let found = vault.core.storage.attributes(spot.at())?;
         let node = vault.nodes.enter(&spot.node, &spot.name, &found);
         let result = match node.kind {
-            FileType::Directory => match self.new_folder(&node, path) {
+            FileType::Directory => match self.new_folder(&node, &trail, path) {
                 Ok(folder) => {
-                    waiting.push((node, path.to_owned()));
+                    waiting.push(Step::Enter(node, self.trails.add(trail)));
                     return self.folder_places(&folder, spot, path);
                 }
                 Err(error) => Err(error),
             },
-            FileType::RegularFile => self.file(&node, spot, &found, path),
+            FileType::RegularFile => self.file(&node, spot, &found, trail, path),
             FileType::Symlink => {
                 self.report.others += 1;
-                self.symlink(&node, spot, &found, path)
+                self.symlink(&node, spot, &found, trail, path)
             }
             _ => {
                 self.report.others += 1;
@@ -297,12 +361,17 @@ impl<S: Storage> Check<'_, S> {
     }
 
     /// A folder that was not seen before, opened.
-    fn new_folder(&mut self, node: &Arc<Node<S>>, path: &Path) -> Result<Arc<Folder<S>>> {
+    fn new_folder(
+        &mut self,
+        node: &Arc<Node<S>>,
+        trail: &Trail,
+        path: &Path,
+    ) -> Result<Arc<Folder<S>>> {
         let folder = self.vault.folder(node)?;
         match self.folders.entry(folder.id) {
-            Entry::Occupied(seen) => Err(copy_of(seen.get(), path)),
+            Entry::Occupied(seen) => Err(copy_of(&self.trails.path(seen.get()), path)),
             Entry::Vacant(new) => {
-                new.insert(path.to_owned());
+                new.insert(trail.clone());
                 Ok(folder)
             }
         }
@@ -328,18 +397,19 @@ impl<S: Storage> Check<'_, S> {
         node: &Arc<Node<S>>,
         spot: &Spot<S>,
         found: &Attributes,
+        trail: Trail,
         path: &Path,
     ) -> Result<()> {
         self.vault.read_target(node)?;
         if found.links > 1
-            && let Some(other) = self.symlinks.insert(found.inode(), path.to_owned())
+            && let Some(other) = self.symlinks.insert(found.inode(), trail)
         {
             return Err(Error::altered(
                 path.to_string_lossy(),
                 format!(
                     "it is a hard link to {}, which the vault never makes of a symlink; remove \
                      the wrong one in the store",
-                    other.display()
+                    self.trails.path(&other).display()
                 ),
             ));
         }
@@ -358,6 +428,7 @@ impl<S: Storage> Check<'_, S> {
         node: &Arc<Node<S>>,
         spot: &Spot<S>,
         found: &Attributes,
+        trail: Trail,
         path: &Path,
     ) -> Result<()> {
         let content = self.vault.content(node)?;
@@ -370,7 +441,7 @@ impl<S: Storage> Check<'_, S> {
                 seen.places.insert(spot.name.place);
                 return Ok(());
             }
-            return Err(copy_of(&seen.path, path));
+            return Err(copy_of(&self.trails.path(&seen.trail), path));
         }
         self.report.files += 1;
         if !self.options.quick {
@@ -383,7 +454,7 @@ impl<S: Storage> Check<'_, S> {
         let allowed = content.read_state().now.places.clone();
         let seen = Seen {
             inode: found.inode(),
-            path: path.to_owned(),
+            trail,
             places: HashSet::from([spot.name.place]),
             several: (allowed.len() > 1).then(|| Several {
                 allowed,

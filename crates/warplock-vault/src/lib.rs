@@ -20,6 +20,7 @@ mod harden;
 mod header;
 mod keys;
 mod layout;
+mod listings;
 mod locks;
 mod names;
 mod node;

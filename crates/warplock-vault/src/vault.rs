@@ -19,6 +19,7 @@ use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, FileType, ROOT};
 use crate::keys::VaultKeys;
 use crate::layout::Layout;
+use crate::listings::Listings;
 use crate::names::{self, Place, ROOT_PLACE, Sealed};
 use crate::node::{Name, Node, Table};
 use crate::places::{Allowed, Places};
@@ -72,6 +73,7 @@ pub struct Vault<S: Storage> {
     /// Held while names change.
     pub(crate) naming: Mutex<()>,
     pub(crate) budget: Budget,
+    pub(crate) listings: Listings<S>,
     open_folders: AtomicUsize,
 }
 
@@ -182,6 +184,7 @@ impl<S: Storage> Vault<S> {
             gate: Gate::default(),
             naming: Mutex::new(()),
             budget: Budget::new(),
+            listings: Listings::default(),
             open_folders: AtomicUsize::new(0),
         };
         let top = vault.node(ROOT)?;

@@ -227,13 +227,14 @@ impl<S: Storage> Check<'_, S> {
             if several.allowed.iter().all(stands) {
                 continue;
             }
+            let path = self.trails.path(&seen.trail);
             let done = match self.options.repair {
-                true => self.keep_places(several, &seen.path, stands),
+                true => self.keep_places(several, &path, stands),
                 false => Ok(false),
             };
             match done {
-                Ok(done) => self.interrupted_rename(&seen.path, done),
-                Err(error) => self.unread(&seen.path, error)?,
+                Ok(done) => self.interrupted_rename(&path, done),
+                Err(error) => self.unread(&path, error)?,
             }
         }
         self.files = files;
