@@ -130,8 +130,8 @@ pub struct Changes {
     pub accessed: Option<SetTime>,
     /// Last change of the content.
     pub modified: Option<SetTime>,
-    /// Setuid, setgid and capabilities are to be taken off (with `size`, when the caller may not
-    /// keep them).
+    /// Setuid, setgid and capabilities are to be taken off (when the content changes, and whoever
+    /// changes it may not keep them).
     pub drop_privileges: bool,
 }
 

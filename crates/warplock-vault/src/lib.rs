@@ -50,7 +50,7 @@ pub use config::{
     unlock,
 };
 pub use core::Trouble;
-pub use descriptors::raise_descriptor_limit;
+pub use descriptors::{raise_descriptor_limit, raise_file_size_limit};
 pub use error::{Error, ErrorKind, Result, Subject};
 pub use filesystem::{OpenDir, OpenFile};
 pub use harden::harden;

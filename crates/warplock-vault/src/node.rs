@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, TryLockError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
 
 use crate::content::Content;
 use crate::core::lock;
@@ -39,6 +39,8 @@ pub(crate) struct Node<S: Storage> {
     pub(crate) content: Mutex<Weak<Content<S>>>,
     /// Whether the last name is gone.
     pub(crate) dead: AtomicBool,
+    /// The attributes that it had in the store then, but for its links.
+    pub(crate) last: OnceLock<Attributes>,
 }
 
 /// A name of a node.
@@ -71,6 +73,7 @@ impl<S: Storage> Node<S> {
             folder: Mutex::new(None),
             content: Mutex::new(Weak::new()),
             dead: AtomicBool::new(false),
+            last: OnceLock::new(),
         })
     }
 

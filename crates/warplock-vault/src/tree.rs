@@ -446,6 +446,10 @@ impl<S: Storage> Vault<S> {
         if let (Some(witness), Some(content)) = (&self.core.witness, &content) {
             witness.forget(&content.id);
         }
+        let _ = node.last.set(Attributes {
+            links: 0,
+            ..victim.found
+        });
         self.nodes.bury(node);
         if let Some(in_use) = node.content_in_use() {
             in_use.write_state().dead = true;

@@ -163,3 +163,32 @@ fn the_systems_log_learns_no_names_and_holds_no_mount() {
     }
     assert!(lines > 5, "{lines}");
 }
+
+/// The limit of the length of files is that of the program that mounts; beyond it the system ends
+/// whoever writes.
+#[test]
+fn a_limit_of_file_lengths_does_not_end_the_mount() {
+    if !can_mount() || !has("setpriv") {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    folder.shell(
+        "(ulimit -S -f 1000; $W vault mount store plain -i key.txt)
+        dd if=/dev/zero of=plain/long bs=1M count=4 conv=fsync status=none
+        $W vault unmount plain",
+    );
+    // Where it cannot be raised, one write fails.
+    folder.shell(
+        r#"
+        (ulimit -f 1000
+         setpriv --bounding-set=-sys_resource --inh-caps=-sys_resource \
+             $W vault mount store plain -i key.txt)
+        ! dd if=/dev/zero of=plain/longer bs=1M count=4 conv=fsync status=none 2> errors
+        grep -q "File too large" errors
+        rm plain/longer
+        echo content > plain/short
+        $W vault unmount plain
+        "#,
+    );
+}

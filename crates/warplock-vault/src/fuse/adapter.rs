@@ -11,7 +11,7 @@ use super::handles::Handles;
 use super::request::caller;
 use super::umask;
 use super::writers::Writers;
-use crate::fs::{Access, Attributes, FileSystem, NewNode, Node, Result};
+use crate::fs::{Access, Attributes, Changes, FileSystem, NewNode, Node, Result};
 
 /// A file system in the terms of the FUSE crate.
 pub(super) struct Adapter<F: FileSystem> {
@@ -72,6 +72,35 @@ impl<F: FileSystem> Adapter<F> {
         work: impl FnOnce(&F::File) -> Result<T>,
     ) -> Result<T> {
         work(&*self.files.get(handle.0)?)
+    }
+
+    /// Whether a file has bits that a change of its content by others takes off.
+    pub(super) fn has_privileges(&self, node: Node, file: &F::File) -> Result<bool> {
+        const SETUID_SETGID: u32 = 0o6000;
+        Ok(self.fs.attributes(node, Some(file))?.mode & SETUID_SETGID != 0)
+    }
+
+    /// Takes setuid, setgid and capabilities off a file whose content changed, as the system does
+    /// for all but root. Of these changes the kernel does not say so itself.
+    pub(super) fn drop_privileges(
+        &self,
+        request: &Request,
+        node: Node,
+        file: &F::File,
+    ) -> Result<()> {
+        if request.uid() == 0 {
+            return Ok(());
+        }
+        let shown = self.has_privileges(node, file)?;
+        let changes = Changes {
+            drop_privileges: true,
+            ..Changes::default()
+        };
+        self.fs.change(node, Some(file), &changes)?;
+        if shown {
+            self.writers.forget_attributes(node);
+        }
+        Ok(())
     }
 
     pub(super) fn file_flags(&self) -> FopenFlags {

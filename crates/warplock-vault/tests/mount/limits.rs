@@ -42,14 +42,19 @@ impl SmallDisk {
     }
 }
 
-/// A vault on a disk of 8 MiB, and the folder that holds both; `None` where nothing can be mounted.
-/// To be dropped from the last to the first.
+/// A vault on a disk of 8 MiB; see [`on_disk`].
 pub(crate) fn on_small_disk() -> Option<(TempDir, SmallDisk, Place)> {
+    on_disk("8m")
+}
+
+/// A vault on a disk of this size, and the folder that holds both; `None` where nothing can be
+/// mounted. To be dropped from the last to the first.
+pub(crate) fn on_disk(size: &str) -> Option<(TempDir, SmallDisk, Place)> {
     if !can_mount() {
         return None;
     }
     let folder = TempDir::new().unwrap();
-    let disk = SmallDisk::new(folder.path().join("disk"), "8m");
+    let disk = SmallDisk::new(folder.path().join("disk"), size);
     let store = disk.path().join("store");
     fs::create_dir(&store).unwrap();
     let place = Place::at(Subject::Vault(4096), store, folder.path().join("mount"));

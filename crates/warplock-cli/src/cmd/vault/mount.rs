@@ -5,9 +5,11 @@ use std::num::NonZeroUsize;
 use std::path::{self, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use signal_hook::consts::SIGXFSZ;
+use signal_hook::flag;
 use warplock_vault::fs::FileSystem;
 use warplock_vault::fuse::{self, Mount};
-use warplock_vault::{Options, Vault};
+use warplock_vault::{Options, Vault, raise_file_size_limit};
 
 use super::background::{self, Ready};
 use super::log::Log;
@@ -37,6 +39,10 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     let store = fs::canonicalize(&options.dir)
         .map_err(|error| named(Failure::io("cannot open the vault", &error)))?;
     refuse_inside(&store, options)?;
+    // Beyond the limit a write fails, which one program hears; the signal would end the mount for all.
+    raise_file_size_limit();
+    flag::register(SIGXFSZ, Arc::default())
+        .map_err(|error| Failure::io("cannot catch a signal", &error))?;
     // Before anybody is asked for a passphrase.
     fuse::free_point(&options.point)?;
     // Written from the background, too, which works in another folder.
