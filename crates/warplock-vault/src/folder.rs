@@ -181,7 +181,9 @@ impl<S: Storage> Core<S> {
 
 /// Whether the vault makes this in an empty folder.
 fn stands_in_empty(entry: &Listed) -> bool {
-    let ours = entry.name == RECORD || entry.name == RECORD_NEW || names::entry_beside(&entry.name).is_some();
+    let ours = entry.name == RECORD
+        || entry.name == RECORD_NEW
+        || names::entry_beside(&entry.name).is_some();
     ours && entry.kind == FileType::RegularFile
 }
 
