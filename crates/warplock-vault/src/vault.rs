@@ -73,15 +73,29 @@ impl Vault<Posix> {
     /// [`Error::Locked`]; [`Error::Config`] if this is no vault; [`Error::Altered`] if the key or
     /// `warplock.vault` is another vault's.
     pub fn open(path: &Path, master: &MasterKey, options: Options) -> Result<Self> {
-        let store = Posix::new(path).map_err(|source| Error::Store {
-            what: "cannot open the store".into(),
-            source,
-        })?;
-        let write = !options.read_only && !cannot_change(&store)?;
-        lock_store(&store, path, write)?;
-        let store = store.granting(write);
-        Self::open_on(store, master, options)
+        let (store, write) = locked_store(path, options.read_only)?;
+        Self::open_on(store.granting(write), master, options)
     }
+
+    /// Checks that no other process has the vault open, so that this can be refused before the
+    /// prompt for a passphrase.
+    ///
+    /// # Errors
+    /// [`Error::Locked`].
+    pub fn check_unused(path: &Path, read_only: bool) -> Result<()> {
+        locked_store(path, read_only).map(drop)
+    }
+}
+
+/// The store, locked as long as it is open, and whether it is to be written to.
+fn locked_store(path: &Path, read_only: bool) -> Result<(Posix, bool)> {
+    let store = Posix::new(path).map_err(|source| Error::Store {
+        what: "cannot open the store".into(),
+        source,
+    })?;
+    let write = !read_only && !cannot_change(&store)?;
+    lock_store(&store, path, write)?;
+    Ok((store, write))
 }
 
 impl<S: Storage> Vault<S> {
