@@ -70,7 +70,7 @@ pub(crate) struct Lock {
 
 impl Lock {
     /// Notes that the vault is open.
-    fn note_open(&self) {
+    pub(crate) fn note_open(&self) {
         // On a full disk the vault must open all the same: things are removed through it.
         if rustix::io::pwrite(&self.file, OPEN, 0).is_err() {
             let _ = sys::ftruncate(&self.file, 0);
@@ -122,11 +122,7 @@ pub(crate) fn lock_store(store: &Posix, path: &Path, write: bool) -> Result<Opti
             Err(error) if !is_missing(&error) => return Err(error.into()),
             _ => continue,
         }
-        let lock = Lock { file, works };
-        if write {
-            lock.note_open();
-        }
-        return Ok(Some(lock));
+        return Ok(Some(Lock { file, works }));
     }
 }
 

@@ -26,7 +26,7 @@ use crate::places::{Allowed, Places};
 use crate::pool::Pool;
 use crate::posix::Posix;
 use crate::storage::{At, Storage, cannot_change};
-use crate::store_lock::lock_store;
+use crate::store_lock::{Lock, lock_store};
 use crate::uncommitted::{Gate, Uncommitted};
 use crate::witness::Witness;
 
@@ -87,18 +87,36 @@ impl Vault<Posix> {
     /// [`Error::Locked`]; [`Error::Config`] if this is no vault; [`Error::Altered`] if the key or
     /// `warplock.vault` is another vault's.
     pub fn open(path: &Path, master: &MasterKey, options: Options) -> Result<Self> {
-        let store = Posix::new(path).map_err(|source| Error::Store {
-            what: "cannot open the store".into(),
-            source,
-        })?;
-        let write = !options.read_only && !cannot_change(&store)?;
-        let lock = lock_store(&store, path, write)?;
+        let (store, lock, write) = locked_store(path, options.read_only)?;
+        if let Some(lock) = lock.as_ref().filter(|_| write) {
+            lock.note_open();
+        }
         let vault = Self::open_on(store.granting(write).holding(lock), master, options)?;
         if vault.core.storage.lock().is_some_and(|lock| !lock.works) {
             vault.core.tell(NO_LOCKS);
         }
         Ok(vault)
     }
+
+    /// Checks that no other process has the vault open, so that this can be refused before the
+    /// prompt for a passphrase.
+    ///
+    /// # Errors
+    /// [`Error::Locked`].
+    pub fn check_unused(path: &Path, read_only: bool) -> Result<()> {
+        locked_store(path, read_only).map(drop)
+    }
+}
+
+/// The store, its lock, and whether it is to be written to.
+fn locked_store(path: &Path, read_only: bool) -> Result<(Posix, Option<Lock>, bool)> {
+    let store = Posix::new(path).map_err(|source| Error::Store {
+        what: "cannot open the store".into(),
+        source,
+    })?;
+    let write = !read_only && !cannot_change(&store)?;
+    let lock = lock_store(&store, path, write)?;
+    Ok((store, lock, write))
 }
 
 impl<S: Storage> Vault<S> {

@@ -9,7 +9,7 @@ use serde_json::json;
 use warplock_vault::fs::FileSystem;
 use warplock_vault::{CheckOptions, Finding, Options, Report, Vault, check};
 
-use super::{in_use, is_missing, no_witness, unlock};
+use super::{in_use, is_missing, no_witness, refuse_used, unlock};
 use crate::args::{Common, VaultCheck};
 use crate::cmd::{print, say};
 use crate::exit::Exit;
@@ -21,6 +21,8 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     if let Some(path) = options.witness.as_deref().filter(|path| is_missing(path)) {
         return Err(no_witness(path));
     }
+    let engine = Arc::new(common.engine()?);
+    refuse_used(&options.dir, !options.repair)?;
     let master = unlock(&options.dir, &options.unlock, common)?;
     // What a person should know of the vault as a whole; of its files everything is in the report.
     let opening = Arc::new(AtomicBool::new(!options.repair));
@@ -31,7 +33,7 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
         }
     };
     let open = Options {
-        engine: Some(Arc::new(common.engine()?)),
+        engine: Some(engine),
         read_only: !options.repair,
         witness: options.witness.clone(),
         trouble: Some(Arc::new(trouble)),
@@ -68,25 +70,25 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
 fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
     if common.json {
         for finding in &report.findings {
-            let line = json!({
+            common.emit(&json!({
+                "type": "finding",
                 "path": finding.path.display().to_string(),
                 "problem": finding.problem,
                 "action": finding.action,
                 "crash": finding.crash,
                 "unread": finding.unread,
                 "repaired": finding.repaired,
-            });
-            print(&format!("{line}\n"))?;
+            }))?;
         }
-        let line = json!({
+        return common.emit(&json!({
+            "type": "summary",
             "vault": options.dir.display().to_string(),
             "files": report.files,
             "folders": report.folders,
             "others": report.others,
             "bytes": report.bytes,
             "findings": report.findings.len(),
-        });
-        return print(&format!("{line}\n"));
+        }));
     }
     for finding in &report.findings {
         let cause = match (finding.crash, finding.unread) {

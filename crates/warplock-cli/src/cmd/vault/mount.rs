@@ -1,10 +1,12 @@
 //! `warplock vault mount`.
 
 use std::fs;
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{self, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::json;
 use signal_hook::consts::SIGXFSZ;
 use signal_hook::flag;
 use warplock_vault::fs::FileSystem;
@@ -14,7 +16,7 @@ use warplock_vault::{Options, Vault, raise_file_size_limit};
 use super::background::{self, Ready};
 use super::log::Log;
 use super::notices::Notices;
-use super::{in_use, is_missing, no_witness, unlock};
+use super::{in_use, is_missing, no_witness, refuse_used, unlock};
 use crate::args::{Cache, Common, VaultMount};
 use crate::cmd::say;
 use crate::exit::Exit;
@@ -43,12 +45,21 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     raise_file_size_limit();
     flag::register(SIGXFSZ, Arc::default())
         .map_err(|error| Failure::io("cannot catch a signal", &error))?;
-    // Before anybody is asked for a passphrase.
+    // All that can be refused comes before the prompt for a passphrase.
     fuse::free_point(&options.point)?;
+    if !Path::new("/dev/fuse").exists() {
+        let (point, source) = (options.point.clone(), io::ErrorKind::NotFound.into());
+        return Err(fuse::Error::Mount { point, source }.into());
+    }
     // Written from the background, too, which works in another folder.
     let witness = options.witness.as_deref().map(path::absolute).transpose();
     let witness = witness.map_err(|error| Failure::io("cannot find the witness", &error))?;
     let new_witness = options.witness.as_deref().filter(|path| is_missing(path));
+    if let (Some(path), true) = (new_witness, options.read_only) {
+        return Err(no_witness(path));
+    }
+    let engine = Arc::new(common.engine()?);
+    refuse_used(&options.dir, options.read_only)?;
     let master = unlock(&options.dir, &options.unlock, common)?;
     let notices = Notices::start(Log::system());
     let notices = notices.map_err(|error| Failure::io("cannot start a thread", &error))?;
@@ -58,7 +69,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         &store,
         &master,
         Options {
-            engine: Some(Arc::new(common.engine()?)),
+            engine: Some(engine),
             read_only: options.read_only,
             witness,
             trouble: Some(Arc::new(move |sentence: &str| shown.show(sentence))),
@@ -105,6 +116,14 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
             "warplock: {}: a new witness begins here: it notices what is put back from now on",
             path.display()
         ));
+    }
+    if common.json {
+        // If it cannot be told that the vault is mounted, it does not stay so.
+        common.emit(&json!({
+            "vault": options.dir.display().to_string(),
+            "mount_point": mount.point().display().to_string(),
+            "read_only": read_only,
+        }))?;
     }
     if let Some(ready) = ready {
         notices.leave_terminal();

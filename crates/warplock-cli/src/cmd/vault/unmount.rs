@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use std::{env, io};
 
 use rustix::io::Errno;
+use serde_json::json;
 use warplock_vault::fuse::{self, mounted_at};
 use warplock_vault::{Left, left};
 
@@ -76,6 +77,10 @@ pub(super) fn run(options: &VaultUnmount, common: &Common) -> Result<Exit> {
         }
     }
     common.note(format_args!("{} is unmounted", point.display()));
+    if common.json {
+        let point = options.point.display().to_string();
+        common.emit(&json!({ "mount_point": point, "vault": mounted.source }))?;
+    }
     Ok(Exit::Done)
 }
 
