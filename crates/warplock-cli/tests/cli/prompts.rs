@@ -149,8 +149,8 @@ fn a_vault_is_looked_at_before_its_passphrase() {
         .code(1)
         .says(ASKED);
     // In use: the lock is what a mount holds.
-    let store = fs::File::open(folder.path("store")).unwrap();
-    rustix::fs::flock(&store, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+    let lock = fs::File::create(folder.path("store/warplock.lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
     let mut commands = vec![vec!["check", "store"], vec!["check", "store", "--repair"]];
     if Path::new("/dev/fuse").exists() {
         commands.push(vec!["mount", "-f", "store", "plain"]);
