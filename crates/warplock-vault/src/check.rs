@@ -318,6 +318,13 @@ impl<S: Storage> Check<'_, S> {
             ),
             Own::Leftover => (interrupted, self.crash(), Remedy::Remove(entry)),
             Own::Symlink => (interrupted, self.crash(), Remedy::Lose(entry)),
+            Own::Foreign => {
+                let path = path.join(&entry.name);
+                let problem = "this is a sync program's or a desktop's, not the vault's";
+                let finding = self.found(&path, problem, Class::Note);
+                finding.action = "it stays, and no mount shows it".into();
+                return Ok(None);
+            }
             Own::Other => {
                 let problem = match vault.plain_name(folder, &entry.name) {
                     Ok(Some(found)) => return Ok(Some(found)),

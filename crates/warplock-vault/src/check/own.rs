@@ -26,6 +26,8 @@ pub(super) enum Own {
     Leftover,
     /// A symlink that was being written again.
     Symlink,
+    /// A sync program's or a desktop's own.
+    Foreign,
     /// An entry, or somebody else's.
     Other,
 }
@@ -72,6 +74,8 @@ impl<S: Storage> Core<S> {
             Own::Leftover
         } else if self.is_spare_symlink(entry) {
             Own::Symlink
+        } else if is_foreign(name) {
+            Own::Foreign
         } else {
             Own::Other
         })
@@ -126,6 +130,43 @@ const CONFIG_START: &[u8; 9] = b"format = ";
 fn is_new_config(name: &str) -> bool {
     let rest = name.strip_prefix(CONFIG_NEW);
     rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('.').is_some_and(is_random))
+}
+
+/// What programs put into folders that they synchronize or show: they make it again if it is removed.
+const FOREIGN: [&str; 14] = [
+    ".stfolder",
+    ".stignore",
+    ".stversions",
+    ".dropbox",
+    ".dropbox.attr",
+    ".dropbox.cache",
+    ".nextcloudsync.log",
+    ".owncloudsync.log",
+    ".directory",
+    ".DS_Store",
+    "desktop.ini",
+    "Thumbs.db",
+    ".hidden",
+    "lost+found",
+];
+/// How names of such things begin and end that have something between.
+const FOREIGN_PARTS: [(&str, &str); 7] = [
+    (".sync_", ".db"),
+    (".sync_", ".db-shm"),
+    (".sync_", ".db-wal"),
+    ("._sync_", ".db"),
+    ("._sync_", ".db-shm"),
+    ("._sync_", ".db-wal"),
+    (".Trash-", ""),
+];
+
+/// Whether this is the name of a sync program's or a desktop's own file.
+fn is_foreign(name: &str) -> bool {
+    let part = |(start, end): &(&str, &str)| {
+        let rest = name.strip_prefix(start);
+        rest.is_some_and(|rest| rest.ends_with(end))
+    };
+    FOREIGN.contains(&name) || FOREIGN_PARTS.iter().any(part)
 }
 
 /// Whether this is the name of something that a repair took out of the tree.

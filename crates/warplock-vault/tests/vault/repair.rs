@@ -270,6 +270,34 @@ fn what_is_not_ours_is_not_removed() {
     assert_eq!(vault.get(&long).unwrap(), b"content");
 }
 
+/// What sync programs and desktops put everywhere is noted and stays.
+#[test]
+fn files_of_sync_programs_stay() {
+    let (mem, key) = new_vault(&Settings::default());
+    let vault = open(mem.clone(), &key);
+    vault.put("file", b"content");
+    vault.make(ROOT, OsStr::new("dir"), FOLDER, 0).unwrap();
+    vault.unmounted();
+    drop(vault);
+    let (dir, ..) = find(&mem, &key, "dir");
+    let names = [".stfolder", ".DS_Store", ".sync_0a1b.db-wal", ".Trash-1000"];
+    for (number, name) in (1 << 50..).zip(names) {
+        let mut disk = mem.disk();
+        disk.objects.insert(number, Object::new(0o100_600));
+        disk.object(dir).entries.insert(name.into(), number);
+    }
+    let before = mem.disk().objects[&dir].entries.clone();
+    for repair in [false, true] {
+        let vault = open(mem.clone(), &key);
+        let findings = run(&vault, repair).findings;
+        assert_eq!(findings.len(), names.len());
+        assert!(findings.iter().all(|found| found.class == Class::Note));
+        vault.unmounted();
+    }
+    assert_eq!(mem.disk().objects[&dir].entries, before);
+    assert_eq!(entry(&mem, TOP, "warplock.journal"), None);
+}
+
 /// What cannot be read is said, with its path, and everything else is checked.
 #[test]
 fn one_unreadable_thing_does_not_end_a_check() {
