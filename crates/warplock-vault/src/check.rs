@@ -1,5 +1,6 @@
 //! Checking a whole vault: everything that can be noticed is, and what a crash left is tidied.
 
+mod journals;
 mod own;
 mod repair;
 
@@ -8,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use own::Own;
 
@@ -29,6 +31,9 @@ use crate::vault::Vault;
 pub const LOST: &str = "warplock.lost";
 /// What ends names there of what had never been a whole file, so that nothing else depends on it.
 const UNFINISHED: &str = ".unfinished";
+/// What ends names there of extended attributes that did not verify: each a file that holds the
+/// attribute's name in the store, a zero byte and its value.
+const EVIDENCE: &str = ".xattr";
 
 /// How thoroughly to check, and what to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,11 +41,25 @@ pub struct CheckOptions {
     /// Leave the content of files longer than a few blocks unread: names, headers, lengths and
     /// places only.
     pub quick: bool,
-    /// Tidy up what a crash left, and move what was altered to [`LOST`] in the store.
+    /// Tidy up what a crash left, and move what was altered to [`LOST`] in the store. Nothing is
+    /// removed but what is provably the vault's own and holds nothing.
     pub repair: bool,
 }
 
-/// Something that is not as it should be.
+/// What a [`Finding`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Somebody or something altered the store.
+    Altered,
+    /// A crash explains it: the vault was not closed properly, and only a crash leaves this.
+    Crash,
+    /// The store did not let it be read or changed, so that nothing is known of it.
+    Unread,
+    /// All is well; a person may want to know of it.
+    Note,
+}
+
+/// Something that is not as it should be, or that a person may want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Where: the path in the vault, or as much of it as can be read.
@@ -49,10 +68,8 @@ pub struct Finding {
     pub problem: String,
     /// What was done about it, or is to be done.
     pub action: String,
-    /// Whether a crash explains it; otherwise somebody or something altered the store.
-    pub crash: bool,
-    /// Whether the store did not let it be read or changed, so that nothing is known of it.
-    pub unread: bool,
+    /// What it is about.
+    pub class: Class,
     /// Whether it is as it should be now.
     pub repaired: bool,
 }
@@ -81,6 +98,8 @@ struct Check<'a, S: Storage> {
     files: HashMap<Id, Seen<S>>,
     /// The folders seen.
     folders: HashMap<Id, Trail>,
+    /// Whether a crash may excuse anything: only in a vault that was not closed properly.
+    crashed: bool,
     /// The symlinks seen that have other names in the store.
     symlinks: HashMap<Inode, Trail>,
     trails: Trails,
@@ -181,6 +200,7 @@ pub fn check<S: Storage>(
         report: Report::default(),
         files: HashMap::new(),
         folders: HashMap::new(),
+        crashed: vault.core.unclean.load(Ordering::Relaxed),
         symlinks: HashMap::new(),
         trails: Trails(vec![Trail {
             folder: 0,
@@ -188,10 +208,7 @@ pub fn check<S: Storage>(
         }]),
         unseen: false,
     };
-    match vault.core.holds_lost() {
-        Ok(lost) => check.unseen = lost,
-        Err(error) => check.unread(&Path::new("/").join(LOST), error)?,
-    }
+    check.lost()?;
     let root = vault.node(ROOT)?;
     let mut waiting = vec![Step::Enter(root, 0)];
     while let Some(step) = waiting.pop() {
@@ -287,25 +304,39 @@ impl<S: Storage> Check<'_, S> {
         let vault = self.vault;
         let own = vault
             .core
-            .own(folder.dir(), entry, present, node.number == ROOT)?;
-        let (problem, crash) = match own {
+            .own(folder, entry, present, node.number == ROOT)?;
+        let interrupted = "an operation was interrupted".to_owned();
+        let (problem, class, remedy) = match own {
             Own::Kept => return Ok(None),
-            Own::Keys => ("a change of keys was interrupted".to_owned(), true),
-            Own::Unfinished => ("an operation was interrupted".to_owned(), true),
-            Own::Other => match vault.plain_name(folder, &entry.name) {
-                Ok(Some(found)) => return Ok(Some(found)),
-                Ok(None) => ("this is none of the vault's files".to_owned(), false),
-                Err(error @ Error::Altered { .. }) => (error.to_string(), false),
-                Err(error) => return Err(error),
-            },
-        };
-        let remedy = if crash {
-            Remedy::Remove(entry)
-        } else {
-            Remedy::Lose(entry)
+            Own::Keys { empty } => (
+                "a change of keys was interrupted".to_owned(),
+                Class::Crash,
+                match empty {
+                    true => Remedy::Remove(entry),
+                    false => Remedy::Lose(entry),
+                },
+            ),
+            Own::Leftover => (interrupted, self.crash(), Remedy::Remove(entry)),
+            Own::Symlink => (interrupted, self.crash(), Remedy::Lose(entry)),
+            Own::Foreign => {
+                let path = path.join(&entry.name);
+                let problem = "this is a sync program's or a desktop's, not the vault's";
+                let finding = self.found(&path, problem, Class::Note);
+                finding.action = "it stays, and no mount shows it".into();
+                return Ok(None);
+            }
+            Own::Other => {
+                let problem = match vault.plain_name(folder, &entry.name) {
+                    Ok(Some(found)) => return Ok(Some(found)),
+                    Ok(None) => "this is none of the vault's files".to_owned(),
+                    Err(error @ Error::Altered { .. }) => error.to_string(),
+                    Err(error) => return Err(error),
+                };
+                (problem, Class::Altered, Remedy::Lose(entry))
+            }
         };
         let path = path.join(&entry.name);
-        self.remedy(node, folder, &path, problem, crash, remedy);
+        self.remedy(node, folder, &path, problem, class, remedy);
         Ok(None)
     }
 
@@ -342,18 +373,17 @@ impl<S: Storage> Check<'_, S> {
         match result {
             Err(error @ (Error::Altered { .. } | Error::Unfinished { .. })) => {
                 node.remove_name(&spot.name.place);
-                let crash = matches!(error, Error::Unfinished { .. });
-                let remedy = if crash && found.size == 0 {
-                    Remedy::Remove(entry)
-                } else {
-                    Remedy::Lose(entry)
+                let class = match error {
+                    Error::Unfinished { .. } => self.crash(),
+                    _ => Class::Altered,
                 };
                 let problem = match error {
                     // What to do is said with the remedy.
                     Error::Unfinished { .. } => format!("it {NO_HEADER}"),
                     error => error.to_string(),
                 };
-                self.remedy(&spot.node, &spot.folder, path, problem, crash, remedy);
+                let remedy = Remedy::Lose(entry);
+                self.remedy(&spot.node, &spot.folder, path, problem, class, remedy);
                 Ok(())
             }
             other => other,
@@ -470,16 +500,14 @@ impl<S: Storage> Check<'_, S> {
         let bad = self.vault.bad_xattrs(node)?;
         for name in bad {
             let repair = self.options.repair;
-            if repair {
-                self.vault.remove_stored_xattr(node, &name)?;
-            }
-            let finding = self.found(path, "an extended attribute does not verify", false);
+            let action = match repair {
+                true => format!("moved to {LOST}/{}", self.vault.lose_xattr(node, &name)?),
+                false => format!("set it again, or let check --repair move it to {LOST}"),
+            };
+            let problem = "an extended attribute does not verify";
+            let finding = self.found(path, problem, Class::Altered);
             finding.repaired = repair;
-            finding.action = match repair {
-                true => "removed",
-                false => "set it again, or let check --repair remove it",
-            }
-            .into();
+            finding.action = action;
         }
         Ok(())
     }

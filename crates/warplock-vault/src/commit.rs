@@ -587,8 +587,9 @@ impl<S: Storage> Core<S> {
             return Ok(());
         };
         let name = journal_name(&content.id);
-        let journal = match self.storage.open(folder, &name, !self.read_only) {
-            Err(error) if crate::core::is_missing(&error) => None,
+        let what = || format!("the journal of {}", content.called()).into();
+        let journal = match self.open_own(folder, &name, !self.read_only, what) {
+            Err(Error::Errno(rustix::io::Errno::NOENT)) => None,
             other => Some(other?),
         };
         let record = match &journal {

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, Result, Subject};
+use crate::fs::FileType;
 use crate::keys::{Id, VaultKeys};
 use crate::layout::Layout;
 use crate::pool::Pool;
-use crate::storage::Storage;
+use crate::storage::{At, Storage};
 use crate::witness::Witness;
 
 /// The folder of journals in the store. While it is there, the vault is open for writing, or was
@@ -110,6 +111,35 @@ impl<S: Storage> Core<S> {
         SystemTime::UNIX_EPOCH + Duration::from_secs(before.max(now) + 1)
     }
 
+    /// Something that was half done could not be taken back: what is left looks as after a crash, so
+    /// this session must not end as if all was in order.
+    pub(crate) fn tidied<T>(&self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.unclean.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Opens a file of the vault's own, which errors call `what`: there, nothing but a regular file
+    /// can be.
+    pub(crate) fn open_own(
+        &self,
+        dir: &S::Dir,
+        name: &OsStr,
+        write: bool,
+        what: impl FnOnce() -> Subject,
+    ) -> Result<S::File> {
+        self.storage.open(dir, name, write).map_err(|error| {
+            if !is_missing(&error)
+                && let Ok(found) = self.storage.attributes(At::Name(dir, name))
+                && FileType::from_raw_mode(found.mode) != FileType::RegularFile
+            {
+                return not_ours(what(), "regular file");
+            }
+            error.into()
+        })
+    }
+
     /// The folder of journals.
     pub(crate) fn journals(&self) -> Result<&S::Dir> {
         self.journals
@@ -122,6 +152,32 @@ impl<S: Storage> Core<S> {
 fn seconds(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
+}
+
+/// Opens a folder of the vault's own in the topmost one; `None` if it is not there.
+pub(crate) fn open_own_dir<S: Storage>(
+    storage: &S,
+    root: &S::Dir,
+    name: &'static str,
+) -> Result<Option<S::Dir>> {
+    match storage.open_dir(root, OsStr::new(name)) {
+        Ok(dir) => Ok(Some(dir)),
+        Err(error) if is_missing(&error) => Ok(None),
+        Err(error) => {
+            let found = storage.attributes(At::Name(root, OsStr::new(name)))?;
+            match FileType::from_raw_mode(found.mode) {
+                FileType::Directory => Err(error.into()),
+                _ => Err(not_ours(name.into(), "folder")),
+            }
+        }
+    }
+}
+
+fn not_ours(what: Subject, kind: &str) -> Error {
+    Error::altered(
+        what,
+        format!("what stands there is no {kind}; remove it, or restore it from a backup"),
+    )
 }
 
 /// The name of the journal of the file `id`: its id in hexadecimal.

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::SystemTime;
 
+use rustix::io::Errno;
 use warplock::{Algorithm, Engine};
 use warplock_keyring::MasterKey;
 
@@ -23,6 +24,8 @@ const RECORD_NEW: &str = "warplock.dir.new";
 const AAD: &[u8] = b"warplock-vault/2 folder";
 /// An id and places.
 const PLAIN_LEN: usize = 16 + PLACES_LEN;
+/// The longest file beside an entry; records are shorter.
+const MAX_SPARE: usize = names::MAX_NAME + 16;
 
 /// An open folder.
 pub(crate) struct Folder<S: Storage> {
@@ -73,24 +76,30 @@ impl<S: Storage> Core<S> {
         dir: &S::Dir,
         what: impl Fn() -> Subject,
     ) -> Result<Record> {
-        let open = || match self.storage.open(dir, OsStr::new(RECORD), false) {
-            Err(error) if is_missing(&error) => Err(Error::altered(
+        let name = || what().part(|what| format!("the {RECORD} of {what}"));
+        let open = || match self.open_own(dir, OsStr::new(RECORD), false, name) {
+            Err(Error::Errno(Errno::NOENT)) => Err(Error::altered(
                 what(),
                 format!("its {RECORD} is missing; restore it from a backup"),
             )),
-            other => Ok(other?),
+            other => other,
         };
         let file = self.storage.permitted(dir, open)?;
         let mut sealed = [0; PLAIN_LEN + crate::layout::OVERHEAD + 1];
         let len = self.storage.read_at(&file, &mut sealed, 0)?;
-        let engines = &self.keys.engines;
-        let plain = engines.open(&self.keys.folders, AAD, &sealed[..len])?;
-        plain.and_then(|plain| decode(&plain)).ok_or_else(|| {
+        self.open_record(&sealed[..len])?.ok_or_else(|| {
             Error::altered(
                 what(),
                 format!("its {RECORD} does not verify; restore it from a backup"),
             )
         })
+    }
+
+    /// What a sealed record says, if it verifies.
+    fn open_record(&self, sealed: &[u8]) -> Result<Option<Record>> {
+        let engines = &self.keys.engines;
+        let plain = engines.open(&self.keys.folders, AAD, sealed)?;
+        Ok(plain.and_then(|plain| decode(&plain)))
     }
 
     /// Writes the record of a folder, durably.
@@ -102,8 +111,9 @@ impl<S: Storage> Core<S> {
 
     /// The ciphertext name in a file beside an entry with a long name; what is longer is cut.
     pub(crate) fn read_beside(&self, dir: &S::Dir, beside: &OsStr) -> Result<Vec<u8>> {
-        let file = self.storage.open(dir, beside, false)?;
-        let mut sealed = vec![0; names::MAX_NAME + 17];
+        let what = || format!("the file {} in the store", beside.to_string_lossy()).into();
+        let file = self.open_own(dir, beside, false, what)?;
+        let mut sealed = vec![0; MAX_SPARE + 1];
         let len = self.storage.read_at(&file, &mut sealed, 0)?;
         sealed.truncate(len);
         Ok(sealed)
@@ -114,41 +124,79 @@ impl<S: Storage> Core<S> {
         Ok(format!("{TEMPORARY}{}", crate::core::hex(&random::<12>()?)))
     }
 
-    /// Whether something was left by an interrupted operation and holds nothing. A folder that was
-    /// being made or removed holds no folder, so this looks one level deep.
-    pub(crate) fn is_unfinished(&self, dir: &S::Dir, entry: &Listed) -> Result<bool> {
-        if entry.name == RECORD_NEW {
-            return Ok(entry.kind == FileType::RegularFile);
-        }
-        if !is_temporary(&entry.name) {
+    /// Whether a file is the vault's own and holds nothing that is not elsewhere: a folder's record
+    /// while it is written, or the name beside an entry. A crash may leave them empty.
+    fn is_spare(&self, dir: &S::Dir, entry: &Listed, id: Option<&Id>) -> Result<bool> {
+        if entry.kind != FileType::RegularFile {
             return Ok(false);
         }
-        match entry.kind {
-            FileType::Symlink => Ok(true),
-            FileType::Directory => {
-                let inner = self.storage.open_dir(dir, &entry.name)?;
-                Ok(self.list_permitted(&inner)?.iter().all(stands_in_empty))
-            }
-            _ => Ok(false),
+        let entry_beside = names::entry_beside(&entry.name);
+        let is_record = entry.name == RECORD || entry.name == RECORD_NEW;
+        if !is_record && entry_beside.is_none() {
+            return Ok(false);
         }
+        let bytes = self.read_beside(dir, &entry.name)?;
+        if bytes.len() <= MAX_SPARE && bytes.iter().all(|byte| *byte == 0) {
+            return Ok(true);
+        }
+        Ok(match entry_beside {
+            Some(long) => names::fits(&long, &bytes),
+            None => match (self.open_record(&bytes)?, id) {
+                // Another folder's, or the only one, is not to be lost.
+                (Some(found), Some(id)) => found.id == *id,
+                (found, None) => found.is_some(),
+                (None, _) => false,
+            },
+        })
+    }
+
+    /// Whether a record that was being written is not needed, because the folder has its own.
+    pub(crate) fn is_spare_record(&self, dir: &S::Dir, entry: &Listed, id: &Id) -> Result<bool> {
+        Ok(entry.name == RECORD_NEW && self.is_spare(dir, entry, Some(id))?)
+    }
+
+    /// Whether an entry is a folder that was being made or removed, and holds nothing. Such a one
+    /// holds no folder, so this looks one level deep.
+    pub(crate) fn is_spare_folder(&self, dir: &S::Dir, entry: &Listed) -> Result<bool> {
+        if !is_temporary(&entry.name) || entry.kind != FileType::Directory {
+            return Ok(false);
+        }
+        let inner = self.storage.open_dir(dir, &entry.name)?;
+        self.storage.permitted(&inner, || {
+            for entry in &self.storage.list(&inner)? {
+                if !self.is_spare(&inner, entry, None)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
+    }
+
+    /// Whether an entry is a symlink that was being written again.
+    pub(crate) fn is_spare_symlink(&self, entry: &Listed) -> bool {
+        is_temporary(&entry.name) && entry.kind == FileType::Symlink
     }
 
     /// Whether a folder that is about to be removed holds nothing. What interrupted operations left
     /// in it is removed first, so that what is removed never holds a folder.
-    pub(crate) fn clear(&self, dir: &S::Dir) -> Result<bool> {
-        let mut left = self.list_permitted(dir)?;
-        left.retain(|entry| !stands_in_empty(entry));
-        for entry in &left {
-            if !self.is_unfinished(dir, entry)? {
-                return Ok(false);
+    pub(crate) fn clear(&self, folder: &Folder<S>) -> Result<bool> {
+        let dir = folder.dir();
+        self.storage.permitted(dir, || {
+            let mut left = Vec::new();
+            for entry in self.storage.list(dir)? {
+                if self.is_spare(dir, &entry, Some(&folder.id))? {
+                    continue;
+                }
+                if !self.is_spare_symlink(&entry) && !self.is_spare_folder(dir, &entry)? {
+                    return Ok(false);
+                }
+                left.push(entry);
             }
-        }
-        let purge = || {
-            left.iter()
-                .try_for_each(|entry| self.purge(dir, &entry.name))
-        };
-        self.storage.permitted(dir, purge)?;
-        Ok(true)
+            for entry in left {
+                self.purge(dir, &entry.name)?;
+            }
+            Ok(true)
+        })
     }
 
     /// Removes a file, or a folder that is not in the tree with the files in it.
@@ -173,18 +221,6 @@ impl<S: Storage> Core<S> {
         })?;
         Ok(self.storage.remove_dir(dir, name)?)
     }
-
-    fn list_permitted(&self, dir: &S::Dir) -> Result<Vec<Listed>> {
-        self.storage.permitted(dir, || Ok(self.storage.list(dir)?))
-    }
-}
-
-/// Whether the vault makes this in an empty folder.
-fn stands_in_empty(entry: &Listed) -> bool {
-    let ours = entry.name == RECORD
-        || entry.name == RECORD_NEW
-        || names::entry_beside(&entry.name).is_some();
-    ours && entry.kind == FileType::RegularFile
 }
 
 /// `second`: the time of the new record in the store, if there is an old one, which has the same
@@ -204,16 +240,23 @@ fn write_record<S: Storage>(
             _ => {}
         }
         let file = storage.create(dir, new, 0o600)?;
-        storage.write_at(&file, &sealed, 0)?;
-        if storage.attributes(At::Name(dir, name)).is_ok() {
-            let changes = Changes {
-                modified: Some(SetTime::To(second())),
-                ..Changes::default()
-            };
-            storage.change(At::File(&file), &changes)?;
+        let written = (|| -> Result<()> {
+            storage.write_at(&file, &sealed, 0)?;
+            if storage.attributes(At::Name(dir, name)).is_ok() {
+                let changes = Changes {
+                    modified: Some(SetTime::To(second())),
+                    ..Changes::default()
+                };
+                storage.change(At::File(&file), &changes)?;
+            }
+            storage.sync(&file, true)?;
+            Ok(storage.rename((dir, new), (dir, name), RenameFlags::empty())?)
+        })();
+        if written.is_err() {
+            // Or it stays, and the next one replaces it.
+            let _ = storage.unlink(dir, new);
+            return written;
         }
-        storage.sync(&file, true)?;
-        storage.rename((dir, new), (dir, name), RenameFlags::empty())?;
         Ok(storage.sync_dir(dir)?)
     })
 }

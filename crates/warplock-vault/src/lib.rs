@@ -44,7 +44,7 @@ mod witness;
 mod write;
 mod xattr;
 
-pub use check::{CheckOptions, Finding, LOST, Report, check};
+pub use check::{CheckOptions, Class, Finding, LOST, Report, check};
 pub use config::{
     BLOCK_SIZES, CONFIG, Info, Settings, add_key, info, init, init_on, remove_key, replace_key,
     unlock,

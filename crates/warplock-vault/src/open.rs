@@ -185,7 +185,8 @@ impl<S: Storage> Core<S> {
     fn no_header(&self, file: &S::File, what: &Subject) -> Result<Error> {
         let mut second = [0; HEADER_LEN];
         self.storage.read_at(file, &mut second, HEADER_LEN as u64)?;
-        Ok(if second == [0; HEADER_LEN] {
+        let crashed = self.unclean.load(Ordering::Relaxed);
+        Ok(if crashed && second == [0; HEADER_LEN] {
             Error::Unfinished { what: what.into() }
         } else {
             Error::altered(

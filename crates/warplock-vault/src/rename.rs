@@ -127,7 +127,8 @@ impl<S: Storage> Vault<S> {
         if let Err(error) = storage.rename(from.pair(), to.pair(), RenameFlags::empty()) {
             if let Some(aside) = &aside {
                 let aside = (to.folder.dir(), std::ffi::OsStr::new(aside));
-                storage.rename(aside, to.pair(), RenameFlags::empty())?;
+                let back = storage.rename(aside, to.pair(), RenameFlags::empty());
+                self.core.tidied(back.map_err(Into::into))?;
             }
             self.take_back(mover);
             return Err(error.into());
@@ -142,8 +143,10 @@ impl<S: Storage> Vault<S> {
         self.drop_beside(from);
         self.forbid(mover, to)?;
         if let Some(aside) = aside {
-            self.core
-                .purge(to.folder.dir(), std::ffi::OsStr::new(&aside))?;
+            let purged = self
+                .core
+                .purge(to.folder.dir(), std::ffi::OsStr::new(&aside));
+            self.core.tidied(purged)?;
         }
         Ok(())
     }
@@ -227,6 +230,10 @@ impl<S: Storage> Vault<S> {
 
     /// Forbids all places but that of `stays`, where the thing now is.
     fn forbid(&self, mover: &Mover<'_, S>, stays: &Spot<S>) -> Result<()> {
+        self.core.tidied(self.forbid_others(mover, stays))
+    }
+
+    fn forbid_others(&self, mover: &Mover<'_, S>, stays: &Spot<S>) -> Result<()> {
         let folders = [&mover.from.folder.dir, &mover.to.folder.dir];
         if matches!(mover.what, What::Folder(_) | What::Symlink) {
             for folder in folders {

@@ -126,7 +126,9 @@ impl<S: Storage> Vault<S> {
             .change(at, &changes)
             .and_then(|()| storage.rename((dir, temporary), (dir, name), RenameFlags::empty()));
         if bound.is_err() {
-            let _ = storage.unlink(dir, temporary);
+            let _ = self
+                .core
+                .tidied(storage.unlink(dir, temporary).map_err(Into::into));
         }
         bound?;
         self.nodes.replace_inode(node, new.inode());

@@ -106,13 +106,17 @@ impl<S: Storage> Vault<S> {
         };
         match self.core.storage.create(spot.folder.dir(), name, 0o600) {
             Ok(file) => {
-                self.core.storage.write_at(&file, sealed, 0)?;
-                Ok(self.core.storage.sync(&file, false)?)
+                let storage = &self.core.storage;
+                let written = storage
+                    .write_at(&file, sealed, 0)
+                    .and_then(|()| storage.sync(&file, false));
+                self.core.tidied(written.map_err(Into::into))
             }
             // Left over from an entry that is gone, or the entry is there; a crash may have
             // left it empty.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                let file = self.core.storage.open(spot.folder.dir(), name, true)?;
+                let what = || format!("the file {} in the store", name.to_string_lossy()).into();
+                let file = self.core.open_own(spot.folder.dir(), name, true, what)?;
                 let size = self.core.storage.attributes(At::File(&file))?.size;
                 if size != sealed.len() as u64 {
                     self.core.storage.write_at(&file, sealed, 0)?;
@@ -195,7 +199,8 @@ impl<S: Storage> Vault<S> {
             .storage
             .create(spot.folder.dir(), &spot.name.stored, mode)?;
         let undo = |error: Error| {
-            let _ = core.storage.unlink(spot.folder.dir(), &spot.name.stored);
+            let (dir, name) = spot.pair();
+            let _ = core.tidied(core.storage.unlink(dir, name).map_err(Into::into));
             self.drop_beside(spot);
             error
         };
@@ -225,13 +230,7 @@ impl<S: Storage> Vault<S> {
         let core = &self.core;
         let id = random()?;
         let keys = core.keys.file(&id)?;
-        let header = Header {
-            sequence: 1,
-            len: 0,
-            modified: SystemTime::now(),
-            roots: [Seal::NONE; ROOTS as usize],
-            places: vec![place],
-        };
+        let header = first_header(vec![place]);
         let sealed = header.seal(&core.keys.engines, &keys.header, &id)?;
         core.storage.set_len(file, core.layout.stored_len(0))?;
         core.storage.write_at(file, &sealed, 0)?;
@@ -241,15 +240,23 @@ impl<S: Storage> Vault<S> {
         Ok((id, keys, header))
     }
 
-    /// Makes an empty file of one without a header, which cannot be opened: for whoever wants to
-    /// cut it to nothing anyway.
+    /// Makes an empty file of one that a crash left empty, for whoever wants to cut it to nothing
+    /// anyway. What is not empty, or has other names, nobody may lose without a word.
     pub(crate) fn renew(&self, node: &Arc<Node<S>>) -> Result<()> {
         self.may_write()?;
         let name = node.name().ok_or(Errno::NOENT)?;
         let folder = self.folder(&name.parent)?;
-        let file = self.core.storage.open(folder.dir(), &name.stored, true)?;
-        self.core.storage.set_len(&file, 0)?;
+        let storage = &self.core.storage;
+        let file = storage.open(folder.dir(), &name.stored, true)?;
+        let found = storage.attributes(At::File(&file))?;
+        let what = self.path_of(node);
+        if found.size > 0 || found.links > 1 || found.inode() != node.inode() {
+            return Err(Error::Unfinished { what });
+        }
         self.write_first_header(&file, name.place)?;
+        self.core.tell_of(&what, |what| {
+            format!("{what} was left empty by a crash when it was made: it was made again")
+        });
         Ok(())
     }
 
@@ -281,7 +288,7 @@ impl<S: Storage> Vault<S> {
             Ok(storage.sync_dir(parent)?)
         })();
         if made.is_err() {
-            let _ = self.core.purge(parent, temporary);
+            let _ = self.core.tidied(self.core.purge(parent, temporary));
         }
         made
     }
@@ -470,7 +477,8 @@ impl<S: Storage> Vault<S> {
             let gone = self.set_aside(spot, &victim.node)?;
             self.unnamed(spot, victim, None);
             self.drop_beside(spot);
-            self.core.purge(spot.folder.dir(), OsStr::new(&gone))
+            let purged = self.core.purge(spot.folder.dir(), OsStr::new(&gone));
+            self.core.tidied(purged)
         })
     }
 
@@ -481,7 +489,7 @@ impl<S: Storage> Vault<S> {
         // It may be another one, which somebody put there.
         let folder = self.folder(node)?;
         // Somebody else's files are not ours to remove with it.
-        if !self.core.clear(folder.dir())? {
+        if !self.core.clear(&folder)? {
             return Err(Errno::NOTEMPTY.into());
         }
         let temporary = self.core.temporary_name()?;
@@ -491,5 +499,16 @@ impl<S: Storage> Vault<S> {
             RenameFlags::empty(),
         )?;
         Ok(temporary)
+    }
+}
+
+/// The header of an empty file.
+pub(crate) fn first_header(places: Vec<Place>) -> Header {
+    Header {
+        sequence: 1,
+        len: 0,
+        modified: SystemTime::now(),
+        roots: [Seal::NONE; ROOTS as usize],
+        places,
     }
 }

@@ -12,7 +12,7 @@ use warplock_keyring::MasterKey;
 
 use crate::config::Config;
 use crate::content::Content;
-use crate::core::{Core, Hearers, JOURNALS, Trouble, is_missing, journal_id, lock};
+use crate::core::{Core, Hearers, JOURNALS, Trouble, is_missing, journal_id, lock, open_own_dir};
 use crate::descriptors::{Budget, is_exhausted};
 use crate::error::{Error, Result, Subject};
 use crate::folder::{Folder, Record};
@@ -133,11 +133,7 @@ impl<S: Storage> Vault<S> {
             None => Arc::new(Engine::new()?),
         };
         let name = OsStr::new(JOURNALS);
-        let found = match storage.open_dir(&root, name) {
-            Ok(found) => Some(found),
-            Err(error) if is_missing(&error) => None,
-            Err(error) => return Err(error.into()),
-        };
+        let found = open_own_dir(&storage, &root, JOURNALS)?;
         let unclean = found.is_some();
         let mut left_over = HashSet::new();
         if let Some(found) = &found {

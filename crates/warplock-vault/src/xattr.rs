@@ -227,6 +227,16 @@ impl<S: Storage> Vault<S> {
         Ok(())
     }
 
+    /// The value in the store of an attribute with this name in the store.
+    pub(crate) fn stored_xattr_value(
+        &self,
+        node: &Arc<Node<S>>,
+        stored: &OsStr,
+    ) -> Result<Vec<u8>> {
+        let owner = self.owner(node, true)?;
+        Ok(self.core.storage.get_xattr(owner.at(), stored)?)
+    }
+
     /// Removes an attribute by its name in the store.
     pub(crate) fn remove_stored_xattr(&self, node: &Arc<Node<S>>, stored: &OsStr) -> Result<()> {
         let owner = self.owner(node, true)?;

@@ -177,7 +177,9 @@ pub(crate) struct VaultPasswd {
 
 /// Check that nothing in a vault was changed, and mend what a crash left.
 ///
-/// The vault must not be mounted for writing. Exit code 3: something was altered.
+/// The vault must not be mounted for writing. Exit code 3: something was altered, also if a repair
+/// has moved it away. Exit code 1: something could not be read, or a crash left something that was not
+/// repaired. What is only noted does not count.
 #[derive(Args, Debug)]
 pub(crate) struct VaultCheck {
     /// The vault.
@@ -191,7 +193,8 @@ pub(crate) struct VaultCheck {
     /// Mend what can be mended without losing anything that was synced.
     ///
     /// What was altered goes to `warplock.lost` in the store. Moved back from there to where it
-    /// was, which is printed, it is as before.
+    /// was, which is printed, it is as before. Nothing is removed but what is provably the vault's own
+    /// and holds nothing.
     #[arg(long)]
     pub(crate) repair: bool,
     /// Names and headers alone, not all contents.

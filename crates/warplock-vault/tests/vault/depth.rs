@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 
 use warplock_vault::fs::{Errno, FileSystem, Node, ROOT};
 use warplock_vault::storage::At;
-use warplock_vault::{CheckOptions, Settings, Storage, Vault, check};
+use warplock_vault::{CheckOptions, Class, Finding, Settings, Storage, Vault, check};
 
 use crate::common::mem::Mem;
 use crate::common::{FILE, FOLDER, Short, WRITE, new_vault, open};
@@ -55,7 +55,12 @@ fn a_deep_tree_is_used_checked_and_forgotten() {
 
     let vault = open(mem, &key);
     let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
-    assert!(report.findings.iter().all(|finding| finding.crash));
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|finding| finding.class == Class::Crash)
+    );
     assert_eq!(report.folders, (1 + DEEP + 2 * MANY) as u64);
     assert_eq!(report.files, 1);
 }
@@ -86,11 +91,15 @@ fn planted_folders_are_altered_not_unfinished() {
     let report = check(&vault, repair, &mut |_| {}).unwrap();
     assert_eq!(report.findings.len(), 2);
     for finding in &report.findings {
-        assert!(!finding.crash && finding.repaired, "{finding:?}");
+        assert!(
+            finding.class == Class::Altered && finding.repaired,
+            "{finding:?}"
+        );
     }
     vault.rmdir(ROOT, "folder".as_ref()).unwrap();
     let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
-    assert_eq!(report.findings, []);
+    let noted = |finding: &Finding| finding.class == Class::Note;
+    assert!(report.findings.iter().all(noted), "{report:?}");
 }
 
 /// The only entry in the topmost folder.

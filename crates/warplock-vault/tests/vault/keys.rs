@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier};
 
 use warplock_keyring::{Identities, NewIdentity, NoPrompt, Recipients, SecretString};
 use warplock_vault::{
-    CheckOptions, Error, ErrorKind, Options, Settings, Vault, add_key, check, info, init,
+    CheckOptions, Class, Error, ErrorKind, Options, Settings, Vault, add_key, check, info, init,
     remove_key, replace_key, unlock,
 };
 
@@ -142,7 +142,7 @@ fn several_at_once() {
     assert!(unlock(path, &from).unwrap() == key);
 
     let left = path.join("warplock.vault.new.0123456789abcdef");
-    std::fs::write(&left, "half").unwrap();
+    std::fs::write(&left, "format = 1\nid").unwrap();
     let vault = Vault::open(path, &key, Options::default()).unwrap();
     let options = CheckOptions {
         quick: false,
@@ -150,6 +150,6 @@ fn several_at_once() {
     };
     let report = check(&vault, options, &mut |_| {}).unwrap();
     assert_eq!(report.findings.len(), 1, "of others there is nothing left");
-    assert!(report.findings[0].crash && report.findings[0].repaired);
+    assert!(report.findings[0].class == Class::Crash && report.findings[0].repaired);
     assert!(!left.exists());
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use warplock_vault::fs::FileSystem;
-use warplock_vault::{CheckOptions, Finding, Options, Report, Vault, check};
+use warplock_vault::{CheckOptions, Class, Options, Report, Vault, check};
 
 use super::{in_use, is_missing, no_witness, refuse_used, unlock};
 use crate::args::{Common, VaultCheck};
@@ -57,14 +57,39 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     let report = check(&vault, asked, &mut progress).map_err(named)?;
     vault.unmounted();
     show(&report, options, common)?;
-    let left: Vec<&Finding> = report.findings.iter().filter(|f| !f.repaired).collect();
-    Ok(if left.is_empty() {
-        Exit::Done
-    } else if left.iter().all(|finding| finding.crash || finding.unread) {
+    Ok(exit(&report))
+}
+
+/// How bad it is: by what was found, not by what is left of it. Whoever lets a repair run every night
+/// must hear that something was altered, and a repair does not bring it back.
+fn exit(report: &Report) -> Exit {
+    let found = |class| {
+        report
+            .findings
+            .iter()
+            .any(move |found| found.class == class)
+    };
+    let left = |class| {
+        let mut findings = report.findings.iter();
+        findings.any(move |found| found.class == class && !found.repaired)
+    };
+    if found(Class::Altered) {
+        Exit::Authentication
+    } else if left(Class::Unread) || left(Class::Crash) {
         Exit::Error
     } else {
-        Exit::Authentication
-    })
+        Exit::Done
+    }
+}
+
+/// What a finding's class is called, in text and in JSON.
+fn called(class: Class) -> (&'static str, &'static str) {
+    match class {
+        Class::Altered => ("altered", "altered"),
+        Class::Crash => ("after a crash", "crash"),
+        Class::Unread => ("not read", "unread"),
+        Class::Note => ("note", "note"),
+    }
 }
 
 fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
@@ -75,8 +100,7 @@ fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
                 "path": finding.path.display().to_string(),
                 "problem": finding.problem,
                 "action": finding.action,
-                "crash": finding.crash,
-                "unread": finding.unread,
+                "class": called(finding.class).1,
                 "repaired": finding.repaired,
             }))?;
         }
@@ -91,11 +115,7 @@ fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
         }));
     }
     for finding in &report.findings {
-        let cause = match (finding.crash, finding.unread) {
-            (true, _) => "after a crash",
-            (false, true) => "not read",
-            (false, false) => "altered",
-        };
+        let cause = called(finding.class).0;
         let line = format!(
             "{} ({cause}): {}; {}",
             finding.path.display(),
@@ -107,7 +127,8 @@ fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
     if common.quiet {
         return Ok(());
     }
-    let result = match report.findings.len() {
+    let notes = |found: &&warplock_vault::Finding| found.class != Class::Note;
+    let result = match report.findings.iter().filter(notes).count() {
         0 => "nothing wrong".to_owned(),
         1 => "1 finding".to_owned(),
         count => format!("{count} findings"),
