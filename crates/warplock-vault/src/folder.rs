@@ -20,7 +20,7 @@ use crate::storage::{At, Inode, Listed, Storage};
 /// The record's name in the folder.
 pub(crate) const RECORD: &str = "warplock.dir";
 /// The record while it is being written.
-const RECORD_NEW: &str = "warplock.dir.new";
+pub(crate) const RECORD_NEW: &str = "warplock.dir.new";
 const AAD: &[u8] = b"warplock-vault/2 folder";
 /// An id and places.
 const PLAIN_LEN: usize = 16 + PLACES_LEN;
@@ -277,7 +277,7 @@ pub(crate) fn write_root_record<S: Storage>(
 }
 
 /// What names of temporary things begin with; 24 hexadecimal digits follow.
-const TEMPORARY: &str = "warplock.tmp.";
+pub(crate) const TEMPORARY: &str = "warplock.tmp.";
 
 fn is_temporary(stored: &OsStr) -> bool {
     let rest = stored

@@ -31,6 +31,7 @@ mod permissions;
 mod places;
 mod pool;
 mod posix;
+mod probe;
 mod rename;
 mod resize;
 mod seals;

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use crate::fs::{Attributes, Changes, FileType, RenameFlags, SetTime, StatVfs, XattrFlags};
 use crate::permissions::{granting, hold, set_mode};
+use crate::probe::Lacks;
 use crate::storage::{At, Listed, Storage};
 use crate::store_lock::Lock;
 
@@ -21,6 +22,7 @@ pub struct Posix {
     grants: bool,
     /// Held while this is open, as far as the store has locks.
     lock: Option<Lock>,
+    pub(crate) lacks: Lacks,
 }
 
 const DIR: OFlags = OFlags::RDONLY
@@ -38,6 +40,7 @@ impl Posix {
             root,
             grants: false,
             lock: None,
+            lacks: Lacks::default(),
         })
     }
 
@@ -50,6 +53,12 @@ impl Posix {
     /// change the store does that.
     pub(crate) fn granting(mut self, grants: bool) -> Self {
         self.grants = grants;
+        self
+    }
+
+    /// Finds out what the file system lacks.
+    pub(crate) fn probed(mut self) -> Self {
+        self.lacks = Lacks::probe(&self.root);
         self
     }
 
@@ -75,6 +84,30 @@ impl Posix {
         let denied = |error: &Errno| self.grants && *error == Errno::ACCESS;
         let open = || sys::openat(dir, name, flags, Mode::empty());
         Ok(granting(|| hold(dir, name), wanted, denied, open)?)
+    }
+}
+
+/// Renames to a name that nothing has, without the system's help.
+fn rename_to_free(from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> rustix::io::Result<()> {
+    let stat = sys::statat(from.0, from.1, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+        // A folder takes no place but that of an empty one, and no folder of a vault is empty.
+        return match sys::renameat(from.0, from.1, to.0, to.1) {
+            Err(Errno::NOTEMPTY | Errno::NOTDIR) => Err(Errno::EXIST),
+            other => other,
+        };
+    }
+    match sys::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
+        Ok(()) => sys::unlinkat(from.0, from.1, AtFlags::empty()),
+        // Without links, somebody may take the name meanwhile: whoever uses the vault has to wait
+        // for its lock on names.
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {
+            match sys::statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => sys::renameat(from.0, from.1, to.0, to.1),
+                other => other.and(Err(Errno::EXIST)),
+            }
+        }
+        other => other,
     }
 }
 
@@ -246,7 +279,13 @@ impl Storage for Posix {
         to: (&OwnedFd, &OsStr),
         flags: RenameFlags,
     ) -> Result<()> {
-        Ok(sys::renameat_with(from.0, from.1, to.0, to.1, flags)?)
+        match sys::renameat_with(from.0, from.1, to.0, to.1, flags) {
+            // FUSE and network file systems often have no flags.
+            Err(Errno::INVAL | Errno::NOSYS) if flags == RenameFlags::NOREPLACE => {
+                Ok(rename_to_free(from, to)?)
+            }
+            other => Ok(other?),
+        }
     }
 
     fn attributes(&self, at: At<'_, Self>) -> Result<Attributes> {
@@ -285,6 +324,16 @@ impl Storage for Posix {
             }?;
         }
         Ok(())
+    }
+
+    fn dress(&self, at: At<'_, Self>, changes: &Changes) -> Result<()> {
+        match self.change(at, changes) {
+            Err(error) if self.lacks.owners => match Errno::from_io_error(&error) {
+                Some(Errno::PERM | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => Ok(()),
+                _ => Err(error),
+            },
+            other => other,
+        }
     }
 
     fn read_at(&self, file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize> {
@@ -419,5 +468,34 @@ impl Storage for Posix {
         if let Some(lock) = &self.lock {
             lock.note_closed();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_taken_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let dir: OwnedFd = fs::File::open(folder.path()).unwrap().into();
+        let rename = |from: &str, to: &str| {
+            rename_to_free((&dir, OsStr::new(from)), (&dir, OsStr::new(to)))
+        };
+        fs::create_dir_all(path("full/inner")).unwrap();
+        fs::create_dir(path("folder")).unwrap();
+        fs::write(path("file"), "file").unwrap();
+        fs::write(path("other"), "other").unwrap();
+        for (from, to) in [("folder", "full"), ("folder", "file"), ("file", "other"), ("file", "full")] {
+            assert_eq!(rename(from, to), Err(Errno::EXIST), "{from} {to}");
+        }
+        rename("folder", "moved").unwrap();
+        rename("file", "new").unwrap();
+        assert!(path("moved").is_dir() && !path("file").exists());
+        assert_eq!(fs::read(path("new")).unwrap(), b"file");
+        assert_eq!(fs::read(path("other")).unwrap(), b"other");
     }
 }

@@ -108,6 +108,11 @@ pub trait Storage: Send + Sync + Sized + 'static {
     /// not for this method.
     fn change(&self, at: At<'_, Self>, changes: &Changes) -> Result<()>;
 
+    /// Gives something new its owner and permissions, as far as the file system has such.
+    fn dress(&self, at: At<'_, Self>, changes: &Changes) -> Result<()> {
+        self.change(at, changes)
+    }
+
     /// Reads at an offset; fewer bytes than asked for only at the end of the file.
     fn read_at(&self, file: &Self::File, buffer: &mut [u8], offset: u64) -> Result<usize>;
     /// Writes all of `data` at an offset.

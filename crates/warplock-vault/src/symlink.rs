@@ -53,7 +53,7 @@ impl<S: Storage> Vault<S> {
                 gid: (parent.mode & 0o2000 == 0).then_some(caller.gid),
                 ..Changes::default()
             };
-            storage.change(spot.at(), &changes)?;
+            storage.dress(spot.at(), &changes)?;
         }
         self.enter_new(spot)
     }

@@ -180,7 +180,7 @@ impl<S: Storage> Vault<S> {
             _ => None,
         };
         if changed || changes.mode.is_some() {
-            storage.change(at, &changes)?;
+            storage.dress(at, &changes)?;
         }
         Ok(())
     }

@@ -91,7 +91,12 @@ impl Vault<Posix> {
         if let Some(lock) = lock.as_ref().filter(|_| write) {
             lock.note_open();
         }
-        let vault = Self::open_on(store.granting(write).holding(lock), master, options)?;
+        let store = store.granting(write).holding(lock);
+        let store = if write { store.probed() } else { store };
+        let vault = Self::open_on(store, master, options)?;
+        if let Some(sentence) = vault.core.storage.lacks.sentence() {
+            vault.core.tell(&sentence);
+        }
         if vault.core.storage.lock().is_some_and(|lock| !lock.works) {
             vault.core.tell(NO_LOCKS);
         }

@@ -144,7 +144,7 @@ fn the_systems_log_learns_no_names_and_holds_no_mount() {
     let script = format!(
         r#"{DEV}
         $W vault mount store plain -i key.txt
-        for round in 1 2 3; do for file in plain/*; do ! cat "$file" 2> /dev/null; done; done
+        for round in 1 2 3; do for file in plain/*; do ! timeout 10 cat "$file" 2> /dev/null; done; done
         timeout 20 $W vault unmount plain
         '
         "#
@@ -191,4 +191,40 @@ fn a_limit_of_file_lengths_does_not_end_the_mount() {
         $W vault unmount plain
         "#,
     );
+}
+
+/// File systems of FUSE and networks have no flags for renaming, and may keep no owners: the vault
+/// does without, and says what its users have to do without.
+#[test]
+fn a_store_may_lack_things() {
+    if !can_mount() || !has("bindfs") {
+        return;
+    }
+    for (lacking, said) in [
+        ("", ""),
+        (
+            "--xattr-none --chown-deny --chmod-deny",
+            "has no extended attributes, no owners and permissions",
+        ),
+    ] {
+        let folder = vault();
+        let _guard = Guard(&folder);
+        folder.shell(&format!(
+            r#"
+            mkdir under below; bindfs {lacking} under below; trap "umount -l below" EXIT
+            $W vault init below/store -R recipient.txt
+            $W vault mount below/store plain -i key.txt 2> said
+            if [ -n "{said}" ]; then grep -q "{said}" said; else [ ! -s said ]; fi
+            mkdir plain/folder
+            ! mkdir plain/folder 2> error; grep -q "exists" error
+            echo content > plain/folder/file; ! mkdir plain/folder/file 2> /dev/null
+            mv plain/folder plain/moved; mkdir plain/empty; mv -T plain/moved plain/empty
+            ln plain/empty/file plain/link; ln -s target plain/symlink
+            [ "$(cat plain/link)" = content ]; [ "$(readlink plain/symlink)" = target ]
+            setpriv --reuid nobody --clear-groups true
+            $W vault unmount plain
+            $W vault check below/store -i key.txt > checked; grep -q "nothing wrong" checked
+            "#
+        ));
+    }
 }
