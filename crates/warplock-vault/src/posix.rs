@@ -482,14 +482,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let dir: OwnedFd = fs::File::open(folder.path()).unwrap().into();
-        let rename = |from: &str, to: &str| {
-            rename_to_free((&dir, OsStr::new(from)), (&dir, OsStr::new(to)))
-        };
+        let rename =
+            |from: &str, to: &str| rename_to_free((&dir, OsStr::new(from)), (&dir, OsStr::new(to)));
         fs::create_dir_all(path("full/inner")).unwrap();
         fs::create_dir(path("folder")).unwrap();
         fs::write(path("file"), "file").unwrap();
         fs::write(path("other"), "other").unwrap();
-        for (from, to) in [("folder", "full"), ("folder", "file"), ("file", "other"), ("file", "full")] {
+        for (from, to) in [
+            ("folder", "full"),
+            ("folder", "file"),
+            ("file", "other"),
+            ("file", "full"),
+        ] {
             assert_eq!(rename(from, to), Err(Errno::EXIST), "{from} {to}");
         }
         rename("folder", "moved").unwrap();

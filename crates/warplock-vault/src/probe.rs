@@ -55,7 +55,11 @@ impl Lacks {
         // Only root gives files away.
         let others = geteuid().is_root();
         if others {
-            let _ = sys::fchown(&file, Some(Uid::from_raw(OTHER)), Some(Gid::from_raw(OTHER)));
+            let _ = sys::fchown(
+                &file,
+                Some(Uid::from_raw(OTHER)),
+                Some(Gid::from_raw(OTHER)),
+            );
         }
         let found = sys::fstat(&file)?;
         let kept = !others || (found.st_uid, found.st_gid) == (OTHER, OTHER);
@@ -69,7 +73,10 @@ impl Lacks {
             (self.hard_links, "hard links"),
             (self.symlinks, "symlinks"),
             (self.xattrs, "extended attributes"),
-            (self.owners, "owners and permissions of its own for each file"),
+            (
+                self.owners,
+                "owners and permissions of its own for each file",
+            ),
         ]
         .into_iter()
         .filter_map(|(lacks, name)| lacks.then_some(name))

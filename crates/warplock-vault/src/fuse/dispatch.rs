@@ -39,6 +39,8 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
         ] {
             let _ = config.add_capabilities(wanted);
         }
+        let maps_direct = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
+        self.maps_direct = maps_direct.is_ok();
         let _ = config.set_max_write(MAX_REQUEST);
         let _ = config.set_max_background(MAX_BACKGROUND);
         if let Err(largest) = config.set_max_readahead(MAX_REQUEST) {
@@ -197,7 +199,7 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
             Ok(file)
         });
         match opened {
-            Ok(file) => reply.opened(self.opened(node.0, file, access), self.file_flags()),
+            Ok(file) => reply.opened(self.opened(node.0, file, access), self.file_flags(access)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -232,7 +234,7 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
                     &made,
                     Generation(0),
                     handle,
-                    self.file_flags(),
+                    self.file_flags(access),
                 );
             }
             Err(error) => reply.error(errno(error)),
