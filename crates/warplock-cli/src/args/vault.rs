@@ -86,7 +86,7 @@ pub(crate) struct VaultUnlock {
 ///
 /// Goes to the background once the mount stands. Permissions are checked by the kernel; setuid
 /// programs and device files have no effect unless asked for. Trouble (files that were altered) is
-/// told on stderr in the foreground, else to the system's log.
+/// told on stderr in the foreground, else to the system's log, which calls files as the store does.
 #[derive(Args, Debug)]
 pub(crate) struct VaultMount {
     /// The vault.
@@ -105,6 +105,9 @@ pub(crate) struct VaultMount {
     #[arg(long)]
     pub(crate) read_only: bool,
     /// For all users, as far as the files' permissions allow; else only for the one who mounts.
+    ///
+    /// Permissions and owners are those of the files in the store: whoever can change the store can
+    /// give other users of this computer access to what is in the vault.
     #[arg(long)]
     pub(crate) allow_other: bool,
     /// Keep in FILE how new each file is: whoever puts an old file back, alone or with all others,
