@@ -392,7 +392,7 @@ impl<S: Storage> Vault<S> {
         }
         let mut gone = Vec::new();
         for rival in self.nodes.rivals(node) {
-            if rival.is_in_use() || self.stands(&rival)? {
+            if self.stands(&rival)? {
                 let (one, other) = (self.path_of(node), self.path_of(&rival));
                 return Err(Error::altered(
                     one,
@@ -401,6 +401,13 @@ impl<S: Storage> Vault<S> {
                          `warplock vault check --repair` do that",
                         other.logged
                     ),
+                ));
+            }
+            if rival.is_in_use() {
+                return Err(Error::altered(
+                    self.path_of(node),
+                    "another file was put in its place in the store while it is in use; try again \
+                     when those who use it have closed it, and a few seconds later",
                 ));
             }
             gone.push(rival);
