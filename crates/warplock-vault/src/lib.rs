@@ -22,6 +22,8 @@ mod header;
 mod keys;
 mod layout;
 mod locks;
+#[allow(dead_code)]
+mod memory;
 mod names;
 mod node;
 mod open;
