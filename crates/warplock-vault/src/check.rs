@@ -69,6 +69,8 @@ pub struct Report {
     pub others: u64,
     /// Bytes of content that were read and verified.
     pub bytes: u64,
+    /// Objects that this machine did not know, and remembers from now on.
+    pub first_seen: u64,
     /// What is not as it should be.
     pub findings: Vec<Finding>,
 }
@@ -129,6 +131,10 @@ pub fn check<S: Storage>(
         ));
     }
     vault.tick_unless_read_only()?;
+    let _removing = match options.repair {
+        true => Some(vault.core.memory.removing()?),
+        false => None,
+    };
     let mut check = Check {
         vault,
         options,
@@ -153,13 +159,13 @@ pub fn check<S: Storage>(
             vault.nodes.forget(node.number, 1);
         }
     }
-    check.gone();
     check.places()?;
     check.journals()?;
     vault.tick_unless_read_only()?;
     if options.repair {
         check.settle();
     }
+    check.report.first_seen = vault.core.memory.first_seen();
     Ok(check.report)
 }
 
@@ -179,6 +185,7 @@ impl<S: Storage> Check<'_, S> {
         }
         let listed = vault.core.storage.list(folder.dir())?;
         let present: HashSet<_> = listed.iter().map(|entry| entry.name.clone()).collect();
+        let mut places = HashSet::new();
         for entry in &listed {
             let found = self.identify(node, &folder, path, entry, &present);
             let (name, place) = match found {
@@ -190,6 +197,7 @@ impl<S: Storage> Check<'_, S> {
                 }
             };
             let path = path.join(name);
+            places.insert(place);
             progress(&path);
             let spot = Spot {
                 node: Arc::clone(node),
@@ -204,7 +212,7 @@ impl<S: Storage> Check<'_, S> {
                 self.unread(&path, error)?;
             }
         }
-        Ok(())
+        self.missing(node, &folder, path, &places)
     }
 
     /// The name and place of an entry; everything else is dealt with.
@@ -255,7 +263,9 @@ impl<S: Storage> Check<'_, S> {
         let vault = self.vault;
         let found = vault.core.storage.attributes(spot.at())?;
         let node = vault.nodes.enter(&spot.node, &spot.name, &found);
+        let kind = vault.expect_kind(&spot.node, &spot.folder, &spot.name, &found);
         let result = match node.kind {
+            _ if kind.is_err() => kind,
             FileType::Directory => match vault.folder(&node) {
                 Ok(folder) => {
                     waiting.push((node, path.to_owned()));
@@ -270,7 +280,7 @@ impl<S: Storage> Check<'_, S> {
             }
             _ => {
                 self.report.others += 1;
-                Ok(())
+                vault.expect_special(spot, path)
             }
         };
         vault.nodes.forget(node.number, 1);
@@ -289,6 +299,10 @@ impl<S: Storage> Check<'_, S> {
                     error => error.to_string(),
                 };
                 self.remedy(&spot.node, &spot.folder, path, problem, crash, remedy);
+                // What was altered is missed until it is put back or that is accepted.
+                if crash && self.report.findings.last().is_some_and(|it| it.repaired) {
+                    vault.remember_left(spot)?;
+                }
                 Ok(())
             }
             other => other,
@@ -351,7 +365,6 @@ impl<S: Storage> Check<'_, S> {
         if !self.options.quick {
             self.report.bytes += self.vault.core.verify(&content)?;
         }
-        self.witnessed(&content, path);
         self.headers(&content, path)?;
         self.xattrs(node, path)?;
         let id = content.id;

@@ -78,7 +78,9 @@ impl<S: Storage> Core<S> {
         if state.pending.is_none() {
             self.sync(content, state)?;
         }
-        self.sync_name(state)
+        self.sync_name(state)?;
+        self.memory.synced(&content.id);
+        Ok(())
     }
 
     fn sync_name(&self, state: &mut State<S>) -> Result<()> {
@@ -149,6 +151,7 @@ impl<S: Storage> Core<S> {
     /// next user finds its last committed state, which a journal may hold, as after a crash.
     pub(crate) fn give_up(&self, content: &Content<S>, state: &mut State<S>) {
         state.broken = true;
+        self.memory.given_up(&content.id);
         lock(&self.left_over).insert(content.id);
         self.unclean.store(true, Ordering::Relaxed);
     }
@@ -214,6 +217,7 @@ impl<S: Storage> Core<S> {
             self.storage.sync_dir(self.journals()?)?;
             state.journal.named = true;
         }
+        self.note(&content.id, &header)?;
         state.pending = Some(header);
         Ok(())
     }
@@ -298,9 +302,7 @@ impl<S: Storage> Core<S> {
         state.written += 1;
         self.storage
             .write_at(&content.file, &sealed, place * HEADER_LEN as u64)?;
-        if let Some(witness) = &self.witness {
-            witness.note(&content.id, header.sequence);
-        }
+        self.note(&content.id, &header)?;
         state.damaged = false;
         state.committed_len = header.len;
         state.now.sequence = header.sequence;
@@ -459,6 +461,8 @@ impl<S: Storage> Core<S> {
                     "its header is older than its journal; restore the file from a backup",
                 ));
             }
+            // Nothing is written for what the memory speaks against.
+            self.expect_state(&content.id, &record.header, &content.called())?;
             state.now = record.header.clone();
             state.moves().blocks = record.moved;
             state.journal.file = journal;

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::error::{Error, Result};
 use crate::keys::{Id, VaultKeys};
 use crate::layout::Layout;
+use crate::memory::Memory;
 use crate::pool::Pool;
 use crate::storage::Storage;
-use crate::witness::Witness;
 
 /// The folder of journals in the store. While it is there, the vault is open for writing, or was
 /// not closed properly.
@@ -34,7 +34,8 @@ pub(crate) struct Core<S: Storage> {
     pub(crate) left_over: Mutex<HashSet<Id>>,
     /// Whether the vault was not closed properly the last time, and not repaired since.
     pub(crate) unclean: AtomicBool,
-    pub(crate) witness: Option<Witness>,
+    /// What this machine knows of the vault.
+    pub(crate) memory: Memory,
     pub(crate) trouble: Option<Arc<Trouble>>,
 }
 

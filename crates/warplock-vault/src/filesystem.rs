@@ -1,5 +1,6 @@
 //! The vault as a [`FileSystem`], for the mount and for tests.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +15,7 @@ use crate::fs::{
     self, Access, Attributes, Caller, Changes, Entry, FileSystem, FileType, NewNode,
     Node as Number, RenameFlags, Seek, StatVfs, XattrFlags,
 };
-use crate::names::Sealed;
+use crate::names::{Place, Sealed};
 use crate::node::Node;
 use crate::storage::{At, Storage};
 use crate::vault::Vault;
@@ -39,6 +40,11 @@ struct Found {
     kind: FileType,
     /// What it is in the store; `None` for the folder itself and the one above.
     sealed: Option<Sealed>,
+}
+
+fn found_places(found: &[Found]) -> HashSet<Place> {
+    let sealed = found.iter().filter_map(|found| found.sealed.as_ref());
+    sealed.map(|sealed| sealed.place).collect()
 }
 
 // fallocate(2)
@@ -89,6 +95,7 @@ impl<S: Storage> Vault<S> {
                 Err(error) => self.core.tell(&error.to_string()),
             }
         }
+        self.expect_listed(&dir.node, &dir.folder, &found_places(&found));
         Ok(found)
     }
 
@@ -144,7 +151,9 @@ impl<S: Storage> Vault<S> {
         if metadata {
             self.core.storage.sync(&content.file, true)?;
         }
-        Ok(())
+        drop(state);
+        // Nothing of it can be taken back unnoticed from here on.
+        self.core.memory.make_durable()
     }
 }
 
@@ -390,12 +399,11 @@ impl<S: Storage> FileSystem for Vault<S> {
         if self.core.read_only {
             return Ok(());
         }
-        self.answer(
-            self.core
-                .storage
-                .sync_dir(dir.folder.dir())
-                .map_err(Error::from),
-        )
+        self.answer((|| {
+            self.core.storage.sync_dir(dir.folder.dir())?;
+            self.core.memory.folder_synced(&dir.folder.id);
+            self.core.memory.make_durable()
+        })())
     }
 
     fn set_xattr(

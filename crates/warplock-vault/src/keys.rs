@@ -28,8 +28,10 @@ pub(crate) struct VaultKeys {
     pub(crate) symlinks: Key,
     /// Values of extended attributes.
     pub(crate) xattrs: Key,
-    /// The witness file.
-    pub(crate) witness: Key,
+    /// What the store tells of machines' memories.
+    pub(crate) memory: Key,
+    /// Authenticates a memory and tags states in it.
+    pub(crate) memory_mac: Zeroizing<[u8; 32]>,
     /// What contents are encrypted with.
     algorithm: Algorithm,
     pub(crate) engines: Engines,
@@ -159,7 +161,8 @@ impl VaultKeys {
             folders: record("warplock-vault/1 folders")?,
             symlinks: record("warplock-vault/1 symlinks")?,
             xattrs: record("warplock-vault/1 xattrs")?,
-            witness: record("warplock-vault/1 witness")?,
+            memory: record("warplock-vault/1 memory")?,
+            memory_mac: derive::<32>(master, "warplock-vault/1 memory-mac", b""),
             algorithm,
             engines: Engines::new(engine)?,
         })

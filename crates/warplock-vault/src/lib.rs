@@ -3,6 +3,7 @@
 //! A store is a folder of ciphertext, one file for each file. The format is specified, with its
 //! reasons, in `docs/vault-format.md`.
 
+mod accept;
 mod attributes;
 mod blocks;
 mod check;
@@ -22,7 +23,6 @@ mod header;
 mod keys;
 mod layout;
 mod locks;
-#[allow(dead_code)]
 mod memory;
 mod names;
 mod node;
@@ -31,6 +31,7 @@ pub mod pass_through;
 mod permissions;
 mod pool;
 mod posix;
+mod remember;
 mod rename;
 mod resize;
 pub mod storage;
@@ -39,10 +40,10 @@ mod symlink;
 mod tree;
 mod uncommitted;
 mod vault;
-mod witness;
 mod write;
 mod xattr;
 
+pub use accept::{MemoryInfo, accept, forget_memory, memory_info};
 pub use check::{CheckOptions, Finding, LOST, Report, check};
 pub use config::{
     BLOCK_SIZES, CONFIG, Info, Settings, add_key, info, init, init_on, remove_key, replace_key,
@@ -53,6 +54,7 @@ pub use descriptors::raise_descriptor_limit;
 pub use error::{Error, ErrorKind, Result};
 pub use filesystem::{OpenDir, OpenFile};
 pub use harden::harden;
+pub use memory::default_memory_dir;
 pub use posix::Posix;
 pub use storage::Storage;
 pub use vault::{Options, Vault};

@@ -54,6 +54,7 @@ impl<S: Storage> Vault<S> {
             };
             storage.change(spot.at(), &changes)?;
         }
+        self.remember_symlink(spot)?;
         self.enter_new(spot)
     }
 
@@ -69,6 +70,7 @@ impl<S: Storage> Vault<S> {
                  or swapped it in the store; move it back",
             ));
         }
+        self.expect_symlink(node, &folder, &name)?;
         Ok(target.target)
     }
 
@@ -113,6 +115,7 @@ impl<S: Storage> Vault<S> {
         }
         bound?;
         self.nodes.replace_inode(node, new.node);
+        self.remember_symlink(stands)?;
         if durable {
             storage.sync_dir(dir)?;
         }

@@ -24,9 +24,9 @@ use crate::names::{self, Place, ROOT_PLACE, Sealed};
 use crate::node::{Node, Table};
 use crate::pool::Pool;
 use crate::posix::Posix;
+use crate::remember::open_memory;
 use crate::storage::{At, Storage, cannot_change};
 use crate::uncommitted::{Gate, Uncommitted};
-use crate::witness::Witness;
 
 const UNCLEAN: &str = "the vault was not closed properly the last time; what was synced is \
      there, and `warplock vault check --repair` tidies up";
@@ -43,9 +43,13 @@ pub struct Options {
     pub engine: Option<Arc<Engine>>,
     /// Nothing in the store is to be changed.
     pub read_only: bool,
-    /// A file outside the store that remembers how new each file is: old files and missing ones
-    /// are noticed then. It is made if it is not there.
-    pub witness: Option<PathBuf>,
+    /// The folder of this machine's memories of vaults: what is old, missing or another's is
+    /// noticed with it. See [`default_memory_dir`](crate::default_memory_dir).
+    pub memory: Option<PathBuf>,
+    /// The id that the vault must have, in hexadecimal.
+    pub id: Option<String>,
+    /// Takes a vault that the memory speaks against as it is; see [`accept`](crate::accept()).
+    pub accept: bool,
     /// Hears in sentences what a person should know: which file was altered, and what to do.
     pub trouble: Option<Arc<Trouble>>,
 }
@@ -80,7 +84,12 @@ impl Vault<Posix> {
         let write = !options.read_only && !cannot_change(&store)?;
         lock_store(&store, path, write)?;
         let store = store.granting(write);
-        Self::open_on(store, master, options)
+        // By which the memory tells it from others.
+        let path = path.canonicalize().map_err(|source| Error::Store {
+            what: "cannot open the store".into(),
+            source,
+        })?;
+        Self::open_at(store, master, options, Some(&path))
     }
 }
 
@@ -90,13 +99,23 @@ impl<S: Storage> Vault<S> {
     /// # Errors
     /// As [`Vault::open`].
     pub fn open_on(storage: S, master: &MasterKey, options: Options) -> Result<Self> {
+        Self::open_at(storage, master, options, None)
+    }
+
+    fn open_at(
+        storage: S,
+        master: &MasterKey,
+        options: Options,
+        path: Option<&Path>,
+    ) -> Result<Self> {
         let root = storage.root()?;
         let config = Config::read(&storage, &root)?;
         config.verify(master)?;
-        let engine = match options.engine {
-            Some(engine) => engine,
+        let engine = match &options.engine {
+            Some(engine) => Arc::clone(engine),
             None => Arc::new(Engine::new()?),
         };
+        let keys = VaultKeys::new(master, config.algorithm, engine)?;
         let name = OsStr::new(JOURNALS);
         let found = match storage.open_dir(&root, name) {
             Ok(found) => Some(found),
@@ -123,6 +142,7 @@ impl<S: Storage> Vault<S> {
                 });
             }
         }
+        let memory = open_memory(&storage, &config, &keys, &options, read_only, path)?;
         let journals = match found {
             None if !read_only => {
                 storage.make_dir(&root, name, 0o700)?;
@@ -131,14 +151,9 @@ impl<S: Storage> Vault<S> {
             }
             found => found,
         };
-        let keys = VaultKeys::new(master, config.algorithm, engine)?;
-        let witness = match &options.witness {
-            Some(path) => Some(Witness::open(path, &keys)?),
-            None => None,
-        };
         let core = Core {
             keys,
-            witness,
+            memory,
             layout: Layout::new(config.block_size as usize),
             pool: Pool::default(),
             read_only,
@@ -198,6 +213,7 @@ impl<S: Storage> Vault<S> {
         let what = self.path_of(node);
         let record = self.core.read_folder_record(&dir, &what)?;
         self.check_place(&record.places, &node.places(), &what)?;
+        self.expect_folder(&parent, &name, &record.id, &what)?;
         let folder = Arc::new(Folder {
             dir: Arc::new(dir),
             id: record.id,
@@ -285,6 +301,7 @@ impl<S: Storage> Vault<S> {
         let content = self.core.open_content(parent.dir(), &name.stored, &what)?;
         self.check_place(&content.read_state().now.places, &[name.place], &what)?;
         self.check_names(node, &content)?;
+        self.expect_content(&parent, &name, &content, &what)?;
         // Whether the name is durable is not known.
         content.write_state().entry = Some(Arc::clone(&parent.dir));
         let content = Arc::new(content);

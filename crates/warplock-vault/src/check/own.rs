@@ -9,6 +9,7 @@ use crate::core::{Core, JOURNALS, is_missing};
 use crate::error::Result;
 use crate::folder::RECORD;
 use crate::fs::FileType;
+use crate::memory::{NEW, is_claim};
 use crate::names;
 use crate::storage::{At, Listed, Storage};
 
@@ -38,6 +39,12 @@ impl<S: Storage> Core<S> {
         let name = entry.name.to_str().unwrap_or_default();
         if name == RECORD || at_root && matches!(name, CONFIG | JOURNALS | LOST) {
             return Ok(Own::Kept);
+        }
+        if at_root && is_claim(name, "") {
+            return Ok(Own::Kept);
+        }
+        if at_root && is_claim(name, NEW) && entry.kind == FileType::RegularFile {
+            return Ok(Own::Unfinished);
         }
         if let Some(long) = names::entry_beside(&entry.name) {
             return Ok(if present.contains(&long) {

@@ -8,12 +8,14 @@ use warplock::Key;
 use crate::core::is_missing;
 use crate::error::{Error, Result};
 use crate::fs::RenameFlags;
-use crate::keys::{Engines, random};
+use crate::keys::Engines;
 use crate::layout::OVERHEAD;
 use crate::storage::Storage;
 
 /// What the file's name begins with; the machine's number follows in 16 hexadecimal digits.
 const PREFIX: &str = "warplock.machine.";
+/// What ends it while the file is being written.
+pub(crate) const NEW: &str = ".new";
 const AAD: &[u8] = b"warplock-vault/1 machine";
 /// The machine and the session.
 const PLAIN_LEN: usize = 16;
@@ -22,9 +24,10 @@ fn name(machine: u64) -> OsString {
     format!("{PREFIX}{machine:016x}").into()
 }
 
-/// Whether this is the name of such a file.
-pub(crate) fn is_claim(name: &std::ffi::OsStr) -> bool {
-    let digits = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+/// Whether this is the name of such a file; with [`NEW`], of one that was never finished.
+pub(crate) fn is_claim(name: &str, ending: &str) -> bool {
+    let digits = name.strip_prefix(PREFIX);
+    let digits = digits.and_then(|digits| digits.strip_suffix(ending));
     digits.is_some_and(|digits| {
         digits.len() == 16
             && digits
@@ -67,11 +70,15 @@ pub(crate) fn write<S: Storage>(
     let (root, name) = (storage.root()?, name(machine));
     let plain = [machine.to_be_bytes(), session.to_be_bytes()].concat();
     let sealed = engines.seal(key, AAD, &plain)?;
-    let new = format!("warplock.tmp.{}", crate::core::hex(&random::<12>()?));
-    let new = std::ffi::OsStr::new(&new);
-    let file = storage.create(&root, new, 0o600)?;
+    let mut new = name.clone();
+    new.push(NEW);
+    match storage.unlink(&root, &new) {
+        Err(error) if !is_missing(&error) => return Err(error.into()),
+        _ => {}
+    }
+    let file = storage.create(&root, &new, 0o600)?;
     storage.write_at(&file, &sealed, 0)?;
     storage.sync(&file, true)?;
-    storage.rename((&root, new), (&root, &name), RenameFlags::empty())?;
+    storage.rename((&root, &new), (&root, &name), RenameFlags::empty())?;
     Ok(storage.sync_dir(&root)?)
 }

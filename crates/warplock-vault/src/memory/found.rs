@@ -1,7 +1,8 @@
 //! Judging what was found in the store, and remembering what is new.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
 use std::sync::atomic::Ordering;
 
 use super::Memory;
@@ -38,6 +39,7 @@ impl Memory {
                 session: self.session,
                 first: self.first,
                 last: self.clock.reserved(),
+                removing: false,
             });
         }
         let past = self.past(&crashes);
@@ -49,7 +51,7 @@ impl Memory {
         if let Some((spot, stored)) = at {
             let place = match self.place_in(&pending, &spot)? {
                 Some(occupant) => {
-                    let judged = past.judge_place(&occupant, kind, id, state);
+                    let judged = past.judge_place(&occupant, (kind, id), state, &verdict);
                     self.unless_accepted(judged, what)?
                 }
                 None => Verdict::First,
@@ -106,7 +108,7 @@ impl Memory {
         let Some(occupant) = occupant.filter(|it| it.kind.is_some_and(|it| it != kind)) else {
             return Ok(());
         };
-        let verdict = match self.past(&self.crashes).crashed_since(occupant.session) {
+        let verdict = match self.past(&self.crashes).may_have_removed(occupant.session) {
             true => Verdict::Crash,
             false => Verdict::Wrong(Wrong::Displaced(occupant.noted)),
         };
@@ -146,8 +148,20 @@ impl Memory {
         }))
     }
 
-    /// What is known to stand in a folder.
-    pub(crate) fn entries(&self, folder: &Id) -> Result<Vec<(Place, Occupant)>> {
+    /// Whether anything is known to stand at a spot.
+    pub(crate) fn stands(&self, spot: &Spot) -> Result<bool> {
+        let occupant = self.place_in(&lock(&self.pending), spot)?;
+        Ok(occupant.is_some_and(|it| it.kind.is_some()))
+    }
+
+    /// The id of what is known to stand at a spot.
+    pub(crate) fn occupant_id(&self, spot: &Spot) -> Result<Option<Id>> {
+        let occupant = self.place_in(&lock(&self.pending), spot)?;
+        Ok(occupant.filter(|it| it.kind.is_some()).map(|it| it.id))
+    }
+
+    /// What is known to stand in a folder: places, and names in the store.
+    pub(crate) fn entries(&self, folder: &Id) -> Result<Vec<(Place, OsString)>> {
         let Some(store) = &self.store else {
             return Ok(Vec::new());
         };
@@ -161,6 +175,8 @@ impl Memory {
             entries.extend(written.iter().map(|(place, it)| (*place, it.clone())));
         }
         entries.retain(|_, occupant| occupant.kind.is_some());
-        Ok(entries.into_iter().collect())
+        let name = |it: Occupant| OsString::from_vec(it.stored);
+        let entries = entries.into_iter();
+        Ok(entries.map(|(place, it)| (place, name(it))).collect())
     }
 }

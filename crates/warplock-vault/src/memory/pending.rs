@@ -25,6 +25,14 @@ pub(super) struct Pending {
     pub(super) durable: Batch,
     /// What is just being committed.
     pub(super) committing: Arc<Batch>,
+    /// Whether a session began and nothing was noted in it.
+    pub(super) untouched: bool,
+    /// Spots that the user was told of.
+    told: HashSet<Spot>,
+    /// Who is just taking names away.
+    intents: usize,
+    /// Whether names may have been taken away without a note: durably so.
+    pub(super) removing: bool,
     /// Objects that may have gone back in this session, because a sync failed.
     pub(super) given_up: HashSet<Id>,
 }
@@ -42,6 +50,11 @@ pub(super) struct Written {
 }
 
 impl Written {
+    fn removes(&self) -> bool {
+        let mut folders = self.folders.values().flat_map(HashMap::values);
+        !self.dead.is_empty() || folders.any(|it| it.kind.is_none())
+    }
+
     fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.folders.is_empty() && self.dead.is_empty()
     }
@@ -71,6 +84,7 @@ impl Memory {
     }
 
     /// The newest state that is known of an object.
+    #[cfg(test)]
     pub(crate) fn known(&self, id: &Id) -> Result<Option<Known>> {
         self.known_in(&lock(&self.pending), id)
     }
@@ -147,27 +161,50 @@ impl Memory {
             return Ok(());
         };
         let _committing = lock(&self.committing);
-        let batch = {
+        let (batch, session) = {
             let mut pending = lock(&self.pending);
+            let noted = pending.intents == 0
+                && pending.marked.is_empty()
+                && !(pending.removing && pending.written.removes());
+            let session = (pending.removing && noted).then_some((self.session, false));
             // Another thread's commit had them.
-            if pending.durable.is_empty() {
+            if pending.durable.is_empty() && session.is_none() {
+                drop(pending);
                 return self.usable_again(store);
             }
+            pending.removing &= !noted;
+            pending.untouched = false;
             pending.committing = Arc::new(std::mem::take(&mut pending.durable));
-            Arc::clone(&pending.committing)
+            (Arc::clone(&pending.committing), session)
         };
-        let committed = store.commit(&batch);
+        let committed = store.commit(&batch, session);
         let mut pending = lock(&self.pending);
         pending.committing = Arc::default();
         self.failed.store(committed.is_err(), Ordering::Relaxed);
         if committed.is_err() {
-            let newer = std::mem::replace(
-                &mut pending.durable,
-                Arc::try_unwrap(batch).unwrap_or_else(|shared| (*shared).clone()),
-            );
+            let older = Arc::try_unwrap(batch).unwrap_or_else(|shared| (*shared).clone());
+            let newer = std::mem::replace(&mut pending.durable, older);
             pending.durable.extend(newer);
         }
         committed
+    }
+
+    /// Says durably that names are about to be taken away, until that is noted: only then may a
+    /// crash excuse that something is missing. One commit serves until the notes are next saved.
+    pub(crate) fn removing(&self) -> Result<Removing<'_>> {
+        let mut pending = lock(&self.pending);
+        pending.intents += 1;
+        let (said, removing) = (pending.removing, Removing(self));
+        drop(pending);
+        if let (Some(store), true, false) = (&self.store, self.writes, said) {
+            let _committing = lock(&self.committing);
+            let said = (self.session, true);
+            let said = store.commit(&Batch::default(), Some(said));
+            self.failed.store(said.is_err(), Ordering::Relaxed);
+            said?;
+            lock(&self.pending).removing = true;
+        }
+        Ok(removing)
     }
 
     /// After a failure there are notes left, unless there was no time to write any.
@@ -185,7 +222,7 @@ impl Memory {
     pub(crate) fn save(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         {
             let mut pending = lock(&self.pending);
-            if pending.written.is_empty() {
+            if pending.written.is_empty() && pending.marked.is_empty() {
                 drop(pending);
                 return self.make_durable();
             }
@@ -203,6 +240,11 @@ impl Memory {
         self.make_durable()
     }
 
+    /// Whether the user was not told of this spot yet.
+    pub(crate) fn first_told(&self, spot: &Spot) -> bool {
+        lock(&self.pending).told.insert(*spot)
+    }
+
     /// Ends the session, with all notes durable.
     pub(crate) fn close(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         self.save(sync)?;
@@ -215,5 +257,30 @@ impl Memory {
             store.end_session(&self.meta(last, last))?;
         }
         store.close()
+    }
+}
+
+/// A session in which nothing was noted, such as one that could not be mounted, leaves nothing that
+/// a crash would excuse.
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let nothing = {
+            let pending = lock(&self.pending);
+            let empty = pending.marked.is_empty() && pending.durable.is_empty();
+            empty && pending.written.is_empty() && pending.untouched && !pending.removing
+        };
+        if nothing && self.clock.last() < self.first {
+            // What cannot be ended counts as a crash.
+            let _ = self.close(|| Ok(()));
+        }
+    }
+}
+
+/// Names are being taken away while this exists.
+pub(crate) struct Removing<'a>(&'a Memory);
+
+impl Drop for Removing<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.pending).intents -= 1;
     }
 }

@@ -46,9 +46,12 @@ impl Meta {
 
     pub(super) fn decode(key: &[u8; 32], bytes: &[u8]) -> Option<Self> {
         let (plain, found) = bytes.split_at_checked(META_LEN)?;
-        if !bool::from(mac(key, plain).ct_eq(found)) {
-            return None;
-        }
+        let verified = bool::from(mac(key, plain).ct_eq(found));
+        Self::decode_unverified(plain).filter(|_| verified)
+    }
+
+    pub(super) fn decode_unverified(bytes: &[u8]) -> Option<Self> {
+        let plain = bytes.get(..META_LEN)?;
         Some(Meta {
             vault: *plain.first_chunk()?,
             machine: number(&plain[16..]),

@@ -25,7 +25,7 @@ const OBJECTS: TableDefinition<'_, [u8; 16], &[u8]> = TableDefinition::new("obje
 /// By folder and place: what stands there.
 const PLACES: TableDefinition<'_, [u8; 32], &[u8]> = TableDefinition::new("places");
 /// By number: sessions that were not closed, the present one among them, and their numbers.
-const SESSIONS: TableDefinition<'_, u64, (u64, u64)> = TableDefinition::new("sessions");
+const SESSIONS: TableDefinition<'_, u64, (u64, u64, bool)> = TableDefinition::new("sessions");
 /// One record, [`Meta`].
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 const META_KEY: &str = "memory";
@@ -138,14 +138,7 @@ impl Store {
 
     /// The one record; `None` in a new database.
     pub(super) fn meta(&self) -> Result<Option<Meta>> {
-        let found = self.read(|transaction| {
-            let table = match transaction.open_table(META) {
-                Err(TableError::TableDoesNotExist(_)) => return Ok(None),
-                other => other?,
-            };
-            Ok(table.get(META_KEY)?.map(|found| found.value().to_vec()))
-        })?;
-        let Some(bytes) = found else {
+        let Some(bytes) = self.meta_bytes()? else {
             return Ok(None);
         };
         let meta = Meta::decode(&self.key, &bytes).ok_or_else(|| {
@@ -155,6 +148,22 @@ impl Store {
             )
         })?;
         Ok(Some(meta))
+    }
+
+    /// The same, for whoever has no key.
+    pub(super) fn meta_unverified(&self) -> Result<Option<Meta>> {
+        let bytes = self.meta_bytes()?;
+        Ok(bytes.and_then(|bytes| Meta::decode_unverified(&bytes)))
+    }
+
+    fn meta_bytes(&self) -> Result<Option<Vec<u8>>> {
+        self.read(|transaction| {
+            let table = match transaction.open_table(META) {
+                Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+                other => other?,
+            };
+            Ok(table.get(META_KEY)?.map(|found| found.value().to_vec()))
+        })
     }
 
     /// Writes the one record, the numbers of its session with it if it has one.
@@ -167,7 +176,7 @@ impl Store {
             transaction.open_table(PLACES)?;
             let mut sessions = transaction.open_table(SESSIONS)?;
             if let Some(it) = session {
-                sessions.insert(it.session, (it.first, it.last))?;
+                sessions.insert(it.session, (it.first, it.last, it.removing))?;
             }
             Ok(())
         })
@@ -179,11 +188,12 @@ impl Store {
             let table = transaction.open_table(SESSIONS)?;
             let crashes = table.iter()?.map(|entry| {
                 let (session, numbers) = entry?;
-                let (first, last) = numbers.value();
+                let (first, last, removing) = numbers.value();
                 Ok(Crash {
                     session: session.value(),
                     first,
                     last,
+                    removing,
                 })
             });
             crashes.collect()
@@ -260,12 +270,16 @@ impl Store {
         })
     }
 
-    /// Writes a batch durably.
-    pub(super) fn commit(&self, batch: &Batch) -> Result<()> {
-        if batch.is_empty() {
-            return Ok(());
-        }
+    /// Writes a batch durably; with `session`, whether in that session names are being taken away.
+    pub(super) fn commit(&self, batch: &Batch, session: Option<(u64, bool)>) -> Result<()> {
         self.write(|transaction| {
+            if let Some((session, removing)) = session {
+                let mut table = transaction.open_table(SESSIONS)?;
+                let numbers = table.get(session)?.map(|found| found.value());
+                if let Some((first, last, _)) = numbers {
+                    table.insert(session, (first, last, removing))?;
+                }
+            }
             let mut table = transaction.open_table(OBJECTS)?;
             for (id, known) in &batch.objects {
                 // Another process may have seen more meanwhile.

@@ -13,7 +13,10 @@ fn open(dir: &Path) -> Memory {
 }
 
 fn begin(dir: &Path, writes: bool) -> (Memory, bool) {
-    Memory::open(dir, VAULT, &Zeroizing::new([5; 32]), writes, false).unwrap()
+    let key = Zeroizing::new([5; 32]);
+    let (memory, known) = Memory::open(dir, VAULT, &key, writes, false).unwrap();
+    memory.begin().unwrap();
+    (memory, known)
 }
 
 fn close(memory: &Memory) {
@@ -116,7 +119,7 @@ fn after_a_crash_what_was_durable_cannot_go_back() {
     assert!(memory.crashed());
     refused(find(&memory, &one), "an old version");
     find(&memory, &two).unwrap();
-    // It was there without the later change: that is no longer one of it.
+    // What was found once, without the later change, does not get it later.
     refused(find(&memory, &three), "superseded");
     // Numbers of the lost branch are not used again.
     let four = change(&memory, &two);
@@ -141,15 +144,43 @@ fn after_a_crash_what_was_not_durable_may_be_there_or_not() {
     close(&memory);
     drop(memory);
 
+    for (removed, noted) in [(false, false), (true, false), (true, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let memory = open(dir.path());
+        make(&memory);
+        memory.synced(&FILE);
+        memory.make_durable().unwrap();
+        if removed {
+            // Another file.
+            let removing = memory.removing().unwrap();
+            memory
+                .removed((FOLDER, [5; 16]), None, Stamp::default())
+                .unwrap();
+            drop(removing);
+        }
+        if noted {
+            memory.save(|| Ok(())).unwrap();
+        }
+        drop(memory);
+        let memory = open(dir.path());
+        assert!(memory.crashed());
+        match removed && !noted {
+            true => {
+                let told = gone(&memory).unwrap().unwrap();
+                assert!(told.contains("is missing"), "{told}");
+                assert_eq!(gone(&memory).unwrap(), None);
+            }
+            // Nothing can have removed it.
+            false => refused(gone(&memory), "it is missing"),
+        }
+    }
+}
+
+#[test]
+fn a_session_without_notes_excuses_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let memory = open(dir.path());
-    make(&memory);
-    memory.synced(&FILE);
-    memory.make_durable().unwrap();
-    drop(memory);
-    let memory = open(dir.path());
-    assert!(gone(&memory).unwrap().unwrap().contains("is missing"));
-    assert_eq!(gone(&memory).unwrap(), None);
+    drop(open(dir.path()));
+    assert!(!open(dir.path()).crashed());
 }
 
 #[test]

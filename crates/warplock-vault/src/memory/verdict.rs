@@ -66,6 +66,8 @@ pub(crate) struct Crash {
     pub(crate) session: u64,
     pub(crate) first: u64,
     pub(crate) last: u64,
+    /// Whether names were being taken away, and the removals not noted yet.
+    pub(crate) removing: bool,
 }
 
 /// What judging needs to know of this machine.
@@ -180,8 +182,14 @@ impl Past<'_> {
     }
 
     /// Whether there was a crash after something was found right in `session`.
-    pub(crate) fn crashed_since(&self, session: u64) -> bool {
+    fn crashed_since(&self, session: u64) -> bool {
         self.crashes.iter().any(|crash| crash.session >= session)
+    }
+
+    /// Whether a crash may have taken away what was found right at a place in `session`.
+    pub(super) fn may_have_removed(&self, session: u64) -> bool {
+        let mut crashes = self.crashes.iter();
+        crashes.any(|crash| crash.session >= session && crash.removing)
     }
 
     /// An object's state that was found.
@@ -209,8 +217,8 @@ impl Past<'_> {
                     false => Verdict::Same,
                 };
             }
-            // What has no numbers may only differ after a crash.
-            return match stamp.number == 0 && self.crashed_since(known.session) {
+            // What has no numbers is written again when it is renamed.
+            return match stamp.number == 0 && self.may_have_removed(known.session) {
                 true => Verdict::Crash,
                 false => Verdict::Wrong(Wrong::Branch),
             };
@@ -231,14 +239,14 @@ impl Past<'_> {
         })
     }
 
-    /// What was found at a place where something is known to stand, or to have stood. The object
-    /// itself was found right.
+    /// What was found at a place where something is known to stand, or to have stood; `object` is
+    /// the verdict on the object itself, which is right.
     pub(crate) fn judge_place(
         &self,
         known: &Occupant,
-        kind: Kind,
-        id: &Id,
+        (kind, id): (Kind, &Id),
         found: &State,
+        object: &Verdict,
     ) -> Verdict {
         if known.kind == Some(kind) && known.id == *id {
             return match self.crashed_since(known.session) {
@@ -247,17 +255,24 @@ impl Past<'_> {
             };
         }
         let stamp = found.stamp;
+        // Whatever puts a file elsewhere gives it a new state.
+        let moved = *object != Verdict::Same || stamp.number == 0;
+        let taken_away = known.kind.is_none() || self.may_have_removed(known.session);
         if stamp.machine == self.machine || stamp.number == 0 {
             let crash = match stamp.number {
-                0 => self.crashed_since(known.session),
-                number => self.excuses(number, known.session),
+                0 => self.may_have_removed(known.session),
+                number => taken_away && self.excuses(number, known.session),
             };
-            return match crash {
+            return match crash && moved {
                 true => Verdict::Crash,
                 false => Verdict::Wrong(Wrong::Displaced(known.noted)),
             };
         }
-        match found.vector.covers(known.stamp) {
+        let newer = match known.stamp.number {
+            0 => known.kind.is_none_or(|known| known == kind),
+            _ => found.vector.covers(known.stamp),
+        };
+        match newer && moved {
             true => Verdict::Newer,
             false => Verdict::Wrong(Wrong::Displaced(known.noted)),
         }
@@ -267,7 +282,7 @@ impl Past<'_> {
     pub(crate) fn judge_missing(&self, known: &Occupant) -> Verdict {
         match known.kind {
             None => Verdict::Same,
-            Some(_) if self.crashed_since(known.session) => Verdict::Crash,
+            Some(_) if self.may_have_removed(known.session) => Verdict::Crash,
             Some(_) => Verdict::Wrong(Wrong::Missing(known.noted)),
         }
     }
@@ -327,6 +342,7 @@ mod tests {
         session: 3,
         first: 100,
         last: 199,
+        removing: true,
     }];
 
     fn past(crashes: &[Crash]) -> Past<'_> {
@@ -428,7 +444,7 @@ mod tests {
         let (calm, after) = (past(&[]), past(CRASHES));
         let displaced = Verdict::Wrong(Wrong::Displaced(99));
         let judge = |past: &Past<'_>, it: &Occupant, kind, id, found| {
-            past.judge_place(it, kind, &id, found)
+            past.judge_place(it, (kind, &id), found, &Verdict::Newer)
         };
         assert_eq!(
             judge(&calm, &occupant, Kind::File, id, &found),

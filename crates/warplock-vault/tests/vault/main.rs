@@ -11,6 +11,7 @@ mod exchange;
 mod faults;
 mod keys;
 mod listing;
+mod memory;
 mod model;
 mod permissions;
 mod read_only;

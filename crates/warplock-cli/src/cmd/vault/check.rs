@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use warplock_vault::fs::FileSystem;
 use warplock_vault::{CheckOptions, Finding, Options, Report, Vault, check};
 
-use super::{in_use, is_missing, no_witness, unlock};
+use super::{in_use, memory, unlock};
 use crate::args::{Common, VaultCheck};
 use crate::cmd::{print, say};
 use crate::exit::Exit;
@@ -18,9 +17,7 @@ use crate::failure::{Failure, Result, escaped, one_line};
 /// Checks, prints what is wrong, and says by the exit code how bad it is.
 pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     let named = |error: warplock_vault::Error| Failure::from(error).about(options.dir.display());
-    if let Some(path) = options.witness.as_deref().filter(|path| is_missing(path)) {
-        return Err(no_witness(path));
-    }
+    let memory = memory::place(&options.memory, common)?;
     let master = unlock(&options.dir, &options.unlock, common)?;
     // What a person should know of the vault as a whole; of its files everything is in the report.
     let opening = Arc::new(AtomicBool::new(!options.repair));
@@ -33,7 +30,9 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     let open = Options {
         engine: Some(Arc::new(common.engine()?)),
         read_only: !options.repair,
-        witness: options.witness.clone(),
+        memory,
+        id: options.id.clone(),
+        accept: false,
         trouble: Some(Arc::new(trouble)),
     };
     let vault = Vault::open(&options.dir, &master, open)
@@ -52,7 +51,7 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
         }
     };
     let report = check(&vault, asked, &mut progress).map_err(named)?;
-    vault.unmounted();
+    vault.close().map_err(named)?;
     show(&report, options, common)?;
     let left: Vec<&Finding> = report.findings.iter().filter(|f| !f.repaired).collect();
     Ok(if left.is_empty() {
@@ -83,6 +82,7 @@ fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
             "folders": report.folders,
             "others": report.others,
             "bytes": report.bytes,
+            "first_seen": report.first_seen,
             "findings": report.findings.len(),
         });
         return print(&format!("{line}\n"));
@@ -103,6 +103,13 @@ fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
     }
     if common.quiet {
         return Ok(());
+    }
+    if report.first_seen > 0 {
+        print(&format!(
+            "{}: {} objects were not known to this machine, and are from now on\n",
+            escaped(&options.dir.to_string_lossy()),
+            report.first_seen
+        ))?;
     }
     let result = match report.findings.len() {
         0 => "nothing wrong".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path::{self, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use warplock_vault::fuse::{self, Mount};
 use warplock_vault::{Options, Trouble, Vault};
 
 use super::background::{self, Ready};
-use super::{in_use, is_missing, log, no_witness, unlock};
+use super::{in_use, log, memory, unlock};
 use crate::args::{Cache, Common, VaultMount};
 use crate::cmd::say;
 use crate::exit::Exit;
@@ -38,10 +38,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     refuse_inside(&store, options)?;
     // Before anybody is asked for a passphrase.
     fuse::free_point(&options.point)?;
-    // Written from the background, too, which works in another folder.
-    let witness = options.witness.as_deref().map(path::absolute).transpose();
-    let witness = witness.map_err(|error| Failure::io("cannot find the witness", &error))?;
-    let new_witness = options.witness.as_deref().filter(|path| is_missing(path));
+    let memory = memory::place(&options.memory, common)?;
     let master = unlock(&options.dir, &options.unlock, common)?;
     let in_background = Arc::new(AtomicBool::new(false));
     let vault = Vault::open(
@@ -50,18 +47,17 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         Options {
             engine: Some(Arc::new(common.engine()?)),
             read_only: options.read_only,
-            witness,
+            memory,
+            id: options.id.clone(),
+            accept: false,
             trouble: Some(trouble(in_background.clone())),
         },
     )
     .map_err(|error| named(in_use(&store, error)))?;
     drop(master);
     let read_only = vault.is_read_only();
-    if let (Some(path), true) = (new_witness, read_only) {
-        // Nothing would be written to it, and nothing ever noticed.
-        return Err(no_witness(path));
-    }
     let vault = Arc::new(vault);
+    let closing = vault.clone();
     let point = unmount_on_signals(&vault);
     // A signal waits until it is known what there is to unmount.
     let mut mounted = point.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,12 +86,6 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         store.display(),
         mount.point().display()
     ));
-    if let (Some(path), false) = (new_witness, common.quiet) {
-        say(format_args!(
-            "warplock: {}: a new witness begins here: it notices what is put back from now on",
-            path.display()
-        ));
-    }
     if let Some(ready) = ready {
         in_background.store(true, Ordering::Relaxed);
         ready.detach();
@@ -103,6 +93,8 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     let point = mount.point().to_owned();
     let served = mount.wait();
     served.map_err(|error| Failure::io("the mount broke", &error).about(point.display()))?;
+    // What could not be written must not look like success.
+    closing.close().map_err(|error| named(error.into()))?;
     Ok(Exit::Done)
 }
 

@@ -6,13 +6,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, io};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, StatVfsMountFlags, flock, statvfs};
 use warplock_vault::fuse::{self, mounted_at};
 
 use crate::args::{Common, VaultUnmount};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
+/// What is in a store that is open, or was not closed properly.
+const OPEN: &str = "warplock.journal";
 /// How long the mount's process may take to write what it has.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -27,11 +29,21 @@ pub(super) fn run(options: &VaultUnmount, common: &Common) -> Result<Exit> {
                 .about(options.point.display()),
         );
     };
+    let only_read = statvfs(&point).is_ok_and(|it| it.f_flag.contains(StatVfsMountFlags::RDONLY));
     fuse::unmount(&point, options.lazy)?;
     if !options.lazy && !released(Path::new(&mounted.source)) {
         return Err(Failure::error(format_args!(
             "unmounted, but its process still writes to {}; wait for it before you copy or move \
              the vault",
+            mounted.source
+        ))
+        .about(options.point.display()));
+    }
+    // It goes when all is written, in the store and to this machine's memory.
+    if !options.lazy && !only_read && Path::new(&mounted.source).join(OPEN).exists() {
+        return Err(Failure::error(format_args!(
+            "unmounted, but {} is not closed properly: what was synced is there; the mount has told \
+             why (by default in the system's log), and `warplock vault check --repair` tidies up",
             mounted.source
         ))
         .about(options.point.display()));

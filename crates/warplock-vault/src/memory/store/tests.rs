@@ -64,9 +64,10 @@ fn what_was_committed_is_there() {
         session: 3,
         first: 4,
         last: 5,
+        removing: true,
     };
     store.set_meta(&meta(), Some(crash)).unwrap();
-    store.commit(&batch(4)).unwrap();
+    store.commit(&batch(4), None).unwrap();
     // Not closed: as after a crash.
     drop(store);
     let store = open(dir.path(), true, 1).unwrap();
@@ -98,7 +99,7 @@ fn the_only_machine_forgets_what_it_removed() {
         dead.session = 2;
         batch.objects.insert([2; 16], dead);
         batch.places.insert(([5; 16], [1; 16]), occupant(None));
-        store.commit(&batch).unwrap();
+        store.commit(&batch, None).unwrap();
         let meta = Meta { others, ..meta() };
         store.end_session(&meta).unwrap();
         assert_eq!(store.crashes().unwrap(), []);
@@ -124,9 +125,9 @@ fn several_read_at_a_time_and_one_writes() {
     let one = open(dir.path(), false, 1).unwrap();
     one.set_meta(&meta(), None).unwrap();
     let two = open(dir.path(), false, 1).unwrap();
-    one.commit(&batch(9)).unwrap();
+    one.commit(&batch(9), None).unwrap();
     // What the other has seen since is not taken back.
-    two.commit(&batch(4)).unwrap();
+    two.commit(&batch(4), None).unwrap();
     assert_eq!(two.object(&[9; 16]).unwrap(), Some(known(9)));
     assert_eq!(one.object(&[9; 16]).unwrap(), Some(known(9)));
     let refused = open(dir.path(), true, 1).err().unwrap();
@@ -140,7 +141,7 @@ fn a_spoilt_database_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), true, 1).unwrap();
     store.set_meta(&meta(), None).unwrap();
-    store.commit(&batch(4)).unwrap();
+    store.commit(&batch(4), None).unwrap();
     store.close().unwrap();
     drop(store);
     let path = dir.path().join("v").join(DATABASE);
