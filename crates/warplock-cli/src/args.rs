@@ -20,8 +20,8 @@ mod vault;
 
 pub(crate) use bench::{Bench, BenchSuite};
 pub(crate) use vault::{
-    Cache, NewKey, Vault, VaultCheck, VaultInfo, VaultInit, VaultMount, VaultPasswd, VaultUnlock,
-    VaultUnmount,
+    Cache, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, NewKey, Vault, VaultCheck,
+    VaultInfo, VaultInit, VaultMemory, VaultMount, VaultPasswd, VaultUnlock, VaultUnmount,
 };
 
 /// Encrypts files and streams at the speed of the machine.

@@ -85,6 +85,8 @@ pub struct Report {
     pub others: u64,
     /// Bytes of content that were read and verified.
     pub bytes: u64,
+    /// Objects that this machine did not know, and remembers from now on.
+    pub first_seen: u64,
     /// What is not as it should be.
     pub findings: Vec<Finding>,
 }
@@ -194,6 +196,10 @@ pub fn check<S: Storage>(
         ));
     }
     vault.tick_unless_read_only()?;
+    let _removing = match options.repair {
+        true => Some(vault.core.memory.removing()?),
+        false => None,
+    };
     let mut check = Check {
         vault,
         options,
@@ -232,13 +238,13 @@ pub fn check<S: Storage>(
             *lock(&node.folder) = None;
         }
     }
-    check.gone();
     check.places()?;
     check.journals()?;
     vault.tick_unless_read_only()?;
     if options.repair {
         check.settle();
     }
+    check.report.first_seen = vault.core.memory.first_seen();
     Ok(check.report)
 }
 
@@ -259,6 +265,7 @@ impl<S: Storage> Check<'_, S> {
         }
         let listed = vault.core.storage.list(folder.dir())?;
         let present: HashSet<_> = listed.iter().map(|entry| entry.name.clone()).collect();
+        let mut places = HashSet::new();
         for entry in &listed {
             let found = self.identify(node, &folder, path, entry, &present);
             let (name, place) = match found {
@@ -270,6 +277,7 @@ impl<S: Storage> Check<'_, S> {
                 }
             };
             path.push(&name);
+            places.insert(place);
             progress(path);
             let trail = Trail {
                 folder: number,
@@ -289,7 +297,7 @@ impl<S: Storage> Check<'_, S> {
             }
             path.pop();
         }
-        Ok(())
+        self.missing(node, &folder, path, &places)
     }
 
     /// The name and place of an entry; everything else is dealt with.
@@ -351,7 +359,9 @@ impl<S: Storage> Check<'_, S> {
         let vault = self.vault;
         let found = vault.core.storage.attributes(spot.at())?;
         let node = vault.nodes.enter(&spot.node, &spot.name, &found);
+        let kind = vault.expect_kind(&spot.node, &spot.folder, &spot.name, &found);
         let result = match node.kind {
+            _ if kind.is_err() => kind,
             FileType::Directory => match self.new_folder(&node, &trail, path) {
                 Ok(folder) => {
                     waiting.push(Step::Enter(node, self.trails.add(trail)));
@@ -366,7 +376,7 @@ impl<S: Storage> Check<'_, S> {
             }
             _ => {
                 self.report.others += 1;
-                Ok(())
+                vault.expect_special(spot, path)
             }
         };
         vault.nodes.forget(node.number, 1);
@@ -384,6 +394,11 @@ impl<S: Storage> Check<'_, S> {
                 };
                 let remedy = Remedy::Lose(entry);
                 self.remedy(&spot.node, &spot.folder, path, problem, class, remedy);
+                // What was altered is missed until it is put back or that is accepted.
+                let repaired = self.report.findings.last().is_some_and(|it| it.repaired);
+                if class == Class::Crash && repaired {
+                    vault.remember_left(spot)?;
+                }
                 Ok(())
             }
             other => other,
@@ -477,7 +492,6 @@ impl<S: Storage> Check<'_, S> {
         if !self.options.quick {
             self.report.bytes += self.vault.core.verify(&content)?;
         }
-        self.witnessed(&content, path);
         self.headers(&content, path)?;
         self.xattrs(node, path)?;
         let id = content.id;

@@ -121,7 +121,9 @@ impl<S: Storage> Core<S> {
         if state.pending.is_none() {
             self.sync(content, state)?;
         }
-        self.sync_name(state)
+        self.sync_name(state)?;
+        self.memory.synced(&content.id);
+        Ok(())
     }
 
     fn sync_name(&self, state: &mut State<S>) -> Result<()> {
@@ -195,6 +197,7 @@ impl<S: Storage> Core<S> {
     /// next user finds its last committed state, which a journal may hold, as after a crash.
     pub(crate) fn give_up(&self, content: &Content<S>, state: &mut State<S>) {
         state.broken = true;
+        self.memory.given_up(&content.id);
         lock(&self.left_over).insert(content.id);
         self.unclean.store(true, Ordering::Relaxed);
     }
@@ -278,6 +281,7 @@ impl<S: Storage> Core<S> {
             self.storage.sync_dir(self.journals()?)?;
             state.journal.named = true;
         }
+        self.note(&content.id, &header)?;
         state.pending = Some(Pending {
             header,
             pages,
@@ -416,9 +420,7 @@ impl<S: Storage> Core<S> {
         state.header_written = state.written;
         self.storage
             .write_at(&content.file, &sealed, place * HEADER_LEN as u64)?;
-        if let Some(witness) = &self.witness {
-            witness.note(&content.id, header.sequence);
-        }
+        self.note(&content.id, &header)?;
         state.tree().committed();
         state.damaged = false;
         state.committed_len = header.len;
@@ -605,6 +607,12 @@ impl<S: Storage> Core<S> {
                     "its header is older than its journal; restore the file from a backup",
                 ));
             }
+            // Nothing is written for what the memory speaks against.
+            self.expect_state(
+                &content.id,
+                &record.pending.header,
+                &content.called().into(),
+            )?;
             state.now = record.pending.header.clone();
             state.moves().blocks = record.moved;
             *state.tree() = record.tree;

@@ -183,6 +183,11 @@ impl Config {
         })
     }
 
+    /// In hexadecimal.
+    pub(crate) fn id(&self) -> &str {
+        &self.file.id
+    }
+
     /// Whether the settings are those that the holder of `master` chose.
     pub(crate) fn verify(&self, master: &MasterKey) -> Result<()> {
         let right = mac(master, &self.file);

@@ -11,9 +11,9 @@ use crate::error::{Error, Result, Subject};
 use crate::fs::FileType;
 use crate::keys::{Id, VaultKeys};
 use crate::layout::Layout;
+use crate::memory::Memory;
 use crate::pool::Pool;
 use crate::storage::{At, Storage};
-use crate::witness::Witness;
 
 /// The folder of journals in the store. While it is there, the vault is open for writing, or was
 /// not closed properly.
@@ -43,7 +43,8 @@ pub(crate) struct Core<S: Storage> {
     pub(crate) unclean: AtomicBool,
     /// The newest time, in whole seconds, that a commit gave or that was seen in the store.
     pub(crate) newest_second: AtomicU64,
-    pub(crate) witness: Option<Witness>,
+    /// What this machine knows of the vault.
+    pub(crate) memory: Memory,
     pub(crate) hearers: Hearers,
 }
 

@@ -61,6 +61,19 @@ pub enum Error {
         /// What is wrong, and what to do.
         why: String,
     },
+    /// What this machine remembers of the vault cannot be read or written.
+    #[error(
+        "the machine's memory {path} {what}: {source}; mend that, or choose another place with \
+         --memory DIR, or do without with --no-memory"
+    )]
+    Memory {
+        /// The file or folder.
+        path: String,
+        /// What failed.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
     /// Another process has the vault open.
     #[error("the vault {what} is in use{by}; unmount it there first")]
     Locked {
@@ -107,8 +120,18 @@ impl Error {
     pub fn errno(&self) -> Errno {
         match self {
             Error::Errno(errno) => *errno,
-            Error::Store { source, .. } => Errno::from_io_error(source).unwrap_or(Errno::IO),
+            Error::Store { source, .. } | Error::Memory { source, .. } => {
+                Errno::from_io_error(source).unwrap_or(Errno::IO)
+            }
             _ => Errno::IO,
+        }
+    }
+
+    pub(crate) fn memory(path: &std::path::Path, what: &'static str, source: io::Error) -> Self {
+        Error::Memory {
+            path: path.display().to_string(),
+            what,
+            source,
         }
     }
 

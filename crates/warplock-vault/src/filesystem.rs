@@ -1,5 +1,6 @@
 //! The vault as a [`FileSystem`], for the mount and for tests.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +15,7 @@ use crate::fs::{
     Node as Number, RenameFlags, Seek, StatVfs, XattrFlags,
 };
 use crate::listings::{Found, Listing};
-use crate::names::Sealed;
+use crate::names::{Place, Sealed};
 use crate::node::Node;
 use crate::storage::{At, Inode, Storage};
 use crate::vault::Vault;
@@ -28,6 +29,11 @@ pub struct OpenFile<S: Storage> {
 /// An open folder of a vault. It holds no listing and no descriptor: there may be any number.
 pub struct OpenDir<S: Storage> {
     node: Arc<Node<S>>,
+}
+
+fn found_places(found: &[Found]) -> HashSet<Place> {
+    let sealed = found.iter().filter_map(|found| found.sealed.as_ref());
+    sealed.map(|sealed| sealed.place).collect()
 }
 
 // fallocate(2)
@@ -74,6 +80,7 @@ impl<S: Storage> Vault<S> {
                 Err(error) => self.core.tell_error(&error),
             }
         }
+        self.expect_listed(node, &folder, &found_places(&found));
         Ok(Listing::new(found))
     }
 
@@ -129,7 +136,9 @@ impl<S: Storage> Vault<S> {
         if metadata {
             self.core.storage.sync(&content.file, true)?;
         }
-        Ok(())
+        drop(state);
+        // Nothing of it can be taken back unnoticed from here on.
+        self.core.memory.make_durable()
     }
 }
 
@@ -385,8 +394,12 @@ impl<S: Storage> FileSystem for Vault<S> {
         if self.core.read_only || dir.node.dead.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let sync = || Ok(self.core.storage.sync_dir(self.folder(&dir.node)?.dir())?);
-        self.answer(self.with_descriptors(sync))
+        self.answer(self.with_descriptors(|| {
+            let folder = self.folder(&dir.node)?;
+            self.core.storage.sync_dir(folder.dir())?;
+            self.core.memory.folder_synced(&folder.id);
+            self.core.memory.make_durable()
+        }))
     }
 
     fn set_xattr(

@@ -27,8 +27,10 @@ pub(crate) struct VaultKeys {
     pub(crate) symlinks: Key,
     /// Values of extended attributes.
     pub(crate) xattrs: Key,
-    /// The witness file.
-    pub(crate) witness: Key,
+    /// What the store tells of machines' memories.
+    pub(crate) memory: Key,
+    /// Authenticates a memory and tags states in it.
+    pub(crate) memory_mac: Zeroizing<[u8; 32]>,
     /// What contents are encrypted with.
     algorithm: Algorithm,
     pub(crate) engines: Engines,
@@ -167,7 +169,8 @@ impl VaultKeys {
             folders: record("warplock-vault/2 folders")?,
             symlinks: record("warplock-vault/2 symlinks")?,
             xattrs: record("warplock-vault/2 xattrs")?,
-            witness: record("warplock-vault/2 witness")?,
+            memory: record("warplock-vault/2 memory")?,
+            memory_mac: derive::<32>(master, "warplock-vault/2 memory-mac", b""),
             algorithm,
             engines: Engines::new(engine)?,
         })

@@ -3,6 +3,7 @@
 //! A store is a folder of ciphertext, one file for each file. The format is specified, with its
 //! reasons, in `docs/vault-format.md`.
 
+mod accept;
 mod attributes;
 mod blocks;
 mod check;
@@ -22,6 +23,7 @@ mod keys;
 mod layout;
 mod listings;
 mod locks;
+mod memory;
 mod names;
 mod node;
 mod open;
@@ -32,6 +34,7 @@ mod places;
 mod pool;
 mod posix;
 mod probe;
+mod remember;
 mod rename;
 mod resize;
 mod seals;
@@ -41,10 +44,10 @@ mod symlink;
 mod tree;
 mod uncommitted;
 mod vault;
-mod witness;
 mod write;
 mod xattr;
 
+pub use accept::{MemoryInfo, accept, forget_memory, memory_info};
 pub use check::{CheckOptions, Class, Finding, LOST, Report, check};
 pub use config::{
     BLOCK_SIZES, CONFIG, Info, Settings, add_key, info, init, init_on, remove_key, replace_key,
@@ -55,6 +58,7 @@ pub use descriptors::{raise_descriptor_limit, raise_file_size_limit};
 pub use error::{Error, ErrorKind, Result, Subject};
 pub use filesystem::{OpenDir, OpenFile};
 pub use harden::harden;
+pub use memory::default_memory_dir;
 pub use posix::Posix;
 pub use storage::Storage;
 pub use store_lock::{Left, left};

@@ -61,20 +61,6 @@ impl<S: Storage> Core<S> {
         if left_over {
             self.recover(&content, state)?;
         }
-        if let Some(witness) = &self.witness {
-            let sequence = state.now.sequence;
-            match witness.newest(&content.id) {
-                Some(newest) if sequence < newest => {
-                    return Err(Error::altered(
-                        what,
-                        "it is an old version of the file: the witness has seen a newer one; \
-                         restore that from a backup",
-                    ));
-                }
-                None if !witness.learns => {}
-                _ => witness.note(&content.id, sequence),
-            }
-        }
         let stored = self.layout.stored_len(state.now.len);
         let attributes = self.storage.attributes(At::File(&content.file))?;
         let size = attributes.size;

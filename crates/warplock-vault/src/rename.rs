@@ -45,6 +45,7 @@ impl<S: Storage> Vault<S> {
             return Err(Errno::INVAL.into());
         }
         let _naming = lock(&self.naming);
+        let _removing = self.core.memory.removing()?;
         let storage = &self.core.storage;
         let found = storage.attributes(from.at())?;
         let other = match storage.attributes(to.at()) {
@@ -140,6 +141,7 @@ impl<S: Storage> Vault<S> {
         mover
             .node
             .add_name(&to.node, &to.name.stored, to.name.place);
+        self.remember_moved(mover)?;
         self.drop_beside(from);
         self.forbid(mover, to)?;
         if let Some(aside) = aside {
@@ -196,9 +198,27 @@ impl<S: Storage> Vault<S> {
             mover
                 .node
                 .add_name(&new.node, &new.name.stored, new.name.place);
+            self.remember_put(mover)?;
         }
         let first = self.forbid(one, one.to);
         self.forbid(two, two.to).and(first)
+    }
+
+    /// Notes that something stands at its new place.
+    fn remember_put(&self, mover: &Mover<'_, S>) -> Result<()> {
+        match &mover.what {
+            What::File(content) => self.remember_content(mover.to, content),
+            What::Folder(folder) => self.remember_folder(mover.to, &folder.id)?,
+            // It is when it is written again.
+            What::Symlink => {}
+            What::Free => self.remember_special(mover.to),
+        }
+        Ok(())
+    }
+
+    fn remember_moved(&self, mover: &Mover<'_, S>) -> Result<()> {
+        self.remember_left(mover.from)?;
+        self.remember_put(mover)
     }
 
     /// Allows what is to be renamed at both places, durably; what fails leaves it allowed where it

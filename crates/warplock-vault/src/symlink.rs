@@ -55,6 +55,7 @@ impl<S: Storage> Vault<S> {
             };
             storage.dress(spot.at(), &changes)?;
         }
+        self.remember_symlink(spot)?;
         self.enter_new(spot)
     }
 
@@ -71,7 +72,10 @@ impl<S: Storage> Vault<S> {
             target.places.contains(&name.place) && node.stands_only_at(target.places.allowed())
         };
         match read() {
-            Ok((name, _, target)) if fits(&name, &target) => return Ok(target.target),
+            Ok((name, folder, target)) if fits(&name, &target) => {
+                self.expect_symlink(node, &folder, &name)?;
+                return Ok(target.target);
+            }
             _ => {}
         }
         // Or it is just being renamed, which writes it again.
@@ -87,6 +91,7 @@ impl<S: Storage> Vault<S> {
         let allowed = target.places.allowed();
         self.check_place(allowed.places, &[name.place], || self.path_of(node))?;
         self.check_names(node, |check| check(allowed))?;
+        self.expect_symlink(node, &folder, &name)?;
         Ok(target.target)
     }
 
@@ -132,6 +137,7 @@ impl<S: Storage> Vault<S> {
         }
         bound?;
         self.nodes.replace_inode(node, new.inode());
+        self.remember_symlink(stands)?;
         if durable {
             storage.sync_dir(dir)?;
         }

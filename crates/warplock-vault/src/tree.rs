@@ -78,7 +78,14 @@ impl<S: Storage> Vault<S> {
         name: &Sealed,
     ) -> Result<(Arc<Node<S>>, Attributes)> {
         let at = At::Name(folder.dir(), &name.stored);
-        let found = self.core.storage.attributes(at)?;
+        let found = match self.core.storage.attributes(at) {
+            Err(error) if is_missing(&error) => {
+                self.expect_nothing(parent, folder, name)?;
+                return Err(error.into());
+            }
+            other => other?,
+        };
+        self.expect_kind(parent, folder, name, &found)?;
         let node = self.nodes.enter(parent, name, &found);
         let shown = self.shown_entered(&node, found)?;
         Ok((node, shown))
@@ -207,6 +214,7 @@ impl<S: Storage> Vault<S> {
         let made = (|| -> Result<_> {
             let (id, keys, header) = self.write_first_header(&file, spot.name.place)?;
             self.dress(At::File(&file), &spot.folder, new, set.then_some(mode))?;
+            self.remember_file(spot, &id, &header);
             let tree = core.tree_of(&header);
             let mut state = State::committed(header, tree);
             state.entry = Some(Arc::clone(&spot.folder.dir));
@@ -234,9 +242,7 @@ impl<S: Storage> Vault<S> {
         let sealed = header.seal(&core.keys.engines, &keys.header, &id)?;
         core.storage.set_len(file, core.layout.stored_len(0))?;
         core.storage.write_at(file, &sealed, 0)?;
-        if let Some(witness) = &core.witness {
-            witness.note(&id, header.sequence);
-        }
+        core.note(&id, &header)?;
         Ok((id, keys, header))
     }
 
@@ -253,7 +259,8 @@ impl<S: Storage> Vault<S> {
         if found.size > 0 || found.links > 1 || found.inode() != node.inode() {
             return Err(Error::Unfinished { what });
         }
-        self.write_first_header(&file, name.place)?;
+        let (id, _, header) = self.write_first_header(&file, name.place)?;
+        self.remember_renewed(&folder, &name, &id, &header);
         self.core.tell_of(&what, |what| {
             format!("{what} was left empty by a crash when it was made: it was made again")
         });
@@ -285,6 +292,7 @@ impl<S: Storage> Vault<S> {
             self.dress(At::Dir(&dir), &spot.folder, new, (!keep).then_some(mode))?;
             self.make_beside(spot)?;
             storage.rename((parent, temporary), spot.pair(), RenameFlags::NOREPLACE)?;
+            self.remember_folder(spot, &record.id)?;
             Ok(storage.sync_dir(parent)?)
         })();
         if made.is_err() {
@@ -303,6 +311,7 @@ impl<S: Storage> Vault<S> {
         self.core
             .storage
             .make_special(dir, name, kind | mode, device)?;
+        self.remember_special(spot);
         self.dress(spot.at(), &spot.folder, new, set.then_some(mode))
     }
 
@@ -330,8 +339,13 @@ impl<S: Storage> Vault<S> {
             let from = (from.dir(), name.stored.as_os_str());
             Ok(self.core.storage.link(from, spot.pair())?)
         });
-        if let (Err(_), Some(content)) = (&linked, &content) {
-            self.forbid_place(content, &spot.name.place, &[&spot.folder.dir]);
+        match (&linked, &content) {
+            (Err(_), Some(content)) => {
+                self.forbid_place(content, &spot.name.place, &[&spot.folder.dir]);
+            }
+            (Ok(()), Some(content)) => self.remember_content(spot, content),
+            (Ok(()), None) => self.remember_special(spot),
+            (Err(_), None) => {}
         }
         linked
     }
@@ -388,6 +402,7 @@ impl<S: Storage> Vault<S> {
     pub(crate) fn remove_file(&self, spot: &Spot<S>) -> Result<()> {
         self.may_write()?;
         let _naming = lock(&self.naming);
+        let _removing = self.core.memory.removing()?;
         let found = self.core.storage.attributes(spot.at())?;
         if FileType::from_raw_mode(found.mode) == FileType::Directory {
             return Err(Errno::ISDIR.into());
@@ -418,10 +433,9 @@ impl<S: Storage> Vault<S> {
         result
     }
 
-    /// The content of a file that is about to lose one of several names, or that a witness must
-    /// forget.
+    /// The content of a file that is about to lose one of several names.
     pub(crate) fn content_to_unname(&self, victim: &Victim<S>) -> Result<Option<Arc<Content<S>>>> {
-        let last = victim.found.links < 2 && self.core.witness.is_none();
+        let last = victim.found.links < 2;
         if victim.node.kind != FileType::RegularFile || last {
             return Ok(None);
         }
@@ -444,14 +458,12 @@ impl<S: Storage> Vault<S> {
     ) {
         let node = &victim.node;
         node.remove_name(&spot.name.place);
+        self.remember_gone(spot, node.kind, victim.found.links, content.as_deref());
         if node.kind != FileType::Directory && victim.found.links > 1 {
             if let Some(content) = content {
                 self.forbid_place(&content, &spot.name.place, &[&spot.folder.dir]);
             }
             return;
-        }
-        if let (Some(witness), Some(content)) = (&self.core.witness, &content) {
-            witness.forget(&content.id);
         }
         let _ = node.last.set(Attributes {
             links: 0,
@@ -469,6 +481,7 @@ impl<S: Storage> Vault<S> {
     pub(crate) fn remove_folder(&self, spot: &Spot<S>) -> Result<()> {
         self.may_write()?;
         let _naming = lock(&self.naming);
+        let _removing = self.core.memory.removing()?;
         let found = self.core.storage.attributes(spot.at())?;
         if FileType::from_raw_mode(found.mode) != FileType::Directory {
             return Err(Errno::NOTDIR.into());

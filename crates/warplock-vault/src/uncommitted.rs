@@ -65,6 +65,7 @@ impl<S: Storage> Vault<S> {
         if *closed {
             return Err(Errno::NOTCONN.into());
         }
+        self.core.memory.usable()?;
         // Whoever closes the vault waits for this.
         let result = self.with_descriptors(action);
         drop(closed);
@@ -85,7 +86,7 @@ impl<S: Storage> Vault<S> {
         let files = std::mem::take(&mut *lock(&self.uncommitted.files));
         if files.is_empty() {
             self.nodes.sweep();
-            return self.save_witness();
+            return self.save_memory();
         }
         // One for all of them: a later tick gives a later one.
         let second = self.core.next_second();
@@ -113,7 +114,7 @@ impl<S: Storage> Vault<S> {
             result = result.and(self.committed(&content, state, committed, second));
         }
         self.nodes.sweep();
-        result.and_then(|()| self.save_witness())
+        result.and_then(|()| self.save_memory())
     }
 
     /// After a commit: a file that needs none any more has no journal either, and a time in the store
@@ -154,13 +155,14 @@ impl<S: Storage> Vault<S> {
         Ok(())
     }
 
-    fn save_witness(&self) -> Result<()> {
-        match &self.core.witness {
-            Some(witness) => {
-                let sync = || Ok(self.core.storage.sync_all()?);
-                witness.save(&self.core.keys, sync)
-            }
-            None => Ok(()),
+    fn save_memory(&self) -> Result<()> {
+        self.core.memory.save(|| self.sync_store())
+    }
+
+    fn sync_store(&self) -> Result<()> {
+        match self.core.read_only {
+            true => Ok(()),
+            false => Ok(self.core.storage.sync_all()?),
         }
     }
 
@@ -219,12 +221,21 @@ impl<S: Storage> Vault<S> {
         }
     }
 
+    /// Closes the vault, if [`unmounted`](crate::fs::FileSystem::unmounted) has not done so, and
+    /// says whether all of it is durable.
+    ///
+    /// # Errors
+    /// Whatever could not be written, in the store or to this machine's memory.
+    pub fn close(&self) -> Result<()> {
+        self.finish()
+    }
+
     /// Closes the vault: commits everything, and says so in the store, which holds from then on
     /// that no crash excuses what does not fit. Where anything could not be committed, the store
     /// stays as after a crash.
     pub(crate) fn finish(&self) -> Result<()> {
         if self.core.read_only {
-            return Ok(());
+            return self.core.memory.close(|| Ok(()));
         }
         // Whoever comes second waits: the process may end when this returns.
         let mut finished = lock(&self.gate.finished);
@@ -240,6 +251,8 @@ impl<S: Storage> Vault<S> {
         }
         let _ticking = lock(&self.uncommitted.ticking);
         self.core.storage.sync_all()?;
+        // Before the store says that the vault is closed.
+        self.core.memory.close(|| self.sync_store())?;
         let journals = self.core.journals()?;
         // Until a repair has seen them all, files may be longer in the store than they are.
         let whole = !self.core.unclean.load(Ordering::Relaxed)

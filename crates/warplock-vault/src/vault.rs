@@ -25,10 +25,10 @@ use crate::node::{Name, Node, Table};
 use crate::places::{Allowed, Places};
 use crate::pool::Pool;
 use crate::posix::Posix;
+use crate::remember::open_memory;
 use crate::storage::{At, Storage, cannot_change};
 use crate::store_lock::{Lock, lock_store};
 use crate::uncommitted::{Gate, Uncommitted};
-use crate::witness::Witness;
 
 const UNCLEAN: &str = "the vault was not closed properly the last time; what was synced is \
      there, and `warplock vault check --repair` tidies up";
@@ -53,9 +53,13 @@ pub struct Options {
     pub engine: Option<Arc<Engine>>,
     /// Nothing in the store is to be changed.
     pub read_only: bool,
-    /// A file outside the store that remembers how new each file is: old files and missing ones
-    /// are noticed then. It is made if it is not there.
-    pub witness: Option<PathBuf>,
+    /// The folder of this machine's memories of vaults: what is old, missing or another's is
+    /// noticed with it. See [`default_memory_dir`](crate::default_memory_dir).
+    pub memory: Option<PathBuf>,
+    /// The id that the vault must have, in hexadecimal.
+    pub id: Option<String>,
+    /// Takes a vault that the memory speaks against as it is; see [`accept`](crate::accept()).
+    pub accept: bool,
     /// Hears in sentences what a person should know: which file was altered, and what to do.
     pub trouble: Option<Arc<Trouble>>,
     /// Hears the same with the names of entries as they are in the store: for logs that others may
@@ -93,7 +97,12 @@ impl Vault<Posix> {
         }
         let store = store.granting(write).holding(lock);
         let store = if write { store.probed() } else { store };
-        let vault = Self::open_on(store, master, options)?;
+        // By which the memory tells it from others.
+        let path = path.canonicalize().map_err(|source| Error::Store {
+            what: "cannot open the store".into(),
+            source,
+        })?;
+        let vault = Self::open_at(store, master, options, Some(&path))?;
         if let Some(sentence) = vault.core.storage.lacks.sentence() {
             vault.core.tell(&sentence);
         }
@@ -130,13 +139,23 @@ impl<S: Storage> Vault<S> {
     /// # Errors
     /// As [`Vault::open`].
     pub fn open_on(storage: S, master: &MasterKey, options: Options) -> Result<Self> {
+        Self::open_at(storage, master, options, None)
+    }
+
+    fn open_at(
+        storage: S,
+        master: &MasterKey,
+        options: Options,
+        path: Option<&Path>,
+    ) -> Result<Self> {
         let root = storage.root()?;
         let config = Config::read(&storage, &root)?;
         config.verify(master)?;
-        let engine = match options.engine {
-            Some(engine) => engine,
+        let engine = match &options.engine {
+            Some(engine) => Arc::clone(engine),
             None => Arc::new(Engine::new()?),
         };
+        let keys = VaultKeys::new(master, config.algorithm, engine)?;
         let name = OsStr::new(JOURNALS);
         let found = open_own_dir(&storage, &root, JOURNALS)?;
         let unclean = found.is_some();
@@ -148,8 +167,8 @@ impl<S: Storage> Vault<S> {
         let barred = cannot_change(&storage)?;
         let read_only = options.read_only || barred;
         let hearers = Hearers {
-            trouble: options.trouble,
-            log: options.log,
+            trouble: options.trouble.clone(),
+            log: options.log.clone(),
         };
         let tell = |text: &str| hearers.tell(text, || text.to_owned());
         if barred && !options.read_only {
@@ -161,6 +180,7 @@ impl<S: Storage> Vault<S> {
                 false => UNCLEAN,
             });
         }
+        let memory = open_memory(&storage, &config, &keys, &options, read_only, path)?;
         let journals = match found {
             None if !read_only => {
                 storage.make_dir(&root, name, 0o700)?;
@@ -169,14 +189,9 @@ impl<S: Storage> Vault<S> {
             }
             found => found,
         };
-        let keys = VaultKeys::new(master, config.algorithm, engine)?;
-        let witness = match &options.witness {
-            Some(path) => Some(Witness::open(path, &keys)?),
-            None => None,
-        };
         let core = Core {
             keys,
-            witness,
+            memory,
             layout: Layout::new(config.block_size as usize),
             pool: Pool::default(),
             held_pages: Arc::default(),
@@ -209,15 +224,6 @@ impl<S: Storage> Vault<S> {
         let top = vault.node(ROOT)?;
         *lock(&top.folder) = Some(Arc::new(Folder::new(root, inode, record)));
         Ok(vault)
-    }
-
-    /// Commits everything, as at the end of a mount; the mount may have done that before.
-    ///
-    /// # Errors
-    /// What kept it from being closed properly: the next one who opens the vault finds it as after
-    /// a crash.
-    pub fn close(&self) -> Result<()> {
-        self.finish()
     }
 
     /// Whether nothing in it can be changed: because that was wanted, or because the store's file
@@ -274,6 +280,7 @@ impl<S: Storage> Vault<S> {
         let record = self.core.read_folder_record(&dir, || self.path_of(node))?;
         let folder = Arc::new(Folder::new(dir, node.inode(), record));
         self.check_names(node, |check| check(folder.places().allowed()))?;
+        self.expect_folder(parent, name, &folder.id, &self.path_of(node))?;
         self.nodes.claim(node, &folder.id);
         self.check_alone(node)?;
         if self.open_folders.fetch_add(1, Ordering::Relaxed) > self.budget.folders {
@@ -465,8 +472,11 @@ impl<S: Storage> Vault<S> {
         if storage.attributes(At::File(&content.file))?.inode() != node.inode() {
             return Err(Errno::STALE.into());
         }
-        self.check_place(&content.read_state().now.places, &[name.place], || what)?;
+        self.check_place(&content.read_state().now.places, &[name.place], || {
+            what.clone()
+        })?;
         check_names(&content)?;
+        self.expect_content(&parent, &name, &content, &what)?;
         self.nodes.claim(node, &content.id);
         self.check_alone(node)?;
         // Whether the name is durable is not known.
@@ -539,7 +549,7 @@ impl<S: Storage> Vault<S> {
             Err(Error::Unfinished { .. }) => found.size = 0,
             Err(error) => {
                 if matches!(error, Error::Altered { .. }) {
-                    self.core.tell(&error.to_string());
+                    self.core.tell_error(&error);
                 }
             }
         }

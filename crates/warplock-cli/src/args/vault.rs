@@ -20,6 +20,8 @@ pub(crate) enum Vault {
     Passwd(VaultPasswd),
     Check(VaultCheck),
     Info(VaultInfo),
+    #[command(subcommand)]
+    Memory(VaultMemory),
 }
 
 const EXAMPLES: &str = "\
@@ -53,6 +55,78 @@ pub(crate) struct VaultInit {
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     #[arg(value_parser = warplock_bench::size::parse)]
     pub(crate) block_size: u64,
+    #[command(flatten)]
+    pub(crate) memory: MemoryPlace,
+}
+
+/// Where this machine keeps what it knows of vaults.
+#[derive(Args, Debug)]
+pub(crate) struct MemoryPlace {
+    /// Keep this machine's memory in DIR: how new each file is and what stands where, so that
+    /// whoever puts something old back, or takes something away, is noticed. Keep it where the
+    /// vault is not, for each machine its own. [default: warplock/vaults in $XDG_STATE_HOME or
+    /// ~/.local/state]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) memory: Option<PathBuf>,
+    /// Do without: old versions of files and missing files are not noticed then.
+    #[arg(long, conflicts_with = "memory")]
+    pub(crate) no_memory: bool,
+}
+
+/// What this machine remembers of a vault.
+///
+/// A vault's memory notices old, missing and exchanged files. These commands are for when it is
+/// right that they are so: the vault was restored from a backup, changed on two machines at once, or
+/// exchanged for another.
+#[derive(Debug, Subcommand)]
+pub(crate) enum VaultMemory {
+    Info(MemoryInfo),
+    Accept(MemoryAccept),
+    Forget(MemoryForget),
+}
+
+/// Show what this machine remembers of a vault; needs no key.
+#[derive(Args, Debug)]
+pub(crate) struct MemoryInfo {
+    /// The vault, which must not be mounted for writing.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    /// Where memories are kept.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) memory: Option<PathBuf>,
+}
+
+/// Take a vault as it is now, whatever this machine remembers.
+///
+/// For a vault that was restored from a backup on purpose, for files that were changed on two
+/// machines, and for a memory that was itself restored from an older copy.
+#[derive(Args, Debug)]
+pub(crate) struct MemoryAccept {
+    /// The vault, which must not be mounted.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    /// Paths in the vault; without any, all of it.
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) unlock: VaultUnlock,
+    /// Where memories are kept.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) memory: Option<PathBuf>,
+}
+
+/// Forget which vault was used at this path, and all that this machine remembers of it.
+///
+/// For a memory that is damaged: the next mount takes what it sees as right. Where another vault
+/// was put in the place of one on purpose, only the path is forgotten.
+#[derive(Args, Debug)]
+pub(crate) struct MemoryForget {
+    /// The vault, or the path where it was.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    /// Where memories are kept.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) memory: Option<PathBuf>,
 }
 
 /// Who shall be able to open a vault.
@@ -110,11 +184,11 @@ pub(crate) struct VaultMount {
     /// give other users of this computer access to what is in the vault.
     #[arg(long)]
     pub(crate) allow_other: bool,
-    /// Keep in FILE how new each file is: whoever puts an old file back, alone or with all others,
-    /// is noticed; an old symlink or an old name of a folder is not. Keep it where the vault is
-    /// not, for each computer another.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) witness: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryPlace,
+    /// Refuse any other vault than the one with this id, which `vault info` shows.
+    #[arg(long, value_name = "HEX")]
+    pub(crate) id: Option<String>,
     /// Unmount when nothing was used for so long: 90s, 30m, 8h.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) idle: Option<Duration>,
@@ -190,9 +264,11 @@ pub(crate) struct VaultCheck {
     pub(crate) dir: PathBuf,
     #[command(flatten)]
     pub(crate) unlock: VaultUnlock,
-    /// Compare with FILE, which `vault mount --witness` has made and keeps.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) witness: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryPlace,
+    /// Refuse any other vault than the one with this id, which `vault info` shows.
+    #[arg(long, value_name = "HEX")]
+    pub(crate) id: Option<String>,
     /// Mend what can be mended without losing anything that was synced.
     ///
     /// What was altered goes to `warplock.lost` in the store. Moved back from there to where it

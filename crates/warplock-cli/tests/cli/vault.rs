@@ -120,7 +120,33 @@ fn a_signal_unmounts() {
 }
 
 #[test]
-fn a_witness_lies_where_it_was_named() {
+fn unmounting_says_when_the_vault_was_not_closed() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    let mut served = folder
+        .command([&MOUNT[..], &["-f"]].concat())
+        .spawn()
+        .unwrap();
+    let point = folder.path("plain").canonicalize().unwrap();
+    let start = Instant::now();
+    while !fs::read_to_string("/proc/self/mounts")
+        .unwrap()
+        .contains(point.to_str().unwrap())
+    {
+        assert!(start.elapsed() < Duration::from_secs(20));
+    }
+    folder.write("plain/file", "content");
+    kill_process(Pid::from_child(&served), Signal::KILL).unwrap();
+    served.wait().unwrap();
+    let unmount = ["vault", "unmount", "plain"];
+    folder.run(unmount).code(1).says("not closed properly");
+}
+
+#[test]
+fn a_vault_that_was_put_back_is_noticed_and_accepted() {
     if !can_mount() {
         return;
     }
@@ -128,50 +154,89 @@ fn a_witness_lies_where_it_was_named() {
     let _guard = Guard(&folder);
     fs::create_dir(folder.path("elsewhere")).unwrap();
     let store = folder.path("store");
-    let mount = "cd elsewhere; $W vault mount ../store ../plain -i ../key.txt --witness seen";
-    let check = ["vault", "check", "store", "-i", "key.txt", "--witness"];
-    let check = [&check[..], &["elsewhere/seen"]].concat();
     let copy = |from: &Path, to: &Path| {
         let _ = fs::remove_dir_all(to);
         let mut copy = Command::new("cp");
         let copied = copy.arg("-a").args([from, to]).status().unwrap();
         assert!(copied.success());
     };
+    let check = ["vault", "check", "store", "-i", "key.txt"];
     for (round, content) in ["old", "new"].into_iter().enumerate() {
-        // In the background; the second time it reads what the first has written.
-        folder.shell(mount);
+        // From another folder, in the background; the vault is known since it was made.
+        folder.shell("cd elsewhere; $W vault mount ../store ../plain -i ../key.txt");
         folder.write("plain/file", content);
         folder.run(["vault", "unmount", "plain"]).code(0);
-        assert!(folder.path("elsewhere/seen").exists());
-        folder.run(&check).code(0);
+        folder.run(check).code(0);
         if round == 0 {
             copy(&store, &folder.path("before"));
         }
     }
+    let info = folder.run(["vault", "memory", "info", "store", "--json"]);
+    let info: Value = serde_json::from_slice(info.code(0).stdout()).unwrap();
+    assert_eq!(
+        (&info["sessions"], &info["crashes"]),
+        (&3.into(), &0.into())
+    );
     copy(&folder.path("before"), &store);
-    let checked = folder.run(&check);
-    assert!(String::from_utf8_lossy(checked.stdout()).contains("an old version of the file"));
+    let checked = folder.run(check).code(3);
+    assert!(String::from_utf8_lossy(checked.stdout()).contains("an old version"));
+    checked.says("the store is an older copy");
+    let only = [&check[..], &["--no-memory"]].concat();
+    folder
+        .run(only)
+        .code(0)
+        .says("without this machine's memory");
+    folder
+        .run(["vault", "memory", "accept", "store", "-i", "key.txt"])
+        .code(0);
+    folder.run(check).code(0);
+    folder.run(MOUNT).code(0);
+    assert_eq!(fs::read(folder.path("plain/file")).unwrap(), b"old");
+    folder.run(["vault", "unmount", "plain"]).code(0);
 }
 
 #[test]
-fn a_witness_that_is_not_there_is_told_of() {
+fn another_vault_in_a_vaults_place_is_not_mounted() {
     let folder = vault();
-    let named = ["-i", "key.txt", "--witness", "seen"];
-    let check = [&["vault", "check", "store"], &named[..]].concat();
-    folder.run(check).code(1).says("no such witness");
-    if !can_mount() {
-        return;
-    }
-    let _guard = Guard(&folder);
-    let mount = [&MOUNT[..], &named[2..]].concat();
-    let only_read = [&mount[..], &["--read-only"]].concat();
-    folder.run(only_read).code(1).says("no such witness");
-    let new = "a new witness begins here";
-    folder.run(&mount).code(0).says(new);
-    folder.write("plain/file", "content");
-    folder.run(["vault", "unmount", "plain"]).code(0);
-    assert!(!folder.run(&mount).code(0).stderr().contains(new));
-    folder.run(["vault", "unmount", "plain"]).code(0);
+    let check = ["vault", "check", "store", "-i", "key.txt"];
+    let id = |folder: &Folder| {
+        let info = folder.run(["vault", "info", "store", "--json"]).code(0);
+        let info: Value = serde_json::from_slice(info.stdout()).unwrap();
+        info["id"].as_str().unwrap().to_owned()
+    };
+    let ours = id(&folder);
+    // An attacker makes it elsewhere, for the same public key.
+    folder
+        .run(["vault", "init", "evil", "-R", "recipient.txt"])
+        .code(0);
+    fs::rename(folder.path("store"), folder.path("ours")).unwrap();
+    fs::rename(folder.path("evil"), folder.path("store")).unwrap();
+    let evil = id(&folder);
+    folder.run(check).code(3).says(&ours).says(&evil);
+    folder.run(MOUNT).code(3).says(&ours);
+    folder.run([&check[..], &["--id", &ours]].concat()).code(3);
+    // On purpose.
+    folder.run(["vault", "memory", "forget", "store"]).code(0);
+    folder.run(check).code(0);
+    folder.run([&check[..], &["--id", &evil]].concat()).code(0);
+}
+
+#[test]
+fn a_memory_that_cannot_be_kept_is_told_of() {
+    let folder = vault();
+    let check = ["vault", "check", "store", "-i", "key.txt"];
+    fs::write(folder.path("file"), "").unwrap();
+    let named = [&check[..], &["--memory", "file/memory"]].concat();
+    folder.run(named).code(1).says("--no-memory");
+    folder
+        .run(["vault", "memory", "info", "store", "--memory", "none"])
+        .code(1)
+        .says("nothing");
+    folder
+        .run([&check[..], &["--memory", "other"]].concat())
+        .code(0)
+        .says("does not know this vault");
+    assert!(folder.path("other").exists());
 }
 
 #[test]

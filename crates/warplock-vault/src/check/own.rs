@@ -9,6 +9,7 @@ use crate::core::{Core, JOURNALS, hex, open_own_dir};
 use crate::error::Result;
 use crate::folder::{Folder, RECORD};
 use crate::fs::FileType;
+use crate::memory::{NEW, is_claim};
 use crate::names;
 use crate::storage::{Listed, Storage};
 use crate::store_lock::LOCK;
@@ -54,6 +55,12 @@ impl<S: Storage> Core<S> {
         };
         if kept {
             return Ok(Own::Kept);
+        }
+        if at_root && is_claim(name, "") {
+            return Ok(Own::Kept);
+        }
+        if at_root && is_claim(name, NEW) && entry.kind == FileType::RegularFile {
+            return Ok(Own::Leftover);
         }
         if let Some(long) = names::entry_beside(&entry.name) {
             return Ok(if !file {

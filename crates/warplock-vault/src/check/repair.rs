@@ -1,5 +1,6 @@
 //! What is done about what was found, and what shows only when all of the tree was seen.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -152,70 +153,31 @@ impl<S: Storage> Check<'_, S> {
         finding.action = action.into();
     }
 
-    /// Whether the witness knows the file, if there is one.
-    pub(super) fn witnessed(&mut self, content: &Content<S>, path: &Path) {
-        let Some(witness) = &self.vault.core.witness else {
-            return;
-        };
-        if witness.newest(&content.id).is_some() {
-            return;
-        }
-        let sequence = content.read_state().now.sequence;
-        if witness.learns {
-            witness.note(&content.id, sequence);
-            return;
-        }
-        let repair = self.options.repair;
-        if repair {
-            witness.note(&content.id, sequence);
-        }
-        let class = self.crash();
-        let finding = self.found(
-            path,
-            "the witness does not know this file: it was removed once and came back, or was made \
-             without the witness",
-            class,
-        );
-        finding.repaired = repair;
-        finding.action = if repair {
-            "the witness knows it now"
-        } else {
-            "remove it, or let check --repair tell the witness of it"
-        }
-        .into();
-    }
-
-    /// Files that the witness knows and that are not there.
-    pub(super) fn gone(&mut self) {
-        let Some(witness) = &self.vault.core.witness else {
-            return;
-        };
-        let class = self.crash();
-        for id in witness.known() {
-            if self.files.contains_key(&id) {
-                continue;
+    /// What the machine's memory knows to stand in a folder and that is not there.
+    pub(super) fn missing(
+        &mut self,
+        node: &Arc<Node<S>>,
+        folder: &Folder<S>,
+        path: &Path,
+        present: &HashSet<Place>,
+    ) -> Result<()> {
+        for (_, name, result) in self.vault.missing(node, folder, present)? {
+            let path = path.join(name);
+            match result {
+                Ok(None) => {}
+                Ok(Some(sentence)) => {
+                    let finding = self.found(&path, sentence.shown, Class::Crash);
+                    finding.repaired = true;
+                    finding.action = "it is remembered as removed".into();
+                }
+                Err(error @ Error::Altered { .. }) => {
+                    let finding = self.found(&path, error.to_string(), Class::Altered);
+                    finding.action = "it cannot be repaired".into();
+                }
+                Err(error) => self.unread(&path, error)?,
             }
-            let repair = self.options.repair && !self.unseen;
-            let kept = self.options.repair && self.unseen;
-            if repair {
-                witness.forget(&id);
-            }
-            let what = format!("the file with id {}", crate::core::hex(&id));
-            let finding = self.found(
-                Path::new(&what),
-                "it is gone, but nobody removed it through the vault",
-                class,
-            );
-            finding.repaired = repair;
-            finding.action = if repair {
-                "the witness forgot it"
-            } else if kept {
-                KEPT
-            } else {
-                "restore it from a backup, or let check --repair tell the witness"
-            }
-            .into();
         }
+        Ok(())
     }
 
     /// Whether both headers verify, or only one was ever written, and nothing stands behind the end.

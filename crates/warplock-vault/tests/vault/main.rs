@@ -13,6 +13,7 @@ mod exchange;
 mod faults;
 mod keys;
 mod listing;
+mod memory;
 mod model;
 mod permissions;
 mod read_only;

@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use warplock_vault::fs::FileSystem;
 use warplock_vault::{CheckOptions, Class, Options, Report, Vault, check};
 
-use super::{in_use, is_missing, no_witness, refuse_used, unlock};
+use super::{in_use, memory, refuse_used, unlock};
 use crate::args::{Common, VaultCheck};
 use crate::cmd::{print, say};
 use crate::exit::Exit;
@@ -18,9 +17,7 @@ use crate::failure::{Failure, Result, escaped, one_line};
 /// Checks, prints what is wrong, and says by the exit code how bad it is.
 pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     let named = |error: warplock_vault::Error| Failure::from(error).about(options.dir.display());
-    if let Some(path) = options.witness.as_deref().filter(|path| is_missing(path)) {
-        return Err(no_witness(path));
-    }
+    let memory = memory::place(&options.memory, common)?;
     let engine = Arc::new(common.engine()?);
     refuse_used(&options.dir, !options.repair)?;
     let master = unlock(&options.dir, &options.unlock, common)?;
@@ -35,7 +32,9 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     let open = Options {
         engine: Some(engine),
         read_only: !options.repair,
-        witness: options.witness.clone(),
+        memory,
+        id: options.id.clone(),
+        accept: false,
         trouble: Some(Arc::new(trouble)),
         log: None,
     };
@@ -55,7 +54,7 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
         }
     };
     let report = check(&vault, asked, &mut progress).map_err(named)?;
-    vault.unmounted();
+    vault.close().map_err(named)?;
     show(&report, options, common)?;
     Ok(exit(&report))
 }
@@ -111,6 +110,7 @@ fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
             "folders": report.folders,
             "others": report.others,
             "bytes": report.bytes,
+            "first_seen": report.first_seen,
             "findings": report.findings.len(),
         }));
     }
@@ -126,6 +126,13 @@ fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
     }
     if common.quiet {
         return Ok(());
+    }
+    if report.first_seen > 0 {
+        print(&format!(
+            "{}: {} objects were not known to this machine, and are from now on\n",
+            escaped(&options.dir.to_string_lossy()),
+            report.first_seen
+        ))?;
     }
     let notes = |found: &&warplock_vault::Finding| found.class != Class::Note;
     let result = match report.findings.iter().filter(notes).count() {

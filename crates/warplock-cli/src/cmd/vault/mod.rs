@@ -3,6 +3,7 @@
 mod background;
 mod check;
 mod log;
+mod memory;
 mod mount;
 mod notices;
 mod unmount;
@@ -47,6 +48,7 @@ pub(super) fn run(command: Vault, common: &Common) -> Result<Exit> {
         Vault::Passwd(options) => passwd(&options, common),
         Vault::Check(options) => check::run(&options, common),
         Vault::Info(options) => show(&options, common),
+        Vault::Memory(command) => memory::run(command, common),
     }
 }
 
@@ -77,6 +79,7 @@ fn make(options: &VaultInit, common: &Common) -> Result<Exit> {
             .expect("the parser lets only these names through"),
         block_size: u32::try_from(options.block_size).unwrap_or(u32::MAX),
     };
+    let memory = memory::place(&options.memory, common)?;
     check_new(dir, &settings).map_err(named)?;
     // Asked for before anything is made.
     let recipients = recipients(given_recipients(&options.keys)?, &options.keys, common)?;
@@ -85,12 +88,14 @@ fn make(options: &VaultInit, common: &Common) -> Result<Exit> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
         Err(error) => return Err(named(Failure::io("cannot make the folder", &error))),
     };
-    if let Err(error) = init(dir, &settings, &options.name, &recipients) {
+    let master = init(dir, &settings, &options.name, &recipients).map_err(|error| {
         if made {
             let _ = fs::remove_dir(dir);
         }
-        return Err(named(error.into()));
-    }
+        named(error.into())
+    })?;
+    // From the first moment on, no other can take its place.
+    memory::begin(dir, &master, memory, common).map_err(named)?;
     common.note(format_args!(
         "{}: a vault with {} and blocks of {} bytes",
         dir.display(),
@@ -261,19 +266,6 @@ fn in_use(store: &Path, error: warplock_vault::Error) -> Failure {
         .coded("in_use"),
         _ => error.into(),
     }
-}
-
-/// Whether there is nothing under this name.
-fn is_missing(path: &Path) -> bool {
-    fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-}
-
-/// One that knows nothing would find nothing wrong.
-fn no_witness(path: &Path) -> Failure {
-    Failure::error(
-        "there is no such witness; `vault mount --witness FILE`, not read-only, makes one",
-    )
-    .about(path.display())
 }
 
 /// The recipients that are named on the command line.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
-use std::path::{self, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
@@ -16,7 +16,7 @@ use warplock_vault::{Options, Vault, raise_file_size_limit};
 use super::background::{self, Ready};
 use super::log::Log;
 use super::notices::Notices;
-use super::{in_use, is_missing, no_witness, refuse_used, unlock};
+use super::{in_use, memory, refuse_used, unlock};
 use crate::args::{Cache, Common, VaultMount};
 use crate::cmd::say;
 use crate::exit::Exit;
@@ -51,13 +51,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         let (point, source) = (options.point.clone(), io::ErrorKind::NotFound.into());
         return Err(fuse::Error::Mount { point, source }.into());
     }
-    // Written from the background, too, which works in another folder.
-    let witness = options.witness.as_deref().map(path::absolute).transpose();
-    let witness = witness.map_err(|error| Failure::io("cannot find the witness", &error))?;
-    let new_witness = options.witness.as_deref().filter(|path| is_missing(path));
-    if let (Some(path), true) = (new_witness, options.read_only) {
-        return Err(no_witness(path));
-    }
+    let memory = memory::place(&options.memory, common)?;
     let engine = Arc::new(common.engine()?);
     refuse_used(&options.dir, options.read_only)?;
     let master = unlock(&options.dir, &options.unlock, common)?;
@@ -71,7 +65,9 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         Options {
             engine: Some(engine),
             read_only: options.read_only,
-            witness,
+            memory,
+            id: options.id.clone(),
+            accept: false,
             trouble: Some(Arc::new(move |sentence: &str| shown.show(sentence))),
             log: Some(Arc::new(move |sentence: &str| logged.log(sentence))),
         },
@@ -79,11 +75,8 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     .map_err(|error| named(in_use(&store, error)))?;
     drop(master);
     let read_only = vault.is_read_only();
-    if let (Some(path), true) = (new_witness, read_only) {
-        // Nothing would be written to it, and nothing ever noticed.
-        return Err(no_witness(path));
-    }
     let vault = Arc::new(vault);
+    let closing = vault.clone();
     let point = unmount_on_signals(&vault);
     // A signal waits until it is known what there is to unmount.
     let mut mounted = point.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,12 +104,6 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         store.display(),
         mount.point().display()
     ));
-    if let (Some(path), false) = (new_witness, common.quiet) {
-        say(format_args!(
-            "warplock: {}: a new witness begins here: it notices what is put back from now on",
-            path.display()
-        ));
-    }
     if common.json {
         // If it cannot be told that the vault is mounted, it does not stay so.
         common.emit(&json!({

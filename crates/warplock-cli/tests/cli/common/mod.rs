@@ -63,6 +63,7 @@ impl Folder {
     pub(crate) fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = warplock();
         command.current_dir(self.0.path()).args(args);
+        command.env("XDG_STATE_HOME", self.path("state"));
         command
     }
 
@@ -78,6 +79,7 @@ impl Folder {
             .args(["-e", "-c", script])
             .env("W", env!("CARGO_BIN_EXE_warplock"))
             .env_remove("WARPLOCK_BACKEND")
+            .env("XDG_STATE_HOME", self.path("state"))
             .current_dir(self.0.path());
         assert!(shell.status().unwrap().success(), "{script}");
     }

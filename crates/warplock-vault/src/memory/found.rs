@@ -1,0 +1,183 @@
+//! Judging what was found in the store, and remembering what is new.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::sync::atomic::Ordering;
+
+use super::Memory;
+use super::record::Spot;
+use super::verdict::{Crash, Kind, Occupant, Past, State, Verdict, Wrong, date};
+use crate::core::lock;
+use crate::error::{Error, Result, Subject};
+use crate::keys::Id;
+use crate::names::Place;
+
+impl Memory {
+    /// Judges an object's state that was found in the store, at a spot if that is known; what is
+    /// new is remembered. `what` is what errors call it.
+    ///
+    /// # Errors
+    /// [`Error::Altered`] if it cannot be right.
+    pub(crate) fn found(
+        &self,
+        kind: Kind,
+        id: &Id,
+        state: &State,
+        at: Option<(Spot, &OsStr)>,
+        what: &Subject,
+    ) -> Result<()> {
+        if self.store.is_none() {
+            self.clock.observe(state.stamp.number);
+            return Ok(());
+        }
+        let mut pending = lock(&self.pending);
+        let known = self.known_in(&pending, id)?;
+        let mut crashes = self.crashes.clone();
+        if pending.given_up.contains(id) {
+            crashes.push(Crash {
+                session: self.session,
+                first: self.first,
+                last: self.clock.reserved(),
+                removing: false,
+            });
+        }
+        let past = self.past(&crashes);
+        let verdict = self.unless_accepted(past.judge(known.as_ref(), state), what)?;
+        let ours = state.stamp.machine == self.clock.machine;
+        if verdict == Verdict::First {
+            self.first_seen.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some((spot, stored)) = at {
+            let place = match self.place_in(&pending, &spot)? {
+                Some(occupant) => {
+                    let judged = past.judge_place(&occupant, (kind, id), state, &verdict);
+                    self.unless_accepted(judged, what)?
+                }
+                None => Verdict::First,
+            };
+            if place != Verdict::Same {
+                let occupant = self.occupant(Some(kind), id, state.stamp, stored);
+                let folder = pending.written.folders.entry(spot.0).or_default();
+                folder.insert(spot.1, occupant);
+            }
+        }
+        if !ours && state.stamp.number > 0 {
+            self.clock.observe(state.stamp.number);
+            self.others.store(true, Ordering::Relaxed);
+        }
+        if verdict != Verdict::Same {
+            let known = self.known_now(kind, state);
+            pending.written.dead.remove(id);
+            pending.written.objects.insert(*id, known);
+        }
+        Ok(())
+    }
+
+    fn past<'a>(&self, crashes: &'a [Crash]) -> Past<'a> {
+        Past {
+            machine: self.clock.machine,
+            reserved: self.clock.reserved(),
+            crashes,
+        }
+    }
+
+    fn unless_accepted(&self, verdict: Verdict, what: &Subject) -> Result<Verdict> {
+        match verdict {
+            Verdict::Wrong(_) if self.accepting.load(Ordering::Relaxed) => Ok(Verdict::Newer),
+            Verdict::Wrong(wrong) => Err(self.refusal(wrong, what)),
+            right => Ok(right),
+        }
+    }
+
+    fn refusal(&self, wrong: Wrong, what: &Subject) -> Error {
+        Error::altered(what.clone(), wrong.to_string())
+    }
+
+    /// Judges what stands at a spot by its kind alone, before it is opened.
+    ///
+    /// # Errors
+    /// [`Error::Altered`] if something of another kind is known to stand there.
+    pub(crate) fn found_kind(
+        &self,
+        kind: Kind,
+        spot: &Spot,
+        what: &dyn Fn() -> Subject,
+    ) -> Result<()> {
+        let occupant = self.place_in(&lock(&self.pending), spot)?;
+        let Some(occupant) = occupant.filter(|it| it.kind.is_some_and(|it| it != kind)) else {
+            return Ok(());
+        };
+        let verdict = match self.past(&self.crashes).may_have_removed(occupant.session) {
+            true => Verdict::Crash,
+            false => Verdict::Wrong(Wrong::Displaced(occupant.noted)),
+        };
+        self.unless_accepted(verdict, &what()).map(drop)
+    }
+
+    /// Judges that nothing stands at a spot; gives a sentence for the user if a crash may have
+    /// removed what did.
+    ///
+    /// # Errors
+    /// [`Error::Altered`] if something is missing.
+    pub(crate) fn found_nothing(
+        &self,
+        spot: &Spot,
+        what: &dyn Fn() -> Subject,
+    ) -> Result<Option<Subject>> {
+        let occupant = self.place_in(&lock(&self.pending), spot)?;
+        let Some(occupant) = occupant else {
+            return Ok(None);
+        };
+        let verdict = self.past(&self.crashes).judge_missing(&occupant);
+        if verdict == Verdict::Same {
+            return Ok(None);
+        }
+        let crash = verdict == Verdict::Crash;
+        self.unless_accepted(verdict, &what())?;
+        // Told once.
+        self.removed(*spot, None, occupant.stamp)?;
+        Ok(crash.then(|| {
+            what().part(|name| {
+                format!(
+                    "{name} is missing: it was there on {}; the vault was not closed properly \
+                     since, so it may have been removed in the last seconds before that, or else by \
+                     somebody in the store",
+                    date(occupant.noted)
+                )
+            })
+        }))
+    }
+
+    /// Whether anything is known to stand at a spot.
+    pub(crate) fn stands(&self, spot: &Spot) -> Result<bool> {
+        let occupant = self.place_in(&lock(&self.pending), spot)?;
+        Ok(occupant.is_some_and(|it| it.kind.is_some()))
+    }
+
+    /// The id of what is known to stand at a spot.
+    pub(crate) fn occupant_id(&self, spot: &Spot) -> Result<Option<Id>> {
+        let occupant = self.place_in(&lock(&self.pending), spot)?;
+        Ok(occupant.filter(|it| it.kind.is_some()).map(|it| it.id))
+    }
+
+    /// What is known to stand in a folder: places, and names in the store.
+    pub(crate) fn entries(&self, folder: &Id) -> Result<Vec<(Place, OsString)>> {
+        let Some(store) = &self.store else {
+            return Ok(Vec::new());
+        };
+        let pending = lock(&self.pending);
+        let mut entries: HashMap<_, _> = store.places(folder)?.into_iter().collect();
+        for batch in [&*pending.committing, &pending.durable, &pending.marked] {
+            let here = batch.places.iter().filter(|(spot, _)| spot.0 == *folder);
+            entries.extend(here.map(|(spot, it)| (spot.1, it.clone())));
+        }
+        if let Some(written) = pending.written.folders.get(folder) {
+            entries.extend(written.iter().map(|(place, it)| (*place, it.clone())));
+        }
+        entries.retain(|_, occupant| occupant.kind.is_some());
+        let name = |it: Occupant| OsString::from_vec(it.stored);
+        let entries = entries.into_iter();
+        Ok(entries.map(|(place, it)| (place, name(it))).collect())
+    }
+}

@@ -1,0 +1,388 @@
+//! The machine's memory: what this machine knows of a vault, outside the store, so that nothing in
+//! it goes back or disappears unnoticed. `docs/vault-format.md` says what may be relied upon.
+//!
+//! A note waits until the store has durably what it tells: what is remembered is never ahead of the
+//! store. Before an fsync returns, its notes are durable, too; one commit serves all that wait.
+
+mod claim;
+mod clock;
+mod found;
+mod path;
+mod pending;
+mod record;
+mod store;
+mod verdict;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use warplock::Key;
+use zeroize::Zeroizing;
+
+pub(crate) use claim::{NEW, is_claim};
+use clock::Clock;
+pub(crate) use clock::{Stamp, Vector};
+pub use path::default_memory_dir;
+pub(crate) use path::{Binding, bind, bound, remove, unbind};
+use pending::Pending;
+use record::Meta;
+pub(crate) use record::Spot;
+use store::Store;
+use verdict::Crash;
+pub(crate) use verdict::{Kind, Known, Occupant, State};
+
+use crate::accept::MemoryInfo;
+use crate::core::{hex, lock};
+use crate::error::{Error, Result};
+use crate::keys::{Engines, Id, random};
+use crate::storage::Storage;
+
+/// What this machine knows of a vault; without a place to keep it, nothing.
+pub(crate) struct Memory {
+    store: Option<Store>,
+    vault: Id,
+    clock: Clock,
+    /// The present session; of one that only reads, the next.
+    session: u64,
+    /// The first number of this session.
+    first: u64,
+    writes: bool,
+    crashes: Vec<Crash>,
+    pending: Mutex<Pending>,
+    /// Held while a batch is committed: who waits for it finds its own notes committed, too.
+    committing: Mutex<()>,
+    /// Whether the last commit failed.
+    failed: AtomicBool,
+    /// Whether states of other machines were seen.
+    others: AtomicBool,
+    /// Whether whatever is found is right: somebody says so.
+    accepting: AtomicBool,
+    /// Objects that were seen for the first time, and not made here.
+    first_seen: AtomicU64,
+}
+
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+impl Memory {
+    /// No memory: a machine of its own for one session.
+    pub(crate) fn none(vault: Id) -> Result<Self> {
+        let machine = u64::from_be_bytes(random()?);
+        let clock = Clock::new(machine, 0, 0);
+        Ok(Self::new(None, vault, clock, 0, Vec::new(), false))
+    }
+
+    fn new(
+        store: Option<Store>,
+        vault: Id,
+        clock: Clock,
+        session: u64,
+        crashes: Vec<Crash>,
+        writes: bool,
+    ) -> Self {
+        Memory {
+            store,
+            vault,
+            session,
+            first: clock.last().saturating_add(1),
+            clock,
+            writes,
+            crashes,
+            pending: Mutex::default(),
+            committing: Mutex::new(()),
+            failed: AtomicBool::new(false),
+            others: AtomicBool::new(false),
+            accepting: AtomicBool::new(false),
+            first_seen: AtomicU64::new(0),
+        }
+    }
+
+    /// Opens the memory of the vault `vault` in `dir`, or makes one; whether it was there. With
+    /// `writes`, a session is to [`begin`](Self::begin); `renew` makes this another machine, for a
+    /// memory that was restored from an older copy.
+    pub(crate) fn open(
+        dir: &Path,
+        vault: Id,
+        key: &Zeroizing<[u8; 32]>,
+        writes: bool,
+        renew: bool,
+    ) -> Result<(Self, bool)> {
+        let folder = path::Folder::open(dir, &hex(&vault), true)?.expect("it was made");
+        let store = Store::open(folder, writes, key.clone())?;
+        let found = store.meta()?;
+        let known = found.is_some();
+        let mut meta = match found {
+            Some(meta) if meta.vault == vault => meta,
+            Some(_) => {
+                return Err(Error::altered(
+                    format!("the machine's memory in {}", dir.display()),
+                    "it is of a vault with another id; `warplock vault memory forget` removes it",
+                ));
+            }
+            None => Meta {
+                vault,
+                machine: u64::from_be_bytes(random()?),
+                session: 0,
+                last: 0,
+                reserved: 0,
+                others: false,
+            },
+        };
+        if renew && known {
+            meta.machine = u64::from_be_bytes(random()?);
+            meta.others = true;
+        }
+        if !known {
+            store.set_meta(&meta, None)?;
+        }
+        // Numbers go on above all that an earlier session may have used.
+        let last = meta.last.max(meta.reserved);
+        let crashes = store.crashes()?;
+        let reserved = match writes {
+            true => Clock::reservation(last),
+            false => meta.reserved,
+        };
+        let clock = Clock::new(meta.machine, last, reserved);
+        let session = meta.session + 1;
+        let memory = Self::new(Some(store), vault, clock, session, crashes, writes);
+        memory.others.store(meta.others, Ordering::Relaxed);
+        Ok((memory, known))
+    }
+
+    /// Begins a session that writes, which must be closed.
+    fn begin(&self) -> Result<()> {
+        match (&self.store, self.writes) {
+            (Some(store), true) => {
+                self.reserve(store, self.clock.last(), self.clock.reserved())?;
+                lock(&self.pending).untouched = true;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reserves numbers for this session, durably.
+    fn reserve(&self, store: &Store, last: u64, reserved: u64) -> Result<()> {
+        let numbers = Crash {
+            session: self.session,
+            first: self.first,
+            last: reserved,
+            removing: lock(&self.pending).removing,
+        };
+        store.set_meta(&self.meta(last, reserved), Some(numbers))
+    }
+
+    /// What can be told of a vault's memory without a key.
+    pub(crate) fn info(dir: &Path, vault: &Id) -> Result<Option<MemoryInfo>> {
+        let Some(folder) = path::Folder::open(dir, &hex(vault), false)? else {
+            return Ok(None);
+        };
+        let path = folder.path.clone();
+        let store = Store::open(folder, false, Zeroizing::new([0; 32]))?;
+        let Some(meta) = store.meta_unverified()? else {
+            return Ok(None);
+        };
+        let (objects, names) = store.counts()?;
+        Ok(Some(MemoryInfo {
+            path,
+            machine: meta.machine,
+            sessions: meta.session,
+            crashes: store.crashes()?.len() as u64,
+            objects,
+            names,
+            others: meta.others,
+        }))
+    }
+
+    /// Compares what the store tells of this machine's sessions with what is remembered, begins a
+    /// session that writes, and tells the store of it; gives a sentence for the user if the store is older.
+    pub(crate) fn claim<S: Storage>(
+        &self,
+        storage: &S,
+        seal: (&Engines, &Key),
+        renewed: bool,
+    ) -> Result<Option<String>> {
+        if self.store.is_none() {
+            return Ok(None);
+        }
+        let before = self.session - 1;
+        let mut older = None;
+        if !renewed {
+            let told = claim::read(storage, seal, self.clock.machine)?.unwrap_or(0);
+            if told > before {
+                return Err(Error::altered(
+                    "this machine's memory of the vault",
+                    format!(
+                        "it knows of {before} sessions, but this machine had {told}: it was \
+                         restored from an older copy; `warplock vault memory accept` goes on with \
+                         what it knows"
+                    ),
+                ));
+            }
+            // Of a session that crashed when it began, the store need not know.
+            let begun = self.crashes.iter().filter(|it| it.session > told).count() as u64;
+            if told + begun < before {
+                older = Some(format!(
+                    "the store is an older copy of the vault: this machine wrote to it in \
+                     {before} sessions, and it knows of {told}; if it was restored on purpose, \
+                     `warplock vault memory accept` takes it as it is"
+                ));
+            }
+        }
+        if self.writes {
+            // Only now: a memory that is refused must not count its way up to what the store tells.
+            self.begin()?;
+            let written = claim::write(storage, seal, self.clock.machine, self.session);
+            lock(&self.pending).untouched = written.is_ok();
+            written?;
+        }
+        Ok(older)
+    }
+
+    /// Whether there is a memory at all.
+    pub(crate) fn exists(&self) -> bool {
+        self.store.is_some()
+    }
+
+    /// Whether the last session of this machine was not closed properly, or one before it.
+    #[cfg(test)]
+    pub(crate) fn crashed(&self) -> bool {
+        !self.crashes.is_empty()
+    }
+
+    /// Objects that this machine saw for the first time in this session.
+    pub(crate) fn first_seen(&self) -> u64 {
+        self.first_seen.load(Ordering::Relaxed)
+    }
+
+    /// From now on, or no more, whatever is found is right.
+    pub(crate) fn accept(&self, accepting: bool) {
+        self.accepting.store(accepting, Ordering::Relaxed);
+    }
+
+    /// The stamp of the next state that this machine makes.
+    #[allow(dead_code, reason = "headers have no room for it yet")]
+    pub(crate) fn next_stamp(&self) -> Result<Stamp> {
+        self.clock.next(|last, end| match &self.store {
+            Some(store) => self.reserve(store, last, end),
+            None => Ok(()),
+        })
+    }
+
+    fn meta(&self, last: u64, reserved: u64) -> Meta {
+        Meta {
+            vault: self.vault,
+            machine: self.clock.machine,
+            session: self.session,
+            last,
+            reserved,
+            others: self.others.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Notes a state that this machine has just made.
+    ///
+    /// # Errors
+    /// [`Error::Altered`] if a newer one is known: two files with one id are in use.
+    pub(crate) fn note(&self, kind: Kind, id: &Id, state: &State) -> Result<()> {
+        if self.store.is_none() {
+            return Ok(());
+        }
+        let mut pending = lock(&self.pending);
+        if let Some(known) = self.known_in(&pending, id)? {
+            if known.dead {
+                return Ok(());
+            }
+            let (new, old) = (state.stamp.number, known.state.stamp.number);
+            let same = new == old && (new == 0 || state.tag == known.state.tag);
+            if new <= old && !same {
+                return Err(Error::altered(
+                    format!("the object with id {}", hex(id)),
+                    "there are two of it in the store, and both are in use: one is a copy; remove \
+                     that",
+                ));
+            }
+        }
+        let known = self.known_now(kind, state);
+        pending.written.objects.insert(*id, known);
+        Ok(())
+    }
+
+    fn known_now(&self, kind: Kind, state: &State) -> Known {
+        Known {
+            kind,
+            state: state.clone(),
+            dead: false,
+            session: self.session,
+            noted: now(),
+        }
+    }
+
+    /// Notes that this machine has put an object at a place; `stored` is its name in the store.
+    pub(crate) fn placed(&self, spot: Spot, stored: &OsStr, kind: Kind, id: &Id, stamp: Stamp) {
+        if self.store.is_some() {
+            let occupant = self.occupant(Some(kind), id, stamp, stored);
+            let written = &mut lock(&self.pending).written;
+            written.entries.insert(*id, spot);
+            let folder = written.folders.entry(spot.0).or_default();
+            folder.insert(spot.1, occupant);
+        }
+    }
+
+    /// Notes that this machine has emptied a place; `object` is what stood there, if that was its
+    /// last name.
+    pub(crate) fn removed(&self, spot: Spot, object: Option<&Id>, stamp: Stamp) -> Result<()> {
+        if self.store.is_none() {
+            return Ok(());
+        }
+        let mut pending = lock(&self.pending);
+        let nothing = self.occupant(None, &[0; 16], stamp, OsStr::new(""));
+        let folder = pending.written.folders.entry(spot.0).or_default();
+        folder.insert(spot.1, nothing);
+        let Some(id) = object else {
+            return Ok(());
+        };
+        if let Some(known) = self.known_in(&pending, id)? {
+            let mut dead = self.known_now(known.kind, &known.state);
+            dead.dead = true;
+            if stamp.number > 0 {
+                dead.state.vector.include(stamp);
+                dead.state.stamp = stamp;
+            }
+            pending.written.objects.remove(id);
+            pending.written.entries.remove(id);
+            pending.written.dead.insert(*id, (dead, spot.0));
+        }
+        Ok(())
+    }
+
+    fn occupant(&self, kind: Option<Kind>, id: &Id, stamp: Stamp, stored: &OsStr) -> Occupant {
+        Occupant {
+            kind,
+            id: *id,
+            stamp,
+            session: self.session,
+            noted: now(),
+            stored: stored.as_bytes().to_vec(),
+        }
+    }
+
+    /// A sync of this object failed: what was written of it since may be there or not.
+    pub(crate) fn given_up(&self, id: &Id) {
+        if self.store.is_some() {
+            let mut pending = lock(&self.pending);
+            pending.written.objects.remove(id);
+            pending.given_up.insert(*id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! Notes on their way to the database: each waits until the store has durably what it tells, then
+//! for the next commit.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Memory;
+use super::record::{Batch, Spot};
+use super::store::Store;
+use super::verdict::{Known, Occupant};
+use crate::core::lock;
+use crate::error::Result;
+use crate::keys::Id;
+use crate::names::Place;
+
+/// Notes on their way to the database.
+#[derive(Default)]
+pub(super) struct Pending {
+    /// Of what the store may not have durably.
+    pub(super) written: Written,
+    /// Of what the store is just being synced for.
+    pub(super) marked: Batch,
+    /// Of what the store has durably.
+    pub(super) durable: Batch,
+    /// What is just being committed.
+    pub(super) committing: Arc<Batch>,
+    /// Whether a session began and nothing was noted in it.
+    pub(super) untouched: bool,
+    /// Spots that the user was told of.
+    told: HashSet<Spot>,
+    /// Who is just taking names away.
+    intents: usize,
+    /// Whether names may have been taken away without a note: durably so.
+    pub(super) removing: bool,
+    /// Objects that may have gone back in this session, because a sync failed.
+    pub(super) given_up: HashSet<Id>,
+}
+
+/// Notes by what makes them durable: an object's state by syncing its file, a name by syncing its
+/// folder.
+#[derive(Default)]
+pub(super) struct Written {
+    pub(super) objects: HashMap<Id, Known>,
+    pub(super) folders: HashMap<Id, HashMap<Place, Occupant>>,
+    /// Removed objects, with the folder of their last name.
+    pub(super) dead: HashMap<Id, (Known, Id)>,
+    /// The newest place of an object, which is durable with its file.
+    pub(super) entries: HashMap<Id, Spot>,
+}
+
+impl Written {
+    fn removes(&self) -> bool {
+        let mut folders = self.folders.values().flat_map(HashMap::values);
+        !self.dead.is_empty() || folders.any(|it| it.kind.is_none())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.folders.is_empty() && self.dead.is_empty()
+    }
+
+    fn into_batch(self) -> Batch {
+        let mut batch = Batch::default();
+        batch.objects.extend(self.objects);
+        let dead = self.dead.into_iter().map(|(id, (known, _))| (id, known));
+        batch.objects.extend(dead);
+        for (folder, places) in self.folders {
+            let places = places.into_iter();
+            batch
+                .places
+                .extend(places.map(|(place, it)| ((folder, place), it)));
+        }
+        batch
+    }
+}
+
+impl Memory {
+    /// Refuses changes while they could not be remembered.
+    pub(crate) fn usable(&self) -> Result<()> {
+        match self.failed.load(Ordering::Relaxed) {
+            true => Err(rustix::io::Errno::ROFS.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// The newest state that is known of an object.
+    #[cfg(test)]
+    pub(crate) fn known(&self, id: &Id) -> Result<Option<Known>> {
+        self.known_in(&lock(&self.pending), id)
+    }
+
+    pub(super) fn known_in(&self, pending: &Pending, id: &Id) -> Result<Option<Known>> {
+        let Some(store) = &self.store else {
+            return Ok(None);
+        };
+        let written = &pending.written;
+        let newest = written.dead.get(id).map(|(known, _)| known);
+        let newest = newest
+            .or_else(|| written.objects.get(id))
+            .or_else(|| pending.marked.objects.get(id))
+            .or_else(|| pending.durable.objects.get(id))
+            .or_else(|| pending.committing.objects.get(id));
+        match newest {
+            Some(known) => Ok(Some(known.clone())),
+            None => store.object(id),
+        }
+    }
+
+    pub(super) fn place_in(&self, pending: &Pending, spot: &Spot) -> Result<Option<Occupant>> {
+        let Some(store) = &self.store else {
+            return Ok(None);
+        };
+        let folder = pending.written.folders.get(&spot.0);
+        let newest = folder
+            .and_then(|folder| folder.get(&spot.1))
+            .or_else(|| pending.marked.places.get(spot))
+            .or_else(|| pending.durable.places.get(spot))
+            .or_else(|| pending.committing.places.get(spot));
+        match newest {
+            Some(occupant) => Ok(Some(occupant.clone())),
+            None => store.place(spot),
+        }
+    }
+
+    /// The store has an object durably as it was last noted, and its newest name.
+    pub(crate) fn synced(&self, id: &Id) {
+        if self.store.is_none() {
+            return;
+        }
+        let pending = &mut *lock(&self.pending);
+        if let Some(known) = pending.written.objects.remove(id) {
+            pending.durable.objects.insert(*id, known);
+        }
+        if let Some(spot) = pending.written.entries.remove(id)
+            && let Some(folder) = pending.written.folders.get_mut(&spot.0)
+            && let Some(occupant) = folder.remove(&spot.1)
+        {
+            pending.durable.places.insert(spot, occupant);
+        }
+    }
+
+    /// The store has the names of a folder durably as they were last noted.
+    pub(crate) fn folder_synced(&self, folder: &Id) {
+        if self.store.is_none() {
+            return;
+        }
+        let pending = &mut *lock(&self.pending);
+        let places = pending.written.folders.remove(folder).unwrap_or_default();
+        let places = places.into_iter().map(|(place, it)| ((*folder, place), it));
+        pending.durable.places.extend(places);
+        let dead = &mut pending.written.dead;
+        let gone = dead.extract_if(|_, (_, last)| last == folder);
+        let gone = gone.map(|(id, (known, _))| (id, known));
+        pending.durable.objects.extend(gone);
+    }
+
+    /// Makes all notes durable of which the store has durably what they tell. One commit serves all
+    /// who wait for it.
+    pub(crate) fn make_durable(&self) -> Result<()> {
+        let Some(store) = &self.store else {
+            return Ok(());
+        };
+        let _committing = lock(&self.committing);
+        let (batch, session) = {
+            let mut pending = lock(&self.pending);
+            let noted = pending.intents == 0
+                && pending.marked.is_empty()
+                && !(pending.removing && pending.written.removes());
+            let session = (pending.removing && noted).then_some((self.session, false));
+            // Another thread's commit had them.
+            if pending.durable.is_empty() && session.is_none() {
+                drop(pending);
+                return self.usable_again(store);
+            }
+            pending.removing &= !noted;
+            pending.untouched = false;
+            pending.committing = Arc::new(std::mem::take(&mut pending.durable));
+            (Arc::clone(&pending.committing), session)
+        };
+        let committed = store.commit(&batch, session);
+        let mut pending = lock(&self.pending);
+        pending.committing = Arc::default();
+        self.failed.store(committed.is_err(), Ordering::Relaxed);
+        if committed.is_err() {
+            let older = Arc::try_unwrap(batch).unwrap_or_else(|shared| (*shared).clone());
+            let newer = std::mem::replace(&mut pending.durable, older);
+            pending.durable.extend(newer);
+        }
+        committed
+    }
+
+    /// Says durably that names are about to be taken away, until that is noted: only then may a
+    /// crash excuse that something is missing. One commit serves until the notes are next saved.
+    pub(crate) fn removing(&self) -> Result<Removing<'_>> {
+        let mut pending = lock(&self.pending);
+        pending.intents += 1;
+        let (said, removing) = (pending.removing, Removing(self));
+        drop(pending);
+        if let (Some(store), true, false) = (&self.store, self.writes, said) {
+            let _committing = lock(&self.committing);
+            let said = (self.session, true);
+            let said = store.commit(&Batch::default(), Some(said));
+            self.failed.store(said.is_err(), Ordering::Relaxed);
+            said?;
+            lock(&self.pending).removing = true;
+        }
+        Ok(removing)
+    }
+
+    /// After a failure there are notes left, unless there was no time to write any.
+    fn usable_again(&self, store: &Store) -> Result<()> {
+        if self.failed.load(Ordering::Relaxed) {
+            let meta = self.meta(self.clock.last(), self.clock.reserved());
+            store.set_meta(&meta, None)?;
+            self.failed.store(false, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Makes all notes durable; `sync` makes everything in the store durable, and is called if
+    /// there is anything to note.
+    pub(crate) fn save(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+        {
+            let mut pending = lock(&self.pending);
+            if pending.written.is_empty() && pending.marked.is_empty() {
+                drop(pending);
+                return self.make_durable();
+            }
+            let written = std::mem::take(&mut pending.written).into_batch();
+            pending.marked.extend(written);
+        }
+        // If this fails, they stay marked until it does not.
+        sync()?;
+        {
+            let mut pending = lock(&self.pending);
+            let marked = std::mem::take(&mut pending.marked);
+            let newer = std::mem::replace(&mut pending.durable, marked);
+            pending.durable.extend(newer);
+        }
+        self.make_durable()
+    }
+
+    /// Whether the user was not told of this spot yet.
+    pub(crate) fn first_told(&self, spot: &Spot) -> bool {
+        lock(&self.pending).told.insert(*spot)
+    }
+
+    /// Ends the session, with all notes durable.
+    pub(crate) fn close(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.save(sync)?;
+        let Some(store) = &self.store else {
+            return Ok(());
+        };
+        let _committing = lock(&self.committing);
+        if self.writes {
+            let last = self.clock.last();
+            store.end_session(&self.meta(last, last))?;
+        }
+        store.close()
+    }
+}
+
+/// A session in which nothing was noted, such as one that could not be mounted, leaves nothing that
+/// a crash would excuse.
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let nothing = {
+            let pending = lock(&self.pending);
+            let empty = pending.marked.is_empty() && pending.durable.is_empty();
+            empty && pending.written.is_empty() && pending.untouched && !pending.removing
+        };
+        if nothing && self.clock.last() < self.first {
+            // What cannot be ended counts as a crash.
+            let _ = self.close(|| Ok(()));
+        }
+    }
+}
+
+/// Names are being taken away while this exists.
+pub(crate) struct Removing<'a>(&'a Memory);
+
+impl Drop for Removing<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.pending).intents -= 1;
+    }
+}

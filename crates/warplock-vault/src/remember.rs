@@ -1,0 +1,434 @@
+//! Where the vault asks and tells the machine's memory.
+//!
+//! Headers hold sequence numbers and no stamps, records of folders and symlinks neither. Once they
+//! do, `state_of` reads them, and removals take `Memory::next_stamp`; all else stays as it is.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::sync::Arc;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::config::Config;
+use crate::content::Content;
+use crate::core::{Core, hex, is_missing, journal_id, lock};
+use crate::error::{Error, Result, Subject};
+use crate::folder::Folder;
+use crate::fs::{Attributes, FileType};
+use crate::header::Header;
+use crate::keys::{Id, VaultKeys};
+use crate::memory::{self, Binding, Kind, Memory, Spot as Key, Stamp, State, Vector};
+use crate::names::{Place, Sealed};
+use crate::node::{Name, Node};
+use crate::storage::{At, Storage};
+use crate::tree::Spot;
+use crate::vault::Vault;
+
+/// The machine of states whose records do not tell.
+const SOME_MACHINE: u64 = u64::MAX;
+/// What has no id of its own.
+const NO_ID: Id = [0; 16];
+
+/// A place at which something is missing, its name, and what to say.
+type Missing = (Place, OsString, Result<Option<Subject>>);
+
+fn unnumbered(tag: [u8; 16]) -> State {
+    State {
+        stamp: Stamp {
+            number: 0,
+            machine: SOME_MACHINE,
+        },
+        tag,
+        vector: Vector::default(),
+    }
+}
+
+fn kind_of(kind: FileType) -> Kind {
+    match kind {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Folder,
+        FileType::Symlink => Kind::Symlink,
+        _ => Kind::Special,
+    }
+}
+
+fn mac(keys: &VaultKeys, parts: &[&[u8]]) -> [u8; 16] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(&keys.memory_mac[..]).expect("HMAC takes any key");
+    parts.iter().for_each(|part| mac.update(part));
+    let mac: [u8; 32] = mac.finalize().into_bytes().into();
+    *mac.first_chunk().expect("32 bytes")
+}
+
+/// Opens the memory of a vault, and refuses one that is not the vault that was used at this path.
+pub(crate) fn open_memory<S: Storage>(
+    storage: &S,
+    config: &Config,
+    keys: &VaultKeys,
+    options: &crate::Options,
+    read_only: bool,
+    path: Option<&Path>,
+) -> Result<Memory> {
+    let id = config.id();
+    if let Some(wanted) = &options.id
+        && !wanted.eq_ignore_ascii_case(id)
+    {
+        return Err(Error::altered(
+            "the vault",
+            format!("it has the id {id} instead of {wanted}: another vault is in its place"),
+        ));
+    }
+    let vault = journal_id(OsStr::new(id))
+        .ok_or_else(|| Error::altered("the vault", "its id is not 32 hexadecimal digits"))?;
+    let Some(dir) = &options.memory else {
+        return Memory::none(vault);
+    };
+    let now = Binding {
+        id: id.into(),
+        fingerprint: hex(&mac(keys, &[b"vault", &vault])),
+    };
+    let before = match path {
+        Some(path) => memory::bound(dir, path)?,
+        None => None,
+    };
+    if let Some(before) = &before
+        && *before != now
+        && options.id.is_none()
+    {
+        let how = match before.id == now.id {
+            true => "that had another key",
+            false => "that had another id",
+        };
+        return Err(Error::altered(
+            "the vault",
+            format!(
+                "it is not the one that this machine used at this path before: {how} ({} then, {} \
+                 now); if you put it there, `warplock vault memory forget` forgets the other, or \
+                 name it with --id",
+                before.id, now.id
+            ),
+        ));
+    }
+    let seal = (&keys.engines, &keys.memory);
+    let renew = options.accept && {
+        let (old, _) = Memory::open(dir, vault, &keys.memory_mac, false, false)?;
+        old.claim(storage, seal, false).is_err()
+    };
+    let (memory, known) = Memory::open(dir, vault, &keys.memory_mac, !read_only, renew)?;
+    let tell = |text: &str| {
+        if let Some(trouble) = &options.trouble {
+            trouble(text);
+        }
+    };
+    match memory.claim(storage, seal, renew || !known) {
+        Ok(Some(older)) if !options.accept => tell(&older),
+        Ok(_) => {}
+        Err(error) => return Err(error),
+    }
+    if let Some(path) = path
+        && before.as_ref() != Some(&now)
+    {
+        memory::bind(dir, path, &now)?;
+    }
+    if !known {
+        tell(
+            "this machine does not know this vault yet: it takes what it sees first as right, and \
+             notices what is put back from then on; `warplock vault check` shows it everything",
+        );
+    }
+    Ok(memory)
+}
+
+impl<S: Storage> Core<S> {
+    /// A file's state as the memory knows it.
+    fn state_of(&self, id: &Id, header: &Header) -> State {
+        let stamp = Stamp {
+            number: header.sequence,
+            machine: SOME_MACHINE,
+        };
+        State {
+            stamp,
+            tag: match self.memory.exists() {
+                true => mac(&self.keys, &[id, &header.encode()]),
+                false => [0; 16],
+            },
+            vector: Vector::of(stamp),
+        }
+    }
+
+    /// A state of a file that was found fits what is known.
+    pub(crate) fn expect_state(&self, id: &Id, header: &Header, what: &Subject) -> Result<()> {
+        let state = self.state_of(id, header);
+        self.memory.found(Kind::File, id, &state, None, what)
+    }
+
+    /// Notes a state of a file that was just written.
+    pub(crate) fn note(&self, id: &Id, header: &Header) -> Result<()> {
+        let state = self.state_of(id, header);
+        self.memory.note(Kind::File, id, &state)
+    }
+}
+
+fn key<S: Storage>(folder: &Folder<S>, place: Place) -> Key {
+    (folder.id, place)
+}
+
+impl<S: Storage> Vault<S> {
+    /// What is called so in a folder.
+    fn subject_in(&self, parent: &Arc<Node<S>>, folder: &Folder<S>, stored: &OsStr) -> Subject {
+        let name = match self.plain_name(folder, stored) {
+            Ok(Some((name, _))) => name,
+            _ => stored.to_owned(),
+        };
+        let above = self.path_of(parent);
+        Subject {
+            shown: format!("{}/{}", above.shown, name.to_string_lossy()),
+            logged: format!("{}/{}", above.logged, stored.to_string_lossy()),
+        }
+    }
+
+    /// What was found under a name is of the kind that is known to stand there.
+    pub(crate) fn expect_kind(
+        &self,
+        parent: &Arc<Node<S>>,
+        folder: &Folder<S>,
+        name: &Sealed,
+        found: &Attributes,
+    ) -> Result<()> {
+        let kind = kind_of(FileType::from_raw_mode(found.mode));
+        let what = || self.subject_in(parent, folder, &name.stored);
+        let memory = &self.core.memory;
+        memory.found_kind(kind, &key(folder, name.place), &what)
+    }
+
+    /// Nothing was found under a name, and nothing is known to stand there.
+    pub(crate) fn expect_nothing(
+        &self,
+        parent: &Arc<Node<S>>,
+        folder: &Folder<S>,
+        name: &Sealed,
+    ) -> Result<()> {
+        let missing = self.judge_missing(parent, folder, name.place, &name.stored)?;
+        if let Some(sentence) = missing {
+            self.core.tell_of(&sentence, str::to_owned);
+        }
+        Ok(())
+    }
+
+    fn judge_missing(
+        &self,
+        parent: &Arc<Node<S>>,
+        folder: &Folder<S>,
+        place: Place,
+        stored: &OsStr,
+    ) -> Result<Option<Subject>> {
+        let (memory, spot) = (&self.core.memory, key(folder, place));
+        if !memory.stands(&spot)? {
+            return Ok(None);
+        }
+        // Or it is just being removed or renamed.
+        let _naming = lock(&self.naming);
+        match self.core.storage.attributes(At::Name(folder.dir(), stored)) {
+            Err(error) if is_missing(&error) => {}
+            _ => return Ok(None),
+        }
+        memory.found_nothing(&spot, &|| self.subject_in(parent, folder, stored))
+    }
+
+    /// What is known to stand in a folder and is not among `present`, with what to say of it.
+    pub(crate) fn missing(
+        &self,
+        node: &Arc<Node<S>>,
+        folder: &Folder<S>,
+        present: &HashSet<Place>,
+    ) -> Result<Vec<Missing>> {
+        let mut missing = Vec::new();
+        for (place, stored) in self.core.memory.entries(&folder.id)? {
+            if !present.contains(&place) {
+                let name = match self.plain_name(folder, &stored) {
+                    Ok(Some((name, _))) => name,
+                    _ => stored.clone(),
+                };
+                missing.push((
+                    place,
+                    name,
+                    self.judge_missing(node, folder, place, &stored),
+                ));
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Tells of what is missing in a listing.
+    pub(crate) fn expect_listed(
+        &self,
+        node: &Arc<Node<S>>,
+        folder: &Folder<S>,
+        present: &HashSet<Place>,
+    ) {
+        match self.missing(node, folder, present) {
+            Ok(missing) => {
+                for (place, _, result) in missing {
+                    if !self.core.memory.first_told(&key(folder, place)) {
+                        continue;
+                    }
+                    match result {
+                        Ok(None) => {}
+                        Ok(Some(sentence)) => self.core.tell_of(&sentence, str::to_owned),
+                        Err(error) => self.core.tell_error(&error),
+                    }
+                }
+            }
+            Err(error) => self.core.tell_error(&error),
+        }
+    }
+
+    /// A file's state, and that it stands under this name, fit what is known.
+    pub(crate) fn expect_content(
+        &self,
+        parent: &Folder<S>,
+        name: &Name<S>,
+        content: &Content<S>,
+        what: &Subject,
+    ) -> Result<()> {
+        let state = self.core.state_of(&content.id, &content.read_state().now);
+        let at = Some((key(parent, name.place), name.stored.as_os_str()));
+        let memory = &self.core.memory;
+        memory.found(Kind::File, &content.id, &state, at, what)
+    }
+
+    /// That a folder stands under this name fits what is known.
+    pub(crate) fn expect_folder(
+        &self,
+        parent: &Folder<S>,
+        name: &Name<S>,
+        id: &Id,
+        what: &Subject,
+    ) -> Result<()> {
+        let at = Some((key(parent, name.place), name.stored.as_os_str()));
+        let memory = &self.core.memory;
+        memory.found(Kind::Folder, id, &unnumbered([0; 16]), at, what)
+    }
+
+    /// A symlink is the one that is known.
+    pub(crate) fn expect_symlink(
+        &self,
+        node: &Arc<Node<S>>,
+        folder: &Folder<S>,
+        name: &Name<S>,
+    ) -> Result<()> {
+        let state = self.symlink_state(folder, &name.stored)?;
+        let at = Some((key(folder, name.place), name.stored.as_os_str()));
+        let (memory, what) = (&self.core.memory, self.path_of(node));
+        memory.found(Kind::Symlink, &name.place, &state, at, &what)
+    }
+
+    /// A symlink has no id: its place is one, and what it holds in the store its state.
+    fn symlink_state(&self, folder: &Folder<S>, stored: &OsStr) -> Result<State> {
+        let text = self.core.storage.read_symlink(folder.dir(), stored)?;
+        Ok(unnumbered(mac(&self.core.keys, &[b"symlink", &text])))
+    }
+
+    /// A fifo, socket or device that was found.
+    pub(crate) fn expect_special(&self, spot: &Spot<S>, path: &Path) -> Result<()> {
+        let at = Some((self.key_of(spot), spot.name.stored.as_os_str()));
+        let (memory, what) = (&self.core.memory, path.to_string_lossy().into());
+        memory.found(Kind::Special, &NO_ID, &unnumbered([0; 16]), at, &what)
+    }
+
+    fn key_of(&self, spot: &Spot<S>) -> Key {
+        key(&spot.folder, spot.name.place)
+    }
+
+    fn placed(&self, spot: &Spot<S>, kind: Kind, id: &Id, stamp: Stamp) {
+        let (memory, stored) = (&self.core.memory, &spot.name.stored);
+        memory.placed(self.key_of(spot), stored, kind, id, stamp);
+    }
+
+    /// Notes a file that was just made.
+    pub(crate) fn remember_file(&self, spot: &Spot<S>, id: &Id, header: &Header) {
+        let stamp = self.core.state_of(id, header).stamp;
+        self.placed(spot, Kind::File, id, stamp);
+    }
+
+    /// Notes a file that was made again in the place of one without a header.
+    pub(crate) fn remember_renewed(
+        &self,
+        folder: &Folder<S>,
+        name: &Name<S>,
+        id: &Id,
+        header: &Header,
+    ) {
+        let stamp = self.core.state_of(id, header).stamp;
+        let (memory, spot) = (&self.core.memory, key(folder, name.place));
+        memory.placed(spot, &name.stored, Kind::File, id, stamp);
+    }
+
+    /// Notes that a file stands at a spot now.
+    pub(crate) fn remember_content(&self, spot: &Spot<S>, content: &Content<S>) {
+        let header = &content.read_state().now;
+        self.remember_file(spot, &content.id, header);
+    }
+
+    /// Notes that a folder stands at a spot now.
+    pub(crate) fn remember_folder(&self, spot: &Spot<S>, id: &Id) -> Result<()> {
+        let state = unnumbered([0; 16]);
+        self.core.memory.note(Kind::Folder, id, &state)?;
+        self.placed(spot, Kind::Folder, id, state.stamp);
+        Ok(())
+    }
+
+    /// Notes a symlink that was just written.
+    pub(crate) fn remember_symlink(&self, spot: &Spot<S>) -> Result<()> {
+        if !self.core.memory.exists() {
+            return Ok(());
+        }
+        let (id, state) = (
+            spot.name.place,
+            self.symlink_state(&spot.folder, &spot.name.stored)?,
+        );
+        self.core.memory.note(Kind::Symlink, &id, &state)?;
+        self.placed(spot, Kind::Symlink, &id, state.stamp);
+        Ok(())
+    }
+
+    /// Notes that a fifo, socket or device stands at a spot now.
+    pub(crate) fn remember_special(&self, spot: &Spot<S>) {
+        self.placed(spot, Kind::Special, &NO_ID, unnumbered([0; 16]).stamp);
+    }
+
+    /// Notes that nothing stands at a spot any more; what stood there may stand elsewhere.
+    pub(crate) fn remember_left(&self, spot: &Spot<S>) -> Result<()> {
+        let stamp = unnumbered([0; 16]).stamp;
+        self.core.memory.removed(self.key_of(spot), None, stamp)
+    }
+
+    /// Notes that this was removed, which had `links` names.
+    pub(crate) fn remember_gone(
+        &self,
+        spot: &Spot<S>,
+        kind: FileType,
+        links: u32,
+        content: Option<&Content<S>>,
+    ) {
+        let memory = &self.core.memory;
+        let key = self.key_of(spot);
+        let last = match kind_of(kind) {
+            Kind::File => links < 2,
+            Kind::Folder => true,
+            // Their places tell of them.
+            Kind::Symlink | Kind::Special => false,
+        };
+        let id = match (last, content) {
+            (false, _) => Ok(None),
+            (true, Some(content)) => Ok(Some(content.id)),
+            (true, None) => memory.occupant_id(&key),
+        };
+        let stamp = unnumbered([0; 16]).stamp;
+        let noted = id.and_then(|id| memory.removed(key, id.as_ref(), stamp));
+        if let Err(error) = noted {
+            self.core.tell_error(&error);
+        }
+    }
+}
