@@ -24,7 +24,9 @@ use warplock_vault::{
 };
 
 use super::{print, stdin_once};
-use crate::args::{Common, NewKey, Vault, VaultInfo, VaultInit, VaultPasswd, VaultUnlock};
+use crate::args::{
+    Common, NewKey, Vault, VaultInfo, VaultInit, VaultMemory, VaultPasswd, VaultUnlock,
+};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 use crate::input::is_dash;
@@ -66,6 +68,14 @@ pub(super) fn subject(command: &Vault) -> Value {
             object
         }
         Vault::Info(options) => of("vault", &options.dir),
+        Vault::Memory(command) => of(
+            "vault",
+            match command {
+                VaultMemory::Info(options) => &options.dir,
+                VaultMemory::Accept(options) => &options.dir,
+                VaultMemory::Forget(options) => &options.dir,
+            },
+        ),
     }
 }
 

@@ -76,7 +76,6 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     drop(master);
     let read_only = vault.is_read_only();
     let vault = Arc::new(vault);
-    let closing = vault.clone();
     let point = unmount_on_signals(&vault);
     // A signal waits until it is known what there is to unmount.
     let mut mounted = point.lock().unwrap_or_else(PoisonError::into_inner);
