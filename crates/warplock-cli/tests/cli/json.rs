@@ -366,6 +366,7 @@ fn fields_and_errors_are_documented() {
         "vault check store -i key.txt",
         "vault info store",
         "vault info nowhere",
+        "vault memory info store",
         "devices",
         "devices --algorithms",
         "gen -n 16 data",

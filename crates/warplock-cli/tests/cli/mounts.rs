@@ -96,7 +96,7 @@ fn names_of_stores_are_no_mount_options() {
     for name in ["Smith, John", r"x\\,allow_other", "y,allow_other", "50%2C"] {
         let script = format!(
             r#"
-            rm -rf dev other; chmod 755 .; cp $W warplock; chown -R nobody .
+            rm -rf dev other; chmod 755 .; rm -f warplock; cp $W warplock; chown -R nobody .
             mv store "{name}"
             {DEV}
             run() {{ setpriv --reuid nobody --regid nogroup --clear-groups ./warplock vault "$@"; }}

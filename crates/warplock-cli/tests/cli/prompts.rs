@@ -113,24 +113,6 @@ fn a_vault_is_looked_at_before_its_passphrase() {
             2,
             "cuda:9999",
         ),
-        (
-            &["check", "store", "--witness", "none"],
-            1,
-            "no such witness",
-        ),
-        (
-            &[
-                "mount",
-                "store",
-                "plain",
-                "-f",
-                "--read-only",
-                "--witness",
-                "none",
-            ],
-            1,
-            "no such witness",
-        ),
     ] {
         let needs_device = args[0] == "mount" && !Path::new("/dev/fuse").exists();
         if needs_device {

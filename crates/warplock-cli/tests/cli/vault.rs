@@ -142,7 +142,7 @@ fn unmounting_says_when_the_vault_was_not_closed() {
     kill_process(Pid::from_child(&served), Signal::KILL).unwrap();
     served.wait().unwrap();
     let unmount = ["vault", "unmount", "plain"];
-    folder.run(unmount).code(1).says("not closed properly");
+    folder.run(unmount).code(1).says("had died");
 }
 
 #[test]

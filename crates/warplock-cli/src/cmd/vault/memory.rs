@@ -74,7 +74,7 @@ fn info(options: &MemoryInfo, common: &Common) -> Result<Exit> {
     };
     let path = info.path.display().to_string();
     if common.json {
-        let object = json!({
+        common.emit(&json!({
             "vault": options.dir.display().to_string(),
             "memory": path,
             "machine": format!("{:016x}", info.machine),
@@ -83,8 +83,7 @@ fn info(options: &MemoryInfo, common: &Common) -> Result<Exit> {
             "objects": info.objects,
             "names": info.names,
             "others": info.others,
-        });
-        print(&format!("{object}\n"))?;
+        }))?;
         return Ok(Exit::Done);
     }
     print(&format!(
