@@ -45,6 +45,7 @@ mod plan;
 mod portion;
 #[cfg(test)]
 mod random_jobs;
+mod secret;
 mod single;
 mod stream;
 mod threads;
