@@ -66,7 +66,8 @@ pub(crate) fn journal_id(name: &OsStr) -> Option<Id> {
     for (byte, digits) in id.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
         *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
     }
-    Some(id)
+    // Not `+1` or `AB`, which parse as well: one file has one journal.
+    (journal_name(&id) == name).then_some(id)
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -81,4 +82,20 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Whether something is simply not there.
 pub(crate) fn is_missing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn journals_have_one_name() {
+        let id = *b"0123456789abcdef";
+        let name = journal_name(&id);
+        assert_eq!(journal_id(&name), Some(id));
+        let text = name.to_str().unwrap();
+        for other in [text.to_uppercase(), format!("+1{}", &text[2..])] {
+            assert_eq!(journal_id(OsStr::new(&other)), None, "{other}");
+        }
+    }
 }
