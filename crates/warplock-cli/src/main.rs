@@ -5,6 +5,7 @@ mod closed;
 mod cmd;
 mod exit;
 mod failure;
+mod hex;
 mod input;
 mod keys;
 mod output;

@@ -397,16 +397,13 @@ impl<S: Storage> Core<S> {
         let Some(plain) = engines.open(&content.keys.header, AAD, &sealed)? else {
             return Ok(None);
         };
-        let Some((fixed, entries)) = plain.split_at_checked(PLAIN_LEN + 8) else {
-            return Ok(None);
-        };
-        let Some(header) = Header::decode(&fixed[..PLAIN_LEN]) else {
+        let Some((header, entries)) = decode(&plain) else {
             return Ok(None);
         };
         let mut moved = BTreeMap::new();
         let mut slot = vec![0; self.layout.slot()];
         let mut block = zeroize::Zeroizing::new(vec![0; self.layout.block()]);
-        for entry in entries.chunks_exact(ENTRY_LEN) {
+        for entry in entries {
             let number = u64::from_be_bytes(entry[..8].try_into().expect("8 bytes"));
             let index = u64::from_be_bytes(entry[8..16].try_into().expect("8 bytes"));
             if index == HOLE {
@@ -479,4 +476,11 @@ impl<S: Storage> Core<S> {
         }
         Ok(())
     }
+}
+
+/// The header and the entries in a record's plaintext.
+pub(crate) fn decode(plain: &[u8]) -> Option<(Header, &[[u8; ENTRY_LEN]])> {
+    let (fixed, entries) = plain.split_at_checked(PLAIN_LEN + 8)?;
+    let header = Header::decode(&fixed[..PLAIN_LEN])?;
+    Some((header, entries.as_chunks().0))
 }

@@ -183,7 +183,7 @@ fn is_temporary(stored: &OsStr) -> bool {
     })
 }
 
-fn encode(record: &Record) -> [u8; PLAIN_LEN] {
+pub(crate) fn encode(record: &Record) -> [u8; PLAIN_LEN] {
     let mut plain = [0; PLAIN_LEN];
     plain[..16].copy_from_slice(&record.id);
     plain[16] = record.places.len() as u8;
@@ -193,7 +193,7 @@ fn encode(record: &Record) -> [u8; PLAIN_LEN] {
     plain
 }
 
-fn decode(plain: &[u8]) -> Option<Record> {
+pub(crate) fn decode(plain: &[u8]) -> Option<Record> {
     let plain: &[u8; PLAIN_LEN] = plain.try_into().ok()?;
     let count = usize::from(plain[16]);
     if !(1..=2).contains(&count) {

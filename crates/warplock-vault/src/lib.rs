@@ -16,6 +16,8 @@ mod filesystem;
 mod folder;
 pub mod fs;
 pub mod fuse;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gaps;
 mod harden;
 mod header;

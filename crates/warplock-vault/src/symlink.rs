@@ -24,7 +24,7 @@ const MAX_STORED: usize = 4095;
 const MAX_TARGET: usize = MAX_STORED / 4 * 3 - OVERHEAD - 1 - 32;
 
 /// A symlink's target and where it may stand.
-struct Target {
+pub(crate) struct Target {
     places: Vec<Place>,
     target: Zeroizing<Vec<u8>>,
 }
@@ -149,16 +149,16 @@ impl<S: Storage> Vault<S> {
             .engines
             .open(&keys.symlinks, AAD, &sealed)?
             .ok_or_else(altered)?;
-        let (count, rest) = plain.split_first().ok_or_else(altered)?;
-        let (places, target) = rest
-            .split_at_checked(16 * usize::from(*count))
-            .ok_or_else(altered)?;
-        Ok(Target {
-            places: places
-                .chunks_exact(16)
-                .map(|place| place.try_into().expect("chunks of 16"))
-                .collect(),
-            target: Zeroizing::new(target.to_vec()),
-        })
+        decode(&plain).ok_or_else(altered)
     }
+}
+
+/// What a symlink's plaintext says.
+pub(crate) fn decode(plain: &[u8]) -> Option<Target> {
+    let (count, rest) = plain.split_first()?;
+    let (places, target) = rest.split_at_checked(16 * usize::from(*count))?;
+    Some(Target {
+        places: places.as_chunks().0.to_vec(),
+        target: Zeroizing::new(target.to_vec()),
+    })
 }

@@ -60,11 +60,7 @@ impl Witness {
                 .engines
                 .open(&keys.witness, AAD, sealed)?
                 .ok_or_else(|| refuse("it is another vault's, or was altered"))?;
-            for entry in plain.chunks_exact(ENTRY_LEN) {
-                let (id, sequence) = entry.split_first_chunk().expect("an entry begins so");
-                let sequence = sequence.try_into().expect("an entry ends in 8 bytes");
-                state.files.insert(*id, u64::from_be_bytes(sequence));
-            }
+            state.files = decode(&plain);
         }
         Ok(Witness {
             path: path.to_owned(),
@@ -146,4 +142,15 @@ impl Witness {
             .filter(|path| !path.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     }
+}
+
+/// The newest sequence number of each file in a witness's plaintext.
+pub(crate) fn decode(plain: &[u8]) -> HashMap<Id, u64> {
+    let entries = plain.as_chunks::<ENTRY_LEN>().0.iter();
+    let entry = |entry: &[u8; ENTRY_LEN]| {
+        let (id, sequence) = entry.split_first_chunk().expect("an entry begins so");
+        let sequence = sequence.try_into().expect("an entry ends in 8 bytes");
+        (*id, u64::from_be_bytes(sequence))
+    };
+    entries.map(entry).collect()
 }

@@ -5,6 +5,7 @@ mod commands;
 mod common;
 mod descriptors;
 mod files;
+mod nonsense;
 mod openssl;
 mod raw;
 mod robust;

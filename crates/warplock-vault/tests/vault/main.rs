@@ -12,6 +12,7 @@ mod faults;
 mod keys;
 mod listing;
 mod model;
+mod nonsense;
 mod permissions;
 mod read_only;
 mod repair;
