@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn journals_have_one_name() {
-        let id = *b"0123456789abcdef";
+        let id = [0xab; 16];
         let name = journal_name(&id);
         assert_eq!(journal_id(&name), Some(id));
         let text = name.to_str().unwrap();
