@@ -1,4 +1,4 @@
-//! Any batch, sensible or not; see [`batch::check`].
+//! See [`batch::check`].
 
 #![no_main]
 

@@ -4,6 +4,7 @@ mod args;
 mod cmd;
 mod exit;
 mod failure;
+mod hex;
 mod input;
 mod json;
 mod keys;

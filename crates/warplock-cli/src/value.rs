@@ -11,6 +11,7 @@ use warplock_keyring::shown_name;
 use zeroize::Zeroizing;
 
 use crate::failure::{Failure, Result};
+use crate::hex;
 
 /// The longest value accepted, in bytes: associated data is held in memory.
 const LIMIT: usize = 64 << 20;
@@ -44,7 +45,7 @@ impl Value {
     pub(crate) fn read(&self, option: &str) -> Result<Bytes> {
         match self.0.strip_prefix('@') {
             None => Ok(Bytes {
-                bytes: from_hex(&self.0)
+                bytes: hex::decode(&self.0)
                     .map_err(|why| Failure::usage(format_args!("{option}: {why}")))?,
                 from_file: false,
             }),
@@ -119,52 +120,12 @@ fn read_all(mut input: impl Read) -> io::Result<Zeroizing<Vec<u8>>> {
     }
 }
 
-fn from_hex(text: &str) -> std::result::Result<Zeroizing<Vec<u8>>, String> {
-    let digits = text.as_bytes();
-    let value = |digit: u8| (digit as char).to_digit(16).map(|value| value as u8);
-    // The digit itself stays unsaid: it may be part of a key.
-    if let Some(place) = digits.iter().position(|&digit| value(digit).is_none()) {
-        return Err(format!(
-            "character {} is not a hex digit; give hex digits without spaces, or @FILE",
-            place + 1
-        ));
-    }
-    let (pairs, rest) = digits.as_chunks::<2>();
-    if !rest.is_empty() {
-        return Err(format!(
-            "{} hex digits are no whole bytes: one is missing",
-            digits.len()
-        ));
-    }
-    let mut bytes = Zeroizing::new(Vec::with_capacity(pairs.len()));
-    bytes.extend(
-        pairs
-            .iter()
-            .filter_map(|&[high, low]| Some(value(high)? << 4 | value(low)?)),
-    );
-    Ok(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn hex_in_either_case() {
-        assert_eq!(*from_hex("00fFAa10").unwrap(), [0, 0xFF, 0xAA, 0x10]);
-        assert!(from_hex("").unwrap().is_empty());
-    }
-
-    #[test]
-    fn errors_do_not_show_the_value() {
-        for (text, says) in [
-            ("abc", "one is missing"),
-            ("secret", "character 1 "),
-            ("00 11", "character 3 "),
-        ] {
-            let error = from_hex(text).unwrap_err();
-            assert!(error.contains(says) && !error.contains(text), "{error}");
-        }
+    fn debug_does_not_show_the_value() {
         assert!(!format!("{:?}", Value::from_str("00ff").unwrap()).contains("00ff"));
     }
 

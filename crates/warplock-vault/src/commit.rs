@@ -50,7 +50,7 @@ pub(crate) struct Record {
 }
 
 /// A record as it is written, not compared with the rest of its journal.
-struct ParsedRecord {
+pub(crate) struct ParsedRecord {
     pending: Pending,
     /// Block numbers, and where they are in the journal.
     moved: Vec<(u64, u64)>,
@@ -58,7 +58,7 @@ struct ParsedRecord {
 
 impl ParsedRecord {
     /// `start`: where the record stands in its journal, directly after its pages.
-    fn parse(plain: &[u8], start: u64) -> Option<Self> {
+    pub(crate) fn parse(plain: &[u8], start: u64) -> Option<Self> {
         let (fixed, entries) = plain.split_at_checked(FIXED_LEN)?;
         let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().expect("8 bytes"));
         let header = Header::decode(&fixed[..PLAIN_LEN])?;

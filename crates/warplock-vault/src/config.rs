@@ -143,7 +143,7 @@ impl Config {
         Self::parse(&bytes[..len])
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
         let text = std::str::from_utf8(bytes).map_err(|_| broken("it is not text"))?;
         let version: Version = basic_toml::from_str(text)
             .map_err(|error| broken(format!("it cannot be read: {error}")))?;

@@ -207,3 +207,19 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn is_missing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn journals_have_one_name() {
+        let id = [0xab; 16];
+        let name = journal_name(&id);
+        assert_eq!(journal_id(&name), Some(id));
+        let text = name.to_str().unwrap();
+        for other in [text.to_uppercase(), format!("+1{}", &text[2..])] {
+            assert_eq!(journal_id(OsStr::new(&other)), None, "{other}");
+        }
+    }
+}

@@ -291,14 +291,14 @@ fn is_temporary(stored: &OsStr) -> bool {
     })
 }
 
-fn encode(record: &Record) -> [u8; PLAIN_LEN] {
+pub(crate) fn encode(record: &Record) -> [u8; PLAIN_LEN] {
     let mut plain = [0; PLAIN_LEN];
     plain[..16].copy_from_slice(&record.id);
     plain[16..].copy_from_slice(&record.places.encode());
     plain
 }
 
-fn decode(plain: &[u8]) -> Option<Record> {
+pub(crate) fn decode(plain: &[u8]) -> Option<Record> {
     let (id, places) = plain.split_first_chunk()?;
     let (places, rest) = Places::decode(places)?;
     rest.is_empty().then_some(Record { id: *id, places })

@@ -17,6 +17,8 @@ mod filesystem;
 mod folder;
 pub mod fs;
 pub mod fuse;
+#[doc(hidden)]
+pub mod fuzzing;
 mod harden;
 mod header;
 mod keys;

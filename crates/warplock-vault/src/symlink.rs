@@ -25,7 +25,7 @@ const MAX_STORED: usize = 4095;
 const MAX_TARGET: usize = MAX_STORED / 4 * 3 - OVERHEAD - PLACES_LEN;
 
 /// A symlink's target and where it may stand.
-struct Target {
+pub(crate) struct Target {
     places: Places,
     target: Zeroizing<Vec<u8>>,
 }
@@ -171,8 +171,13 @@ impl<S: Storage> Vault<S> {
         let keys = &self.core.keys;
         let plain = keys.engines.open(&keys.symlinks, AAD, &sealed)?;
         let plain = plain.ok_or_else(altered)?;
-        let (places, target) = Places::decode(&plain).ok_or_else(altered)?;
-        let target = Zeroizing::new(target.to_vec());
-        Ok(Target { places, target })
+        decode(&plain).ok_or_else(altered)
     }
+}
+
+/// What a symlink's plaintext says.
+pub(crate) fn decode(plain: &[u8]) -> Option<Target> {
+    let (places, target) = Places::decode(plain)?;
+    let target = Zeroizing::new(target.to_vec());
+    Some(Target { places, target })
 }

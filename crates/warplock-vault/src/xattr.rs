@@ -141,14 +141,9 @@ impl<S: Storage> Vault<S> {
     ) -> Result<(OsString, Vec<u8>)> {
         let keys = &self.core.keys;
         let plain = keys.engines.open(&keys.xattrs, &Self::aad(id), sealed)?;
-        let plain = plain.ok_or_else(|| self.altered_xattr(node))?;
-        let (len, rest) = plain
-            .split_first()
-            .ok_or_else(|| self.altered_xattr(node))?;
-        let (name, value) = rest
-            .split_at_checked((*len).into())
-            .ok_or_else(|| self.altered_xattr(node))?;
-        Ok((OsStr::from_bytes(name).to_owned(), value.to_vec()))
+        plain
+            .and_then(|plain| decode(&plain))
+            .ok_or_else(|| self.altered_xattr(node))
     }
 
     fn altered_xattr(&self, node: &Arc<Node<S>>) -> Error {
@@ -254,4 +249,11 @@ impl<S: Storage> Vault<S> {
         let stored = self.stored_xattr(space, owner.id()?, name)?;
         Ok(storage.remove_xattr(owner.at(), &stored)?)
     }
+}
+
+/// The name and the value in an attribute's plaintext.
+pub(crate) fn decode(plain: &[u8]) -> Option<(OsString, Vec<u8>)> {
+    let (len, rest) = plain.split_first()?;
+    let (name, value) = rest.split_at_checked((*len).into())?;
+    Some((OsStr::from_bytes(name).to_owned(), value.to_vec()))
 }

@@ -90,6 +90,17 @@ impl GpuSet {
     }
 }
 
+impl Choice {
+    /// These GPUs; `cuda:0,0` is one.
+    fn of_gpus(set: GpuSet) -> Self {
+        let mut numbers = set.numbers();
+        match (numbers.next(), numbers.next()) {
+            (Some(number), None) => Choice::Cuda(Some(number)),
+            _ => Choice::Gpus(set),
+        }
+    }
+}
+
 impl FromStr for Choice {
     type Err = Error;
 
@@ -120,7 +131,7 @@ impl FromStr for Choice {
                 let parsed: Result<Vec<u32>, _> = numbers.split(',').map(str::parse).collect();
                 match parsed.as_deref() {
                     Ok(&[number]) => Some(Choice::Cuda(Some(number))),
-                    Ok(numbers) => GpuSet::new(numbers.iter().copied()).map(Choice::Gpus),
+                    Ok(numbers) => GpuSet::new(numbers.iter().copied()).map(Choice::of_gpus),
                     Err(_) => None,
                 }
                 .ok_or_else(|| {

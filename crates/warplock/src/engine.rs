@@ -417,6 +417,8 @@ mod tests {
             "cuda:1,0,1".parse::<Choice>().unwrap().to_string(),
             "cuda:0,1"
         );
+        let once = "cuda:3".parse::<Choice>().unwrap();
+        assert_eq!("cuda:3,3".parse::<Choice>().unwrap(), once);
         for wrong in ["cuda:", "cuda:0,", "cuda:a", "cuda:0,64", "gpu"] {
             assert!(wrong.parse::<Choice>().is_err(), "{wrong}");
         }

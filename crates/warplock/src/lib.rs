@@ -45,6 +45,7 @@ mod plan;
 mod portion;
 #[cfg(test)]
 mod random_jobs;
+mod secret;
 mod single;
 mod stream;
 mod threads;
@@ -57,6 +58,8 @@ pub use engine::{BACKEND_VARIABLE, Builder, Engine, Share};
 pub use error::Error;
 pub use job::Job;
 pub use key::Key;
+#[doc(hidden)]
+pub use plan::fuzzing;
 pub use plan::{Calibration, Gatherer, Gathering};
 pub use stream::Stream;
 pub use threads::MOST_THREADS;

@@ -1,8 +1,9 @@
 //! PKCS#7 padding (RFC 5652, 6.3) for CBC: 1 to 16 bytes, each holding their count.
 
-use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeLess};
+use subtle::{Choice, ConstantTimeEq, ConstantTimeLess};
 
 use crate::Error;
+use crate::secret::declassify;
 
 /// How many bytes of padding a text of `len` bytes gets: 1 to 16.
 pub const fn padding_len(len: usize) -> usize {
@@ -44,9 +45,9 @@ pub fn unpadded_len(text: &[u8]) -> Result<usize, Error> {
         good &= !inside | byte.ct_eq(&padding);
     }
     good &= Choice::from(text.len().is_multiple_of(16) as u8);
-    let padding = u8::conditional_select(&0, &padding, good);
-    if bool::from(good) {
-        Ok(text.len() - padding as usize)
+    if declassify(good) {
+        // At most 16; a check for overflow would branch on it.
+        Ok(text.len().wrapping_sub(padding.into()))
     } else {
         Err(Error::Padding)
     }

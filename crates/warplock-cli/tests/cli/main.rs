@@ -8,6 +8,7 @@ mod drafts;
 mod files;
 mod json;
 mod mounts;
+mod nonsense;
 mod openssl;
 mod prompts;
 mod raw;

@@ -1,4 +1,4 @@
-//! The checks of the fuzz target `container` over pseudo-random inputs, for two seconds.
+//! The checks of the fuzz target `container` over pseudo-random inputs.
 
 #[path = "../../../../fuzz/src/container.rs"]
 mod container;
@@ -6,6 +6,6 @@ mod container;
 mod inputs;
 
 #[test]
-fn nonsense() {
-    inputs::try_nonsense(container::check);
+fn encrypted_files() {
+    inputs::try_inputs("container", 60, 4, container::check);
 }

@@ -15,6 +15,7 @@ mod keys;
 mod listing;
 mod memory;
 mod model;
+mod nonsense;
 mod permissions;
 mod read_only;
 mod repair;

@@ -21,9 +21,9 @@ pub(crate) struct AesKey {
 
 impl Drop for AesKey {
     fn drop(&mut self) {
-        let keys: *mut u128 = (&raw mut self.enc).cast();
-        // SAFETY: `enc` and `dec` lie behind each other (`repr(C)`), together 30 blocks aligned
-        // to 16. Wiped by words: by bytes, it would take longer than a short message.
+        let keys: *mut u128 = (&raw mut *self).cast();
+        // SAFETY: `enc` and `dec` are the first 30 blocks of all that `self` borrows (`repr(C)`),
+        // aligned to 16. Wiped by words: by bytes, it would take longer than a short message.
         unsafe { std::slice::from_raw_parts_mut(keys, 30) }.zeroize();
     }
 }

@@ -193,7 +193,23 @@ impl Calibration {
         })
     }
 
-    fn parse(text: &str, here: Machine) -> Result<Self, String> {
+    /// One of this machine that nobody measured: for tests and fuzz targets.
+    pub(super) fn guessed() -> Self {
+        let model = Model::guess(InstructionSet::best(), 2);
+        let sets = InstructionSet::all().filter(|set| set.is_available());
+        Calibration {
+            machine: Machine::here(),
+            wake: 12_345.5,
+            memory: [0.012, 0.031],
+            crowded: 1.5,
+            sets: sets
+                .map(|set| (set, Model::guess(set, 2).cpu.costs))
+                .collect(),
+            gpu: Some(model.gpu),
+        }
+    }
+
+    pub(super) fn parse(text: &str, here: Machine) -> Result<Self, String> {
         let body = text
             .strip_prefix(TITLE)
             .and_then(|rest| rest.strip_prefix('\n'));
@@ -248,7 +264,7 @@ impl Calibration {
         })
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut text = format!("{TITLE}\n");
         for (name, value) in &self.machine.0 {
             let _ = writeln!(text, "{name} {value}");
@@ -383,21 +399,6 @@ impl Calibration {
 mod tests {
     use super::*;
 
-    fn some() -> Calibration {
-        let model = Model::guess(InstructionSet::best(), 2);
-        let sets = InstructionSet::all().filter(|set| set.is_available());
-        Calibration {
-            machine: Machine::here(),
-            wake: 12_345.5,
-            memory: [0.012, 0.031],
-            crowded: 1.5,
-            sets: sets
-                .map(|set| (set, Model::guess(set, 2).cpu.costs))
-                .collect(),
-            gpu: Some(model.gpu),
-        }
-    }
-
     fn folder(name: &str) -> PathBuf {
         let unique = format!("warplock-{name}-{}", std::process::id());
         std::env::temp_dir().join(unique)
@@ -408,8 +409,11 @@ mod tests {
         let folder = folder("saved");
         let path = folder.join("deep").join("calibration");
         assert_eq!(Calibration::load_from(&path), Ok(None));
-        for gpu in [some().gpu, None] {
-            let calibration = Calibration { gpu, ..some() };
+        for gpu in [Calibration::guessed().gpu, None] {
+            let calibration = Calibration {
+                gpu,
+                ..Calibration::guessed()
+            };
             calibration.save_to(&path).unwrap();
             let loaded = Calibration::load_from(&path).unwrap().unwrap();
             assert_eq!(loaded, calibration);
@@ -424,8 +428,11 @@ mod tests {
 
     #[test]
     fn damaged_and_foreign_files_are_refused_with_a_reason() {
-        let good = some().text();
-        assert_eq!(Calibration::parse(&good, Machine::here()), Ok(some()));
+        let good = Calibration::guessed().text();
+        assert_eq!(
+            Calibration::parse(&good, Machine::here()),
+            Ok(Calibration::guessed())
+        );
         let line = good.lines().find(|line| line.starts_with("cpu ")).unwrap();
         let cores = good
             .lines()

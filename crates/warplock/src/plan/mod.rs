@@ -10,6 +10,8 @@
 mod calibrate;
 mod calibration;
 mod cost;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gather;
 mod gpus;
 mod held;

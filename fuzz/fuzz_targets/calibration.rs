@@ -1,0 +1,10 @@
+//! See [`calibration::check`].
+
+#![no_main]
+
+#[path = "../src/calibration.rs"]
+mod calibration;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let _ = calibration::check(data);
+});

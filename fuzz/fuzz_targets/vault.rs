@@ -1,0 +1,12 @@
+//! See [`vault::check`].
+
+#![no_main]
+
+#[path = "../../crates/warplock-vault/tests/common/mod.rs"]
+mod common;
+#[path = "../src/vault.rs"]
+mod vault;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let _ = vault::check(data);
+});
