@@ -35,9 +35,6 @@ impl Meter {
         *STARTED.lock().unwrap() = None;
         let peak = status("VmHWM:").saturating_sub(self.before);
         self.count += 1;
-        if time > Duration::from_millis(20) {
-            eprintln!("    {time:?} {} KiB", peak >> 10);
-        }
         if time > self.slowest.0 {
             self.slowest = (time, name.into());
         }
