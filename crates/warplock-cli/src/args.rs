@@ -17,12 +17,14 @@ use crate::value::Value;
 
 mod bench;
 mod vault;
+mod work;
 
 pub(crate) use bench::{Bench, BenchSuite};
 pub(crate) use vault::{
     Cache, NewKey, Vault, VaultCheck, VaultInfo, VaultInit, VaultMount, VaultPasswd, VaultUnlock,
     VaultUnmount,
 };
+pub(crate) use work::MaxWork;
 
 /// Encrypts files and streams at the speed of the machine.
 ///
@@ -116,6 +118,8 @@ pub(crate) struct Keygen {
     /// Make a key for --key-file instead: 32 random bytes as 64 hex digits.
     #[arg(long)]
     pub(crate) raw_key: bool,
+    #[command(flatten)]
+    pub(crate) work: MaxWork,
     /// Replace an existing file.
     #[arg(long)]
     pub(crate) force: bool,
@@ -156,6 +160,8 @@ pub(crate) struct Encrypt {
     #[arg(conflicts_with_all =
         ["recipient", "recipients_file", "identity", "passphrase", "passphrase_file"])]
     pub(crate) key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) work: MaxWork,
     /// Replace existing outputs.
     #[arg(long)]
     pub(crate) force: bool,
@@ -178,6 +184,8 @@ pub(crate) struct Unlock {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with_all = ["identity", "passphrase", "passphrase_file"])]
     pub(crate) key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) work: MaxWork,
 }
 
 /// Decrypt and verify files or a stream.

@@ -7,6 +7,7 @@ mod exit;
 mod failure;
 mod input;
 mod keys;
+mod memory;
 mod output;
 mod progress;
 mod pump;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use warplock_keyring::{
-    Error, Identities, MasterKey, NewIdentity, Terminal, write_key_file, write_secret_file,
+    Error, MasterKey, NewIdentity, Terminal, write_key_file, write_secret_file,
 };
 use zeroize::Zeroizing;
 
@@ -15,13 +15,14 @@ use crate::args::{Common, Keygen};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};
+use crate::keys::read_identities;
 use crate::output::{Output, exists};
 
 /// Makes a key and prints or writes it.
 pub(super) fn run(options: &Keygen, common: &Common) -> Result<Exit> {
     let output = options.output.as_deref().filter(|path| !is_dash(path));
     if let Some(identity) = &options.recipients_of {
-        recipients(identity, output, options.force, common)?;
+        recipients(identity, output, options, common)?;
     } else if options.raw_key {
         let key = MasterKey::generate()?;
         match output {
@@ -93,10 +94,14 @@ fn print_secret(parts: &[&str]) -> Result<()> {
 }
 
 /// Converts an identity file.
-fn recipients(identity: &Path, output: Option<&Path>, force: bool, common: &Common) -> Result<()> {
-    let mut identities = Identities::new(Arc::new(Terminal));
-    identities.add_file(identity)?;
-    common.warn_exposed(identities.exposed());
+fn recipients(
+    identity: &Path,
+    output: Option<&Path>,
+    options: &Keygen,
+    common: &Common,
+) -> Result<()> {
+    let files = [identity.to_owned()];
+    let identities = read_identities(&files, Arc::new(Terminal), options.work, common)?;
     let list = identities.recipients()?;
     let lines: String = match common.json {
         true => list
@@ -110,7 +115,7 @@ fn recipients(identity: &Path, output: Option<&Path>, force: bool, common: &Comm
     };
     // Not a pipe, which cannot be opened twice.
     let source = (is_dash(identity) || identity.is_file()).then(|| Input::open(identity));
-    let output = Output::create(path, force, source.transpose()?.as_ref())?;
+    let output = Output::create(path, options.force, source.transpose()?.as_ref())?;
     let written = output.file().write_all(lines.as_bytes());
     written.map_err(|error| Failure::writing(&error).about(path.display()))?;
     output.publish()

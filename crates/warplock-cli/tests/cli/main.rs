@@ -5,6 +5,7 @@ mod commands;
 mod common;
 mod descriptors;
 mod files;
+mod limits;
 mod openssl;
 mod raw;
 mod robust;

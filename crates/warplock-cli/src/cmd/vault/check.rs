@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use warplock_vault::fs::FileSystem;
-use warplock_vault::{CheckOptions, Finding, Options, Report, Vault, check};
+use warplock_vault::{CONFIG, CheckOptions, Finding, Options, Report, Unlocked, Vault, check};
 
 use super::{in_use, is_missing, no_witness, unlock};
 use crate::args::{Common, VaultCheck};
@@ -21,7 +21,9 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     if let Some(path) = options.witness.as_deref().filter(|path| is_missing(path)) {
         return Err(no_witness(path));
     }
-    let master = unlock(&options.dir, &options.unlock, common)?;
+    let Unlocked {
+        master, altered, ..
+    } = unlock(&options.dir, &options.unlock, common)?;
     // What a person should know of the vault as a whole; of its files everything is in the report.
     let opening = Arc::new(AtomicBool::new(!options.repair));
     let told = opening.clone();
@@ -51,7 +53,8 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
             say(format_args!("warplock: at {}", path.display()));
         }
     };
-    let report = check(&vault, asked, &mut progress).map_err(named)?;
+    let mut report = check(&vault, asked, &mut progress).map_err(named)?;
+    report.findings.extend(altered.into_iter().map(altered_key));
     vault.unmounted();
     show(&report, options, common)?;
     let left: Vec<&Finding> = report.findings.iter().filter(|f| !f.repaired).collect();
@@ -62,6 +65,18 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     } else {
         Exit::Authentication
     })
+}
+
+/// A finding about a wrapped key. Which keys there should be is the owner's to say.
+fn altered_key(problem: String) -> Finding {
+    Finding {
+        path: CONFIG.into(),
+        problem,
+        action: "nothing was done".into(),
+        crash: false,
+        unread: false,
+        repaired: false,
+    }
 }
 
 fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {

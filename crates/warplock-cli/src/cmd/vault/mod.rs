@@ -17,10 +17,11 @@ use warplock_keyring::{
 };
 use warplock_vault::fuse::mounted_from;
 use warplock_vault::{
-    Settings, add_key, harden, info, init, raise_descriptor_limit, remove_key, replace_key,
+    CONFIG, Settings, Unlocked, add_key, harden, info, init, raise_descriptor_limit,
+    remove_altered_keys, remove_key, replace_key,
 };
 
-use super::{print, stdin_once};
+use super::{print, say, stdin_once};
 use crate::args::{Common, NewKey, Vault, VaultInfo, VaultInit, VaultPasswd, VaultUnlock};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
@@ -96,32 +97,58 @@ fn passwd(options: &VaultPasswd, common: &Common) -> Result<Exit> {
     ])?;
     let dir = &options.dir;
     let named = |error: warplock_vault::Error| Failure::from(error).about(dir.display());
-    let master = unlock(dir, &options.unlock, common)?;
+    let master = master_key(dir, &options.unlock, common)?;
+    let told = |sentence: String| {
+        if !common.quiet {
+            say(format_args!("warplock: {}: {sentence}", dir.display()));
+        }
+    };
     if let Some(name) = &options.remove {
-        remove_key(dir, &master, name).map_err(named)?;
+        let stanzas = remove_key(dir, &master, name).map_err(named)?;
+        let opener = opener(&stanzas);
+        told(format!(
+            "removed the key '{name}', which opened with {opener}"
+        ));
+        return Ok(Exit::Done);
+    }
+    if options.remove_altered {
+        for name in remove_altered_keys(dir, &master).map_err(named)? {
+            told(format!("removed the altered key '{name}'"));
+        }
         return Ok(Exit::Done);
     }
     let recipients = recipients(&options.keys, common)?;
-    match &options.add {
-        Some(name) => add_key(dir, &master, name, &recipients),
-        None => replace_key(dir, &master, &options.name, &recipients),
+    if let Some(name) = &options.add {
+        add_key(dir, &master, name, &recipients).map_err(named)?;
+        return Ok(Exit::Done);
     }
-    .map_err(named)?;
+    let name = &options.name;
+    let stanzas = replace_key(dir, &master, name, &recipients).map_err(named)?;
+    let opener = opener(&stanzas);
+    told(format!(
+        "replaced the key '{name}', which opened with {opener}"
+    ));
     Ok(Exit::Done)
+}
+
+/// What opens a wrapped key, in words.
+fn opener(stanzas: &[StanzaKind]) -> String {
+    let names: Vec<_> = stanzas.iter().map(ToString::to_string).collect();
+    match stanzas {
+        [] => "nothing, as it is damaged".into(),
+        [StanzaKind::Scrypt { .. }] => "a passphrase".into(),
+        _ => format!("an identity ({})", names.join(", ")),
+    }
 }
 
 fn show(options: &VaultInfo, common: &Common) -> Result<Exit> {
     let dir = options.dir.display();
     let info = info(&options.dir).map_err(|error| Failure::from(error).about(&dir))?;
-    let kinds = |stanzas: &[StanzaKind]| {
-        let names: Vec<_> = stanzas.iter().map(ToString::to_string).collect();
-        names
-    };
     if common.json {
-        let keys = info
-            .keys
-            .iter()
-            .map(|(name, stanzas)| json!({ "name": name, "opens_with": kinds(stanzas) }));
+        let keys = info.keys.iter().map(|(name, stanzas)| {
+            let kinds: Vec<_> = stanzas.iter().map(ToString::to_string).collect();
+            json!({ "name": name, "opens_with": kinds })
+        });
         let object = json!({
             "vault": options.dir.display().to_string(),
             "format": info.format,
@@ -142,12 +169,8 @@ fn show(options: &VaultInfo, common: &Common) -> Result<Exit> {
         info.block_size
     );
     for (name, stanzas) in &info.keys {
-        let opens_with = match stanzas[..] {
-            [StanzaKind::Scrypt { .. }] => "a passphrase".to_owned(),
-            _ => format!("an identity ({})", kinds(stanzas).join(", ")),
-        };
-        let name = escaped(name);
-        text.push_str(&format!("  key         {name}: opens with {opens_with}\n"));
+        let (name, opener) = (escaped(name), opener(stanzas));
+        text.push_str(&format!("  key         {name}: opens with {opener}\n"));
     }
     print(&text)?;
     Ok(Exit::Done)
@@ -204,17 +227,29 @@ fn recipients(options: &NewKey, common: &Common) -> Result<Recipients> {
     Ok(recipients)
 }
 
-/// The vault's master key.
-fn unlock(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<MasterKey> {
+/// The vault's master key, and what was done to wrapped keys.
+fn unlock(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<Unlocked> {
     let prompt = Arc::new(match &options.passphrase_file {
         Some(file) => FilePrompt::new(PassphraseFile::new(file)),
         None => FilePrompt::new(Terminal),
     });
     prompt.next_file(&dir.display().to_string());
-    let mut identities = read_identities(&options.identity, prompt, common)?;
+    let mut identities = read_identities(&options.identity, prompt, options.work, common)?;
     if options.identity.is_empty() || options.passphrase_file.is_some() {
         identities.add_passphrase();
     }
     warplock_vault::unlock(dir, &identities)
         .map_err(|error| Failure::from(error).about(dir.display()))
+}
+
+/// The vault's master key. What was done to wrapped keys is told.
+fn master_key(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<MasterKey> {
+    let unlocked = unlock(dir, options, common)?;
+    for sentence in &unlocked.altered {
+        say(format_args!(
+            "warplock: {}: {CONFIG} was altered: {sentence}",
+            dir.display()
+        ));
+    }
+    Ok(unlocked.master)
 }

@@ -11,7 +11,7 @@ use warplock_vault::fuse::{self, Mount};
 use warplock_vault::{Options, Trouble, Vault};
 
 use super::background::{self, Ready};
-use super::{in_use, is_missing, log, no_witness, unlock};
+use super::{in_use, is_missing, log, master_key, no_witness};
 use crate::args::{Cache, Common, VaultMount};
 use crate::cmd::say;
 use crate::exit::Exit;
@@ -42,7 +42,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     let witness = options.witness.as_deref().map(path::absolute).transpose();
     let witness = witness.map_err(|error| Failure::io("cannot find the witness", &error))?;
     let new_witness = options.witness.as_deref().filter(|path| is_missing(path));
-    let master = unlock(&options.dir, &options.unlock, common)?;
+    let master = master_key(&options.dir, &options.unlock, common)?;
     let in_background = Arc::new(AtomicBool::new(false));
     let vault = Vault::open(
         &store,
