@@ -6,7 +6,7 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// Everything that was asked for is done (or the reader of the output closed it early).
+    /// Everything was verified, and everything was written.
     Done = 0,
     /// Something failed; the line on stderr says what, with which input, and what to do.
     Error = 1,
@@ -14,6 +14,9 @@ pub(crate) enum Exit {
     Usage = 2,
     /// Authentication failed: wrong key or passphrase, or the data was changed or cut.
     Authentication = 3,
+    /// The reader of an output ended early. The process dies by SIGPIPE, for which shells show
+    /// this number.
+    Pipe = 141,
 }
 
 impl From<Exit> for ExitCode {

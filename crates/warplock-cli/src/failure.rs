@@ -3,7 +3,11 @@
 use std::fmt::{self, Display};
 use std::io;
 
+use serde_json::{Map, Value};
+use warplock_container::CHUNK_LEN;
+
 use crate::exit::Exit;
+use crate::startup::ignores_sigpipe;
 
 /// The result of a command.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
@@ -12,6 +16,10 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
+    /// Its class for programs; docs/json.md lists them.
+    code: &'static str,
+    /// The chunk at fault.
+    chunk: Option<u64>,
     /// The file it is about.
     file: Option<String>,
     /// `None`: nothing more to say, as when the reader closed the pipe.
@@ -19,9 +27,11 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    fn new(exit: Exit, sentence: impl Display) -> Self {
+    fn new(exit: Exit, code: &'static str, sentence: impl Display) -> Self {
         Failure {
             exit,
+            code,
+            chunk: None,
             file: None,
             // Other programs' messages may have several lines.
             sentence: Some(without_numbers(sentence.to_string()).replace('\n', "; ")),
@@ -30,42 +40,58 @@ impl Failure {
 
     /// Something failed.
     pub(crate) fn error(sentence: impl Display) -> Self {
-        Failure::new(Exit::Error, sentence)
+        Failure::new(Exit::Error, "failed", sentence)
     }
 
     /// The command line asks for something that cannot be.
     pub(crate) fn usage(sentence: impl Display) -> Self {
-        Failure::new(Exit::Usage, sentence)
+        Failure::new(Exit::Usage, "usage", sentence)
     }
 
     /// Wrong key, or changed data.
     pub(crate) fn authentication(sentence: impl Display) -> Self {
-        Failure::new(Exit::Authentication, sentence)
+        Failure::new(Exit::Authentication, "authentication", sentence)
     }
 
     /// An error while reading or in general; `doing` is "cannot read" or the like.
     pub(crate) fn io(doing: &str, error: &io::Error) -> Self {
-        Failure::error(format_args!("{doing}: {}", reason(error)))
+        Failure::error(format_args!("{doing}: {}", reason(error))).coded("io")
     }
 
-    /// An error while writing: a closed pipe ends the program quietly.
+    /// An error while writing. If the reader closed the pipe, this process is to die by SIGPIPE,
+    /// unless its parent had that signal ignored.
     pub(crate) fn writing(error: &io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            return Failure {
-                exit: Exit::Done,
-                file: None,
-                sentence: None,
-            };
+        if error.kind() == io::ErrorKind::BrokenPipe && !ignores_sigpipe() {
+            return Failure::reported(Exit::Pipe);
         }
         Failure::io("cannot write", error)
     }
 
-    /// Something that another process has reported already.
+    /// Something that needs no message, or had one already.
     pub(crate) fn reported(exit: Exit) -> Self {
         Failure {
             exit,
+            code: "",
+            chunk: None,
             file: None,
             sentence: None,
+        }
+    }
+
+    /// A more precise class than the exit code's.
+    pub(crate) fn coded(mut self, code: &'static str) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// Adds what programs are told of it to a JSON object.
+    pub(crate) fn describe(&self, object: &mut Map<String, Value>) {
+        let mut add = |name: &str, value: Value| object.insert(name.to_owned(), value);
+        add("error", self.code.into());
+        add("message", self.to_string().into());
+        if let Some(chunk) = self.chunk {
+            add("chunk", chunk.into());
+            add("offset", chunk.saturating_mul(CHUNK_LEN as u64).into());
         }
     }
 
@@ -104,17 +130,43 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// A text as part of a line for people: names may hold line ends, to forge lines, and escape
-/// sequences for their terminal.
+/// A text as part of a line for people: names may hold line ends, to forge lines, escape sequences
+/// for a terminal, and marks that change the order in which text is shown.
 pub(crate) fn escaped(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
-        match c.is_control() {
+        match is_invisible(c) {
             true => line.extend(c.escape_default()),
             false => line.push(c),
         }
     }
     line
+}
+
+/// Whether a character is not shown but has an effect: control characters, line and paragraph
+/// separators, and format characters (categories Cc, Zl, Zp and Cf of Unicode 16).
+pub(crate) fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}'
+            | '\u{600}'..='\u{605}'
+            | '\u{61c}'
+            | '\u{6dd}'
+            | '\u{70f}'
+            | '\u{890}'..='\u{891}'
+            | '\u{8e2}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{110bd}'
+            | '\u{110cd}'
+            | '\u{13430}'..='\u{1343f}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e007f}')
 }
 
 /// A sentence of the system or a library as one line for people.
@@ -139,7 +191,7 @@ impl From<warplock::Error> for Failure {
             warplock::Error::Authentication { .. } => Failure::authentication(
                 "authentication failed: wrong key, IV or associated data, or the data was changed",
             ),
-            other => Failure::error(other),
+            other => Failure::error(other).coded("engine"),
         }
     }
 }
@@ -156,7 +208,15 @@ impl From<warplock_bench::Error> for Failure {
 impl From<warplock_keyring::Error> for Failure {
     fn from(error: warplock_keyring::Error) -> Self {
         use warplock_keyring::{Error, ErrorKind};
-        match (&error, error.kind()) {
+        let code = match &error {
+            Error::NoMatch { .. } => Some("no_key"),
+            Error::WrongPassphrase { .. } => Some("wrong_passphrase"),
+            Error::NoPassphrase { .. } => Some("no_passphrase"),
+            Error::Altered { .. } => Some("envelope_altered"),
+            Error::Io { .. } => Some("io"),
+            _ => None,
+        };
+        let failure = match (&error, error.kind()) {
             // Nothing was tried.
             (
                 Error::NoMatch {
@@ -169,6 +229,10 @@ impl From<warplock_keyring::Error> for Failure {
             (_, ErrorKind::Authentication) => Failure::authentication(error),
             (_, ErrorKind::Usage) => Failure::usage(error),
             (_, ErrorKind::Failure) => Failure::error(error),
+        };
+        match code {
+            Some(code) => failure.coded(code),
+            None => failure,
         }
     }
 }
@@ -179,7 +243,8 @@ impl From<warplock_vault::Error> for Failure {
         match (error.kind(), error) {
             (_, Error::Engine(error)) => error.into(),
             (_, Error::Keyring(error)) => error.into(),
-            (ErrorKind::Authentication, error) => Failure::authentication(error),
+            (_, error @ Error::Locked { .. }) => Failure::error(error).coded("in_use"),
+            (ErrorKind::Authentication, error) => Failure::authentication(error).coded("altered"),
             (ErrorKind::Usage, error) => Failure::usage(error),
             (ErrorKind::Failure, error) => Failure::error(error),
         }
@@ -195,15 +260,35 @@ impl From<warplock_vault::fuse::Error> for Failure {
 impl From<warplock_container::Error> for Failure {
     fn from(error: warplock_container::Error) -> Self {
         use warplock_container::{Error, ErrorKind};
-        match (error.kind(), error) {
-            (_, Error::Read(source)) => Failure::io("cannot read", &source),
-            (_, Error::Write(source)) => Failure::writing(&source),
-            (_, Error::Engine(error)) => error.into(),
-            (_, Error::Keyring(error)) => error.into(),
+        let (code, chunk) = match &error {
+            Error::Empty => ("empty", None),
+            Error::NotWarplock { .. } => ("not_warplock", None),
+            Error::NewerVersion { .. } => ("newer_version", None),
+            Error::BadEnvelope(_) => ("bad_envelope", None),
+            Error::EnvelopeCut => ("envelope_cut", None),
+            Error::HeaderCut { .. } => ("header_cut", None),
+            Error::WrongKey => ("wrong_key", None),
+            Error::LastChunkMissing { chunk } => ("last_chunk_missing", Some(*chunk)),
+            Error::LastChunk { chunk } => ("last_chunk", Some(*chunk)),
+            Error::Chunk { chunk } => ("chunk", Some(*chunk)),
+            Error::Misplaced { chunk, .. } => ("misplaced", Some(*chunk)),
+            Error::TrailingData { chunk, .. } => ("trailing_data", Some(*chunk)),
+            Error::InputShrank { .. } => ("input_shrank", None),
+            Error::OutOfRange { .. } => ("out_of_range", None),
+            Error::NotSeekable => ("not_seekable", None),
+            _ => ("failed", None),
+        };
+        let mut failure = match (error.kind(), error) {
+            (_, Error::Read(source)) => return Failure::io("cannot read", &source),
+            (_, Error::Write(source)) => return Failure::writing(&source),
+            (_, Error::Engine(error)) => return error.into(),
+            (_, Error::Keyring(error)) => return error.into(),
             (ErrorKind::Authentication, error) => Failure::authentication(error),
             (ErrorKind::Usage, error) => Failure::usage(error),
             (_, error) => Failure::error(error),
-        }
+        };
+        failure.chunk = chunk;
+        failure.coded(code)
     }
 }
 
@@ -220,6 +305,22 @@ mod tests {
             ("cut (os error 2", "cut (os error 2"),
         ] {
             assert_eq!(without_numbers(text.to_owned()), plain);
+        }
+    }
+
+    #[test]
+    fn marks_that_are_not_shown_are_escaped() {
+        for (raw, shown) in [
+            ("a\u{202e}gpj.wl", "a\\u{202e}gpj.wl"),
+            ("a\u{9b}31m\u{7f}\n", "a\\u{9b}31m\\u{7f}\\n"),
+            ("\u{2066}\u{200e}\u{feff}", "\\u{2066}\\u{200e}\\u{feff}"),
+            ("\u{2028}\u{e0041}", "\\u{2028}\\u{e0041}"),
+            (
+                "e\u{301}\u{3000}Ж漢\u{1f512}\\",
+                "e\u{301}\u{3000}Ж漢\u{1f512}\\",
+            ),
+        ] {
+            assert_eq!(escaped(raw), shown);
         }
     }
 }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use warplock_container::Source;
 use warplock_keyring::shown_name;
 
-use crate::closed::was_closed;
 use crate::failure::{Failure, Result};
+use crate::startup::was_closed;
 
 /// The name that stands for standard input or output.
 const DASH: &str = "-";
@@ -34,6 +34,15 @@ pub(crate) struct Input {
 }
 
 impl Input {
+    /// Refuses what [`Input::open`] would refuse. Opens nothing whose opening has an effect: another
+    /// process may wait for that at a pipe with a name.
+    pub(crate) fn check(path: &Path) -> Result<Option<Self>> {
+        match std::fs::metadata(path) {
+            Ok(found) if !is_dash(path) && !found.is_dir() && place(&found).is_none() => Ok(None),
+            _ => Input::open(path).map(Some),
+        }
+    }
+
     /// Opens `path`, or standard input for `-`.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let name = if is_dash(path) {
@@ -99,8 +108,8 @@ impl Input {
 }
 
 /// Where bytes lie that writing would destroy.
-#[derive(PartialEq, Eq)]
-enum Place {
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) enum Place {
     File {
         device: u64,
         inode: u64,
@@ -112,7 +121,7 @@ enum Place {
 }
 
 /// The place that a file's bytes have; `None` for pipes and their like.
-fn place(metadata: &Metadata) -> Option<Place> {
+pub(crate) fn place(metadata: &Metadata) -> Option<Place> {
     if metadata.is_file() {
         let (device, inode) = (metadata.dev(), metadata.ino());
         Some(Place::File { device, inode })
@@ -121,6 +130,14 @@ fn place(metadata: &Metadata) -> Option<Place> {
         Some(Place::BlockDevice { number })
     } else {
         None
+    }
+}
+
+/// The name of an input in messages.
+pub(crate) fn input_name(path: &Path) -> String {
+    match is_dash(path) {
+        true => "stdin".to_owned(),
+        false => shown_name(path),
     }
 }
 

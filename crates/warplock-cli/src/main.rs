@@ -1,11 +1,11 @@
 //! The command line of Warplock: parse, run, report.
 
 mod args;
-mod closed;
 mod cmd;
 mod exit;
 mod failure;
 mod input;
+mod json;
 mod keys;
 mod memory;
 mod output;
@@ -13,13 +13,16 @@ mod progress;
 mod pump;
 mod range;
 mod signals;
+mod startup;
 mod transform;
 mod value;
 
 use std::process::ExitCode;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use signal_hook::consts::SIGPIPE;
 
+use crate::exit::Exit;
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
@@ -32,5 +35,9 @@ fn main() -> ExitCode {
             Err(error) => cmd::report(&Failure::io("cannot wait for signals", &error)),
         },
     };
+    // Only now is everything dropped that would leave a temporary file behind.
+    if exit == Exit::Pipe {
+        signals::die(SIGPIPE);
+    }
     exit.into()
 }

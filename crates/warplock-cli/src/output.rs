@@ -2,42 +2,25 @@
 //! replaced only on request; everything else (standard output, pipes, devices) is written
 //! directly.
 
-use std::ffi::OsString;
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, IsTerminal};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod place;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fcntl_getfl, linkat, openat, stat};
-use rustix::io::{Errno, FdFlags, fcntl_getfd};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, RawFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{OFlags, fcntl_getfl};
+use rustix::io::{FdFlags, fcntl_getfd};
 use tempfile::NamedTempFile;
 use warplock_container::Sink;
 use warplock_keyring::shown_name;
 
-use crate::closed::was_closed;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};
+use crate::startup::was_closed;
 
-/// Named temporary files that exist at this moment. Whoever holds the lock may create, publish or
-/// remove one.
-static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
-    // A list of paths is never in a state that a panic could spoil.
-    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Removes every named temporary file and lets no output be created or published any more: for
-/// a process about to die.
-pub(crate) fn abandon_all() {
-    let list = unfinished();
-    for path in list.iter() {
-        let _ = fs::remove_file(path);
-    }
-    std::mem::forget(list);
-}
+pub(crate) use place::abandon_all;
+use place::{Draft, Place, is_input, same_file};
 
 /// An output under way. Dropped without [`Output::publish`], it leaves nothing behind, except for
 /// what was written directly.
@@ -58,68 +41,55 @@ enum Kind {
     Named(NamedTempFile, Place),
 }
 
-/// Where a finished file shall appear.
-#[derive(Debug)]
-struct Place {
-    path: PathBuf,
-    folder: PathBuf,
-    /// Permission bits of the file that is to be replaced.
-    replaced: Option<u32>,
-    force: bool,
+/// Who may read an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// As with any other file: what the umask or the folder says, or the replaced file's mode.
+    Usual,
+    /// Its owner alone.
+    Owner,
+}
+
+/// An output that nothing speaks against so far.
+enum Target {
+    /// A descriptor that this process was started with.
+    Shared(File),
+    /// A pipe or device with a name.
+    Direct(PathBuf),
+    File(Place),
 }
 
 impl Output {
     /// Prepares the output `path` (`-`: standard output), or refuses it before any work is done.
     /// `input` is what it is made from, if a file.
     pub(crate) fn create(path: &Path, force: bool, input: Option<&Input>) -> Result<Self> {
-        let is_stdout = is_dash(path) || descriptor(path) == Some(1);
-        let name = |of_file: String| match is_stdout {
-            true => "stdout".to_owned(),
-            false => of_file,
-        };
-        match Output::open(path, force, input) {
+        Output::with_access(path, force, input, Access::Usual)
+    }
+
+    /// As [`Output::create`].
+    pub(crate) fn with_access(
+        path: &Path,
+        force: bool,
+        input: Option<&Input>,
+        access: Access,
+    ) -> Result<Self> {
+        let kind = target(path, force, input, access).and_then(Target::open);
+        match kind {
             Ok(kind) => Ok(Output {
-                name: name(path.display().to_string()),
+                name: output_name(path, path.display().to_string()),
                 kind,
             }),
-            Err(failure) => Err(failure.about(name(shown_name(path)))),
+            Err(failure) => Err(failure.about(output_name(path, shown_name(path)))),
         }
     }
 
-    fn open(path: &Path, force: bool, input: Option<&Input>) -> Result<Kind> {
-        if is_dash(path) {
-            if was_closed(1) {
-                return Err(Failure::error("is closed; name a file with -o"));
-            }
-            return shared(io::stdout().as_fd(), input);
+    /// Refuses what [`Output::create`] would refuse. Opens nothing whose opening has an effect:
+    /// another process may wait for that at a pipe with a name.
+    pub(crate) fn check(path: &Path, force: bool, input: Option<&Input>) -> Result<Option<Self>> {
+        match target(path, force, input, Access::Owner) {
+            Ok(Target::Direct(_)) => Ok(None),
+            _ => Output::with_access(path, force, input, Access::Owner).map(Some),
         }
-        // Whoever names a descriptor has opened it for this purpose.
-        if let Some(number) = descriptor(path) {
-            let not_open = "is not open; let the shell open it, as in: 3> FILE";
-            let is_open = || Path::new("/dev/fd").join(number.to_string()).exists();
-            if was_closed(number) || !is_open() {
-                return Err(Failure::error(not_open));
-            }
-            // SAFETY: it is open, and nobody closes it: this program's own are refused below.
-            let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-            // Our own are closed on exec; none that was handed over can be.
-            return match fcntl_getfd(descriptor) {
-                Ok(flags) if !flags.contains(FdFlags::CLOEXEC) => shared(descriptor, input),
-                _ => Err(Failure::error(not_open)),
-            };
-        }
-        let mut place = match fs::metadata(path) {
-            Ok(found) if found.is_dir() => return Err(Failure::error("is a directory")),
-            Ok(found) if found.is_file() => Place::existing(path, force, input, &found)?,
-            Ok(found) if is_input(input, &found) => return Err(same_file()),
-            Ok(_) => return open_direct(path),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Place::new(path, force)?,
-            Err(error) => return Err(Failure::io("cannot create", &error)),
-        };
-        if place.folder.as_os_str().is_empty() {
-            place.folder.push(".");
-        }
-        create_unfinished(place)
     }
 
     /// The file to write to.
@@ -155,41 +125,113 @@ impl Output {
         self.is_direct() && self.file().is_terminal()
     }
 
-    /// Whether results printed on standard output would mix with it.
-    pub(crate) fn is_stdout(&self) -> bool {
-        self.is_direct() && self.name == "stdout"
-    }
-
     /// Lets the finished file appear under its name, after its bytes have reached the disk.
     pub(crate) fn publish(self) -> Result<()> {
         let Output { name, kind } = self;
-        match kind {
+        let published = match kind {
             Kind::Direct(file) => match file.sync_all() {
                 // Pipes, terminals and most devices have nothing to wait for.
                 Err(error) if error.kind() != io::ErrorKind::InvalidInput => {
                     Err(Failure::writing(&error))
                 }
-                _ => Ok(()),
+                _ => close(file).map_err(|error| Failure::writing(&error)),
             },
-            Kind::Unnamed(file, place) => finish(&file, &place).and_then(|()| place.link(&file)),
+            Kind::Unnamed(file, place) => place.finish(&file).and_then(|()| place.link(&file)),
             Kind::Named(file, place) => {
-                finish(file.as_file(), &place).and_then(|()| place.rename(file))
+                let (file, temporary) = file.into_parts();
+                place
+                    .finish(&file)
+                    .and_then(|()| close(file).map_err(|error| Failure::writing(&error)))
+                    .and_then(|()| place.rename(temporary))
             }
-        }
-        .map_err(|failure| failure.about(name))
+        };
+        published.map_err(|failure| failure.about(name))
     }
 }
 
-fn is_input(input: Option<&Input>, output: &Metadata) -> bool {
-    input.is_some_and(|input| input.is_same_file(output))
+impl Target {
+    fn open(self) -> Result<Kind> {
+        let failed = |error: io::Error| Failure::io("cannot create", &error);
+        match self {
+            Target::Shared(file) => Ok(Kind::Direct(file)),
+            Target::Direct(path) => {
+                let file = OpenOptions::new().write(true).open(path);
+                file.map(Kind::Direct)
+                    .map_err(|error| Failure::io("cannot write", &error))
+            }
+            Target::File(mut place) => Ok(match place.draft().map_err(failed)? {
+                Draft::Unnamed(file) => Kind::Unnamed(file, place),
+                Draft::Named(file) => Kind::Named(file, place),
+            }),
+        }
+    }
 }
 
-fn same_file() -> Failure {
-    Failure::error("input and output are the same file; give another name with -o")
+/// Looks at what is at `path`, and refuses what cannot or shall not be written.
+fn target(path: &Path, force: bool, input: Option<&Input>, access: Access) -> Result<Target> {
+    if is_dash(path) {
+        if was_closed(1) {
+            return Err(Failure::error("is closed; name a file with -o"));
+        }
+        return shared(io::stdout().as_fd(), input);
+    }
+    // Whoever names a descriptor has opened it for this purpose.
+    if let Some(number) = descriptor(path) {
+        let not_open = "is not open; let the shell open it, as in: 3> FILE";
+        let is_open = || Path::new("/dev/fd").join(number.to_string()).exists();
+        if was_closed(number) || !is_open() {
+            return Err(Failure::error(not_open));
+        }
+        // SAFETY: it is open, and nobody closes it: this program's own are refused below.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        // Our own are closed on exec; none that was handed over can be.
+        return match fcntl_getfd(descriptor) {
+            Ok(flags) if !flags.contains(FdFlags::CLOEXEC) => shared(descriptor, input),
+            _ => Err(Failure::error(not_open)),
+        };
+    }
+    Ok(Target::File(match fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Err(is_directory()),
+        Ok(found) if found.is_file() => Place::existing(path, force, input, &found, access)?,
+        Ok(found) if is_input(input, &found) => return Err(same_file()),
+        Ok(_) => return Ok(Target::Direct(path.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Place::new(path, force, access)?,
+        Err(error) => return Err(Failure::io("cannot create", &error)),
+    }))
 }
 
-pub(crate) fn exists() -> Failure {
-    Failure::error("exists already; --force replaces it")
+/// Whether `path` on the command line means standard output.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    is_dash(path) || descriptor(path) == Some(1)
+}
+
+/// The name of an output in messages.
+fn output_name(path: &Path, of_file: String) -> String {
+    match is_stdout(path) {
+        true => "stdout".to_owned(),
+        false => of_file,
+    }
+}
+
+fn is_directory() -> Failure {
+    Failure::error(
+        "is a directory, so the output cannot have this name; name another file with -o (-o - is \
+         stdout)",
+    )
+}
+
+/// Closes `file`, and says what dropping it would not: file systems that write late, such as
+/// network file systems, may report a failed write only here.
+pub(crate) fn close(file: File) -> io::Result<()> {
+    // SAFETY: the descriptor was owned by `file` alone, which has just given it up.
+    if unsafe { libc::close(file.into_raw_fd()) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        // Linux has closed it all the same.
+        error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+        error => Err(error),
+    }
 }
 
 /// The number of the open descriptor that `path` stands for.
@@ -209,7 +251,7 @@ fn descriptor(path: &Path) -> Option<RawFd> {
 }
 
 /// An output that shares its position with whoever else has the descriptor.
-fn shared(descriptor: BorrowedFd<'_>, input: Option<&Input>) -> Result<Kind> {
+fn shared(descriptor: BorrowedFd<'_>, input: Option<&Input>) -> Result<Target> {
     let failed = |error: io::Error| Failure::io("cannot write", &error);
     let file = File::from(descriptor.try_clone_to_owned().map_err(failed)?);
     if is_input(input, &file.metadata().map_err(failed)?) {
@@ -221,191 +263,43 @@ fn shared(descriptor: BorrowedFd<'_>, input: Option<&Input>) -> Result<Kind> {
             "is open for reading only; open it for writing, or name a file with -o",
         ));
     }
-    Ok(Kind::Direct(file))
-}
-
-fn open_direct(path: &Path) -> Result<Kind> {
-    let file = OpenOptions::new().write(true).open(path);
-    file.map(Kind::Direct)
-        .map_err(|error| Failure::io("cannot write", &error))
-}
-
-/// A file in the place's folder that cannot be seen yet.
-fn create_unfinished(place: Place) -> Result<Kind> {
-    let unnamed = create_unnamed(&place.folder);
-    match unnamed.map_err(|error| Failure::io("cannot create", &error))? {
-        Some(file) => Ok(Kind::Unnamed(file, place)),
-        None => create_named(&place)
-            .map(|file| Kind::Named(file, place))
-            .map_err(|error| Failure::io("cannot create", &error)),
-    }
-}
-
-/// A file without a name, or `None` where there is no such thing.
-fn create_unnamed(folder: &Path) -> io::Result<Option<File>> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    match openat(CWD, folder, flags, Mode::from_raw_mode(0o666)) {
-        // Without /proc there is no way to give it a name later.
-        Ok(file) => Ok(stat(descriptor_path(&file))
-            .is_ok()
-            .then(|| File::from(file))),
-        // By file system and kernel.
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// A file with a temporary name, which is removed if a signal comes.
-fn create_named(place: &Place) -> io::Result<NamedTempFile> {
-    let mut list = unfinished();
-    let file = tempfile::Builder::new()
-        .prefix(&place.hidden_prefix())
-        .permissions(fs::Permissions::from_mode(0o666)) // less the umask
-        .tempfile_in(&place.folder)?;
-    list.push(file.path().to_owned());
-    Ok(file)
-}
-
-fn descriptor_path(file: impl AsFd) -> String {
-    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
-}
-
-/// Brings everything to the disk, so that no crash can leave a name without its bytes.
-fn finish(file: &File, place: &Place) -> Result<()> {
-    if let Some(mode) = place.replaced {
-        // Best effort: some file systems have no permissions.
-        let _ = file.set_permissions(fs::Permissions::from_mode(mode));
-    }
-    file.sync_all().map_err(|error| Failure::writing(&error))
-}
-
-impl Place {
-    /// For a name that is free.
-    fn new(path: &Path, force: bool) -> Result<Self> {
-        if fs::symlink_metadata(path).is_ok() {
-            return Err(Failure::error(
-                "is a symbolic link to nothing; remove it first",
-            ));
-        }
-        Place::at(path.to_owned(), None, force)
-    }
-
-    /// For a regular file that is to be replaced. Links to it stay.
-    fn existing(path: &Path, force: bool, input: Option<&Input>, found: &Metadata) -> Result<Self> {
-        if is_input(input, found) {
-            return Err(same_file());
-        }
-        if !force {
-            return Err(exists());
-        }
-        let path = fs::canonicalize(path).map_err(|error| Failure::io("cannot write", &error))?;
-        Place::at(path, Some(found.mode() & 0o777), force)
-    }
-
-    fn at(path: PathBuf, replaced: Option<u32>, force: bool) -> Result<Self> {
-        match (path.parent(), path.file_name()) {
-            (Some(folder), Some(_)) => {
-                let folder = folder.to_owned();
-                Ok(Place {
-                    path,
-                    folder,
-                    replaced,
-                    force,
-                })
-            }
-            _ => Err(Failure::error("is a directory")),
-        }
-    }
-
-    /// What the name of a temporary file begins with.
-    fn hidden_prefix(&self) -> OsString {
-        let mut prefix = OsString::from(".");
-        prefix.push(self.path.file_name().unwrap_or_default());
-        // Room for the random part within the 255 bytes of a name.
-        if prefix.len() > 240 {
-            OsString::from(".warplock-")
-        } else {
-            prefix
-        }
-    }
-
-    /// Gives the unnamed `file` its name.
-    fn link(&self, file: &File) -> Result<()> {
-        let source = descriptor_path(file);
-        let give = |name: &Path| linkat(CWD, &source, CWD, name, AtFlags::SYMLINK_FOLLOW);
-        match give(&self.path) {
-            Ok(()) => {}
-            Err(Errno::EXIST) if self.force => {
-                // No call replaces a name by an unnamed file, so it gets a name just before.
-                let mut list = unfinished();
-                let temporary = tempfile::Builder::new()
-                    .prefix(&self.hidden_prefix())
-                    .make_in(&self.folder, |name| {
-                        list.push(name.to_owned());
-                        give(name).map_err(io::Error::from)
-                    })
-                    .map_err(|error| Failure::io("cannot create", &error))?;
-                // The lock is held: a signal waits until this is done.
-                temporary
-                    .persist(&self.path)
-                    .map_err(|error| Failure::io("cannot replace", &error.error))?;
-                list.clear();
-            }
-            Err(Errno::EXIST) => return Err(exists()),
-            Err(error) => return Err(Failure::io("cannot create", &error.into())),
-        }
-        self.sync_folder();
-        Ok(())
-    }
-
-    /// Gives the named temporary `file` its final name.
-    fn rename(&self, file: NamedTempFile) -> Result<()> {
-        let mut list = unfinished();
-        let renamed = if self.force {
-            file.persist(&self.path)
-        } else {
-            file.persist_noclobber(&self.path)
-        };
-        match renamed {
-            Ok(_) => list.clear(),
-            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(exists());
-            }
-            Err(error) => return Err(Failure::io("cannot create", &error.error)),
-        }
-        drop(list);
-        self.sync_folder();
-        Ok(())
-    }
-
-    /// Makes the new name durable; file systems that cannot do this need no error.
-    fn sync_folder(&self) {
-        if let Ok(folder) = File::open(&self.folder) {
-            let _ = folder.sync_all();
-        }
-    }
+    Ok(Target::Shared(file))
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::os::fd::FromRawFd;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
-    /// Publishes an output with the text "new" by either way.
-    fn publish(path: &Path, force: bool, named: bool) -> Result<()> {
-        let place = Place::at(path.to_owned(), None, force).unwrap();
-        let kind = if named {
-            Kind::Named(create_named(&place).unwrap(), place)
-        } else {
-            Kind::Unnamed(create_unnamed(&place.folder).unwrap().unwrap(), place)
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    /// Publishes an output with the text "new" by either way; gives the draft's mode.
+    fn publish(path: &Path, force: bool, named: bool, access: Access) -> Result<u32> {
+        let mut place = match fs::metadata(path) {
+            Ok(found) if force => Place::existing(path, force, None, &found, access)?,
+            _ => Place::at(path.to_owned(), None, force)?,
         };
+        let draft = match named {
+            true => place.draft_named().unwrap(),
+            false => place.draft().unwrap(),
+        };
+        let kind = match draft {
+            Draft::Unnamed(file) => Kind::Unnamed(file, place),
+            Draft::Named(file) => Kind::Named(file, place),
+        };
+        assert_eq!(matches!(kind, Kind::Named(..)), named);
         let output = Output {
             name: "test".to_owned(),
             kind,
         };
         output.file().write_all(b"new").unwrap();
-        output.publish()
+        let mode = output.file().metadata().unwrap().permissions().mode();
+        output.publish().map(|()| mode & 0o777)
     }
 
     #[test]
@@ -413,22 +307,53 @@ mod tests {
         for named in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("file");
+            let publish = |force| publish(&path, force, named, Access::Usual);
             for force in [false, true] {
-                publish(&path, force, named).unwrap();
+                publish(force).unwrap();
                 assert_eq!(fs::read(&path).unwrap(), b"new");
                 // Somebody else may be faster: what exists at the end is not replaced.
                 fs::write(&path, b"old").unwrap();
-                let refused = publish(&path, false, named).unwrap_err().to_string();
+                let refused = publish(false).unwrap_err().to_string();
                 assert!(refused.contains("exists already"), "{refused}");
                 assert_eq!(fs::read(&path).unwrap(), b"old");
-                publish(&path, true, named).unwrap();
+                publish(true).unwrap();
                 assert_eq!(fs::read(&path).unwrap(), b"new");
                 assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
                 fs::remove_file(&path).unwrap();
             }
-            let place = Place::at(path.clone(), None, false).unwrap();
-            drop(create_named(&place).unwrap());
+            let mut place = Place::at(path.clone(), None, false).unwrap();
+            drop(place.draft_named().unwrap());
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         }
+    }
+
+    #[test]
+    fn only_a_finished_file_has_its_final_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let plain = folder.path().join("plain");
+        fs::write(&plain, b"").unwrap();
+        for named in [false, true] {
+            let publish = |force, access| publish(&path, force, named, access).unwrap();
+            assert_eq!(publish(false, Access::Usual), 0o600);
+            assert_eq!(mode(&path), mode(&plain));
+            for replaced in [0o600, 0o640, 0o644, 0o400] {
+                fs::set_permissions(&path, fs::Permissions::from_mode(replaced)).unwrap();
+                assert_eq!(publish(true, Access::Usual), 0o600);
+                assert_eq!(mode(&path), replaced);
+            }
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+            assert_eq!(publish(true, Access::Owner), 0o600);
+            assert_eq!(mode(&path), 0o600);
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn closing_reports_errors() {
+        close(tempfile::tempfile().unwrap()).unwrap();
+        // SAFETY: no process has this many files open, so nobody's is closed.
+        let never_open = unsafe { File::from_raw_fd(i32::MAX) };
+        assert!(close(never_open).is_err());
     }
 }

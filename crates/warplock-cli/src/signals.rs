@@ -2,11 +2,14 @@
 //! shell sees it.
 
 use std::fs::File;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock};
+use std::time::Duration;
 use std::{io, thread};
 
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -17,8 +20,12 @@ type Instead = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Bytes of the waiting thread's stack, whatever the environment says: an unmount runs on it.
 const STACK: usize = 2 << 20;
+/// The most that the waiting thread is given to end the process.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 static INSTEAD: OnceLock<Instead> = OnceLock::new();
+/// Set by the signal handlers themselves.
+static RECEIVED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Has signals do something else than end this process; where it answers false, they do. The first
 /// caller's is taken.
@@ -26,15 +33,36 @@ pub(crate) fn instead(work: Instead) {
     let _ = INSTEAD.set(work);
 }
 
+/// Removes temporary files and ends this process by `signal`.
+pub(crate) fn die(signal: i32) {
+    output::abandon_all();
+    warplock_bench::abandon();
+    let _ = emulate_default_handler(signal);
+}
+
+/// Waits for the end if a signal is about to end this process: the error that the signal caused,
+/// such as an interrupted prompt, needs no message.
+pub(crate) fn wait_if_ending() {
+    if RECEIVED.load(Ordering::Relaxed) && INSTEAD.get().is_none() {
+        thread::sleep(PATIENCE);
+    }
+}
+
 /// Starts the thread that waits for signals. A thread can act while all others are blocked in
 /// reads and writes, and may do what a signal handler must not.
 pub(crate) fn install() -> io::Result<()> {
     let ignored = ignored_signals();
-    let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| {
+    let ending = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+    let wanted = ending.into_iter().filter(|signal| {
         // `nohup` and background jobs of scripts count on this.
         ignored & (1 << (signal - 1)) == 0
     });
-    let mut signals = Signals::new(wanted)?;
+    let wanted: Vec<_> = wanted.collect();
+    for &signal in &wanted {
+        flag::register(signal, Arc::clone(&RECEIVED))?;
+    }
+    // A file that grows past the limit of `ulimit -f` is then a failed write.
+    let mut signals = Signals::new(wanted.into_iter().chain([SIGXFSZ]))?;
     // A prompt for a passphrase turns echo off.
     let terminal = File::open("/dev/tty").ok();
     let modes = terminal
@@ -45,15 +73,13 @@ pub(crate) fn install() -> io::Result<()> {
         .stack_size(STACK)
         .spawn(move || {
             for signal in signals.forever() {
-                if INSTEAD.get().is_some_and(|instead| instead()) {
+                if signal == SIGXFSZ || INSTEAD.get().is_some_and(|instead| instead()) {
                     continue;
                 }
-                output::abandon_all();
-                warplock_bench::abandon();
                 if let (Some(terminal), Some(modes)) = (&terminal, &modes) {
                     let _ = tcsetattr(terminal, OptionalActions::Now, modes);
                 }
-                let _ = emulate_default_handler(signal);
+                die(signal);
             }
         })?;
     Ok(())

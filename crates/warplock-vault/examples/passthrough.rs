@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         _ => return Err("usage: passthrough FOLDER MOUNTPOINT [--allow-other]".into()),
     };
     let options = Options {
-        name: folder.to_string_lossy().into_owned(),
+        name: folder.into(),
         allow_other,
         ..Options::default()
     };

@@ -31,17 +31,34 @@ impl<S: Storage> Vault<S> {
             self.list_uncommitted(&content);
             result?;
         }
-        let in_use = file.map(|file| Arc::clone(&file.content));
-        match in_use.or_else(|| node.content_in_use()) {
-            Some(content) if changes.modified.is_some() => {
-                // Who writes a header puts back the time from before: not this one's.
-                let mut state = content.write_state();
-                self.change_at(At::File(&content.file), changes)?;
-                state.moves().modified = None;
-            }
-            _ => self.with_at(&node, file, |at| self.change_at(at, changes))?,
+        match self.change_all_but_length(&node, file, changes) {
+            // The kernel keeps times, and hands them in when it syncs, also of what is gone.
+            Err(error) if error.errno() == Errno::NOENT && is_gone(&node, changes) => {}
+            other => other?,
         }
         self.attributes_of(&node, file)
+    }
+
+    fn change_all_but_length(
+        &self,
+        node: &Arc<Node<S>>,
+        file: Option<&OpenFile<S>>,
+        changes: &Changes,
+    ) -> Result<()> {
+        let mut in_store = *changes;
+        if let Some(modified) = changes.modified
+            && node.kind == FileType::RegularFile
+        {
+            let content = match file {
+                Some(file) => Arc::clone(&file.content),
+                None => self.content(node)?,
+            };
+            self.core.set_modified(&content, modified)?;
+            self.list_uncommitted(&content);
+            // In the store, it tells programs that copy of changes.
+            in_store.modified = None;
+        }
+        self.with_at(node, file, |at| self.change_at(at, &in_store))
     }
 
     /// Changes what the store keeps: all but the length.
@@ -117,7 +134,21 @@ impl<S: Storage> Vault<S> {
         node: &Arc<Node<S>>,
         file: Option<&OpenFile<S>>,
     ) -> Result<Attributes> {
-        let found = self.with_at(node, file, |at| Ok(self.core.storage.attributes(at)?))?;
+        let found = self.with_at(node, file, |at| Ok(self.core.storage.attributes(at)?));
+        let found = match (found, node.last.get()) {
+            (Err(error), Some(last)) if error.errno() == Errno::NOENT => *last,
+            (found, _) => found?,
+        };
         self.shown(node, found)
     }
+}
+
+/// Whether only times are to be changed, of something that has no name any more.
+fn is_gone<S: Storage>(node: &Node<S>, changes: &Changes) -> bool {
+    let times = Changes {
+        accessed: changes.accessed,
+        modified: changes.modified,
+        ..Changes::default()
+    };
+    node.last.get().is_some() && *changes == times
 }

@@ -1,48 +1,27 @@
-//! Runs of blocks: sealed into slots, opened from slots.
+//! Runs of blocks: sealed into ciphertext of the same length and a [`Seal`] each, and opened again.
 
 use std::cell::RefCell;
 
-use warplock::{Aad, Batch, Ivs, Key, Keys, Spans, Text};
+use warplock::{Aad, Batch, Ivs, Key, Keys, Spans, Tags, Text};
 
 use crate::error::Result;
 use crate::keys::{Engines, fill_random};
-use crate::layout::{Layout, NONCE_LEN, OVERHEAD, TAG_LEN};
+use crate::layout::{Layout, NONCE_LEN, TAG_LEN};
+use crate::seals::Seal;
 
 /// Bytes of a block's associated data: its number, big-endian.
 const AAD_LEN: usize = 8;
 
-/// Opening a run failed at this block, counted from the run's start.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Bad {
-    /// The tag does not fit.
-    Tag(usize),
-    /// There is a hole where none may be.
-    Hole(usize),
-}
-
-/// Nonces and associated data of the batch that a thread is about to run.
+/// Nonces, tags and associated data of the batch that a thread is about to run.
 #[derive(Default)]
 struct Lists {
     nonces: Vec<u8>,
+    tags: Vec<u8>,
     aads: Vec<u8>,
 }
 
 thread_local! {
     static LISTS: RefCell<Lists> = RefCell::default();
-}
-
-/// The tag in a slot that holds nothing but one block.
-pub(crate) fn tag_of(slot: &[u8]) -> [u8; TAG_LEN] {
-    *slot.last_chunk().expect("a slot ends in a tag")
-}
-
-/// The slots of a run, the last of which may be shorter.
-pub(crate) fn slots(layout: Layout, run: &[u8]) -> impl Iterator<Item = &[u8]> {
-    run.chunks(layout.slot())
-}
-
-fn is_hole(slot: &[u8]) -> bool {
-    slot[..NONCE_LEN] == [0; NONCE_LEN] && slot.iter().all(|byte| *byte == 0)
 }
 
 fn number_aads(aads: &mut Vec<u8>, first: u64, count: usize) {
@@ -61,8 +40,16 @@ fn each_aad(aads: &[u8], count: usize) -> Aad<'_> {
     }
 }
 
+fn even<'a>(count: usize, len: usize) -> Spans<'a> {
+    Spans::Even {
+        count,
+        len,
+        stride: len,
+    }
+}
+
 /// Seals `plain`, blocks from `first` on, the last of which may be shorter, under fresh random
-/// nonces into `out`, which is exactly as long as their slots.
+/// nonces into `out`, which is as long; gives each block's seal.
 pub(crate) fn seal(
     engines: &Engines,
     key: &Key,
@@ -70,163 +57,115 @@ pub(crate) fn seal(
     first: u64,
     plain: &[u8],
     out: &mut [u8],
-) -> Result<()> {
-    let (whole, tail) = (plain.len() / layout.block(), plain.len() % layout.block());
+) -> Result<Vec<Seal>> {
+    debug_assert_eq!(plain.len(), out.len());
+    let block = layout.block();
+    let (whole, tail) = (plain.len() / block, plain.len() % block);
     let count = whole + usize::from(tail > 0);
-    debug_assert_eq!(out.len(), plain.len() + count * OVERHEAD);
-    if count == 0 {
-        return Ok(());
-    }
     LISTS.with_borrow_mut(|lists| {
         lists.nonces.resize(count * NONCE_LEN, 0);
         fill_random(&mut lists.nonces)?;
-        for (slot, nonce) in out
-            .chunks_mut(layout.slot())
-            .zip(lists.nonces.chunks_exact(NONCE_LEN))
-        {
-            slot[..NONCE_LEN].copy_from_slice(nonce);
-        }
+        lists.tags.resize(count * TAG_LEN, 0);
         number_aads(&mut lists.aads, first, count);
-        let (whole_in, tail_in) = plain.split_at(whole * layout.block());
-        let (whole_out, tail_out) = out.split_at_mut(whole * layout.slot());
-        let (whole_nonces, tail_nonce) = lists.nonces.split_at(whole * NONCE_LEN);
-        let (whole_aads, tail_aad) = lists.aads.split_at(whole * AAD_LEN);
-        if whole > 0 {
+        // Whole blocks are one batch, a shorter one at the end is another.
+        for (from, to, len) in [(0, whole, block), (whole, count, tail)] {
+            if from == to {
+                continue;
+            }
+            let bytes = from * block..from * block + (to - from) * len;
             let text = Text::Apart {
-                input: whole_in,
-                input_spans: plain_spans(layout, whole),
-                output: &mut whole_out[NONCE_LEN..],
-                output_spans: slot_spans(layout, whole),
+                input: &plain[bytes.clone()],
+                input_spans: even(to - from, len),
+                output: &mut out[bytes.clone()],
+                output_spans: even(to - from, len),
             };
-            engines.for_len(whole_in.len()).run(
+            engines.for_len(bytes.len()).run(
                 Batch::seal(Keys::One(key), text)
-                    .ivs(Ivs::Each(whole_nonces))
-                    .aad(each_aad(whole_aads, whole)),
+                    .ivs(Ivs::Each(&lists.nonces[from * NONCE_LEN..to * NONCE_LEN]))
+                    .aad(each_aad(
+                        &lists.aads[from * AAD_LEN..to * AAD_LEN],
+                        to - from,
+                    ))
+                    .tags(Tags::Apart(&mut lists.tags[from * TAG_LEN..to * TAG_LEN])),
             )?;
         }
-        if tail > 0 {
-            let text = Text::Apart {
-                input: tail_in,
-                input_spans: Spans::one(tail),
-                output: &mut tail_out[NONCE_LEN..],
-                output_spans: Spans::one(tail),
-            };
-            engines.for_len(tail).run(
-                Batch::seal(Keys::One(key), text)
-                    .ivs(Ivs::Each(tail_nonce))
-                    .aad(Aad::Shared(tail_aad)),
-            )?;
-        }
-        Ok(())
+        let nonces = lists.nonces.chunks_exact(NONCE_LEN);
+        let tags = lists.tags.chunks_exact(TAG_LEN);
+        Ok(nonces
+            .zip(tags)
+            .map(|(nonce, tag)| Seal::new(nonce, tag))
+            .collect())
     })
 }
 
-fn plain_spans<'a>(layout: Layout, count: usize) -> Spans<'a> {
-    Spans::Even {
-        count,
-        len: layout.block(),
-        stride: layout.block(),
-    }
-}
-
-/// The ciphertexts in neighbouring slots, counted from the first ciphertext.
-fn slot_spans<'a>(layout: Layout, count: usize) -> Spans<'a> {
-    Spans::Even {
-        count,
-        len: layout.block(),
-        stride: layout.slot(),
-    }
-}
-
-/// Opens the slots in `run`, blocks from `first` on, into `out`. Holes become zeros, if they are
-/// legal. Inner error: what is wrong with which block; then `out` is to be thrown away.
+/// Opens `run`, the ciphertext of blocks from `first` on, in place; blocks without a seal become
+/// zeros. Gives the index of the first block whose seal does not fit; then all of `run` is to be
+/// thrown away.
 pub(crate) fn open(
     engines: &Engines,
     key: &Key,
     layout: Layout,
     first: u64,
-    run: &[u8],
-    out: &mut [u8],
-    holes: bool,
-) -> Result<std::result::Result<(), Bad>> {
-    let count = slots(layout, run).count();
-    debug_assert_eq!(run.len(), out.len() + count * OVERHEAD);
+    seals: &[Seal],
+    run: &mut [u8],
+) -> Result<Option<usize>> {
+    let block = layout.block();
+    debug_assert_eq!(run.len().div_ceil(block), seals.len());
     let mut start = 0;
-    while start < count {
-        let at = |index: usize| &run[index * layout.slot()..][..slot_len(layout, run, index)];
-        if is_hole(at(start)) {
-            if !holes {
-                return Ok(Err(Bad::Hole(start)));
-            }
-            let end = out.len().min((start + 1) * layout.block());
-            out[start * layout.block()..end].fill(0);
-            start += 1;
+    while start < seals.len() {
+        let whole = run.len() / block;
+        let mut end = start + 1;
+        if seals[start].is_none() {
+            let bytes = start * block..(end * block).min(run.len());
+            run[bytes].fill(0);
+            start = end;
             continue;
         }
-        let whole_end = count - usize::from(!run.len().is_multiple_of(layout.slot()));
-        let mut end = start + 1;
-        while end < whole_end && at(end)[..NONCE_LEN] != [0; NONCE_LEN] {
+        while end < whole && !seals[end].is_none() {
             end += 1;
         }
-        let len = (end - start - 1) * layout.block() + slot_len(layout, run, end - 1) - OVERHEAD;
-        let run = &run[start * layout.slot()..][..len + (end - start) * OVERHEAD];
-        let out = &mut out[start * layout.block()..][..len];
-        if let Some(bad) = open_present(engines, key, layout, first + start as u64, run, out)? {
-            return Ok(Err(Bad::Tag(start + bad)));
+        let bytes = start * block..(end * block).min(run.len());
+        let number = first + start as u64;
+        let failed = open_sealed(engines, key, number, &seals[start..end], &mut run[bytes])?;
+        if let Some(index) = failed {
+            return Ok(Some(start + index));
         }
         start = end;
     }
-    Ok(Ok(()))
+    Ok(None)
 }
 
-fn slot_len(layout: Layout, run: &[u8], index: usize) -> usize {
-    (run.len() - index * layout.slot()).min(layout.slot())
-}
-
-/// Opens slots without holes: whole ones, or a single shorter one. Gives the first that failed.
-fn open_present(
+/// Opens blocks of equal length that all have a seal. Gives the index of the first that failed.
+fn open_sealed(
     engines: &Engines,
     key: &Key,
-    layout: Layout,
     first: u64,
-    run: &[u8],
-    out: &mut [u8],
+    seals: &[Seal],
+    run: &mut [u8],
 ) -> Result<Option<usize>> {
-    let count = slots(layout, run).count();
-    let len = out.len() / count;
+    let (count, bytes) = (seals.len(), run.len());
     let opened = LISTS.with_borrow_mut(|lists| {
+        lists.nonces.clear();
+        lists.tags.clear();
+        for seal in seals {
+            lists.nonces.extend_from_slice(seal.nonce());
+            lists.tags.extend_from_slice(seal.tag());
+        }
         number_aads(&mut lists.aads, first, count);
-        let text = Text::Apart {
-            input: &run[NONCE_LEN..],
-            input_spans: Spans::Even {
-                count,
-                len,
-                stride: layout.slot(),
-            },
-            output: out,
-            output_spans: Spans::Even {
-                count,
-                len,
-                stride: len,
-            },
+        let text = Text::InPlace {
+            buffer: run,
+            spans: even(count, bytes / count),
         };
-        let nonces = Ivs::Ragged {
-            bytes: run,
-            spans: Spans::Even {
-                count,
-                len: NONCE_LEN,
-                stride: layout.slot(),
-            },
-        };
-        engines.for_len(run.len()).run(
+        engines.for_len(bytes).run(
             Batch::open(Keys::One(key), text)
-                .ivs(nonces)
-                .aad(each_aad(&lists.aads, count)),
+                .ivs(Ivs::Each(&lists.nonces))
+                .aad(each_aad(&lists.aads, count))
+                .tags(Tags::Given(&lists.tags)),
         )
     });
     match opened {
         Ok(()) => Ok(None),
-        Err(warplock::Error::Authentication { failed, .. }) => Ok(failed.first().copied()),
+        Err(warplock::Error::Authentication { failed, .. }) => Ok(Some(failed[0])),
         Err(other) => Err(other.into()),
     }
 }

@@ -16,9 +16,11 @@ use crate::core::{hex, is_missing};
 use crate::error::{Error, Result};
 use crate::fs::{Attributes, Changes, FileType, RenameFlags};
 use crate::keys::random;
-use crate::locks::{lock_config, lock_store};
+use crate::locks::lock_config;
 use crate::posix::Posix;
 use crate::storage::{At, Storage};
+use crate::store_lock::{LOCK, lock_store};
+pub(crate) use text::START;
 use text::{File, MAX_LEN};
 pub use wrapped::Unlocked;
 
@@ -26,7 +28,7 @@ pub use wrapped::Unlocked;
 pub const CONFIG: &str = "warplock.vault";
 /// What the file is called while it is being written, and something random.
 pub(crate) const CONFIG_NEW: &str = "warplock.vault.new";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Of a new vault: whoever reads the file may guess its passphrases, as fast as their own machines
 /// allow. `vault passwd` leaves the permissions as they are, for those who share a vault.
 const MODE: u32 = 0o600;
@@ -226,8 +228,13 @@ fn take_after<S: Storage>(storage: &S, file: &S::File, former: &Attributes) -> s
             let _ = storage.change(At::File(file), &changes);
         }
     }
+    let mode = former.mode & 0o777;
+    if made.mode & 0o777 == mode {
+        // Some file systems have no permissions to change.
+        return Ok(());
+    }
     let changes = Changes {
-        mode: Some(former.mode & 0o777),
+        mode: Some(mode),
         ..Changes::default()
     };
     storage.change(At::File(file), &changes)
@@ -236,7 +243,7 @@ fn take_after<S: Storage>(storage: &S, file: &S::File, former: &Attributes) -> s
 /// HMAC-SHA256 over the settings, one a line. Wrapped keys have MACs of their own, so that one that
 /// was put there by somebody else does not make the rest unusable.
 fn mac(master: &MasterKey, file: &File) -> String {
-    let key = derive::<32>(master, "warplock-vault/1 settings", b"");
+    let key = derive::<32>(master, "warplock-vault/2 settings", b"");
     let mut mac = Hmac::<Sha256>::new_from_slice(&key[..]).expect("HMAC takes any key");
     mac.update(
         format!(
@@ -275,7 +282,7 @@ pub fn init_on<S: Storage>(
         )));
     }
     let root = storage.root()?;
-    if !storage.list(&root)?.is_empty() {
+    if storage.list(&root)?.iter().any(|entry| entry.name != LOCK) {
         return Err(Error::Usage(
             "the folder for the new vault is not empty; name an empty one".into(),
         ));
@@ -315,8 +322,10 @@ pub fn init(
     recipients: &Recipients,
 ) -> Result<MasterKey> {
     let store = open_store(path)?;
-    lock_store(&store, path, true)?;
-    init_on(&store, settings, key_name, recipients)
+    let _lock = lock_store(&store, path, true)?;
+    init_on(&store, settings, key_name, recipients).inspect_err(|_| {
+        let _ = std::fs::remove_file(path.join(LOCK));
+    })
 }
 
 /// What can be told about the vault in the folder `path` without its key.

@@ -3,26 +3,26 @@
 //! What is on the disk is always a *committed state*: the newest header and the blocks it covers.
 //! Blocks that a header covers are not touched in place; their new versions go to the file's
 //! journal until [`commit`](crate::commit) brings everything to the next committed state. Blocks
-//! behind them are written in place at once.
+//! after them are written in place at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::SystemTime;
 
 use rustix::io::Errno;
 
-use crate::blocks::{self, Bad};
+use crate::blocks;
 use crate::core::{Core, hex, lock};
 use crate::error::{Error, Result};
 use crate::fs::Seek;
-use crate::gaps::Gaps;
 use crate::header::Header;
 use crate::keys::{FileKeys, Id};
-use crate::layout::{OVERHEAD, TAG_LEN};
 use crate::names::Place;
+use crate::pages::Look;
+use crate::seals::{PageId, Seal, SealTree};
 use crate::storage::Storage;
-use crate::sum::EMPTY;
 
 /// A regular file in use. All its users share one.
 pub(crate) struct Content<S: Storage> {
@@ -36,62 +36,64 @@ pub(crate) struct Content<S: Storage> {
     state: RwLock<State<S>>,
 }
 
-/// Where the newest version of a block is, if not in its slot.
+/// Where the newest version of a block is, if not in its place: in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moved {
-    /// In the journal.
-    Slot {
-        /// The journal's slot.
-        index: u64,
-        /// The block's tag.
-        tag: [u8; TAG_LEN],
-    },
-    /// Nowhere: it is a hole now.
-    Hole,
-}
-
-impl Moved {
-    /// The tag of the newest version; zeros for a hole.
-    pub(crate) fn tag(self) -> [u8; TAG_LEN] {
-        match self {
-            Moved::Slot { tag, .. } => tag,
-            Moved::Hole => [0; TAG_LEN],
-        }
-    }
+pub(crate) struct Moved {
+    /// How many blocks stand before it in the journal.
+    pub(crate) index: u64,
+    pub(crate) seal: Seal,
 }
 
 /// What several writers of committed blocks change side by side, while all else stays: they hold
 /// the state for reading, and this for moments.
 pub(crate) struct Moves {
-    /// Blocks whose newest version is not in their slot.
+    /// Blocks whose newest version is in the journal.
     pub(crate) blocks: BTreeMap<u64, Moved>,
-    /// Slots of the journal that are taken, from its start.
+    /// The pages of seals that a commit of them changes, by number.
+    pub(crate) pages: HashSet<u64>,
+    /// Blocks of the journal that are taken, from its start.
     pub(crate) end: u64,
-    /// What these blocks changed in the sum, as far as it is not in the header-to-be.
-    pub(crate) sum: [u8; 16],
-    /// The time of the last change, where the file's own does not tell it.
+    /// When the content changed, if the header does not say so yet.
     pub(crate) modified: Option<SystemTime>,
+}
+
+/// A commit that the journal holds durably, while its blocks and pages are on their way to their
+/// places.
+pub(crate) struct Pending {
+    pub(crate) header: Header,
+    /// Pages, each with its slot; their ciphertexts stand in the journal one after the other...
+    pub(crate) pages: Vec<(PageId, u8)>,
+    /// ... from here on.
+    pub(crate) pages_start: u64,
 }
 
 /// What is known about a file in use.
 pub(crate) struct State<S: Storage> {
-    /// The header of the content as it is now; its number is that of the newest header written.
+    /// The header of the content as it is now, but for the seals, which the tree has; its number is
+    /// that of the newest header written.
     pub(crate) now: Header,
     /// The length in the newest header written: blocks of that length are not touched in place.
     pub(crate) committed_len: u64,
-    /// Whether `now` says anything else than the newest header written; with moved blocks it
-    /// always does.
+    /// Whether the content is another than that of the newest header written; with moved blocks it
+    /// always is.
     pub(crate) dirty: bool,
     /// How often the file was written to, and how many of these writes are durable.
     pub(crate) written: u64,
     pub(crate) synced: u64,
+    /// Which of these writes was the newest header.
+    pub(crate) header_written: u64,
+    /// How many of these writes the file's time in the store tells of.
+    pub(crate) timed: u64,
     /// Whether the other one was found damaged.
     pub(crate) damaged: bool,
     pub(crate) journal: Journal<S>,
     moves: Mutex<Moves>,
-    pub(crate) gaps: Gaps,
-    /// A header that the journal holds durably, while the blocks are on their way to their slots.
-    pub(crate) pending: Option<Header>,
+    /// The seals of all blocks in their places.
+    tree: Mutex<SealTree>,
+    /// Holes that the next commit makes: their room is given back when it is durable. Until then,
+    /// no page is made: the newest header may still need both slots.
+    pub(crate) cleared: Vec<Range<u64>>,
+    pub(crate) pending: Option<Pending>,
     /// The folder that the file was given a new name in, until that is durable.
     pub(crate) entry: Option<Arc<S::Dir>>,
     /// Places that the file was taken from, and the folders that must be durable before its header
@@ -120,23 +122,26 @@ impl<S: Storage> Journal<S> {
 }
 
 impl<S: Storage> State<S> {
-    /// The state of a file whose newest header on the disk is `header`.
-    pub(crate) fn committed(header: Header) -> Self {
+    /// The state of a file whose newest header on the disk is `header`, with the tree of its seals.
+    pub(crate) fn committed(header: Header, tree: SealTree) -> Self {
         State {
             committed_len: header.len,
             now: header,
             dirty: false,
             written: 1,
             synced: 0,
+            header_written: 1,
+            timed: 1,
             damaged: false,
             journal: Journal::none(),
             moves: Mutex::new(Moves {
                 blocks: BTreeMap::new(),
+                pages: HashSet::new(),
                 end: 0,
-                sum: EMPTY,
                 modified: None,
             }),
-            gaps: Gaps::default(),
+            tree: Mutex::new(tree),
+            cleared: Vec::new(),
             pending: None,
             entry: None,
             left: Vec::new(),
@@ -161,12 +166,19 @@ impl<S: Storage> State<S> {
         lock(&self.moves)
     }
 
-    /// Brings what side-by-side writers did to the sum into the header-to-be.
-    pub(crate) fn gather(&mut self) {
-        let sum = std::mem::replace(&mut self.moves().sum, EMPTY);
-        for (byte, change) in self.now.sum.iter_mut().zip(sum) {
-            *byte ^= change;
-        }
+    /// The tree of seals, for those who have the state to themselves.
+    pub(crate) fn tree(&mut self) -> &mut SealTree {
+        self.tree.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tree of seals, for those who share the state: pages are read while this is held.
+    pub(crate) fn lock_tree(&self) -> MutexGuard<'_, SealTree> {
+        lock(&self.tree)
+    }
+
+    /// When the content changed last.
+    pub(crate) fn modified(&self) -> SystemTime {
+        self.lock_moves().modified.unwrap_or(self.now.modified)
     }
 }
 
@@ -253,119 +265,111 @@ impl<S: Storage> Core<S> {
         first: u64,
         out: &mut [u8],
     ) -> Result<()> {
-        let block = self.layout.block();
-        let (keys, holes) = (&content.keys.content, state.now.holes);
-        let engines = &self.keys.engines;
-        let step = (engines.step() / block).max(1).saturating_mul(block);
-        let mut run = self
-            .pool
-            .take(step.min(out.len()) + step.min(out.len()).div_ceil(block) * OVERHEAD);
-        let mut done = 0;
-        while done < out.len() {
-            let len = step.min(out.len() - done);
-            let first = first + (done / block) as u64;
-            let run = &mut run[..len + len.div_ceil(block) * OVERHEAD];
-            self.read_slots(content, state, first, run)?;
-            let part = &mut out[done..done + len];
-            if let Err(bad) = blocks::open(engines, keys, self.layout, first, run, part, holes)? {
-                zeroize::Zeroize::zeroize(out);
-                return Err(self.bad_block(content, first, bad));
-            }
-            done += len;
+        let read = self.read_and_open(content, state, first, out);
+        if read.is_err() {
+            zeroize::Zeroize::zeroize(out);
         }
-        Ok(())
+        read
     }
 
-    /// The error for what is wrong in a run of blocks from `first` on.
-    pub(crate) fn bad_block(&self, content: &Content<S>, first: u64, bad: Bad) -> Error {
-        let (index, why) = match bad {
-            Bad::Tag(index) => (index, "its tag does not fit"),
-            Bad::Hole(index) => (index, "it was zeroed: this file has no holes"),
-        };
-        let what = format!("block {} of {}", first + index as u64, content.called());
-        let why = format!("{why}; restore the file from a backup");
-        Error::altered(what, why)
-    }
-
-    /// The error for blocks that are good each, but not together.
-    pub(crate) fn wrong_sum(&self, content: &Content<S>) -> Error {
-        Error::altered(
-            content.called(),
-            "a block of it is an old one, or was zeroed or removed; restore the file from a backup",
-        )
-    }
-
-    /// Reads the newest versions of slots from `first` on that fill `run`.
-    pub(crate) fn read_slots(
+    fn read_and_open(
         &self,
         content: &Content<S>,
         state: &State<S>,
         first: u64,
-        run: &mut [u8],
+        out: &mut [u8],
     ) -> Result<()> {
-        let slot = self.layout.slot();
-        let read = self
-            .storage
-            .read_at(&content.file, run, self.layout.slot_start(first))?;
-        run[read..].fill(0);
-        let count = run.len().div_ceil(slot) as u64;
-        let moved: Vec<_> = {
-            let moves = state.lock_moves();
-            let moved = moves.blocks.range(first..first + count);
-            moved.map(|(number, moved)| (*number, *moved)).collect()
-        };
-        for (number, moved) in moved {
-            let start = (number - first) as usize * slot;
-            let end = run.len().min(start + slot);
-            self.read_moved(state, moved, &mut run[start..end])?;
-        }
-        Ok(())
-    }
-
-    fn read_moved(&self, state: &State<S>, moved: Moved, slot: &mut [u8]) -> Result<()> {
-        match (moved, &state.journal.file) {
-            (Moved::Hole, _) => slot.fill(0),
-            (Moved::Slot { index, .. }, Some(journal)) => {
-                let offset = index * self.layout.slot() as u64;
-                let read = self.storage.read_at(journal, slot, offset)?;
-                slot[read..].fill(0);
+        let block = self.layout.block();
+        let engines = &self.keys.engines;
+        let count = out.len().div_ceil(block) as u64;
+        let (moved, seals) = self.newest(content, state, first, count)?;
+        let step = (engines.step() / block).max(1);
+        let mut number = first;
+        for (run, seals) in out
+            .chunks_mut(step.saturating_mul(block))
+            .zip(seals.chunks(step))
+        {
+            self.read_run(content, number, seals, run)?;
+            let last = number + seals.len() as u64;
+            let first_moved = moved.partition_point(|(at, _)| *at < number);
+            for (at, index) in moved[first_moved..].iter().take_while(|(at, _)| *at < last) {
+                let start = (at - number) as usize * block;
+                let end = run.len().min(start + block);
+                self.read_journal(state, *index, &mut run[start..end])?;
             }
-            (Moved::Slot { .. }, None) => return Err(Errno::IO.into()),
+            let key = &content.keys.content;
+            if let Some(bad) = blocks::open(engines, key, self.layout, number, seals, run)? {
+                return Err(Error::altered(
+                    format!("block {} of {}", number + bad as u64, content.called()),
+                    "it is not the newest version of this block; restore it from a backup",
+                ));
+            }
+            number = last;
         }
         Ok(())
     }
 
-    /// The tags of `count` blocks from `first` on, all of which are in the file; zeros for holes.
-    pub(crate) fn tags(
+    /// Which of `count` blocks from `first` on stand in the journal, and where; and the seal of the
+    /// newest version of each.
+    #[allow(clippy::type_complexity, reason = "two lists, used at once")]
+    fn newest(
         &self,
         content: &Content<S>,
         state: &State<S>,
         first: u64,
         count: u64,
-    ) -> Result<Vec<[u8; TAG_LEN]>> {
-        let mut tags: Vec<Option<[u8; TAG_LEN]>> = vec![None; count as usize];
-        for (number, moved) in state.lock_moves().blocks.range(first..first + count) {
-            tags[(number - first) as usize] = Some(moved.tag());
+    ) -> Result<(Vec<(u64, u64)>, Vec<Seal>)> {
+        // Taken together, so that no commit comes between: the caller holds the state.
+        let moved: Vec<_> = {
+            let moves = state.lock_moves();
+            let moved = moves.blocks.range(first..first + count);
+            moved.map(|(number, moved)| (*number, *moved)).collect()
+        };
+        let mut seals = {
+            let mut tree = state.lock_tree();
+            self.seals(content, &mut tree, first, count)?
+        };
+        for (number, moved) in &moved {
+            seals[(number - first) as usize] = moved.seal;
         }
-        let tags = (first..).zip(tags).map(|(number, tag)| match tag {
-            Some(tag) => Ok(tag),
-            None => self.tag_in_place(content, state, number),
-        });
-        tags.collect()
+        let moved = moved.iter().map(|(number, moved)| (*number, moved.index));
+        Ok((moved.collect(), seals))
     }
 
-    /// The tag in a block's own slot. Reading it alone costs less than reading the slots between.
-    fn tag_in_place(
+    /// Reads what stands in the places of blocks from `first` on, as far as they have seals.
+    fn read_run(
         &self,
         content: &Content<S>,
-        state: &State<S>,
-        number: u64,
-    ) -> Result<[u8; TAG_LEN]> {
-        let mut tag = [0; TAG_LEN];
-        let len = self.layout.block_len(number, state.now.len) + OVERHEAD - TAG_LEN;
-        let offset = self.layout.slot_start(number) + len as u64;
-        self.storage.read_at(&content.file, &mut tag, offset)?;
-        Ok(tag)
+        first: u64,
+        seals: &[Seal],
+        run: &mut [u8],
+    ) -> Result<()> {
+        let block = self.layout.block();
+        let end = first + seals.len() as u64;
+        let mut number = first;
+        while number < end {
+            let until = self.layout.adjoining(number, end);
+            let at = |number: u64| (number - first) as usize;
+            if seals[at(number)..at(until)].iter().any(|it| !it.is_none()) {
+                let bytes = at(number) * block..(at(until) * block).min(run.len());
+                let part = &mut run[bytes];
+                let start = self.layout.block_start(number);
+                let read = self.storage.read_at(&content.file, part, start)?;
+                // What is missing does not verify.
+                part[read..].fill(0);
+            }
+            number = until;
+        }
+        Ok(())
+    }
+
+    /// Reads a block's newest version from the journal.
+    fn read_journal(&self, state: &State<S>, index: u64, block: &mut [u8]) -> Result<()> {
+        let journal = state.journal.file.as_ref().ok_or(Errno::IO)?;
+        let offset = index * self.layout.block() as u64;
+        let read = self.storage.read_at(journal, block, offset)?;
+        block[read..].fill(0);
+        Ok(())
     }
 
     /// The next data or hole from `offset` on.
@@ -375,42 +379,35 @@ impl<S: Storage> Core<S> {
         if offset >= len {
             return Err(Errno::NXIO.into());
         }
-        if !state.now.holes {
-            return Ok(match to {
-                Seek::Data => offset,
-                Seek::Hole => len,
-            });
-        }
-        let mut number = offset / block;
-        while number < self.layout.blocks(len) {
-            let next_moved = {
-                let moves = state.lock_moves();
-                moves.blocks.range(number..).next().map(|(next, _)| *next)
+        let (first, end) = (offset / block, self.layout.blocks(len));
+        // Moved blocks that were holes: few, for most are committed ones.
+        let moved: Vec<u64> = {
+            let moves = state.lock_moves();
+            moves.blocks.range(first..).map(|(at, _)| *at).collect()
+        };
+        let mut tree = state.lock_tree();
+        let mut number = first;
+        let found = loop {
+            let look = match to {
+                Seek::Data => Look::Block,
+                Seek::Hole => Look::Hole,
             };
-            if to == Seek::Data && next_moved != Some(number) {
-                // The store knows long holes.
-                let start = self.layout.slot_start(number);
-                let data = self.storage.next_data(&content.file, start)?;
-                let found = data.map_or(self.layout.blocks(len), |data| {
-                    self.layout.plain_len(data) / block
-                });
-                let skip = found.min(next_moved.unwrap_or(u64::MAX)).max(number);
-                if skip > number {
-                    number = skip;
-                    continue;
+            let next = self.next_seal(content, &mut tree, number, end, look)?;
+            let next_moved = moved.partition_point(|at| *at < number);
+            match (to, next, moved.get(next_moved)) {
+                (Seek::Data, Some(next), Some(moved)) => break Some(next.min(*moved)),
+                (Seek::Data, None, Some(moved)) => break Some(*moved),
+                // What is a hole in place may be in the journal.
+                (Seek::Hole, Some(next), _) if moved.binary_search(&next).is_ok() => {
+                    number = next + 1;
                 }
+                (_, next, _) => break next,
             }
-            let count = (self.layout.blocks(len) - number).min(64);
-            for tag in self.tags(content, &state, number, count)? {
-                if (tag == [0; TAG_LEN]) == (to == Seek::Hole) {
-                    return Ok(offset.max(number * block));
-                }
-                number += 1;
-            }
-        }
-        match to {
-            Seek::Hole => Ok(len),
-            Seek::Data => Err(Errno::NXIO.into()),
+        };
+        match (to, found) {
+            (_, Some(number)) => Ok(offset.max(number * block)),
+            (Seek::Hole, None) => Ok(len),
+            (Seek::Data, None) => Err(Errno::NXIO.into()),
         }
     }
 }

@@ -3,19 +3,24 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Subject};
+use crate::fs::FileType;
 use crate::keys::{Id, VaultKeys};
 use crate::layout::Layout;
 use crate::pool::Pool;
-use crate::storage::Storage;
+use crate::storage::{At, Storage};
 use crate::witness::Witness;
 
 /// The folder of journals in the store. While it is there, the vault is open for writing, or was
 /// not closed properly.
 pub(crate) const JOURNALS: &str = "warplock.journal";
+
+/// Times in the store that are later than this from now on are nobody's commits.
+const MOST_AHEAD: u64 = 24 * 3600;
 
 /// Hears of what a person should know, in a sentence.
 pub type Trouble = dyn Fn(&str) + Send + Sync;
@@ -26,6 +31,8 @@ pub(crate) struct Core<S: Storage> {
     pub(crate) keys: VaultKeys,
     pub(crate) layout: Layout,
     pub(crate) pool: Pool,
+    /// How many pages of seals all files in use hold in memory.
+    pub(crate) held_pages: Arc<AtomicUsize>,
     pub(crate) read_only: bool,
     /// The folder of journals; `None` in a vault open for reading that was closed properly.
     pub(crate) journals: Option<S::Dir>,
@@ -34,16 +41,103 @@ pub(crate) struct Core<S: Storage> {
     pub(crate) left_over: Mutex<HashSet<Id>>,
     /// Whether the vault was not closed properly the last time, and not repaired since.
     pub(crate) unclean: AtomicBool,
+    /// The newest time, in whole seconds, that a commit gave or that was seen in the store.
+    pub(crate) newest_second: AtomicU64,
     pub(crate) witness: Option<Witness>,
-    pub(crate) trouble: Option<Arc<Trouble>>,
+    pub(crate) hearers: Hearers,
 }
 
-impl<S: Storage> Core<S> {
-    /// Tells a person what went wrong.
-    pub(crate) fn tell(&self, text: &str) {
+/// Who hears of what a person should know.
+#[derive(Clone, Default)]
+pub(crate) struct Hearers {
+    /// A person who may know what is in the vault.
+    pub(crate) trouble: Option<Arc<Trouble>>,
+    /// A log that others may read.
+    pub(crate) log: Option<Arc<Trouble>>,
+}
+
+impl Hearers {
+    /// Tells both, the log in other words.
+    pub(crate) fn tell(&self, text: &str, in_log: impl FnOnce() -> String) {
         if let Some(trouble) = &self.trouble {
             trouble(text);
         }
+        if let Some(log) = &self.log {
+            log(&in_log());
+        }
+    }
+}
+
+impl<S: Storage> Core<S> {
+    /// Tells what a person should know; a sentence without names in the vault.
+    pub(crate) fn tell(&self, text: &str) {
+        self.hearers.tell(text, || text.to_owned());
+    }
+
+    /// Tells a person what went wrong.
+    pub(crate) fn tell_error(&self, error: &Error) {
+        self.hearers.tell(&error.to_string(), || error.in_log());
+    }
+
+    /// Tells a person what could not be done, and why.
+    pub(crate) fn tell_failure(&self, undone: &str, error: &Error) {
+        self.hearers.tell(&format!("{undone}: {error}"), || {
+            format!("{undone}: {}", error.in_log())
+        });
+    }
+
+    /// Tells a person something about `what`.
+    pub(crate) fn tell_of(&self, what: &Subject, sentence: impl Fn(&str) -> String) {
+        let shown = sentence(&what.shown);
+        self.hearers.tell(&shown, || what.in_log(sentence));
+    }
+
+    /// Takes note of a time that something in the store shows.
+    pub(crate) fn saw_time(&self, shown: SystemTime) {
+        let (shown, now) = (seconds(shown), seconds(SystemTime::now()));
+        if shown <= now + MOST_AHEAD {
+            self.newest_second.fetch_max(shown, Ordering::Relaxed);
+        }
+    }
+
+    /// A whole second, in the future, that nothing in the store has shown yet: programs that copy the
+    /// store compare lengths and whole seconds.
+    pub(crate) fn next_second(&self) -> SystemTime {
+        let now = seconds(SystemTime::now());
+        let newest = |newest: u64| Some(newest.max(now) + 1);
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        let before = self.newest_second.fetch_update(set, fetch, newest);
+        let before = before.unwrap_or_else(|newest| newest);
+        SystemTime::UNIX_EPOCH + Duration::from_secs(before.max(now) + 1)
+    }
+
+    /// Something that was half done could not be taken back: what is left looks as after a crash, so
+    /// this session must not end as if all was in order.
+    pub(crate) fn tidied<T>(&self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.unclean.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Opens a file of the vault's own, which errors call `what`: there, nothing but a regular file
+    /// can be.
+    pub(crate) fn open_own(
+        &self,
+        dir: &S::Dir,
+        name: &OsStr,
+        write: bool,
+        what: impl FnOnce() -> Subject,
+    ) -> Result<S::File> {
+        self.storage.open(dir, name, write).map_err(|error| {
+            if !is_missing(&error)
+                && let Ok(found) = self.storage.attributes(At::Name(dir, name))
+                && FileType::from_raw_mode(found.mode) != FileType::RegularFile
+            {
+                return not_ours(what(), "regular file");
+            }
+            error.into()
+        })
     }
 
     /// The folder of journals.
@@ -54,19 +148,49 @@ impl<S: Storage> Core<S> {
     }
 }
 
+/// Whole seconds since 1970.
+fn seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// Opens a folder of the vault's own in the topmost one; `None` if it is not there.
+pub(crate) fn open_own_dir<S: Storage>(
+    storage: &S,
+    root: &S::Dir,
+    name: &'static str,
+) -> Result<Option<S::Dir>> {
+    match storage.open_dir(root, OsStr::new(name)) {
+        Ok(dir) => Ok(Some(dir)),
+        Err(error) if is_missing(&error) => Ok(None),
+        Err(error) => {
+            let found = storage.attributes(At::Name(root, OsStr::new(name)))?;
+            match FileType::from_raw_mode(found.mode) {
+                FileType::Directory => Err(error.into()),
+                _ => Err(not_ours(name.into(), "folder")),
+            }
+        }
+    }
+}
+
+fn not_ours(what: Subject, kind: &str) -> Error {
+    Error::altered(
+        what,
+        format!("what stands there is no {kind}; remove it, or restore it from a backup"),
+    )
+}
+
 /// The name of the journal of the file `id`: its id in hexadecimal.
 pub(crate) fn journal_name(id: &Id) -> OsString {
     hex(id).into()
 }
 
-/// The file whose journal has this name.
+/// The file whose journal has this name. A journal has one name: under another (capitals, signs)
+/// nothing would find it.
 pub(crate) fn journal_id(name: &OsStr) -> Option<Id> {
     let text = name.to_str().filter(|text| text.len() == 32)?;
-    let mut id = [0; 16];
-    for (byte, digits) in id.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(id)
+    let id = u128::from_str_radix(text, 16).ok()?.to_be_bytes();
+    (journal_name(&id) == name).then_some(id)
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

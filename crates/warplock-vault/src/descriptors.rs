@@ -23,6 +23,19 @@ pub fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, most);
 }
 
+/// Raises the limit of the length of files as far as this process may: it is that of the program
+/// that mounts, and the process writes files for others.
+pub fn raise_file_size_limit() {
+    let limit = |maximum| {
+        let current = maximum;
+        setrlimit(Resource::Fsize, Rlimit { current, maximum })
+    };
+    if limit(None).is_err() {
+        // Where that is refused, too, writing fails beyond what there is.
+        let _ = limit(getrlimit(Resource::Fsize).maximum);
+    }
+}
+
 /// What is kept open, as far as it is the vault's choice: together up to half of all descriptors.
 pub(crate) struct Budget {
     /// So many folders are kept open to save time.
@@ -72,7 +85,7 @@ impl<S: Storage> Vault<S> {
     fn free_descriptors(&self) {
         self.close_folders();
         if let Err(error) = self.tick_unless_read_only() {
-            self.core.tell(&error.to_string());
+            self.core.tell_error(&error);
         }
     }
 }

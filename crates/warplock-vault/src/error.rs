@@ -1,5 +1,6 @@
 //! What can go wrong, as sentences for people, kinds for programs and numbers for the kernel.
 
+use std::borrow::Cow;
 use std::io;
 
 use rustix::io::Errno;
@@ -39,21 +40,18 @@ pub enum Error {
         source: io::Error,
     },
     /// Bytes in the store are not what this vault wrote there.
-    #[error("{what} was altered: {why}")]
+    #[error("{}", altered(&what.shown, why))]
     Altered {
         /// Which object: a name in the store, or a file and block.
-        what: String,
+        what: Subject,
         /// How that shows, and what to do.
         why: String,
     },
     /// A file without its first header.
-    #[error(
-        "{what} {}; `warplock vault check --repair` takes it out of the tree",
-        NO_HEADER
-    )]
+    #[error("{}", unfinished(&what.shown))]
     Unfinished {
         /// Which file.
-        what: String,
+        what: Subject,
     },
     /// `warplock.vault` cannot be used.
     #[error("{what}: {why}")]
@@ -82,6 +80,14 @@ pub enum Error {
     Engine(#[from] warplock::Error),
 }
 
+fn altered(what: &str, why: &str) -> String {
+    format!("{what} was altered: {why}")
+}
+
+fn unfinished(what: &str) -> String {
+    format!("{what} {NO_HEADER}; `warplock vault check --repair` takes it out of the tree")
+}
+
 impl Error {
     /// The class of this error.
     pub fn kind(&self) -> ErrorKind {
@@ -106,11 +112,75 @@ impl Error {
         }
     }
 
-    pub(crate) fn altered(what: impl Into<String>, why: impl Into<String>) -> Self {
+    /// The sentence for a log that others may read: without names in the vault.
+    pub(crate) fn in_log(&self) -> String {
+        match self {
+            Error::Altered { what, why } => what.in_log(|what| altered(what, why)),
+            Error::Unfinished { what } => what.in_log(unfinished),
+            other => other.to_string(),
+        }
+    }
+
+    pub(crate) fn altered(what: impl Into<Subject>, why: impl Into<String>) -> Self {
         Error::Altered {
             what: what.into(),
             why: why.into(),
         }
+    }
+}
+
+/// What a sentence is about, for two kinds of readers. There is no `Display`, so that whoever makes
+/// a sentence of it has to choose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// For people who may know what is in the vault.
+    pub(crate) shown: String,
+    /// For logs that others may read: as the store calls it.
+    pub(crate) logged: String,
+}
+
+impl Subject {
+    /// The same for a part of it.
+    pub(crate) fn part(&self, name: impl Fn(&str) -> String) -> Self {
+        Subject {
+            shown: name(&self.shown),
+            logged: name(&self.logged),
+        }
+    }
+
+    /// A sentence about it for a log.
+    pub(crate) fn in_log(&self, sentence: impl Fn(&str) -> String) -> String {
+        let mut said = sentence(&self.logged);
+        if self.shown != self.logged {
+            said.push_str(" (`warplock vault check` tells its name)");
+        }
+        said
+    }
+}
+
+/// Something that has no name in the vault, or is called by the one in the store.
+impl From<String> for Subject {
+    fn from(shown: String) -> Self {
+        let logged = shown.clone();
+        Subject { shown, logged }
+    }
+}
+
+impl From<Cow<'_, str>> for Subject {
+    fn from(shown: Cow<'_, str>) -> Self {
+        shown.into_owned().into()
+    }
+}
+
+impl From<&str> for Subject {
+    fn from(shown: &str) -> Self {
+        shown.to_owned().into()
+    }
+}
+
+impl From<&Subject> for Subject {
+    fn from(subject: &Subject) -> Self {
+        subject.clone()
     }
 }
 

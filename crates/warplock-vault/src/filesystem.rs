@@ -1,22 +1,22 @@
 //! The vault as a [`FileSystem`], for the mount and for tests.
 
-use std::ffi::{OsStr, OsString};
-use std::sync::{Arc, Mutex};
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
 use crate::content::Content;
-use crate::core::lock;
 use crate::descriptors::is_exhausted;
 use crate::error::{Error, Result};
-use crate::folder::Folder;
 use crate::fs::{
     self, Access, Attributes, Caller, Changes, Entry, FileSystem, FileType, NewNode,
     Node as Number, RenameFlags, Seek, StatVfs, XattrFlags,
 };
+use crate::listings::{Found, Listing};
 use crate::names::Sealed;
 use crate::node::Node;
-use crate::storage::{At, Storage};
+use crate::storage::{At, Inode, Storage};
 use crate::vault::Vault;
 
 /// An open file of a vault.
@@ -25,20 +25,9 @@ pub struct OpenFile<S: Storage> {
     sync: bool,
 }
 
-/// An open folder of a vault.
+/// An open folder of a vault. It holds no listing and no descriptor: there may be any number.
 pub struct OpenDir<S: Storage> {
     node: Arc<Node<S>>,
-    folder: Arc<Folder<S>>,
-    listed: Mutex<Arc<Vec<Found>>>,
-}
-
-/// A name in a folder, decrypted.
-struct Found {
-    name: OsString,
-    node: Number,
-    kind: FileType,
-    /// What it is in the store; `None` for the folder itself and the one above.
-    sealed: Option<Sealed>,
 }
 
 // fallocate(2)
@@ -51,45 +40,41 @@ impl<S: Storage> Vault<S> {
     fn answer<T>(&self, result: Result<T>) -> fs::Result<T> {
         result.map_err(|error| {
             if !matches!(error, Error::Errno(_)) {
-                self.core.tell(&error.to_string());
+                self.core.tell_error(&error);
             }
             error.errno()
         })
     }
 
-    fn list_now(&self, dir: &OpenDir<S>) -> Result<Vec<Found>> {
-        let parent = dir
-            .node
-            .name()
-            .map_or(Arc::clone(&dir.node), |name| name.parent);
-        let mut found: Vec<_> = [(".", dir.node.number), ("..", parent.number)]
-            .into_iter()
-            .map(|(name, node)| Found {
-                name: name.into(),
-                node,
-                kind: FileType::Directory,
-                sealed: None,
-            })
-            .collect();
-        for entry in self.core.storage.list(dir.folder.dir())? {
-            match self.plain_name(&dir.folder, &entry.name) {
-                Ok(Some((name, place))) => found.push(Found {
-                    name,
-                    node: self.nodes.number_of(entry.inode),
-                    kind: entry.kind,
-                    sealed: Some(Sealed {
+    fn list_now(&self, node: &Arc<Node<S>>) -> Result<Listing> {
+        let folder = self.folder(node)?;
+        let parent = node.name().map_or(node.number, |name| name.parent.number);
+        let mut found = vec![
+            Found::dots(".", node.number, 1),
+            Found::dots("..", parent, 2),
+        ];
+        for entry in self.core.storage.list(folder.dir())? {
+            match self.plain_name(&folder, &entry.name) {
+                Ok(Some((name, place))) => {
+                    let sealed = Sealed {
                         stored: entry.name,
                         beside: None,
                         place,
-                    }),
-                }),
-                Ok(None) => {}
+                    };
+                    let number = self.nodes.number_of(Inode {
+                        volume: folder.inode.volume,
+                        number: entry.inode,
+                    });
+                    found.push(Found::entry(name, number, entry.kind, sealed));
+                }
+                // Or it was removed just now.
+                Ok(None) | Err(Error::Errno(Errno::NOENT)) => {}
                 Err(error) if is_exhausted(&error) => return Err(error),
                 // One bad name must not hide the others.
-                Err(error) => self.core.tell(&error.to_string()),
+                Err(error) => self.core.tell_error(&error),
             }
         }
-        Ok(found)
+        Ok(Listing::new(found))
     }
 
     fn open_node(&self, node: &Arc<Node<S>>, access: Access) -> Result<OpenFile<S>> {
@@ -331,13 +316,9 @@ impl<S: Storage> FileSystem for Vault<S> {
     fn open_dir(&self, node: Number) -> fs::Result<OpenDir<S>> {
         self.answer(self.with_descriptors(|| {
             let node = self.node(node)?;
-            let folder = self.folder(&node)?;
-            let listed = Mutex::default();
-            Ok(OpenDir {
-                node,
-                folder,
-                listed,
-            })
+            // What cannot be opened is said now.
+            self.folder(&node)?;
+            Ok(OpenDir { node })
         }))
     }
 
@@ -347,18 +328,26 @@ impl<S: Storage> FileSystem for Vault<S> {
         offset: u64,
         add: &mut dyn FnMut(Entry<'_>) -> bool,
     ) -> fs::Result<()> {
-        if offset == 0 {
-            let listed = self.with_descriptors(|| self.list_now(dir));
-            *lock(&dir.listed) = Arc::new(self.answer(listed)?);
+        let kept = (offset > 0).then(|| self.listings.get(&dir.node)).flatten();
+        let listing = match kept {
+            Some(listing) => listing,
+            None => {
+                let listing = self.with_descriptors(|| self.list_now(&dir.node));
+                let listing = Arc::new(self.answer(listing)?);
+                self.listings.put(&dir.node, &listing);
+                listing
+            }
+        };
+        let rest = listing.after(offset);
+        if rest.is_empty() {
+            self.listings.drop_listing(&dir.node);
         }
-        let listed = Arc::clone(&lock(&dir.listed));
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        for (index, found) in listed.iter().enumerate().skip(start) {
+        for found in rest {
             let entry = Entry {
                 name: &found.name,
                 node: found.node,
                 kind: found.kind,
-                next: index as u64 + 1,
+                next: found.next(),
             };
             if !add(entry) {
                 break;
@@ -373,29 +362,31 @@ impl<S: Storage> FileSystem for Vault<S> {
         parent: Number,
         entry: &Entry<'_>,
     ) -> fs::Result<Attributes> {
-        let listed = Arc::clone(&lock(&dir.listed));
-        let found = usize::try_from(entry.next - 1)
-            .ok()
-            .and_then(|index| listed.get(index))
-            .filter(|found| found.name == entry.name);
-        let Some(name) = found.and_then(|found| found.sealed.as_ref()) else {
+        let listing = self.listings.get(&dir.node);
+        let found = listing
+            .as_ref()
+            .and_then(|listing| listing.before(entry.next));
+        let name = found
+            .filter(|found| found.name == entry.name)
+            .and_then(|found| found.sealed.as_ref());
+        let Some(name) = name else {
             return self.lookup(parent, entry.name);
         };
         // It was decrypted a moment ago, so it need not be encrypted again.
-        let look = || Ok(self.enter_as(&dir.node, &dir.folder, name)?.1);
+        let look = || {
+            let folder = self.folder(&dir.node)?;
+            Ok(self.enter_as(&dir.node, &folder, name)?.1)
+        };
         self.answer(self.with_descriptors(look))
     }
 
     fn fsync_dir(&self, dir: &OpenDir<S>) -> fs::Result<()> {
-        if self.core.read_only {
+        // Of a folder that was removed nothing is left to make durable.
+        if self.core.read_only || dir.node.dead.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.answer(
-            self.core
-                .storage
-                .sync_dir(dir.folder.dir())
-                .map_err(Error::from),
-        )
+        let sync = || Ok(self.core.storage.sync_dir(self.folder(&dir.node)?.dir())?);
+        self.answer(self.with_descriptors(sync))
     }
 
     fn set_xattr(
@@ -428,15 +419,16 @@ impl<S: Storage> FileSystem for Vault<S> {
     }
 
     fn tick(&self) {
+        self.listings.age();
         if let Err(error) = Vault::tick(self) {
-            self.core.tell(&format!("writing is put off: {error}"));
+            self.core.tell_failure("writing is put off", &error);
         }
     }
 
     fn unmounted(&self) {
         if let Err(error) = self.finish() {
             self.core
-                .tell(&format!("the vault could not be closed: {error}"));
+                .tell_failure("the vault could not be closed", &error);
         }
     }
 }

@@ -2,33 +2,61 @@
 
 use std::ffi::OsStr;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::SystemTime;
 
+use rustix::io::Errno;
 use warplock::{Algorithm, Engine};
 use warplock_keyring::MasterKey;
 
 use crate::core::{Core, is_missing};
-use crate::error::{Error, Result};
-use crate::fs::{FileType, RenameFlags};
+use crate::error::{Error, Result, Subject};
+use crate::fs::{Changes, FileType, RenameFlags, SetTime};
 use crate::keys::{Id, VaultKeys, random};
-use crate::names::{self, Place, ROOT_PLACE};
-use crate::storage::{At, Listed, Storage};
+use crate::names::{self, ROOT_PLACE};
+use crate::places::{PLACES_LEN, Places};
+use crate::storage::{At, Inode, Listed, Storage};
 
 /// The record's name in the folder.
 pub(crate) const RECORD: &str = "warplock.dir";
 /// The record while it is being written.
-const RECORD_NEW: &str = "warplock.dir.new";
-const AAD: &[u8] = b"warplock-vault/1 folder";
-/// An id, a number, two places.
-const PLAIN_LEN: usize = 16 + 1 + 32;
+pub(crate) const RECORD_NEW: &str = "warplock.dir.new";
+const AAD: &[u8] = b"warplock-vault/2 folder";
+/// An id and places.
+const PLAIN_LEN: usize = 16 + PLACES_LEN;
+/// The longest file beside an entry; records are shorter.
+const MAX_SPARE: usize = names::MAX_NAME + 16;
 
 /// An open folder.
 pub(crate) struct Folder<S: Storage> {
     pub(crate) dir: Arc<S::Dir>,
+    pub(crate) inode: Inode,
     pub(crate) id: Id,
+    /// Where it may stand, as its record says: nobody but the vault changes that, so it is not read
+    /// again while the folder is open.
+    places: RwLock<Places>,
 }
 
 impl<S: Storage> Folder<S> {
+    pub(crate) fn new(dir: S::Dir, inode: Inode, record: Record) -> Self {
+        Folder {
+            dir: Arc::new(dir),
+            inode,
+            id: record.id,
+            places: RwLock::new(record.places),
+        }
+    }
+
+    /// The places where it may stand, which do not change while this is held.
+    pub(crate) fn places(&self) -> RwLockReadGuard<'_, Places> {
+        self.places.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, to be changed with the record.
+    pub(crate) fn places_mut(&self) -> RwLockWriteGuard<'_, Places> {
+        self.places.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn dir(&self) -> &S::Dir {
         &self.dir
     }
@@ -38,42 +66,54 @@ impl<S: Storage> Folder<S> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) id: Id,
-    /// One place, or two while the folder is being renamed.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Places,
 }
 
 impl<S: Storage> Core<S> {
     /// Reads the record of the folder `dir`, which errors call `what`.
-    pub(crate) fn read_folder_record(&self, dir: &S::Dir, what: &str) -> Result<Record> {
-        let open = || match self.storage.open(dir, OsStr::new(RECORD), false) {
-            Err(error) if is_missing(&error) => Err(Error::altered(
-                what,
+    pub(crate) fn read_folder_record(
+        &self,
+        dir: &S::Dir,
+        what: impl Fn() -> Subject,
+    ) -> Result<Record> {
+        let name = || what().part(|what| format!("the {RECORD} of {what}"));
+        let open = || match self.open_own(dir, OsStr::new(RECORD), false, name) {
+            Err(Error::Errno(Errno::NOENT)) => Err(Error::altered(
+                what(),
                 format!("its {RECORD} is missing; restore it from a backup"),
             )),
-            other => Ok(other?),
+            other => other,
         };
         let file = self.storage.permitted(dir, open)?;
         let mut sealed = [0; PLAIN_LEN + crate::layout::OVERHEAD + 1];
         let len = self.storage.read_at(&file, &mut sealed, 0)?;
-        let engines = &self.keys.engines;
-        let plain = engines.open(&self.keys.folders, AAD, &sealed[..len])?;
-        plain.and_then(|plain| decode(&plain)).ok_or_else(|| {
+        self.open_record(&sealed[..len])?.ok_or_else(|| {
             Error::altered(
-                what,
+                what(),
                 format!("its {RECORD} does not verify; restore it from a backup"),
             )
         })
     }
 
+    /// What a sealed record says, if it verifies.
+    fn open_record(&self, sealed: &[u8]) -> Result<Option<Record>> {
+        let engines = &self.keys.engines;
+        let plain = engines.open(&self.keys.folders, AAD, sealed)?;
+        Ok(plain.and_then(|plain| decode(&plain)))
+    }
+
     /// Writes the record of a folder, durably.
     pub(crate) fn write_folder_record(&self, dir: &S::Dir, record: &Record) -> Result<()> {
-        write_record(&self.storage, &self.keys, dir, record)
+        write_record(&self.storage, &self.keys, dir, record, || {
+            self.next_second()
+        })
     }
 
     /// The ciphertext name in a file beside an entry with a long name; what is longer is cut.
     pub(crate) fn read_beside(&self, dir: &S::Dir, beside: &OsStr) -> Result<Vec<u8>> {
-        let file = self.storage.open(dir, beside, false)?;
-        let mut sealed = vec![0; names::MAX_NAME + 17];
+        let what = || format!("the file {} in the store", beside.to_string_lossy()).into();
+        let file = self.open_own(dir, beside, false, what)?;
+        let mut sealed = vec![0; MAX_SPARE + 1];
         let len = self.storage.read_at(&file, &mut sealed, 0)?;
         sealed.truncate(len);
         Ok(sealed)
@@ -84,47 +124,98 @@ impl<S: Storage> Core<S> {
         Ok(format!("{TEMPORARY}{}", crate::core::hex(&random::<12>()?)))
     }
 
-    /// Whether something was left by an interrupted operation and holds nothing.
-    pub(crate) fn is_unfinished(&self, dir: &S::Dir, entry: &Listed) -> Result<bool> {
-        if entry.name == RECORD_NEW {
-            return Ok(entry.kind == FileType::RegularFile);
-        }
-        if !is_temporary(&entry.name) {
+    /// Whether a file is the vault's own and holds nothing that is not elsewhere: a folder's record
+    /// while it is written, or the name beside an entry. A crash may leave them empty.
+    fn is_spare(&self, dir: &S::Dir, entry: &Listed, id: Option<&Id>) -> Result<bool> {
+        if entry.kind != FileType::RegularFile {
             return Ok(false);
         }
-        match entry.kind {
-            FileType::Symlink => Ok(true),
-            FileType::Directory => self.holds_nothing(&self.storage.open_dir(dir, &entry.name)?),
-            _ => Ok(false),
+        let entry_beside = names::entry_beside(&entry.name);
+        let is_record = entry.name == RECORD || entry.name == RECORD_NEW;
+        if !is_record && entry_beside.is_none() {
+            return Ok(false);
         }
+        let bytes = self.read_beside(dir, &entry.name)?;
+        if bytes.len() <= MAX_SPARE && bytes.iter().all(|byte| *byte == 0) {
+            return Ok(true);
+        }
+        Ok(match entry_beside {
+            Some(long) => names::fits(&long, &bytes),
+            None => match (self.open_record(&bytes)?, id) {
+                // Another folder's, or the only one, is not to be lost.
+                (Some(found), Some(id)) => found.id == *id,
+                (found, None) => found.is_some(),
+                (None, _) => false,
+            },
+        })
     }
 
-    /// Whether a folder that is not in the tree holds nothing but what the vault makes in an empty
-    /// one.
-    pub(crate) fn holds_nothing(&self, dir: &S::Dir) -> Result<bool> {
-        let listed = self
-            .storage
-            .permitted(dir, || Ok(self.storage.list(dir)?))?;
-        for entry in &listed {
-            let ours = entry.name == RECORD || names::is_beside(&entry.name);
-            let ours = ours && entry.kind == FileType::RegularFile;
-            if !ours && !self.is_unfinished(dir, entry)? {
-                return Ok(false);
+    /// Whether a record that was being written is not needed, because the folder has its own.
+    pub(crate) fn is_spare_record(&self, dir: &S::Dir, entry: &Listed, id: &Id) -> Result<bool> {
+        Ok(entry.name == RECORD_NEW && self.is_spare(dir, entry, Some(id))?)
+    }
+
+    /// Whether an entry is a folder that was being made or removed, and holds nothing. Such a one
+    /// holds no folder, so this looks one level deep.
+    pub(crate) fn is_spare_folder(&self, dir: &S::Dir, entry: &Listed) -> Result<bool> {
+        if !is_temporary(&entry.name) || entry.kind != FileType::Directory {
+            return Ok(false);
+        }
+        let inner = self.storage.open_dir(dir, &entry.name)?;
+        self.storage.permitted(&inner, || {
+            for entry in &self.storage.list(&inner)? {
+                if !self.is_spare(&inner, entry, None)? {
+                    return Ok(false);
+                }
             }
-        }
-        Ok(true)
+            Ok(true)
+        })
     }
 
-    /// Removes what is left of a folder that is not in the tree, or a file.
+    /// Whether an entry is a symlink that was being written again.
+    pub(crate) fn is_spare_symlink(&self, entry: &Listed) -> bool {
+        is_temporary(&entry.name) && entry.kind == FileType::Symlink
+    }
+
+    /// Whether a folder that is about to be removed holds nothing. What interrupted operations left
+    /// in it is removed first, so that what is removed never holds a folder.
+    pub(crate) fn clear(&self, folder: &Folder<S>) -> Result<bool> {
+        let dir = folder.dir();
+        self.storage.permitted(dir, || {
+            let mut left = Vec::new();
+            for entry in self.storage.list(dir)? {
+                if self.is_spare(dir, &entry, Some(&folder.id))? {
+                    continue;
+                }
+                if !self.is_spare_symlink(&entry) && !self.is_spare_folder(dir, &entry)? {
+                    return Ok(false);
+                }
+                left.push(entry);
+            }
+            for entry in left {
+                self.purge(dir, &entry.name)?;
+            }
+            Ok(true)
+        })
+    }
+
+    /// Removes a file, or a folder that is not in the tree with the files in it.
     pub(crate) fn purge(&self, dir: &S::Dir, name: &OsStr) -> Result<()> {
         let attributes = self.storage.attributes(At::Name(dir, name))?;
-        if attributes.mode & 0o170_000 != 0o040_000 {
+        if FileType::from_raw_mode(attributes.mode) != FileType::Directory {
             return Ok(self.storage.unlink(dir, name)?);
         }
         let inner = self.storage.open_dir(dir, name)?;
         self.storage.permitted(&inner, || {
             for entry in self.storage.list(&inner)? {
-                self.purge(&inner, &entry.name)?;
+                if entry.kind == FileType::Directory {
+                    return Err(Error::altered(
+                        format!("the folder {} in the store", name.to_string_lossy()),
+                        "there is a folder in it, and none is in what the vault leaves \
+                         unfinished; `warplock vault check --repair` moves it out of the way",
+                    ));
+                }
+                self.storage.unlink(&inner, &entry.name)?;
             }
             Ok(())
         })?;
@@ -132,11 +223,14 @@ impl<S: Storage> Core<S> {
     }
 }
 
+/// `second`: the time of the new record in the store, if there is an old one, which has the same
+/// length.
 fn write_record<S: Storage>(
     storage: &S,
     keys: &VaultKeys,
     dir: &S::Dir,
     record: &Record,
+    second: impl Fn() -> SystemTime,
 ) -> Result<()> {
     let sealed = keys.engines.seal(&keys.folders, AAD, &encode(record))?;
     let (new, name) = (OsStr::new(RECORD_NEW), OsStr::new(RECORD));
@@ -146,9 +240,23 @@ fn write_record<S: Storage>(
             _ => {}
         }
         let file = storage.create(dir, new, 0o600)?;
-        storage.write_at(&file, &sealed, 0)?;
-        storage.sync(&file, true)?;
-        storage.rename((dir, new), (dir, name), RenameFlags::empty())?;
+        let written = (|| -> Result<()> {
+            storage.write_at(&file, &sealed, 0)?;
+            if storage.attributes(At::Name(dir, name)).is_ok() {
+                let changes = Changes {
+                    modified: Some(SetTime::To(second())),
+                    ..Changes::default()
+                };
+                storage.change(At::File(&file), &changes)?;
+            }
+            storage.sync(&file, true)?;
+            Ok(storage.rename((dir, new), (dir, name), RenameFlags::empty())?)
+        })();
+        if written.is_err() {
+            // Or it stays, and the next one replaces it.
+            let _ = storage.unlink(dir, new);
+            return written;
+        }
         Ok(storage.sync_dir(dir)?)
     })
 }
@@ -163,13 +271,13 @@ pub(crate) fn write_root_record<S: Storage>(
     let keys = VaultKeys::new(master, Algorithm::Aes256Gcm, engine)?;
     let record = Record {
         id: random()?,
-        places: vec![ROOT_PLACE],
+        places: Places::at(ROOT_PLACE),
     };
-    write_record(storage, &keys, root, &record)
+    write_record(storage, &keys, root, &record, SystemTime::now)
 }
 
 /// What names of temporary things begin with; 24 hexadecimal digits follow.
-const TEMPORARY: &str = "warplock.tmp.";
+pub(crate) const TEMPORARY: &str = "warplock.tmp.";
 
 fn is_temporary(stored: &OsStr) -> bool {
     let rest = stored
@@ -186,25 +294,12 @@ fn is_temporary(stored: &OsStr) -> bool {
 fn encode(record: &Record) -> [u8; PLAIN_LEN] {
     let mut plain = [0; PLAIN_LEN];
     plain[..16].copy_from_slice(&record.id);
-    plain[16] = record.places.len() as u8;
-    for (room, place) in plain[17..].chunks_exact_mut(16).zip(&record.places) {
-        room.copy_from_slice(place);
-    }
+    plain[16..].copy_from_slice(&record.places.encode());
     plain
 }
 
 fn decode(plain: &[u8]) -> Option<Record> {
-    let plain: &[u8; PLAIN_LEN] = plain.try_into().ok()?;
-    let count = usize::from(plain[16]);
-    if !(1..=2).contains(&count) {
-        return None;
-    }
-    Some(Record {
-        id: *plain.first_chunk()?,
-        places: plain[17..]
-            .chunks_exact(16)
-            .take(count)
-            .map(|place| place.try_into().expect("chunks of 16"))
-            .collect(),
-    })
+    let (id, places) = plain.split_first_chunk()?;
+    let (places, rest) = Places::decode(places)?;
+    rest.is_empty().then_some(Record { id: *id, places })
 }

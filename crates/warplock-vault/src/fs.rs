@@ -46,6 +46,8 @@ pub struct NewNode {
 pub struct Attributes {
     /// The node.
     pub node: Node,
+    /// The device number of the file system that the object is on.
+    pub volume: u64,
     /// Type and permissions.
     pub mode: u32,
     /// Hard links.
@@ -75,6 +77,7 @@ impl Attributes {
     pub(crate) fn nothing() -> Self {
         Attributes {
             node: 0,
+            volume: 0,
             mode: 0,
             links: 0,
             uid: 0,
@@ -127,8 +130,8 @@ pub struct Changes {
     pub accessed: Option<SetTime>,
     /// Last change of the content.
     pub modified: Option<SetTime>,
-    /// Setuid, setgid and capabilities are to be taken off (with `size`, when the caller may not
-    /// keep them).
+    /// Setuid, setgid and capabilities are to be taken off (when the content changes, and whoever
+    /// changes it may not keep them).
     pub drop_privileges: bool,
 }
 

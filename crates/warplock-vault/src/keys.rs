@@ -11,7 +11,6 @@ use zeroize::Zeroizing;
 use crate::error::Result;
 use crate::layout::{NONCE_LEN, OVERHEAD, TAG_LEN};
 use crate::names::NameCipher;
-use crate::sum::Summer;
 
 /// 16 random bytes that name a file or a folder for ever.
 pub(crate) type Id = [u8; 16];
@@ -51,10 +50,8 @@ pub(crate) struct Engines {
 pub(crate) struct FileKeys {
     /// Its blocks.
     pub(crate) content: Key,
-    /// Its header and journal.
+    /// Its headers, pages and journal.
     pub(crate) header: Key,
-    /// The sum over its tags.
-    pub(crate) summer: Summer,
 }
 
 impl Engines {
@@ -118,6 +115,26 @@ impl Engines {
         Ok(())
     }
 
+    /// Opens `text` in place; false, and zeros, if this nonce and tag are not its own.
+    pub(crate) fn open_apart(
+        &self,
+        key: &Key,
+        aad: &[u8],
+        nonce: &[u8],
+        tag: &[u8],
+        text: &mut [u8],
+    ) -> Result<bool> {
+        let batch = Batch::open(BatchKeys::One(key), Text::in_place(text))
+            .ivs(Ivs::Each(nonce))
+            .aad(Aad::Shared(aad))
+            .tags(Tags::Given(tag));
+        match self.small.run(batch) {
+            Ok(()) => Ok(true),
+            Err(warplock::Error::Authentication { .. }) => Ok(false),
+            Err(other) => Err(other.into()),
+        }
+    }
+
     /// Opens a record; `None` if it is not what [`seal`](Self::seal) made.
     pub(crate) fn open(
         &self,
@@ -130,19 +147,10 @@ impl Engines {
         };
         let (nonce, rest) = sealed.split_at(NONCE_LEN);
         let (body, tag) = rest.split_at(len);
-        let mut plaintext = Zeroizing::new(vec![0; len]);
+        let mut plaintext = Zeroizing::new(body.to_vec());
         debug_assert_eq!(tag.len(), TAG_LEN);
-        let batch = Batch::open(BatchKeys::One(key), Text::apart(body, &mut plaintext));
-        match self.small.run(
-            batch
-                .ivs(Ivs::Each(nonce))
-                .aad(Aad::Shared(aad))
-                .tags(Tags::Given(tag)),
-        ) {
-            Ok(()) => Ok(Some(plaintext)),
-            Err(warplock::Error::Authentication { .. }) => Ok(None),
-            Err(other) => Err(other.into()),
-        }
+        let opened = self.open_apart(key, aad, nonce, tag, &mut plaintext)?;
+        Ok(opened.then_some(plaintext))
     }
 }
 
@@ -154,12 +162,12 @@ impl VaultKeys {
     ) -> Result<Self> {
         let record = |label| Key::new(Algorithm::Aes256Gcm, &derive::<32>(master, label, b"")[..]);
         Ok(VaultKeys {
-            files: MasterKey::from_bytes(&derive::<32>(master, "warplock-vault/1 files", b"")),
-            names: NameCipher::new(derive::<64>(master, "warplock-vault/1 names", b"")),
-            folders: record("warplock-vault/1 folders")?,
-            symlinks: record("warplock-vault/1 symlinks")?,
-            xattrs: record("warplock-vault/1 xattrs")?,
-            witness: record("warplock-vault/1 witness")?,
+            files: MasterKey::from_bytes(&derive::<32>(master, "warplock-vault/2 files", b"")),
+            names: NameCipher::new(derive::<64>(master, "warplock-vault/2 names", b"")),
+            folders: record("warplock-vault/2 folders")?,
+            symlinks: record("warplock-vault/2 symlinks")?,
+            xattrs: record("warplock-vault/2 xattrs")?,
+            witness: record("warplock-vault/2 witness")?,
             algorithm,
             engines: Engines::new(engine)?,
         })
@@ -167,13 +175,11 @@ impl VaultKeys {
 
     /// The keys of the file with this id.
     pub(crate) fn file(&self, id: &Id) -> Result<FileKeys> {
-        let derived = derive::<80>(&self.files, "warplock-vault/1 file", id);
+        let derived = derive::<64>(&self.files, "warplock-vault/2 file", id);
         let content = &derived[..self.algorithm.key_len()];
-        let sum = derived[64..].first_chunk().expect("80 bytes were derived");
         Ok(FileKeys {
             content: Key::new(self.algorithm, content)?,
-            header: Key::new(Algorithm::Aes256Gcm, &derived[32..64])?,
-            summer: Summer::new(sum),
+            header: Key::new(Algorithm::Aes256Gcm, &derived[32..])?,
         })
     }
 }

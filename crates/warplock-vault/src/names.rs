@@ -103,65 +103,70 @@ pub(crate) fn seal(keys: &VaultKeys, folder: &Id, name: &OsStr) -> Result<Sealed
     }
     let sealed = keys.names.seal(&[folder], name);
     let place = *sealed.first_chunk().expect("the IV comes first");
-    let text = BASE64.encode(&sealed);
-    if text.len() <= MAX_NAME {
-        return Ok(Sealed {
-            stored: text.into(),
-            beside: None,
-            place,
-        });
-    }
-    let short = BASE64.encode(Sha256::digest(&sealed));
+    let (stored, beside) = stored_name(&sealed);
+    let beside = beside.map(|beside| (beside, sealed));
     Ok(Sealed {
-        stored: format!("{short}{LONG}").into(),
-        beside: Some((format!("{short}{BESIDE}").into(), sealed)),
+        stored,
+        beside,
         place,
     })
 }
 
-/// The name and the place of the ciphertext name `sealed` in `folder`; `None` if it does not
-/// belong there.
-pub(crate) fn open(keys: &VaultKeys, folder: &Id, sealed: &[u8]) -> Option<(OsString, Place)> {
+/// The only name that an entry with the ciphertext name `sealed` has in the store and, for a long
+/// one, that of the file beside it.
+fn stored_name(sealed: &[u8]) -> (OsString, Option<OsString>) {
+    let text = BASE64.encode(sealed);
+    if text.len() <= MAX_NAME {
+        return (text.into(), None);
+    }
+    let short = BASE64.encode(Sha256::digest(sealed));
+    let beside = format!("{short}{BESIDE}").into();
+    (format!("{short}{LONG}").into(), Some(beside))
+}
+
+/// Whether `stored` is the name in the store of the entry with the ciphertext name `sealed`. A name
+/// has one form: under another, an entry would be listed that no lookup finds.
+pub(crate) fn fits(stored: &OsStr, sealed: &[u8]) -> bool {
+    stored_name(sealed).0 == stored
+}
+
+/// The name and the place of the entry `stored` in `folder`, whose ciphertext name is `sealed`;
+/// `None` if it does not belong there.
+pub(crate) fn open(
+    keys: &VaultKeys,
+    folder: &Id,
+    stored: &OsStr,
+    sealed: &[u8],
+) -> Option<(OsString, Place)> {
+    if !fits(stored, sealed) {
+        return None;
+    }
     let place = *sealed.first_chunk()?;
+    // What decrypts encrypts to `sealed` again: the IV is computed from the name.
     let name = keys.names.open(&[folder], sealed)?;
     Some((OsString::from_vec(name), place))
 }
 
 /// Tells entries from other things by their name in the store.
 pub(crate) fn kind(stored: &OsStr) -> Kind {
-    let bytes = stored.as_bytes();
-    if let Some(short) = bytes.strip_suffix(LONG.as_bytes()) {
-        let mut beside = short.to_vec();
-        beside.extend_from_slice(BESIDE.as_bytes());
-        return Kind::Long(OsString::from_vec(beside));
+    if let Some(beside) = with_other_end(stored, LONG, BESIDE) {
+        return Kind::Long(beside);
     }
-    match BASE64.decode(bytes) {
+    match BASE64.decode(stored.as_bytes()) {
         Ok(sealed) if sealed.len() > 16 => Kind::Short(sealed),
         _ => Kind::Other,
     }
 }
 
-/// Whether `stored` is a file beside an entry with a long name, and that entry's name.
+/// If `stored` has the form of the name of a file beside an entry with a long name, that entry's
+/// name.
 pub(crate) fn entry_beside(stored: &OsStr) -> Option<OsString> {
-    let short = stored.as_bytes().strip_suffix(BESIDE.as_bytes())?;
-    let mut entry = short.to_vec();
-    entry.extend_from_slice(LONG.as_bytes());
-    Some(OsString::from_vec(entry))
+    with_other_end(stored, BESIDE, LONG)
 }
 
-/// Whether `stored` has the form of the name of an entry with a long name.
-pub(crate) fn is_long(stored: &OsStr) -> bool {
-    let short = stored.as_bytes().strip_suffix(LONG.as_bytes());
-    short.is_some_and(|short| BASE64.decode(short).is_ok_and(|hash| hash.len() == 32))
-}
-
-/// Whether `stored` has the form of the name of a file beside such an entry.
-pub(crate) fn is_beside(stored: &OsStr) -> bool {
-    entry_beside(stored).is_some_and(|entry| is_long(&entry))
-}
-
-/// Whether `stored`, the name of a long entry, belongs to the ciphertext name `sealed`.
-pub(crate) fn long_fits(stored: &OsStr, sealed: &[u8]) -> bool {
-    let short = BASE64.encode(Sha256::digest(sealed));
-    stored.as_bytes() == format!("{short}{LONG}").as_bytes()
+/// A hash in base64url that ends in `from`, with `to` instead.
+fn with_other_end(stored: &OsStr, from: &str, to: &str) -> Option<OsString> {
+    let hash = stored.to_str()?.strip_suffix(from)?;
+    let decoded = BASE64.decode(hash).ok()?;
+    (decoded.len() == 32).then(|| format!("{hash}{to}").into())
 }

@@ -1,17 +1,21 @@
 //! Nodes: what the kernel knows by number, and under which names it stands.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, TryLockError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
 
 use crate::content::Content;
 use crate::core::lock;
 use crate::folder::Folder;
 use crate::fs::{Attributes, FileType, ROOT};
+use crate::keys::Id;
 use crate::names::{Place, Sealed};
-use crate::storage::Storage;
+use crate::places::Allowed;
+use crate::storage::{Inode, Storage};
+use crate::vault::MAX_DEPTH;
 
 /// Numbers of nodes whose inode number is taken start here.
 const SPARE: u64 = 1 << 62;
@@ -24,13 +28,19 @@ pub(crate) struct Node<S: Storage> {
     names: Mutex<Vec<Name<S>>>,
     references: AtomicU64,
     /// Its inode in the store, which changes when a symlink is written anew.
-    inode: AtomicU64,
+    inode: Mutex<Inode>,
+    /// Its id, once it was opened.
+    id: Mutex<Option<Id>>,
+    /// Whether another node was found with the same id.
+    contested: AtomicBool,
     /// The open folder, if this is one.
     pub(crate) folder: Mutex<Option<Arc<Folder<S>>>>,
     /// The content, if this is a regular file in use.
     pub(crate) content: Mutex<Weak<Content<S>>>,
     /// Whether the last name is gone.
     pub(crate) dead: AtomicBool,
+    /// The attributes that it had in the store then, but for its links.
+    pub(crate) last: OnceLock<Attributes>,
 }
 
 /// A name of a node.
@@ -51,17 +61,25 @@ impl<S: Storage> Clone for Name<S> {
 }
 
 impl<S: Storage> Node<S> {
-    fn new(number: u64, inode: u64, kind: FileType) -> Arc<Self> {
+    fn new(number: u64, inode: Inode, kind: FileType) -> Arc<Self> {
         Arc::new(Node {
             number,
             kind,
             names: Mutex::new(Vec::new()),
             references: AtomicU64::new(0),
-            inode: AtomicU64::new(inode),
+            inode: Mutex::new(inode),
+            id: Mutex::new(None),
+            contested: AtomicBool::new(false),
             folder: Mutex::new(None),
             content: Mutex::new(Weak::new()),
             dead: AtomicBool::new(false),
+            last: OnceLock::new(),
         })
+    }
+
+    /// What it is in the store.
+    pub(crate) fn inode(&self) -> Inode {
+        *lock(&self.inode)
     }
 
     /// A name that leads here, if one is known.
@@ -73,7 +91,7 @@ impl<S: Storage> Node<S> {
     pub(crate) fn stored_path(&self) -> PathBuf {
         let mut names = Vec::new();
         let mut next = self.name();
-        while let Some(name) = next {
+        while let Some(name) = next.filter(|_| names.len() <= MAX_DEPTH) {
             names.push(name.stored);
             next = name.parent.name();
         }
@@ -85,9 +103,11 @@ impl<S: Storage> Node<S> {
         lock(&self.names).clone()
     }
 
-    /// The places of all names that are known to lead here.
-    pub(crate) fn places(&self) -> Vec<Place> {
-        lock(&self.names).iter().map(|name| name.place).collect()
+    /// Whether all names that are known to lead here are allowed, also together.
+    pub(crate) fn stands_only_at(&self, allowed: Allowed<'_>) -> bool {
+        let names = lock(&self.names);
+        let fits = |name: &Name<S>| allowed.places.contains(&name.place);
+        names.iter().all(fits) && names.len() <= allowed.places.len() - allowed.leaving
     }
 
     pub(crate) fn add_name(&self, parent: &Arc<Node<S>>, stored: &OsStr, place: Place) {
@@ -110,14 +130,32 @@ impl<S: Storage> Node<S> {
         lock(&self.content).upgrade()
     }
 
+    /// Whether another node was found with the same id, and may still be there.
+    pub(crate) fn is_contested(&self) -> bool {
+        self.contested.load(Ordering::Relaxed)
+    }
+
     /// Whether somebody uses the content, or is just about to.
-    fn is_in_use(&self) -> bool {
+    pub(crate) fn is_in_use(&self) -> bool {
         match self.content.try_lock() {
             Ok(content) => content.strong_count() > 0,
             Err(TryLockError::Poisoned(content)) => content.into_inner().strong_count() > 0,
             // Held while the content is opened. Waiting could be for ever: who opens it may want
             // the table.
             Err(TryLockError::WouldBlock) => true,
+        }
+    }
+}
+
+/// Parents that only this node holds go one after the other: a chain of them may be longer than what
+/// a stack can unwind.
+impl<S: Storage> Drop for Node<S> {
+    fn drop(&mut self) {
+        let mut names = std::mem::take(&mut *lock(&self.names));
+        while let Some(name) = names.pop() {
+            if let Some(parent) = Arc::into_inner(name.parent) {
+                names.append(&mut lock(&parent.names));
+            }
         }
     }
 }
@@ -130,7 +168,10 @@ pub(crate) struct Table<S: Storage> {
 struct Maps<S: Storage> {
     nodes: HashMap<u64, Arc<Node<S>>>,
     /// From inode numbers in the store to living nodes.
-    inodes: HashMap<u64, u64>,
+    inodes: HashMap<Inode, u64>,
+    /// From ids of files and folders to the nodes that have them: one each, unless somebody made a
+    /// copy in the store.
+    ids: HashMap<Id, Vec<u64>>,
     /// Nodes that were without references when their content was in use.
     idle: HashSet<u64>,
     spare: u64,
@@ -150,22 +191,36 @@ impl<S: Storage> Maps<S> {
             found.node
         };
         let kind = FileType::from_raw_mode(found.mode);
-        let node = Node::new(number, found.node, kind);
+        let node = Node::new(number, found.inode(), kind);
         self.nodes.insert(number, Arc::clone(&node));
-        self.inodes.insert(found.node, number);
+        self.inodes.insert(found.inode(), number);
         node
     }
 
     fn remove(&mut self, number: u64) -> Option<Arc<Node<S>>> {
         let node = self.nodes.remove(&number)?;
         self.unmap(&node);
+        self.unclaim(&node);
         Some(node)
+    }
+
+    /// Parts a node from its id.
+    fn unclaim(&mut self, node: &Node<S>) {
+        let Some(id) = lock(&node.id).take() else {
+            return;
+        };
+        if let Entry::Occupied(mut claims) = self.ids.entry(id) {
+            claims.get_mut().retain(|number| *number != node.number);
+            if claims.get().is_empty() {
+                claims.remove();
+            }
+        }
     }
 
     /// Parts a node from its inode number, unless that is another's already: the store gives a
     /// number again as soon as it is free.
     fn unmap(&mut self, node: &Node<S>) {
-        let inode = node.inode.load(Ordering::Relaxed);
+        let inode = node.inode();
         if self.inodes.get(&inode) == Some(&node.number) {
             self.inodes.remove(&inode);
         }
@@ -173,13 +228,14 @@ impl<S: Storage> Maps<S> {
 }
 
 impl<S: Storage> Table<S> {
-    pub(crate) fn new(root_inode: u64) -> Self {
+    pub(crate) fn new(root_inode: Inode) -> Self {
         let root = Node::new(ROOT, root_inode, FileType::Directory);
         root.references.store(1, Ordering::Relaxed);
         Table {
             maps: Mutex::new(Maps {
                 nodes: HashMap::from([(ROOT, root)]),
                 inodes: HashMap::from([(root_inode, ROOT)]),
+                ids: HashMap::new(),
                 idle: HashSet::new(),
                 spare: SPARE,
             }),
@@ -191,12 +247,12 @@ impl<S: Storage> Table<S> {
     }
 
     /// The number that the node of this inode has, or would probably get.
-    pub(crate) fn number_of(&self, inode: u64) -> u64 {
+    pub(crate) fn number_of(&self, inode: Inode) -> u64 {
         lock(&self.maps)
             .inodes
             .get(&inode)
             .copied()
-            .unwrap_or(inode)
+            .unwrap_or(inode.number)
     }
 
     /// The node of what was found under a name, with one more reference.
@@ -208,7 +264,10 @@ impl<S: Storage> Table<S> {
     ) -> Arc<Node<S>> {
         let kind = FileType::from_raw_mode(found.mode);
         let mut maps = lock(&self.maps);
-        let known = maps.inodes.get(&found.node).and_then(|n| maps.nodes.get(n));
+        let known = maps
+            .inodes
+            .get(&found.inode())
+            .and_then(|n| maps.nodes.get(n));
         let node = match known {
             Some(node) if node.kind == kind => Arc::clone(node),
             _ => maps.add(found),
@@ -290,11 +349,51 @@ impl<S: Storage> Table<S> {
         lock(&self.maps).unmap(node);
     }
 
+    /// Notes the id of a node that was opened. If another node has it, both are contested.
+    pub(crate) fn claim(&self, node: &Node<S>, id: &Id) {
+        let mut maps = lock(&self.maps);
+        if *lock(&node.id) == Some(*id) || !maps.nodes.contains_key(&node.number) {
+            return;
+        }
+        maps.unclaim(node);
+        *lock(&node.id) = Some(*id);
+        let claims = maps.ids.entry(*id).or_default();
+        claims.push(node.number);
+        if claims.len() > 1 {
+            let claims = claims.clone();
+            for node in claims.iter().filter_map(|number| maps.nodes.get(number)) {
+                node.contested.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The other nodes with a node's id.
+    pub(crate) fn rivals(&self, node: &Node<S>) -> Vec<Arc<Node<S>>> {
+        let maps = lock(&self.maps);
+        let claims = lock(&node.id).and_then(|id| maps.ids.get(&id));
+        let others = claims.into_iter().flatten();
+        others
+            .filter(|number| **number != node.number)
+            .filter_map(|number| maps.nodes.get(number).cloned())
+            .collect()
+    }
+
+    /// The objects of some nodes are gone from the store; then this one has its id for itself.
+    pub(crate) fn give_up_claims(&self, node: &Node<S>, gone: &[Arc<Node<S>>]) {
+        let mut maps = lock(&self.maps);
+        for node in gone {
+            maps.unclaim(node);
+        }
+        let claims = lock(&node.id).and_then(|id| maps.ids.get(&id));
+        let alone = claims.is_none_or(|claims| claims.len() < 2);
+        node.contested.store(!alone, Ordering::Relaxed);
+    }
+
     /// A node is another inode from now on: a symlink was written anew.
-    pub(crate) fn replace_inode(&self, node: &Node<S>, new: u64) {
+    pub(crate) fn replace_inode(&self, node: &Node<S>, new: Inode) {
         let mut maps = lock(&self.maps);
         maps.unmap(node);
-        node.inode.store(new, Ordering::Relaxed);
+        *lock(&node.inode) = new;
         maps.inodes.insert(new, node.number);
     }
 

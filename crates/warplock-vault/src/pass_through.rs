@@ -79,6 +79,7 @@ impl PassThrough {
     fn attributes_of(&self, stat: &Stat) -> Attributes {
         Attributes {
             node: self.number(stat.st_ino),
+            volume: stat.st_dev,
             mode: stat.st_mode,
             links: stat.st_nlink as u32,
             uid: stat.st_uid,

@@ -7,19 +7,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{
-    self as sys, AtFlags, CWD, FallocateFlags, FlockOperation, Gid, Mode, OFlags, SeekFrom, Uid,
-};
+use rustix::fs::{self as sys, AtFlags, CWD, FallocateFlags, Gid, Mode, OFlags, SeekFrom, Uid};
 use rustix::io::Errno;
 
 use crate::fs::{Attributes, Changes, FileType, RenameFlags, SetTime, StatVfs, XattrFlags};
 use crate::permissions::{granting, hold, set_mode};
+use crate::probe::Lacks;
 use crate::storage::{At, Listed, Storage};
+use crate::store_lock::Lock;
 
 /// A store in a folder of this machine.
 pub struct Posix {
     root: OwnedFd,
     grants: bool,
+    /// Held while this is open, as far as the store has locks.
+    lock: Option<Lock>,
+    pub(crate) lacks: Lacks,
 }
 
 const DIR: OFlags = OFlags::RDONLY
@@ -33,11 +36,15 @@ impl Posix {
     /// The system's, if it is no folder that can be read.
     pub fn new(path: &Path) -> Result<Self> {
         let root = sys::openat(CWD, path, DIR, Mode::empty())?;
-        let grants = false;
-        Ok(Posix { root, grants })
+        Ok(Posix {
+            root,
+            grants: false,
+            lock: None,
+            lacks: Lacks::default(),
+        })
     }
 
-    /// The topmost folder, to lock it.
+    /// The topmost folder, where the lock is.
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.root
     }
@@ -47,6 +54,23 @@ impl Posix {
     pub(crate) fn granting(mut self, grants: bool) -> Self {
         self.grants = grants;
         self
+    }
+
+    /// Finds out what the file system lacks.
+    pub(crate) fn probed(mut self) -> Self {
+        self.lacks = Lacks::probe(&self.root);
+        self
+    }
+
+    /// Holds a lock until it is dropped.
+    pub(crate) fn holding(mut self, lock: Option<Lock>) -> Self {
+        self.lock = lock;
+        self
+    }
+
+    /// The lock that is held.
+    pub(crate) fn lock(&self) -> Option<&Lock> {
+        self.lock.as_ref()
     }
 
     /// Opens something; where its owner, who we are, is denied it, with `wanted` granted.
@@ -63,12 +87,27 @@ impl Posix {
     }
 }
 
-/// A lock goes with its folder's last descriptor; a process that another thread has just started
-/// has a copy for a moment, so that only unlocking ends it now.
-impl Drop for Posix {
-    fn drop(&mut self) {
-        // It fails if nothing is locked on some file systems; then there is nothing to do.
-        let _ = sys::flock(&self.root, FlockOperation::NonBlockingUnlock);
+/// Renames to a name that nothing has, without the system's help.
+fn rename_to_free(from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> rustix::io::Result<()> {
+    let stat = sys::statat(from.0, from.1, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+        // A folder takes no place but that of an empty one, and no folder of a vault is empty.
+        return match sys::renameat(from.0, from.1, to.0, to.1) {
+            Err(Errno::NOTEMPTY | Errno::NOTDIR) => Err(Errno::EXIST),
+            other => other,
+        };
+    }
+    match sys::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
+        Ok(()) => sys::unlinkat(from.0, from.1, AtFlags::empty()),
+        // Without links, somebody may take the name meanwhile: whoever uses the vault has to wait
+        // for its lock on names.
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {
+            match sys::statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => sys::renameat(from.0, from.1, to.0, to.1),
+                other => other.and(Err(Errno::EXIST)),
+            }
+        }
+        other => other,
     }
 }
 
@@ -117,6 +156,7 @@ fn timespec(set: Option<SetTime>) -> sys::Timespec {
 fn attributes(stat: &sys::Stat) -> Attributes {
     Attributes {
         node: stat.st_ino as u64,
+        volume: stat.st_dev as u64,
         mode: stat.st_mode as u32,
         links: stat.st_nlink as u32,
         uid: stat.st_uid,
@@ -239,7 +279,13 @@ impl Storage for Posix {
         to: (&OwnedFd, &OsStr),
         flags: RenameFlags,
     ) -> Result<()> {
-        Ok(sys::renameat_with(from.0, from.1, to.0, to.1, flags)?)
+        match sys::renameat_with(from.0, from.1, to.0, to.1, flags) {
+            // FUSE and network file systems often have no flags.
+            Err(Errno::INVAL | Errno::NOSYS) if flags == RenameFlags::NOREPLACE => {
+                Ok(rename_to_free(from, to)?)
+            }
+            other => Ok(other?),
+        }
     }
 
     fn attributes(&self, at: At<'_, Self>) -> Result<Attributes> {
@@ -278,6 +324,16 @@ impl Storage for Posix {
             }?;
         }
         Ok(())
+    }
+
+    fn dress(&self, at: At<'_, Self>, changes: &Changes) -> Result<()> {
+        match self.change(at, changes) {
+            Err(error) if self.lacks.owners => match Errno::from_io_error(&error) {
+                Some(Errno::PERM | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => Ok(()),
+                _ => Err(error),
+            },
+            other => other,
+        }
     }
 
     fn read_at(&self, file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize> {
@@ -407,23 +463,43 @@ impl Storage for Posix {
     fn stat_fs(&self) -> Result<StatVfs> {
         Ok(sys::fstatvfs(&self.root)?)
     }
+
+    fn closed(&self) {
+        if let Some(lock) = &self.lock {
+            lock.note_closed();
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
-    use crate::locks::lock_store;
 
     #[test]
-    fn a_lock_ends_with_the_store() {
-        let dir = tempfile::tempdir().unwrap();
-        let open = || Posix::new(dir.path()).unwrap();
-        let store = open();
-        lock_store(&store, dir.path(), true).unwrap();
-        assert!(lock_store(&open(), dir.path(), true).is_err());
-        // As a process has it that was started a moment ago.
-        let _copy = store.root.try_clone().unwrap();
-        drop(store);
-        lock_store(&open(), dir.path(), true).unwrap();
+    fn a_name_that_is_taken_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let dir: OwnedFd = fs::File::open(folder.path()).unwrap().into();
+        let rename =
+            |from: &str, to: &str| rename_to_free((&dir, OsStr::new(from)), (&dir, OsStr::new(to)));
+        fs::create_dir_all(path("full/inner")).unwrap();
+        fs::create_dir(path("folder")).unwrap();
+        fs::write(path("file"), "file").unwrap();
+        fs::write(path("other"), "other").unwrap();
+        for (from, to) in [
+            ("folder", "full"),
+            ("folder", "file"),
+            ("file", "other"),
+            ("file", "full"),
+        ] {
+            assert_eq!(rename(from, to), Err(Errno::EXIST), "{from} {to}");
+        }
+        rename("folder", "moved").unwrap();
+        rename("file", "new").unwrap();
+        assert!(path("moved").is_dir() && !path("file").exists());
+        assert_eq!(fs::read(path("new")).unwrap(), b"file");
+        assert_eq!(fs::read(path("other")).unwrap(), b"other");
     }
 }

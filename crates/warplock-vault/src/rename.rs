@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::folder::Folder;
 use crate::fs::{Attributes, FileType, RenameFlags};
 use crate::node::Node;
+use crate::places::Places;
 use crate::storage::Storage;
 use crate::tree::{Spot, Victim};
 use crate::vault::Vault;
@@ -61,7 +62,7 @@ impl<S: Storage> Vault<S> {
         let mover = self.mover(from, to, found)?;
         let result = match other {
             // Two names of one file: nothing happens, says POSIX.
-            Some(other) if other.node == found.node => Ok(()),
+            Some(other) if other.inode() == found.inode() => Ok(()),
             Some(other) => self.with_victim(to, other, |victim| self.replace(&mover, Some(victim))),
             None => self.replace(&mover, None),
         };
@@ -110,9 +111,11 @@ impl<S: Storage> Vault<S> {
         }
         self.make_beside(to)?;
         self.allow(mover)?;
-        if victim.is_some() && mover.node.kind == FileType::Directory {
+        if let Some(victim) = victim
+            && mover.node.kind == FileType::Directory
+        {
             // The store's folder is never empty, so it has to go first.
-            aside = match self.set_aside(to) {
+            aside = match self.set_aside(to, &victim.node) {
                 Ok(aside) => Some(aside),
                 Err(error) => {
                     self.take_back(mover);
@@ -124,7 +127,8 @@ impl<S: Storage> Vault<S> {
         if let Err(error) = storage.rename(from.pair(), to.pair(), RenameFlags::empty()) {
             if let Some(aside) = &aside {
                 let aside = (to.folder.dir(), std::ffi::OsStr::new(aside));
-                storage.rename(aside, to.pair(), RenameFlags::empty())?;
+                let back = storage.rename(aside, to.pair(), RenameFlags::empty());
+                self.core.tidied(back.map_err(Into::into))?;
             }
             self.take_back(mover);
             return Err(error.into());
@@ -139,8 +143,10 @@ impl<S: Storage> Vault<S> {
         self.drop_beside(from);
         self.forbid(mover, to)?;
         if let Some(aside) = aside {
-            self.core
-                .purge(to.folder.dir(), std::ffi::OsStr::new(&aside))?;
+            let purged = self
+                .core
+                .purge(to.folder.dir(), std::ffi::OsStr::new(&aside));
+            self.core.tidied(purged)?;
         }
         Ok(())
     }
@@ -152,7 +158,7 @@ impl<S: Storage> Vault<S> {
         found: Attributes,
         other: Attributes,
     ) -> Result<()> {
-        if found.node == other.node {
+        if found.inode() == other.inode() {
             return Ok(());
         }
         let one = self.mover(from, to, found)?;
@@ -202,9 +208,12 @@ impl<S: Storage> Vault<S> {
         let allowed = match &mover.what {
             What::File(content) => self.allow_place(content, to, true),
             What::Folder(folder) => {
-                self.set_folder_places(folder, vec![from.name.place, to.name.place])
+                self.set_folder_places(folder, Places::moving(from.name.place, to.name.place))
             }
-            What::Symlink => self.bind_symlink(&mover.node, from, &[from, to], true),
+            What::Symlink => {
+                let places = Places::moving(from.name.place, to.name.place);
+                self.bind_symlink(&mover.node, from, places, true)
+            }
             What::Free => Ok(()),
         };
         if allowed.is_err() && !matches!(mover.what, What::File(_)) {
@@ -221,6 +230,10 @@ impl<S: Storage> Vault<S> {
 
     /// Forbids all places but that of `stays`, where the thing now is.
     fn forbid(&self, mover: &Mover<'_, S>, stays: &Spot<S>) -> Result<()> {
+        self.core.tidied(self.forbid_others(mover, stays))
+    }
+
+    fn forbid_others(&self, mover: &Mover<'_, S>, stays: &Spot<S>) -> Result<()> {
         let folders = [&mover.from.folder.dir, &mover.to.folder.dir];
         if matches!(mover.what, What::Folder(_) | What::Symlink) {
             for folder in folders {
@@ -237,8 +250,10 @@ impl<S: Storage> Vault<S> {
                 }
                 Ok(())
             }
-            What::Folder(folder) => self.set_folder_places(folder, vec![stays.name.place]),
-            What::Symlink => self.bind_symlink(&mover.node, stays, &[stays], false),
+            What::Folder(folder) => self.set_folder_places(folder, Places::at(stays.name.place)),
+            What::Symlink => {
+                self.bind_symlink(&mover.node, stays, Places::at(stays.name.place), false)
+            }
             What::Free => Ok(()),
         }
     }

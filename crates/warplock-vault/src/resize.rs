@@ -1,24 +1,19 @@
 //! A file's length, and ranges without data: cutting, growing, holes, room taken in advance.
 
+use std::ops::Range;
 use std::time::SystemTime;
 
 use rustix::io::Errno;
 
-use crate::blocks;
-use crate::content::{Content, Moved, State};
+use crate::content::{Content, State};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::layout::{MAX_LEN, OVERHEAD, TAG_LEN};
+use crate::layout::MAX_LEN;
 use crate::storage::Storage;
-use crate::sum::EMPTY;
 use crate::write::Run;
 
-/// Holes are made so many blocks at a time...
-const HOLES_AT_ONCE: u64 = 1 << 15;
-/// ... until so many blocks are moved, and a commit is due.
-const HOLES_DUE: usize = 1 << 16;
-/// So many moved blocks may be holes.
-pub(crate) const MOVED_HOLES: u64 = HOLES_DUE as u64 + HOLES_AT_ONCE;
+/// The most ranges of holes between two commits.
+const MAX_CLEARED: usize = 4096;
 
 impl<S: Storage> Core<S> {
     /// Sets the length: cuts, or grows by a hole. Cutting committed blocks is durable at once.
@@ -29,6 +24,7 @@ impl<S: Storage> Core<S> {
         if len > MAX_LEN {
             return Err(Errno::FBIG.into());
         }
+        self.make_room(content, state)?;
         if len >= state.now.len {
             return self.grow(content, state, len);
         }
@@ -36,55 +32,43 @@ impl<S: Storage> Core<S> {
     }
 
     fn shrink(&self, content: &Content<S>, state: &mut State<S>, len: u64) -> Result<()> {
-        let (keep, had) = (self.layout.blocks(len), self.layout.blocks(state.now.len));
-        let tail = keep.saturating_sub(1);
-        let mut sum = EMPTY;
-        let mut slot = Vec::new();
-        if len > 0 {
-            sum = state.now.sum;
-            // The tail block shrinks, so its old version goes, too.
-            let ragged = !len.is_multiple_of(self.layout.block() as u64);
-            let gone = if ragged { tail } else { keep };
-            let mut number = gone;
-            while number < had {
-                let step = (had - number).min(1 << 16);
-                let tags = self.tags(content, state, number, step)?;
-                content.keys.summer.toggle(&mut sum, number, tags);
-                number += step;
+        let keep = self.layout.blocks(len);
+        // Before the cut: of the last block, a part stays.
+        let tail = match len.is_multiple_of(self.layout.block() as u64) {
+            true => None,
+            false => {
+                let number = keep - 1;
+                let had = self.layout.block_len(number, state.now.len);
+                let mut plain = self.pool.take_secret(had);
+                self.read_blocks(content, state, number, &mut plain)?;
+                let mut ciphertext = vec![0; self.layout.block_len(number, len)];
+                let plain = &plain[..ciphertext.len()];
+                let seals = self.seal(content, number, plain, &mut ciphertext)?;
+                Some((number, ciphertext, seals))
             }
-            if ragged {
-                let mut plain = self
-                    .pool
-                    .take_secret(self.layout.block_len(tail, state.now.len));
-                self.read_blocks(content, state, tail, &mut plain)?;
-                let rest = self.layout.block_len(tail, len);
-                slot = vec![0; rest + OVERHEAD];
-                self.seal(content, tail, &plain[..rest], &mut slot)?;
-                let tag: [u8; TAG_LEN] = blocks::tag_of(&slot);
-                content.keys.summer.toggle(&mut sum, tail, [tag]);
-            }
-        }
+        };
         if !state.moves().blocks.is_empty() {
             // The commit needs it, and must not fail for want of a descriptor.
             self.open_journal(content, state)?;
         }
-        if !slot.is_empty() {
-            if tail < self.layout.blocks(state.committed_len) {
-                self.write_journal(content, state, tail, &slot)?;
-            } else if let Err(error) = self.write_in_place(content, state, tail, &slot) {
-                self.give_up(content, state);
-                return Err(error);
+        if let Some((number, ciphertext, seals)) = &tail {
+            if *number < self.layout.blocks(state.committed_len) {
+                self.write_journal(content, state, *number, ciphertext, seals)?;
+            } else {
+                let blocks = self.layout.blocks(state.now.len);
+                self.write_in_place(content, state, *number, ciphertext)
+                    .and_then(|()| self.set_seals(content, state.tree(), *number, seals, blocks))
+                    .inspect_err(|_| self.give_up(content, state))?;
             }
         }
+        self.cut_seals(content, state.tree(), keep)
+            .inspect_err(|_| self.give_up(content, state))?;
         state.moves().blocks.split_off(&keep);
-        state.gaps.forget();
-        state.now.sum = sum;
         state.now.len = len;
-        state.now.holes &= len > 0;
         state.dirty = true;
         state.moves().modified = Some(SystemTime::now());
         let result = if len < state.committed_len {
-            // Until the shorter length is durable, the blocks behind it must stay.
+            // Until the shorter length is durable, the blocks after it must stay.
             self.commit(content, state, true)
         } else {
             state.written += 1;
@@ -94,7 +78,7 @@ impl<S: Storage> Core<S> {
                 .map_err(Error::from)
         };
         match result {
-            // It is cut, durably: blocks that find no room on their way to their slots are read
+            // It is cut, durably: blocks that find no room on their way to their places are read
             // from the journal, until the next writer or tick tries again.
             Err(_) if state.pending.is_some() && !state.broken => Ok(()),
             Err(error) => {
@@ -117,23 +101,23 @@ impl<S: Storage> Core<S> {
             let old = self.layout.block_len(tail, state.now.len);
             let mut plain = self.pool.take_secret(full);
             self.read_blocks(content, state, tail, &mut plain[..old])?;
-            let mut slot = self.pool.take(full + OVERHEAD);
-            self.seal(content, tail, &plain, &mut slot)?;
+            let mut ciphertext = self.pool.take(full);
+            let seals = self.seal(content, tail, &plain, &mut ciphertext)?;
             let len = len.min(had * self.layout.block() as u64);
             let run = Run {
                 first: tail,
-                slots: &slot,
+                ciphertext: &ciphertext,
+                seals: &seals,
                 len,
             };
             self.put(content, state, &run)?;
         }
-        if self.layout.blocks(len) > had {
+        let blocks = self.layout.blocks(len);
+        if blocks > had {
             state.written += 1;
             self.storage
                 .set_len(&content.file, self.layout.stored_len(len))?;
-            let end = self.layout.blocks(len);
-            state.gaps.add(had, end, state.now.holes);
-            state.now.holes = true;
+            state.tree().deepen(blocks);
         }
         state.now.len = len;
         state.dirty = true;
@@ -144,35 +128,38 @@ impl<S: Storage> Core<S> {
     /// Makes a range of the file zeros, whole blocks of it a hole. The length stays.
     pub(crate) fn zero(&self, content: &Content<S>, offset: u64, len: u64) -> Result<()> {
         let block = self.layout.block() as u64;
-        let (mut at, end) = {
+        let (end, file_end) = {
             let mut state = content.write_state();
             self.writable(content, &mut state)?;
-            (offset, offset.saturating_add(len).min(state.now.len))
+            let file_end = state.now.len;
+            (offset.saturating_add(len).min(file_end), file_end)
         };
-        while at < end {
-            let number = at / block;
-            let edge = {
-                let mut guard = content.write_state();
-                let state = &mut *guard;
-                let ends = |number: u64| ((number + 1) * block).min(state.now.len);
-                if at % block == 0 && end >= ends(number) {
-                    // Enough blocks at a time to keep the list of moved ones short.
-                    let mut until = number + 1;
-                    while until - number < HOLES_AT_ONCE
-                        && until * block < end
-                        && end >= ends(until)
-                    {
-                        until += 1;
-                    }
-                    self.make_hole(content, state, number, until)?;
-                    at = (until * block).min(end);
-                    continue;
-                }
-                end.min(ends(number))
-            };
-            let zeros = self.pool.take_secret((edge - at) as usize);
-            self.write(content, at, &zeros)?;
-            at = edge;
+        // The last block of the file may be shorter.
+        let until = match end == file_end {
+            true => self.layout.blocks(end),
+            false => end / block,
+        };
+        let whole = offset.div_ceil(block)..until;
+        let edges = match whole.is_empty() {
+            true => [offset..end, end..end],
+            false => [offset..whole.start * block, whole.end * block..end],
+        };
+        // The hole comes last: what is written after it waits for a commit, and a crash must not
+        // leave a part of this.
+        for edge in edges.into_iter().filter(|edge| !edge.is_empty()) {
+            let zeros = self.pool.take_secret((edge.end - edge.start) as usize);
+            self.write(content, edge.start, &zeros)?;
+        }
+        if whole.is_empty() {
+            return Ok(());
+        }
+        let mut guard = content.write_state();
+        let state = &mut *guard;
+        self.writable(content, state)?;
+        // Another thread may have cut the file.
+        let until = whole.end.min(self.layout.blocks(state.now.len));
+        if whole.start < until {
+            self.make_hole(content, state, whole.start..until)?;
         }
         Ok(())
     }
@@ -181,31 +168,31 @@ impl<S: Storage> Core<S> {
         &self,
         content: &Content<S>,
         state: &mut State<S>,
-        first: u64,
-        until: u64,
+        blocks: Range<u64>,
     ) -> Result<()> {
-        if state.moves().blocks.len() > HOLES_DUE {
-            self.commit(content, state, false)?;
+        if state.cleared.len() >= MAX_CLEARED {
+            self.commit(content, state, true)?;
         }
-        let tags = self.tags(content, state, first, until - first)?;
-        let protected = self.layout.blocks(state.committed_len).clamp(first, until);
-        if protected < until {
-            let start = self.layout.slot_start(protected);
-            let last = self.layout.block_len(until - 1, state.now.len);
-            let len = self.layout.run_len((until - protected) as usize, last) as u64;
-            state.written += 1;
-            if let Err(error) = self.storage.punch(&content.file, start, len) {
-                self.give_up(content, state);
-                return Err(error.into());
+        self.clear_seals(content, state.tree(), blocks.clone())?;
+        let moves = state.moves();
+        let mut later = moves.blocks.split_off(&blocks.start);
+        moves.blocks.append(&mut later.split_off(&blocks.end));
+        moves.modified = Some(SystemTime::now());
+        state.cleared.push(blocks);
+        state.dirty = true;
+        Ok(())
+    }
+
+    /// Gives back the room of holes that the newest header, which is durable, tells of.
+    pub(crate) fn punch_cleared(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
+        let blocks = self.layout.blocks(state.now.len);
+        for cleared in std::mem::take(&mut state.cleared) {
+            let cleared = cleared.start..cleared.end.min(blocks);
+            for range in self.layout.without_pages(&cleared, state.now.len) {
+                let len = range.end - range.start;
+                self.storage.punch(&content.file, range.start, len)?;
             }
         }
-        let holes = (first..protected).map(|number| (number, Moved::Hole));
-        state.moves().blocks.extend(holes);
-        content.keys.summer.toggle(&mut state.now.sum, first, tags);
-        state.gaps.forget();
-        state.now.holes = true;
-        state.dirty = true;
-        state.moves().modified = Some(SystemTime::now());
         Ok(())
     }
 
@@ -217,7 +204,7 @@ impl<S: Storage> Core<S> {
             .checked_add(len)
             .filter(|end| *end <= MAX_LEN)
             .ok_or(Errno::FBIG)?;
-        let start = self.layout.slot_start(offset / self.layout.block() as u64);
+        let start = self.layout.block_start(offset / self.layout.block() as u64);
         let stored = self.layout.stored_len(end) - start;
         Ok(self.storage.allocate(&content.file, start, stored)?)
     }

@@ -29,6 +29,26 @@ impl<S: Storage> Clone for At<'_, S> {
 
 impl<S: Storage> Copy for At<'_, S> {}
 
+/// What tells one object of a store from another. Inode numbers alone do not: each volume has its
+/// own, and a store may span several (mounts in it, subvolumes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Inode {
+    /// The volume's device number.
+    pub(crate) volume: u64,
+    /// The number there.
+    pub(crate) number: u64,
+}
+
+impl Attributes {
+    /// The object whose attributes a [`Storage`] gave.
+    pub(crate) fn inode(&self) -> Inode {
+        Inode {
+            volume: self.volume,
+            number: self.node,
+        }
+    }
+}
+
 /// A name found in a folder.
 #[derive(Clone, Debug)]
 pub struct Listed {
@@ -88,6 +108,11 @@ pub trait Storage: Send + Sync + Sized + 'static {
     /// not for this method.
     fn change(&self, at: At<'_, Self>, changes: &Changes) -> Result<()>;
 
+    /// Gives something new its owner and permissions, as far as the file system has such.
+    fn dress(&self, at: At<'_, Self>, changes: &Changes) -> Result<()> {
+        self.change(at, changes)
+    }
+
     /// Reads at an offset; fewer bytes than asked for only at the end of the file.
     fn read_at(&self, file: &Self::File, buffer: &mut [u8], offset: u64) -> Result<usize>;
     /// Writes all of `data` at an offset.
@@ -140,6 +165,9 @@ pub trait Storage: Send + Sync + Sized + 'static {
 
     /// Room and limits, and whether anything can be changed.
     fn stat_fs(&self) -> Result<StatVfs>;
+
+    /// The vault was closed properly.
+    fn closed(&self) {}
 }
 
 /// Whether the store's file system is read-only.

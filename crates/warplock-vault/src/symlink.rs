@@ -8,24 +8,25 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
+use crate::core::lock;
 use crate::error::{Error, Result};
 use crate::fs::{Attributes, Caller, Changes, RenameFlags, SetTime};
 use crate::layout::OVERHEAD;
-use crate::names::Place;
-use crate::node::Node;
+use crate::node::{Name, Node};
+use crate::places::{PLACES_LEN, Places};
 use crate::storage::{At, Storage};
 use crate::tree::Spot;
 use crate::vault::Vault;
 
-const AAD: &[u8] = b"warplock-vault/1 symlink";
+const AAD: &[u8] = b"warplock-vault/2 symlink";
 /// The longest target of a symlink in the store, where Linux allows 4,095 bytes.
 const MAX_STORED: usize = 4095;
-/// The longest target, so that there is room for two places.
-const MAX_TARGET: usize = MAX_STORED / 4 * 3 - OVERHEAD - 1 - 32;
+/// The longest target.
+const MAX_TARGET: usize = MAX_STORED / 4 * 3 - OVERHEAD - PLACES_LEN;
 
 /// A symlink's target and where it may stand.
 struct Target {
-    places: Vec<Place>,
+    places: Places,
     target: Zeroizing<Vec<u8>>,
 }
 
@@ -42,7 +43,7 @@ impl<S: Storage> Vault<S> {
         }
         self.make_beside(spot)?;
         let (dir, name) = spot.pair();
-        let sealed = self.seal_target(target, &[spot.name.place])?;
+        let sealed = self.seal_target(target, &Places::at(spot.name.place))?;
         self.core.storage.make_symlink(dir, name, &sealed)?;
         let storage = &self.core.storage;
         if rustix::process::geteuid().is_root() {
@@ -52,32 +53,49 @@ impl<S: Storage> Vault<S> {
                 gid: (parent.mode & 0o2000 == 0).then_some(caller.gid),
                 ..Changes::default()
             };
-            storage.change(spot.at(), &changes)?;
+            storage.dress(spot.at(), &changes)?;
         }
         self.enter_new(spot)
     }
 
     /// Reads a symlink's target.
     pub(crate) fn read_target(&self, node: &Arc<Node<S>>) -> Result<Zeroizing<Vec<u8>>> {
-        let name = node.name().ok_or(Errno::NOENT)?;
-        let folder = self.folder(&name.parent)?;
-        let target = self.open_target(folder.dir(), &name.stored)?;
-        if !target.places.contains(&name.place) {
-            return Err(Error::altered(
-                self.path_of(node),
-                "this symlink stands under a name that was never given to it: somebody moved \
-                 or swapped it in the store; move it back",
-            ));
+        let read = || -> Result<_> {
+            let name = node.name().ok_or(Errno::NOENT)?;
+            let folder = self.folder(&name.parent)?;
+            let target = self.open_target(folder.dir(), &name.stored)?;
+            Ok((name, folder, target))
+        };
+        let fits = |name: &Name<S>, target: &Target| {
+            // A hard link to it under another name leads to the same node.
+            target.places.contains(&name.place) && node.stands_only_at(target.places.allowed())
+        };
+        match read() {
+            Ok((name, _, target)) if fits(&name, &target) => return Ok(target.target),
+            _ => {}
         }
+        // Or it is just being renamed, which writes it again.
+        let _naming = lock(&self.naming);
+        let (name, folder, target) = read()?;
+        let found = self
+            .core
+            .storage
+            .attributes(At::Name(folder.dir(), &name.stored))?;
+        if found.inode() != node.inode() {
+            return Err(self.stale(node, &name, None));
+        }
+        let allowed = target.places.allowed();
+        self.check_place(allowed.places, &[name.place], || self.path_of(node))?;
+        self.check_names(node, |check| check(allowed))?;
         Ok(target.target)
     }
 
-    /// Writes a symlink anew at the spot where it stands, bound to the places of `spots`.
+    /// Writes a symlink again at the spot where it stands, bound to `places`.
     pub(crate) fn bind_symlink(
         &self,
         node: &Arc<Node<S>>,
         stands: &Spot<S>,
-        spots: &[&Spot<S>],
+        places: Places,
         durable: bool,
     ) -> Result<()> {
         let storage = &self.core.storage;
@@ -90,7 +108,6 @@ impl<S: Storage> Vault<S> {
                 "this symlink stands under a name that was never given to it",
             ));
         }
-        let places: Vec<_> = spots.iter().map(|spot| spot.name.place).collect();
         let sealed = self.seal_target(&target.target, &places)?;
         let found = storage.attributes(stands.at())?;
         let temporary = self.core.temporary_name()?;
@@ -109,26 +126,27 @@ impl<S: Storage> Vault<S> {
             .change(at, &changes)
             .and_then(|()| storage.rename((dir, temporary), (dir, name), RenameFlags::empty()));
         if bound.is_err() {
-            let _ = storage.unlink(dir, temporary);
+            let _ = self
+                .core
+                .tidied(storage.unlink(dir, temporary).map_err(Into::into));
         }
         bound?;
-        self.nodes.replace_inode(node, new.node);
+        self.nodes.replace_inode(node, new.inode());
         if durable {
             storage.sync_dir(dir)?;
         }
         Ok(())
     }
 
-    /// How many places the symlink at this spot is bound to.
-    pub(crate) fn symlink_places(&self, spot: &Spot<S>) -> Result<usize> {
+    /// Whether the symlink at this spot is being renamed.
+    pub(crate) fn is_moving_symlink(&self, spot: &Spot<S>) -> Result<bool> {
         let (dir, name) = spot.pair();
-        Ok(self.open_target(dir, name)?.places.len())
+        Ok(self.open_target(dir, name)?.places.is_moving())
     }
 
-    fn seal_target(&self, target: &[u8], places: &[Place]) -> Result<Vec<u8>> {
-        let mut plain = Zeroizing::new(Vec::with_capacity(1 + 32 + target.len()));
-        plain.push(places.len() as u8);
-        plain.extend(places.iter().flatten());
+    fn seal_target(&self, target: &[u8], places: &Places) -> Result<Vec<u8>> {
+        let mut plain = Zeroizing::new(Vec::with_capacity(PLACES_LEN + target.len()));
+        plain.extend(places.encode());
         plain.extend_from_slice(target);
         let keys = &self.core.keys;
         let sealed = keys.engines.seal(&keys.symlinks, AAD, &plain)?;
@@ -145,20 +163,10 @@ impl<S: Storage> Vault<S> {
         };
         let sealed = BASE64.decode(text).map_err(|_| altered())?;
         let keys = &self.core.keys;
-        let plain = keys
-            .engines
-            .open(&keys.symlinks, AAD, &sealed)?
-            .ok_or_else(altered)?;
-        let (count, rest) = plain.split_first().ok_or_else(altered)?;
-        let (places, target) = rest
-            .split_at_checked(16 * usize::from(*count))
-            .ok_or_else(altered)?;
-        Ok(Target {
-            places: places
-                .chunks_exact(16)
-                .map(|place| place.try_into().expect("chunks of 16"))
-                .collect(),
-            target: Zeroizing::new(target.to_vec()),
-        })
+        let plain = keys.engines.open(&keys.symlinks, AAD, &sealed)?;
+        let plain = plain.ok_or_else(altered)?;
+        let (places, target) = Places::decode(&plain).ok_or_else(altered)?;
+        let target = Zeroizing::new(target.to_vec());
+        Ok(Target { places, target })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Weak};
+use std::time::SystemTime;
 
 use rustix::io::Errno;
 
@@ -12,10 +13,12 @@ use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, Changes, FileType, NewNode, RenameFlags};
 use crate::header::{Header, MAX_PLACES};
 use crate::keys::{FileKeys, Id, random};
+use crate::layout::ROOTS;
 use crate::names::{Place, Sealed};
 use crate::node::Node;
+use crate::places::Places;
+use crate::seals::Seal;
 use crate::storage::{At, Storage};
-use crate::sum::EMPTY;
 use crate::vault::Vault;
 
 const SETUID: u32 = 0o4000;
@@ -103,13 +106,17 @@ impl<S: Storage> Vault<S> {
         };
         match self.core.storage.create(spot.folder.dir(), name, 0o600) {
             Ok(file) => {
-                self.core.storage.write_at(&file, sealed, 0)?;
-                Ok(self.core.storage.sync(&file, false)?)
+                let storage = &self.core.storage;
+                let written = storage
+                    .write_at(&file, sealed, 0)
+                    .and_then(|()| storage.sync(&file, false));
+                self.core.tidied(written.map_err(Into::into))
             }
             // Left over from an entry that is gone, or the entry is there; a crash may have
             // left it empty.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                let file = self.core.storage.open(spot.folder.dir(), name, true)?;
+                let what = || format!("the file {} in the store", name.to_string_lossy()).into();
+                let file = self.core.open_own(spot.folder.dir(), name, true, what)?;
                 let size = self.core.storage.attributes(At::File(&file))?.size;
                 if size != sealed.len() as u64 {
                     self.core.storage.write_at(&file, sealed, 0)?;
@@ -173,7 +180,7 @@ impl<S: Storage> Vault<S> {
             _ => None,
         };
         if changed || changes.mode.is_some() {
-            storage.change(at, &changes)?;
+            storage.dress(at, &changes)?;
         }
         Ok(())
     }
@@ -192,22 +199,28 @@ impl<S: Storage> Vault<S> {
             .storage
             .create(spot.folder.dir(), &spot.name.stored, mode)?;
         let undo = |error: Error| {
-            let _ = core.storage.unlink(spot.folder.dir(), &spot.name.stored);
+            let (dir, name) = spot.pair();
+            let _ = core.tidied(core.storage.unlink(dir, name).map_err(Into::into));
             self.drop_beside(spot);
             error
         };
         let made = (|| -> Result<_> {
             let (id, keys, header) = self.write_first_header(&file, spot.name.place)?;
             self.dress(At::File(&file), &spot.folder, new, set.then_some(mode))?;
-            let mut state = State::committed(header);
+            let tree = core.tree_of(&header);
+            let mut state = State::committed(header, tree);
             state.entry = Some(Arc::clone(&spot.folder.dir));
+            // It was without a header for a moment.
+            state.timed = 0;
             Ok(Content::new(file, id, keys, true, state))
         })()
         .map_err(undo)?;
         let content = Arc::new(made);
+        self.list_uncommitted(&content);
         let found = core.storage.attributes(At::File(&content.file))?;
         let in_use = Arc::downgrade(&content);
         let node = self.nodes.enter_new(&spot.node, &spot.name, &found, in_use);
+        self.nodes.claim(&node, &content.id);
         let shown = self.shown_entered(&node, found)?;
         Ok((shown, content))
     }
@@ -217,13 +230,7 @@ impl<S: Storage> Vault<S> {
         let core = &self.core;
         let id = random()?;
         let keys = core.keys.file(&id)?;
-        let header = Header {
-            sequence: 1,
-            len: 0,
-            holes: false,
-            sum: EMPTY,
-            places: vec![place],
-        };
+        let header = first_header(vec![place]);
         let sealed = header.seal(&core.keys.engines, &keys.header, &id)?;
         core.storage.set_len(file, core.layout.stored_len(0))?;
         core.storage.write_at(file, &sealed, 0)?;
@@ -233,15 +240,23 @@ impl<S: Storage> Vault<S> {
         Ok((id, keys, header))
     }
 
-    /// Makes an empty file of one without a header, which cannot be opened: for whoever wants to
-    /// cut it to nothing anyway.
+    /// Makes an empty file of one that a crash left empty, for whoever wants to cut it to nothing
+    /// anyway. What is not empty, or has other names, nobody may lose without a word.
     pub(crate) fn renew(&self, node: &Arc<Node<S>>) -> Result<()> {
         self.may_write()?;
         let name = node.name().ok_or(Errno::NOENT)?;
         let folder = self.folder(&name.parent)?;
-        let file = self.core.storage.open(folder.dir(), &name.stored, true)?;
-        self.core.storage.set_len(&file, 0)?;
+        let storage = &self.core.storage;
+        let file = storage.open(folder.dir(), &name.stored, true)?;
+        let found = storage.attributes(At::File(&file))?;
+        let what = self.path_of(node);
+        if found.size > 0 || found.links > 1 || found.inode() != node.inode() {
+            return Err(Error::Unfinished { what });
+        }
         self.write_first_header(&file, name.place)?;
+        self.core.tell_of(&what, |what| {
+            format!("{what} was left empty by a crash when it was made: it was made again")
+        });
         Ok(())
     }
 
@@ -263,7 +278,7 @@ impl<S: Storage> Vault<S> {
             let dir = storage.open_dir(parent, temporary)?;
             let record = Record {
                 id: random()?,
-                places: vec![spot.name.place],
+                places: Places::at(spot.name.place),
             };
             self.core.write_folder_record(&dir, &record)?;
             let keep = !set && mode & 0o700 == 0o700;
@@ -273,7 +288,7 @@ impl<S: Storage> Vault<S> {
             Ok(storage.sync_dir(parent)?)
         })();
         if made.is_err() {
-            let _ = self.core.purge(parent, temporary);
+            let _ = self.core.tidied(self.core.purge(parent, temporary));
         }
         made
     }
@@ -395,6 +410,7 @@ impl<S: Storage> Vault<S> {
         found: Attributes,
         action: impl FnOnce(&Victim<S>) -> Result<T>,
     ) -> Result<T> {
+        self.core.saw_time(found.modified);
         let node = self.nodes.enter(&spot.node, &spot.name, &found);
         let victim = Victim { node, found };
         let result = action(&victim);
@@ -412,7 +428,7 @@ impl<S: Storage> Vault<S> {
         match self.content(&victim.node) {
             // What was altered can be removed all the same.
             Err(error) if error.errno() == Errno::IO => {
-                self.core.tell(&error.to_string());
+                self.core.tell_error(&error);
                 Ok(None)
             }
             other => other.map(Some),
@@ -437,6 +453,10 @@ impl<S: Storage> Vault<S> {
         if let (Some(witness), Some(content)) = (&self.core.witness, &content) {
             witness.forget(&content.id);
         }
+        let _ = node.last.set(Attributes {
+            links: 0,
+            ..victim.found
+        });
         self.nodes.bury(node);
         if let Some(in_use) = node.content_in_use() {
             in_use.write_state().dead = true;
@@ -454,20 +474,22 @@ impl<S: Storage> Vault<S> {
             return Err(Errno::NOTDIR.into());
         }
         self.with_victim(spot, found, |victim| {
-            let gone = self.set_aside(spot)?;
+            let gone = self.set_aside(spot, &victim.node)?;
             self.unnamed(spot, victim, None);
             self.drop_beside(spot);
-            self.core.purge(spot.folder.dir(), OsStr::new(&gone))
+            let purged = self.core.purge(spot.folder.dir(), OsStr::new(&gone));
+            self.core.tidied(purged)
         })
     }
 
     /// Gives an empty folder a temporary name, which takes it out of the tree.
-    pub(crate) fn set_aside(&self, spot: &Spot<S>) -> Result<String> {
+    pub(crate) fn set_aside(&self, spot: &Spot<S>, node: &Arc<Node<S>>) -> Result<String> {
         let (dir, name) = spot.pair();
         let storage = &self.core.storage;
-        let inner = storage.open_dir(dir, name)?;
+        // It may be another one, which somebody put there.
+        let folder = self.folder(node)?;
         // Somebody else's files are not ours to remove with it.
-        if !self.core.holds_nothing(&inner)? {
+        if !self.core.clear(&folder)? {
             return Err(Errno::NOTEMPTY.into());
         }
         let temporary = self.core.temporary_name()?;
@@ -477,5 +499,16 @@ impl<S: Storage> Vault<S> {
             RenameFlags::empty(),
         )?;
         Ok(temporary)
+    }
+}
+
+/// The header of an empty file.
+pub(crate) fn first_header(places: Vec<Place>) -> Header {
+    Header {
+        sequence: 1,
+        len: 0,
+        modified: SystemTime::now(),
+        roots: [Seal::NONE; ROOTS as usize],
+        places,
     }
 }

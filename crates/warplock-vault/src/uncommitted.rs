@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
+use std::time::SystemTime;
 
 use rustix::io::Errno;
 
@@ -82,6 +83,12 @@ impl<S: Storage> Vault<S> {
 
     fn tick_alone(&self) -> Result<()> {
         let files = std::mem::take(&mut *lock(&self.uncommitted.files));
+        if files.is_empty() {
+            self.nodes.sweep();
+            return self.save_witness();
+        }
+        // One for all of them: a later tick gives a later one.
+        let second = self.core.next_second();
         let mut result = self.sync_together(&files);
         let mut young = Vec::new();
         for content in files {
@@ -94,7 +101,7 @@ impl<S: Storage> Vault<S> {
             }
             let committed = self.core.commit(&content, &mut state, false);
             let is_young = committed.is_ok() && state.is_young();
-            result = result.and(self.committed(&content, state, committed));
+            result = result.and(self.committed(&content, state, committed, second));
             if is_young {
                 young.push(content);
             }
@@ -103,21 +110,24 @@ impl<S: Storage> Vault<S> {
         for content in young {
             let mut state = content.write_state();
             let committed = self.core.bury_first(&content, &mut state);
-            result = result.and(self.committed(&content, state, committed));
+            result = result.and(self.committed(&content, state, committed, second));
         }
         self.nodes.sweep();
         result.and_then(|()| self.save_witness())
     }
 
-    /// After a commit: a file that needs none any more has no journal either, and one that failed
-    /// waits for the next tick.
+    /// After a commit: a file that needs none any more has no journal either, and a time in the store
+    /// that tells of it; one that failed waits for the next tick.
     fn committed(
         &self,
         content: &Arc<Content<S>>,
         mut state: RwLockWriteGuard<'_, State<S>>,
         committed: Result<()>,
+        second: SystemTime,
     ) -> Result<()> {
-        let done = committed.and_then(|()| self.core.drop_journal(content, &mut state));
+        let done = committed
+            .and_then(|()| self.core.drop_journal(content, &mut state))
+            .and_then(|()| self.core.move_time(content, &mut state, second));
         // What was given up is opened anew, as after a crash.
         let again = done.is_err() && !state.broken;
         drop(state);
@@ -174,7 +184,7 @@ impl<S: Storage> Vault<S> {
         let ticked = self.tick_alone();
         drop(ticking);
         if let Err(error) = ticked {
-            self.core.tell(&error.to_string());
+            self.core.tell_error(&error);
         }
     }
 
@@ -205,7 +215,7 @@ impl<S: Storage> Vault<S> {
         };
         let abandoned = self.core.abandon(&content, &mut content.write_state());
         if let Err(error) = abandoned {
-            self.core.tell(&error.to_string());
+            self.core.tell_error(&error);
         }
     }
 
@@ -240,6 +250,7 @@ impl<S: Storage> Vault<S> {
             self.core.storage.remove_dir(&root, OsStr::new(JOURNALS))?;
             self.core.storage.sync_dir(&root)?;
         }
+        self.core.storage.closed();
         *finished = true;
         Ok(())
     }

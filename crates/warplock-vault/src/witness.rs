@@ -12,7 +12,7 @@ use crate::core::{is_missing, lock};
 use crate::error::{Error, Result};
 use crate::keys::{Id, VaultKeys};
 
-const AAD: &[u8] = b"warplock-vault/1 witness";
+const AAD: &[u8] = b"warplock-vault/2 witness";
 const MAGIC: &[u8] = b"warplock-witness/1\n";
 /// An id and a sequence number.
 const ENTRY_LEN: usize = 24;

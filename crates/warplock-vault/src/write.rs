@@ -1,6 +1,7 @@
 //! Writing to a file: blocks go to their slots where nothing durable is in the way, and to the
 //! journal otherwise.
 
+use std::ops::Range;
 use std::time::SystemTime;
 
 use rustix::io::Errno;
@@ -9,20 +10,26 @@ use crate::blocks;
 use crate::content::{Content, Moved, Moves, State};
 use crate::core::Core;
 use crate::error::Result;
-use crate::layout::{MAX_LEN, OVERHEAD, TAG_LEN};
+use crate::fs::SetTime;
+use crate::layout::{FANOUT, MAX_LEN};
+use crate::seals::Seal;
 use crate::storage::{Storage, cannot_change};
-use crate::sum::EMPTY;
 
 /// How much a journal may hold before everything is brought to its place. The more, the more of it
 /// is replaced before that; so much room it takes, and so much is read again after a crash.
 pub(crate) const JOURNAL_LEN: u64 = 256 << 20;
 
+/// The most pages of seals that moved blocks and unwritten pages may change before a commit:
+/// 16 MiB of memory for a file.
+const MAX_PAGES: usize = 4096;
+
 /// Sealed blocks on their way to the file.
 pub(crate) struct Run<'a> {
     /// The number of the first.
     pub(crate) first: u64,
-    /// Their slots; the last may be shorter.
-    pub(crate) slots: &'a [u8],
+    /// Their ciphertext; the last may be shorter.
+    pub(crate) ciphertext: &'a [u8],
+    pub(crate) seals: &'a [Seal],
     /// The length of the file once all of them are written.
     pub(crate) len: u64,
 }
@@ -42,7 +49,6 @@ impl<S: Storage> Core<S> {
         if state.pending.is_some() {
             self.apply(content, state)?;
         }
-        state.gather();
         Ok(())
     }
 
@@ -53,6 +59,19 @@ impl<S: Storage> Core<S> {
             Ok(true) => Errno::ROFS,
             _ => Errno::ACCESS,
         }
+    }
+
+    /// Sets the time of the last change, which the header keeps.
+    pub(crate) fn set_modified(&self, content: &Content<S>, time: SetTime) -> Result<()> {
+        let mut state = content.write_state();
+        self.writable(content, &mut state)?;
+        state.moves().modified = None;
+        state.now.modified = match time {
+            SetTime::Now => SystemTime::now(),
+            SetTime::To(time) => time,
+        };
+        state.dirty = true;
+        Ok(())
     }
 
     /// Writes all of `data` at `offset`.
@@ -74,10 +93,9 @@ impl<S: Storage> Core<S> {
             && (data.len() as u64).is_multiple_of(block);
         let mut sealed = None;
         if whole && content.writable && !self.read_only && offset <= MAX_LEN {
-            let count = data.len() / self.layout.block();
-            let mut slots = self.pool.take(count * self.layout.slot());
-            self.seal(content, offset / block, data, &mut slots)?;
-            match self.overwrite(content, offset / block, &slots) {
+            let mut ciphertext = self.pool.take(data.len());
+            let seals = self.seal(content, offset / block, data, &mut ciphertext)?;
+            match self.overwrite(content, offset / block, &ciphertext, &seals) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 Err(error) if matches!(error.errno(), Errno::NOSPC | Errno::DQUOT) => {
@@ -87,7 +105,7 @@ impl<S: Storage> Core<S> {
                 }
                 Err(error) => return Err(error),
             }
-            sealed = Some(slots);
+            sealed = Some((ciphertext, seals));
         }
         let mut guard = content.write_state();
         let state = &mut *guard;
@@ -99,26 +117,25 @@ impl<S: Storage> Core<S> {
         if data.is_empty() {
             return Ok(());
         }
-        if self.is_full(state.moves()) {
-            self.commit(content, state, false)?;
-        }
+        self.make_room(content, state)?;
         let first = offset / block;
         if first * block > state.now.len {
             self.grow(content, state, first * block)?;
         }
-        if let Some(slots) = sealed {
+        if let Some((ciphertext, seals)) = sealed {
             let run = Run {
                 first,
-                slots: &slots,
+                ciphertext: &ciphertext,
+                seals: &seals,
                 len: end.max(state.now.len),
             };
             return self.put(content, state, &run);
         }
-        let count = ((end - 1) / block - first + 1) as usize;
         let len = end.max(state.now.len);
-        let last = first + count as u64 - 1;
-        let last_len = self.layout.block_len(last, len);
-        let mut slots = self.pool.take(self.layout.run_len(count, last_len));
+        let last = (end - 1) / block;
+        let bytes = (last - first) as usize * block as usize + self.layout.block_len(last, len);
+        let mut ciphertext = self.pool.take(bytes);
+        let mut seals = Vec::new();
 
         // The first and the last block may keep some of what they held.
         let mut number = first;
@@ -127,7 +144,7 @@ impl<S: Storage> Core<S> {
             let here = self.layout.block_len(number, len);
             let inside = (offset.max(number * block) - number * block) as usize;
             let rest = data.len() - taken;
-            let slot = (number - first) as usize * self.layout.slot();
+            let start = (number - first) as usize * block as usize;
             if inside == 0 && rest >= here {
                 // As many whole blocks as there are.
                 let whole = if rest as u64 + number * block >= len {
@@ -135,11 +152,10 @@ impl<S: Storage> Core<S> {
                 } else {
                     rest / block as usize * block as usize
                 };
-                let blocks = whole.div_ceil(block as usize);
-                let out = &mut slots[slot..][..whole + blocks * OVERHEAD];
-                self.seal(content, number, &data[taken..taken + whole], out)?;
+                let out = &mut ciphertext[start..][..whole];
+                seals.extend(self.seal(content, number, &data[taken..taken + whole], out)?);
                 taken += whole;
-                number += blocks as u64;
+                number += whole.div_ceil(block as usize) as u64;
                 continue;
             }
             let mut plain = self.pool.take_secret(here);
@@ -149,14 +165,15 @@ impl<S: Storage> Core<S> {
             }
             let take = rest.min(here - inside);
             plain[inside..inside + take].copy_from_slice(&data[taken..taken + take]);
-            let out = &mut slots[slot..][..here + OVERHEAD];
-            self.seal(content, number, &plain, out)?;
+            let out = &mut ciphertext[start..][..here];
+            seals.extend(self.seal(content, number, &plain, out)?);
             taken += take;
             number += 1;
         }
         let run = Run {
             first,
-            slots: &slots,
+            ciphertext: &ciphertext,
+            seals: &seals,
             len,
         };
         self.put(content, state, &run)
@@ -168,94 +185,90 @@ impl<S: Storage> Core<S> {
         first: u64,
         plain: &[u8],
         out: &mut [u8],
-    ) -> Result<()> {
-        let engines = &self.keys.engines;
-        blocks::seal(
-            engines,
-            &content.keys.content,
-            self.layout,
-            first,
-            plain,
-            out,
-        )
+    ) -> Result<Vec<Seal>> {
+        let (engines, key) = (&self.keys.engines, &content.keys.content);
+        blocks::seal(engines, key, self.layout, first, plain, out)
     }
 
-    /// Brings sealed blocks into the file step by step: committed blocks, those that only the file
-    /// as it is now has (holes and others apart), new ones. The file is whole after each step. The
-    /// last block of `run` ends a block or the file.
+    /// Commits if the journal or the changed pages take as much room as they may, or if pages
+    /// cannot be made before that.
+    pub(crate) fn make_room(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
+        if !state.cleared.is_empty() {
+            return self.commit(content, state, true);
+        }
+        if self.is_full(state.moves()) || state.tree().dirty() > MAX_PAGES {
+            return self.commit(content, state, false);
+        }
+        Ok(())
+    }
+
+    /// Brings sealed blocks into the file step by step: committed ones to the journal, holes and others
+    /// to their places, then new ones. The file is whole after each step. The last block of `run` ends a
+    /// block or the file.
     pub(crate) fn put(
         &self,
         content: &Content<S>,
         state: &mut State<S>,
         run: &Run<'_>,
     ) -> Result<()> {
-        let slot = self.layout.slot();
-        let end = run.first + blocks::slots(self.layout, run.slots).count() as u64;
-        let protected = self.layout.blocks(state.committed_len).min(end);
-        let existing = self.layout.blocks(state.now.len).min(end);
+        let end = run.first + run.seals.len() as u64;
+        let committed = self
+            .layout
+            .blocks(state.committed_len)
+            .clamp(run.first, end);
+        let existing = self.layout.blocks(state.now.len).clamp(committed, end);
         let mut first = run.first;
         while first < end {
-            let (hole, until, old) = if first < protected {
-                self.replaced(content, state, first, protected)?
+            let (until, hole) = if first < committed {
+                (committed, false)
             } else if first < existing {
-                self.replaced(content, state, first, existing)?
+                let old = self.seals(content, state.tree(), first, existing - first)?;
+                let alike = old.iter().take_while(|it| it.is_none() == old[0].is_none());
+                (first + alike.count() as u64, old[0].is_none())
             } else {
-                (false, end, Vec::new())
+                (end, true)
             };
-            let from = (first - run.first) as usize * slot;
-            let to = run.slots.len().min((until - run.first) as usize * slot);
-            let slots = &run.slots[from..to];
-            let written = if first < protected {
-                self.write_journal(content, state, first, slots)
-            } else if first < existing {
-                let written = self.write_in_place(content, state, first, slots);
-                // The old version of a block that was never committed may be gone now; a hole,
-                // which a mount's threads fill when the disk runs full, can be made again.
-                let lost = written.is_err() && !(hole && self.empty(content, state, first, slots));
-                if lost {
-                    self.give_up(content, state);
+            let (from, to) = ((first - run.first) as usize, (until - run.first) as usize);
+            let bytes = |block: usize| (block * self.layout.block()).min(run.ciphertext.len());
+            let ciphertext = &run.ciphertext[bytes(from)..bytes(to)];
+            let seals = &run.seals[from..to];
+            if first < committed {
+                self.write_journal(content, state, first, ciphertext, seals)?;
+            } else {
+                let written = self.write_in_place(content, state, first, ciphertext);
+                if let Err(error) = written {
+                    // What stands in holes and after the end is nothing, and only takes room; of other
+                    // blocks, the old version may be gone.
+                    if !hole || self.empty(content, state, first..until).is_err() {
+                        self.give_up(content, state);
+                    }
+                    return Err(error);
                 }
-                written
-            } else {
-                self.append(content, state, first, slots)
-            };
-            written?;
-            let sum = &mut state.now.sum;
-            content.keys.summer.toggle(sum, first, old);
-            let new = blocks::slots(self.layout, slots).map(blocks::tag_of);
-            content.keys.summer.toggle(sum, first, new);
+                let blocks = self.layout.blocks(state.now.len.max(run.len));
+                self.set_seals(content, state.tree(), first, seals, blocks)
+                    .inspect_err(|_| self.give_up(content, state))?;
+            }
             let reached = run
                 .len
                 .min(until.saturating_mul(self.layout.block() as u64));
             state.now.len = state.now.len.max(reached);
+            state.moves().modified = Some(SystemTime::now());
             state.dirty = true;
-            if state.gaps.fill(first, until) {
-                state.now.holes = false;
-            }
             first = until;
         }
         Ok(())
     }
 
-    /// What a write to blocks from `first` on replaces, before `end`: whether they are holes, up to
-    /// where that holds for all of them, and their tags if they have some.
-    fn replaced(
-        &self,
-        content: &Content<S>,
-        state: &State<S>,
-        first: u64,
-        end: u64,
-    ) -> Result<(bool, u64, Vec<[u8; TAG_LEN]>)> {
-        let (gap, end) = state.gaps.alike(first, end);
-        if gap {
-            return Ok((true, end, Vec::new()));
+    /// Gives back the room of holes that hold a part of what was to be written.
+    fn empty(&self, content: &Content<S>, state: &State<S>, blocks: Range<u64>) -> Result<()> {
+        let len = state.now.len;
+        let existing = blocks.start..blocks.end.min(self.layout.blocks(len));
+        for range in self.layout.without_pages(&existing, len) {
+            let bytes = range.end - range.start;
+            self.storage.punch(&content.file, range.start, bytes)?;
         }
-        let mut old = self.tags(content, state, first, end - first)?;
-        let is_hole = |tag: &[u8; TAG_LEN]| *tag == [0; TAG_LEN];
-        let hole = is_hole(&old[0]);
-        let alike = old.iter().take_while(|tag| is_hole(tag) == hole).count();
-        old.truncate(alike);
-        Ok((hole, first + alike as u64, old))
+        let stored = self.layout.stored_len(len);
+        Ok(self.storage.set_len(&content.file, stored)?)
     }
 
     pub(crate) fn write_in_place(
@@ -263,89 +276,65 @@ impl<S: Storage> Core<S> {
         content: &Content<S>,
         state: &mut State<S>,
         first: u64,
-        slots: &[u8],
+        ciphertext: &[u8],
     ) -> Result<()> {
+        let block = self.layout.block();
         state.written += 1;
-        state.moves().modified = None;
-        let offset = self.layout.slot_start(first);
-        Ok(self.storage.write_at(&content.file, slots, offset)?)
-    }
-
-    /// Makes a hole of what was one and may hold a part of `slots` now; false if that fails, too.
-    fn empty(&self, content: &Content<S>, state: &State<S>, first: u64, slots: &[u8]) -> bool {
-        let (start, len) = (self.layout.slot_start(first), slots.len() as u64);
-        let stored = self.layout.stored_len(state.now.len);
-        let emptied = self.storage.punch(&content.file, start, len);
-        emptied
-            .and_then(|()| self.storage.set_len(&content.file, stored))
-            .is_ok()
-    }
-
-    /// Writes behind the end; if that fails, nothing of it stays.
-    fn append(
-        &self,
-        content: &Content<S>,
-        state: &mut State<S>,
-        first: u64,
-        slots: &[u8],
-    ) -> Result<()> {
-        let result = self.write_in_place(content, state, first, slots);
-        if result.is_err() {
-            let stored = self.layout.stored_len(state.now.len);
-            // What cannot be cut off would show as data once the file grows.
-            if self.storage.set_len(&content.file, stored).is_err() {
-                self.give_up(content, state);
-            }
+        let end = first + ciphertext.len().div_ceil(block) as u64;
+        let mut number = first;
+        while number < end {
+            let until = self.layout.adjoining(number, end);
+            let at = |number: u64| ((number - first) as usize * block).min(ciphertext.len());
+            let part = &ciphertext[at(number)..at(until)];
+            let start = self.layout.block_start(number);
+            self.storage.write_at(&content.file, part, start)?;
+            number = until;
         }
-        result
+        Ok(())
     }
 
-    /// Writes new versions of committed blocks to slots of the journal that nothing refers to.
+    /// Writes new versions of committed blocks to places in the journal that nothing refers to.
     pub(crate) fn write_journal(
         &self,
         content: &Content<S>,
         state: &mut State<S>,
         first: u64,
-        slots: &[u8],
+        ciphertext: &[u8],
+        seals: &[Seal],
     ) -> Result<()> {
         self.open_journal(content, state)?;
         let index = state.moves().end;
         let journal = state.journal.file.as_ref().ok_or(Errno::IO)?;
-        let offset = index * self.layout.slot() as u64;
-        self.storage.write_at(journal, slots, offset)?;
+        let offset = index * self.layout.block() as u64;
+        self.storage.write_at(journal, ciphertext, offset)?;
         let moves = state.moves();
-        moves.end += blocks::slots(self.layout, slots).count() as u64;
-        let moved = self.moved(first, index, slots);
-        moves.blocks.extend(moved);
-        moves.modified = Some(SystemTime::now());
+        moves.end += seals.len() as u64;
+        moves.add(first, index, seals);
         Ok(())
-    }
-
-    /// Blocks from `first` on, whose `slots` were written to the journal from `index` on.
-    fn moved(&self, first: u64, index: u64, slots: &[u8]) -> impl Iterator<Item = (u64, Moved)> {
-        let slots = blocks::slots(self.layout, slots);
-        (0..).zip(slots).map(move |(i, slot)| {
-            let (index, tag) = (index + i, blocks::tag_of(slot));
-            (first + i, Moved::Slot { index, tag })
-        })
     }
 
     /// Whether the journal holds as much as it may.
     fn is_full(&self, moves: &Moves) -> bool {
-        moves.end * self.layout.slot() as u64 > JOURNAL_LEN
+        moves.end * self.layout.block() as u64 > JOURNAL_LEN || moves.pages.len() > MAX_PAGES
     }
 
     /// Writes whole blocks that are all committed, which changes nothing but where they are: that
     /// several threads may do at once. False if this is not such a case.
-    fn overwrite(&self, content: &Content<S>, first: u64, slots: &[u8]) -> Result<bool> {
+    fn overwrite(
+        &self,
+        content: &Content<S>,
+        first: u64,
+        ciphertext: &[u8],
+        seals: &[Seal],
+    ) -> Result<bool> {
         let state = content.read_state();
-        let count = blocks::slots(self.layout, slots).count() as u64;
+        let count = seals.len() as u64;
         let end = (first + count) * self.layout.block() as u64;
         let Some(journal) = &state.journal.file else {
             return Ok(false);
         };
         let committed = end <= state.committed_len.min(state.now.len);
-        if state.broken || state.pending.is_some() || !committed || !state.gaps.is_empty() {
+        if state.broken || state.pending.is_some() || !committed || !state.cleared.is_empty() {
             return Ok(false);
         }
         let index = {
@@ -356,27 +345,26 @@ impl<S: Storage> Core<S> {
             moves.end += count;
             moves.end - count
         };
-        // As long as they are committed, blocks stay as they are in their own slots.
-        let mut old = self.tags(content, &state, first, count)?;
-        let offset = index * self.layout.slot() as u64;
-        self.storage.write_at(journal, slots, offset)?;
-        let mut sum = EMPTY;
-        let summer = &content.keys.summer;
-        let new = blocks::slots(self.layout, slots).map(blocks::tag_of);
-        summer.toggle(&mut sum, first, new);
-
+        let offset = index * self.layout.block() as u64;
+        self.storage.write_at(journal, ciphertext, offset)?;
         let mut moves = state.lock_moves();
-        for ((number, moved), old) in self.moved(first, index, slots).zip(&mut old) {
-            // Another writer may have been faster.
-            if let Some(before) = moves.blocks.insert(number, moved) {
-                *old = before.tag();
-            }
-        }
-        summer.toggle(&mut sum, first, old);
-        for (byte, change) in moves.sum.iter_mut().zip(sum) {
-            *byte ^= change;
-        }
+        moves.add(first, index, seals);
         moves.modified = Some(SystemTime::now());
         Ok(true)
+    }
+}
+
+impl Moves {
+    /// Blocks from `first` on stand in the journal from `index` on.
+    fn add(&mut self, first: u64, index: u64, seals: &[Seal]) {
+        for (at, seal) in (0..).zip(seals) {
+            let moved = Moved {
+                index: index + at,
+                seal: *seal,
+            };
+            self.blocks.insert(first + at, moved);
+        }
+        let last = first + seals.len() as u64 - 1;
+        self.pages.extend(first / FANOUT..=last / FANOUT);
     }
 }

@@ -18,7 +18,7 @@ use crate::node::Node;
 use crate::storage::{At, Storage};
 use crate::vault::Vault;
 
-const AAD: &[u8] = b"warplock-vault/1 xattr";
+const AAD: &[u8] = b"warplock-vault/2 xattr";
 /// The name spaces of sealed attributes.
 const SPACES: [&str; 2] = ["user.", "trusted."];
 /// What stored names of sealed attributes go on with.
@@ -153,7 +153,8 @@ impl<S: Storage> Vault<S> {
 
     fn altered_xattr(&self, node: &Arc<Node<S>>) -> Error {
         Error::altered(
-            format!("an extended attribute of {}", self.path_of(node)),
+            self.path_of(node)
+                .part(|path| format!("an extended attribute of {path}")),
             "it does not verify: it was changed, or is another file's or name's; set it again",
         )
     }
@@ -216,15 +217,24 @@ impl<S: Storage> Vault<S> {
             let id = owner.id()?;
             let value = storage.get_xattr(owner.at(), stored)?;
             let name = self.open_xattr(node, id, &value).and_then(|(name, _)| {
-                if self.stored_xattr(space, id, &name)? == stored {
-                    Ok(name)
-                } else {
-                    Err(self.altered_xattr(node))
-                }
+                // In another name space it would be listed, but not found.
+                let fits = self::space(&name) == Some(space)
+                    && self.stored_xattr(space, id, &name)? == stored;
+                fits.then_some(name).ok_or_else(|| self.altered_xattr(node))
             });
             each(stored, name)?;
         }
         Ok(())
+    }
+
+    /// The value in the store of an attribute with this name in the store.
+    pub(crate) fn stored_xattr_value(
+        &self,
+        node: &Arc<Node<S>>,
+        stored: &OsStr,
+    ) -> Result<Vec<u8>> {
+        let owner = self.owner(node, true)?;
+        Ok(self.core.storage.get_xattr(owner.at(), stored)?)
     }
 
     /// Removes an attribute by its name in the store.

@@ -90,7 +90,7 @@ pub(crate) struct VaultUnlock {
 ///
 /// Goes to the background once the mount stands. Permissions are checked by the kernel; setuid
 /// programs and device files have no effect unless asked for. Trouble (files that were altered) is
-/// told on stderr in the foreground, else to the system's log.
+/// told on stderr in the foreground, else to the system's log, which calls files as the store does.
 #[derive(Args, Debug)]
 pub(crate) struct VaultMount {
     /// The vault.
@@ -109,6 +109,9 @@ pub(crate) struct VaultMount {
     #[arg(long)]
     pub(crate) read_only: bool,
     /// For all users, as far as the files' permissions allow; else only for the one who mounts.
+    ///
+    /// Permissions and owners are those of the files in the store: whoever can change the store can
+    /// give other users of this computer access to what is in the vault.
     #[arg(long)]
     pub(crate) allow_other: bool,
     /// Keep in FILE how new each file is: whoever puts an old file back, alone or with all others,
@@ -141,6 +144,8 @@ pub(crate) enum Cache {
 }
 
 /// Unmount a vault, and wait until all is written.
+///
+/// Exit code 1 if not all could be written, or if the mount's process had died.
 #[derive(Args, Debug)]
 pub(crate) struct VaultUnmount {
     /// Where it is mounted.
@@ -184,7 +189,9 @@ pub(crate) struct VaultPasswd {
 
 /// Check that nothing in a vault was changed, and mend what a crash left.
 ///
-/// The vault must not be mounted for writing. Exit code 3: something was altered.
+/// The vault must not be mounted for writing. Exit code 3: something was altered, also if a repair
+/// has moved it away. Exit code 1: something could not be read, or a crash left something that was not
+/// repaired. What is only noted does not count.
 #[derive(Args, Debug)]
 pub(crate) struct VaultCheck {
     /// The vault.
@@ -198,7 +205,8 @@ pub(crate) struct VaultCheck {
     /// Mend what can be mended without losing anything that was synced.
     ///
     /// What was altered goes to `warplock.lost` in the store. Moved back from there to where it
-    /// was, which is printed, it is as before.
+    /// was, which is printed, it is as before. Nothing is removed but what is provably the vault's own
+    /// and holds nothing.
     #[arg(long)]
     pub(crate) repair: bool,
     /// Names and headers alone, not all contents.

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use serde_json::json;
 use warplock::{Algorithm, BACKEND_VARIABLE, Choice, Mode};
 use warplock_bench::suite::{
     AeadBatch, CbcBatch, Entries, FileSizes, Files, Fs, Host, Kernels, Sizes,
@@ -33,24 +34,21 @@ pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
     let report = match suite.run(&context) {
         // Said where the table would be; no file appears.
         Err(skipped @ (Error::NoGpu(_) | Error::NoFuse)) => {
-            print(&match common.json {
-                true => format!(
-                    "{}\n",
-                    serde_json::json!({ "skipped": skipped.to_string() })
-                ),
-                false => format!("{skipped}\n"),
-            })?;
+            match common.json {
+                true => common.emit(&json!({ "skipped": skipped.to_string() }))?,
+                false => print(&format!("{skipped}\n"))?,
+            }
             return Ok(Exit::Done);
         }
         outcome => outcome?,
     };
-    // Files first: who reads the table may leave before its end. And the table whatever became of
-    // them: nobody wants to measure again.
+    // Files first: the reader of the table may leave before its end. And the table whatever became
+    // of them: nobody wants to measure again.
     let written = files(&report, json, plot);
-    let printed = print(&match common.json {
-        true => format!("{}\n", report.json()),
-        false => report.table(),
-    });
+    let printed = match common.json {
+        true => common.emit(&report.json()),
+        false => print(&report.table()),
+    };
     written.and(printed).map(|()| Exit::Done)
 }
 

@@ -10,7 +10,7 @@ use warplock::Calibration;
 use super::print;
 use crate::args::{Calibrate, Common};
 use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, escaped};
 
 /// Measures, keeps and prints.
 pub(super) fn run(options: &Calibrate, common: &Common) -> Result<Exit> {
@@ -32,12 +32,15 @@ pub(super) fn run(options: &Calibrate, common: &Common) -> Result<Exit> {
             .map(|(name, numbers)| (name, json!(numbers)))
             .collect();
         let object = json!({"seconds": seconds, "path": path, "nanoseconds": values});
-        print(&format!("{object}\n"))?;
+        common.emit(&object)?;
         return Ok(Exit::Done);
     }
     let mut text = calibration.lines().join("\n");
     text += &match path {
-        Some(path) => format!("\nmeasured in {seconds:.1} s, kept in {}\n", path.display()),
+        Some(path) => format!(
+            "\nmeasured in {seconds:.1} s, kept in {}\n",
+            escaped(&path.to_string_lossy())
+        ),
         None => format!("\nmeasured in {seconds:.1} s\n"),
     };
     print(&text)?;

@@ -1,23 +1,33 @@
 //! `warplock decrypt`.
 
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use warplock_container::{Runner, open, open_range};
+use warplock_container::{Length, Runner, open, open_range};
 
-use super::{Summary, about_one_of, each, unlock_uses_stdin};
+use super::outputs::Outputs;
+use super::summary::Summary;
+use super::{about_one_of, each, file_object, inspect, unlock_uses_stdin};
 use crate::args::{Common, Decrypt};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::input::{Input, or_stdin};
+use crate::input::{Input, is_dash, or_stdin};
 use crate::keys::Unlocker;
-use crate::output::Output;
+use crate::range::Range;
 
 /// Decrypts each input to its output.
 pub(super) fn run(options: &Decrypt, common: &Common) -> Result<Exit> {
     let inputs = or_stdin(&options.input);
     unlock_uses_stdin(&inputs, &options.unlock)?;
-    let outputs = super::outputs(&inputs, options.output.as_deref(), |input| {
+    let has_name = options.output.is_none() && !inputs.iter().all(|input| is_dash(input));
+    if options.range.is_some() && has_name {
+        // By default it would have the name of the whole, and --force would replace that.
+        return Err(Failure::usage(
+            "name an output for a part: -o FILE, or -o - for stdout",
+        ));
+    }
+    let (given, force) = (options.output.as_deref(), options.force);
+    let outputs = Outputs::new(&inputs, given, force, |input| {
         match (input.extension(), input.file_stem()) {
             (Some(extension), Some(_)) if extension == "wl" => Ok(input.with_extension("")),
             _ => Err(Failure::usage(
@@ -27,41 +37,46 @@ pub(super) fn run(options: &Decrypt, common: &Common) -> Result<Exit> {
     })?;
     let unlocker = Unlocker::new(&options.unlock, common)?;
     let runner = common.runner()?;
-    Ok(each(&inputs, |input| {
-        let output = outputs.of(input)?;
-        decrypt(input, &output, &unlocker, &runner, options, common)
+    Ok(each(&inputs, common, file_object, |input| {
+        decrypt(input, &outputs, options.range, &unlocker, &runner, common)
     }))
 }
 
-fn decrypt(
+fn decrypt<N: Fn(&Path) -> Result<PathBuf>>(
     input: &Path,
-    output: &Path,
+    outputs: &Outputs<'_, N>,
+    range: Option<Range>,
     unlocker: &Unlocker,
     runner: &Runner,
-    options: &Decrypt,
     common: &Common,
 ) -> Result<()> {
+    let path = outputs.of(input)?;
     let input = Input::open(input)?;
-    let output = Output::create(output, options.force, Some(&input))?;
+    let output = outputs.create(&path, &input)?;
     let mut source = input.source()?;
     let key = unlocker
         .key(&input.name, &mut source)
         .map_err(|failure| failure.about(&input.name))?;
     let summary = Summary::start("decrypted", &input, &output, runner, common);
     let sink = output.sink()?;
-    let opened = match options.range {
+    // Of a part, the rest of the stream is not verified.
+    let length = range.and_then(|_| source.remaining()).map(Length::of);
+    let opened = match range {
         None => open(source, sink, &key, runner),
         Some(range) => {
             let end = range.end.map_or(Bound::Unbounded, Bound::Excluded);
-            open_range(
-                source,
-                sink,
-                &key,
-                (Bound::Included(range.start), end),
-                runner,
-            )
+            let range = (Bound::Included(range.start), end);
+            open_range(source, sink, &key, range, runner)
         }
     };
     let content = opened.map_err(|error| about_one_of(&input, &output, error))?;
-    summary.finish(output, content, content)
+    let name = summary.finish(output, content, content, length.map(inspect::length_name))?;
+    if let Some(how) = length.and_then(inspect::cut) {
+        common.warn(format_args!(
+            "{}: this part was verified, but the file is incomplete: {how}",
+            input.name
+        ));
+    }
+    outputs.note(&name, common);
+    Ok(())
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::thread::available_parallelism;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use warplock::cuda::{self, Gpu};
 use warplock::{Algorithm, Calibration, Error, InstructionSet};
 
@@ -15,20 +15,19 @@ use crate::failure::Result;
 
 /// Prints the devices, or the algorithm table.
 pub(super) fn run(options: &Devices, common: &Common) -> Result<Exit> {
-    let text = match (options.algorithms, common.json) {
-        (true, true) => algorithms_json(),
-        (true, false) => algorithms_text(),
+    match (options.algorithms, common.json) {
+        (true, true) => Algorithm::all().try_for_each(|one| common.emit(&algorithm_json(one)))?,
+        (true, false) => print(&algorithms_text())?,
         (false, json) => {
             // Fails where the machine cannot do what was asked for.
             let chosen = common.engine()?.backend();
             if json {
-                devices_json(&chosen)
+                common.emit(&devices_json(&chosen))?;
             } else {
-                devices_text(&chosen)
+                print(&devices_text(&chosen))?;
             }
         }
-    };
-    print(&text)?;
+    }
     Ok(Exit::Done)
 }
 
@@ -104,7 +103,7 @@ fn no_gpu(error: Error) -> String {
     }
 }
 
-fn devices_json(chosen: &str) -> String {
+fn devices_json(chosen: &str) -> Value {
     let sets: Vec<_> = InstructionSet::all()
         .map(|set| json!({"name": format!("cpu:{}", set.name()), "available": set.is_available()}))
         .collect();
@@ -124,7 +123,7 @@ fn devices_json(chosen: &str) -> String {
             })
         })
         .collect();
-    let object = json!({
+    json!({
         "cpu": cpu_model(),
         "cores": cores(),
         "backends": sets,
@@ -133,8 +132,7 @@ fn devices_json(chosen: &str) -> String {
         "cuda_driver": driver,
         "no_gpu": reason,
         "calibrated": matches!(Calibration::load(), Ok(Some(_))),
-    });
-    format!("{object}\n")
+    })
 }
 
 fn algorithms_text() -> String {
@@ -156,18 +154,15 @@ fn algorithms_text() -> String {
     text
 }
 
-fn algorithms_json() -> String {
-    let rows = Algorithm::all().map(Algorithm::info).map(|row| {
-        let object = json!({
-            "name": row.name,
-            "key_bytes": row.key_len,
-            "iv": row.iv_rule(),
-            "text": row.text_rule(),
-            "authenticated": row.algorithm.is_aead(),
-        });
-        format!("{object}\n")
-    });
-    rows.collect()
+fn algorithm_json(algorithm: Algorithm) -> Value {
+    let row = algorithm.info();
+    json!({
+        "name": row.name,
+        "key_bytes": row.key_len,
+        "iv": row.iv_rule(),
+        "text": row.text_rule(),
+        "authenticated": algorithm.is_aead(),
+    })
 }
 
 fn cores() -> usize {

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use warplock_container::{Runner, seal};
 
-use super::{Summary, about_one_of, each, refuse_terminal, stdin_once};
+use super::outputs::Outputs;
+use super::summary::Summary;
+use super::{about_one_of, each, file_object, stdin_once};
 use crate::args::{Common, Encrypt};
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::input::{Input, is_dash, or_stdin};
 use crate::keys::Lock;
-use crate::output::Output;
 
 /// Encrypts each input to its output.
 pub(super) fn run(options: &Encrypt, common: &Common) -> Result<Exit> {
@@ -29,32 +30,39 @@ pub(super) fn run(options: &Encrypt, common: &Common) -> Result<Exit> {
         ),
         ("--key-file", optional(&options.key_file).is_some_and(dash)),
     ])?;
-    let outputs = super::outputs(&inputs, options.output.as_deref(), |input| {
+    let (given, force) = (options.output.as_deref(), options.force);
+    let outputs = Outputs::new(&inputs, given, force, |input| {
         let mut name = input.as_os_str().to_owned();
         name.push(".wl");
         Ok(PathBuf::from(name))
     })?;
-    let lock = Lock::new(options, common)?;
     let runner = common.runner()?;
-    Ok(each(&inputs, |input| {
-        let output = outputs.of(input)?;
-        encrypt(input, &output, &lock, &runner, options, common)
-    }))
+    // Before a passphrase is asked for, all is refused that can be without one.
+    let (inputs, refused) = match options.passphrase || !options.identity.is_empty() {
+        true => outputs.check(inputs, common),
+        false => (inputs, Exit::Done),
+    };
+    if inputs.is_empty() {
+        return Ok(refused);
+    }
+    let lock = Lock::new(options, common)?;
+    let done = each(&inputs, common, file_object, |input| {
+        encrypt(input, &outputs, &lock, &runner, common)
+    });
+    Ok(refused.max(done))
 }
 
-fn encrypt(
+fn encrypt<N: Fn(&Path) -> Result<PathBuf>>(
     input: &Path,
-    output: &Path,
+    outputs: &Outputs<'_, N>,
     lock: &Lock,
     runner: &Runner,
-    options: &Encrypt,
     common: &Common,
 ) -> Result<()> {
+    let path = outputs.of(input)?;
     let input = Input::open(input)?;
-    let output = Output::create(output, options.force, Some(&input))?;
-    if output.is_terminal() && options.output.is_none() {
-        return Err(refuse_terminal());
-    }
+    let output = outputs.create(&path, &input)?;
+    outputs.refuse_terminal(&output)?;
     let named = |error| about_one_of(&input, &output, error);
     let (key, envelope) = lock.key().map_err(|failure| failure.about(&input.name))?;
     let summary = Summary::start("encrypted", &input, &output, runner, common);
@@ -68,5 +76,7 @@ fn encrypt(
     let source = input.source()?;
     written += seal(source, sink, &key, runner).map_err(named)?;
     let content = summary.done();
-    summary.finish(output, content, written)
+    let name = summary.finish(output, content, written, None)?;
+    outputs.note(&name, common);
+    Ok(())
 }

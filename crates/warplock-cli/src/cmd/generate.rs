@@ -44,18 +44,17 @@ pub(super) fn run(options: Gen, common: &Common) -> Result<Exit> {
     });
     drop(bar);
     let made = made?;
-    print(&match common.json {
-        true => {
-            let object = json!({"seed": made.seed, "entries": made.entries, "bytes": made.bytes});
-            format!("{object}\n")
-        }
-        false => format!(
-            "{} entries in {}, {} bytes; --seed {} makes the same again\n",
-            made.entries,
-            escaped(&name),
-            made.bytes,
-            made.seed
-        ),
-    })?;
+    if common.json {
+        let object = json!({"seed": made.seed, "entries": made.entries, "bytes": made.bytes});
+        common.emit(&object)?;
+        return Ok(Exit::Done);
+    }
+    print(&format!(
+        "{} entries in {}, {} bytes; --seed {} makes the same again\n",
+        made.entries,
+        escaped(&name),
+        made.bytes,
+        made.seed
+    ))?;
     Ok(Exit::Done)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use warplock_container::{Format, Inspection, Length, StreamInfo};
 
-use super::{each, print};
+use super::{each, file_object, print, report};
 use crate::args::{Common, Inspect};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
@@ -14,7 +14,9 @@ use crate::input::{Input, or_stdin};
 /// Tells about each input what shows without a key.
 pub(super) fn run(options: &Inspect, common: &Common) -> Result<Exit> {
     let inputs = or_stdin(&options.input);
-    Ok(each(&inputs, |input| inspect(input, common)))
+    Ok(each(&inputs, common, file_object, |input| {
+        inspect(input, common)
+    }))
 }
 
 fn inspect(input: &Path, common: &Common) -> Result<()> {
@@ -33,42 +35,68 @@ fn inspect(input: &Path, common: &Common) -> Result<()> {
         ),
         _ => None,
     };
+    let cut = cut(stream.length).map(|how| {
+        let sentence = format_args!("the file was cut short: {how}; fetch it again");
+        named(Failure::authentication(sentence).coded(length_name(stream.length)))
+    });
     if common.json {
-        let object = json!({
+        let mut object = json!({
             "file": input.name,
             "size": found.size,
-            "format": if stanzas.is_some() { "warplock/1" } else { "perhaps a bare stream" },
+            "format": if stanzas.is_some() { "warplock/1" } else { "unknown" },
             "opens_with": stanzas,
             "stream_offset": stream.offset,
             "chunks": stream.chunks,
             "content_bytes": stream.plain_len,
-            "complete": stream.length == Length::Plausible,
+            "length": length_name(stream.length),
         });
-        print(&format!("{object}\n"))?;
+        if let (Some(cut), Some(fields)) = (&cut, object.as_object_mut()) {
+            cut.describe(fields);
+        }
+        common.emit(&object)?;
     } else {
         let format = match &stanzas {
             Some(stanzas) => format!(
                 "warplock/1: an age file with the key, then a Cobblestone-256 stream\n  \
                  opens with  {}",
-                stanzas.join(", ")
+                escaped(&stanzas.join(", "))
             ),
-            None => "unknown; perhaps a bare stream, which --key-file opens".to_owned(),
+            None => "no Warplock header: a bare stream (--key-file), or something else".to_owned(),
         };
         print(&format!(
-            "{}\n  format      {format}\n  size        {} bytes\n  content     {} bytes in {} chunks\n",
+            "{}\n  format      {format}\n  size        {} bytes\n  content     {} bytes in {} chunks, \
+             judged by its length alone\n",
             escaped(&input.name),
             found.size,
             stream.plain_len,
             stream.chunks
         ))?;
     }
-    match stream.length {
-        Length::Plausible => Ok(()),
-        Length::HeaderCut => Err(cut("it ends inside the stream's header")),
-        Length::LastChunkMissing => Err(cut("its last chunk is missing")),
-        Length::TagCut => Err(cut("it ends inside a tag")),
+    match cut {
+        None => Ok(()),
+        // Its JSON object is printed already.
+        Some(cut) => Err(Failure::reported(report(&cut))),
     }
-    .map_err(named)
+}
+
+/// What programs are told about a length.
+pub(super) fn length_name(length: Length) -> &'static str {
+    match length {
+        Length::Plausible => "plausible",
+        Length::HeaderCut => "header_cut",
+        Length::LastChunkMissing => "last_chunk_missing",
+        Length::TagCut => "tag_cut",
+    }
+}
+
+/// How a stream of this length was cut.
+pub(super) fn cut(length: Length) -> Option<&'static str> {
+    match length {
+        Length::Plausible => None,
+        Length::HeaderCut => Some("it ends inside the stream's header"),
+        Length::LastChunkMissing => Some("its last chunk is missing"),
+        Length::TagCut => Some("it ends inside a tag"),
+    }
 }
 
 /// The stream, or why there is none.
@@ -85,10 +113,4 @@ fn stream(found: &Inspection) -> Result<&StreamInfo> {
             Err(warplock_container::Error::NotWarplock { looks_like: None }.into())
         }
     }
-}
-
-fn cut(how: &str) -> Failure {
-    Failure::authentication(format_args!(
-        "the file was cut short: {how}; fetch it again"
-    ))
 }

@@ -1,13 +1,12 @@
 //! `warplock keygen`: identities as age-keygen makes them, and key files.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
-use warplock_keyring::{
-    Error, MasterKey, NewIdentity, Terminal, write_key_file, write_secret_file,
-};
+use warplock_keyring::{MasterKey, NewIdentity, Terminal};
 use zeroize::Zeroizing;
 
 use super::{print, say};
@@ -16,109 +15,112 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};
 use crate::keys::read_identities;
-use crate::output::{Output, exists};
+use crate::output::{Access, Output, is_stdout};
 
 /// Makes a key and prints or writes it.
 pub(super) fn run(options: &Keygen, common: &Common) -> Result<Exit> {
-    let output = options.output.as_deref().filter(|path| !is_dash(path));
     if let Some(identity) = &options.recipients_of {
-        recipients(identity, output, options, common)?;
-    } else if options.raw_key {
-        let key = MasterKey::generate()?;
-        match output {
-            Some(path) => write_key_file(path, &key, options.force).map_err(hint(path, options))?,
-            None => {
-                let hex = hex_digits(key.as_bytes());
-                let (before, after) = match common.json {
-                    true => ("{\"key\":\"", "\"}\n"),
-                    false => ("", "\n"),
-                };
-                print_secret(&[before, &hex, after])?;
-            }
-        }
-    } else {
-        identity(output, options, common)?;
+        recipients(identity, options, common)?;
+        return Ok(Exit::Done);
+    }
+    let path = options.output.as_deref().unwrap_or(Path::new("-"));
+    let output = Output::with_access(path, options.force, None, Access::Owner)?;
+    // As JSON, standard output gets the key itself, a file what others read as a key.
+    let json_key = common.json && is_stdout(path);
+    match options.raw_key {
+        true => raw_key(output, json_key, common)?,
+        false => identity(output, json_key, common)?,
     }
     Ok(Exit::Done)
 }
 
-fn identity(output: Option<&Path>, options: &Keygen, common: &Common) -> Result<()> {
+fn raw_key(output: Output, json_key: bool, common: &Common) -> Result<()> {
+    let key = MasterKey::generate()?;
+    let hex = hex_digits(key.as_bytes());
+    if json_key {
+        return write_secret(output, &["{\"key\":\"", hex.as_str(), "\"}\n"], common);
+    }
+    let name = output.name.clone();
+    write_secret(output, &[hex.as_str(), "\n"], common)?;
+    match common.json {
+        true => common.emit(&json!({ "output": name })),
+        false => Ok(()),
+    }
+}
+
+fn identity(output: Output, json_key: bool, common: &Common) -> Result<()> {
     let identity = NewIdentity::generate();
     let (text, recipient) = (identity.file_text(), identity.recipient());
-    match output {
-        Some(path) => {
-            write_secret_file(path, text.as_bytes(), options.force).map_err(hint(path, options))?
-        }
-        None if common.json => {
-            let secret = text.lines().last().unwrap_or_default();
-            return print_secret(&[
-                "{\"identity\":\"",
-                secret,
-                "\",\"recipient\":\"",
-                &recipient,
-                "\"}\n",
-            ]);
-        }
-        None => print(&text)?,
+    if json_key {
+        let secret = text.lines().last().unwrap_or_default();
+        let parts = [
+            "{\"identity\":\"",
+            secret,
+            "\",\"recipient\":\"",
+            &recipient,
+        ];
+        return write_secret(output, &[&parts[..], &["\"}\n"]].concat(), common);
     }
+    let (name, seen) = (output.name.clone(), output.is_terminal());
+    write_secret(output, &[text.as_str()], common)?;
     if common.json {
-        print(&format!("{}\n", json!({ "recipient": recipient })))
-    } else {
-        // On a terminal it can be seen already.
-        if !common.quiet && (output.is_some() || !io::stdout().is_terminal()) {
-            say(format_args!("Public key: {recipient}"));
-        }
-        Ok(())
+        return common.emit(&json!({ "recipient": recipient, "output": name }));
     }
+    if !common.quiet && !seen {
+        say(format_args!("Public key: {recipient}"));
+    }
+    Ok(())
 }
 
-/// Says what to do about a file that is there already.
-fn hint<'a>(path: &'a Path, options: &'a Keygen) -> impl Fn(Error) -> Failure + 'a {
-    move |error| match &error {
-        Error::Io { source, .. }
-            if source.kind() == io::ErrorKind::AlreadyExists && !options.force =>
-        {
-            exists().about(path.display())
-        }
-        _ => error.into(),
+/// Writes texts one after the other; no copy of them is left in memory.
+fn write_secret(output: Output, parts: &[&str], common: &Common) -> Result<()> {
+    let failed = |error: io::Error| Failure::writing(&error).about(&output.name);
+    let found = output.file().metadata().map_err(failed)?;
+    let mode = found.mode() & 0o7777;
+    if found.is_file() && mode & 0o077 != 0 {
+        common.warn(format_args!(
+            "{}: a secret key goes to a file that is open to other users (mode {mode:04o}); name a \
+             file with -o, or chmod 600",
+            output.name
+        ));
     }
-}
-
-/// Prints texts of letters and digits one behind the other; no copy of them is left.
-fn print_secret(parts: &[&str]) -> Result<()> {
     // The exact size, so that no copy is left by a growing buffer.
     let len = parts.iter().map(|part| part.len()).sum();
-    let mut line = Zeroizing::new(String::with_capacity(len));
-    parts.iter().for_each(|part| line.push_str(part));
-    print(&line)
+    let mut text = Zeroizing::new(String::with_capacity(len));
+    parts.iter().for_each(|part| text.push_str(part));
+    output.file().write_all(text.as_bytes()).map_err(failed)?;
+    output.publish()
 }
 
 /// Converts an identity file.
-fn recipients(
-    identity: &Path,
-    output: Option<&Path>,
-    options: &Keygen,
-    common: &Common,
-) -> Result<()> {
+fn recipients(identity: &Path, options: &Keygen, common: &Common) -> Result<()> {
+    let path = options.output.as_deref().filter(|path| !is_dash(path));
+    let output = match path {
+        None => None,
+        // Before the prompt for the identity's passphrase.
+        Some(path) => {
+            let input = Input::check(identity)?;
+            Some(Output::create(path, options.force, input.as_ref())?)
+        }
+    };
     let files = [identity.to_owned()];
     let identities = read_identities(&files, Arc::new(Terminal), options.work, common)?;
     let list = identities.recipients()?;
-    let lines: String = match common.json {
-        true => list
-            .iter()
-            .map(|one| format!("{}\n", json!({ "recipient": one })))
-            .collect(),
-        false => list.iter().map(|one| format!("{one}\n")).collect(),
-    };
-    let Some(path) = output else {
-        return print(&lines);
-    };
-    // Not a pipe, which cannot be opened twice.
-    let source = (is_dash(identity) || identity.is_file()).then(|| Input::open(identity));
-    let output = Output::create(path, options.force, source.transpose()?.as_ref())?;
-    let written = output.file().write_all(lines.as_bytes());
-    written.map_err(|error| Failure::writing(&error).about(path.display()))?;
-    output.publish()
+    let lines: String = list.iter().map(|one| format!("{one}\n")).collect();
+    let name = output.as_ref().map(|output| output.name.clone());
+    if let Some(output) = output {
+        let written = output.file().write_all(lines.as_bytes());
+        written.map_err(|error| Failure::writing(&error).about(&output.name))?;
+        output.publish()?;
+    } else if !common.json {
+        print(&lines)?;
+    }
+    if common.json {
+        for recipient in &list {
+            common.emit(&json!({ "recipient": recipient, "output": name }))?;
+        }
+    }
+    Ok(())
 }
 
 /// The key as 64 hex digits.

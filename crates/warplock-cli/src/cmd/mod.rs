@@ -8,34 +8,43 @@ mod encrypt;
 mod generate;
 mod inspect;
 mod keygen;
+mod outputs;
 mod raw;
+mod summary;
 mod vault;
 mod verify;
 
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use clap::CommandFactory;
-use serde_json::json;
+use serde_json::{Value, json};
 use warplock::Engine;
 use warplock_container::{Runner, Sizes};
-use warplock_keyring::{Exposed, shown_name};
+use warplock_keyring::Exposed;
 
-use crate::args::{Cli, Command, Common, Unlock};
-use crate::closed::was_closed;
+use crate::args::{Cli, Command, Common, Raw, Unlock};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
-use crate::input::{Input, is_dash};
-use crate::output::Output;
-use crate::progress::Progress;
+use crate::input::{Input, input_name, is_dash};
+use crate::json;
+use crate::output::{self, Output, is_stdout};
+use crate::signals;
+use crate::startup::was_closed;
 
 /// Runs the command and reports what failed.
 pub(crate) fn run(cli: Cli) -> Exit {
-    let Cli { command, common } = cli;
+    let Cli {
+        command,
+        mut common,
+    } = cli;
+    common.data_on_stdout = data_on_stdout(&command);
     let common = &common;
+    let object = subject(&command);
     let outcome = match command {
         Command::Keygen(options) => keygen::run(&options, common),
         Command::Encrypt(options) => encrypt::run(&options, common),
@@ -51,18 +60,66 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Completions { shell } => completions(shell),
         Command::Man { dir } => man(&dir),
     };
-    outcome.unwrap_or_else(|failure| report(&failure))
+    let exit = outcome.unwrap_or_else(|failure| common.fail(&failure, object));
+    exit.max(close_stdout())
+}
+
+/// Whether standard output is where a command's data goes, so that JSON must go elsewhere.
+fn data_on_stdout(command: &Command) -> bool {
+    let goes_there = |output: &Option<PathBuf>, inputs: &[PathBuf]| match output {
+        Some(path) => is_stdout(path),
+        None => inputs.iter().all(|input| is_dash(input)),
+    };
+    match command {
+        Command::Encrypt(options) => goes_there(&options.output, &options.input),
+        Command::Decrypt(options) => goes_there(&options.output, &options.input),
+        Command::Raw(Raw::Encrypt(options) | Raw::Decrypt(options)) => {
+            goes_there(&options.output, &[])
+        }
+        _ => false,
+    }
+}
+
+/// What a failed command's JSON object begins with. Commands with any number of inputs have an
+/// object for each; this is then for what refuses all of them.
+fn subject(command: &Command) -> Value {
+    match command {
+        Command::Raw(Raw::Encrypt(options) | Raw::Decrypt(options)) => {
+            file_object(options.input.as_deref().unwrap_or(Path::new("-")))
+        }
+        Command::Vault(command) => vault::subject(command),
+        _ => json!({}),
+    }
+}
+
+/// What an input's JSON object begins with.
+fn file_object(input: &Path) -> Value {
+    json!({ "file": input_name(input) })
+}
+
+/// Where standard output is a file on a file system that writes late, errors may come only when it
+/// is closed.
+fn close_stdout() -> Exit {
+    if was_closed(1) {
+        return Exit::Done;
+    }
+    let copy = io::stdout().as_fd().try_clone_to_owned();
+    match copy.and_then(|copy| output::close(File::from(copy))) {
+        Ok(()) => Exit::Done,
+        Err(error) => report(&Failure::writing(&error).about("stdout")),
+    }
 }
 
 /// Prints a failure as one line; gives its exit code.
 pub(crate) fn report(failure: &Failure) -> Exit {
     if !failure.is_silent() {
+        signals::wait_if_ending();
         say(format_args!("warplock: {failure}"));
     }
     failure.exit()
 }
 
-/// Prints a line on stderr. If that is closed, nobody is left to tell.
+/// Prints a line on stderr. If that is closed, there is no other place for it.
 fn say(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", escaped(&line.to_string()));
 }
@@ -114,6 +171,35 @@ impl Common {
             say(format_args!("warplock: {sentence}"));
         }
     }
+
+    /// Prints a result as JSON.
+    fn emit(&self, object: &Value) -> Result<()> {
+        let line = json::line(object);
+        if !self.data_on_stdout {
+            return print(&line);
+        }
+        if was_closed(2) {
+            return Err(closed().about("stderr"));
+        }
+        let written = io::stderr().write_all(line.as_bytes());
+        written.map_err(|error| Failure::writing(&error).about("stderr"))
+    }
+
+    /// Reports a failure, with `--json` also in `object`; gives the worst exit code.
+    fn fail(&self, failure: &Failure, mut object: Value) -> Exit {
+        let exit = report(failure);
+        let (true, false, Some(fields)) = (self.json, failure.is_silent(), object.as_object_mut())
+        else {
+            return exit;
+        };
+        failure.describe(fields);
+        match self.emit(&object) {
+            Ok(()) => exit,
+            // That stdout is full, for example, may be what failed in the first place.
+            Err(other) if other.to_string() == failure.to_string() => exit,
+            Err(other) => exit.max(report(&other)),
+        }
+    }
 }
 
 /// What an engine's GPUs did, in words; empty if nothing.
@@ -127,58 +213,25 @@ fn gpu_shares(engine: &Engine) -> String {
     }
 }
 
-/// Does `work` for each input; one that fails is reported and does not keep the others from being
-/// done. Gives the worst exit code.
-fn each(inputs: &[PathBuf], mut work: impl FnMut(&Path) -> Result<()>) -> Exit {
-    let outcomes = inputs.iter().map(|input| match work(input) {
-        Ok(()) => Exit::Done,
-        Err(failure) => report(&failure),
-    });
-    outcomes.max().unwrap_or(Exit::Done)
-}
-
-/// Ciphertext on a screen helps nobody.
-fn refuse_terminal() -> Failure {
-    Failure::usage(
-        "refusing to write ciphertext to a terminal; name a file with -o (-o - writes it anyway)",
-    )
-}
-
-/// Where the results of a command's inputs go.
-struct Outputs<'a, N> {
-    /// As given with `-o`.
-    given: Option<&'a Path>,
-    /// Makes the output's name from the input's.
-    name: N,
-}
-
-/// Refuses `-o` for several inputs, and standard input among others, which has no name.
-fn outputs<'a, N: Fn(&Path) -> Result<PathBuf>>(
+/// Does `work` for each input; one that fails is reported (with `--json` also in `object`) and does
+/// not keep the others from being done, unless the reader of the output has gone. Gives the worst
+/// exit code.
+fn each(
     inputs: &[PathBuf],
-    given: Option<&'a Path>,
-    name: N,
-) -> Result<Outputs<'a, N>> {
-    if inputs.len() > 1 && given.is_some() {
-        return Err(Failure::usage(
-            "-o names one output, but there are several inputs; leave it out",
-        ));
-    }
-    if inputs.len() > 1 && inputs.iter().any(|input| is_dash(input)) {
-        return Err(Failure::usage(
-            "stdin cannot be one of several inputs: its output has no name",
-        ));
-    }
-    Ok(Outputs { given, name })
-}
-
-impl<N: Fn(&Path) -> Result<PathBuf>> Outputs<'_, N> {
-    fn of(&self, input: &Path) -> Result<PathBuf> {
-        match self.given {
-            Some(output) => Ok(output.to_owned()),
-            None if is_dash(input) => Ok(input.to_owned()),
-            None => (self.name)(input).map_err(|failure| failure.about(shown_name(input))),
+    common: &Common,
+    object: impl Fn(&Path) -> Value,
+    mut work: impl FnMut(&Path) -> Result<()>,
+) -> Exit {
+    let mut worst = Exit::Done;
+    for input in inputs {
+        if let Err(failure) = work(input) {
+            worst = worst.max(common.fail(&failure, object(input)));
+        }
+        if worst == Exit::Pipe {
+            break;
         }
     }
+    worst
 }
 
 /// Names the file that a failure is about.
@@ -204,100 +257,23 @@ fn unlock_uses_stdin(inputs: &[PathBuf], unlock: &Unlock) -> Result<()> {
     ])
 }
 
-/// Shows progress while a file is worked on, and at its end what was done.
-struct Summary<'a> {
-    verb: &'static str,
-    input: String,
-    common: &'a Common,
-    progress: Progress,
-    runner: &'a Runner,
-    /// The runner's count at the start.
-    before: u64,
-    started: Instant,
-}
-
-impl<'a> Summary<'a> {
-    fn start(
-        verb: &'static str,
-        input: &Input,
-        output: &Output,
-        runner: &'a Runner,
-        common: &'a Common,
-    ) -> Self {
-        let (monitor, before) = (runner.monitor().clone(), runner.monitor().done());
-        let wanted = !common.quiet && !output.is_terminal();
-        let done = move || monitor.done() - before;
-        let progress = Progress::start(&input.name, input.len, done, wanted);
-        let (input, started) = (input.name.clone(), Instant::now());
-        Summary {
-            verb,
-            input,
-            common,
-            progress,
-            runner,
-            before,
-            started,
-        }
-    }
-
-    /// Bytes of input that are done.
-    fn done(&self) -> u64 {
-        self.runner.monitor().done() - self.before
-    }
-
-    /// Publishes the output, into which `written` bytes went.
-    fn finish(self, output: Output, content: u64, written: u64) -> Result<()> {
-        let to_stdout = output.is_stdout();
-        let name = output.name.clone();
-        output.publish()?;
-        drop(self.progress);
-        let seconds = self.started.elapsed().as_secs_f64();
-        let Summary {
-            verb,
-            input,
-            common,
-            runner,
-            ..
-        } = self;
-        common.note(format_args!(
-            "{input}: {verb} to {name}: {content} bytes of content in {seconds:.3} s, {:.0} MB/s, \
-             by {}{}",
-            content as f64 / seconds / 1e6,
-            runner.engine().backend(),
-            gpu_shares(runner.engine())
-        ));
-        if !common.json {
-            return Ok(());
-        }
-        let line = format!(
-            "{}\n",
-            json!({
-                "input": input,
-                "output": name,
-                "content_bytes": content,
-                "output_bytes": written,
-                "seconds": seconds,
-            })
-        );
-        if to_stdout {
-            // As it is: JSON has escapes of its own.
-            let _ = io::stderr().write_all(line.as_bytes());
-            return Ok(());
-        }
-        print(&line)
-    }
-}
-
-/// Prints a result on standard output.
+/// Prints lines on standard output. Names that are line ends in part must be escaped already.
 fn print(text: &str) -> Result<()> {
+    let lines: Vec<_> = text.split('\n').map(escaped).collect();
+    print_with(|| io::stdout().write_all(lines.join("\n").as_bytes()))
+}
+
+/// Has something printed on standard output.
+pub(crate) fn print_with(print: impl FnOnce() -> io::Result<()>) -> Result<()> {
     if was_closed(1) {
-        return Err(Failure::error("is closed, and what belongs there is lost").about("stdout"));
+        return Err(closed().about("stdout"));
     }
-    let mut stdout = io::stdout().lock();
-    let printed = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
+    let printed = print().and_then(|()| io::stdout().flush());
     printed.map_err(|error| Failure::writing(&error).about("stdout"))
+}
+
+fn closed() -> Failure {
+    Failure::error("is closed, and what belongs there is lost")
 }
 
 /// Refuses a command in which standard input is wanted for more than one thing.
@@ -319,7 +295,7 @@ fn stdin_once(uses: &[(&str, bool)]) -> Result<()> {
 fn completions(shell: clap_complete::Shell) -> Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "warplock", &mut script);
-    print(&String::from_utf8_lossy(&script))?;
+    print_with(|| io::stdout().write_all(&script))?;
     Ok(Exit::Done)
 }
 

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde_json::json;
 use tempfile::SpooledTempFile;
 use warplock::{Direction, Info, Key, Mode};
 use zeroize::Zeroizing;
 
-use super::gpu_shares;
-use super::stdin_once;
+use super::outputs::terminal_refused;
+use super::{gpu_shares, stdin_once};
 use crate::args::{Common, Pad, Raw, RawOptions};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -51,7 +52,7 @@ pub(super) fn run(raw: Raw, common: &Common) -> Result<Exit> {
     let explicit = output.is_some();
     let output = Output::create(output.unwrap_or(dash), options.force, Some(&input))?;
     if direction == Direction::Encrypt && output.is_terminal() && !explicit {
-        return Err(super::refuse_terminal());
+        return Err(terminal_refused());
     }
     if let Some(len) = input.len {
         parameters
@@ -69,16 +70,19 @@ pub(super) fn run(raw: Raw, common: &Common) -> Result<Exit> {
             options.algorithm
         ));
     }
-    let note = format!("{}: to {} by", input.name, output.name);
-    convert(transform, input, output, common)?;
+    let (from, to) = (input.name.clone(), output.name.clone());
+    let input_bytes = convert(transform, input, output, common)?;
     common.note(format_args!(
-        "{note} {}{}",
+        "{from}: to {to} by {}{}",
         match stays {
             true => "the processor".to_owned(),
             false => engine.backend(),
         },
         gpu_shares(&engine)
     ));
+    if common.json {
+        common.emit(&json!({ "file": from, "output": to, "input_bytes": input_bytes }))?;
+    }
     Ok(Exit::Done)
 }
 
@@ -199,8 +203,8 @@ fn read_iv(info: &Info, value: Option<&Value>, sectors: bool) -> Result<Zeroizin
     Ok(iv.bytes)
 }
 
-/// Runs the input through the cipher to the output.
-fn convert(transform: Transform<'_>, input: Input, output: Output, common: &Common) -> Result<()> {
+/// Runs the input through the cipher to the output; gives the input's length.
+fn convert(transform: Transform<'_>, input: Input, output: Output, common: &Common) -> Result<u64> {
     let done = Arc::new(AtomicU64::new(0));
     let wanted = !common.quiet && !output.is_terminal();
     let progress = {
@@ -242,5 +246,6 @@ fn convert(transform: Transform<'_>, input: Input, output: Output, common: &Comm
         )?;
     }
     drop(progress);
-    output.publish()
+    output.publish()?;
+    Ok(done.load(Ordering::Relaxed))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use warplock_container::Runner;
 
-use super::{each, print, unlock_uses_stdin};
+use super::{each, file_object, print, unlock_uses_stdin};
 use crate::args::{Common, Verify};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
@@ -19,7 +19,12 @@ pub(super) fn run(options: &Verify, common: &Common) -> Result<Exit> {
     unlock_uses_stdin(&inputs, &options.unlock)?;
     let unlocker = Unlocker::new(&options.unlock, common)?;
     let runner = common.runner()?;
-    Ok(each(&inputs, |input| {
+    let object = |input: &Path| {
+        let mut object = file_object(input);
+        object["verified"] = false.into();
+        object
+    };
+    Ok(each(&inputs, common, object, |input| {
         verify(input, &unlocker, &runner, common)
     }))
 }
@@ -40,10 +45,7 @@ fn verify(input: &Path, unlocker: &Unlocker, runner: &Runner, common: &Common) -
     drop(progress);
     let len = verified.map_err(|error| named(error.into()))?;
     if common.json {
-        print(&format!(
-            "{}\n",
-            json!({"file": input.name, "verified": true, "content_bytes": len})
-        ))
+        common.emit(&json!({"file": input.name, "verified": true, "content_bytes": len}))
     } else if common.quiet {
         Ok(())
     } else {

@@ -124,7 +124,7 @@ fn passphrase_files() {
 #[test]
 fn names_forge_no_lines_and_carry_no_escape_sequences() {
     let folder = Folder::new();
-    let name = "a\u{1b}[31m\nforged.wl: verified, 4 bytes\n\u{9b}b";
+    let name = "a\u{1b}[31m\nforged.wl: verified, 4 bytes\n\u{9b}b\u{202e}\u{2066}\u{200f}";
     let sealed = format!("{name}.wl");
     folder.write(name, "text");
     let args = ["encrypt", "-v", "-R", "recipient.txt", name];
@@ -145,7 +145,8 @@ fn names_forge_no_lines_and_carry_no_escape_sequences() {
         said.contains("forged") && !said.contains("\nforged"),
         "{said}"
     );
-    assert!(!said.contains(['\u{1b}', '\u{9b}']), "{said}");
+    let effects = ['\u{1b}', '\u{9b}', '\u{202e}', '\u{2066}', '\u{200f}'];
+    assert!(!said.contains(effects), "{said}");
 }
 
 #[test]
@@ -177,6 +178,19 @@ fn ranges() {
         .run(decrypt(&["--range", "9..5", "a.wl"]))
         .code(2)
         .says("B not below A");
+    // A part has no name by default, least of all the name of the whole.
+    for force in [
+        &["--range", "0..10", "a.wl"][..],
+        &["--force", "--range", "0..10", "a.wl"],
+    ] {
+        folder
+            .run(decrypt(force))
+            .code(2)
+            .says("name an output for a part: -o FILE, or -o -");
+        assert_eq!(folder.read("a"), content);
+    }
+    folder.shell("$W decrypt -i key.txt --range 5..9 < a.wl > part");
+    assert_eq!(folder.read("part"), &content[5..9]);
     let sealed = folder.read("a.wl");
     folder
         .pipe(decrypt(&["--range", "0..5", "-o", "b"]), &sealed)
@@ -260,6 +274,29 @@ fn outputs_that_exist_are_kept() {
         .code(1)
         .says("link to nothing");
     assert_eq!(folder.names(), ["a", "a.wl", "dangling", "link"]);
+}
+
+#[test]
+fn force_replaces_no_other_input() {
+    let folder = Folder::new();
+    folder.write("a", "text");
+    folder.run(encrypt(&["a"])).code(0);
+    folder.run(encrypt(&["a.wl"])).code(0);
+    let (once, twice) = (folder.read("a.wl"), folder.read("a.wl.wl"));
+    for args in [
+        encrypt(&["--force", "a", "a.wl"]),
+        encrypt(&["--force", "./a.wl", "a"]),
+        decrypt(&["--force", "a.wl.wl", "a.wl"]),
+    ] {
+        folder
+            .run(args)
+            .code(2)
+            .says("a.wl: is an input, and --force");
+        assert!(folder.read("a.wl") == once && folder.read("a.wl.wl") == twice);
+    }
+    folder.write("b", "text");
+    folder.run(encrypt(&["--force", "a", "b"])).code(0);
+    assert!(folder.read("a.wl") != once);
 }
 
 #[test]
@@ -378,7 +415,8 @@ fn inspect_needs_no_key() {
     let text = folder.run(["inspect", "a.wl"]).code(0);
     let text = String::from_utf8(text.stdout().to_vec()).unwrap();
     assert!(
-        text.contains("X25519") && text.contains("20000 bytes in 2 chunks"),
+        text.contains("X25519")
+            && text.contains("20000 bytes in 2 chunks, judged by its length alone"),
         "{text}"
     );
     let json = folder
@@ -387,7 +425,7 @@ fn inspect_needs_no_key() {
     let json: serde_json::Value = serde_json::from_slice(json.stdout()).unwrap();
     assert_eq!(json["opens_with"][0], "X25519");
     assert_eq!(json["content_bytes"], 20_000);
-    assert_eq!(json["complete"], true);
+    assert_eq!(json["length"], "plausible");
     folder
         .run(["inspect", "k.key"])
         .code(1)

@@ -12,7 +12,7 @@ use serde_json::Value;
 use warplock_vault::fuse;
 
 /// Takes the mount down, however the test ends.
-struct Guard<'a>(&'a Folder);
+pub(crate) struct Guard<'a>(pub(crate) &'a Folder);
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
@@ -20,7 +20,7 @@ impl Drop for Guard<'_> {
     }
 }
 
-fn can_mount() -> bool {
+pub(crate) fn can_mount() -> bool {
     let can = Path::new("/dev/fuse").exists() && rustix::process::geteuid().is_root();
     if !can {
         let _ = writeln!(std::io::stderr(), "skipped: no /dev/fuse, or not root");
@@ -29,7 +29,7 @@ fn can_mount() -> bool {
 }
 
 /// A vault `store` for the identity `key.txt`, and a folder `plain`.
-fn vault() -> Folder {
+pub(crate) fn vault() -> Folder {
     let folder = Folder::new();
     folder
         .run(["vault", "init", "store", "-R", "recipient.txt"])
@@ -38,7 +38,7 @@ fn vault() -> Folder {
     folder
 }
 
-const MOUNT: [&str; 6] = ["vault", "mount", "store", "plain", "-i", "key.txt"];
+pub(crate) const MOUNT: [&str; 6] = ["vault", "mount", "store", "plain", "-i", "key.txt"];
 
 #[test]
 fn a_vault_is_made_mounted_filled_and_checked() {

@@ -4,55 +4,79 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 
-use crate::config::{CONFIG, CONFIG_NEW};
-use crate::core::{Core, JOURNALS, is_missing};
+use crate::config::{CONFIG, CONFIG_NEW, START};
+use crate::core::{Core, JOURNALS, hex, open_own_dir};
 use crate::error::Result;
-use crate::folder::RECORD;
+use crate::folder::{Folder, RECORD};
 use crate::fs::FileType;
+use crate::locks::CONFIG_LOCK;
 use crate::names;
-use crate::storage::{At, Listed, Storage};
+use crate::storage::{Listed, Storage};
+use crate::store_lock::LOCK;
 
-use super::LOST;
+use super::{EVIDENCE, LOST, UNFINISHED};
 
 /// What something in a folder of the store is.
 pub(super) enum Own {
     /// The vault's own, and needed, or at least harmless.
     Kept,
-    /// What an interrupted change of keys left.
-    Keys,
-    /// What another interrupted operation left. It holds nothing.
-    Unfinished,
+    /// What an interrupted change of keys left, and whether it is empty. The vault need not have been
+    /// open then.
+    Keys { empty: bool },
+    /// What another interrupted operation left. It holds nothing, as its content proves.
+    Leftover,
+    /// A symlink that was being written again.
+    Symlink,
+    /// A sync program's or a desktop's own.
+    Foreign,
     /// An entry, or somebody else's.
     Other,
 }
 
 impl<S: Storage> Core<S> {
-    /// Tells what something is that stands in `dir`, with `present` beside it.
+    /// Tells what something is that stands in `folder`, with `present` beside it.
     pub(super) fn own(
         &self,
-        dir: &S::Dir,
+        folder: &Folder<S>,
         entry: &Listed,
         present: &HashSet<OsString>,
         at_root: bool,
     ) -> Result<Own> {
         let name = entry.name.to_str().unwrap_or_default();
-        if name == RECORD || at_root && matches!(name, CONFIG | JOURNALS | LOST) {
+        let (file, dir) = (
+            entry.kind == FileType::RegularFile,
+            entry.kind == FileType::Directory,
+        );
+        let kept = match name {
+            RECORD => true,
+            CONFIG | LOCK => at_root && file,
+            JOURNALS | LOST => at_root && dir,
+            _ => false,
+        };
+        if kept {
             return Ok(Own::Kept);
         }
         if let Some(long) = names::entry_beside(&entry.name) {
-            return Ok(if present.contains(&long) {
+            return Ok(if !file {
+                Own::Other
+            } else if present.contains(&long) {
                 Own::Kept
             } else {
-                self.name_alone(dir, entry, &long)?
+                self.name_alone(folder.dir(), entry, &long)?
             });
         }
-        let keys = name
-            .strip_prefix(CONFIG_NEW)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        Ok(if at_root && keys && entry.kind == FileType::RegularFile {
-            Own::Keys
-        } else if self.is_unfinished(dir, entry)? {
-            Own::Unfinished
+        if at_root && file && is_new_config(name) {
+            return self.new_config(folder.dir(), entry);
+        }
+        let dir = folder.dir();
+        let leftover =
+            self.is_spare_record(dir, entry, &folder.id)? || self.is_spare_folder(dir, entry)?;
+        Ok(if leftover {
+            Own::Leftover
+        } else if self.is_spare_symlink(entry) {
+            Own::Symlink
+        } else if is_foreign(name) {
+            Own::Foreign
         } else {
             Own::Other
         })
@@ -60,13 +84,10 @@ impl<S: Storage> Core<S> {
 
     /// What a file with the name of an entry is when the entry is not there.
     fn name_alone(&self, dir: &S::Dir, entry: &Listed, long: &OsStr) -> Result<Own> {
-        if entry.kind != FileType::RegularFile || !names::is_long(long) {
-            return Ok(Own::Other);
-        }
         let sealed = self.read_beside(dir, &entry.name)?;
-        Ok(if sealed.iter().all(|byte| *byte == 0) {
-            Own::Unfinished
-        } else if names::long_fits(long, &sealed) {
+        Ok(if sealed.is_empty() {
+            Own::Leftover
+        } else if names::fits(long, &sealed) {
             // Nowhere else is this name: the entry may yet come, as a sync program brings it.
             Own::Kept
         } else {
@@ -74,16 +95,97 @@ impl<S: Storage> Core<S> {
         })
     }
 
-    /// What repairs took out of the tree earlier, and nobody has dealt with.
-    pub(super) fn holds_lost(&self) -> Result<bool> {
-        let (root, lost) = (self.storage.root()?, OsStr::new(LOST));
-        match self.storage.attributes(At::Name(&root, lost)) {
-            Err(error) if is_missing(&error) => return Ok(false),
-            other => other?,
-        };
-        let listed = self.storage.list(&self.storage.open_dir(&root, lost)?)?;
-        let needs_nothing =
-            |entry: &Listed| entry.name.to_string_lossy().ends_with(super::UNFINISHED);
-        Ok(!listed.iter().all(needs_nothing))
+    /// What a file is that has the name of settings while they are written.
+    fn new_config(&self, dir: &S::Dir, entry: &Listed) -> Result<Own> {
+        let what = || format!("the file {} in the store", entry.name.to_string_lossy()).into();
+        let file = self.open_own(dir, &entry.name, false, what)?;
+        let mut start = [0; START.len()];
+        let len = self.storage.read_at(&file, &mut start, 0)?;
+        Ok(match entry.name == CONFIG_LOCK {
+            // It may be in use: keys can be changed meanwhile.
+            true if len == 0 => Own::Kept,
+            false if START.as_bytes().starts_with(&start[..len]) => Own::Keys { empty: len == 0 },
+            _ => Own::Other,
+        })
     }
+
+    /// What repairs took out of the tree earlier, and nobody has dealt with: the names of these
+    /// things, and of what somebody else put there.
+    pub(super) fn lost(&self) -> Result<(Vec<OsString>, Vec<OsString>)> {
+        let root = self.storage.root()?;
+        let Some(lost) = open_own_dir(&self.storage, &root, LOST)? else {
+            return Ok(Default::default());
+        };
+        let names = self
+            .storage
+            .list(&lost)?
+            .into_iter()
+            .map(|entry| entry.name);
+        Ok(names.partition(|name| is_lost(name)))
+    }
+}
+
+/// Whether this is the name of settings while they are written, or of the lock for that.
+fn is_new_config(name: &str) -> bool {
+    let rest = name.strip_prefix(CONFIG_NEW);
+    let written =
+        rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('.').is_some_and(is_random));
+    written || name == CONFIG_LOCK
+}
+
+/// What programs put into folders that they synchronize or show: they make it again if it is removed.
+const FOREIGN: [&str; 14] = [
+    ".stfolder",
+    ".stignore",
+    ".stversions",
+    ".dropbox",
+    ".dropbox.attr",
+    ".dropbox.cache",
+    ".nextcloudsync.log",
+    ".owncloudsync.log",
+    ".directory",
+    ".DS_Store",
+    "desktop.ini",
+    "Thumbs.db",
+    ".hidden",
+    "lost+found",
+];
+/// How names of such things begin and end that have something between.
+const FOREIGN_PARTS: [(&str, &str); 7] = [
+    (".sync_", ".db"),
+    (".sync_", ".db-shm"),
+    (".sync_", ".db-wal"),
+    ("._sync_", ".db"),
+    ("._sync_", ".db-shm"),
+    ("._sync_", ".db-wal"),
+    (".Trash-", ""),
+];
+
+/// Whether this is the name of a sync program's or a desktop's own file.
+fn is_foreign(name: &str) -> bool {
+    let part = |(start, end): &(&str, &str)| {
+        let rest = name.strip_prefix(start);
+        rest.is_some_and(|rest| rest.ends_with(end))
+    };
+    FOREIGN.contains(&name) || FOREIGN_PARTS.iter().any(part)
+}
+
+/// Whether this is the name of something that a repair took out of the tree.
+fn is_lost(name: &OsStr) -> bool {
+    let name = name.to_str().unwrap_or_default();
+    let end = [UNFINISHED, EVIDENCE]
+        .into_iter()
+        .find_map(|end| name.strip_suffix(end));
+    is_random(end.unwrap_or(name))
+}
+
+/// Whether this is 8 random bytes, as names in the store have them.
+fn is_random(text: &str) -> bool {
+    u64::from_str_radix(text, 16).is_ok_and(|number| hex(&number.to_be_bytes()) == text)
+}
+
+/// Whether something lost may be what the rest of the vault depends on.
+pub(super) fn is_needed(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    !name.ends_with(UNFINISHED) && !name.ends_with(EVIDENCE)
 }

@@ -1,22 +1,26 @@
 //! What is done about what was found, and what shows only when all of the tree was seen.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Check, Finding, LOST, Remedy, Several, UNFINISHED};
+use rustix::io::Errno;
+
+use super::own::is_needed;
+use super::{Check, Class, EVIDENCE, Finding, LOST, Remedy, Several, UNFINISHED};
 use crate::content::Content;
-use crate::core::{Core, JOURNALS, is_missing, journal_name, lock};
+use crate::core::{Core, lock, open_own_dir};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::fs::RenameFlags;
-use crate::keys::Id;
 use crate::names::Place;
 use crate::node::Node;
 use crate::storage::{At, Storage};
+use crate::vault::Vault;
 
-const KEPT: &str = "kept, for it may belong to what could not be checked, or is in warplock.lost: put \
+pub(super) const KEPT: &str = "kept, for it may belong to what could not be checked, or is in warplock.lost: put \
      that back or remove it, and repair again";
 const NOT_WRITABLE: &str = "let it be written to, and repair again";
 
@@ -25,17 +29,47 @@ impl<S: Storage> Check<'_, S> {
         &mut self,
         path: &Path,
         problem: impl Into<String>,
-        crash: bool,
+        class: Class,
     ) -> &mut Finding {
         self.report.findings.push(Finding {
             path: path.to_owned(),
             problem: problem.into(),
             action: String::new(),
-            crash,
-            unread: false,
+            class,
             repaired: false,
         });
         self.report.findings.last_mut().expect("it was just pushed")
+    }
+
+    /// The class of what a crash may have left: none did in a vault that was closed properly.
+    pub(super) fn crash(&self) -> Class {
+        match self.crashed {
+            true => Class::Crash,
+            false => Class::Altered,
+        }
+    }
+
+    /// What is in [`LOST`].
+    pub(super) fn lost(&mut self) -> Result<()> {
+        let path = Path::new("/").join(LOST);
+        let (lost, others) = match self.vault.core.lost() {
+            Ok(lost) => lost,
+            Err(error) => return self.unread(&path, error),
+        };
+        let dealt_with = |name: &OsString| name.to_string_lossy().ends_with(UNFINISHED);
+        let count = lost.iter().filter(|name| !dealt_with(name)).count();
+        if count > 0 {
+            self.unseen |= lost.iter().any(|name| is_needed(name));
+            let problem = format!("it holds {} that repairs took out", things(count));
+            let finding = self.found(&path, problem, Class::Note);
+            finding.action = "put back or remove what you have dealt with".into();
+        }
+        for name in others {
+            let problem = "no repair put this there";
+            let finding = self.found(&path.join(name), problem, Class::Altered);
+            finding.action = "move it away".into();
+        }
+        Ok(())
     }
 
     /// Notes what the store did not let be read or changed, and the check goes on.
@@ -43,14 +77,14 @@ impl<S: Storage> Check<'_, S> {
     /// # Errors
     /// What is no fault of one object.
     pub(super) fn unread(&mut self, path: &Path, error: Error) -> Result<()> {
-        let unread = match error {
-            Error::Errno(_) | Error::Store { .. } => true,
-            Error::Altered { .. } | Error::Unfinished { .. } => false,
+        let class = match error {
+            Error::Errno(errno) if shows_another_kind(errno) => Class::Altered,
+            Error::Errno(_) | Error::Store { .. } => Class::Unread,
+            Error::Altered { .. } | Error::Unfinished { .. } => Class::Altered,
             other => return Err(other),
         };
         self.unseen = true;
-        let finding = self.found(path, format!("it could not be checked: {error}"), false);
-        finding.unread = unread;
+        let finding = self.found(path, format!("it could not be checked: {error}"), class);
         finding.action = "see to what hinders that, and check again".into();
         Ok(())
     }
@@ -62,11 +96,12 @@ impl<S: Storage> Check<'_, S> {
         folder: &Folder<S>,
         path: &Path,
         problem: impl Into<String>,
-        crash: bool,
+        class: Class,
         remedy: Remedy<'_>,
     ) {
         let core = &self.vault.core;
         let repair = self.options.repair;
+        let crash = class == Class::Crash;
         // What a crash kept from being a file had nothing that another file or a journal could need.
         self.unseen |= matches!(remedy, Remedy::Lose(_)) && !crash;
         let done = match remedy {
@@ -89,7 +124,7 @@ impl<S: Storage> Check<'_, S> {
             self.unseen = true;
             (format!("it could not be taken away: {error}"), false)
         });
-        let finding = self.found(path, problem, crash);
+        let finding = self.found(path, problem, class);
         finding.action = action;
         finding.repaired = repaired;
     }
@@ -111,7 +146,8 @@ impl<S: Storage> Check<'_, S> {
             (false, true) => NOT_WRITABLE,
             (false, false) => would,
         };
-        let finding = self.found(path, problem, true);
+        let class = self.crash();
+        let finding = self.found(path, problem, class);
         finding.repaired = repaired;
         finding.action = action.into();
     }
@@ -133,12 +169,12 @@ impl<S: Storage> Check<'_, S> {
         if repair {
             witness.note(&content.id, sequence);
         }
-        let crash = self.vault.core.unclean.load(Ordering::Relaxed);
+        let class = self.crash();
         let finding = self.found(
             path,
             "the witness does not know this file: it was removed once and came back, or was made \
              without the witness",
-            crash,
+            class,
         );
         finding.repaired = repair;
         finding.action = if repair {
@@ -154,7 +190,7 @@ impl<S: Storage> Check<'_, S> {
         let Some(witness) = &self.vault.core.witness else {
             return;
         };
-        let crash = self.vault.core.unclean.load(Ordering::Relaxed);
+        let class = self.crash();
         for id in witness.known() {
             if self.files.contains_key(&id) {
                 continue;
@@ -168,7 +204,7 @@ impl<S: Storage> Check<'_, S> {
             let finding = self.found(
                 Path::new(&what),
                 "it is gone, but nobody removed it through the vault",
-                crash,
+                class,
             );
             finding.repaired = repair;
             finding.action = if repair {
@@ -206,18 +242,16 @@ impl<S: Storage> Check<'_, S> {
         };
         let size = core.storage.attributes(At::File(&content.file))?.size;
         if pending || size != stored {
-            let finding = self.found(path, "its last change was interrupted", true);
+            let class = self.crash();
+            let finding = self.found(path, "its last change was interrupted", class);
             finding.action = NOT_WRITABLE.into();
         }
         Ok(())
     }
 
-    /// Headers that name places where their file does not stand.
+    /// Headers that name places where their file does not stand: a change of names that a crash
+    /// interrupted, or a name that somebody removed in the store.
     pub(super) fn places(&mut self) -> Result<()> {
-        // They may name what was not seen.
-        if self.unseen {
-            return Ok(());
-        }
         let files = std::mem::take(&mut self.files);
         for seen in files.values() {
             let Some(several) = &seen.several else {
@@ -227,13 +261,32 @@ impl<S: Storage> Check<'_, S> {
             if several.allowed.iter().all(stands) {
                 continue;
             }
+            let path = self.trails.path(&seen.trail);
+            if self.unseen {
+                let problem = "one of its names is gone, or was not seen";
+                let class = if self.crashed {
+                    Class::Crash
+                } else {
+                    Class::Unread
+                };
+                self.found(&path, problem, class).action = KEPT.into();
+                continue;
+            }
             let done = match self.options.repair {
-                true => self.keep_places(several, &seen.path, stands),
+                true => self.keep_places(several, &path, stands),
                 false => Ok(false),
             };
             match done {
-                Ok(done) => self.interrupted_rename(&seen.path, done),
-                Err(error) => self.unread(&seen.path, error)?,
+                Ok(done) if self.crashed => self.interrupted_rename(&path, done),
+                Ok(done) => {
+                    let actions = [
+                        "it keeps the others",
+                        "check --repair lets it keep the others",
+                    ];
+                    let problem = "one of its names is gone, but nobody removed it in the vault";
+                    self.written(&path, problem, done, actions);
+                }
+                Err(error) => self.unread(&path, error)?,
             }
         }
         self.files = files;
@@ -249,7 +302,11 @@ impl<S: Storage> Check<'_, S> {
     ) -> Result<bool> {
         let core = &self.vault.core;
         let folder = self.vault.folder(&several.parent)?;
-        let content = core.open_content(folder.dir(), &several.stored, &path.to_string_lossy())?;
+        let content = core.open_content(
+            folder.dir(),
+            &several.stored,
+            &path.to_string_lossy().into(),
+        )?;
         if content.writable {
             let mut state = content.write_state();
             state.now.places.retain(stands);
@@ -265,37 +322,6 @@ impl<S: Storage> Check<'_, S> {
         Ok(content.writable)
     }
 
-    /// Journals of files that are not there.
-    pub(super) fn journals(&mut self) -> Result<()> {
-        let core = &self.vault.core;
-        let mut orphans: Vec<Id> = lock(&core.left_over).iter().copied().collect();
-        orphans.retain(|id| !self.files.contains_key(id));
-        orphans.sort_unstable();
-        for id in orphans {
-            let path = Path::new("/").join(JOURNALS).join(journal_name(&id));
-            let repair = self.options.repair && !self.unseen;
-            if repair {
-                match core.storage.unlink(core.journals()?, &journal_name(&id)) {
-                    Err(error) if !is_missing(&error) => {
-                        self.unread(&path, error.into())?;
-                        continue;
-                    }
-                    _ => {}
-                }
-                lock(&core.left_over).remove(&id);
-            }
-            let action = match (repair, self.unseen) {
-                (true, _) => "removed",
-                (false, true) => KEPT,
-                (false, false) => "check --repair removes it",
-            };
-            let finding = self.found(&path, "a journal belongs to no file", true);
-            finding.repaired = repair;
-            finding.action = action.into();
-        }
-        Ok(())
-    }
-
     /// After a repair that left nothing of a crash, there was none: otherwise the vault would not
     /// forgive files what it still must.
     pub(super) fn settle(&mut self) {
@@ -305,7 +331,7 @@ impl<S: Storage> Check<'_, S> {
         }
         if self.unseen {
             let problem = "the vault was not closed properly, and not all of it could be checked";
-            let finding = self.found(Path::new("/"), problem, true);
+            let finding = self.found(Path::new("/"), problem, Class::Crash);
             finding.action =
                 "put back or remove what is in warplock.lost, see to what could not be \
                  checked, and repair again"
@@ -314,31 +340,80 @@ impl<S: Storage> Check<'_, S> {
             .report
             .findings
             .iter()
-            .all(|it| it.repaired || !it.crash)
+            .all(|it| it.repaired || it.class != Class::Crash)
         {
             unclean.store(false, Ordering::Relaxed);
         }
     }
 }
 
+impl<S: Storage> Vault<S> {
+    /// Moves an extended attribute that does not verify to [`LOST`], where it is a file; gives that
+    /// one's name. It may be another file's, and be put back there.
+    pub(super) fn lose_xattr(&self, node: &Arc<Node<S>>, stored: &OsStr) -> Result<String> {
+        let value = self.stored_xattr_value(node, stored)?;
+        let storage = &self.core.storage;
+        let (lost, name) = (self.core.make_lost()?, new_name(EVIDENCE)?);
+        let file = storage.create(&lost, OsStr::new(&name), 0o600)?;
+        let evidence = [stored.as_bytes(), &[0], &value].concat();
+        storage.write_at(&file, &evidence, 0)?;
+        storage.sync(&file, true)?;
+        storage.sync_dir(&lost)?;
+        self.remove_stored_xattr(node, stored)?;
+        Ok(name)
+    }
+}
+
 impl<S: Storage> Core<S> {
     /// Moves something out of the tree; gives its new name in [`LOST`].
-    fn lose(&self, dir: &S::Dir, name: &OsStr, crash: bool) -> Result<String> {
-        let (root, lost) = (self.storage.root()?, OsStr::new(LOST));
-        match self.storage.make_dir(&root, lost, 0o700) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(error.into());
-            }
-            _ => {}
-        }
-        let to = self.storage.open_dir(&root, lost)?;
-        let mut new = crate::core::hex(&crate::keys::random::<8>()?);
-        if crash {
-            new.push_str(UNFINISHED);
-        }
-        let target = (&to, OsStr::new(&new));
+    pub(super) fn lose(&self, dir: &S::Dir, name: &OsStr, crash: bool) -> Result<String> {
+        let lost = self.make_lost()?;
+        let new = new_name(if crash { UNFINISHED } else { "" })?;
+        let target = (&lost, OsStr::new(&new));
         self.storage
             .rename((dir, name), target, RenameFlags::empty())?;
         Ok(new)
     }
+
+    /// The folder [`LOST`], made if it is not there.
+    fn make_lost(&self) -> Result<S::Dir> {
+        let root = self.storage.root()?;
+        if let Some(lost) = open_own_dir(&self.storage, &root, LOST)? {
+            return Ok(lost);
+        }
+        self.storage.make_dir(&root, OsStr::new(LOST), 0o700)?;
+        self.storage.sync_dir(&root)?;
+        Ok(self.storage.open_dir(&root, OsStr::new(LOST))?)
+    }
+}
+
+/// A name for something in [`LOST`].
+fn new_name(end: &str) -> Result<String> {
+    Ok(format!(
+        "{}{end}",
+        crate::core::hex(&crate::keys::random::<8>()?)
+    ))
+}
+
+fn things(count: usize) -> String {
+    match count {
+        1 => "1 thing".into(),
+        count => format!("{count} things"),
+    }
+}
+
+/// Whether an error says that something of another kind stands there, or nothing any more, rather
+/// than that the store refuses it: the former is what somebody put there.
+fn shows_another_kind(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::ISDIR
+            | Errno::LOOP
+            | Errno::INVAL
+            | Errno::NXIO
+            | Errno::NODEV
+            | Errno::STALE
+    )
 }

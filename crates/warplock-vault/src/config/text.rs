@@ -16,6 +16,9 @@ pub(super) const MAX_KEYS: usize = 64;
 /// The most bytes of a key's name.
 const MAX_NAME: usize = 64;
 
+/// What every file begins with, from when it is being written.
+pub(crate) const START: &str = "# A Warplock vault: ";
+
 const COMMENT: &str = "\
 # A Warplock vault: the other files here are its ciphertext, and need this one. It holds no
 # secret without one of the keys. Change it with `warplock vault passwd` only.
@@ -237,7 +240,7 @@ mod tests {
             kdf: "hkdf-sha512".into(),
             mac: "00".repeat(32),
             keys_mac: "11".repeat(32),
-            keys: vec![key("main"), key("a \"quoted\\\" name = [[key]] # \u{e9}")],
+            keys: vec![key("main"), key("a \"quoted\\\" name=[[key]] # \u{e9}")],
         }
     }
 
@@ -245,6 +248,7 @@ mod tests {
     fn what_is_written_is_read() {
         let file = file();
         let text = file.text();
+        assert!(text.starts_with(START));
         let read = File::parse(&text).unwrap();
         assert_eq!(read.text(), text);
         assert_eq!(read.keys[1].name, file.keys[1].name);
@@ -267,11 +271,11 @@ mod tests {
         for (text, says) in [
             (String::new(), "'format' is missing"),
             ("\0".into(), "line 1 is no field"),
-            (with("format = 1", "format = 9"), "its format is 9"),
-            (with("format = 1", "format = one"), "no value"),
-            (with("format = 1", "format = \"x\""), "no number"),
-            (with("format = 1", "format = -1"), "no value"),
-            (with("format = 1", "format = 99999999999"), "no number"),
+            (with("format = 2", "format = 9"), "its format is 9"),
+            (with("format = 2", "format = one"), "no value"),
+            (with("format = 2", "format = \"x\""), "no number"),
+            (with("format = 2", "format = -1"), "no value"),
+            (with("format = 2", "format = 99999999999"), "no number"),
             (with("id = ", "id : "), "line 4 is no field"),
             (with("id = ", "x.id = "), "line 4 has a field"),
             (with("id = ", "mac = "), "there already"),
@@ -294,7 +298,7 @@ mod tests {
                 good.trim_end().trim_end_matches('"').to_owned(),
                 "does not end",
             ),
-            (good.repeat(2), "there already"),
+            (good.repeat(2), "does not know"),
             (format!("{good}{}", key.repeat(40)), "more than 64 keys"),
         ] {
             let refused = File::parse(&text).unwrap_err();

@@ -11,7 +11,7 @@ use super::handles::Handles;
 use super::request::caller;
 use super::umask;
 use super::writers::Writers;
-use crate::fs::{Access, Attributes, FileSystem, NewNode, Node, Result};
+use crate::fs::{Access, Attributes, Changes, FileSystem, NewNode, Node, Result};
 
 /// A file system in the terms of the FUSE crate.
 pub(super) struct Adapter<F: FileSystem> {
@@ -24,7 +24,12 @@ pub(super) struct Adapter<F: FileSystem> {
     pub(super) timeout: Duration,
     /// Nothing but this mount changes the files: the kernel may keep what it has read.
     pub(super) sole: bool,
+    /// Whether the kernel can map files into memory that are written through.
+    pub(super) maps_direct: bool,
 }
+
+/// Less room than this is short: about as much as the kernel keeps of one mount to write later.
+const SHORT: u64 = 1 << 30;
 
 impl<F: FileSystem> Adapter<F> {
     pub(super) fn new(
@@ -42,6 +47,7 @@ impl<F: FileSystem> Adapter<F> {
             writers,
             timeout,
             sole,
+            maps_direct: false,
         }
     }
 
@@ -74,11 +80,51 @@ impl<F: FileSystem> Adapter<F> {
         work(&*self.files.get(handle.0)?)
     }
 
-    pub(super) fn file_flags(&self) -> FopenFlags {
-        match self.sole {
-            true => FopenFlags::FOPEN_KEEP_CACHE,
-            false => FopenFlags::empty(),
+    /// Whether a file has bits that a change of its content by others takes off.
+    pub(super) fn has_privileges(&self, node: Node, file: &F::File) -> Result<bool> {
+        const SETUID_SETGID: u32 = 0o6000;
+        Ok(self.fs.attributes(node, Some(file))?.mode & SETUID_SETGID != 0)
+    }
+
+    /// Takes setuid, setgid and capabilities off a file whose content changed, as the system does
+    /// for all but root. Of these changes the kernel does not say so itself.
+    pub(super) fn drop_privileges(
+        &self,
+        request: &Request,
+        node: Node,
+        file: &F::File,
+    ) -> Result<()> {
+        if request.uid() == 0 {
+            return Ok(());
         }
+        let shown = self.has_privileges(node, file)?;
+        let changes = Changes {
+            drop_privileges: true,
+            ..Changes::default()
+        };
+        self.fs.change(node, Some(file), &changes)?;
+        if shown {
+            self.writers.forget_attributes(node);
+        }
+        Ok(())
+    }
+
+    /// How the kernel is to treat a file that is opened.
+    ///
+    /// What it keeps in its cache to write later it accepts without asking: that there is no room
+    /// shows at fsync or close, or never. So where room is short, files are written through.
+    pub(super) fn file_flags(&self, access: Access) -> FopenFlags {
+        let through = access.write && self.maps_direct && self.is_short_of_room();
+        match (through, self.sole) {
+            (true, _) => FopenFlags::FOPEN_DIRECT_IO,
+            (false, true) => FopenFlags::FOPEN_KEEP_CACHE,
+            (false, false) => FopenFlags::empty(),
+        }
+    }
+
+    fn is_short_of_room(&self) -> bool {
+        let stat = self.fs.stat_fs();
+        stat.is_ok_and(|stat| stat.f_bavail.saturating_mul(stat.f_frsize) < SHORT)
     }
 
     pub(super) fn entry(&self, outcome: Result<Attributes>, reply: ReplyEntry) {

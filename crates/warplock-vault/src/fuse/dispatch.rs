@@ -39,6 +39,8 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
         ] {
             let _ = config.add_capabilities(wanted);
         }
+        let maps_direct = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
+        self.maps_direct = maps_direct.is_ok();
         let _ = config.set_max_write(MAX_REQUEST);
         let _ = config.set_max_background(MAX_BACKGROUND);
         if let Err(largest) = config.set_max_readahead(MAX_REQUEST) {
@@ -187,11 +189,17 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
         self.entry(self.fs.link(node.0, parent.0, name), reply);
     }
 
-    fn open(&self, _: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         self.activity.touch();
         let access = access(flags.0);
-        match self.fs.open(node.0, access) {
-            Ok(file) => reply.opened(self.opened(node.0, file, access), self.file_flags()),
+        let opened = self.fs.open(node.0, access).and_then(|file| {
+            if access.truncate {
+                self.drop_privileges(request, node.0, &file)?;
+            }
+            Ok(file)
+        });
+        match opened {
+            Ok(file) => reply.opened(self.opened(node.0, file, access), self.file_flags(access)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -210,6 +218,13 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
         let exclusive = OFlags::from_bits_retain(flags.cast_unsigned()).contains(OFlags::EXCL);
         let access = access(flags);
         let created = self.fs.create(parent.0, name, new, access, exclusive);
+        let created = created.and_then(|(made, file)| {
+            if access.truncate && request.uid() != 0 {
+                self.drop_privileges(request, made.node, &file)?;
+                return Ok((self.fs.attributes(made.node, Some(&file))?, file));
+            }
+            Ok((made, file))
+        });
         match created {
             Ok((made, file)) => {
                 let handle = self.opened(made.node, file, access);
@@ -219,7 +234,7 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
                     &made,
                     Generation(0),
                     handle,
-                    self.file_flags(),
+                    self.file_flags(access),
                 );
             }
             Err(error) => reply.error(errno(error)),
@@ -249,7 +264,7 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
     fn write(
         &self,
         _: &Request,
-        _: INodeNo,
+        node: INodeNo,
         file: FileHandle,
         offset: u64,
         data: &[u8],
@@ -260,7 +275,14 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
     ) {
         self.activity.touch();
         let drop_privileges = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let write = |file: &F::File| self.fs.write(file, offset, data, drop_privileges);
+        let write = |file: &F::File| {
+            let shown = drop_privileges && self.has_privileges(node.0, file)?;
+            self.fs.write(file, offset, data, drop_privileges)?;
+            if shown {
+                self.writers.forget_attributes(node.0);
+            }
+            Ok(())
+        };
         match self.with_file(file, write) {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(errno(error)),
@@ -408,8 +430,8 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
 
     fn fallocate(
         &self,
-        _: &Request,
-        _: INodeNo,
+        request: &Request,
+        node: INodeNo,
         file: FileHandle,
         offset: u64,
         len: u64,
@@ -417,7 +439,10 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
         reply: ReplyEmpty,
     ) {
         self.activity.touch();
-        let allocate = |file: &F::File| self.fs.allocate(file, mode.cast_unsigned(), offset, len);
+        let allocate = |file: &F::File| {
+            self.fs.allocate(file, mode.cast_unsigned(), offset, len)?;
+            self.drop_privileges(request, node.0, file)
+        };
         empty(self.with_file(file, allocate), reply);
     }
 

@@ -31,6 +31,7 @@ mod tune;
 mod umask;
 mod writers;
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -55,8 +56,8 @@ pub const SUBTYPE: &str = "warplock";
 /// How a file system is mounted.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What `mount` shows as the source.
-    pub name: String,
+    /// What is mounted. `mount` shows it as the source, with some characters in hexadecimal.
+    pub name: OsString,
     /// Nothing can be changed.
     pub read_only: bool,
     /// All users may use it, as far as permissions allow; else only the one who mounts it.
@@ -78,7 +79,7 @@ impl Default for Options {
     /// For the mounting user alone, writable, without setuid and devices, never idle.
     fn default() -> Self {
         Options {
-            name: SUBTYPE.to_owned(),
+            name: SUBTYPE.into(),
             read_only: false,
             allow_other: false,
             suid: false,
@@ -254,7 +255,7 @@ pub fn free_point(point: &Path) -> Result<PathBuf> {
     match mounted_at(&point) {
         Ok(Some(mounted)) if mounted.is_ours() => Err(Error::Taken {
             point,
-            by: mounted.source,
+            by: mounted.source.to_string_lossy().into_owned(),
         }),
         _ => match fs::read_dir(&point).map(|mut entries| entries.next().is_some()) {
             Ok(false) => Ok(point),
@@ -268,7 +269,7 @@ fn config(options: &Options) -> Config {
     let pick = |yes, one, other| if yes { one } else { other };
     let mut config = Config::default();
     config.mount_options = vec![
-        MountOption::FSName(options.name.clone()),
+        MountOption::FSName(table::source_of(&options.name)),
         MountOption::CUSTOM(format!("subtype={SUBTYPE}")),
         MountOption::DefaultPermissions,
         pick(options.read_only, MountOption::RO, MountOption::RW),

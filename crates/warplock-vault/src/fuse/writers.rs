@@ -48,6 +48,15 @@ impl Writers {
         open.contains_key(&node)
     }
 
+    /// Has the kernel ask for a file's attributes, which changed without its knowledge. It does not
+    /// wait for anything.
+    pub(super) fn forget_attributes(&self, node: Node) {
+        if let Some(kernel) = self.kernel.get() {
+            // It holds nothing of a file that it does not know.
+            let _ = kernel.inval_inode(INodeNo(node), -1, 0);
+        }
+    }
+
     /// Has the kernel write what it holds of a file. Waits for writes that the loop threads must
     /// serve, so none of them may call this.
     pub(super) fn write_back(&self, node: Node) -> io::Result<()> {

@@ -92,7 +92,9 @@ impl Storage for Mem {
         Ok(entries
             .map(|(name, inode)| Listed {
                 name: name.clone(),
-                inode: *inode,
+                inode: disk.objects[inode]
+                    .appears_as
+                    .map_or(*inode, |(_, inode)| inode),
                 kind: FileType::from_raw_mode(disk.objects[inode].mode),
             })
             .collect())
@@ -183,8 +185,10 @@ impl Storage for Mem {
         let disk = self.disk();
         let inode = disk.at(at)?;
         let object = &disk.objects[&inode];
+        let (volume, node) = object.appears_as.unwrap_or((1, inode));
         Ok(Attributes {
-            node: inode,
+            node,
+            volume,
             mode: object.mode,
             links: object.links,
             uid: object.uid,

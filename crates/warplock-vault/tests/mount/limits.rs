@@ -42,14 +42,19 @@ impl SmallDisk {
     }
 }
 
-/// A vault on a disk of 8 MiB, and the folder that holds both; `None` where nothing can be mounted.
-/// To be dropped from the last to the first.
+/// A vault on a disk of 8 MiB; see [`on_disk`].
 pub(crate) fn on_small_disk() -> Option<(TempDir, SmallDisk, Place)> {
+    on_disk("8m")
+}
+
+/// A vault on a disk of this size, and the folder that holds both; `None` where nothing can be
+/// mounted. To be dropped from the last to the first.
+pub(crate) fn on_disk(size: &str) -> Option<(TempDir, SmallDisk, Place)> {
     if !can_mount() {
         return None;
     }
     let folder = TempDir::new().unwrap();
-    let disk = SmallDisk::new(folder.path().join("disk"), "8m");
+    let disk = SmallDisk::new(folder.path().join("disk"), size);
     let store = disk.path().join("store");
     fs::create_dir(&store).unwrap();
     let place = Place::at(Subject::Vault(4096), store, folder.path().join("mount"));
@@ -143,6 +148,61 @@ fn a_read_only_disk_is_mounted_for_reading() {
         let standing = place.mount();
         assert!(fs::read(standing.path("file")).unwrap() == content);
         fs::write(standing.path("file"), "other").unwrap();
+        standing.end();
+    });
+}
+
+/// Programs hear that the disk is full when they write, not only those that sync.
+#[test]
+fn a_full_disk_is_told_at_write() {
+    limited(|| {
+        let Some((_folder, _disk, place)) = on_disk("80m") else {
+            return;
+        };
+        let standing = place.mount();
+        let mut file = File::create(standing.path("large")).unwrap();
+        let data = Random::new(5).bytes(1 << 20);
+        let mut written = 0;
+        let error = loop {
+            match file.write(&data) {
+                Ok(len) => written += len,
+                Err(error) => break error,
+            }
+            assert!(written < 200 << 20, "{written} bytes are written");
+        };
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+        assert!(written > 70 << 20, "{written}");
+        drop(file);
+        fs::remove_file(standing.path("large")).unwrap();
+
+        // What is written through can be mapped, and read by others.
+        let file = File::options()
+            .create(true)
+            .truncate(true)
+            .read(true)
+            .write(true)
+            .open(standing.path("mapped"))
+            .unwrap();
+        file.set_len(8192).unwrap();
+        // SAFETY: the mapping is of the length of the file, and no other is made at its address.
+        unsafe {
+            use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+            let protection = ProtFlags::READ | ProtFlags::WRITE;
+            let mapped = mmap(
+                std::ptr::null_mut(),
+                8192,
+                protection,
+                MapFlags::SHARED,
+                &file,
+                0,
+            );
+            let mapped = mapped.unwrap().cast::<u8>();
+            *mapped.add(5000) = 7;
+            munmap(mapped.cast(), 8192).unwrap();
+        }
+        file.sync_all().unwrap();
+        assert_eq!(fs::read(standing.path("mapped")).unwrap()[5000], 7);
+        drop(file);
         standing.end();
     });
 }

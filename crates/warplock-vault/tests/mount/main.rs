@@ -23,5 +23,6 @@ mod harness;
 mod limits;
 mod memory;
 mod names;
+mod others;
 mod posix;
 mod stress;

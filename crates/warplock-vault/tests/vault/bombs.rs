@@ -46,7 +46,7 @@ fn bombs(good: &str) -> Vec<(&'static str, Vec<u8>)> {
         ("stanzas", [head, &stanzas.repeat(64)].concat()),
         ("comments", repeat("#\n")),
         ("empty lines", repeat("\n")),
-        ("formats", repeat("format = 1\n")),
+        ("formats", repeat("format = 2\n")),
         ("not quite formats", repeat("format\n")),
         (
             "one string",

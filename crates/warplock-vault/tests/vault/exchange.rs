@@ -6,7 +6,7 @@ use crate::common::mem::Mem;
 use crate::common::{FILE, FOLDER, Short, Told, WRITE, new_vault, open, options};
 use rustix::io::Errno;
 use warplock_vault::fs::{FileSystem, ROOT, RenameFlags};
-use warplock_vault::{CheckOptions, Settings, Vault, check};
+use warplock_vault::{CheckOptions, Class, Settings, Vault, check};
 
 const NAMES: [&str; 2] = ["one", "two"];
 
@@ -82,7 +82,12 @@ fn an_exchange_fails_at_every_point() {
             let as_after_a_crash = !told.lock().unwrap().is_empty();
             assert_eq!(read(&vault, kind), found, "{kind} {after}");
             let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
-            assert!(report.findings.iter().all(|finding| finding.crash));
+            assert!(
+                report
+                    .findings
+                    .iter()
+                    .all(|finding| finding.class == Class::Crash)
+            );
             // A file's header waits for the next commit; a folder's record was to change at once.
             if kind.is_empty() && !as_after_a_crash {
                 assert_eq!(report.findings, [], "{after}");

@@ -6,7 +6,7 @@ use crate::common::rng::Rng;
 use crate::common::{FILE, FOLDER, Short, WRITE, new_vault, open};
 use rustix::io::Errno;
 use warplock_vault::fs::{Access, FileSystem, ROOT, RenameFlags};
-use warplock_vault::{CheckOptions, Settings, check};
+use warplock_vault::{CheckOptions, Class, Settings, check};
 
 /// Every byte is as it was before or as it was to be.
 fn between(found: &[u8], old: &[u8], new: &[u8]) -> bool {
@@ -116,7 +116,7 @@ fn one_run(errno: Errno, after: u64, rng: &mut Rng) {
         report
             .findings
             .iter()
-            .all(|finding| finding.crash && finding.repaired)
+            .all(|finding| finding.class == Class::Crash && finding.repaired)
     );
 }
 
@@ -209,7 +209,10 @@ fn no_room_for_names() {
         assert_eq!(content, b"content");
         let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
         assert!(
-            report.findings.iter().all(|finding| finding.crash),
+            report
+                .findings
+                .iter()
+                .all(|finding| finding.class == Class::Crash),
             "{report:?}"
         );
     }
@@ -324,7 +327,12 @@ fn a_cut_fails_at_every_point() {
         let vault = open(mem, &key);
         assert!(vault.get("file").unwrap() == found, "after {after}");
         let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
-        assert!(report.findings.iter().all(|finding| finding.crash));
+        assert!(
+            report
+                .findings
+                .iter()
+                .all(|finding| finding.class == Class::Crash)
+        );
         if done {
             break;
         }

@@ -10,7 +10,9 @@ mod bounded;
 mod closing;
 #[path = "../common/mod.rs"]
 mod common;
+mod copies;
 mod crash;
+mod depth;
 mod document;
 mod evicted;
 mod exchange;
@@ -22,6 +24,8 @@ mod permissions;
 mod read_only;
 mod repair;
 mod reused;
+mod sparse;
 mod tamper;
 mod times;
+mod told;
 mod unnamed;

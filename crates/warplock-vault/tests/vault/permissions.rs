@@ -66,7 +66,11 @@ fn they_are_renamed_and_removed() {
             let left = fs::read_dir(path).unwrap();
             let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
             left.sort();
-            assert_eq!(left, ["warplock.dir", "warplock.vault"], "{mode:o}");
+            assert_eq!(
+                left,
+                ["warplock.dir", "warplock.lock", "warplock.vault"],
+                "{mode:o}"
+            );
         }
     });
 }

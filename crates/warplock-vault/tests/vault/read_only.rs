@@ -6,7 +6,7 @@ use crate::common::mem::Mem;
 use crate::common::{FILE, FOLDER, Short, Told, WRITE, new_vault, open, options};
 use warplock_keyring::MasterKey;
 use warplock_vault::fs::{Errno, FileSystem, ROOT, RenameFlags};
-use warplock_vault::{CheckOptions, ErrorKind, Settings, Vault, check};
+use warplock_vault::{CheckOptions, Class, ErrorKind, Settings, Vault, check};
 
 /// A vault with a synced change that is in the journal only, as after a crash if `unclean`.
 fn store(unclean: bool) -> (Mem, MasterKey) {
@@ -75,7 +75,12 @@ fn a_vault_on_a_read_only_store_is_read_and_says_so() {
         let vault = open(mem, &key);
         assert_eq!(vault.get("file").unwrap(), changed());
         let report = check(&vault, repair, &mut |_| {}).unwrap();
-        assert!(report.findings.iter().all(|finding| finding.crash));
+        assert!(
+            report
+                .findings
+                .iter()
+                .all(|finding| finding.class == Class::Crash)
+        );
     }
 }
 

@@ -8,7 +8,7 @@ use crate::common::{FILE, FOLDER, Short, Told, WRITE, new_vault, open, options};
 use rustix::io::Errno;
 use warplock_keyring::MasterKey;
 use warplock_vault::fs::{Access, FileSystem, ROOT};
-use warplock_vault::{CheckOptions, LOST, Report, Settings, Vault, check};
+use warplock_vault::{CheckOptions, Class, LOST, Report, Settings, Vault, check};
 
 const TOP: u64 = 1;
 
@@ -123,7 +123,10 @@ fn what_was_altered_can_be_moved_back() {
     let [finding] = &report.findings[..] else {
         panic!("{report:?}");
     };
-    assert!(finding.repaired && !finding.crash, "{finding:?}");
+    assert!(
+        finding.repaired && finding.class != Class::Crash,
+        "{finding:?}"
+    );
     let from = Path::new(&stored_dir).join(&stored);
     let said = format!("moved in the store from {} to {LOST}/", from.display());
     let name = finding.action.strip_prefix(&said).unwrap();
@@ -162,7 +165,10 @@ fn a_vault_is_clean_only_when_all_is_repaired() {
             let [finding] = &report.findings[..] else {
                 panic!("{report:?}");
             };
-            assert!(finding.crash && !finding.repaired, "{finding:?}");
+            assert!(
+                finding.class == Class::Crash && !finding.repaired,
+                "{finding:?}"
+            );
             vault.unmounted();
             drop(vault);
             assert_eq!(open(mem.clone(), &key).get("file").unwrap(), b"content");
@@ -196,6 +202,7 @@ fn what_is_not_ours_is_not_removed() {
     let hash = "A".repeat(43);
     let foreign = [
         ("warplock.vault.bak".to_owned(), false),
+        ("warplock.vault.new.lock".to_owned(), false),
         ("warplock.dir.sync-conflict".to_owned(), false),
         ("warplock.tmp.mine".to_owned(), false),
         (temporary.replace('0', "1"), false),
@@ -227,7 +234,7 @@ fn what_is_not_ours_is_not_removed() {
         // These are ours.
         for name in [
             "warplock.vault.new",
-            "warplock.vault.new.0123",
+            "warplock.vault.new.0123456789abcdef",
             "warplock.dir.new",
         ] {
             let object = Object::new(0o100_600);
@@ -259,8 +266,37 @@ fn what_is_not_ours_is_not_removed() {
         assert!(reached.contains(&inode), "{inode:x}: {report:?}");
     }
     let vault = open(mem, &key);
-    assert_eq!(run(&vault, false).findings, []);
+    let findings = run(&vault, false).findings;
+    assert!(findings.iter().all(|found| found.class == Class::Note));
     assert_eq!(vault.get(&long).unwrap(), b"content");
+}
+
+/// What sync programs and desktops put everywhere is noted and stays.
+#[test]
+fn files_of_sync_programs_stay() {
+    let (mem, key) = new_vault(&Settings::default());
+    let vault = open(mem.clone(), &key);
+    vault.put("file", b"content");
+    vault.make(ROOT, OsStr::new("dir"), FOLDER, 0).unwrap();
+    vault.unmounted();
+    drop(vault);
+    let (dir, ..) = find(&mem, &key, "dir");
+    let names = [".stfolder", ".DS_Store", ".sync_0a1b.db-wal", ".Trash-1000"];
+    for (number, name) in (1 << 50..).zip(names) {
+        let mut disk = mem.disk();
+        disk.objects.insert(number, Object::new(0o100_600));
+        disk.object(dir).entries.insert(name.into(), number);
+    }
+    let before = mem.disk().objects[&dir].entries.clone();
+    for repair in [false, true] {
+        let vault = open(mem.clone(), &key);
+        let findings = run(&vault, repair).findings;
+        assert_eq!(findings.len(), names.len());
+        assert!(findings.iter().all(|found| found.class == Class::Note));
+        vault.unmounted();
+    }
+    assert_eq!(mem.disk().objects[&dir].entries, before);
+    assert_eq!(entry(&mem, TOP, "warplock.journal"), None);
 }
 
 /// What cannot be read is said, with its path, and everything else is checked.
@@ -289,8 +325,7 @@ fn one_unreadable_thing_does_not_end_a_check() {
         disk.refused.insert(beside, (Errno::IO, false));
         disk.refused.insert(a, (Errno::ACCESS, false));
         disk.refused.insert(dir, (Errno::IO, false));
-        // A fifo.
-        *disk.object(record) = Object::new(0o10_600);
+        disk.refused.insert(record, (Errno::IO, false));
     }
     let before = mem.disk().objects[&TOP].entries.clone();
     for repair in [false, true] {
@@ -302,7 +337,8 @@ fn one_unreadable_thing_does_not_end_a_check() {
             ["a", "dir", "other", stored.to_str().unwrap()].map(|name| format!("/{name}"));
         expected.sort();
         assert_eq!(paths, expected.each_ref().map(Path::new));
-        let told = |found: &warplock_vault::Finding| found.unread && !found.repaired;
+        let told =
+            |found: &warplock_vault::Finding| found.class == Class::Unread && !found.repaired;
         assert!(report.findings.iter().all(told), "{report:?}");
         assert_eq!((report.files, report.folders), (1, 2));
         vault.unmounted();
@@ -326,7 +362,7 @@ fn a_journal_of_a_file_that_cannot_be_written() {
         let vault = open(mem.clone(), &key);
         assert_eq!(vault.get("file").unwrap(), [2; 10_000]);
         let report = run(&vault, true);
-        let told = |found: &warplock_vault::Finding| found.crash && !found.repaired;
+        let told = |found: &warplock_vault::Finding| found.class == Class::Crash && !found.repaired;
         assert!(report.findings.len() == 1 && report.findings.iter().all(told));
         vault.unmounted();
     }

@@ -8,12 +8,15 @@ use std::env;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
 use rustix::pipe::{PipeFlags, pipe_with};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::signals;
 
 /// Names the descriptor of the pipe to the process in the background.
 const VARIABLE: &str = "WARPLOCK_READY_FD";
@@ -36,12 +39,15 @@ pub(super) fn start() -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let status = child.wait().map_err(failed)?;
+    if let Some(signal @ (SIGINT | SIGTERM | SIGHUP | SIGQUIT | SIGPIPE)) = status.signal() {
+        // Ctrl-C at its prompt, for example, ends the process in the background alone.
+        signals::die(signal);
+    }
     match status.code() {
-        Some(0) => Ok(Exit::Done),
         Some(2) => Err(Failure::reported(Exit::Usage)),
         Some(3) => Err(Failure::reported(Exit::Authentication)),
-        Some(_) => Err(Failure::reported(Exit::Error)),
-        None => Err(Failure::error(format_args!(
+        Some(1) => Err(Failure::reported(Exit::Error)),
+        _ => Err(Failure::error(format_args!(
             "the process in the background died ({status})"
         ))),
     }

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use warplock_vault::fs::FileSystem;
-use warplock_vault::{CONFIG, CheckOptions, Finding, Options, Report, Unlocked, Vault, check};
+use warplock_vault::{
+    CONFIG, CheckOptions, Class, Finding, Options, Report, Unlocked, Vault, check,
+};
 
-use super::{in_use, is_missing, no_witness, unlock};
+use super::{in_use, is_missing, no_witness, refuse_used, unlock};
 use crate::args::{Common, VaultCheck};
 use crate::cmd::{print, say};
 use crate::exit::Exit;
@@ -21,6 +23,8 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     if let Some(path) = options.witness.as_deref().filter(|path| is_missing(path)) {
         return Err(no_witness(path));
     }
+    let engine = Arc::new(common.engine()?);
+    refuse_used(&options.dir, !options.repair)?;
     let Unlocked {
         master, altered, ..
     } = unlock(&options.dir, &options.unlock, common)?;
@@ -33,10 +37,11 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
         }
     };
     let open = Options {
-        engine: Some(Arc::new(common.engine()?)),
+        engine: Some(engine),
         read_only: !options.repair,
         witness: options.witness.clone(),
         trouble: Some(Arc::new(trouble)),
+        log: None,
     };
     let vault = Vault::open(&options.dir, &master, open)
         .map_err(|error| in_use(&options.dir, error).about(options.dir.display()))?;
@@ -57,14 +62,39 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     report.findings.extend(altered.into_iter().map(altered_key));
     vault.unmounted();
     show(&report, options, common)?;
-    let left: Vec<&Finding> = report.findings.iter().filter(|f| !f.repaired).collect();
-    Ok(if left.is_empty() {
-        Exit::Done
-    } else if left.iter().all(|finding| finding.crash || finding.unread) {
+    Ok(exit(&report))
+}
+
+/// How bad it is: by what was found, not by what is left of it. Whoever lets a repair run every night
+/// must hear that something was altered, and a repair does not bring it back.
+fn exit(report: &Report) -> Exit {
+    let found = |class| {
+        report
+            .findings
+            .iter()
+            .any(move |found| found.class == class)
+    };
+    let left = |class| {
+        let mut findings = report.findings.iter();
+        findings.any(move |found| found.class == class && !found.repaired)
+    };
+    if found(Class::Altered) {
+        Exit::Authentication
+    } else if left(Class::Unread) || left(Class::Crash) {
         Exit::Error
     } else {
-        Exit::Authentication
-    })
+        Exit::Done
+    }
+}
+
+/// What a finding's class is called, in text and in JSON.
+fn called(class: Class) -> (&'static str, &'static str) {
+    match class {
+        Class::Altered => ("altered", "altered"),
+        Class::Crash => ("after a crash", "crash"),
+        Class::Unread => ("not read", "unread"),
+        Class::Note => ("note", "note"),
+    }
 }
 
 /// A finding about a wrapped key. Which keys there should be is the owner's to say.
@@ -73,8 +103,7 @@ fn altered_key(problem: String) -> Finding {
         path: CONFIG.into(),
         problem,
         action: "nothing was done".into(),
-        crash: false,
-        unread: false,
+        class: Class::Altered,
         repaired: false,
     }
 }
@@ -82,32 +111,27 @@ fn altered_key(problem: String) -> Finding {
 fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
     if common.json {
         for finding in &report.findings {
-            let line = json!({
+            common.emit(&json!({
+                "type": "finding",
                 "path": finding.path.display().to_string(),
                 "problem": finding.problem,
                 "action": finding.action,
-                "crash": finding.crash,
-                "unread": finding.unread,
+                "class": called(finding.class).1,
                 "repaired": finding.repaired,
-            });
-            print(&format!("{line}\n"))?;
+            }))?;
         }
-        let line = json!({
+        return common.emit(&json!({
+            "type": "summary",
             "vault": options.dir.display().to_string(),
             "files": report.files,
             "folders": report.folders,
             "others": report.others,
             "bytes": report.bytes,
             "findings": report.findings.len(),
-        });
-        return print(&format!("{line}\n"));
+        }));
     }
     for finding in &report.findings {
-        let cause = match (finding.crash, finding.unread) {
-            (true, _) => "after a crash",
-            (false, true) => "not read",
-            (false, false) => "altered",
-        };
+        let cause = called(finding.class).0;
         let line = format!(
             "{} ({cause}): {}; {}",
             finding.path.display(),
@@ -119,7 +143,8 @@ fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
     if common.quiet {
         return Ok(());
     }
-    let result = match report.findings.len() {
+    let notes = |found: &&Finding| found.class != Class::Note;
+    let result = match report.findings.iter().filter(notes).count() {
         0 => "nothing wrong".to_owned(),
         1 => "1 finding".to_owned(),
         count => format!("{count} findings"),

@@ -4,6 +4,7 @@ mod background;
 mod check;
 mod log;
 mod mount;
+mod notices;
 mod unmount;
 
 use std::fs;
@@ -11,13 +12,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use warplock_keyring::{
-    AskPassphrase, MasterKey, PassphraseFile, Recipients, StanzaKind, Terminal,
+    AskPassphrase, MasterKey, PassphraseFile, Recipients, StanzaKind, Terminal, shown_name,
 };
 use warplock_vault::fuse::mounted_from;
 use warplock_vault::{
-    CONFIG, Settings, Unlocked, add_key, harden, info, init, raise_descriptor_limit,
+    BLOCK_SIZES, CONFIG, Settings, Unlocked, add_key, harden, info, init, raise_descriptor_limit,
     remove_altered_keys, remove_key, replace_key,
 };
 
@@ -49,6 +50,23 @@ pub(super) fn run(command: Vault, common: &Common) -> Result<Exit> {
     }
 }
 
+/// What a failed command's JSON object begins with.
+pub(super) fn subject(command: &Vault) -> Value {
+    let of = |name: &str, path: &Path| json!({ name: shown_name(path) });
+    match command {
+        Vault::Init(options) => of("vault", &options.dir),
+        Vault::Mount(options) => of("vault", &options.dir),
+        Vault::Unmount(options) => of("mount_point", &options.point),
+        Vault::Passwd(options) => of("vault", &options.dir),
+        Vault::Check(options) => {
+            let mut object = of("vault", &options.dir);
+            object["type"] = "error".into();
+            object
+        }
+        Vault::Info(options) => of("vault", &options.dir),
+    }
+}
+
 fn make(options: &VaultInit, common: &Common) -> Result<Exit> {
     let dir = &options.dir;
     let named = |failure: Failure| failure.about(dir.display());
@@ -59,16 +77,12 @@ fn make(options: &VaultInit, common: &Common) -> Result<Exit> {
             .expect("the parser lets only these names through"),
         block_size: u32::try_from(options.block_size).unwrap_or(u32::MAX),
     };
+    check_new(dir, &settings).map_err(named)?;
     // Asked for before anything is made.
-    let recipients = recipients(&options.keys, common)?;
+    let recipients = recipients(given_recipients(&options.keys)?, &options.keys, common)?;
     let made = match fs::create_dir(dir) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(named(Failure::error(
-                "cannot make the folder, as the one above it does not exist; make that first",
-            )));
-        }
         Err(error) => return Err(named(Failure::io("cannot make the folder", &error))),
     };
     if let Err(error) = init(dir, &settings, &options.name, &recipients) {
@@ -83,7 +97,46 @@ fn make(options: &VaultInit, common: &Common) -> Result<Exit> {
         settings.algorithm,
         settings.block_size
     ));
+    if common.json {
+        common.emit(&json!({
+            "vault": dir.display().to_string(),
+            "algorithm": settings.algorithm.name(),
+            "block_size": settings.block_size,
+        }))?;
+    }
     Ok(Exit::Done)
+}
+
+/// Refuses what can be refused before the prompt for a passphrase.
+fn check_new(dir: &Path, settings: &Settings) -> Result<()> {
+    if !BLOCK_SIZES.contains(&settings.block_size) {
+        return Err(Failure::usage(format_args!(
+            "blocks of {} bytes do not exist; choose 4KiB, 16KiB, 64KiB or 1MiB",
+            settings.block_size
+        )));
+    }
+    match fs::read_dir(dir).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Failure::usage(
+            "the folder for the new vault is not empty; name an empty one",
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match parent(dir).is_dir() {
+            true => Ok(()),
+            false => Err(Failure::error(
+                "cannot make the folder, as the one above it does not exist; make that first",
+            )),
+        },
+        Err(error) => Err(Failure::io("cannot make a vault here", &error)),
+    }
+}
+
+/// The folder above.
+fn parent(dir: &Path) -> &Path {
+    match dir.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => dir,
+    }
 }
 
 fn passwd(options: &VaultPasswd, common: &Common) -> Result<Exit> {
@@ -97,37 +150,48 @@ fn passwd(options: &VaultPasswd, common: &Common) -> Result<Exit> {
     ])?;
     let dir = &options.dir;
     let named = |error: warplock_vault::Error| Failure::from(error).about(dir.display());
+    let given = given_recipients(&options.keys)?;
+    check_key_name(options)?;
     let master = master_key(dir, &options.unlock, common)?;
     let told = |sentence: String| {
         if !common.quiet {
             say(format_args!("warplock: {}: {sentence}", dir.display()));
         }
     };
-    if let Some(name) = &options.remove {
+    let done = |change: &str, name: &str| match common.json {
+        true => common.emit(&json!({
+            "vault": dir.display().to_string(),
+            "key": name,
+            "change": change,
+        })),
+        false => Ok(()),
+    };
+    if options.remove_altered {
+        for name in remove_altered_keys(dir, &master).map_err(named)? {
+            told(format!("removed the altered key '{name}'"));
+            done("removed", &name)?;
+        }
+    } else if let Some(name) = &options.remove {
         let stanzas = remove_key(dir, &master, name).map_err(named)?;
         let opener = opener(&stanzas);
         told(format!(
             "removed the key '{name}', which opened with {opener}"
         ));
-        return Ok(Exit::Done);
-    }
-    if options.remove_altered {
-        for name in remove_altered_keys(dir, &master).map_err(named)? {
-            told(format!("removed the altered key '{name}'"));
-        }
-        return Ok(Exit::Done);
-    }
-    let recipients = recipients(&options.keys, common)?;
-    if let Some(name) = &options.add {
+        done("removed", name)?;
+    } else if let Some(name) = &options.add {
+        let recipients = recipients(given, &options.keys, common)?;
         add_key(dir, &master, name, &recipients).map_err(named)?;
-        return Ok(Exit::Done);
+        done("added", name)?;
+    } else {
+        let name = &options.name;
+        let recipients = recipients(given, &options.keys, common)?;
+        let stanzas = replace_key(dir, &master, name, &recipients).map_err(named)?;
+        let opener = opener(&stanzas);
+        told(format!(
+            "replaced the key '{name}', which opened with {opener}"
+        ));
+        done("replaced", name)?;
     }
-    let name = &options.name;
-    let stanzas = replace_key(dir, &master, name, &recipients).map_err(named)?;
-    let opener = opener(&stanzas);
-    told(format!(
-        "replaced the key '{name}', which opened with {opener}"
-    ));
     Ok(Exit::Done)
 }
 
@@ -139,6 +203,34 @@ fn opener(stanzas: &[StanzaKind]) -> String {
         [StanzaKind::Scrypt { .. }] => "a passphrase".into(),
         _ => format!("an identity ({})", names.join(", ")),
     }
+}
+
+/// Refuses names of keys that do not exist, or exist already, before the prompt for a passphrase.
+fn check_key_name(options: &VaultPasswd) -> Result<()> {
+    let dir = options.dir.display();
+    let found = info(&options.dir).map_err(|error| Failure::from(error).about(&dir))?;
+    let names: Vec<_> = found.keys.iter().map(|(name, _)| &**name).collect();
+    let refused = match (&options.add, &options.remove) {
+        (Some(name), _) if names.contains(&&**name) => {
+            format!("there is a key '{name}' already; choose another name, or replace it")
+        }
+        (Some(_), _) => return Ok(()),
+        (None, None) if options.remove_altered => return Ok(()),
+        (None, remove) => {
+            let name = remove.as_ref().unwrap_or(&options.name);
+            match names.contains(&&**name) {
+                true if remove.is_some() && names.len() == 1 => {
+                    "this is the vault's last key; add another one first".to_owned()
+                }
+                true => return Ok(()),
+                false => format!(
+                    "there is no key '{name}'; this vault's keys are called: {}",
+                    names.join(", ")
+                ),
+            }
+        }
+    };
+    Err(Failure::usage(refused).about(dir))
 }
 
 fn show(options: &VaultInfo, common: &Common) -> Result<Exit> {
@@ -157,14 +249,14 @@ fn show(options: &VaultInfo, common: &Common) -> Result<Exit> {
             "block_size": info.block_size,
             "keys": keys.collect::<Vec<_>>(),
         });
-        print(&format!("{object}\n"))?;
+        common.emit(&object)?;
         return Ok(Exit::Done);
     }
     let mut text = format!(
         "{}\n  format      {}\n  id          {}\n  contents    {}, blocks of {} bytes\n",
         escaped(&dir.to_string()),
         info.format,
-        info.id,
+        escaped(&info.id),
         info.algorithm,
         info.block_size
     );
@@ -179,9 +271,7 @@ fn show(options: &VaultInfo, common: &Common) -> Result<Exit> {
 /// Why a vault cannot be opened; where it is mounted, with the mount point.
 fn in_use(store: &Path, error: warplock_vault::Error) -> Failure {
     let mounted = match (&error, fs::canonicalize(store)) {
-        (warplock_vault::Error::Locked { .. }, Ok(store)) => {
-            mounted_from(&store.display().to_string())
-        }
+        (warplock_vault::Error::Locked { .. }, Ok(store)) => mounted_from(store.as_os_str()),
         _ => Ok(None),
     };
     match mounted {
@@ -189,7 +279,8 @@ fn in_use(store: &Path, error: warplock_vault::Error) -> Failure {
             "the vault is in use: it is mounted at {0}; unmount it first (`warplock vault unmount \
              {0}`)",
             mounted.point.display()
-        )),
+        ))
+        .coded("in_use"),
         _ => error.into(),
     }
 }
@@ -207,8 +298,8 @@ fn no_witness(path: &Path) -> Failure {
     .about(path.display())
 }
 
-/// Who shall be able to open the vault.
-fn recipients(options: &NewKey, common: &Common) -> Result<Recipients> {
+/// The recipients that are named on the command line.
+fn given_recipients(options: &NewKey) -> Result<Recipients> {
     let mut recipients = Recipients::new(Arc::new(Terminal));
     for recipient in &options.recipient {
         recipients.add(recipient).map_err(Failure::usage)?;
@@ -216,15 +307,26 @@ fn recipients(options: &NewKey, common: &Common) -> Result<Recipients> {
     for file in &options.recipients_file {
         recipients.add_file(file)?;
     }
+    Ok(recipients)
+}
+
+/// The recipients of a vault's key: those given, or else a new passphrase.
+fn recipients(mut given: Recipients, options: &NewKey, common: &Common) -> Result<Recipients> {
     if let Some(file) = &options.new_passphrase_file {
         let file = PassphraseFile::new(file);
-        recipients.add_passphrase(file.ask("new passphrase")?)?;
-    } else if recipients.is_empty() {
+        given.add_passphrase(file.ask("new passphrase")?)?;
+    } else if given.is_empty() {
         let what = "passphrase for the vault";
-        recipients.add_passphrase(Terminal.ask_new_or(what, "--new-passphrase-file")?)?;
+        given.add_passphrase(Terminal.ask_new_or(what, "--new-passphrase-file")?)?;
     }
     common.note("wrapping the key");
-    Ok(recipients)
+    Ok(given)
+}
+
+/// Refuses a vault that somebody else has open.
+fn refuse_used(dir: &Path, read_only: bool) -> Result<()> {
+    warplock_vault::Vault::check_unused(dir, read_only)
+        .map_err(|error| in_use(dir, error).about(dir.display()))
 }
 
 /// The vault's master key, and what was done to wrapped keys.

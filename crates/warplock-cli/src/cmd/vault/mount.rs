@@ -1,21 +1,26 @@
 //! `warplock vault mount`.
 
 use std::fs;
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{self, Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::json;
+use signal_hook::consts::SIGXFSZ;
+use signal_hook::flag;
 use warplock_vault::fs::FileSystem;
 use warplock_vault::fuse::{self, Mount};
-use warplock_vault::{Options, Trouble, Vault};
+use warplock_vault::{Options, Vault, raise_file_size_limit};
 
 use super::background::{self, Ready};
-use super::{in_use, is_missing, log, master_key, no_witness};
+use super::log::Log;
+use super::notices::Notices;
+use super::{in_use, is_missing, master_key, no_witness, refuse_used};
 use crate::args::{Cache, Common, VaultMount};
 use crate::cmd::say;
 use crate::exit::Exit;
-use crate::failure::{Failure, Result, one_line};
+use crate::failure::{Failure, Result};
 use crate::signals;
 
 /// Mounts, and serves the mount until it is unmounted.
@@ -36,22 +41,39 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     let store = fs::canonicalize(&options.dir)
         .map_err(|error| named(Failure::io("cannot open the vault", &error)))?;
     refuse_inside(&store, options)?;
-    // Before anybody is asked for a passphrase.
+    // Beyond the limit a write fails, which one program hears; the signal would end the mount for all.
+    raise_file_size_limit();
+    flag::register(SIGXFSZ, Arc::default())
+        .map_err(|error| Failure::io("cannot catch a signal", &error))?;
+    // All that can be refused comes before the prompt for a passphrase.
     fuse::free_point(&options.point)?;
+    if !Path::new("/dev/fuse").exists() {
+        let (point, source) = (options.point.clone(), io::ErrorKind::NotFound.into());
+        return Err(fuse::Error::Mount { point, source }.into());
+    }
     // Written from the background, too, which works in another folder.
     let witness = options.witness.as_deref().map(path::absolute).transpose();
     let witness = witness.map_err(|error| Failure::io("cannot find the witness", &error))?;
     let new_witness = options.witness.as_deref().filter(|path| is_missing(path));
+    if let (Some(path), true) = (new_witness, options.read_only) {
+        return Err(no_witness(path));
+    }
+    let engine = Arc::new(common.engine()?);
+    refuse_used(&options.dir, options.read_only)?;
     let master = master_key(&options.dir, &options.unlock, common)?;
-    let in_background = Arc::new(AtomicBool::new(false));
+    let notices = Notices::start(Log::system());
+    let notices = notices.map_err(|error| Failure::io("cannot start a thread", &error))?;
+    let notices = Arc::new(notices);
+    let (shown, logged) = (Arc::clone(&notices), Arc::clone(&notices));
     let vault = Vault::open(
         &store,
         &master,
         Options {
-            engine: Some(Arc::new(common.engine()?)),
+            engine: Some(engine),
             read_only: options.read_only,
             witness,
-            trouble: Some(trouble(in_background.clone())),
+            trouble: Some(Arc::new(move |sentence: &str| shown.show(sentence))),
+            log: Some(Arc::new(move |sentence: &str| logged.log(sentence))),
         },
     )
     .map_err(|error| named(in_use(&store, error)))?;
@@ -69,7 +91,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         vault.clone(),
         &options.point,
         &fuse::Options {
-            name: store.display().to_string(),
+            name: store.clone().into_os_string(),
             read_only,
             allow_other: options.allow_other,
             suid: options.suid,
@@ -84,7 +106,6 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     )?;
     *mounted = Some(mount.point().to_owned());
     drop(mounted);
-    drop(vault);
     common.note(format_args!(
         "{} is mounted at {}",
         store.display(),
@@ -96,13 +117,28 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
             path.display()
         ));
     }
+    if common.json {
+        // If it cannot be told that the vault is mounted, it does not stay so.
+        common.emit(&json!({
+            "vault": options.dir.display().to_string(),
+            "mount_point": mount.point().display().to_string(),
+            "read_only": read_only,
+        }))?;
+    }
     if let Some(ready) = ready {
-        in_background.store(true, Ordering::Relaxed);
+        notices.leave_terminal();
         ready.detach();
     }
     let point = mount.point().to_owned();
     let served = mount.wait();
+    // That it was closed when it was unmounted is not known to `served`.
+    let closed = vault.close();
+    notices.flush();
     served.map_err(|error| Failure::io("the mount broke", &error).about(point.display()))?;
+    closed.map_err(|error| {
+        let said = format!("the vault could not be closed: {error}");
+        Failure::error(said).about(store.display())
+    })?;
     Ok(Exit::Done)
 }
 
@@ -119,17 +155,6 @@ fn refuse_inside(store: &Path, options: &VaultMount) -> Result<()> {
         // Whether it is there at all is the next question.
         _ => Ok(()),
     }
-}
-
-/// Where sentences about altered files go.
-fn trouble(in_background: Arc<AtomicBool>) -> Arc<Trouble> {
-    Arc::new(move |sentence: &str| {
-        let line = one_line(sentence);
-        match in_background.load(Ordering::Relaxed) {
-            true => log::error(&line),
-            false => say(format_args!("warplock: {line}")),
-        }
-    })
 }
 
 /// SIGTERM and Ctrl-C unmount what is mounted at the path that is given. If files are open, the

@@ -1,13 +1,15 @@
 //! `warplock vault unmount`.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, io};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde_json::json;
 use warplock_vault::fuse::{self, mounted_at};
+use warplock_vault::{Left, left};
 
 use crate::args::{Common, VaultUnmount};
 use crate::exit::Exit;
@@ -16,7 +18,7 @@ use crate::failure::{Failure, Result};
 /// How long the mount's process may take to write what it has.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Unmounts, and waits for the mount's process.
+/// Unmounts, waits for the mount's process, and says whether it has closed the vault.
 pub(super) fn run(options: &VaultUnmount, common: &Common) -> Result<Exit> {
     let point = full_path(&options.point);
     let mounted = mounted_at(&point)
@@ -27,17 +29,65 @@ pub(super) fn run(options: &VaultUnmount, common: &Common) -> Result<Exit> {
                 .about(options.point.display()),
         );
     };
+    let named = |failure: Failure| failure.about(options.point.display());
+    let dead = is_dead(&point);
     fuse::unmount(&point, options.lazy)?;
-    if !options.lazy && !released(Path::new(&mounted.source)) {
-        return Err(Failure::error(format_args!(
-            "unmounted, but its process still writes to {}; wait for it before you copy or move \
-             the vault",
-            mounted.source
-        ))
-        .about(options.point.display()));
+    if mounted.read_only {
+        common.note(format_args!("{} is unmounted", point.display()));
+        return Ok(Exit::Done);
+    }
+    let store = Path::new(&mounted.source);
+    if dead {
+        return Err(named(Failure::error(format_args!(
+            "unmounted; the mount's process had died: what was synced is there, what was not may \
+             be lost; mount the vault again, or let `warplock vault check --repair {}` tidy up",
+            store.display()
+        ))));
+    }
+    if options.lazy {
+        common.note(format_args!(
+            "{} is unmounted as soon as nobody uses it",
+            point.display()
+        ));
+        return Ok(Exit::Done);
+    }
+    match wait(store) {
+        Ok(Left::Closed) => {}
+        Ok(Left::InUse) => {
+            return Err(named(Failure::error(format_args!(
+                "unmounted, but its process still writes to {}; wait for it before you copy or \
+                 move the vault",
+                store.display()
+            ))));
+        }
+        Ok(Left::Open) => {
+            return Err(named(Failure::error(format_args!(
+                "unmounted, but the vault could not be closed: what was synced is there, what was \
+                 not may be lost; the system's log says why, and `warplock vault check --repair \
+                 {}` tidies up",
+                store.display()
+            ))));
+        }
+        Err(error) => {
+            let failure = Failure::error(format_args!(
+                "unmounted, but whether all was written to {} is not known: {error}",
+                store.display()
+            ));
+            return Err(named(failure));
+        }
     }
     common.note(format_args!("{} is unmounted", point.display()));
+    if common.json {
+        let point = options.point.display().to_string();
+        common.emit(&json!({ "mount_point": point, "vault": mounted.source }))?;
+    }
     Ok(Exit::Done)
+}
+
+/// Whether the process that served the mount is no more.
+fn is_dead(point: &Path) -> bool {
+    let looked = fs::metadata(point);
+    looked.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::NOTCONN))
 }
 
 /// As the table of mounts has it. A mount whose process died cannot be looked at, only its folder.
@@ -55,17 +105,13 @@ fn full_path(point: &Path) -> PathBuf {
         .unwrap_or_else(|_| point.to_owned())
 }
 
-/// Waits until nobody has the vault open for writing.
-fn released(store: &Path) -> bool {
-    let Ok(folder) = File::open(store) else {
-        return true;
-    };
+/// How the vault was left; waits until nobody has it open for writing, or for a while.
+fn wait(store: &Path) -> warplock_vault::Result<Left> {
     let start = Instant::now();
-    while flock(&folder, FlockOperation::NonBlockingLockShared).is_err() {
-        if start.elapsed() > PATIENCE {
-            return false;
+    loop {
+        match left(store)? {
+            Left::InUse if start.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(5)),
+            other => return Ok(other),
         }
-        thread::sleep(Duration::from_millis(5));
     }
-    true
 }

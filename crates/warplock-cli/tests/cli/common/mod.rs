@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
 /// The program under test, without a terminal to ask at and untouched by the environment.
@@ -128,6 +129,16 @@ impl Outcome {
         self
     }
 
+    /// The exit code, or the signal.
+    pub(crate) fn status(&self) -> ExitStatus {
+        self.0.status
+    }
+
+    /// The objects in the lines of standard output.
+    pub(crate) fn json(&self) -> Vec<serde_json::Value> {
+        objects(self.stdout())
+    }
+
     /// Checks that the error says this.
     #[track_caller]
     pub(crate) fn says(self, text: &str) -> Self {
@@ -143,6 +154,23 @@ impl Outcome {
     pub(crate) fn stderr(&self) -> String {
         String::from_utf8(self.0.stderr.clone()).unwrap()
     }
+}
+
+/// A JSON object for each line.
+pub(crate) fn objects(lines: &[u8]) -> Vec<serde_json::Value> {
+    let lines = str::from_utf8(lines).unwrap().lines();
+    let object = |line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+    lines.map(object).collect()
+}
+
+pub(crate) fn make_fifo(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+}
+
+/// The end for writing of a pipe whose reader has gone.
+pub(crate) fn broken_pipe() -> Stdio {
+    let (_reader, writer) = rustix::pipe::pipe().unwrap();
+    Stdio::from(writer)
 }
 
 /// Waits, but not for ever.
@@ -162,7 +190,7 @@ pub(crate) fn wait(child: &mut Child) -> ExitStatus {
 
 /// Children start with what this process has: in a background job of a shell, SIGINT is ignored.
 pub(crate) fn receive_signals() {
-    for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
         // SAFETY: the default action, which needs no handler.
         unsafe { libc::signal(number, libc::SIG_DFL) };
     }

@@ -69,6 +69,8 @@ pub(crate) struct Object {
     pub(crate) entries: BTreeMap<OsString, u64>,
     pub(crate) target: Vec<u8>,
     pub(crate) xattrs: BTreeMap<OsString, Vec<u8>>,
+    /// Another volume and inode number that its attributes claim.
+    pub(crate) appears_as: Option<(u64, u64)>,
 }
 
 impl Object {
@@ -83,6 +85,7 @@ impl Object {
             entries: BTreeMap::new(),
             target: Vec::new(),
             xattrs: BTreeMap::new(),
+            appears_as: None,
         }
     }
 }

@@ -6,96 +6,74 @@ use super::*;
 #[test]
 fn data() {
     type Edit = fn(&mut Vec<u8>);
-    let slot = |number: usize| 2 * HEADER + number * SLOT;
-    assert_eq!(slot(1), 2 * HEADER + 4124);
-    let attacks: [(&str, Edit, Noticed, Noticed, Noticed); 12] = [
-        (
-            "flip ciphertext",
-            |d| d[2 * HEADER + SLOT + 100] ^= 1,
-            Read,
-            Read,
-            Read,
-        ),
-        (
-            "flip a nonce",
-            |d| d[2 * HEADER + SLOT] ^= 1,
-            Read,
-            Read,
-            Read,
-        ),
-        (
-            "flip a tag",
-            |d| d[2 * HEADER + SLOT - 1] ^= 1,
-            Read,
-            Open,
-            Read,
-        ),
+    /// Where the first page of seals of a file of more than 16 blocks begins.
+    const PAGE: usize = 2 * HEADER + 16 * BLOCK;
+    let all: [(&str, Edit, Noticed); 9] = [
+        ("flip a bit", |d| d[2 * HEADER + 100] ^= 1, Read),
         (
             "swap blocks",
             |d| {
-                let (a, b) = d.split_at_mut(2 * HEADER + SLOT);
-                a[2 * HEADER..].swap_with_slice(&mut b[..SLOT]);
+                let (a, b) = d.split_at_mut(2 * HEADER + BLOCK);
+                a[2 * HEADER..].swap_with_slice(&mut b[..BLOCK]);
             },
-            Read,
-            Open,
             Read,
         ),
         (
             "repeat a block",
+            |d| d.copy_within(2 * HEADER..2 * HEADER + BLOCK, 2 * HEADER + BLOCK),
+            Read,
+        ),
+        ("zero a block", |d| d[2 * HEADER..][..BLOCK].fill(0), Read),
+        ("cut within a block", |d| d.truncate(d.len() - 1), Open),
+        ("cut everything", |d| d.truncate(2 * HEADER), Open),
+        ("append", |d| d.extend([7; 5000]), Open),
+        ("empty", Vec::clear, Open),
+        ("zero all blocks", |d| d[2 * HEADER..].fill(0), Read),
+    ];
+    let pages: [(&str, Edit, Noticed); 4] = [
+        (
+            "flip a bit of both slots",
             |d| {
-                d.copy_within(2 * HEADER..2 * HEADER + SLOT, 2 * HEADER + SLOT);
+                d[PAGE + 9] ^= 1;
+                d[PAGE + BLOCK + 9] ^= 1;
             },
             Read,
-            Open,
+        ),
+        ("zero a page", |d| d[PAGE..][..2 * BLOCK].fill(0), Read),
+        (
+            "exchange the slots",
+            |d| {
+                let (a, b) = d[PAGE..].split_at_mut(BLOCK);
+                a.swap_with_slice(&mut b[..BLOCK]);
+            },
             Read,
         ),
         (
-            "zero a block",
-            |d| d[2 * HEADER..][..SLOT].fill(0),
+            "a block for a page",
+            |d| {
+                d.copy_within(2 * HEADER..2 * HEADER + BLOCK, PAGE);
+                d.copy_within(2 * HEADER..2 * HEADER + BLOCK, PAGE + BLOCK);
+            },
             Read,
-            Open,
-            Check,
-        ),
-        (
-            "cut the last block",
-            |d| d.truncate(d.len() - 50 - 28),
-            Open,
-            Open,
-            Open,
-        ),
-        (
-            "cut within a block",
-            |d| d.truncate(d.len() - 1),
-            Open,
-            Open,
-            Open,
-        ),
-        (
-            "cut everything",
-            |d| d.truncate(2 * HEADER),
-            Open,
-            Open,
-            Open,
-        ),
-        ("append", |d| d.extend([7; 5000]), Open, Open, Open),
-        ("empty", Vec::clear, Open, Open, Open),
-        (
-            "zero all blocks",
-            |d| d[2 * HEADER..].fill(0),
-            Read,
-            Open,
-            Check,
         ),
     ];
     let victim = Victim::new();
-    for (name, edit, long, short, sparse) in attacks {
-        for (path, noticed) in [("long", long), ("short", short), ("sparse", sparse)] {
-            let victim = Victim {
-                mem: victim.mem.fork(),
-                key: MasterKey::from_bytes(victim.key.as_bytes()),
-            };
-            victim.edit(path, edit);
-            assert_eq!(victim.noticed(path), noticed, "{name}: {path}");
+    let attack = |name: &str, path: &str, edit: Edit, noticed: Noticed| {
+        let victim = Victim {
+            mem: victim.mem.fork(),
+            key: MasterKey::from_bytes(victim.key.as_bytes()),
+        };
+        victim.edit(path, edit);
+        assert_eq!(victim.noticed(path), noticed, "{name}: {path}");
+    };
+    for (name, edit, noticed) in all {
+        for path in ["long", "short", "sparse"] {
+            attack(name, path, edit, noticed);
+        }
+    }
+    for (name, edit, noticed) in pages {
+        for path in ["long", "sparse"] {
+            attack(name, path, edit, noticed);
         }
     }
 }
@@ -105,27 +83,92 @@ fn a_block_of_another_file() {
     let victim = Victim::new();
     let other = victim.copy("long2").data;
     victim.edit("long", |data| {
-        data[2 * HEADER..][..SLOT].copy_from_slice(&other[2 * HEADER..][..SLOT]);
+        data[2 * HEADER..][..BLOCK].copy_from_slice(&other[2 * HEADER..][..BLOCK]);
     });
     assert_eq!(victim.noticed("long"), Read);
 }
 
 #[test]
 fn an_old_block() {
-    for (path, noticed) in [("long", Check), ("short", Open)] {
+    for path in ["long", "short", "sparse"] {
         let victim = Victim::new();
         let old = victim.copy(path).data;
         victim.legitimately(|vault| {
             let file = vault.file(path).unwrap();
             vault.write(&file, 4096, &[1; 4096], false).unwrap();
         });
-        let slot = 2 * HEADER + SLOT;
+        let block = 2 * HEADER + BLOCK;
         victim.edit(path, |data| {
-            assert_ne!(data[slot..][..SLOT], old[slot..][..SLOT]);
-            data[slot..][..SLOT].copy_from_slice(&old[slot..][..SLOT]);
+            assert_ne!(data[block..][..BLOCK], old[block..][..BLOCK]);
+            data[block..][..BLOCK].copy_from_slice(&old[block..][..BLOCK]);
         });
-        assert_eq!(victim.noticed(path), noticed);
+        assert_eq!(victim.noticed(path), Read);
     }
+}
+
+/// Blocks that were cut off, punched out or overwritten do not come back, whatever is done to the
+/// store before and after.
+#[test]
+fn discarded_data_stays_discarded() {
+    type Work = fn(&Vault<Mem>);
+    fn resize(vault: &Vault<Mem>, len: u64) {
+        let node = vault.node("long").unwrap().node;
+        let file = vault.file("long").unwrap();
+        vault.resize(&file, node, len).unwrap();
+    }
+    let works: [(&str, Work); 3] = [
+        ("cut and grow", |vault| {
+            resize(vault, 40 * 4096);
+            resize(vault, LONG as u64);
+        }),
+        ("punch", |vault| {
+            let file = vault.file("long").unwrap();
+            vault.allocate(&file, 3, 40 * 4096, 60 * 4096).unwrap();
+        }),
+        ("overwrite", |vault| {
+            let file = vault.file("long").unwrap();
+            vault
+                .write(&file, 40 * 4096, &[0; 60 * 4096 + 50], false)
+                .unwrap();
+        }),
+    ];
+    // Blocks from 40 on; a page of seals, in two slots, stands before block 16.
+    const FROM: usize = 2 * HEADER + 42 * BLOCK;
+    for (name, work) in works {
+        for spoil_before in [false, true] {
+            let victim = Victim::new();
+            let old = victim.copy("long").data;
+            if spoil_before {
+                victim.edit("long", |data| data[FROM + BLOCK..].fill(0));
+            }
+            victim.legitimately(work);
+            victim.edit("long", |data| {
+                let len = data.len().min(old.len());
+                data[FROM..len].copy_from_slice(&old[FROM..len]);
+            });
+            let vault = open(victim.mem.fork(), &victim.key);
+            if let Ok(found) = vault.get("long") {
+                assert!(
+                    found[40 * 4096..100 * 4096].iter().all(|byte| *byte == 0),
+                    "{name}"
+                );
+            }
+        }
+    }
+}
+
+/// A hole is proven: whatever stands in its place in the store is not read.
+#[test]
+fn what_stands_in_a_hole_is_not_read() {
+    let victim = Victim::new();
+    let hole = 2 * HEADER + (LONG / BLOCK + 2) * BLOCK + 2 * BLOCK;
+    let before = open(victim.mem.fork(), &victim.key).get("sparse").unwrap();
+    victim.edit("sparse", |data| {
+        assert_eq!(data[hole..][..BLOCK], [0; BLOCK]);
+        data.copy_within(2 * HEADER..2 * HEADER + BLOCK, hole);
+    });
+    let vault = open(victim.mem.fork(), &victim.key);
+    assert!(vault.get("sparse").unwrap() == before);
 }
 
 #[test]
@@ -210,7 +253,7 @@ fn a_header_of_another_file() {
 #[test]
 fn old_headers_with_new_data() {
     // Of the same length, of another length, and in a short file.
-    for (path, offset, noticed) in [("long", 0, Check), ("long", LONG, Open), ("short", 0, Open)] {
+    for (path, offset, noticed) in [("long", 0, Read), ("long", LONG, Open), ("short", 0, Read)] {
         let victim = Victim::new();
         let old = victim.copy(path).data;
         victim.legitimately(|vault| {
@@ -319,7 +362,7 @@ fn a_record_that_cannot_be() {
     let mut journal = Object::new(0o100_600);
     journal.data = vec![0; LEN as usize];
     journal.data.extend(LEN.to_be_bytes());
-    journal.data.extend(b"WLJ1");
+    journal.data.extend(b"WLJ2");
     let mut folder = Object::new(0o40_700);
     folder.entries.insert(id.into(), 1 << 50);
     {

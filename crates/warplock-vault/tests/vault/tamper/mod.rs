@@ -1,7 +1,11 @@
 //! Attacks on the store, one by one: the table in `docs/vault-format.md` says when each is
 //! noticed, and these tests prove it.
 
+mod below;
+mod classes;
 mod contents;
+mod forms;
+mod identity;
 mod names;
 mod vaults;
 
@@ -12,12 +16,12 @@ use crate::common::rng::Rng;
 use crate::common::{FILE, FOLDER, Short, Told, WRITE, new_vault, open, options};
 use rustix::io::Errno;
 use warplock_keyring::MasterKey;
-use warplock_vault::fs::{Access, FileSystem, ROOT, RenameFlags, XattrFlags};
-use warplock_vault::{CheckOptions, ErrorKind, Settings, Vault, check};
+use warplock_vault::fs::{Access, Entry, FileSystem, ROOT, RenameFlags, XattrFlags};
+use warplock_vault::{CheckOptions, Class, ErrorKind, Finding, Settings, Vault, check};
 
 const HEADER: usize = 2048;
-const SLOT: usize = 4096 + 28;
-/// Long enough for its sum not to be checked when it is opened.
+const BLOCK: usize = 4096;
+/// Long enough for seals to stand in a page, not only in the header.
 const LONG: usize = 100 * 4096 + 50;
 const SHORT: usize = 3 * 4096 + 50;
 
@@ -203,7 +207,10 @@ impl Victim {
                 assert!(line.matches(advice).count() < 2, "said twice: {line}");
             }
         }
-        let found = report.findings.iter().any(|finding| !finding.crash);
+        let found = report
+            .findings
+            .iter()
+            .any(|finding| finding.class == Class::Altered);
         if seen != Never {
             assert!(!report.findings.is_empty(), "check sees what using sees");
             if seen != List {
@@ -219,6 +226,72 @@ impl Victim {
 }
 
 impl Victim {
+    /// What a check finds that no crash explains.
+    fn altered(&self) -> Vec<Finding> {
+        let vault = open(self.mem.fork(), &self.key);
+        let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
+        let mut findings = report.findings;
+        findings.retain(|finding| finding.class == Class::Altered);
+        findings
+    }
+
+    /// What a repair finds, and the store as it leaves it.
+    fn repaired(&self) -> (Victim, Vec<Finding>) {
+        let mem = self.mem.fork();
+        let vault = open(mem.clone(), &self.key);
+        let options = CheckOptions {
+            repair: true,
+            ..CheckOptions::default()
+        };
+        let report = check(&vault, options, &mut |_| {}).unwrap();
+        vault.unmounted();
+        let key = MasterKey::from_bytes(self.key.as_bytes());
+        (Victim { mem, key }, report.findings)
+    }
+
+    /// Puts an object into a folder of the store.
+    fn plant(&self, dir: u64, name: &str, object: Object) -> u64 {
+        let mut disk = self.mem.disk();
+        let inode = disk.objects.keys().max().unwrap().max(&(1 << 40)) + 1;
+        disk.objects.insert(inode, object);
+        disk.object(dir).entries.insert(name.into(), inode);
+        inode
+    }
+
+    /// The inode of an entry of the topmost folder in the store.
+    fn top(&self, name: &str) -> Option<u64> {
+        let disk = self.mem.disk();
+        disk.objects[&1].entries.get(OsStr::new(name)).copied()
+    }
+
+    /// Whether an object can still be reached from the topmost folder.
+    fn is_reachable(&self, inode: u64) -> bool {
+        let disk = self.mem.disk();
+        let mut waiting = vec![1];
+        while let Some(at) = waiting.pop() {
+            if at == inode {
+                return true;
+            }
+            waiting.extend(disk.objects[&at].entries.values());
+        }
+        false
+    }
+
+    /// What listing the topmost folder says and shows.
+    fn listed(&self) -> (Vec<OsString>, String) {
+        let told = Told::default();
+        let vault = Vault::open_on(self.mem.fork(), &self.key, options(&told)).unwrap();
+        let dir = vault.open_dir(ROOT).unwrap();
+        let mut names = Vec::new();
+        let mut add = |entry: Entry<'_>| {
+            names.push(entry.name.to_owned());
+            true
+        };
+        vault.list(&dir, 0, &mut add).unwrap();
+        let told = told.lock().unwrap().join("\n");
+        (names, told)
+    }
+
     fn swap(&self, a: &str, b: &str) {
         let (one, dir_a, name_a) = self.find(a);
         let (two, dir_b, name_b) = self.find(b);

@@ -113,7 +113,8 @@ fn rubbish_everywhere() {
             .unwrap();
             assert!(report.findings.iter().all(|finding| finding.repaired));
             let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
-            assert_eq!(report.findings, []);
+            let noted = |finding: &Finding| finding.class == Class::Note;
+            assert!(report.findings.iter().all(noted), "{report:?}");
         }
     }
 }

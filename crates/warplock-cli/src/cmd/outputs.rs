@@ -1,0 +1,155 @@
+//! The outputs of a command with any number of inputs.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, fstat};
+use warplock_keyring::shown_name;
+
+use super::{each, file_object, say};
+use crate::args::Common;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::input::{Input, is_dash, place};
+use crate::output::Output;
+use crate::startup::was_closed;
+
+/// Where the results of a command's inputs go.
+pub(super) struct Outputs<'a, N> {
+    /// As given with `-o`.
+    given: Option<&'a Path>,
+    /// Whether existing files may be replaced.
+    force: bool,
+    /// Makes the output's name from the input's.
+    name: N,
+    several: bool,
+    /// Whether it was said where the results are.
+    noted: Cell<bool>,
+}
+
+impl<'a, N: Fn(&Path) -> Result<PathBuf>> Outputs<'a, N> {
+    /// Refuses `-o` for several inputs, standard input among others, which has no name, and inputs
+    /// that another one's output would replace.
+    pub(super) fn new(
+        inputs: &[PathBuf],
+        given: Option<&'a Path>,
+        force: bool,
+        name: N,
+    ) -> Result<Self> {
+        let several = inputs.len() > 1;
+        if several && given.is_some() {
+            return Err(Failure::usage(
+                "-o names one output, but there are several inputs; leave it out",
+            ));
+        }
+        if several && inputs.iter().any(|input| is_dash(input)) {
+            return Err(Failure::usage(
+                "stdin cannot be one of several inputs: its output has no name",
+            ));
+        }
+        let outputs = Outputs {
+            given,
+            force,
+            name,
+            several,
+            noted: Cell::new(false),
+        };
+        if several && force {
+            outputs.refuse_inputs(inputs)?;
+        }
+        Ok(outputs)
+    }
+
+    /// `--force` is for older outputs, not for what is still to be read.
+    fn refuse_inputs(&self, inputs: &[PathBuf]) -> Result<()> {
+        let place_of = |path: &Path| fs::metadata(path).ok().and_then(|found| place(&found));
+        let read: HashSet<_> = inputs.iter().filter_map(|path| place_of(path)).collect();
+        // An input whose output has no name is refused in its turn.
+        for output in inputs.iter().filter_map(|input| self.of(input).ok()) {
+            if place_of(&output).is_some_and(|place| read.contains(&place)) {
+                let sentence = "is an input, and --force would replace it by the output of \
+                                another; do one after the other";
+                return Err(Failure::usage(sentence).about(shown_name(&output)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The output for `input`.
+    pub(super) fn of(&self, input: &Path) -> Result<PathBuf> {
+        match self.given {
+            Some(output) => Ok(output.to_owned()),
+            None if is_dash(input) => Ok(input.to_owned()),
+            None => (self.name)(input).map_err(|failure| failure.about(shown_name(input))),
+        }
+    }
+
+    /// Opens the output for `input`.
+    pub(super) fn create(&self, path: &Path, input: &Input) -> Result<Output> {
+        Output::create(path, self.force, Some(input))
+    }
+
+    /// Refuses what can be refused before a passphrase is asked for. Gives the inputs that are
+    /// left, and the worst exit code of the others.
+    pub(super) fn check(&self, inputs: Vec<PathBuf>, common: &Common) -> (Vec<PathBuf>, Exit) {
+        let mut left = Vec::new();
+        let refused = each(&inputs, common, file_object, |input| {
+            let output = self.of(input)?;
+            let opened = Input::check(input)?;
+            if let Some(output) = Output::check(&output, self.force, opened.as_ref())? {
+                self.refuse_terminal(&output)?;
+            }
+            left.push(input.to_owned());
+            Ok(())
+        });
+        (left, refused)
+    }
+
+    /// Refuses to show ciphertext where that was not asked for.
+    pub(super) fn refuse_terminal(&self, output: &Output) -> Result<()> {
+        match self.given.is_none() && output.is_terminal() {
+            true => Err(terminal_refused()),
+            false => Ok(()),
+        }
+    }
+
+    /// Says once that results are in files, if standard output leads to where someone may look for
+    /// them.
+    pub(super) fn note(&self, output: &str, common: &Common) {
+        let is_told = common.quiet || common.verbose || common.json;
+        if self.given.is_some() || output == "stdout" || is_told || !stdout_is_read() {
+            return;
+        }
+        if !self.noted.replace(true) {
+            say(match self.several {
+                true => format!(
+                    "warplock: the results are in files next to the inputs, such as {output}; stdout \
+                     gets nothing"
+                ),
+                false => {
+                    format!("warplock: the result is in {output}; stdout gets it only with -o -")
+                }
+            });
+        }
+    }
+}
+
+/// Ciphertext is not shown on a terminal unless asked for.
+pub(super) fn terminal_refused() -> Failure {
+    Failure::usage(
+        "refusing to write ciphertext to a terminal; name a file with -o (-o - writes it anyway)",
+    )
+}
+
+/// Whether standard output is a file or a pipe, and not a terminal or /dev/null.
+fn stdout_is_read() -> bool {
+    let kind = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode);
+    !was_closed(1)
+        && matches!(
+            fstat(io::stdout()).map(kind),
+            Ok(FileType::RegularFile | FileType::Fifo | FileType::Socket)
+        )
+}

@@ -1,0 +1,98 @@
+//! Progress of an encrypted or decrypted file, and at its end what was done.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use warplock_container::Runner;
+
+use super::gpu_shares;
+use crate::args::Common;
+use crate::failure::Result;
+use crate::input::Input;
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// Shows progress while a file is worked on.
+pub(super) struct Summary<'a> {
+    verb: &'static str,
+    input: String,
+    common: &'a Common,
+    progress: Progress,
+    runner: &'a Runner,
+    /// The runner's count at the start.
+    before: u64,
+    started: Instant,
+}
+
+impl<'a> Summary<'a> {
+    pub(super) fn start(
+        verb: &'static str,
+        input: &Input,
+        output: &Output,
+        runner: &'a Runner,
+        common: &'a Common,
+    ) -> Self {
+        let (monitor, before) = (runner.monitor().clone(), runner.monitor().done());
+        let wanted = !common.quiet && !output.is_terminal();
+        let done = move || monitor.done() - before;
+        let progress = Progress::start(&input.name, input.len, done, wanted);
+        let (input, started) = (input.name.clone(), Instant::now());
+        Summary {
+            verb,
+            input,
+            common,
+            progress,
+            runner,
+            before,
+            started,
+        }
+    }
+
+    /// Bytes of input that are done.
+    pub(super) fn done(&self) -> u64 {
+        self.runner.monitor().done() - self.before
+    }
+
+    /// Publishes the output, into which `written` bytes went; gives its name. `length` is for
+    /// programs: what the input's length tells, if that was not verified.
+    pub(super) fn finish(
+        self,
+        output: Output,
+        content: u64,
+        written: u64,
+        length: Option<&str>,
+    ) -> Result<String> {
+        let name = output.name.clone();
+        output.publish()?;
+        drop(self.progress);
+        let seconds = self.started.elapsed().as_secs_f64();
+        let Summary {
+            verb,
+            input,
+            common,
+            runner,
+            ..
+        } = self;
+        common.note(format_args!(
+            "{input}: {verb} to {name}: {content} bytes of content in {seconds:.3} s, {:.0} MB/s, \
+             by {}{}",
+            content as f64 / seconds / 1e6,
+            runner.engine().backend(),
+            gpu_shares(runner.engine())
+        ));
+        if common.json {
+            let mut object = json!({
+                "file": input,
+                "output": name,
+                "content_bytes": content,
+                "output_bytes": written,
+                "seconds": seconds,
+            });
+            if let Some(length) = length {
+                object["length"] = Value::from(length);
+            }
+            common.emit(&object)?;
+        }
+        Ok(name)
+    }
+}

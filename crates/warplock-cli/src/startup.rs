@@ -1,0 +1,46 @@
+//! State inherited from the parent process, read before Rust's runtime changes it.
+//!
+//! Before `main`, the runtime opens closed standard descriptors on /dev/null: what goes there would
+//! be lost without an error, and what comes from there would pass for an empty input. It also
+//! ignores SIGPIPE, whatever the parent wanted.
+
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+use std::ptr::null;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+/// A bit for each standard descriptor, from standard input on.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+static SIGPIPE_IGNORED: AtomicBool = AtomicBool::new(false);
+
+// SAFETY: the section holds pointers to functions with C's calling convention, which are called
+// once, on the only thread, before Rust's own start. This one needs nothing of that.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK: extern "C" fn() = look;
+
+extern "C" fn look() {
+    for number in 0..3 {
+        // SAFETY: it asks about a number, and touches neither memory nor what is open.
+        if unsafe { libc::fcntl(number, libc::F_GETFD) } == -1 {
+            CLOSED.fetch_or(1 << number, Ordering::Relaxed);
+        }
+    }
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: without a new action, the call only fills in the old one.
+    let known = unsafe { libc::sigaction(libc::SIGPIPE, null(), action.as_mut_ptr()) } == 0;
+    // SAFETY: it was filled in.
+    if known && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN {
+        SIGPIPE_IGNORED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether a descriptor was closed when this process began.
+pub(crate) fn was_closed(number: RawFd) -> bool {
+    (0..3).contains(&number) && CLOSED.load(Ordering::Relaxed) & (1 << number) != 0
+}
+
+/// Whether the parent wants writes to a pipe without a reader to be errors, not the end.
+pub(crate) fn ignores_sigpipe() -> bool {
+    SIGPIPE_IGNORED.load(Ordering::Relaxed)
+}

@@ -1,0 +1,230 @@
+//! `vault mount` and `vault unmount` where something goes wrong, or somebody wants it to.
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use crate::common::Folder;
+use crate::vault::{Guard, MOUNT, can_mount, vault};
+
+/// Mounts in the foreground, and waits until the mount stands.
+fn serve(folder: &Folder) -> Child {
+    let args = [&MOUNT[..], &["-f"]].concat();
+    let served = folder.command(args).spawn().unwrap();
+    let point = folder.path("plain").canonicalize().unwrap();
+    let start = Instant::now();
+    while !matches!(warplock_vault::fuse::mounted_at(&point), Ok(Some(_))) {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    served
+}
+
+#[test]
+fn unmount_says_whether_the_vault_was_closed() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    let mut served = serve(&folder);
+    folder.write("plain/file", "content");
+    // Closing it cannot remove what is not there.
+    fs::remove_dir_all(folder.path("store/warplock.journal")).unwrap();
+    let unmount = ["vault", "unmount", "plain"];
+    folder.run(unmount).code(1).says("could not be closed");
+    assert_eq!(served.wait().unwrap().code(), Some(1));
+
+    let mut served = serve(&folder);
+    folder.run(unmount).code(0);
+    assert_eq!(served.wait().unwrap().code(), Some(0));
+
+    let mut served = serve(&folder);
+    served.kill().unwrap();
+    served.wait().unwrap();
+    folder.run(unmount).code(1).says("process had died");
+    folder.run(unmount).code(1).says("no vault is mounted here");
+
+    // What a crash left stays until a repair, and is no fault of the next mount.
+    let mut served = serve(&folder);
+    assert!(folder.path("store/warplock.journal").exists());
+    folder.run(unmount).code(0);
+    assert_eq!(served.wait().unwrap().code(), Some(0));
+}
+
+/// Whoever may read a store could otherwise keep its owner out.
+#[test]
+fn a_lock_on_the_stores_folder_keeps_nobody_out() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    let held = fs::File::open(folder.path("store")).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockShared).unwrap();
+    folder.run(MOUNT).code(0);
+    folder.run(["vault", "unmount", "plain"]).code(0);
+}
+
+/// A `/dev` with what programs need, where all users may mount, and what is named in the
+/// arguments: to be made the system's in a script of its own mount namespace.
+const DEV: &str = "
+    mkdir -p dev
+    mknod -m 666 dev/fuse c 10 229
+    mknod -m 666 dev/null c 1 3
+    mknod -m 666 dev/urandom c 1 9
+    exec unshare -m --propagation private sh -e -c '
+        mount --bind dev /dev
+        ";
+
+fn has(program: &str) -> bool {
+    let found = Command::new("which").arg(program).output();
+    let found = found.is_ok_and(|output| output.status.success());
+    if !found {
+        eprintln!("skipped: no {program}");
+    }
+    found
+}
+
+#[test]
+fn names_of_stores_are_no_mount_options() {
+    if !can_mount() || !has("fusermount3") || !has("setpriv") {
+        return;
+    }
+    let folder = vault();
+    for name in ["Smith, John", r"x\\,allow_other", "y,allow_other", "50%2C"] {
+        let script = format!(
+            r#"
+            rm -rf dev other; chmod 755 .; cp $W warplock; chown -R nobody .
+            mv store "{name}"
+            {DEV}
+            run() {{ setpriv --reuid nobody --regid nogroup --clear-groups ./warplock vault "$@"; }}
+            run mount "{name}" plain -i key.txt
+            grep fuse.warplock /proc/self/mounts > mounts
+            ! grep allow_other mounts | grep -v "%2Callow_other[^,]*$(pwd)/plain fuse.warplock"
+            ! grep -q ",allow_other" mounts
+            run unmount plain
+            '
+            "#
+        );
+        folder.shell(&script);
+        fs::rename(
+            folder.path(&name.replace(r"\\", r"\")),
+            folder.path("store"),
+        )
+        .unwrap();
+    }
+}
+
+/// The log may be read by others, and may not be read at all.
+#[test]
+fn the_systems_log_learns_no_names_and_holds_no_mount() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    folder.run(MOUNT).code(0);
+    for number in 0..30 {
+        folder.write(&format!("plain/letter {number}"), [7; 10_000]);
+    }
+    folder.run(["vault", "unmount", "plain"]).code(0);
+    for entry in fs::read_dir(folder.path("store")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = fs::read(&path).unwrap_or_default();
+        if bytes.len() > 10_000 {
+            // Of a header.
+            bytes[100] ^= 1;
+            fs::write(&path, bytes).unwrap();
+        }
+    }
+    fs::create_dir(folder.path("dev")).unwrap();
+    let log = UnixDatagram::bind(folder.path("dev/log")).unwrap();
+    let script = format!(
+        r#"{DEV}
+        $W vault mount store plain -i key.txt
+        for round in 1 2 3; do for file in plain/*; do ! timeout 10 cat "$file" 2> /dev/null; done; done
+        timeout 20 $W vault unmount plain
+        '
+        "#
+    );
+    let start = Instant::now();
+    folder.shell(&script);
+    assert!(start.elapsed() < Duration::from_secs(30));
+    log.set_nonblocking(true).unwrap();
+    let mut buffer = [0; 8192];
+    let mut lines = 0;
+    while let Ok(len) = log.recv(&mut buffer) {
+        let line = String::from_utf8_lossy(&buffer[..len]);
+        assert!(line.contains("in the store was altered"), "{line}");
+        assert!(!line.contains("letter"), "{line}");
+        lines += 1;
+    }
+    assert!(lines > 5, "{lines}");
+}
+
+/// The limit of the length of files is that of the program that mounts; beyond it the system ends
+/// whoever writes.
+#[test]
+fn a_limit_of_file_lengths_does_not_end_the_mount() {
+    if !can_mount() || !has("setpriv") {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    folder.shell(
+        "(ulimit -S -f 1000; $W vault mount store plain -i key.txt)
+        dd if=/dev/zero of=plain/long bs=1M count=4 conv=fsync status=none
+        $W vault unmount plain",
+    );
+    // Where it cannot be raised, one write fails.
+    folder.shell(
+        r#"
+        (ulimit -f 1000
+         setpriv --bounding-set=-sys_resource --inh-caps=-sys_resource \
+             $W vault mount store plain -i key.txt)
+        ! dd if=/dev/zero of=plain/longer bs=1M count=4 conv=fsync status=none 2> errors
+        grep -q "File too large" errors
+        rm plain/longer
+        echo content > plain/short
+        $W vault unmount plain
+        "#,
+    );
+}
+
+/// File systems of FUSE and networks have no flags for renaming, and may keep no owners: the vault
+/// does without, and says what its users have to do without.
+#[test]
+fn a_store_may_lack_things() {
+    if !can_mount() || !has("bindfs") {
+        return;
+    }
+    for (lacking, said) in [
+        ("", ""),
+        (
+            "--xattr-none --chown-deny --chmod-deny",
+            "has no extended attributes, no owners and permissions",
+        ),
+    ] {
+        let folder = vault();
+        let _guard = Guard(&folder);
+        folder.shell(&format!(
+            r#"
+            mkdir under below; bindfs {lacking} under below; trap "umount -l below" EXIT
+            $W vault init below/store -R recipient.txt
+            $W vault mount below/store plain -i key.txt 2> said
+            if [ -n "{said}" ]; then grep -q "{said}" said; else [ ! -s said ]; fi
+            mkdir plain/folder
+            ! mkdir plain/folder 2> error; grep -q "exists" error
+            echo content > plain/folder/file; ! mkdir plain/folder/file 2> /dev/null
+            mv plain/folder plain/moved; mkdir plain/empty; mv -T plain/moved plain/empty
+            ln plain/empty/file plain/link; ln -s target plain/symlink
+            [ "$(cat plain/link)" = content ]; [ "$(readlink plain/symlink)" = target ]
+            setpriv --reuid nobody --clear-groups true
+            $W vault unmount plain
+            $W vault check below/store -i key.txt > checked; grep -q "nothing wrong" checked
+            "#
+        ));
+    }
+}

@@ -1,0 +1,212 @@
+//! Attacks on the store while the vault is open.
+
+use super::*;
+
+/// A vault that was just opened, its store, and what it told.
+struct Live {
+    victim: Victim,
+    vault: Vault<Mem>,
+    told: Told,
+}
+
+impl Live {
+    fn new(victim: Victim) -> Self {
+        let told = Told::default();
+        let vault = Vault::open_on(victim.mem.clone(), &victim.key, options(&told)).unwrap();
+        Live {
+            victim,
+            vault,
+            told,
+        }
+    }
+
+    fn told(&self) -> String {
+        self.told.lock().unwrap().join("\n")
+    }
+
+    /// Puts what stands at `from` under the name of `to`, too.
+    fn also(&self, from: &str, to: (u64, OsString)) {
+        let inode = self.victim.inode(from);
+        self.victim
+            .mem
+            .disk()
+            .object(to.0)
+            .entries
+            .insert(to.1, inode);
+    }
+}
+
+fn name(name: &str) -> &OsStr {
+    OsStr::new(name)
+}
+
+/// Two folders change places while both are in use: neither may be used under the other's name.
+#[test]
+fn folders_that_are_exchanged() {
+    let live = Live::new(Victim::new());
+    let vault = &live.vault;
+    for path in ["dir", "dir2"] {
+        let read = vault.get(&format!("{path}/inner")).unwrap();
+        assert_eq!(read, path.as_bytes());
+    }
+    live.victim.swap("dir", "dir2");
+    // The kernel asks again, and gets a node that it knows.
+    for path in ["dir", "dir2"] {
+        let node = vault.node(path).unwrap().node;
+        assert_eq!(vault.lookup(node, name("inner")).err(), Some(Errno::IO));
+        assert_eq!(vault.open_dir(node).err(), Some(Errno::IO));
+        let made = vault.create(node, name("secret"), FILE, WRITE, true);
+        assert_eq!(made.err(), Some(Errno::IO));
+        assert_eq!(vault.unlink(node, name("inner")), Err(Errno::IO));
+        assert_eq!(vault.list_xattrs(node), Err(Errno::IO));
+        assert_eq!(vault.rmdir(ROOT, name(path)), Err(Errno::IO));
+    }
+    let from = (ROOT, name("dir"));
+    let to = (ROOT, name("dir3"));
+    let renamed = vault.rename(from, to, RenameFlags::empty());
+    assert_eq!(renamed, Err(Errno::IO));
+    assert!(live.told().contains("never given"), "{}", live.told());
+    // They are put back: the wrong names are forgotten.
+    live.victim.swap("dir", "dir2");
+    for path in ["dir", "dir2"] {
+        let read = vault.get(&format!("{path}/inner")).unwrap();
+        assert_eq!(read, path.as_bytes());
+    }
+}
+
+/// A folder under a name that was removed, and under one that was given up.
+#[test]
+fn a_folder_under_a_name_from_before() {
+    for give_up in [false, true] {
+        let live = Live::new(Victim::new());
+        let vault = &live.vault;
+        let (_, dir, stored) = live.victim.find("dir2");
+        vault.node("dir2/inner").unwrap();
+        let from = if give_up {
+            let (from, to) = ((ROOT, name("dir2")), (ROOT, name("new")));
+            vault.rename(from, to, RenameFlags::empty()).unwrap();
+            "new"
+        } else {
+            let node = vault.node("dir2").unwrap().node;
+            for inner in ["inner", "link"] {
+                vault.unlink(node, name(inner)).unwrap();
+            }
+            vault.rmdir(ROOT, name("dir2")).unwrap();
+            "dir"
+        };
+        vault.node(&format!("{from}/inner")).unwrap();
+        live.also(from, (dir, stored));
+        let node = vault.node("dir2").unwrap().node;
+        assert_eq!(vault.lookup(node, name("inner")).err(), Some(Errno::IO));
+        assert!(live.told().contains("never given"), "{}", live.told());
+    }
+}
+
+/// An empty folder that is replaced by another.
+#[test]
+fn an_empty_folder_of_another_name() {
+    let live = Live::new(Victim::new());
+    let vault = &live.vault;
+    for path in ["old", "new"] {
+        vault.make(ROOT, name(path), FOLDER, 0).unwrap();
+    }
+    live.victim.swap("old", "new");
+    assert_eq!(vault.rmdir(ROOT, name("old")), Err(Errno::IO));
+    let to = (ROOT, name("old"));
+    let renamed = vault.rename((ROOT, name("dir")), to, RenameFlags::empty());
+    assert_eq!(renamed, Err(Errno::IO));
+    live.victim.swap("old", "new");
+    assert_eq!(vault.rmdir(ROOT, name("old")), Ok(()));
+}
+
+/// One symlink hard-linked over another: neither may be read through the other's name.
+#[test]
+fn a_symlink_linked_over_another() {
+    for first in ["link", "link2"] {
+        let live = Live::new(Victim::new());
+        let vault = &live.vault;
+        let (_, dir, stored) = live.victim.find("link");
+        live.also("link2", (dir, stored));
+        let second = if first == "link" { "link2" } else { "link" };
+        let nodes = [first, second].map(|path| vault.node(path).unwrap().node);
+        assert_eq!(nodes[0], nodes[1]);
+        assert_eq!(vault.readlink(nodes[0]), Err(Errno::IO));
+        assert!(live.told().contains("never given"), "{}", live.told());
+    }
+}
+
+/// What the store has no more under a name is looked up again, and other names still lead there.
+#[test]
+fn names_that_the_store_no_longer_has() {
+    let victim = Victim::new();
+    let (inode, dir, one) = victim.find("short");
+    victim.legitimately(|vault| {
+        let node = vault.node("short").unwrap().node;
+        vault.link(node, ROOT, name("also")).unwrap();
+    });
+    let live = Live::new(victim);
+    let vault = &live.vault;
+    let also = vault.node("also").unwrap().node;
+    assert_eq!(vault.node("short").unwrap().node, also);
+    live.victim.mem.disk().object(dir).entries.remove(&one);
+    // Under the name that was looked up last it is gone; the kernel asks again.
+    let opened = vault.open(also, Access::default());
+    assert_eq!(opened.err(), Some(Errno::STALE));
+    assert_eq!(vault.get("also").unwrap(), text(2, SHORT));
+    let entries = &mut live.victim.mem.disk().object(dir).entries.clone();
+    entries.retain(|_, entry| *entry != inode);
+    live.victim.mem.disk().object(dir).entries = entries.clone();
+    assert_eq!(vault.get("also"), Err(Errno::NOENT));
+}
+
+/// Two folders that are moved into each other, so that the names that are known lead in a circle.
+#[test]
+fn folders_in_a_circle() {
+    let victim = Victim::new();
+    // Each has been in the other once.
+    let mut inside = Vec::new();
+    for (moved, into) in [("dir", "dir2"), ("dir2", "dir")] {
+        let to = format!("{into}/{moved}");
+        victim.legitimately(|vault| {
+            let into = vault.node(into).unwrap().node;
+            let (from, to) = ((ROOT, name(moved)), (into, name(moved)));
+            vault.rename(from, to, RenameFlags::empty()).unwrap();
+        });
+        inside.push(victim.find(&to));
+        victim.legitimately(|vault| {
+            let into = vault.node(into).unwrap().node;
+            let (from, to) = ((into, name(moved)), (ROOT, name(moved)));
+            vault.rename(from, to, RenameFlags::empty()).unwrap();
+        });
+    }
+    let live = Live::new(victim);
+    let vault = &live.vault;
+    for path in ["dir/inner", "dir2/inner"] {
+        vault.node(path).unwrap();
+    }
+    for (inode, dir, stored) in &inside {
+        let mut disk = live.victim.mem.disk();
+        disk.object(*dir).entries.insert(stored.clone(), *inode);
+    }
+    for path in ["dir/dir2", "dir2/dir"] {
+        let _ = vault.node(path);
+    }
+    for (_, dir, stored) in &inside {
+        live.victim.mem.disk().object(*dir).entries.remove(stored);
+    }
+    for path in ["dir", "dir2"] {
+        let read = vault.get(&format!("{path}/inner")).unwrap();
+        assert_eq!(read, path.as_bytes());
+    }
+    for (inode, dir, stored) in &inside {
+        let mut disk = live.victim.mem.disk();
+        disk.object(*dir).entries.insert(stored.clone(), *inode);
+    }
+    for path in ["dir/dir2", "dir2/dir", "dir/dir2"] {
+        let _ = vault.node(path);
+    }
+    for path in ["dir2/inner", "dir/dir2/inner"] {
+        assert_eq!(vault.get(path), Err(Errno::IO), "{path}");
+    }
+    assert_eq!(vault.get("dir/inner").unwrap(), b"dir");
+}
