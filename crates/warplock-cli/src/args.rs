@@ -17,12 +17,14 @@ use crate::value::Value;
 
 mod bench;
 mod vault;
+mod work;
 
 pub(crate) use bench::{Bench, BenchSuite};
 pub(crate) use vault::{
     Cache, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, NewKey, Vault, VaultCheck,
     VaultInfo, VaultInit, VaultMemory, VaultMount, VaultPasswd, VaultUnlock, VaultUnmount,
 };
+pub(crate) use work::MaxWork;
 
 /// Encrypts files and streams at the speed of the machine.
 ///
@@ -123,6 +125,8 @@ pub(crate) struct Keygen {
     /// Make a key for --key-file instead: 32 random bytes as 64 hex digits.
     #[arg(long)]
     pub(crate) raw_key: bool,
+    #[command(flatten)]
+    pub(crate) work: MaxWork,
     /// Replace an existing file.
     #[arg(long)]
     pub(crate) force: bool,
@@ -163,6 +167,8 @@ pub(crate) struct Encrypt {
     #[arg(conflicts_with_all =
         ["recipient", "recipients_file", "identity", "passphrase", "passphrase_file"])]
     pub(crate) key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) work: MaxWork,
     /// Replace existing outputs.
     #[arg(long)]
     pub(crate) force: bool,
@@ -185,6 +191,8 @@ pub(crate) struct Unlock {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with_all = ["identity", "passphrase", "passphrase_file"])]
     pub(crate) key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) work: MaxWork,
 }
 
 /// Decrypt and verify files or a stream.
@@ -449,47 +457,4 @@ const MAX_SHOWN: usize = 20;
 const NOT_SHOWN: &str = "(not shown, it may be a secret)";
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn the_definition_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn errors_are_one_line_and_show_no_secret() {
-        let secret = "00112233445566778899aabbccddeeff";
-        let raw = ["warplock", "raw", "encrypt", "--algorithm", "aes-128-ctr"];
-        for wrong in [
-            &["--key", "00", secret][..],
-            &["--kex", secret],
-            &["--00112233445566778899aabb"],
-        ] {
-            let error = Cli::try_parse_from(raw.iter().chain(wrong)).unwrap_err();
-            let line = one_line(&error);
-            assert!(!line.contains('\n') && !line.contains("0011"), "{line}");
-        }
-        for (args, says) in [
-            (&raw[1..], "--key"),
-            (&["raw", secret], "unrecognized subcommand (not shown"),
-            (
-                &["encrypt", "--passphrase=0011"],
-                "--passphrase takes no value and asks",
-            ),
-            (
-                &["raw", "encrypt", "--pad", secret],
-                "[possible values: pkcs7, none]",
-            ),
-            (&["raw", "encrypt", "--pad", "pcks"], "invalid value 'pcks'"),
-            (&["devices", "--backend", secret], "take auto, cpu,"),
-            (&["decrypt", "--range", secret], "a range is A..B"),
-        ] {
-            let error = Cli::try_parse_from(["warplock"].iter().chain(args)).unwrap_err();
-            let line = one_line(&error);
-            assert!(line.contains(says) && !line.contains("0011"), "{line}");
-        }
-    }
-}
+mod tests;

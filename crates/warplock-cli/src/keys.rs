@@ -9,7 +9,7 @@ use warplock_keyring::{
     Terminal, read_key_file, unwrap, wrap,
 };
 
-use crate::args::{Common, Encrypt, Unlock};
+use crate::args::{Common, Encrypt, MaxWork, Unlock};
 use crate::failure::{Failure, Result, escaped};
 
 /// What files are encrypted with.
@@ -34,7 +34,8 @@ impl Lock {
             recipients.add_file(file)?;
         }
         if !options.identity.is_empty() {
-            let identities = read_identities(&options.identity, Arc::new(Terminal), common)?;
+            let prompt = Arc::new(Terminal);
+            let identities = read_identities(&options.identity, prompt, options.work, common)?;
             recipients.add_identities(&identities)?;
         }
         if options.passphrase {
@@ -105,7 +106,8 @@ impl Unlocker {
         });
         let passphrase = options.passphrase || options.passphrase_file.is_some();
         let nothing_given = !passphrase && options.identity.is_empty();
-        let mut identities = read_identities(&options.identity, prompt.clone(), common)?;
+        let mut identities =
+            read_identities(&options.identity, prompt.clone(), options.work, common)?;
         if passphrase || nothing_given {
             identities.add_passphrase();
         }
@@ -157,9 +159,13 @@ fn key_from_file(path: &Path, common: &Common) -> Result<InputKey> {
 pub(crate) fn read_identities(
     files: &[PathBuf],
     prompt: Arc<dyn AskPassphrase>,
+    work: MaxWork,
     common: &Common,
 ) -> Result<Identities> {
     let mut identities = Identities::new(prompt);
+    if let Some(log_n) = work.max_work {
+        identities.accept_work(log_n);
+    }
     for file in files {
         identities.add_file(file)?;
     }
@@ -236,7 +242,13 @@ impl AskPassphrase for FilePrompt {
     }
 
     fn confirm(&self, message: &str, yes: &str, no: Option<&str>) -> Option<bool> {
-        self.inner.confirm(message, yes, no)
+        match message.strip_prefix(WRAPPED_KEY) {
+            Some(rest) => {
+                let message = format!("{}{rest}", self.state().file);
+                self.inner.confirm(&message, yes, no)
+            }
+            None => self.inner.confirm(message, yes, no),
+        }
     }
 
     fn ask_public(&self, message: &str) -> Option<String> {

@@ -8,6 +8,7 @@ mod hex;
 mod input;
 mod json;
 mod keys;
+mod memory;
 mod output;
 mod progress;
 mod pump;

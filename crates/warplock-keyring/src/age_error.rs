@@ -6,10 +6,7 @@ use age::plugin::ResolveError;
 use age::{DecryptError, EncryptError};
 
 use crate::error::Error;
-
-/// The most scrypt work accepted, as base-2 logarithm: what the age program accepts too.
-/// 2^22 takes 4 GiB of memory and some ten seconds.
-pub(crate) const MAX_WORK: u8 = 22;
+use crate::work::{MAX_WORK, Work};
 
 /// Translates an error from opening the age file `what`.
 ///
@@ -22,11 +19,9 @@ pub(crate) fn decrypt(error: DecryptError, what: &str, passphrase: bool) -> Erro
         DecryptError::DecryptionFailed if passphrase => Error::WrongPassphrase { what },
         DecryptError::KeyDecryptionFailed => Error::WrongPassphrase { what },
         DecryptError::DecryptionFailed | DecryptError::InvalidMac => Error::Altered { what },
-        DecryptError::ExcessiveWork { required, .. } => Error::ExcessiveWork {
-            what,
-            log_n: required,
-            max: MAX_WORK,
-        },
+        DecryptError::ExcessiveWork { required, .. } => {
+            Work::Scrypt { log_n: required }.excessive(&what, MAX_WORK)
+        }
         DecryptError::InvalidHeader => Error::Malformed {
             what,
             why: "its header is invalid",

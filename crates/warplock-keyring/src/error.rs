@@ -1,6 +1,6 @@
 //! What can go wrong, as sentences for people and kinds for programs.
 
-use crate::header::StanzaKind;
+use crate::header::{MAX_STANZAS, StanzaKind};
 
 /// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -83,16 +83,49 @@ pub enum Error {
     PayloadLength,
     /// The passphrase stretching asked for by the input would take too long.
     #[error(
-        "{what} asks for scrypt work of 2^{log_n}, more than the accepted 2^{max}: \
-         it would need gigabytes of memory and was likely made to stall its reader"
+        "{what} asks for {work}, and the most that is accepted is as much as 2^{max} of scrypt: \
+         it was likely made to stall its reader"
     )]
     ExcessiveWork {
         /// Which input.
         what: String,
-        /// Base-2 logarithm of the work asked for.
-        log_n: u8,
+        /// The work asked for.
+        work: String,
         /// Base-2 logarithm of the most work accepted.
         max: u8,
+    },
+    /// The passphrase stretching asked for by the input takes long, and nobody agreed to it.
+    #[error("{what} asks for {work}: if you trust its maker, allow that with --max-work {log_n}")]
+    UnconfirmedWork {
+        /// Which input.
+        what: String,
+        /// The work asked for.
+        work: String,
+        /// Base-2 logarithm of the work, to be accepted with
+        /// [`Identities::accept_work`](crate::Identities::accept_work).
+        log_n: u8,
+    },
+    /// Too little memory for the passphrase stretching.
+    #[error(
+        "stretching the passphrase of {what} takes {mib} MiB of memory, and there is less; \
+         free some, or raise the limit (ulimit -v)"
+    )]
+    NoMemory {
+        /// Which input.
+        what: String,
+        /// What is needed, in MiB.
+        mib: usize,
+    },
+    /// So many recipients and identities that to try all would take too long.
+    #[error(
+        "the wrapped key is for {stanzas} recipients, too many to try {identities} identities on \
+         each: give only the identity that opens it"
+    )]
+    TooManyAttempts {
+        /// The recipients that the wrapped key says it is for.
+        stanzas: usize,
+        /// The identities that were to be tried.
+        identities: usize,
     },
     /// A plugin is missing or failed.
     #[error("{0}")]
@@ -127,6 +160,9 @@ pub enum Error {
         /// The most bytes accepted.
         limit: usize,
     },
+    /// More recipients than a reader accepts.
+    #[error("too many recipients: a wrapped key has at most {MAX_STANZAS}; encrypt for fewer")]
+    TooManyStanzas,
     /// A text is not a recipient.
     #[error("{place}: {why}")]
     Recipient {

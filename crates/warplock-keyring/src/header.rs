@@ -1,4 +1,4 @@
-//! Looking at an age file's header without any key, and in linear time.
+//! Looking at an age file's header without any key, in linear time and bounded memory.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,10 +10,18 @@ use zeroize::Zeroizing;
 
 use crate::age_error;
 use crate::error::{Error, Result};
+use crate::work::Work;
 
 /// The most bytes of a wrapped key: enough for ten thousand X25519 recipients or six hundred
 /// post-quantum ones.
 pub const MAX_WRAPPED_LEN: usize = 1024 * 1024;
+
+/// The most stanzas of a header: more than the 128 KiB of an encrypted file's wrapped key hold.
+/// Trying an identity on all of them takes a third of a second.
+pub(crate) const MAX_STANZAS: usize = 2048;
+
+/// The most arguments of a stanza; the known kinds have at most four.
+const MAX_ARGS: usize = 64;
 
 /// A longer name of an unknown stanza is cut for display.
 const MAX_NAME_SHOWN: usize = 40;
@@ -100,6 +108,12 @@ pub(crate) struct Header {
 impl Header {
     /// Reads the header of the age file `bytes`, called `what` in errors.
     pub(crate) fn read(bytes: &[u8], what: &str) -> Result<Self> {
+        if bytes.len() > MAX_WRAPPED_LEN {
+            return Err(Error::TooLarge {
+                what: what.into(),
+                limit: MAX_WRAPPED_LEN,
+            });
+        }
         let recorder = Recorder::default();
         // The recorder opens nothing, so the outcome is an error on each path.
         match decryptor(bytes, what)?.decrypt(std::iter::once(&recorder as &dyn age::Identity)) {
@@ -121,9 +135,21 @@ impl Header {
             .map(|(tag, args)| StanzaKind::of(tag, args))
     }
 
-    /// Whether a passphrase opens this file (then nothing else does).
-    pub(crate) fn is_passphrase(&self) -> bool {
-        self.stanzas.iter().any(|(tag, _)| tag == "scrypt")
+    /// The stanzas of this kind.
+    pub(crate) fn count(&self, kind: &StanzaKind) -> usize {
+        self.kinds().filter(|found| found == kind).count()
+    }
+
+    /// The work of opening this file with a passphrase; `None` if identities open it. (It is never
+    /// both: age refuses such a header.)
+    pub(crate) fn passphrase_work(&self) -> Option<Work> {
+        self.kinds().find_map(|kind| match kind {
+            // age refuses a stanza without a proper number before it does any work.
+            StanzaKind::Scrypt { log_n } => Some(Work::Scrypt {
+                log_n: log_n.unwrap_or(0),
+            }),
+            _ => None,
+        })
     }
 
     /// Whether a stanza of this name has this first argument.
@@ -154,17 +180,18 @@ pub(crate) fn decryptor<'a>(bytes: &'a [u8], what: &str) -> Result<Decryptor<Age
     if !bytes.starts_with(b"age-encryption.org/") {
         return Err(Error::NotAgeFile { what: what.into() });
     }
+    let malformed = |why| Error::Malformed {
+        what: what.into(),
+        why,
+    };
     Decryptor::new_buffered(AgeFile {
         rest: bytes,
-        in_header: true,
+        header_len: header_len(bytes).map_err(malformed)?,
     })
     .map_err(|error| match error {
         // age says so of any first line but a valid version 1, and of a damaged rest too.
         DecryptError::UnknownFormat if bytes.starts_with(b"age-encryption.org/v1\n") => {
-            Error::Malformed {
-                what: what.into(),
-                why: "its header is invalid",
-            }
+            malformed("its header is invalid")
         }
         error => age_error::decrypt(error, what, false),
     })
@@ -192,21 +219,39 @@ pub(crate) fn read_content(
 /// `read_until` here returns the whole header, and the time is linear.
 pub(crate) struct AgeFile<'a> {
     rest: &'a [u8],
-    in_header: bool,
+    /// Of what is still to come out in one piece.
+    header_len: usize,
 }
 
-impl AgeFile<'_> {
-    /// The length of the header: up to the line of its MAC, the only one that begins so.
-    fn header_len(&self) -> usize {
-        let mut len = 0;
-        for line in self.rest.split_inclusive(|&byte| byte == b'\n') {
-            len += line.len();
-            if line.starts_with(b"---") {
-                break;
+/// An error where [`decryptor`] would refuse a new header for its length.
+pub(crate) fn check_limits(bytes: &[u8]) -> Result<()> {
+    header_len(bytes)
+        .map(drop)
+        .map_err(|_| Error::TooManyStanzas)
+}
+
+/// The length of the header: up to the line of its MAC, the only one that begins so.
+///
+/// Headers of more stanzas and arguments than anybody needs are refused here: age takes a hundred
+/// times their length of memory.
+fn header_len(bytes: &[u8]) -> std::result::Result<usize, &'static str> {
+    let (mut len, mut stanzas) = (0, 0);
+    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        len += line.len();
+        if line.starts_with(b"---") {
+            break;
+        }
+        if line.starts_with(b"->") {
+            stanzas += 1;
+            if stanzas > MAX_STANZAS {
+                return Err("its header has more than 2048 stanzas");
+            }
+            if line.iter().filter(|&&byte| byte == b' ').count() > MAX_ARGS {
+                return Err("a stanza of its header has more than 64 arguments");
             }
         }
-        len
     }
+    Ok(len)
 }
 
 impl Read for AgeFile<'_> {
@@ -225,10 +270,11 @@ impl BufRead for AgeFile<'_> {
     }
 
     fn read_until(&mut self, end: u8, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        if !std::mem::take(&mut self.in_header) {
+        let header_len = std::mem::take(&mut self.header_len);
+        if header_len == 0 {
             return self.rest.read_until(end, buffer);
         }
-        let (header, rest) = self.rest.split_at(self.header_len());
+        let (header, rest) = self.rest.split_at(header_len);
         buffer.extend_from_slice(header);
         self.rest = rest;
         Ok(header.len())

@@ -6,12 +6,13 @@ use std::sync::{Arc, OnceLock};
 use age::armor::ArmoredReader;
 use zeroize::Zeroizing;
 
-use crate::age_error::{self, MAX_WORK};
+use crate::age_error;
 use crate::error::{Error, Result};
 use crate::file::{self, Exposed};
 use crate::header::{self, Header};
 use crate::passphrase::{AskPassphrase, PluginPrompts};
 use crate::ssh::SshKey;
+use crate::work::{MAX_WORK, UNASKED_WORK, Work};
 
 /// The largest identity file read, in bytes.
 const MAX_IDENTITY_FILE: usize = 1024 * 1024;
@@ -24,6 +25,7 @@ pub struct Identities {
     prompt: Arc<dyn AskPassphrase>,
     entries: Vec<Entry>,
     passphrase: bool,
+    accepted_work: u8,
     exposed: Vec<Exposed>,
 }
 
@@ -34,6 +36,7 @@ impl Identities {
             prompt,
             entries: Vec::new(),
             passphrase: false,
+            accepted_work: UNASKED_WORK,
             exposed: Vec::new(),
         }
     }
@@ -48,8 +51,10 @@ impl Identities {
         let (content, exposed) = file::read_secret(path, MAX_IDENTITY_FILE)?;
         self.add(&path.display().to_string(), &content)?;
         // Those that are encrypted are safe from a reader without their passphrase.
-        let plain = matches!(self.entries.last(), Some(Entry::Plain(_)))
-            || matches!(self.entries.last(), Some(Entry::Ssh(key)) if !key.is_encrypted());
+        let plain = self
+            .entries
+            .last()
+            .is_some_and(|entry| !entry.is_encrypted());
         self.exposed.extend(exposed.filter(|_| plain));
         Ok(())
     }
@@ -67,6 +72,13 @@ impl Identities {
     /// Offers a passphrase: a key wrapped for one makes the prompt ask for it.
     pub fn add_passphrase(&mut self) {
         self.passphrase = true;
+    }
+
+    /// Accepts passphrases whose stretching takes as long as 2^`log_n` of scrypt, instead of
+    /// [`UNASKED_WORK`]. The maker of a file chooses that work. For more, the prompt is asked
+    /// ([`AskPassphrase::confirm`]); more than [`MAX_WORK`] is never done.
+    pub fn accept_work(&mut self, log_n: u8) {
+        self.accepted_work = log_n;
     }
 
     /// Whether nothing is offered.
@@ -91,7 +103,7 @@ impl Identities {
                 Entry::Ssh(key) => recipients.push(key.recipient()?.to_string()),
                 Entry::Plain(file) => recipients.extend(file.recipients(&self.prompt)?),
                 Entry::Encrypted(file) => {
-                    recipients.extend(file.unlock(&self.prompt)?.recipients(&self.prompt)?);
+                    recipients.extend(file.unlock(self)?.recipients(&self.prompt)?);
                 }
             }
         }
@@ -108,7 +120,7 @@ impl Identities {
                     continue;
                 }
                 Entry::Plain(file) => file,
-                Entry::Encrypted(file) => file.unlock(&self.prompt)?,
+                Entry::Encrypted(file) => file.unlock(self)?,
             };
             let parsed = file.identities(&self.prompt)?;
             recipients.extend(parsed.to_recipients().map_err(age_error::encrypt)?);
@@ -120,6 +132,10 @@ impl Identities {
         &*self.prompt
     }
 
+    pub(crate) fn accepted_work(&self) -> u8 {
+        self.accepted_work
+    }
+
     pub(crate) fn has_passphrase(&self) -> bool {
         self.passphrase
     }
@@ -129,14 +145,16 @@ impl Identities {
     }
 
     /// age's identities for a file with `header`, one group for each source, each made only
-    /// when the iterator comes to it.
+    /// when the iterator comes to it; those that need a passphrase come last.
     pub(crate) fn for_header<'a>(
         &'a self,
         header: &'a Header,
     ) -> impl Iterator<Item = Result<Vec<Box<dyn age::Identity + 'a>>>> + 'a {
-        self.entries
-            .iter()
-            .map(move |entry| entry.for_header(header, &self.prompt))
+        let plain = self.entries.iter().filter(|entry| !entry.is_encrypted());
+        let encrypted = self.entries.iter().filter(|entry| entry.is_encrypted());
+        plain
+            .chain(encrypted)
+            .map(move |entry| entry.for_header(header, self))
     }
 }
 
@@ -173,23 +191,31 @@ impl Entry {
         }
     }
 
+    fn is_encrypted(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Encrypted(_) => true,
+            Self::Ssh(key) => key.is_encrypted(),
+        }
+    }
+
     fn for_header<'a>(
         &'a self,
         header: &Header,
-        prompt: &Arc<dyn AskPassphrase>,
+        all: &Identities,
     ) -> Result<Vec<Box<dyn age::Identity + 'a>>> {
         let file = match self {
             Self::Ssh(key) => {
-                let key = key.for_header(header, &**prompt)?;
+                let key = key.for_header(header, &*all.prompt, all.accepted_work)?;
                 return Ok(key
                     .map(|key| Box::new(key.clone()) as _)
                     .into_iter()
                     .collect());
             }
             Self::Plain(file) => file,
-            Self::Encrypted(file) => file.unlock(prompt)?,
+            Self::Encrypted(file) => file.unlock(all)?,
         };
-        let identities = file.identities(prompt)?.into_identities();
+        let identities = file.identities(&all.prompt)?.into_identities();
         let identities =
             identities.map_err(|error| age_error::decrypt(error, &file.file, false))?;
         Ok(identities
@@ -257,38 +283,42 @@ impl PlainFile {
 struct EncryptedFile {
     file: String,
     encrypted: Vec<u8>,
+    work: Work,
     unlocked: OnceLock<PlainFile>,
 }
 
 impl EncryptedFile {
     fn parse(file: &str, encrypted: Vec<u8>) -> Result<Self> {
-        if !Header::read(&encrypted, file)?.is_passphrase() {
+        let Some(work) = Header::read(&encrypted, file)?.passphrase_work() else {
             let why = "it is encrypted for recipients; only a passphrase is supported here: \
                        decrypt it with age first";
             return Err(Error::Identity {
                 file: file.into(),
                 why: why.into(),
             });
-        }
+        };
         Ok(Self {
             file: file.into(),
             encrypted,
+            work,
             unlocked: OnceLock::new(),
         })
     }
 
-    fn unlock(&self, prompt: &Arc<dyn AskPassphrase>) -> Result<&PlainFile> {
+    fn unlock(&self, all: &Identities) -> Result<&PlainFile> {
         if let Some(plain) = self.unlocked.get() {
             return Ok(plain);
         }
-        let text = open_with_passphrase(&self.encrypted, &self.file, &**prompt, MAX_IDENTITY_FILE)?;
+        let prompt = &*all.prompt;
+        self.work.permit(&self.file, all.accepted_work, prompt)?;
+        let text = open_with_passphrase(&self.encrypted, &self.file, prompt, MAX_IDENTITY_FILE)?;
         let plain = PlainFile::parse(&self.file, &text)?;
         Ok(self.unlocked.get_or_init(|| plain))
     }
 }
 
-/// Opens the age file `encrypted`, whose header holds a passphrase stanza, and reads its
-/// content; of a content longer than `limit` bytes it reads one byte more.
+/// Opens the age file `encrypted`, whose header holds a passphrase stanza with work that was
+/// permitted, and reads its content; of a content longer than `limit` bytes it reads one byte more.
 pub(crate) fn open_with_passphrase(
     encrypted: &[u8],
     what: &str,

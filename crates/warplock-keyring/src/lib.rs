@@ -49,7 +49,9 @@ mod key;
 mod keygen;
 mod passphrase;
 mod recipient;
+mod several;
 mod ssh;
+mod work;
 mod wrap;
 
 pub use age::secrecy::{ExposeSecret, SecretString};
@@ -62,4 +64,6 @@ pub use key::{KEY_LEN, KeyFile, MasterKey, parse_key, read_key_file, write_key_f
 pub use keygen::NewIdentity;
 pub use passphrase::{AskPassphrase, NoPrompt, PassphraseFile, Terminal};
 pub use recipient::Recipients;
+pub use several::unwrap_any;
+pub use work::{MAX_WORK, UNASKED_WORK};
 pub use wrap::{from_armor, to_armor, unwrap, wrap};

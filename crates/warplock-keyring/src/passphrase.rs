@@ -40,7 +40,8 @@ pub trait AskPassphrase: Send + Sync {
         let _ = message;
     }
 
-    /// A plugin's question with two answers; `None` where nobody can answer.
+    /// A question with two answers, of a plugin, or whether to do more work for a passphrase than
+    /// the usual; `None` where nobody can answer.
     fn confirm(&self, message: &str, yes: &str, no: Option<&str>) -> Option<bool> {
         let _ = (message, yes, no);
         None
@@ -223,9 +224,9 @@ impl Terminal {
 
     /// A line typed with echo.
     fn line(text: &str) -> Option<String> {
+        let tty = File::open(if cfg!(windows) { "CONIN$" } else { "/dev/tty" }).ok()?;
         eprint!("{text}");
         io::stderr().flush().ok()?;
-        let tty = File::open(if cfg!(windows) { "CONIN$" } else { "/dev/tty" }).ok()?;
         let mut line = String::new();
         io::BufReader::new(tty)
             .take(4096)

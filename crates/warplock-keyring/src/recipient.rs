@@ -9,9 +9,11 @@ use age::secrecy::SecretString;
 use crate::age_error;
 use crate::error::{Error, Result};
 use crate::file;
+use crate::header::MAX_STANZAS;
 use crate::identity::Identities;
 use crate::passphrase::{AskPassphrase, PluginPrompts};
 use crate::ssh;
+use crate::work::{MAX_WORK, Work};
 
 /// The largest recipients file read, in bytes.
 const MAX_RECIPIENTS_FILE: usize = 1024 * 1024;
@@ -130,10 +132,7 @@ impl Recipients {
     /// # Panics
     /// Unless `log_n` is within 1 and 22, the most that is accepted when reading.
     pub fn set_work_factor(&mut self, log_n: u8) {
-        assert!(
-            (1..=age_error::MAX_WORK).contains(&log_n),
-            "work factor out of range"
-        );
+        assert!((1..=MAX_WORK).contains(&log_n), "work factor out of range");
         self.work = log_n;
     }
 
@@ -172,6 +171,12 @@ impl Recipients {
     pub(crate) fn encryptor(&self) -> Result<age::Encryptor> {
         if self.passphrase.is_some() && !(self.keys.is_empty() && self.plugins.is_empty()) {
             return Err(Error::MixedPassphrase);
+        }
+        if self.keys.len() + self.plugins.len() > MAX_STANZAS {
+            return Err(Error::TooManyStanzas);
+        }
+        if self.passphrase.is_some() {
+            Work::Scrypt { log_n: self.work }.reserve("the new key")?;
         }
         let scrypt = self.passphrase.as_ref().map(|passphrase| {
             let mut recipient = age::scrypt::Recipient::new(passphrase.clone());

@@ -4,6 +4,7 @@
 //! taken apart here and refused if it holds one. age then gets a text rebuilt from the very
 //! bytes that were looked at.
 
+use std::io::{self, BufRead, Read};
 use std::sync::OnceLock;
 
 use age::ssh::{ParseRecipientKeyError, UnsupportedKey};
@@ -17,6 +18,7 @@ use zeroize::Zeroizing;
 use crate::error::{Error, Result};
 use crate::header::Header;
 use crate::passphrase::AskPassphrase;
+use crate::work::Work;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &ALPHABET,
@@ -67,6 +69,8 @@ pub(crate) struct SshKey {
     file: String,
     key: age::ssh::Identity,
     public: age::ssh::Recipient,
+    /// Of bcrypt, if it is encrypted.
+    rounds: u32,
     unlocked: OnceLock<age::ssh::Identity>,
 }
 
@@ -85,18 +89,17 @@ impl SshKey {
         }
         let text = std::str::from_utf8(text).map_err(|_| fail("it is not text"))?;
         let invalid = || fail("this is not a valid SSH private key");
+        let mut rounds = 0;
         let key = if let Some(rest) = text.trim_start().strip_prefix(OPENSSH_BEGIN) {
             let (lines, _) = rest.split_once(OPENSSH_END).ok_or_else(invalid)?;
             let mut body = Zeroizing::new(String::with_capacity(lines.len()));
             body.extend(lines.split_ascii_whitespace());
             let blob = Zeroizing::new(BASE64.decode(&*body).map_err(|_| invalid())?);
-            if private_has_zero_integer(&blob).unwrap_or(true) {
-                return Err(invalid());
-            }
+            rounds = rounds_of_sound_key(&blob).ok_or_else(invalid)?;
             let pem = to_pem(&body);
-            age::ssh::Identity::from_buffer(pem.as_bytes(), None)
+            age::ssh::Identity::from_buffer(OnePiece(&pem), None)
         } else {
-            age::ssh::Identity::from_buffer(text.as_bytes(), None)
+            age::ssh::Identity::from_buffer(OnePiece(text), None)
         };
         let key = key.map_err(|_| invalid())?;
         if let age::ssh::Identity::Unsupported(kind) = &key {
@@ -112,6 +115,7 @@ impl SshKey {
             file: file.into(),
             key,
             public,
+            rounds,
             unlocked: OnceLock::new(),
         })
     }
@@ -135,6 +139,7 @@ impl SshKey {
         &self,
         header: &Header,
         prompt: &dyn AskPassphrase,
+        accepted_work: u8,
     ) -> Result<Option<&age::ssh::Identity>> {
         let (kind, blob) = match &self.public {
             age::ssh::Recipient::SshRsa(blob, _) => ("ssh-rsa", blob),
@@ -151,6 +156,8 @@ impl SshKey {
         if let Some(unlocked) = self.unlocked.get() {
             return Ok(Some(unlocked));
         }
+        let rounds = self.rounds;
+        Work::Bcrypt { rounds }.permit(&self.file, accepted_work, prompt)?;
         let passphrase = prompt.ask(&format!("passphrase for {}", self.file))?;
         let unlocked = encrypted
             .decrypt(passphrase)
@@ -209,18 +216,55 @@ fn has_zero_integer(blob: &mut &[u8], count: usize) -> bool {
             .any(|integer| !integer.is_empty() && integer.iter().all(|&byte| byte == 0))
 }
 
-/// The same for OpenSSH's private key format, public and (if not encrypted) private part;
-/// `None` if it does not follow the format.
-fn private_has_zero_integer(blob: &[u8]) -> Option<bool> {
+/// The rounds of bcrypt that encrypt a key in OpenSSH's private key format, 0 if it is not
+/// encrypted; `None` if it does not follow the format, or if its public or (if not encrypted)
+/// private part has a zero integer.
+fn rounds_of_sound_key(blob: &[u8]) -> Option<u32> {
     let mut blob = blob.strip_prefix(b"openssh-key-v1\0")?;
     let cipher = take_string(&mut blob)?;
-    let (_kdf, _options) = (take_string(&mut blob)?, take_string(&mut blob)?);
+    let (_kdf, mut options) = (take_string(&mut blob)?, take_string(&mut blob)?);
     blob = blob.strip_prefix(&[0, 0, 0, 1])?;
     let mut public = take_string(&mut blob)?;
     // Two check integers stand before the private part.
     let mut private = take_string(&mut blob)?.get(8..).unwrap_or_default();
-    Some(
-        has_zero_integer(&mut public, 2)
-            || (cipher == b"none" && has_zero_integer(&mut private, 6)),
-    )
+    let encrypted = cipher != b"none";
+    if has_zero_integer(&mut public, 2) || !encrypted && has_zero_integer(&mut private, 6) {
+        return None;
+    }
+    if !encrypted {
+        return Some(0);
+    }
+    let _salt = take_string(&mut options)?;
+    options.try_into().ok().map(u32::from_be_bytes)
+}
+
+/// A text that is read in one piece.
+///
+/// age 0.12 asks for a private key line by line and, after each line, reads all of it again from
+/// the start: 8,000 short lines take seconds.
+struct OnePiece<'a>(&'a str);
+
+impl Read for OnePiece<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut rest = self.0.as_bytes();
+        let count = rest.read(buffer)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl BufRead for OnePiece<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        Ok(self.0.as_bytes())
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.0 = &self.0[count..];
+    }
+
+    fn read_line(&mut self, line: &mut String) -> io::Result<usize> {
+        let text = std::mem::take(&mut self.0);
+        line.push_str(text);
+        Ok(text.len())
+    }
 }

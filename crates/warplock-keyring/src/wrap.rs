@@ -7,13 +7,13 @@ use age::armor::{ArmoredWriter, Format};
 
 use crate::age_error;
 use crate::error::{Error, Result};
-use crate::header::{self, Header, MAX_WRAPPED_LEN};
+use crate::header::{self, Header, MAX_WRAPPED_LEN, StanzaKind};
 use crate::identity::{self, Identities};
 use crate::key::{KEY_LEN, MasterKey};
 use crate::recipient::Recipients;
 
 /// What errors call the input of [`unwrap`].
-const WHAT: &str = "the wrapped key";
+pub(crate) const WHAT: &str = "the wrapped key";
 
 /// Wraps `key` for `recipients`: a binary age file (`age-encryption.org/v1`) whose content
 /// is the 32 bytes of the key.
@@ -40,14 +40,16 @@ pub fn wrap(key: &MasterKey, recipients: &Recipients) -> Result<Vec<u8>> {
             limit: MAX_WRAPPED_LEN,
         });
     }
+    header::check_limits(&wrapped)?;
     Ok(wrapped)
 }
 
 /// Opens what [`wrap`] made, or what the `age` program made of 32 bytes, with the first of
 /// `identities` that fits.
 ///
-/// The bytes may come from anywhere: at most [`MAX_WRAPPED_LEN`] of them are accepted, and
-/// at most 2^22 of scrypt work. Only the binary form of age files is (see [`from_armor`]).
+/// The bytes may come from anywhere: at most [`MAX_WRAPPED_LEN`] of them are accepted, and no
+/// more scrypt work than `identities` accept or their prompt agrees to. Only the binary form of
+/// age files is (see [`from_armor`]).
 ///
 /// # Errors
 /// * [`Error::NotAgeFile`], [`Error::NewerFormat`], [`Error::Malformed`],
@@ -56,26 +58,64 @@ pub fn wrap(key: &MasterKey, recipients: &Recipients) -> Result<Vec<u8>> {
 /// * [`Error::WrongPassphrase`], of the wrapped key or of an identity file.
 /// * [`Error::Altered`]: the right key was found, but the file was changed since.
 /// * [`Error::PayloadLength`]: it opens, but does not hold 32 bytes.
-/// * [`Error::ExcessiveWork`], [`Error::Plugin`], [`Error::NoPassphrase`].
+/// * [`Error::ExcessiveWork`], [`Error::UnconfirmedWork`], [`Error::NoMemory`],
+///   [`Error::TooManyAttempts`]: it takes more work, memory or time than is spent on it.
+/// * [`Error::Plugin`], [`Error::NoPassphrase`].
 pub fn unwrap(wrapped: &[u8], identities: &Identities) -> Result<MasterKey> {
-    if wrapped.len() > MAX_WRAPPED_LEN {
-        return Err(Error::TooLarge {
-            what: WHAT.into(),
-            limit: MAX_WRAPPED_LEN,
-        });
-    }
     let header = Header::read(wrapped, WHAT)?;
-    if header.is_passphrase() {
+    if let Some(work) = header
+        .passphrase_work()
+        .filter(|_| identities.has_passphrase())
+    {
+        work.permit(WHAT, identities.accepted_work(), identities.prompt())?;
+    }
+    open(wrapped, &header, identities, &mut Attempts::default())
+}
+
+/// Trying one identity on one recipient's stanza takes a seventh of a millisecond, and only that
+/// tells whether they belong together.
+#[derive(Default)]
+pub(crate) struct Attempts(usize);
+
+impl Attempts {
+    /// Takes less than a second.
+    const MOST: usize = 6000;
+    /// So few recipients are always tried: the rest is the choice of whoever gives that many
+    /// identities.
+    const FEW: usize = 16;
+
+    fn add(&mut self, stanzas: usize, identities: usize) -> Result<()> {
+        self.0 += stanzas * identities;
+        if stanzas > Self::FEW && self.0 > Self::MOST {
+            return Err(Error::TooManyAttempts {
+                stanzas,
+                identities,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Opens a wrapped key whose work, if it is for a passphrase, was permitted.
+pub(crate) fn open(
+    wrapped: &[u8],
+    header: &Header,
+    identities: &Identities,
+    attempts: &mut Attempts,
+) -> Result<MasterKey> {
+    if header.passphrase_work().is_some() {
         if !identities.has_passphrase() {
-            return Err(no_match(&header, identities));
+            return Err(no_match(header, identities));
         }
         let prompt = identities.prompt();
         return to_key(&identity::open_with_passphrase(
             wrapped, WHAT, prompt, KEY_LEN,
         )?);
     }
-    for group in identities.for_header(&header) {
+    let stanzas = header.count(&StanzaKind::X25519);
+    for group in identities.for_header(header) {
         let group = group?;
+        attempts.add(stanzas, group.len())?;
         let all = group
             .iter()
             .map(|identity| &**identity as &dyn age::Identity);
@@ -85,7 +125,7 @@ pub fn unwrap(wrapped: &[u8], identities: &Identities) -> Result<MasterKey> {
             Err(error) => return Err(age_error::decrypt(error, WHAT, false)),
         }
     }
-    Err(no_match(&header, identities))
+    Err(no_match(header, identities))
 }
 
 fn no_match(header: &Header, identities: &Identities) -> Error {

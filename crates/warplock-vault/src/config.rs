@@ -1,39 +1,37 @@
 //! `warplock.vault`: what a vault is, and its master key, wrapped.
 
+mod text;
+mod wrapped;
+
 use std::ffi::OsStr;
 use std::path::Path;
 
 use hmac::{Hmac, KeyInit, Mac};
-use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 use warplock::Algorithm;
-use warplock_keyring::{
-    Identities, MasterKey, Recipients, StanzaKind, derive, from_armor, inspect_wrapped, to_armor,
-    unwrap, wrap,
-};
+use warplock_keyring::{Identities, MasterKey, Recipients, StanzaKind, derive};
 
 use crate::core::{hex, is_missing};
 use crate::error::{Error, Result};
-use crate::fs::RenameFlags;
+use crate::fs::{Attributes, Changes, FileType, RenameFlags};
 use crate::keys::random;
 use crate::locks::lock_config;
 use crate::posix::Posix;
-use crate::storage::Storage;
+use crate::storage::{At, Storage};
 use crate::store_lock::{LOCK, lock_store};
+pub(crate) use text::START;
+use text::{File, MAX_LEN};
+pub use wrapped::Unlocked;
 
 /// The file's name in the store.
 pub const CONFIG: &str = "warplock.vault";
 /// What the file is called while it is being written, and something random.
 pub(crate) const CONFIG_NEW: &str = "warplock.vault.new";
 const FORMAT: u32 = 2;
-/// More than a thousand recipients take.
-const MAX_LEN: usize = 1 << 20;
-const MAX_KEYS: usize = 64;
-const COMMENT: &str = "\
-# A Warplock vault: the other files here are its ciphertext, and need this one. It holds no
-# secret without one of the keys. Change it with `warplock vault passwd` only.
-";
+/// Of a new vault: whoever reads the file may guess its passphrases, as fast as their own machines
+/// allow. `vault passwd` leaves the permissions as they are, for those who share a vault.
+const MODE: u32 = 0o600;
 
 /// The sizes that blocks can have, in bytes.
 pub const BLOCK_SIZES: [u32; 4] = [4 << 10, 16 << 10, 64 << 10, 1 << 20];
@@ -67,7 +65,7 @@ pub struct Info {
     pub block_size: u32,
     /// 32 hexadecimal digits.
     pub id: String,
-    /// The wrapped keys: their names, and what opens each.
+    /// The wrapped keys: their names, and what opens each; nothing for one that is damaged.
     pub keys: Vec<(String, Vec<StanzaKind>)>,
 }
 
@@ -77,25 +75,6 @@ pub(crate) struct Config {
     pub(crate) algorithm: Algorithm,
     pub(crate) block_size: u32,
     file: File,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    format: u32,
-    id: String,
-    algorithm: String,
-    block_size: u32,
-    kdf: String,
-    mac: String,
-    key: Vec<WrappedKey>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrappedKey {
-    name: String,
-    age: String,
 }
 
 /// How keys are derived: part of what is authenticated.
@@ -108,17 +87,11 @@ fn broken(why: impl Into<String>) -> Error {
     }
 }
 
-pub(crate) fn missing() -> Error {
+fn missing() -> Error {
     broken(
         "it is missing: this folder is not a vault's store; name another, or make one with \
          `warplock vault init`",
     )
-}
-
-/// Only the version: to name a later one, whatever else its file holds.
-#[derive(Deserialize)]
-struct Version {
-    format: u32,
 }
 
 impl Config {
@@ -129,32 +102,40 @@ impl Config {
                 return Err(missing());
             }
             Err(source) => {
+                let found = storage.attributes(At::Name(root, OsStr::new(CONFIG)));
+                if found.is_ok_and(|found| !is_regular(&found)) {
+                    return Err(broken(
+                        "it is not a regular file, and was put there by somebody else; restore it \
+                         from a backup",
+                    ));
+                }
                 return Err(Error::Store {
                     what: format!("cannot open {CONFIG}"),
                     source,
                 });
             }
         };
-        let mut bytes = vec![0; MAX_LEN + 1];
+        let too_long = || {
+            broken(format!(
+                "it has more than {MAX_LEN} bytes, and no vault's does"
+            ))
+        };
+        let size = storage.attributes(At::File(&file))?.size;
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        if size > MAX_LEN {
+            return Err(too_long());
+        }
+        let mut bytes = vec![0; size + 1];
         let len = storage.read_at(&file, &mut bytes, 0)?;
-        if len > MAX_LEN {
-            return Err(broken("it is larger than any vault's"));
+        if len > size {
+            return Err(broken("it changed while it was read; try again"));
         }
         Self::parse(&bytes[..len])
     }
 
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
         let text = std::str::from_utf8(bytes).map_err(|_| broken("it is not text"))?;
-        let version: Version = basic_toml::from_str(text)
-            .map_err(|error| broken(format!("it cannot be read: {error}")))?;
-        if version.format != FORMAT {
-            return Err(broken(format!(
-                "its format is {}, and this program knows format {FORMAT} only; use a newer one",
-                version.format
-            )));
-        }
-        let file: File = basic_toml::from_str(text)
-            .map_err(|error| broken(format!("it cannot be read: {error}")))?;
+        let file = File::parse(text).map_err(broken)?;
         let algorithm = match file.algorithm.as_str() {
             "aes-256-gcm" => Algorithm::Aes256Gcm,
             "aes-128-gcm" => Algorithm::Aes128Gcm,
@@ -172,9 +153,6 @@ impl Config {
         }
         if file.kdf != KDF {
             return Err(broken(format!("there is no key derivation '{}'", file.kdf)));
-        }
-        if file.key.len() > MAX_KEYS {
-            return Err(broken(format!("it has more than {MAX_KEYS} keys")));
         }
         Ok(Config {
             algorithm,
@@ -201,15 +179,29 @@ impl Config {
         ))
     }
 
-    fn write<S: Storage>(&self, storage: &S, root: &S::Dir) -> Result<()> {
-        let text = basic_toml::to_string(&self.file)
-            .map_err(|error| broken(format!("it cannot be written: {error}")))?;
+    /// Writes the file, with the owner and the permissions of the `former` one.
+    fn write<S: Storage>(
+        &self,
+        storage: &S,
+        root: &S::Dir,
+        former: Option<&Attributes>,
+    ) -> Result<()> {
+        let text = self.file.text();
+        if text.len() > MAX_LEN {
+            return Err(Error::Usage(format!(
+                "{CONFIG} would have more than {MAX_LEN} bytes; remove keys, or name fewer \
+                 recipients"
+            )));
+        }
         // A name of its own: where locks have no effect, nobody takes another's half-written file.
         let new = format!("{CONFIG_NEW}.{}", hex(&random::<8>()?));
         let (new, name) = (OsStr::new(&new), OsStr::new(CONFIG));
-        let file = storage.create(root, new, 0o644)?;
+        let file = storage.create(root, new, MODE)?;
         let written = (|| {
-            storage.write_at(&file, format!("{COMMENT}{text}").as_bytes(), 0)?;
+            if let Some(former) = former {
+                take_after(storage, &file, former)?;
+            }
+            storage.write_at(&file, text.as_bytes(), 0)?;
             storage.sync(&file, true)?;
             storage.rename((root, new), (root, name), RenameFlags::empty())
         })();
@@ -219,65 +211,42 @@ impl Config {
         written?;
         Ok(storage.sync_dir(root)?)
     }
-
-    fn unlock(&self, identities: &Identities) -> Result<MasterKey> {
-        let mut first = None;
-        for key in &self.file.key {
-            match unwrap(&from_armor(&key.age)?, identities) {
-                Ok(master) => {
-                    self.verify(&master)?;
-                    return Ok(master);
-                }
-                // A wrong passphrase says more than that others' keys are no help.
-                Err(error @ warplock_keyring::Error::WrongPassphrase { .. }) => {
-                    first = Some(error);
-                }
-                Err(error) => first = first.or(Some(error)),
-            }
-        }
-        Err(match first {
-            Some(error) => error.into(),
-            None => broken("it holds no key; restore the file from a backup"),
-        })
-    }
-
-    fn add_key(&mut self, master: &MasterKey, name: &str, to: &Recipients) -> Result<()> {
-        if name.is_empty() || name.len() > 64 || name.chars().any(char::is_control) {
-            return Err(Error::Usage(
-                "a key's name is 1 to 64 bytes of text on one line".into(),
-            ));
-        }
-        if self.file.key.iter().any(|key| key.name == name) {
-            return Err(Error::Usage(format!(
-                "there is a key '{name}' already; choose another name, or replace it"
-            )));
-        }
-        if self.file.key.len() == MAX_KEYS {
-            return Err(Error::Usage(format!("a vault has at most {MAX_KEYS} keys")));
-        }
-        self.file.key.push(WrappedKey {
-            name: name.into(),
-            age: to_armor(&wrap(master, to)?),
-        });
-        Ok(())
-    }
-
-    fn remove_key(&mut self, name: &str) -> Result<()> {
-        let before = self.file.key.len();
-        self.file.key.retain(|key| key.name != name);
-        if self.file.key.len() == before {
-            let names: Vec<_> = self.file.key.iter().map(|key| &*key.name).collect();
-            return Err(Error::Usage(format!(
-                "there is no key '{name}'; this vault's keys are called: {}",
-                names.join(", ")
-            )));
-        }
-        Ok(())
-    }
 }
 
-/// HMAC-SHA256 over the settings, one a line. Wrapped keys are not among them: they
-/// authenticate themselves, and opening one that is not this vault's shows here.
+fn is_regular(found: &Attributes) -> bool {
+    FileType::from_raw_mode(found.mode) == FileType::RegularFile
+}
+
+/// Gives a new file the owner of the one that it replaces, where that is allowed, and the
+/// permissions.
+fn take_after<S: Storage>(storage: &S, file: &S::File, former: &Attributes) -> std::io::Result<()> {
+    let made = storage.attributes(At::File(file))?;
+    let (uid, gid) = (Some(former.uid), Some(former.gid));
+    // A member may not give a file away, but may hand it on to a group of theirs.
+    for (uid, gid) in [(uid, None), (None, gid)] {
+        if uid.is_some_and(|uid| uid != made.uid) || gid.is_some_and(|gid| gid != made.gid) {
+            let changes = Changes {
+                uid,
+                gid,
+                ..Changes::default()
+            };
+            let _ = storage.change(At::File(file), &changes);
+        }
+    }
+    let mode = former.mode & 0o777;
+    if made.mode & 0o777 == mode {
+        // Some file systems have no permissions to change.
+        return Ok(());
+    }
+    let changes = Changes {
+        mode: Some(mode),
+        ..Changes::default()
+    };
+    storage.change(At::File(file), &changes)
+}
+
+/// HMAC-SHA256 over the settings, one a line. Wrapped keys have MACs of their own, so that one that
+/// was put there by somebody else does not make the rest unusable.
 fn mac(master: &MasterKey, file: &File) -> String {
     let key = derive::<32>(master, "warplock-vault/2 settings", b"");
     let mut mac = Hmac::<Sha256>::new_from_slice(&key[..]).expect("HMAC takes any key");
@@ -331,7 +300,8 @@ pub fn init_on<S: Storage>(
         block_size: settings.block_size,
         kdf: KDF.into(),
         mac: String::new(),
-        key: Vec::new(),
+        keys_mac: String::new(),
+        keys: Vec::new(),
     };
     file.mac = mac(&master, &file);
     let mut config = Config {
@@ -340,8 +310,9 @@ pub fn init_on<S: Storage>(
         file,
     };
     config.add_key(&master, key_name, recipients)?;
+    config.sign_keys(&master);
     crate::folder::write_root_record(storage, &root, &master)?;
-    config.write(storage, &root)?;
+    config.write(storage, &root, None)?;
     Ok(master)
 }
 
@@ -368,24 +339,25 @@ pub fn init(
 /// [`Error::Config`] if it is none.
 pub fn info(path: &Path) -> Result<Info> {
     let (_, config) = read(path)?;
-    let mut keys = Vec::new();
-    for key in &config.file.key {
-        keys.push((key.name.clone(), inspect_wrapped(&from_armor(&key.age)?)?));
-    }
+    let keys = &config.file.keys;
     Ok(Info {
         format: config.file.format,
         algorithm: config.algorithm,
         block_size: config.block_size,
+        keys: (keys.iter().map(|key| (key.name.clone(), key.kinds()))).collect(),
         id: config.file.id,
-        keys,
     })
 }
 
-/// The master key of the vault in the folder `path`, from the first wrapped key that opens.
+/// The master key of the vault in the folder `path`, from a wrapped key that opens.
+///
+/// A wrapped key that somebody else put there, or whose name was changed, is not used, and does
+/// not keep others from being tried.
 ///
 /// # Errors
-/// [`Error::Keyring`] if none does, [`Error::Altered`] if the settings were changed.
-pub fn unlock(path: &Path, identities: &Identities) -> Result<MasterKey> {
+/// [`Error::Keyring`] if none opens, [`Error::Altered`] if only such keys do, or if the settings
+/// were changed.
+pub fn unlock(path: &Path, identities: &Identities) -> Result<Unlocked> {
     read(path)?.1.unlock(identities)
 }
 
@@ -397,48 +369,74 @@ pub fn add_key(path: &Path, master: &MasterKey, name: &str, to: &Recipients) -> 
     edit(path, master, |config| config.add_key(master, name, to))
 }
 
-/// Removes the wrapped key called `name`. Whoever could open it may have kept the master key or
-/// an old copy of `warplock.vault`: for them, move the files to a new vault.
+/// Removes the wrapped key called `name`, and gives what opened it. Whoever could open it may have
+/// kept the master key or an old copy of `warplock.vault`: for them, move the files to a new vault.
 ///
 /// # Errors
-/// [`Error::Usage`] if there is none, or no other.
-pub fn remove_key(path: &Path, master: &MasterKey, name: &str) -> Result<()> {
+/// [`Error::Usage`] if there is none, or no other; [`Error::Altered`] if the name is not the one
+/// that the key was given.
+pub fn remove_key(path: &Path, master: &MasterKey, name: &str) -> Result<Vec<StanzaKind>> {
     edit(path, master, |config| {
-        config.remove_key(name)?;
-        if config.file.key.is_empty() {
+        let kinds = config.take_key(master, name)?;
+        if !config.has_key(master) {
             return Err(Error::Usage(
                 "this is the vault's last key; add another one first".into(),
             ));
         }
-        Ok(())
+        Ok(kinds)
     })
 }
 
-/// Puts a wrapped key in the place of the one called `name`: a new passphrase, for example.
+/// Removes the wrapped keys that [`unlock`] calls altered, and gives their names.
 ///
 /// # Errors
-/// [`Error::Usage`] if there is none.
-pub fn replace_key(path: &Path, master: &MasterKey, name: &str, to: &Recipients) -> Result<()> {
+/// [`Error::Usage`] if no other would be left.
+pub fn remove_altered_keys(path: &Path, master: &MasterKey) -> Result<Vec<String>> {
     edit(path, master, |config| {
-        config.remove_key(name)?;
-        config.add_key(master, name, to)
+        let names = config.take_altered(master);
+        if config.file.keys.is_empty() {
+            return Err(Error::Usage(
+                "all of the vault's keys were altered; add another one first".into(),
+            ));
+        }
+        Ok(names)
     })
 }
 
-fn edit(
+/// Puts a wrapped key in the place of the one called `name`: a new passphrase, for example. Gives
+/// what opened the former one.
+///
+/// # Errors
+/// As [`remove_key`], but there need not be another key.
+pub fn replace_key(
     path: &Path,
     master: &MasterKey,
-    change: impl FnOnce(&mut Config) -> Result<()>,
-) -> Result<()> {
+    name: &str,
+    to: &Recipients,
+) -> Result<Vec<StanzaKind>> {
+    edit(path, master, |config| {
+        let kinds = config.take_key(master, name)?;
+        config.add_key(master, name, to)?;
+        Ok(kinds)
+    })
+}
+
+fn edit<T>(
+    path: &Path,
+    master: &MasterKey,
+    change: impl FnOnce(&mut Config) -> Result<T>,
+) -> Result<T> {
     let store = open_store(path)?;
     let root = store.root()?;
     // Until this is dropped, nobody else changes it, so that no change is lost.
-    let _locked = lock_config(&store, &root)?;
+    let _locked = lock_config(&root)?;
     let mut config = Config::read(&store, &root)?;
     config.verify(master)?;
-    change(&mut config)?;
-    let written = config.write(&store, &root);
-    written.map_err(|error| match error {
+    let changed = change(&mut config)?;
+    config.sign_keys(master);
+    let former = store.attributes(At::Name(&root, OsStr::new(CONFIG)))?;
+    let written = config.write(&store, &root, Some(&former));
+    written.map(|()| changed).map_err(|error| match error {
         Error::Errno(errno) => Error::Store {
             what: format!("cannot write {CONFIG}"),
             source: errno.into(),

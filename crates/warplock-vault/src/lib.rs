@@ -52,8 +52,8 @@ mod xattr;
 pub use accept::{MemoryInfo, accept, forget_memory, memory_info};
 pub use check::{CheckOptions, Class, Finding, LOST, Report, check};
 pub use config::{
-    BLOCK_SIZES, CONFIG, Info, Settings, add_key, info, init, init_on, remove_key, replace_key,
-    unlock,
+    BLOCK_SIZES, CONFIG, Info, Settings, Unlocked, add_key, info, init, init_on,
+    remove_altered_keys, remove_key, replace_key, unlock,
 };
 pub use core::Trouble;
 pub use descriptors::{raise_descriptor_limit, raise_file_size_limit};

@@ -177,23 +177,27 @@ fn open_lock(store: &Posix, write: bool) -> Result<Option<OwnedFd>> {
 }
 
 /// Whether the file system below has no locks.
-fn has_no_locks(error: Errno) -> bool {
+pub(crate) fn has_no_locks(error: Errno) -> bool {
     matches!(error, Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK)
 }
 
 /// Who holds a lock on the store, as the kernel lists it.
 fn holder(store: &Posix) -> Option<u32> {
-    listed(store, |_| true)
+    listed(inode(store)?, |_| true)
 }
 
 /// Who holds it for writing.
 fn writer(store: &Posix) -> Option<u32> {
-    listed(store, |line| line.contains(" WRITE "))
+    listed(inode(store)?, |line| line.contains(" WRITE "))
 }
 
-fn listed(store: &Posix, wanted: impl Fn(&str) -> bool) -> Option<u32> {
+fn inode(store: &Posix) -> Option<u64> {
     let lock = At::Name(store.fd(), OsStr::new(LOCK));
-    let inode = store.attributes(lock).ok()?.node;
+    Some(store.attributes(lock).ok()?.node)
+}
+
+/// Who holds a lock on the file with this inode number.
+pub(crate) fn listed(inode: u64, wanted: impl Fn(&str) -> bool) -> Option<u32> {
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     let mut lines = locks.lines().filter(|line| {
         line.contains(" FLOCK ") && line.contains(&format!(":{inode} ")) && wanted(line)
@@ -262,7 +266,12 @@ mod tests {
         assert_eq!(left(dir.path()).unwrap(), Left::Closed);
         drop(locked(dir.path(), false).unwrap());
         assert_eq!(left(dir.path()).unwrap(), Left::Closed);
+        // Whoever only looks whether it is in use.
         drop(locked(dir.path(), true).unwrap());
+        assert_eq!(left(dir.path()).unwrap(), Left::Closed);
+        let store = locked(dir.path(), true).unwrap();
+        store.lock().unwrap().note_open();
+        drop(store);
         assert_eq!(left(dir.path()).unwrap(), Left::Open);
     }
 

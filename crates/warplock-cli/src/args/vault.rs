@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
+use super::MaxWork;
+
 /// Encrypted folders, used through a mount.
 ///
 /// A vault is a folder of encrypted files, one for each file, which any backup or sync program can
@@ -154,6 +156,8 @@ pub(crate) struct VaultUnlock {
     /// Take the passphrase from the first line of FILE (- for stdin).
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) work: MaxWork,
 }
 
 /// Show a vault's files in a folder.
@@ -250,6 +254,11 @@ pub(crate) struct VaultPasswd {
     #[arg(long, value_name = "NAME", conflicts_with = "add")]
     #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file"])]
     pub(crate) remove: Option<String>,
+    /// Remove the keys that were renamed, changed or put there without the vault's key instead.
+    /// Nothing else can be done with such keys, as their names say nothing about them.
+    #[arg(long, conflicts_with_all = ["add", "remove", "name"])]
+    #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file"])]
+    pub(crate) remove_altered: bool,
 }
 
 /// Check that nothing in a vault was changed, and mend what a crash left.

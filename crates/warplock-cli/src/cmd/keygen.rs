@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
-use warplock_keyring::{Identities, MasterKey, NewIdentity, Terminal};
+use warplock_keyring::{MasterKey, NewIdentity, Terminal};
 use zeroize::Zeroizing;
 
 use super::{print, say};
@@ -14,6 +14,7 @@ use crate::args::{Common, Keygen};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};
+use crate::keys::read_identities;
 use crate::output::{Access, Output, is_stdout};
 
 /// Makes a key and prints or writes it.
@@ -102,9 +103,8 @@ fn recipients(identity: &Path, options: &Keygen, common: &Common) -> Result<()> 
             Some(Output::create(path, options.force, input.as_ref())?)
         }
     };
-    let mut identities = Identities::new(Arc::new(Terminal));
-    identities.add_file(identity)?;
-    common.warn_exposed(identities.exposed());
+    let files = [identity.to_owned()];
+    let identities = read_identities(&files, Arc::new(Terminal), options.work, common)?;
     let list = identities.recipients()?;
     let lines: String = list.iter().map(|one| format!("{one}\n")).collect();
     let name = output.as_ref().map(|output| output.name.clone());

@@ -7,6 +7,7 @@ mod descriptors;
 mod drafts;
 mod files;
 mod json;
+mod limits;
 mod mounts;
 mod nonsense;
 mod openssl;

@@ -307,6 +307,52 @@ fn keys_are_added_changed_and_removed() {
         .says("last key");
 }
 
+/// Whoever can write to the store exchanges the names of two keys.
+#[test]
+fn altered_names_of_keys_are_told_and_removed() {
+    let folder = vault();
+    folder.write("pass", "correct horse\n");
+    folder.run(["keygen", "-o", "paper.txt"]).code(0);
+    folder
+        .run(["keygen", "-y", "paper.txt", "-o", "paper.pub"])
+        .code(0);
+    let passwd = |more: &[&str]| folder.run([&["vault", "passwd", "store"], more].concat());
+    let with_key = ["-i", "key.txt"];
+    for (name, option, file) in [
+        ("phrase", "--new-passphrase-file", "pass"),
+        ("paper", "-R", "paper.pub"),
+    ] {
+        passwd(&[&with_key[..], &["--add", name, option, file]].concat()).code(0);
+    }
+    let config = folder.path("store/warplock.vault");
+    let text = fs::read_to_string(&config).unwrap();
+    let exchanged = text
+        .replace("\"paper\"", "\"-\"")
+        .replace("\"phrase\"", "\"paper\"")
+        .replace("\"-\"", "\"phrase\"");
+    fs::write(&config, exchanged).unwrap();
+    let check = ["vault", "check", "store", "-i", "key.txt"];
+    folder.shell("$W vault check store -i key.txt >checked && exit 1; test $? = 3");
+    let checked = String::from_utf8(folder.read("checked")).unwrap();
+    for name in ["'paper'", "'phrase'", "2 findings"] {
+        assert!(checked.contains(name), "{checked}");
+    }
+    passwd(&["-i", "paper.txt", "--remove", "main"])
+        .code(3)
+        .says("key 'phrase' was renamed");
+    passwd(&[&with_key[..], &["--remove", "paper"]].concat())
+        .code(3)
+        .says("--remove-altered");
+    passwd(&[&with_key[..], &["--remove-altered"]].concat())
+        .code(0)
+        .says("removed the altered key 'phrase'");
+    folder.run(check).code(0);
+    passwd(&[&with_key[..], &["--add", "paper", "-R", "paper.pub"]].concat()).code(0);
+    passwd(&[&with_key[..], &["--remove", "paper"]].concat())
+        .code(0)
+        .says("removed the key 'paper', which opened with an identity (X25519)");
+}
+
 #[test]
 fn what_cannot_be_is_refused_in_words() {
     let folder = vault();

@@ -4,11 +4,12 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 
-use crate::config::{CONFIG, CONFIG_NEW};
+use crate::config::{CONFIG, CONFIG_NEW, START};
 use crate::core::{Core, JOURNALS, hex, open_own_dir};
 use crate::error::Result;
 use crate::folder::{Folder, RECORD};
 use crate::fs::FileType;
+use crate::locks::CONFIG_LOCK;
 use crate::memory::{NEW, is_claim};
 use crate::names;
 use crate::storage::{Listed, Storage};
@@ -105,12 +106,13 @@ impl<S: Storage> Core<S> {
     fn new_config(&self, dir: &S::Dir, entry: &Listed) -> Result<Own> {
         let what = || format!("the file {} in the store", entry.name.to_string_lossy()).into();
         let file = self.open_own(dir, &entry.name, false, what)?;
-        let mut start = [0; CONFIG_START.len()];
+        let mut start = [0; START.len()];
         let len = self.storage.read_at(&file, &mut start, 0)?;
-        Ok(if len == 0 || start == *CONFIG_START {
-            Own::Keys { empty: len == 0 }
-        } else {
-            Own::Other
+        Ok(match entry.name == CONFIG_LOCK {
+            // It may be in use: keys can be changed meanwhile.
+            true if len == 0 => Own::Kept,
+            false if START.as_bytes().starts_with(&start[..len]) => Own::Keys { empty: len == 0 },
+            _ => Own::Other,
         })
     }
 
@@ -130,13 +132,12 @@ impl<S: Storage> Core<S> {
     }
 }
 
-/// What settings begin with.
-const CONFIG_START: &[u8; 9] = b"format = ";
-
-/// Whether this is the name of settings while they are written.
+/// Whether this is the name of settings while they are written, or of the lock for that.
 fn is_new_config(name: &str) -> bool {
     let rest = name.strip_prefix(CONFIG_NEW);
-    rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('.').is_some_and(is_random))
+    let written =
+        rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('.').is_some_and(is_random));
+    written || name == CONFIG_LOCK
 }
 
 /// What programs put into folders that they synchronize or show: they make it again if it is removed.

@@ -34,7 +34,7 @@ impl Mounted {
 /// # Errors
 /// If `/proc` cannot be read.
 pub fn mounted_at(point: &Path) -> io::Result<Option<Mounted>> {
-    let table = fs::read("/proc/self/mountinfo")?;
+    let table = table()?;
     let mut rows = table.rsplit(|&byte| byte == b'\n').filter_map(row);
     Ok(rows.find(|row| row.point == point))
 }
@@ -44,9 +44,24 @@ pub fn mounted_at(point: &Path) -> io::Result<Option<Mounted>> {
 /// # Errors
 /// If `/proc` cannot be read.
 pub fn mounted_from(source: &OsStr) -> io::Result<Option<Mounted>> {
-    let table = fs::read("/proc/self/mountinfo")?;
+    let table = table()?;
     let mut rows = table.rsplit(|&byte| byte == b'\n').filter_map(row);
     Ok(rows.find(|row| row.is_ours() && row.source == source))
+}
+
+/// The whole table. The kernel gives it in pieces, between which others mount and unmount, so that a
+/// row may be missing: only two readings that agree are believed.
+fn table() -> io::Result<Vec<u8>> {
+    let read = || fs::read("/proc/self/mountinfo");
+    let mut table = read()?;
+    for _ in 0..100 {
+        let again = read()?;
+        if again == table {
+            break;
+        }
+        table = again;
+    }
+    Ok(table)
 }
 
 /// `36 35 98:0 /root /point rw,noatime master:1 - fuse.kind source rw,options` (proc(5)).

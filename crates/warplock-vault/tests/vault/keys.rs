@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Barrier};
 
-use warplock_keyring::{Identities, NewIdentity, NoPrompt, Recipients, SecretString};
+use warplock_keyring::{Identities, MasterKey, NewIdentity, NoPrompt, Recipients, SecretString};
 use warplock_vault::{
     CheckOptions, Class, Error, ErrorKind, Options, Settings, Vault, add_key, check, info, init,
     remove_key, replace_key, unlock,
@@ -28,6 +28,12 @@ fn printed() -> (Recipients, Identities) {
     (to, from)
 }
 
+fn opened(path: &Path, identities: &Identities) -> MasterKey {
+    let unlocked = unlock(path, identities).unwrap();
+    assert_eq!(unlocked.altered, [""; 0]);
+    unlocked.master
+}
+
 fn refused(path: &Path, identities: &Identities) -> ErrorKind {
     unlock(path, identities).unwrap_err().kind()
 }
@@ -40,14 +46,14 @@ fn several_changed_removed_recovered() {
     let (second_to, second) = passphrase("second");
     let (paper_to, paper) = printed();
     let key = init(path, &Settings::default(), "me", &first_to).unwrap();
-    assert!(unlock(path, &first).unwrap() == key);
+    assert!(opened(path, &first) == key);
     assert_eq!(refused(path, &second), ErrorKind::Authentication);
     assert_eq!(refused(path, &paper), ErrorKind::Authentication);
 
     add_key(path, &key, "paper", &paper_to).unwrap();
     add_key(path, &key, "you", &second_to).unwrap();
     for identities in [&first, &second, &paper] {
-        assert!(unlock(path, identities).unwrap() == key);
+        assert!(opened(path, identities) == key);
     }
     let names: Vec<_> = info(path)
         .unwrap()
@@ -63,7 +69,7 @@ fn several_changed_removed_recovered() {
     assert_eq!(refused(path, &first), ErrorKind::Authentication);
     assert_eq!(refused(path, &second), ErrorKind::Authentication);
     for identities in [&third, &paper] {
-        assert!(unlock(path, identities).unwrap() == key);
+        assert!(opened(path, identities) == key);
     }
 
     let again = add_key(path, &key, "paper", &second_to).unwrap_err();
@@ -71,7 +77,7 @@ fn several_changed_removed_recovered() {
     remove_key(path, &key, "me").unwrap();
     let last = remove_key(path, &key, "paper").unwrap_err();
     assert!(last.to_string().contains("last key"));
-    let other = warplock_keyring::MasterKey::generate().unwrap();
+    let other = MasterKey::generate().unwrap();
     let foreign = add_key(path, &other, "x", &second_to).unwrap_err();
     assert_eq!(foreign.kind(), ErrorKind::Authentication);
 }
@@ -139,10 +145,12 @@ fn several_at_once() {
         }
     });
     assert_eq!(info(path).unwrap().keys.len(), 1 + 3 * COUNT);
-    assert!(unlock(path, &from).unwrap() == key);
+    assert!(opened(path, &from) == key);
 
     let left = path.join("warplock.vault.new.0123456789abcdef");
-    std::fs::write(&left, "format = 1\nid").unwrap();
+    // Of no meaning: the next change locks and removes it.
+    std::fs::write(path.join("warplock.vault.new.lock"), "").unwrap();
+    std::fs::write(&left, "# A Warplock vault: the").unwrap();
     let vault = Vault::open(path, &key, Options::default()).unwrap();
     let options = CheckOptions {
         quick: false,

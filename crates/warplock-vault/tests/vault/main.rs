@@ -1,6 +1,12 @@
 //! Vaults without a mount, most of them in memory: one program, since what each store takes of the
 //! vault is compiled anew in every program.
 
+#[cfg(target_os = "linux")]
+mod bombs;
+mod bound_keys;
+#[cfg(target_os = "linux")]
+#[path = "../../../warplock-keyring/tests/keyring/bounded.rs"]
+mod bounded;
 mod closing;
 #[path = "../common/mod.rs"]
 mod common;

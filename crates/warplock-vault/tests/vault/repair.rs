@@ -202,6 +202,7 @@ fn what_is_not_ours_is_not_removed() {
     let hash = "A".repeat(43);
     let foreign = [
         ("warplock.vault.bak".to_owned(), false),
+        ("warplock.vault.new.lock".to_owned(), false),
         ("warplock.dir.sync-conflict".to_owned(), false),
         ("warplock.tmp.mine".to_owned(), false),
         (temporary.replace('0', "1"), false),

@@ -20,6 +20,12 @@ const TITLE: &str = "warplock calibration 2";
 /// No calibration is longer, in bytes.
 const LONGEST: u64 = 256 << 10;
 
+/// No calibration has more lines: a few facts, and two a cipher and instruction set.
+const MOST_LINES: usize = 4096;
+
+/// What is shown of a line that makes no sense.
+const SHOWN: usize = 60;
+
 /// No measured value is larger, in nanoseconds: a quarter of an hour.
 const LARGEST: f64 = 1e12;
 
@@ -82,6 +88,14 @@ impl Machine {
     }
 }
 
+/// The beginning of a text, without what a terminal would act upon.
+fn shown(text: &str) -> String {
+    text.chars()
+        .take(SHOWN)
+        .filter(|c| !c.is_control())
+        .collect()
+}
+
 /// A value that fits into a line and is the same when it is read again.
 fn one_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
@@ -116,13 +130,11 @@ impl Lines<'_> {
         let text = text.ok_or_else(|| format!("it has no line '{name}'"))?;
         let numbers: Vec<f64> = text
             .split(' ')
+            .take(N + 1)
             .map_while(|word| word.parse().ok())
             .filter(|number| (0.0..=LARGEST).contains(number))
             .collect();
         let wrong = || format!("its line '{name}' does not have {N} numbers that make sense");
-        if text.split(' ').count() != N {
-            return Err(wrong());
-        }
         numbers.try_into().map_err(|_| wrong())
     }
 
@@ -178,8 +190,14 @@ impl Calibration {
 
     pub(super) fn load_from(path: &Path) -> Result<Option<Self>, String> {
         let mut text = String::new();
-        let read = File::open(path).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
-        match read {
+        let mut read = || {
+            // A fifo would be waited for, and a device has no end.
+            if !fs::metadata(path)?.is_file() {
+                return Err(io::Error::other("it is not a regular file"));
+            }
+            File::open(path)?.take(LONGEST).read_to_string(&mut text)
+        };
+        match read() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(format!("{} cannot be read: {error}", path.display())),
             Ok(_) => {}
@@ -215,10 +233,13 @@ impl Calibration {
             .and_then(|rest| rest.strip_prefix('\n'));
         let body = body.ok_or("it is not one that this version understands")?;
         let mut lines = Lines(HashMap::new());
-        for line in body.lines() {
+        for (number, line) in body.lines().enumerate() {
+            if number == MOST_LINES {
+                return Err(format!("it has more than {MOST_LINES} lines"));
+            }
             let (name, value) = line.split_once(' ').unwrap_or((line, ""));
             if lines.0.insert(name, value).is_some() {
-                return Err(format!("its line '{name}' is there twice"));
+                return Err(format!("its line '{}' is there twice", shown(name)));
             }
         }
         if !body.ends_with('\n') {
@@ -227,6 +248,7 @@ impl Calibration {
         for (name, value) in &here.0 {
             let found = lines.0.remove(name).unwrap_or("");
             if found != value {
+                let found = shown(found);
                 return Err(format!(
                     "it was measured with another {name} ('{found}', not '{value}')"
                 ));
@@ -252,7 +274,7 @@ impl Calibration {
             }
         };
         if let Some(name) = lines.0.keys().next() {
-            return Err(format!("it has a line '{name}' that nobody knows"));
+            return Err(format!("it has a line '{}' that nobody knows", shown(name)));
         }
         Ok(Calibration {
             machine: here,
@@ -396,76 +418,4 @@ impl Calibration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn folder(name: &str) -> PathBuf {
-        let unique = format!("warplock-{name}-{}", std::process::id());
-        std::env::temp_dir().join(unique)
-    }
-
-    #[test]
-    fn what_is_saved_is_loaded() {
-        let folder = folder("saved");
-        let path = folder.join("deep").join("calibration");
-        assert_eq!(Calibration::load_from(&path), Ok(None));
-        for gpu in [Calibration::guessed().gpu, None] {
-            let calibration = Calibration {
-                gpu,
-                ..Calibration::guessed()
-            };
-            calibration.save_to(&path).unwrap();
-            let loaded = Calibration::load_from(&path).unwrap().unwrap();
-            assert_eq!(loaded, calibration);
-            let model = loaded.model(InstructionSet::best(), 2);
-            assert_eq!(model.cpu.wake, 12_345.5);
-            assert!(!loaded.lines().is_empty() && loaded.values().len() > 30);
-        }
-        let left = fs::read_dir(folder.join("deep")).unwrap().count();
-        assert_eq!(left, 1, "no draft stays behind");
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn damaged_and_foreign_files_are_refused_with_a_reason() {
-        let good = Calibration::guessed().text();
-        assert_eq!(
-            Calibration::parse(&good, Machine::here()),
-            Ok(Calibration::guessed())
-        );
-        let line = good.lines().find(|line| line.starts_with("cpu ")).unwrap();
-        let cores = good
-            .lines()
-            .find(|line| line.starts_with("cores "))
-            .unwrap();
-        let wrong = [
-            (String::new(), "understands"),
-            (
-                good.replace("calibration 2", "calibration 1"),
-                "understands",
-            ),
-            (good[..good.len() - 20].to_owned(), ""),
-            (good.trim_end().to_owned(), "cut off"),
-            (good.replace(cores, "cores 999"), "another cores"),
-            (good.replace(line, "cpu NaN 1 1 1"), "make sense"),
-            (good.replace(line, "cpu 1e99 1 1 1"), "make sense"),
-            (good.replace(line, "cpu -1 1 1 1"), "make sense"),
-            (good.replace(line, "cpu 1 2 3"), "make sense"),
-            (good.replace(line, "cpu 1 2 3 4 5"), "make sense"),
-            (good.replace(line, "other 1"), "no line 'cpu'"),
-            (format!("{good}{line}\n"), "twice"),
-            (format!("{good}more 1\n"), "nobody knows"),
-        ];
-        for (text, reason) in wrong {
-            let refused = Calibration::parse(&text, Machine::here()).unwrap_err();
-            assert!(refused.contains(reason), "{refused} ({reason})");
-        }
-        let folder = folder("damaged");
-        fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("calibration");
-        fs::write(&path, [0xff; 1000]).unwrap();
-        let refused = Calibration::load_from(&path).unwrap_err();
-        assert!(refused.contains("cannot be read"), "{refused}");
-        fs::remove_dir_all(folder).unwrap();
-    }
-}
+mod tests;

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use warplock_vault::{CheckOptions, Class, Options, Report, Vault, check};
+use warplock_vault::{
+    CONFIG, CheckOptions, Class, Finding, Options, Report, Unlocked, Vault, check,
+};
 
 use super::{in_use, memory, refuse_used, unlock};
 use crate::args::{Common, VaultCheck};
@@ -20,7 +22,9 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     let memory = memory::place(&options.memory, common)?;
     let engine = Arc::new(common.engine()?);
     refuse_used(&options.dir, !options.repair)?;
-    let master = unlock(&options.dir, &options.unlock, common)?;
+    let Unlocked {
+        master, altered, ..
+    } = unlock(&options.dir, &options.unlock, common)?;
     // What a person should know of the vault as a whole; of its files everything is in the report.
     let opening = Arc::new(AtomicBool::new(!options.repair));
     let told = opening.clone();
@@ -53,7 +57,8 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
             say(format_args!("warplock: at {}", path.display()));
         }
     };
-    let report = check(&vault, asked, &mut progress).map_err(named)?;
+    let mut report = check(&vault, asked, &mut progress).map_err(named)?;
+    report.findings.extend(altered.into_iter().map(altered_key));
     vault.close().map_err(named)?;
     show(&report, options, common)?;
     Ok(exit(&report))
@@ -88,6 +93,17 @@ fn called(class: Class) -> (&'static str, &'static str) {
         Class::Crash => ("after a crash", "crash"),
         Class::Unread => ("not read", "unread"),
         Class::Note => ("note", "note"),
+    }
+}
+
+/// A finding about a wrapped key. Which keys there should be is the owner's to say.
+fn altered_key(problem: String) -> Finding {
+    Finding {
+        path: CONFIG.into(),
+        problem,
+        action: "nothing was done".into(),
+        class: Class::Altered,
+        repaired: false,
     }
 }
 
@@ -134,7 +150,7 @@ fn show(report: &Report, options: &VaultCheck, common: &Common) -> Result<()> {
             report.first_seen
         ))?;
     }
-    let notes = |found: &&warplock_vault::Finding| found.class != Class::Note;
+    let notes = |found: &&Finding| found.class != Class::Note;
     let result = match report.findings.iter().filter(notes).count() {
         0 => "nothing wrong".to_owned(),
         1 => "1 finding".to_owned(),

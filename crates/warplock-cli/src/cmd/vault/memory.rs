@@ -7,7 +7,7 @@ use serde_json::json;
 use warplock_keyring::MasterKey;
 use warplock_vault::{Options, Vault, accept, default_memory_dir, forget_memory, memory_info};
 
-use super::{in_use, unlock};
+use super::{in_use, master_key};
 use crate::args::{Common, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, VaultMemory};
 use crate::cmd::{print, say};
 use crate::exit::Exit;
@@ -104,7 +104,7 @@ fn info(options: &MemoryInfo, common: &Common) -> Result<Exit> {
 fn take(options: &MemoryAccept, common: &Common) -> Result<Exit> {
     let dir = named_or_default(options.memory.as_deref())?;
     let named = |error: warplock_vault::Error| Failure::from(error).about(options.dir.display());
-    let master = unlock(&options.dir, &options.unlock, common)?;
+    let master = master_key(&options.dir, &options.unlock, common)?;
     let open = Options {
         engine: Some(Arc::new(common.engine()?)),
         memory: Some(dir),

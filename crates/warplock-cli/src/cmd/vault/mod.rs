@@ -19,11 +19,11 @@ use warplock_keyring::{
 };
 use warplock_vault::fuse::mounted_from;
 use warplock_vault::{
-    BLOCK_SIZES, Settings, add_key, harden, info, init, raise_descriptor_limit, remove_key,
-    replace_key,
+    BLOCK_SIZES, CONFIG, Settings, Unlocked, add_key, harden, info, init, raise_descriptor_limit,
+    remove_altered_keys, remove_key, replace_key,
 };
 
-use super::{print, stdin_once};
+use super::{print, say, stdin_once};
 use crate::args::{
     Common, NewKey, Vault, VaultInfo, VaultInit, VaultMemory, VaultPasswd, VaultUnlock,
 };
@@ -167,28 +167,57 @@ fn passwd(options: &VaultPasswd, common: &Common) -> Result<Exit> {
     let named = |error: warplock_vault::Error| Failure::from(error).about(dir.display());
     let given = given_recipients(&options.keys)?;
     check_key_name(options)?;
-    let master = unlock(dir, &options.unlock, common)?;
-    let (change, name) = match (&options.remove, &options.add) {
-        (Some(name), _) => {
-            remove_key(dir, &master, name).map_err(named)?;
-            ("removed", name)
-        }
-        (None, Some(name)) => {
-            let recipients = recipients(given, &options.keys, common)?;
-            add_key(dir, &master, name, &recipients).map_err(named)?;
-            ("added", name)
-        }
-        (None, None) => {
-            let recipients = recipients(given, &options.keys, common)?;
-            replace_key(dir, &master, &options.name, &recipients).map_err(named)?;
-            ("replaced", &options.name)
+    let master = master_key(dir, &options.unlock, common)?;
+    let told = |sentence: String| {
+        if !common.quiet {
+            say(format_args!("warplock: {}: {sentence}", dir.display()));
         }
     };
-    if common.json {
-        let vault = dir.display().to_string();
-        common.emit(&json!({ "vault": vault, "key": name, "change": change }))?;
+    let done = |change: &str, name: &str| match common.json {
+        true => common.emit(&json!({
+            "vault": dir.display().to_string(),
+            "key": name,
+            "change": change,
+        })),
+        false => Ok(()),
+    };
+    if options.remove_altered {
+        for name in remove_altered_keys(dir, &master).map_err(named)? {
+            told(format!("removed the altered key '{name}'"));
+            done("removed", &name)?;
+        }
+    } else if let Some(name) = &options.remove {
+        let stanzas = remove_key(dir, &master, name).map_err(named)?;
+        let opener = opener(&stanzas);
+        told(format!(
+            "removed the key '{name}', which opened with {opener}"
+        ));
+        done("removed", name)?;
+    } else if let Some(name) = &options.add {
+        let recipients = recipients(given, &options.keys, common)?;
+        add_key(dir, &master, name, &recipients).map_err(named)?;
+        done("added", name)?;
+    } else {
+        let name = &options.name;
+        let recipients = recipients(given, &options.keys, common)?;
+        let stanzas = replace_key(dir, &master, name, &recipients).map_err(named)?;
+        let opener = opener(&stanzas);
+        told(format!(
+            "replaced the key '{name}', which opened with {opener}"
+        ));
+        done("replaced", name)?;
     }
     Ok(Exit::Done)
+}
+
+/// What opens a wrapped key, in words.
+fn opener(stanzas: &[StanzaKind]) -> String {
+    let names: Vec<_> = stanzas.iter().map(ToString::to_string).collect();
+    match stanzas {
+        [] => "nothing, as it is damaged".into(),
+        [StanzaKind::Scrypt { .. }] => "a passphrase".into(),
+        _ => format!("an identity ({})", names.join(", ")),
+    }
 }
 
 /// Refuses names of keys that do not exist, or exist already, before the prompt for a passphrase.
@@ -201,6 +230,7 @@ fn check_key_name(options: &VaultPasswd) -> Result<()> {
             format!("there is a key '{name}' already; choose another name, or replace it")
         }
         (Some(_), _) => return Ok(()),
+        (None, None) if options.remove_altered => return Ok(()),
         (None, remove) => {
             let name = remove.as_ref().unwrap_or(&options.name);
             match names.contains(&&**name) {
@@ -221,15 +251,11 @@ fn check_key_name(options: &VaultPasswd) -> Result<()> {
 fn show(options: &VaultInfo, common: &Common) -> Result<Exit> {
     let dir = options.dir.display();
     let info = info(&options.dir).map_err(|error| Failure::from(error).about(&dir))?;
-    let kinds = |stanzas: &[StanzaKind]| {
-        let names: Vec<_> = stanzas.iter().map(ToString::to_string).collect();
-        names
-    };
     if common.json {
-        let keys = info
-            .keys
-            .iter()
-            .map(|(name, stanzas)| json!({ "name": name, "opens_with": kinds(stanzas) }));
+        let keys = info.keys.iter().map(|(name, stanzas)| {
+            let kinds: Vec<_> = stanzas.iter().map(ToString::to_string).collect();
+            json!({ "name": name, "opens_with": kinds })
+        });
         let object = json!({
             "vault": options.dir.display().to_string(),
             "format": info.format,
@@ -250,12 +276,8 @@ fn show(options: &VaultInfo, common: &Common) -> Result<Exit> {
         info.block_size
     );
     for (name, stanzas) in &info.keys {
-        let opens_with = match stanzas[..] {
-            [StanzaKind::Scrypt { .. }] => "a passphrase".to_owned(),
-            _ => format!("an identity ({})", kinds(stanzas).join(", ")),
-        };
-        let name = escaped(name);
-        text.push_str(&format!("  key         {name}: opens with {opens_with}\n"));
+        let (name, opener) = (escaped(name), opener(stanzas));
+        text.push_str(&format!("  key         {name}: opens with {opener}\n"));
     }
     print(&text)?;
     Ok(Exit::Done)
@@ -309,17 +331,29 @@ fn refuse_used(dir: &Path, read_only: bool) -> Result<()> {
         .map_err(|error| in_use(dir, error).about(dir.display()))
 }
 
-/// The vault's master key.
-fn unlock(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<MasterKey> {
+/// The vault's master key, and what was done to wrapped keys.
+fn unlock(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<Unlocked> {
     let prompt = Arc::new(match &options.passphrase_file {
         Some(file) => FilePrompt::new(PassphraseFile::new(file)),
         None => FilePrompt::new(Terminal),
     });
     prompt.next_file(&dir.display().to_string());
-    let mut identities = read_identities(&options.identity, prompt, common)?;
+    let mut identities = read_identities(&options.identity, prompt, options.work, common)?;
     if options.identity.is_empty() || options.passphrase_file.is_some() {
         identities.add_passphrase();
     }
     warplock_vault::unlock(dir, &identities)
         .map_err(|error| Failure::from(error).about(dir.display()))
+}
+
+/// The vault's master key. What was done to wrapped keys is told.
+fn master_key(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<MasterKey> {
+    let unlocked = unlock(dir, options, common)?;
+    for sentence in &unlocked.altered {
+        say(format_args!(
+            "warplock: {}: {CONFIG} was altered: {sentence}",
+            dir.display()
+        ));
+    }
+    Ok(unlocked.master)
 }

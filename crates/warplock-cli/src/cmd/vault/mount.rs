@@ -16,7 +16,7 @@ use warplock_vault::{Options, Vault, raise_file_size_limit};
 use super::background::{self, Ready};
 use super::log::Log;
 use super::notices::Notices;
-use super::{in_use, memory, refuse_used, unlock};
+use super::{in_use, master_key, memory, refuse_used};
 use crate::args::{Cache, Common, VaultMount};
 use crate::cmd::say;
 use crate::exit::Exit;
@@ -54,7 +54,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     let memory = memory::place(&options.memory, common)?;
     let engine = Arc::new(common.engine()?);
     refuse_used(&options.dir, options.read_only)?;
-    let master = unlock(&options.dir, &options.unlock, common)?;
+    let master = master_key(&options.dir, &options.unlock, common)?;
     let notices = Notices::start(Log::system());
     let notices = notices.map_err(|error| Failure::io("cannot start a thread", &error))?;
     let notices = Arc::new(notices);

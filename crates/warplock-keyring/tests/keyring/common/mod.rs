@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use warplock_keyring::{
     AskPassphrase, Identities, MasterKey, NoPrompt, Recipients, Result, SecretString,
 };
@@ -57,6 +59,18 @@ impl AskPassphrase for Answer {
         self.asked.fetch_add(1, Ordering::Relaxed);
         Ok(self.passphrase.to_string().into())
     }
+}
+
+/// An SSH `string` (RFC 4251, section 5).
+pub(crate) fn ssh_string(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat()
+}
+
+/// An RSA key whose modulus is this long, and no product of primes.
+pub(crate) fn rsa_recipient(bits: usize) -> String {
+    let modulus = [&[0][..], &vec![0xff; bits / 8]].concat();
+    let blob = [&b"ssh-rsa"[..], &[1, 0, 1], &modulus].map(ssh_string);
+    format!("ssh-rsa {}", BASE64_STANDARD.encode(blob.concat()))
 }
 
 /// Recipients that need no prompt.

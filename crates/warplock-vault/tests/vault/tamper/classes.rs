@@ -43,6 +43,7 @@ fn files_under_names_of_leftovers() {
             ("long", "warplock.dir.new"),
             ("long", "warplock.vault.new"),
             ("long", "warplock.vault.new.0123456789abcdef"),
+            ("long", "warplock.vault.new.lock"),
             ("long", "warplock.tmp.0123456789abcdef01234567"),
             ("long", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA.name"),
             ("dir", "warplock.tmp.0123456789abcdef01234567"),
