@@ -23,10 +23,10 @@ fn configurations() {
 
 #[test]
 fn records() {
-    inputs::try_inputs("vault_records", 100, 4, vault_records::check);
+    inputs::try_inputs("vault_records", 100, 8, vault_records::check);
 }
 
 #[test]
 fn names_in_the_store() {
-    inputs::try_inputs("vault_names", 60, 20, vault_names::check);
+    inputs::try_inputs("vault_names", 60, 40, vault_names::check);
 }
