@@ -2,6 +2,8 @@
 
 #![no_main]
 
+#[path = "../src/changes.rs"]
+mod changes;
 #[path = "../src/keys.rs"]
 mod keys;
 

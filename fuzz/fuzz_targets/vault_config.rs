@@ -2,6 +2,8 @@
 
 #![no_main]
 
+#[path = "../src/changes.rs"]
+mod changes;
 #[path = "../../crates/warplock-vault/tests/common/mod.rs"]
 mod common;
 #[path = "../src/vault_config.rs"]

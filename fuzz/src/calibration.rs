@@ -4,8 +4,7 @@ use std::sync::OnceLock;
 
 use warplock::fuzzing;
 
-#[path = "changes.rs"]
-mod changes;
+use super::changes::change;
 
 /// Whether the file was used.
 pub(crate) fn check(data: &[u8]) -> bool {
@@ -18,6 +17,6 @@ pub(crate) fn check(data: &[u8]) -> bool {
     }
     let valid = VALID.get_or_init(fuzzing::calibration_text);
     let mut changed = valid.clone().into_bytes();
-    changes::change(&mut changed, rest, 4);
+    change(&mut changed, rest, 4);
     fuzzing::calibration(&String::from_utf8_lossy(&changed))
 }

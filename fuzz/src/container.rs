@@ -9,8 +9,7 @@ use warplock_container::{
     seal_bytes, verify,
 };
 
-#[path = "changes.rs"]
-mod changes;
+use super::changes::change;
 
 /// Bytes of a chunk; cargo-fuzz builds the container with smaller ones.
 const CHUNK: usize = if cfg!(fuzzing) { 64 } else { 16384 };
@@ -73,7 +72,7 @@ pub(crate) fn check(data: &[u8]) -> bool {
     let long = choice % if cfg!(fuzzing) { 4 } else { 64 } == 1;
     let (plain, good) = &streams[usize::from(long)];
     let mut changed = good.clone();
-    changes::change(&mut changed, rest, 8);
+    change(&mut changed, rest, 8);
     match open_bytes(&changed, key, engine) {
         Ok(opened) => assert!(
             changed == *good && opened == *plain,

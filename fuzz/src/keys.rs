@@ -6,8 +6,7 @@ use warplock_keyring::{
     Identities, MasterKey, NewIdentity, NoPrompt, Recipients, from_armor, to_armor, unwrap, wrap,
 };
 
-#[path = "changes.rs"]
-mod changes;
+use super::changes::change;
 
 /// An identity, and a key that was wrapped for it.
 fn fixed() -> &'static (Identities, MasterKey, Vec<u8>) {
@@ -35,13 +34,13 @@ pub(crate) fn check(data: &[u8]) -> bool {
     if choice % 4 == 0 {
         // Whatever the changes leave readable of the armor is the same file, or none.
         let mut armored = to_armor(good).into_bytes();
-        changes::change(&mut armored, rest, 3);
+        change(&mut armored, rest, 3);
         let Ok(binary) = from_armor(&String::from_utf8_lossy(&armored)) else {
             return false;
         };
         changed = binary;
     } else {
-        changes::change(&mut changed, rest, 3);
+        change(&mut changed, rest, 3);
     }
     match unwrap(&changed, identities) {
         Ok(unwrapped) => assert!(

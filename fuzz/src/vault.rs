@@ -10,11 +10,9 @@ use warplock_keyring::MasterKey;
 use warplock_vault::fs::{Access, FileSystem, FileType, Node, ROOT, XattrFlags};
 use warplock_vault::{CheckOptions, Options, Settings, Vault, check as check_vault};
 
+use super::changes::change;
 use crate::common::mem::{Disk, Mem};
 use crate::common::{FILE, FOLDER, Short, engine, new_vault, open};
-
-#[path = "changes.rs"]
-mod changes;
 
 /// What can be read under each path: contents, targets, values of attributes.
 type Readable = BTreeMap<OsString, Vec<u8>>;
@@ -142,13 +140,13 @@ fn attack(disk: &mut Disk, inodes: &[u64], what: [u8; 4], changes: &[u8]) {
     let folder = folders[usize::from(which) % folders.len()];
     let object = disk.object(one);
     match kind % 8 {
-        0 | 1 => changes::change(&mut object.data, changes, 3),
+        0 | 1 => change(&mut object.data, changes, 3),
         2 => object.data = other.data,
-        3 => changes::change(&mut object.target, changes, 3),
+        3 => change(&mut object.target, changes, 3),
         4 => object.xattrs = other.xattrs,
         5 => {
             for value in object.xattrs.values_mut() {
-                changes::change(value, changes, 1);
+                change(value, changes, 1);
             }
         }
         // An entry disappears, or appears under a name that was never given.
@@ -163,7 +161,7 @@ fn attack(disk: &mut Disk, inodes: &[u64], what: [u8; 4], changes: &[u8]) {
             let entries = &mut disk.object(folder).entries;
             let name = entries.keys().nth(usize::from(which) % entries.len());
             let mut name = name.map_or_else(Vec::new, |name| name.as_bytes().to_vec());
-            changes::change(&mut name, changes, 1);
+            change(&mut name, changes, 1);
             name.retain(|&byte| byte != 0 && byte != b'/');
             // A folder has one name: no file system links them.
             if other.mode & 0o170_000 != 0o040_000 && !name.is_empty() {
@@ -185,7 +183,7 @@ pub(crate) fn check(data: &[u8]) -> bool {
     }
     let options = Options {
         engine: Some(engine()),
-        read_only: data.len() % 2 == 0,
+        read_only: data.len().is_multiple_of(2),
         ..Options::default()
     };
     let Ok(vault) = Vault::open_on(mem, &victim.key, options) else {

@@ -5,10 +5,8 @@ use std::sync::OnceLock;
 
 use warplock_vault::{CONFIG, Settings, fuzzing};
 
+use super::changes::change;
 use crate::common::new_vault;
-
-#[path = "changes.rs"]
-mod changes;
 
 fn valid() -> &'static [u8] {
     static VALID: OnceLock<Vec<u8>> = OnceLock::new();
@@ -29,6 +27,6 @@ pub(crate) fn check(data: &[u8]) -> bool {
         return fuzzing::config(rest);
     }
     let mut changed = valid().to_vec();
-    changes::change(&mut changed, rest, 4);
+    change(&mut changed, rest, 4);
     fuzzing::config(&changed)
 }

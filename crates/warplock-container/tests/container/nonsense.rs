@@ -1,5 +1,7 @@
 //! The checks of the fuzz target `container` over pseudo-random inputs.
 
+#[path = "../../../../fuzz/src/changes.rs"]
+mod changes;
 #[path = "../../../../fuzz/src/container.rs"]
 mod container;
 #[path = "../../../../fuzz/src/inputs.rs"]

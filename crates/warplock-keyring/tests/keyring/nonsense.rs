@@ -1,5 +1,7 @@
 //! The checks of the fuzz targets over their seeds and pseudo-random inputs.
 
+#[path = "../../../../fuzz/src/changes.rs"]
+mod changes;
 #[path = "../../../../fuzz/src/identities.rs"]
 mod identities;
 #[path = "../../../../fuzz/src/inputs.rs"]

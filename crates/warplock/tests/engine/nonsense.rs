@@ -4,6 +4,8 @@
 mod batch;
 #[path = "../../../../fuzz/src/calibration.rs"]
 mod calibration;
+#[path = "../../../../fuzz/src/changes.rs"]
+mod changes;
 #[path = "../../../../fuzz/src/inputs.rs"]
 mod inputs;
 
