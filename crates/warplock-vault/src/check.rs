@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use own::Own;
 use rustix::io::Errno;
+use subtle::ConstantTimeEq;
 
 use crate::blocks;
 use crate::content::Content;
@@ -415,7 +416,7 @@ impl<S: Storage> Core<S> {
             content.keys.summer.toggle(&mut sum, number, tags);
             number += count;
         }
-        if sum != state.now.sum {
+        if !bool::from(sum.ct_eq(&state.now.sum)) {
             return Err(self.wrong_sum(content));
         }
         Ok(len)

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
+use subtle::ConstantTimeEq;
 
 use crate::content::{Content, State};
 use crate::core::{Core, lock};
@@ -97,7 +98,7 @@ impl<S: Storage> Core<S> {
             let mut sum = EMPTY;
             let tags = self.tags(&content, state, 0, blocks)?;
             content.keys.summer.toggle(&mut sum, 0, tags);
-            if sum != state.now.sum {
+            if !bool::from(sum.ct_eq(&state.now.sum)) {
                 return Err(self.wrong_sum(&content));
             }
         }
