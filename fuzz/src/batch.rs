@@ -125,7 +125,10 @@ impl Parts {
         let count = input.below(9);
         let key = |algorithm: Algorithm, input: &mut Input<'_>| {
             let seed = input.byte();
-            Key::new(algorithm, &vec![seed; algorithm.key_len()]).expect("the length fits")
+            let mut bytes = vec![seed; algorithm.key_len()];
+            // XTS refuses equal halves.
+            bytes[0] ^= 1;
+            Key::new(algorithm, &bytes).expect("the length fits")
         };
         let keys = (0..input.below(4)).map(|_| {
             let other = if input.byte() == 255 {

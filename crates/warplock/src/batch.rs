@@ -129,7 +129,8 @@ impl<'a> Text<'a> {
 pub enum Keys<'a> {
     /// The same key for every message.
     One(&'a Key),
-    /// A key for each message: `algorithm.key_len()` bytes each, one after the other.
+    /// A key for each message: `algorithm.key_len()` bytes each, one after the other. XTS keys with
+    /// equal halves are refused for encryption and accepted for decryption.
     Each {
         /// What the keys are for.
         algorithm: Algorithm,

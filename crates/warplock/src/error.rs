@@ -23,6 +23,16 @@ pub enum Error {
         /// The length that was given, in bytes.
         found: usize,
     },
+    /// An XTS key whose halves are equal; [`crate::hazmat`] has a way for old data.
+    #[error(
+        "both halves of this {algorithm} key are equal, which weakens it and which the standards \
+         forbid: take {} random bytes",
+        algorithm.key_len()
+    )]
+    EqualHalves {
+        /// The algorithm that the key was meant for.
+        algorithm: Algorithm,
+    },
     /// The operating system gave no random bytes.
     #[error("the operating system's random generator failed")]
     Randomness,

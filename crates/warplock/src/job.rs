@@ -280,7 +280,7 @@ impl<'a> Job<'a> {
         };
         let count = input_spans.count();
 
-        check_keys(&keys, count)?;
+        check_keys(direction, &keys, count)?;
         check_tag_len(info, direction, tag_len)?;
         if !in_place {
             same_lengths(&input_spans, &output_spans)?;

@@ -38,6 +38,7 @@ mod cpu;
 pub mod cuda;
 mod engine;
 mod error;
+pub mod hazmat;
 mod job;
 mod key;
 pub mod pkcs7;

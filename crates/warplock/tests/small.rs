@@ -51,7 +51,8 @@ fn in_place_there_and_back() {
     let engine = engine();
     for algorithm in algorithms() {
         let mode = algorithm.info().mode;
-        let key = Key::new(algorithm, &vec![3; algorithm.key_len()]).unwrap();
+        let bytes: Vec<u8> = (0..algorithm.key_len() as u8).collect();
+        let key = Key::new(algorithm, &bytes).unwrap();
         let (spans, ivs) = (spans(mode), ivs(mode));
         let start: Vec<u8> = (0..SIZE).map(|i| i as u8).collect();
         let mut buffer = start.clone();

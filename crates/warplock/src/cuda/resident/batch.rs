@@ -110,7 +110,8 @@ pub enum DeviceKeys<'a> {
     /// Keys in host memory: expanded and uploaded when the plan is made, wiped when it is dropped.
     Host(Keys<'a>),
     /// A key for each message in GPU memory, `algorithm.key_len()` bytes each, one after the
-    /// other; read anew at every launch. The caller wipes them.
+    /// other; read at every launch. The caller wipes them. The halves of XTS keys must differ:
+    /// the engine cannot check that here.
     Each {
         /// What the keys are for.
         algorithm: Algorithm,

@@ -53,7 +53,7 @@ impl<'a> Checked<'a> {
             )));
         }
         match &keys {
-            DeviceKeys::Host(keys) => check_keys(keys, count)?,
+            DeviceKeys::Host(keys) => check_keys(direction, keys, count)?,
             DeviceKeys::Each { bytes, .. } => {
                 check_array(bytes.len(), count, info.key_len, "keys")?
             }

@@ -148,7 +148,7 @@ impl KeyTable {
         distinct.sort_unstable();
         distinct.dedup();
         random.shuffle(&mut distinct);
-        let key = |bytes: &&[u8]| Key::new(plan.algorithm, bytes).unwrap();
+        let key = |bytes: &&[u8]| super::key(plan.algorithm, bytes);
         let numbers: HashMap<&[u8], u32> = distinct.iter().copied().zip(0..).collect();
         KeyTable {
             keys: distinct.iter().map(key).collect(),
@@ -158,9 +158,12 @@ impl KeyTable {
     }
 
     fn random<'a>(&'a self, random: &mut Random, algorithm: Algorithm) -> Keys<'a> {
+        let equal_halves = |key: &[u8]| key[..key.len() / 2] == key[key.len() / 2..];
+        let mut keys = self.concatenated.chunks(algorithm.key_len());
+        let weak = algorithm.info().mode == Mode::Xts && keys.any(equal_halves);
         match random.below(3) {
             0 if self.keys.len() == 1 => Keys::One(&self.keys[0]),
-            1 => Keys::Each {
+            1 if !weak => Keys::Each {
                 algorithm,
                 bytes: &self.concatenated,
             },

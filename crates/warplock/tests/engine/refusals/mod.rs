@@ -24,7 +24,7 @@ struct Parts {
 
 impl Parts {
     fn new() -> Self {
-        let key = |name| Key::new(name, &vec![7; name.key_len()]).unwrap();
+        let key = |name| Key::generate(name).unwrap();
         Parts {
             gcm: key(Algorithm::Aes128Gcm),
             cbc: key(Algorithm::Aes128Cbc),

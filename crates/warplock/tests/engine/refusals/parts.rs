@@ -72,6 +72,18 @@ fn keys() {
             };
             Batch::encrypt(keys, place(&mut p.output, even(1, 16, 16)))
         }),
+        (
+            "a key of XTS with equal halves",
+            One(1, "both halves of this aes-128-xts key"),
+            |p| {
+                let keys = Keys::Each {
+                    algorithm: Algorithm::Aes128Xts,
+                    bytes: const { &[[1; 16], [2; 16], [3; 16], [3; 16]] }.as_flattened(),
+                };
+                let batch = Batch::encrypt(keys, place(&mut p.output, even(2, 16, 16)));
+                batch.ivs(Ivs::Sectors { first: 0 })
+            },
+        ),
         ("keys of two algorithms", Whole("several algorithms"), |p| {
             let keys = Keys::Indexed {
                 keys: &p.mixed,

@@ -117,7 +117,7 @@ fn tags_lie_behind_the_ciphertext_or_apart() {
 
 #[test]
 fn sectors_count_up_and_keys_are_in_a_table() {
-    let key = Key::new(Algorithm::Aes128Xts, &[1; 32]).unwrap();
+    let key = Key::new(Algorithm::Aes128Xts, &[[1; 16], [2; 16]].concat()).unwrap();
     let ivs = DeviceIvs::Sectors { first: 255 };
     let (sheet, host, batch) = sheet(DeviceBatch::encrypt(&key, apart(3, 512)).ivs(ivs));
     let located = sheet.located(&batch, SHEET);

@@ -6,7 +6,7 @@ use super::{apart, even, region};
 use crate::{Algorithm, Direction, Key, Keys, Span, Spans};
 
 fn key(algorithm: Algorithm) -> Key {
-    Key::new(algorithm, &vec![7; algorithm.key_len()]).unwrap()
+    Key::generate(algorithm).unwrap()
 }
 
 fn refusal(batch: DeviceBatch<'_>) -> String {
@@ -122,6 +122,13 @@ fn ivs_tags_and_keys_are_checked_as_in_host_memory() {
     let tags = DeviceTags::Apart(region(0x100, 31));
     assert!(refusal(seal.tags(tags)).contains("tags"));
     assert!(refusal(seal.tag_len(8)).contains("12 to 16 to seal"));
+
+    let equal = Keys::Each {
+        algorithm: Algorithm::Aes128Xts,
+        bytes: &[1; 64],
+    };
+    let seal = DeviceBatch::encrypt(equal, apart(2, 16)).ivs(sectors);
+    assert!(refusal(seal).starts_with("message 0: both halves"));
 
     let few = DeviceKeys::Each {
         algorithm: Algorithm::Aes128Ecb,
