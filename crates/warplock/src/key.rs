@@ -7,6 +7,7 @@ use zeroize::Zeroizing;
 
 use crate::checks::has_equal_halves;
 use crate::cpu::{self, Prepared};
+use crate::random::fill_random;
 use crate::{Algorithm, Error, Mode};
 
 /// A secret key for one algorithm; wiped from memory when dropped, never printed.
@@ -63,7 +64,7 @@ impl Key {
     /// [`Error::Randomness`] if the generator fails.
     pub fn generate(algorithm: Algorithm) -> Result<Self, Error> {
         let mut bytes = Zeroizing::new(vec![0; algorithm.key_len()]);
-        getrandom::fill(&mut bytes).map_err(|_| Error::Randomness)?;
+        fill_random(&mut bytes)?;
         Key::new(algorithm, &bytes)
     }
 

@@ -44,6 +44,7 @@ mod key;
 pub mod pkcs7;
 mod plan;
 mod portion;
+mod random;
 #[cfg(test)]
 mod random_jobs;
 mod single;
@@ -59,6 +60,7 @@ pub use error::Error;
 pub use job::Job;
 pub use key::Key;
 pub use plan::{Calibration, Gatherer, Gathering};
+pub use random::fill_random;
 pub use stream::Stream;
 pub use threads::MOST_THREADS;
 
