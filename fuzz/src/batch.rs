@@ -317,7 +317,7 @@ pub(crate) fn check(data: &[u8]) -> bool {
             assert!(failed.windows(2).all(|pair| pair[0] < pair[1]));
             assert!(total == count && failed.last() < Some(&total));
         }
-        Err(Error::Batch(_) | Error::Message { .. }) => {
+        Err(Error::Batch(_) | Error::Message { .. } | Error::NonceReuse { .. }) => {
             assert_eq!(output, before, "a refused batch wrote");
             assert!(
                 tags.iter().all(|&byte| byte == 0x5A),

@@ -33,6 +33,21 @@ pub enum Error {
         /// The algorithm that the key was meant for.
         algorithm: Algorithm,
     },
+    /// Two messages of a batch would be encrypted under the same key with the same nonce, or with a
+    /// common counter block of CTR. That reveals the XOR of their texts, and with GCM allows
+    /// forgeries.
+    #[error(
+        "messages {first} and {second} have {what} under the same key: give each its own, as \
+         Ivs::Random does"
+    )]
+    NonceReuse {
+        /// The place of one of the two in the batch, from 0.
+        first: usize,
+        /// The place of the other.
+        second: usize,
+        /// What they have in common: "the same nonce" or "overlapping counters".
+        what: &'static str,
+    },
     /// The operating system gave no random bytes.
     #[error("the operating system's random generator failed")]
     Randomness,

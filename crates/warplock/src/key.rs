@@ -12,6 +12,8 @@ use crate::{Algorithm, Error, Mode};
 
 /// A secret key for one algorithm; wiped from memory when dropped, never printed.
 ///
+/// With GCM and random nonces, encrypt at most 2^32 messages under one key (NIST SP 800-38D, 8.3).
+///
 /// ```
 /// use warplock::{Algorithm, Key};
 /// let key = Key::generate(Algorithm::Aes256Gcm)?;

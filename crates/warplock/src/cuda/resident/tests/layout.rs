@@ -73,7 +73,10 @@ fn plain_messages_are_found() {
             spans: Spans::Ragged(&spans),
         };
         let mut batch = DeviceBatch::encrypt(&key, text)
-            .ivs(DeviceIvs::Each(region(0x100, 2 * iv_len)))
+            .ivs(DeviceIvs::Ragged {
+                bytes: region(0x100, 2 * iv_len),
+                spans: even(2, iv_len),
+            })
             .tags(DeviceTags::Apart(region(0x200, 32)));
         if aad_len > 0 {
             batch = batch.aad(DeviceAad::Shared(region(0x300, aad_len)));
