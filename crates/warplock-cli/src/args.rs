@@ -258,7 +258,26 @@ pub(crate) enum Raw {
     /// Nothing but gcm and acorn-128 notices changes; ecb and cbc are here for other programs'
     /// data and for benchmarks only, acorn-128 for small devices' data and for research.
     #[command(after_help = RAW_EXAMPLES)]
-    Decrypt(RawOptions),
+    Decrypt(RawDecrypt),
+}
+
+impl Raw {
+    /// What both directions have.
+    pub(crate) fn options(&self) -> &RawOptions {
+        match self {
+            Raw::Encrypt(options) => options,
+            Raw::Decrypt(decrypt) => &decrypt.options,
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RawDecrypt {
+    #[command(flatten)]
+    pub(crate) options: RawOptions,
+    /// For xts: accept a key whose two halves are equal, to read old data of other programs.
+    #[arg(long)]
+    pub(crate) equal_halves: bool,
 }
 
 const RAW_EXAMPLES: &str = "\

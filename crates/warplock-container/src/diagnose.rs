@@ -3,6 +3,7 @@
 //! This runs only after authentication has failed, and nothing that it computes leaves it but
 //! the error.
 
+use subtle::ConstantTimeEq;
 use warplock::{Batch, Engine, Ivs, Keys, Span, Spans, Tags, Text};
 use zeroize::Zeroizing;
 
@@ -15,7 +16,8 @@ const PLACES: u64 = if cfg!(fuzzing) { 1 << 6 } else { 1 << 16 };
 /// How many nonces or lengths go into one batch.
 const BATCH: usize = 64;
 
-type Tag = [u8; TAG_LEN];
+/// A tag, or a summand of one; with the ciphertext it reveals the hash key.
+type Tag = Zeroizing<[u8; TAG_LEN]>;
 
 /// The error for chunk `chunk`, whose bytes `sealed` (tag included) did not verify.
 pub(crate) fn diagnose(
@@ -61,9 +63,13 @@ fn true_place(
     let mut nonces = Vec::new();
     cipher.nonces(chunk, 1, &mut nonces);
     let seal = |text: &mut [u8]| -> Result<Tag, warplock::Error> {
-        let mut tag = [0; TAG_LEN];
+        let mut tag = Tag::default();
         let batch = Batch::seal(Keys::One(cipher.key()), Text::in_place(text));
-        engine.run(batch.ivs(Ivs::Each(&nonces)).tags(Tags::Apart(&mut tag)))?;
+        engine.run(
+            batch
+                .ivs(Ivs::Each(&nonces))
+                .tags(Tags::Apart(&mut tag[..])),
+        )?;
         Ok(tag)
     };
     // Sealing zeros yields the keystream; sealing text XOR keystream yields the text's tag.
@@ -72,12 +78,13 @@ fn true_place(
     for (byte, text) in work.iter_mut().zip(text) {
         *byte ^= text;
     }
-    let hash = xor(&seal(&mut work)?, &seal(&mut [])?);
+    let (own_tag, mask) = (seal(&mut work)?, seal(&mut [])?);
+    let hash = xor(&own_tag, &mask);
     let wanted = xor(tag, &hash);
 
     let start = chunk.saturating_sub(PLACES / 2);
     let end = (start + PLACES).min(MAX_CHUNKS);
-    let mut tags = [0; BATCH * TAG_LEN];
+    let mut tags = Zeroizing::new([0; BATCH * TAG_LEN]);
     for first in (start..end).step_by(BATCH) {
         let count = BATCH.min((end - first) as usize);
         cipher.nonces(first, count, &mut nonces);
@@ -93,7 +100,9 @@ fn true_place(
         let tags = &mut tags[..count * TAG_LEN];
         let batch = Batch::seal(Keys::One(cipher.key()), text).ivs(Ivs::Each(&nonces));
         engine.run(batch.tags(Tags::Apart(tags)))?;
-        if let Some(index) = tags.chunks_exact(TAG_LEN).position(|tag| tag == wanted) {
+        // In constant time, as the tags of these empty messages are secret.
+        let found = |tag: &[u8]| bool::from(tag.ct_eq(&wanted[..]));
+        if let Some(index) = tags.chunks_exact(TAG_LEN).position(found) {
             return Ok(Some(first + index as u64));
         }
     }
@@ -147,6 +156,6 @@ fn true_end(
     Ok(None)
 }
 
-fn xor(a: &Tag, b: &Tag) -> Tag {
-    std::array::from_fn(|i| a[i] ^ b[i])
+fn xor(a: &[u8; TAG_LEN], b: &[u8; TAG_LEN]) -> Tag {
+    Zeroizing::new(std::array::from_fn(|i| a[i] ^ b[i]))
 }

@@ -1,6 +1,5 @@
 //! The vault's keys, all derived from the master key, and small sealed records under them.
 
-use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -194,40 +193,54 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Random bytes that a thread has fetched and not used yet: a system call for each nonce would take
-/// longer than sealing a short block.
-struct Fetched {
-    bytes: [u8; 1536],
-    used: usize,
-}
-
-thread_local! {
-    static FETCHED: RefCell<Fetched> = const {
-        RefCell::new(Fetched {
-            bytes: [0; 1536],
-            used: 1536,
-        })
-    };
-}
-
-/// Fills `bytes` at random, from the operating system.
+/// Fills `bytes` with random bytes. Nothing is kept between calls: a buffer would give the same
+/// nonces to a forked child, and to virtual machines resumed from one snapshot.
 pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<()> {
-    let fill = |bytes: &mut [u8]| {
-        getrandom::fill(bytes).map_err(|_| crate::Error::from(warplock::Error::Randomness))
-    };
-    FETCHED.with_borrow_mut(|fetched| {
-        if bytes.len() > fetched.bytes.len() / 4 {
-            return fill(bytes);
+    Ok(warplock::fill_random(bytes)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::io::{Read, Write, pipe};
+
+    use super::*;
+
+    /// Forked children continue from one state, like virtual machines from one snapshot.
+    #[test]
+    fn a_thousand_forked_children_repeat_no_nonce() {
+        let engine = Engine::builder().backend("cpu".parse().unwrap()).build();
+        let engines = Engines::new(Arc::new(engine.unwrap())).unwrap();
+        let key = Key::generate(Algorithm::Aes256Gcm).unwrap();
+        let mut record = [7; 60 + OVERHEAD];
+        let mut seal = || {
+            engines.seal_in_place(&key, b"", &mut record).unwrap();
+            *record.first_chunk::<NONCE_LEN>().unwrap()
+        };
+        let mut seen = HashSet::from([seal()]);
+        for trial in 0..1000 {
+            let (mut from_child, mut to_parent) = pipe().unwrap();
+            // SAFETY: the child only uses memory it inherited, writes to a pipe and exits.
+            match unsafe { libc::fork() } {
+                0 => {
+                    let failed = to_parent.write_all(&seal()).is_err();
+                    // SAFETY: ends the child at once; it has nothing to clean up.
+                    unsafe { libc::_exit(i32::from(failed)) }
+                }
+                child => {
+                    assert!(child > 0, "fork failed");
+                    drop(to_parent);
+                    if trial % 10 == 0 {
+                        assert!(seen.insert(seal()), "trial {trial}");
+                    }
+                    let mut nonce = [0; NONCE_LEN];
+                    from_child.read_exact(&mut nonce).unwrap();
+                    assert!(seen.insert(nonce), "trial {trial}");
+                    // SAFETY: nothing else waits for this child.
+                    let ended = unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+                    assert_eq!(ended, child);
+                }
+            }
         }
-        if fetched.bytes.len() - fetched.used < bytes.len() {
-            fill(&mut fetched.bytes)?;
-            fetched.used = 0;
-        }
-        let taken = &mut fetched.bytes[fetched.used..][..bytes.len()];
-        bytes.copy_from_slice(taken);
-        // Nothing is given out twice.
-        taken.fill(0);
-        fetched.used += bytes.len();
-        Ok(())
-    })
+    }
 }

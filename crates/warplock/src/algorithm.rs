@@ -154,6 +154,16 @@ impl Algorithm {
 }
 
 impl Info {
+    /// Bytes of each IV in [`crate::Ivs::Each`] and [`crate::Ivs::Random`]: none for ECB, 12 for
+    /// GCM, a block of 16 for the others.
+    pub fn iv_len(&self) -> usize {
+        match self.mode {
+            Mode::Ecb => 0,
+            Mode::Gcm => 12,
+            Mode::Cbc | Mode::Ctr | Mode::Xts | Mode::Acorn => 16,
+        }
+    }
+
     /// Whether an IV, nonce, start counter or tweak of `len` bytes fits this algorithm: none for
     /// ECB, 16 bytes for CBC, CTR, XTS and ACORN, at least one byte for GCM.
     pub fn accepts_iv_len(&self, len: usize) -> bool {

@@ -129,14 +129,16 @@ impl<'a> Text<'a> {
 pub enum Keys<'a> {
     /// The same key for every message.
     One(&'a Key),
-    /// A key for each message: `algorithm.key_len()` bytes each, one after the other.
+    /// A key for each message: `algorithm.key_len()` bytes each, one after the other. They are
+    /// assumed to be distinct, so their messages' nonces are not compared. XTS keys with equal
+    /// halves are refused for encryption and accepted for decryption.
     Each {
         /// What the keys are for.
         algorithm: Algorithm,
         /// The secret bytes of all keys.
         bytes: &'a [u8],
     },
-    /// A few keys, shared: message `i` takes `keys[index[i]]`.
+    /// A few keys, shared: message `i` takes `keys[index[i]]`. The keys are assumed to be distinct.
     Indexed {
         /// The keys, all for the same algorithm.
         keys: &'a [Key],
@@ -146,13 +148,27 @@ pub enum Keys<'a> {
 }
 
 /// The IVs, nonces, start counters or tweaks of a batch.
-#[derive(Clone, Copy, Debug)]
+///
+/// To encrypt, take [`Ivs::Random`] unless a protocol prescribes the IVs. A batch that would encrypt
+/// two messages under the same key with the same nonce (GCM, ACORN), or with a common counter block
+/// (CTR), is refused with [`crate::Error::NonceReuse`]; the engine does not remember earlier
+/// batches. Repeated IVs of CBC are allowed: they only reveal which messages begin alike. So are
+/// repeated tweaks of XTS.
+#[derive(Debug)]
 pub enum Ivs<'a> {
     /// None: for ECB.
     None,
-    /// An equal number of bytes for each message, one after the other.
+    /// For encryption: the engine draws an IV for each message and writes it to this array,
+    /// [`crate::Info::iv_len`] bytes per message (12 for GCM). Store it with the message:
+    /// decryption needs it, and it is not secret.
+    ///
+    /// With GCM, encrypt at most 2^32 messages under one key (NIST SP 800-38D, 8.3): beyond that,
+    /// the chance that two of them drew the same nonce is no longer negligible.
+    Random(&'a mut [u8]),
+    /// Given by the caller, one after the other, [`crate::Info::iv_len`] bytes per message (12 for
+    /// GCM).
     Each(&'a [u8]),
-    /// IVs of different lengths (GCM).
+    /// Given by the caller, anywhere in a buffer, and for GCM of any length.
     Ragged {
         /// The buffer that the spans point into.
         bytes: &'a [u8],
@@ -202,11 +218,12 @@ pub enum Tags<'a> {
 /// let key = Key::generate(Algorithm::Aes256Gcm)?;
 /// let mut records = vec![7; 4 * 116];
 /// let spans = Spans::Even { count: 4, len: 100, stride: 116 };
-/// let nonces: Vec<u8> = (0..4u8).flat_map(|i| [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, i]).collect();
+/// let mut nonces = [0; 4 * 12]; // keep them with the records
 ///
 /// let engine = Engine::new()?;
 /// let text = Text::InPlace { buffer: &mut records, spans };
-/// engine.run(Batch::seal(Keys::One(&key), text).ivs(Ivs::Each(&nonces)).aad(Aad::Shared(b"v1")))?;
+/// let seal = Batch::seal(Keys::One(&key), text);
+/// engine.run(seal.ivs(Ivs::Random(&mut nonces)).aad(Aad::Shared(b"v1")))?;
 ///
 /// records[300] ^= 1; // in record 2
 /// let text = Text::InPlace { buffer: &mut records, spans };
@@ -264,7 +281,8 @@ impl<'a> Batch<'a> {
         Batch::new(Direction::Decrypt, keys, text)
     }
 
-    /// The IVs, nonces, start counters or tweaks. A nonce must never be used twice with one key.
+    /// The IVs, nonces, start counters or tweaks. A nonce must never be used twice under one
+    /// key: [`Ivs::Random`] draws fresh ones.
     pub fn ivs(mut self, ivs: Ivs<'a>) -> Self {
         self.ivs = ivs;
         self

@@ -1,6 +1,8 @@
 //! The rules for batches that [`crate::Job`] and batches in GPU memory have in common, and the words
 //! for what breaks them.
 
+use subtle::ConstantTimeEq;
+
 use crate::batch::{Direction, Keys, Span, Spans};
 use crate::{Error, Info, Mode};
 
@@ -43,11 +45,25 @@ pub(crate) fn check_array(
     )))
 }
 
-pub(crate) fn check_keys(keys: &Keys<'_>, count: usize) -> Result<(), Error> {
+pub(crate) fn check_keys(direction: Direction, keys: &Keys<'_>, count: usize) -> Result<(), Error> {
     match keys {
         Keys::One(_) => Ok(()),
         Keys::Each { algorithm, bytes } => {
-            check_array(bytes.len(), count, algorithm.key_len(), "keys")
+            check_array(bytes.len(), count, algorithm.key_len(), "keys")?;
+            if algorithm.info().mode != Mode::Xts || direction == Direction::Decrypt {
+                return Ok(());
+            }
+            let mut each = bytes.chunks_exact(algorithm.key_len());
+            match each.position(has_equal_halves) {
+                None => Ok(()),
+                Some(index) => Err(Error::Message {
+                    index,
+                    problem: Error::EqualHalves {
+                        algorithm: *algorithm,
+                    }
+                    .to_string(),
+                }),
+            }
         }
         Keys::Indexed { keys, index } => {
             same_count(index.len(), count, "key numbers")?;
@@ -100,6 +116,30 @@ pub(crate) fn check_texts(info: &Info, spans: &Spans<'_>) -> Result<(), Error> {
             problem: format!("{name} needs a text of {rule}, not {} bytes", span.len),
         })
     })
+}
+
+/// Whether the halves of an XTS key are equal, in constant time.
+pub(crate) fn has_equal_halves(key: &[u8]) -> bool {
+    let (data, tweak) = key.split_at(key.len() / 2);
+    // In blocks: byte by byte, the comparison would show in the time of a batch of many keys.
+    let pairs = data.as_chunks().0.iter().zip(tweak.as_chunks().0);
+    let difference = pairs.fold(0, |all, (a, b)| {
+        all | u128::from_ne_bytes(*a) ^ u128::from_ne_bytes(*b)
+    });
+    difference.ct_eq(&0).into()
+}
+
+/// Checks the length of an array of IVs. GCM accepts nonces of any length, but only 12 bytes per
+/// message here: otherwise an array made for a batch would pass as one long nonce.
+pub(crate) fn check_iv_array(info: &Info, found: usize, count: usize) -> Result<(), Error> {
+    let len = info.iv_len();
+    match check_array(found, count, len, "IVs") {
+        Err(_) if info.mode == Mode::Ecb && count > 0 => check_iv_len(info, 0, found / count),
+        Err(error) if info.mode == Mode::Gcm => Err(Error::Batch(format!(
+            "{error} (nonces of another length: Ivs::Ragged)"
+        ))),
+        checked => checked,
+    }
 }
 
 pub(crate) fn check_iv_len(info: &Info, index: usize, len: usize) -> Result<(), Error> {

@@ -9,6 +9,7 @@ use crate::backend::{Backend, Choice};
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::cuda::CudaBackend;
 use crate::job::Message;
+use crate::nonces;
 use crate::plan::{Demanded, Helper, Planner};
 use crate::single::Single;
 use crate::{Algorithm, Batch, Direction, Error, Info, Job, Mode};
@@ -235,7 +236,7 @@ impl Engine {
     /// [`Error::Authentication`] if messages of an opened batch did not verify: their output is
     /// zeros, the others' is good. [`Error::Backend`] if the machine failed. [`Error::NoBackend`]
     /// if the chosen backend does not have the algorithm. Any other error was
-    /// found before anything was written.
+    /// found before anything but the array of [`crate::Ivs::Random`] was written.
     // Inlined, so that what the caller knows of the batch need not be asked.
     #[inline]
     pub fn run(&self, mut batch: Batch<'_>) -> Result<(), Error> {
@@ -303,6 +304,7 @@ impl Engine {
         if job.text_bytes() == 0 && !job.info().algorithm.is_aead() {
             return Ok(());
         }
+        nonces::check(&job)?;
         let failed = match &self.route {
             Route::Auto(planner) if !planner.is_for_cpu(&job) => {
                 // SAFETY: the job's borrows live to the end of this function.

@@ -23,6 +23,31 @@ pub enum Error {
         /// The length that was given, in bytes.
         found: usize,
     },
+    /// An XTS key whose halves are equal; [`crate::hazmat`] has a way for old data.
+    #[error(
+        "both halves of this {algorithm} key are equal, which weakens it and which the standards \
+         forbid: take {} random bytes",
+        algorithm.key_len()
+    )]
+    EqualHalves {
+        /// The algorithm that the key was meant for.
+        algorithm: Algorithm,
+    },
+    /// Two messages of a batch would be encrypted under the same key with the same nonce, or with a
+    /// common counter block of CTR. That reveals the XOR of their texts, and with GCM allows
+    /// forgeries.
+    #[error(
+        "messages {first} and {second} have {what} under the same key: give each its own, as \
+         Ivs::Random does"
+    )]
+    NonceReuse {
+        /// The place of one of the two in the batch, from 0.
+        first: usize,
+        /// The place of the other.
+        second: usize,
+        /// What they have in common: "the same nonce" or "overlapping counters".
+        what: &'static str,
+    },
     /// The operating system gave no random bytes.
     #[error("the operating system's random generator failed")]
     Randomness,

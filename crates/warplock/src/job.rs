@@ -5,14 +5,15 @@ use std::ops::Range;
 
 use crate::batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 use crate::checks::{
-    check_array, check_iv_len, check_keys, check_sectors, check_tag_len, check_texts, disjoint,
-    each, inside, no_aad, no_keys, no_tags, same_count, same_lengths,
+    check_array, check_iv_array, check_iv_len, check_keys, check_sectors, check_tag_len,
+    check_texts, disjoint, each, inside, no_aad, no_keys, no_tags, same_count, same_lengths,
 };
+use crate::random::fill_random;
 use crate::{Error, Info};
 
 /// A checked batch. That one exists proves: every span lies inside its buffer, spans that are
 /// written overlap nothing else, and every key, IV, length and tag fits the algorithm. The
-/// buffers stay borrowed for `'a`.
+/// buffers stay borrowed for `'a`. Whether IVs repeat is checked by [`crate::Engine::run`].
 pub struct Job<'a> {
     info: &'static Info,
     direction: Direction,
@@ -23,8 +24,10 @@ pub struct Job<'a> {
     output_spans: Spans<'a>,
     /// Of all messages: backends ask more than once, and ragged spans would be added up each time.
     text_bytes: u64,
+    /// Never [`Ivs::Random`]: once drawn, those are [`Ivs::Each`].
     ivs: Ivs<'a>,
-    /// Bytes of each of [`Ivs::Each`]: a division for each message would show.
+    draws_ivs: bool,
+    /// Bytes per message in [`Ivs::Each`]; kept here because a lookup per message would cost time.
     iv_len: usize,
     aad: Aad<'a>,
     tags: TagPlace,
@@ -112,6 +115,15 @@ impl<'a> Job<'a> {
         &self.keys
     }
 
+    pub(crate) fn ivs(&self) -> &Ivs<'a> {
+        &self.ivs
+    }
+
+    /// Whether the IVs were drawn for this job, and so need no check for repeats.
+    pub(crate) fn draws_ivs(&self) -> bool {
+        self.draws_ivs
+    }
+
     /// Whether all messages have the same length.
     pub(crate) fn is_even(&self) -> bool {
         matches!(self.input_spans, Spans::Even { .. })
@@ -172,6 +184,7 @@ impl<'a> Job<'a> {
         };
         let iv = match self.ivs {
             Ivs::None => Iv::Bytes(&[]),
+            Ivs::Random(_) => unreachable!("`new` has drawn them"),
             Ivs::Each(bytes) => Iv::Bytes(&bytes[index * self.iv_len..][..self.iv_len]),
             Ivs::Ragged { bytes, spans } => Iv::Bytes(slice(bytes, spans.get(index))),
             Ivs::Sectors { first } => Iv::Sector(first.wrapping_add(index as u128).to_le_bytes()),
@@ -245,7 +258,7 @@ impl<'a> Job<'a> {
             direction,
             keys,
             text,
-            ivs,
+            mut ivs,
             aad,
             tags,
             tag_len,
@@ -280,7 +293,7 @@ impl<'a> Job<'a> {
         };
         let count = input_spans.count();
 
-        check_keys(&keys, count)?;
+        check_keys(direction, &keys, count)?;
         check_tag_len(info, direction, tag_len)?;
         if !in_place {
             same_lengths(&input_spans, &output_spans)?;
@@ -319,7 +332,7 @@ impl<'a> Job<'a> {
             }
         };
 
-        check_ivs(info, &ivs, count)?;
+        check_ivs(info, direction, &ivs, count)?;
         match aad {
             Aad::None => {}
             _ if !aead => return Err(no_aad(info)),
@@ -329,10 +342,8 @@ impl<'a> Job<'a> {
                 inside(&spans, 0, bytes.len(), "the associated data")?;
             }
         }
-        let iv_len = match ivs {
-            Ivs::Each(bytes) => share(bytes, count),
-            _ => 0,
-        };
+        let draws_ivs = matches!(ivs, Ivs::Random(_));
+        ivs.draw()?;
         let text_bytes = match input_spans {
             Spans::Even { count, len, .. } => count as u64 * len as u64,
             Spans::Ragged(spans) => spans.iter().map(|span| span.len as u64).sum(),
@@ -347,7 +358,8 @@ impl<'a> Job<'a> {
             output_spans,
             text_bytes,
             ivs,
-            iv_len,
+            draws_ivs,
+            iv_len: info.iv_len(),
             aad,
             tags,
             tag_len,
@@ -356,13 +368,15 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Bytes of each of `count` messages' IVs. One message is worth a special case: a division takes
-/// as long as encrypting three blocks.
-#[inline]
-fn share(bytes: &[u8], count: usize) -> usize {
-    match count {
-        1 => bytes.len(),
-        _ => bytes.len().checked_div(count).unwrap_or(0),
+impl<'a> Ivs<'a> {
+    /// Turns [`Ivs::Random`] into [`Ivs::Each`] by filling the array.
+    pub(crate) fn draw(&mut self) -> Result<(), Error> {
+        if let Ivs::Random(array) = self {
+            let array: &'a mut [u8] = std::mem::take(array);
+            fill_random(array)?;
+            *self = Ivs::Each(array);
+        }
+        Ok(())
     }
 }
 
@@ -370,18 +384,16 @@ fn slice(bytes: &[u8], span: Span) -> &[u8] {
     &bytes[span.offset..][..span.len]
 }
 
-fn check_ivs(info: &Info, ivs: &Ivs<'_>, count: usize) -> Result<(), Error> {
+fn check_ivs(info: &Info, direction: Direction, ivs: &Ivs<'_>, count: usize) -> Result<(), Error> {
     match ivs {
         Ivs::None if count == 0 => Ok(()),
         Ivs::None => check_iv_len(info, 0, 0),
-        Ivs::Each(bytes) => {
-            let len = share(bytes, count);
-            check_array(bytes.len(), count, len, "IVs")?;
-            match count {
-                0 => Ok(()),
-                _ => check_iv_len(info, 0, len),
-            }
-        }
+        Ivs::Random(_) if direction == Direction::Decrypt => Err(Error::Batch(
+            "Ivs::Random is for encryption: to decrypt, give the IVs of the encryption with Ivs::Each"
+                .to_owned(),
+        )),
+        Ivs::Random(array) => check_iv_array(info, array.len(), count),
+        Ivs::Each(bytes) => check_iv_array(info, bytes.len(), count),
         Ivs::Ragged { bytes, spans } => {
             same_count(spans.count(), count, "spans of IVs")?;
             inside(spans, 0, bytes.len(), "the IVs")?;

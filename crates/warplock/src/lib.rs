@@ -9,26 +9,48 @@
 //! - [`cuda::Plan`]: a batch that lies in GPU memory, for kernels on the caller's stream.
 //! - [`Gatherer`]: small messages of many threads, sent off together.
 //!
-//! Take `aes-256-gcm` and a fresh nonce for each message unless you know why not: the other modes
-//! are there for other programs' data and do not notice changes.
+//! Take `aes-256-gcm` and random nonces unless you know why not: the other modes are there for
+//! other programs' data and do not notice changes.
 //!
 //! ```
 //! use warplock::{Algorithm, Batch, Engine, Ivs, Key, Keys, Tags, Text};
 //!
 //! let engine = Engine::new()?;
 //! let key = Key::generate(Algorithm::Aes256Gcm)?;
-//! let nonce = [1; 12]; // never use one twice with the same key
 //!
 //! let mut data = b"a long message".to_vec();
-//! let mut tag = [0; 16];
+//! let (mut nonce, mut tag) = ([0; 12], [0; 16]); // written by `run`: store them with the data
 //! let seal = Batch::seal(Keys::One(&key), Text::in_place(&mut data));
-//! engine.run(seal.ivs(Ivs::Each(&nonce)).tags(Tags::Apart(&mut tag)))?;
+//! engine.run(seal.ivs(Ivs::Random(&mut nonce)).tags(Tags::Apart(&mut tag)))?;
 //!
 //! let open = Batch::open(Keys::One(&key), Text::in_place(&mut data));
 //! engine.run(open.ivs(Ivs::Each(&nonce)).tags(Tags::Given(&tag)))?;
 //! assert_eq!(data, b"a long message");
 //! # Ok::<(), warplock::Error>(())
 //! ```
+//!
+//! # Nonces
+//!
+//! Two messages under the same key and nonce reveal the XOR of their texts, and with GCM allow
+//! forgeries.
+//!
+//! - **Random**: [`Ivs::Random`] draws a nonce for each message and writes it to the caller's array.
+//!   Each batch draws from the operating system and keeps nothing for the next, so nonces stay
+//!   fresh in forked processes and in virtual machines resumed from a snapshot. A [`Stream`] and a
+//!   [`Gatherer`] take one nonce from the caller: draw it with [`fill_random`].
+//! - **Limit**: with 12-byte random nonces (GCM), at most 2^32 messages per key (NIST SP 800-38D,
+//!   8.3). Then the chance of a repeat stays below 2^-32. Beyond that, use more keys or a counter.
+//! - **Given**: [`Ivs::Each`] and [`Ivs::Ragged`], for protocols and counters. A counter must
+//!   survive restarts, and no restored backup may set it back.
+//! - **Refused**: a batch that would encrypt two messages under the same key with the same nonce
+//!   (GCM, ACORN) or a common counter block (CTR): [`Error::NonceReuse`]. The engine does not
+//!   remember earlier batches, and assumes that the keys of [`Keys::Each`] and [`Keys::Indexed`]
+//!   are distinct. Decryption is never refused.
+//! - **In GPU memory**: a [`cuda::Plan`] reads its nonces there at every launch. The engine cannot
+//!   see them; it only refuses two messages whose nonces lie at the same place. Before each launch
+//!   that encrypts, copy new nonces there, or let a kernel on the same stream count them up. Such a
+//!   counter must never be set back while its key is in use, and GPUs that share a key need
+//!   separate ranges.
 
 mod algorithm;
 mod backend;
@@ -38,11 +60,14 @@ mod cpu;
 pub mod cuda;
 mod engine;
 mod error;
+pub mod hazmat;
 mod job;
 mod key;
+mod nonces;
 pub mod pkcs7;
 mod plan;
 mod portion;
+mod random;
 #[cfg(test)]
 mod random_jobs;
 mod secret;
@@ -61,6 +86,7 @@ pub use key::Key;
 #[doc(hidden)]
 pub use plan::fuzzing;
 pub use plan::{Calibration, Gatherer, Gathering};
+pub use random::fill_random;
 pub use stream::Stream;
 pub use threads::MOST_THREADS;
 

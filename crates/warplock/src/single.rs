@@ -1,6 +1,6 @@
 //! A batch of one message, whose checks and copies would show in its time if it is short.
 
-use crate::batch::{Aad, Batch, Direction, Ivs, Keys, Spans, Tags, Text};
+use crate::batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 use crate::job::{Iv, Message};
 use crate::{Info, Key, Mode};
 
@@ -48,10 +48,24 @@ impl<'a> Single<'a> {
         if len > input_len || len > output_len || !info.accepts_text_len(len as u64) {
             return None;
         }
-        let iv = match batch.ivs {
-            Ivs::Each(bytes) if info.accepts_iv_len(bytes.len()) => Iv::Bytes(bytes),
+        let mut iv = match batch.ivs {
+            Ivs::Each(bytes) if bytes.len() == info.iv_len() => Iv::Bytes(bytes),
             Ivs::None if info.accepts_iv_len(0) => Iv::Bytes(&[]),
             Ivs::Sectors { first } if info.mode == Mode::Xts => Iv::Sector(first.to_le_bytes()),
+            // Drawn at the end: nothing is written before all checks have passed.
+            Ivs::Random(ref array)
+                if array.len() == info.iv_len() && direction == Direction::Encrypt =>
+            {
+                Iv::Bytes(&[])
+            }
+            Ivs::Ragged {
+                bytes,
+                spans: spans @ Spans::Even { count: 1, .. },
+            } => {
+                let Span { offset, len } = spans.get(0);
+                let iv = bytes.get(offset..)?.get(..len)?;
+                info.accepts_iv_len(len).then_some(Iv::Bytes(iv))?
+            }
             _ => return None,
         };
         let tag_len = batch.tag_len;
@@ -88,6 +102,13 @@ impl<'a> Single<'a> {
                 _ => return None,
             }
         };
+        if let Ivs::Random(_) = batch.ivs {
+            // If this fails, `Job::new` tries again and reports the error.
+            batch.ivs.draw().ok()?;
+            if let Ivs::Each(bytes) = batch.ivs {
+                iv = Iv::Bytes(bytes);
+            }
+        }
         Some(Single {
             info,
             direction,
@@ -115,8 +136,8 @@ mod tests {
     fn takes_what_a_job_takes() {
         let (mut taken, mut refused) = (0, 0);
         for algorithm in Algorithm::all() {
-            let key = Key::new(algorithm, &vec![7; algorithm.key_len()]).unwrap();
-            for case in 0..3 * 4 * 6 * 5 * 3 * 3 * 2 {
+            let key = Key::generate(algorithm).unwrap();
+            for case in 0..3 * 4 * 6 * 5 * 3 * 3 * 2 * 3 {
                 let mut digits = case;
                 let mut pick = |from: &[usize]| {
                     let digit = digits % from.len();
@@ -133,8 +154,10 @@ mod tests {
                     0 => Direction::Encrypt,
                     _ => Direction::Decrypt,
                 };
+                let ivs = pick(&[0, 1, 2]);
                 let batch = |buffers: [&mut Vec<u8>; 3], check: &mut dyn FnMut(Batch<'_>)| {
                     let [input, output, array] = buffers;
+                    let mut drawn = [0; 16];
                     let spans = Spans::one(len);
                     let text = match shape {
                         0 => Text::InPlace {
@@ -156,7 +179,14 @@ mod tests {
                         },
                     };
                     let mut batch = Batch::new(direction, Keys::One(&key), text)
-                        .ivs(Ivs::Each(&[5; 16][..iv_len]))
+                        .ivs(match ivs {
+                            0 => Ivs::Each(&[5; 16][..iv_len]),
+                            1 => Ivs::Random(&mut drawn[..iv_len]),
+                            _ => Ivs::Ragged {
+                                bytes: &[5; 16],
+                                spans: Spans::one(iv_len),
+                            },
+                        })
                         .tag_len(tag_len);
                     if tags > 0 {
                         batch = batch.tags(Tags::Apart(array));
@@ -174,8 +204,8 @@ mod tests {
                 assert_eq!(
                     single,
                     job && !idle,
-                    "{algorithm}, {len} bytes of {room}, IV {iv_len}, tags {tags} of {tag_len}, \
-                     shape {shape}, {direction:?}"
+                    "{algorithm}, {len} bytes of {room}, IV {iv_len} ({ivs}), tags {tags} of \
+                     {tag_len}, shape {shape}, {direction:?}"
                 );
                 match job {
                     true => taken += 1,

@@ -16,9 +16,11 @@ use crate::{Batch, Direction, Engine, Error, Ivs, Key, Keys, Mode, Text};
 ///
 /// let engine = Engine::new()?;
 /// let key = Key::generate(Algorithm::Aes256Ctr)?;
+/// let mut start = [0; 16];
+/// warplock::fill_random(&mut start)?; // stored with the text
 /// let mut text = *b"whole blocks, then what is left";
 /// let (head, tail) = text.split_at_mut(16);
-/// let mut stream = Stream::new(&engine, Direction::Encrypt, &key, &[0; 16], b"")?;
+/// let mut stream = Stream::new(&engine, Direction::Encrypt, &key, &start, b"")?;
 /// stream.update(head)?;
 /// assert_eq!(stream.finish(tail)?, None); // counter mode makes no tag
 /// # Ok::<(), warplock::Error>(())

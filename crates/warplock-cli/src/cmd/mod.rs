@@ -27,7 +27,7 @@ use warplock::Engine;
 use warplock_container::{Runner, Sizes};
 use warplock_keyring::Exposed;
 
-use crate::args::{Cli, Command, Common, Raw, Unlock};
+use crate::args::{Cli, Command, Common, Unlock};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 use crate::input::{Input, input_name, is_dash};
@@ -73,9 +73,7 @@ fn data_on_stdout(command: &Command) -> bool {
     match command {
         Command::Encrypt(options) => goes_there(&options.output, &options.input),
         Command::Decrypt(options) => goes_there(&options.output, &options.input),
-        Command::Raw(Raw::Encrypt(options) | Raw::Decrypt(options)) => {
-            goes_there(&options.output, &[])
-        }
+        Command::Raw(raw) => goes_there(&raw.options().output, &[]),
         _ => false,
     }
 }
@@ -84,9 +82,7 @@ fn data_on_stdout(command: &Command) -> bool {
 /// object for each; this is then for what refuses all of them.
 fn subject(command: &Command) -> Value {
     match command {
-        Command::Raw(Raw::Encrypt(options) | Raw::Decrypt(options)) => {
-            file_object(options.input.as_deref().unwrap_or(Path::new("-")))
-        }
+        Command::Raw(raw) => file_object(raw.options().input.as_deref().unwrap_or(Path::new("-"))),
         Command::Vault(command) => vault::subject(command),
         _ => json!({}),
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 use tempfile::SpooledTempFile;
-use warplock::{Direction, Info, Key, Mode};
+use warplock::{Direction, Error, Info, Key, Mode, hazmat};
 use zeroize::Zeroizing;
 
 use super::outputs::terminal_refused;
@@ -31,9 +31,9 @@ const SPOOL: usize = 8 << 20;
 
 /// Runs the bare cipher over the input.
 pub(super) fn run(raw: Raw, common: &Common) -> Result<Exit> {
-    let (direction, options) = match raw {
-        Raw::Encrypt(options) => (Direction::Encrypt, options),
-        Raw::Decrypt(options) => (Direction::Decrypt, options),
+    let (direction, options, equal_halves) = match raw {
+        Raw::Encrypt(options) => (Direction::Encrypt, options, false),
+        Raw::Decrypt(decrypt) => (Direction::Decrypt, decrypt.options, decrypt.equal_halves),
     };
     let dash = Path::new("-");
     let input = options.input.as_deref().unwrap_or(dash);
@@ -44,7 +44,7 @@ pub(super) fn run(raw: Raw, common: &Common) -> Result<Exit> {
         ("--aad", from_stdin(&options.aad)),
         ("the input", is_dash(input)),
     ])?;
-    let (key, parameters) = parameters(&options, direction, common)?;
+    let (key, parameters) = parameters(&options, direction, equal_halves)?;
     let engine = common.engine()?;
 
     let input = Input::open(input)?;
@@ -90,10 +90,13 @@ pub(super) fn run(raw: Raw, common: &Common) -> Result<Exit> {
 fn parameters(
     options: &RawOptions,
     direction: Direction,
-    common: &Common,
+    equal_halves: bool,
 ) -> Result<(Key, Parameters)> {
     let info = options.algorithm.info();
-    let key = read_key(info, &options.key, common)?;
+    if equal_halves && info.mode != Mode::Xts {
+        return Err(not_for(info, "--equal-halves", "xts"));
+    }
+    let key = read_key(info, &options.key, direction, equal_halves)?;
     let iv = read_iv(info, options.iv.as_ref(), options.sector.is_some())?;
     let aad = match &options.aad {
         Some(_) if !info.algorithm.is_aead() => {
@@ -156,7 +159,7 @@ fn not_for(info: &Info, option: &str, proper: &str) -> Failure {
     ))
 }
 
-fn read_key(info: &Info, value: &Value, common: &Common) -> Result<Key> {
+fn read_key(info: &Info, value: &Value, direction: Direction, equal_halves: bool) -> Result<Key> {
     let key = value.read("--key")?;
     if key.bytes.len() != info.key_len {
         return Err(Failure::usage(format_args!(
@@ -167,14 +170,19 @@ fn read_key(info: &Info, value: &Value, common: &Common) -> Result<Key> {
             key.hint()
         )));
     }
-    let (first, second) = key.bytes.split_at(key.bytes.len() / 2);
-    if info.mode == Mode::Xts && first == second {
-        common.warn(
-            "--key: both halves of this xts key are equal, which weakens it and which the \
-             standards forbid",
-        );
-    }
-    Ok(Key::new(info.algorithm, &key.bytes)?)
+    let made = match equal_halves {
+        true => hazmat::xts_key_with_equal_halves(info.algorithm, &key.bytes),
+        false => Key::new(info.algorithm, &key.bytes),
+    };
+    made.map_err(|error| match (&error, direction) {
+        (Error::EqualHalves { .. }, Direction::Encrypt) => {
+            Failure::usage(format_args!("--key: {error}"))
+        }
+        (Error::EqualHalves { .. }, Direction::Decrypt) => Failure::usage(format_args!(
+            "--key: {error}, or add --equal-halves to read old data of such a key"
+        )),
+        _ => error.into(),
+    })
 }
 
 fn read_iv(info: &Info, value: Option<&Value>, sectors: bool) -> Result<Zeroizing<Vec<u8>>> {

@@ -344,16 +344,44 @@ fn wrong_values_say_what_would_fit() {
     folder.pipe(cbc, [0; 15]).code(1).says("multiple of 16");
     folder.pipe(cbc, []).code(1).says("at least one block");
     folder.pipe(cbc, [0; 16]).code(1).says("PKCS#7");
-    let halves = [
-        "raw",
-        "encrypt",
-        "--algorithm",
-        "aes-128-xts",
-        "--iv",
-        "@key",
-        "--key",
-        "@twice",
+}
+
+/// Refused, unless old data is to be read.
+#[test]
+fn xts_keys_with_equal_halves() {
+    let folder = Folder::new();
+    folder.write("twice", [0; 32]);
+    let with = |verb, more: &[&'static str]| {
+        let mut args = vec!["raw", verb, "--algorithm", "aes-128-xts", "--key", "@twice"];
+        args.extend(["--iv", "00000000000000000000000000000000"]);
+        args.extend(more);
+        args
+    };
+    // The first vector of IEEE 1619.
+    let sealed = [
+        0x917c_f69e_bd68_b2ec_9b9f_e9a3_eadd_a692_u128,
+        0xcd43_d2f5_9598_ed85_8c02_c265_2fbf_922e,
     ];
-    folder.write("twice", [1; 32]);
-    folder.pipe(halves, [0; 16]).code(0).says("both halves");
+    let sealed = sealed.map(u128::to_be_bytes).concat();
+    let refused = folder
+        .pipe(with("encrypt", &[]), [0; 32])
+        .code(2)
+        .says("both halves of this aes-128-xts key are equal");
+    assert_eq!(refused.stdout(), b"");
+    folder
+        .pipe(with("decrypt", &[]), &sealed)
+        .code(2)
+        .says("add --equal-halves");
+    let decrypted = folder.pipe(with("decrypt", &["--equal-halves"]), &sealed);
+    assert_eq!(decrypted.code(0).stdout(), [0; 32]);
+    folder
+        .pipe(with("encrypt", &["--equal-halves"]), [0; 32])
+        .code(2)
+        .says("--equal-halves");
+    let mut gcm = with("decrypt", &["--equal-halves"]);
+    gcm[3] = "aes-256-gcm";
+    folder
+        .pipe(gcm, &sealed)
+        .code(2)
+        .says("--equal-halves is for xts");
 }

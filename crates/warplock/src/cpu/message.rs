@@ -55,8 +55,10 @@ pub(crate) struct Gcm {
 
 impl Drop for Gcm {
     fn drop(&mut self) {
-        // It tells the hash key.
+        // These reveal the hash key; the counters do where the IV is hashed.
         wipe(&mut self.y);
+        wipe(&mut self.first);
+        wipe(&mut self.counter.block);
     }
 }
 

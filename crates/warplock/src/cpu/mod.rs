@@ -23,13 +23,11 @@ mod x86;
 #[cfg(test)]
 pub(crate) use acorn::Acorn;
 #[cfg(test)]
-pub(crate) use kernels::{Chain, CounterBits};
-pub(crate) use kernels::{Io, Kernels};
+pub(crate) use kernels::Chain;
+pub(crate) use kernels::{CounterBits, Io, Kernels};
 pub(crate) use message::Running;
 pub(crate) use portion::Begun;
-#[cfg(test)]
-pub(crate) use prepared::AesKey;
-pub(crate) use prepared::Prepared;
+pub(crate) use prepared::{AesKey, Prepared};
 pub(crate) use run::CpuBackend;
 pub(crate) use spread::LEAST_PIECE;
 

@@ -1,9 +1,11 @@
-//! Results that go past the caches: the same bytes in the same places.
+//! Results that go past the caches: the same bytes in the same places. And wiping: a message leaves
+//! no counter in memory that reveals the hash key.
 
+use std::mem::MaybeUninit;
 use std::num::NonZeroUsize;
 
 use super::kernels::LINE;
-use super::{CpuBackend, InstructionSet, Io};
+use super::{CpuBackend, InstructionSet, Io, Prepared, Running};
 use crate::backend::Backend;
 use crate::random_jobs::{Buffers, Random, Setup, buffers};
 use crate::{Algorithm, Batch, Direction, Ivs, Job, Key, Keys, Mode, Spans, Tags, Text};
@@ -171,4 +173,32 @@ fn what_goes_past_the_caches_begins_with_a_line() {
             assert_eq!(io.far_part().1.len, 0, "where it is not to go there");
         }
     }
+}
+
+/// With a GCM IV of other than 12 bytes, the counter is its GHASH.
+#[test]
+fn hashed_counters_are_wiped() {
+    let kernels = InstructionSet::Portable.kernels().unwrap();
+    let prepared = Prepared::new(kernels, Algorithm::Aes128Gcm, &[5; 16]);
+    let iv = [9; 16];
+    let mut counter = [0; 16];
+    let hash = prepared.ghash.as_ref().unwrap();
+    kernels.ghash(hash, &mut counter, &iv);
+    kernels.ghash(hash, &mut counter, &128_u128.to_be_bytes());
+
+    let info = Algorithm::Aes128Gcm.info();
+    let mut state = Box::new(MaybeUninit::<Running>::zeroed());
+    state.write(Running::start(kernels, &prepared, info, &iv, b"AD"));
+    let at: *const u8 = state.as_ptr().cast();
+    // Places in the state that hold the counter's first 12 bytes: the first block and the next.
+    let traces = || {
+        let places = 0..size_of::<Running>() - 11;
+        // SAFETY: inside the box, which was zeroed before the state was written to it.
+        let part = |place| unsafe { at.add(place).cast::<[u8; 12]>().read_volatile() };
+        places.filter(|&place| part(place) == counter[..12]).count()
+    };
+    assert_eq!(traces(), 2);
+    // SAFETY: it was written above, and is not used afterwards.
+    unsafe { state.assume_init_drop() };
+    assert_eq!(traces(), 0);
 }

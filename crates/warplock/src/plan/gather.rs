@@ -1,11 +1,13 @@
 //! Many small submissions of many threads, gathered into batches.
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use zeroize::Zeroize;
 
+use crate::nonces;
 use crate::{Aad, Batch, Direction, Engine, Error, Ivs, Key, Keys, Span, Spans, Tags, Text};
 
 /// When gathered messages are sent.
@@ -47,9 +49,10 @@ const MOST_BYTES: usize = 64 << 20;
 /// let engine = Arc::new(Engine::new()?);
 /// let key = Key::generate(Algorithm::Aes256Gcm)?;
 /// let seals = Gatherer::new(engine, key, Direction::Encrypt, Gathering::default());
-/// let (mut block, mut tag) = (vec![7; 4096], [0; 16]);
 /// // From any number of threads:
-/// seals.run(&[1; 12], b"block 5", &mut block, &mut tag)?;
+/// let (mut block, mut nonce, mut tag) = (vec![7; 4096], [0; 12], [0; 16]);
+/// warplock::fill_random(&mut nonce)?; // stored with the block, like the tag
+/// seals.run(&nonce, b"block 5", &mut block, &mut tag)?;
 /// # Ok::<(), warplock::Error>(())
 /// ```
 pub struct Gatherer {
@@ -72,6 +75,8 @@ struct Heap {
     spans: Vec<Span>,
     ivs: Vec<u8>,
     iv_spans: Vec<Span>,
+    /// The nonces so far, if a repeat must be refused.
+    used: HashSet<Vec<u8>>,
     aad: Vec<u8>,
     aad_spans: Vec<Span>,
     tags: Vec<u8>,
@@ -166,7 +171,14 @@ impl Gatherer {
         if !plain || large || !(self.settings.always || self.pays(text.len())) {
             return self.alone(iv, aad, text, tag);
         }
+        let once = nonces::must_differ(info.mode, self.direction);
         let mut state = self.lock();
+        // Refused here, or the engine would refuse the whole batch.
+        if once && !state.heap.used.insert(iv.to_vec()) {
+            return Err(Error::Batch(
+                "another message under this key has the same nonce: give each its own".to_owned(),
+            ));
+        }
         let (round, place) = {
             let heap = &mut state.heap;
             // The text before the last message, and the last.
@@ -305,7 +317,10 @@ impl Gatherer {
     ) -> Result<(), Error> {
         let mut batch = Batch::new(self.direction, Keys::One(&self.key), Text::in_place(text));
         if !iv.is_empty() {
-            batch = batch.ivs(Ivs::Each(iv));
+            batch = batch.ivs(Ivs::Ragged {
+                bytes: iv,
+                spans: Spans::one(iv.len()),
+            });
         }
         if !aad.is_empty() {
             batch = batch.aad(Aad::Shared(aad));
@@ -393,6 +408,36 @@ mod tests {
             // 8 threads, 3 ms: fewer batches than messages.
             assert!((1..320).contains(&state.heap.round), "{}", state.heap.round);
         }
+    }
+
+    #[test]
+    fn only_the_message_that_repeats_a_nonce_is_refused() {
+        let seals = gatherer(Direction::Encrypt, SETTINGS);
+        let sealed = std::thread::scope(|scope| {
+            let run = |nonce| {
+                let seals = &seals;
+                scope.spawn(move || {
+                    let (mut text, mut tag) = ([1; 50], [0; 16]);
+                    seals.run(&[nonce; 12], b"", &mut text, &mut tag).is_ok()
+                })
+            };
+            let threads = [1, 2, 1, 3].map(run);
+            threads.map(|thread| thread.join().unwrap())
+        });
+        // The two with the same nonce may have come into different batches.
+        assert!(
+            sealed[1] && sealed[3] && (sealed[0] || sealed[2]),
+            "{sealed:?}"
+        );
+        let (mut text, mut tag) = ([1; 50], [0; 16]);
+        seals.lock().heap.used.insert(vec![4; 12]);
+        let refused = seals.run(&[4; 12], b"", &mut text, &mut tag).unwrap_err();
+        assert!(refused.to_string().contains("the same nonce"), "{refused}");
+        assert_eq!((text, tag), ([1; 50], [0; 16]));
+        let opens = gatherer(Direction::Decrypt, SETTINGS);
+        opens.lock().heap.used.insert(vec![4; 12]);
+        let refused = opens.run(&[4; 12], b"", &mut text, &mut tag).unwrap_err();
+        assert!(matches!(refused, Error::Authentication { .. }));
     }
 
     #[test]

@@ -87,7 +87,8 @@ fn compare(
     len: usize,
     run: impl FnOnce(&Job<'_>) -> Result<Vec<usize>, Error>,
 ) -> Result<(), Error> {
-    let key = Key::new(algorithm, &vec![7; algorithm.key_len()]).unwrap();
+    let bytes: Vec<u8> = (0..algorithm.key_len() as u8).collect();
+    let key = Key::new(algorithm, &bytes).unwrap();
     let aead = algorithm.is_aead();
     let iv_len = if algorithm.info().mode == crate::Mode::Gcm {
         12

@@ -9,6 +9,7 @@ mod differential;
 mod forgeries;
 mod monte_carlo;
 mod nist;
+mod nonces;
 mod nonsense;
 mod refusals;
 mod secrets;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use warplock::{Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Tags, Text};
+use warplock::{Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Spans, Tags, Text};
 
 use crate::common::case::{Case, check};
 use crate::common::layout::assert_same;
@@ -175,7 +175,13 @@ fn check_bulk(case: &Case, cipher_hash: &[u8]) {
                 true => batch.tags(Tags::Apart(&mut tag)),
                 false => batch,
             };
-            let batch = batch.ivs(Ivs::Each(&case.iv));
+            let batch = batch.ivs(match case.iv.is_empty() {
+                true => Ivs::None,
+                false => Ivs::Ragged {
+                    bytes: &case.iv,
+                    spans: Spans::one(case.iv.len()),
+                },
+            });
             let batch = match case.aad.is_empty() {
                 true => batch,
                 false => batch.aad(warplock::Aad::Shared(&case.aad)),

@@ -110,7 +110,8 @@ pub enum DeviceKeys<'a> {
     /// Keys in host memory: expanded and uploaded when the plan is made, wiped when it is dropped.
     Host(Keys<'a>),
     /// A key for each message in GPU memory, `algorithm.key_len()` bytes each, one after the
-    /// other; read anew at every launch. The caller wipes them.
+    /// other; read at every launch. The caller wipes them. The halves of XTS keys must differ:
+    /// the engine cannot check that here.
     Each {
         /// What the keys are for.
         algorithm: Algorithm,
@@ -131,14 +132,15 @@ impl<'a> From<&'a Key> for DeviceKeys<'a> {
     }
 }
 
-/// The IVs, nonces, start counters or tweaks of a batch in GPU memory; read at every launch.
+/// The IVs, nonces, start counters or tweaks of a batch in GPU memory; read at every launch. The
+/// engine cannot check here that no nonce is used twice under one key.
 #[derive(Clone, Copy, Debug)]
 pub enum DeviceIvs<'a> {
     /// None: for ECB.
     None,
-    /// An equal number of bytes for each message, one after the other.
+    /// One after the other, [`crate::Info::iv_len`] bytes per message (12 for GCM).
     Each(Region),
-    /// IVs of different lengths (GCM).
+    /// Anywhere in a buffer, and for GCM of any length.
     Ragged {
         /// The buffer that the spans point into.
         bytes: Region,

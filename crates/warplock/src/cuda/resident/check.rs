@@ -3,10 +3,11 @@
 
 use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText, Region};
 use crate::checks::{
-    check_array, check_iv_len, check_keys, check_sectors, check_tag_len, check_texts, disjoint,
-    each, inside, no_aad, no_keys, no_tags, same_count, same_lengths,
+    check_array, check_iv_array, check_iv_len, check_keys, check_sectors, check_tag_len,
+    check_texts, disjoint, each, inside, no_aad, no_keys, no_tags, same_count, same_lengths,
 };
-use crate::{Algorithm, Direction, Error, Info, Spans};
+use crate::nonces;
+use crate::{Algorithm, Direction, Error, Info, Keys, Mode, Span, Spans};
 
 /// A checked batch.
 pub(super) struct Checked<'a> {
@@ -53,7 +54,7 @@ impl<'a> Checked<'a> {
             )));
         }
         match &keys {
-            DeviceKeys::Host(keys) => check_keys(keys, count)?,
+            DeviceKeys::Host(keys) => check_keys(direction, keys, count)?,
             DeviceKeys::Each { bytes, .. } => {
                 check_array(bytes.len(), count, info.key_len, "keys")?
             }
@@ -95,6 +96,7 @@ impl<'a> Checked<'a> {
             tag_len,
         };
         checked.check_overlaps(in_place)?;
+        checked.check_nonces()?;
         Ok(checked)
     }
 
@@ -145,6 +147,43 @@ impl<'a> Checked<'a> {
     }
 }
 
+impl Checked<'_> {
+    /// The host cannot see nonces in GPU memory, but two that lie at the same place are equal.
+    fn check_nonces(&self) -> Result<(), Error> {
+        let DeviceIvs::Ragged { spans, .. } = self.ivs else {
+            return Ok(());
+        };
+        let number = match self.keys {
+            DeviceKeys::Host(Keys::One(_)) => None,
+            DeviceKeys::Host(Keys::Indexed { index, .. }) => Some(index),
+            // Distinct keys.
+            DeviceKeys::Host(Keys::Each { .. }) | DeviceKeys::Each { .. } => return Ok(()),
+        };
+        if !nonces::must_differ(self.info.mode, self.direction) {
+            return Ok(());
+        }
+        let place = |message: usize| {
+            let Span { offset, len } = spans.get(message);
+            let key = number.map_or(0, |numbers| numbers[message]);
+            // CTR uses no counter for an empty text.
+            let idle = self.info.mode == Mode::Ctr && self.input_spans.get(message).len == 0;
+            (key, offset, len, idle.then_some(message))
+        };
+        let hash = |message: usize| {
+            let (key, offset, ..) = place(message);
+            nonces::hash(key, &offset.to_le_bytes())
+        };
+        match nonces::repeated((0..self.count()).map(hash).collect(), place) {
+            None => Ok(()),
+            Some((first, second)) => Err(Error::NonceReuse {
+                first,
+                second,
+                what: "the same place for their nonce",
+            }),
+        }
+    }
+}
+
 fn algorithm(keys: &DeviceKeys<'_>) -> Result<Algorithm, Error> {
     let known = match keys {
         DeviceKeys::Host(keys) => keys.algorithm(),
@@ -157,11 +196,7 @@ fn check_ivs(info: &Info, ivs: &DeviceIvs<'_>, count: usize) -> Result<(), Error
     match ivs {
         _ if count == 0 => Ok(()),
         DeviceIvs::None => check_iv_len(info, 0, 0),
-        DeviceIvs::Each(bytes) => {
-            let len = bytes.len() / count;
-            check_array(bytes.len(), count, len, "IVs")?;
-            check_iv_len(info, 0, len)
-        }
+        DeviceIvs::Each(bytes) => check_iv_array(info, bytes.len(), count),
         DeviceIvs::Ragged { bytes, spans } => {
             same_count(spans.count(), count, "spans of IVs")?;
             inside(spans, 0, bytes.len(), "the IVs")?;

@@ -43,8 +43,9 @@ use crate::{Direction, Error, Mode};
 /// let mut nonces = device.alloc(1000 * 12)?;
 /// let tags = device.alloc(1000 * 16)?;
 /// data.fill(7)?;
-/// let numbered: Vec<u8> = (0..1000u128).flat_map(|i| i.to_le_bytes()[..12].to_vec()).collect();
-/// nonces.write(0, &numbered)?;
+/// let mut drawn = vec![0; 1000 * 12]; // new ones before each launch that seals
+/// warplock::fill_random(&mut drawn)?;
+/// nonces.write(0, &drawn)?;
 ///
 /// let spans = Spans::Even { count: 1000, len: 16384, stride: 16384 };
 /// let text = DeviceText::InPlace { buffer: data.region(), spans };

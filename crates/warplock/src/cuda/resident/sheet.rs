@@ -296,7 +296,7 @@ fn key_number(batch: &Checked<'_>, number: usize) -> u32 {
 fn iv_len(batch: &Checked<'_>, number: usize) -> u64 {
     match batch.ivs {
         DeviceIvs::None => 0,
-        DeviceIvs::Each(bytes) => (bytes.len() / batch.count()) as u64,
+        DeviceIvs::Each(_) => batch.info.iv_len() as u64,
         DeviceIvs::Ragged { spans, .. } => spans.get(number).len as u64,
         DeviceIvs::Sectors { .. } => 16,
     }

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use warplock::{Algorithm, Direction, Engine, Error, Key, Stream};
-
-use super::engines;
 use super::layout::{Message, Plan, assert_same};
 use super::random::Random;
+use super::{engines, key};
+use warplock::{Algorithm, Direction, Engine, Error, Stream};
 
 /// One vector: `cipher` and `tag` belong to `plain`, unless it is forged.
 #[derive(Clone)]
@@ -131,7 +130,7 @@ pub(crate) fn stream(
     message: &Message,
     cuts: &[usize],
 ) -> Result<(Vec<u8>, Vec<u8>), Error> {
-    let key = Key::new(plan.algorithm, &message.key)?;
+    let key = key(plan.algorithm, &message.key);
     let mut stream = Stream::new(engine, plan.direction, &key, &message.iv, &message.aad)?;
     let mut text = message.input.clone();
     let mut start = 0;

@@ -10,7 +10,7 @@ pub(crate) mod vectors;
 use std::num::NonZeroUsize;
 use std::sync::Once;
 
-use warplock::{Algorithm, Engine, InstructionSet, Mode};
+use warplock::{Algorithm, Engine, InstructionSet, Key, Mode, hazmat};
 
 /// An engine for every instruction set of this machine and every number of threads given, and one
 /// on the first GPU.
@@ -39,6 +39,15 @@ pub(crate) fn gpu() -> Option<Engine> {
     built
         .inspect_err(|error| WHY_NOT.call_once(|| eprintln!("skipped: no GPU ({error})")))
         .ok()
+}
+
+/// The key of a test vector; some XTS vectors have equal halves.
+pub(crate) fn key(algorithm: Algorithm, bytes: &[u8]) -> Key {
+    match algorithm.info().mode {
+        Mode::Xts => hazmat::xts_key_with_equal_halves(algorithm, bytes),
+        _ => Key::new(algorithm, bytes),
+    }
+    .unwrap()
 }
 
 /// The algorithm of a mode whose key has this many bytes; none for AES-192-XTS, which SP 800-38E

@@ -24,7 +24,7 @@ struct Parts {
 
 impl Parts {
     fn new() -> Self {
-        let key = |name| Key::new(name, &vec![7; name.key_len()]).unwrap();
+        let key = |name| Key::generate(name).unwrap();
         Parts {
             gcm: key(Algorithm::Aes128Gcm),
             cbc: key(Algorithm::Aes128Cbc),
@@ -36,7 +36,7 @@ impl Parts {
             input: vec![0x11; 256],
             output: vec![0x22; 256],
             tags: vec![0x33; 64],
-            ivs: vec![0x44; 256],
+            ivs: (0..=255).collect(),
         }
     }
 }
@@ -71,6 +71,7 @@ fn check(mistakes: &[Mistake]) {
             let before = Parts::new();
             assert_eq!(parts.output, before.output, "{name}: the output changed");
             assert_eq!(parts.tags, before.tags, "{name}: the tags changed");
+            assert_eq!(parts.ivs, before.ivs, "{name}: the IVs changed");
         }
     }
 }

@@ -72,6 +72,18 @@ fn keys() {
             };
             Batch::encrypt(keys, place(&mut p.output, even(1, 16, 16)))
         }),
+        (
+            "a key of XTS with equal halves",
+            One(1, "both halves of this aes-128-xts key"),
+            |p| {
+                let keys = Keys::Each {
+                    algorithm: Algorithm::Aes128Xts,
+                    bytes: const { &[[1; 16], [2; 16], [3; 16], [3; 16]] }.as_flattened(),
+                };
+                let batch = Batch::encrypt(keys, place(&mut p.output, even(2, 16, 16)));
+                batch.ivs(Ivs::Sectors { first: 0 })
+            },
+        ),
         ("keys of two algorithms", Whole("several algorithms"), |p| {
             let keys = Keys::Indexed {
                 keys: &p.mixed,
@@ -177,7 +189,7 @@ fn ivs() {
         ),
         (
             "empty IVs for GCM",
-            One(0, "needs an IV of at least one byte"),
+            Whole("array of IVs has 0 bytes"),
             |p| {
                 let batch = Batch::seal(Keys::One(&p.gcm), place(&mut p.output, even(2, 16, 32)));
                 batch.ivs(Ivs::Each(b""))
@@ -190,7 +202,7 @@ fn ivs() {
         ),
         (
             "a nonce for a start counter",
-            One(0, "16 bytes, not 12"),
+            Whole("2 messages with 16 bytes each need 32"),
             |p| {
                 let batch =
                     Batch::encrypt(Keys::One(&p.ctr), place(&mut p.output, even(2, 16, 16)));
@@ -207,6 +219,34 @@ fn ivs() {
             |p| {
                 let batch = Batch::seal(Keys::One(&p.gcm), place(&mut p.output, even(4, 16, 32)));
                 batch.ivs(Ivs::Each(&p.ivs[..50]))
+            },
+        ),
+        (
+            "the nonces of two messages for one",
+            Whole("1 messages with 12 bytes each need 12 (nonces of another length: Ivs::Ragged)"),
+            |p| {
+                let batch = Batch::seal(Keys::One(&p.gcm), place(&mut p.output, even(1, 16, 32)));
+                batch.ivs(Ivs::Each(&p.ivs[..24]))
+            },
+        ),
+        (
+            "no room for a nonce to draw",
+            Whole("2 messages with 12 bytes each need 24"),
+            |p| {
+                let batch = Batch::seal(Keys::One(&p.gcm), place(&mut p.output, even(2, 16, 32)));
+                batch.ivs(Ivs::Random(&mut p.ivs[..12]))
+            },
+        ),
+        ("nonces to draw for ECB", One(0, "needs no IV"), |p| {
+            let batch = Batch::encrypt(Keys::One(&p.ecb), place(&mut p.output, even(1, 16, 16)));
+            batch.ivs(Ivs::Random(&mut p.ivs[..16]))
+        }),
+        (
+            "nonces to draw for decryption",
+            Whole("Ivs::Random is for encryption"),
+            |p| {
+                let batch = Batch::open(Keys::One(&p.gcm), place(&mut p.output, even(1, 16, 32)));
+                batch.ivs(Ivs::Random(&mut p.ivs[..12]))
             },
         ),
         (

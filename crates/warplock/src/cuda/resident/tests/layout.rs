@@ -73,7 +73,10 @@ fn plain_messages_are_found() {
             spans: Spans::Ragged(&spans),
         };
         let mut batch = DeviceBatch::encrypt(&key, text)
-            .ivs(DeviceIvs::Each(region(0x100, 2 * iv_len)))
+            .ivs(DeviceIvs::Ragged {
+                bytes: region(0x100, 2 * iv_len),
+                spans: even(2, iv_len),
+            })
             .tags(DeviceTags::Apart(region(0x200, 32)));
         if aad_len > 0 {
             batch = batch.aad(DeviceAad::Shared(region(0x300, aad_len)));
@@ -117,7 +120,7 @@ fn tags_lie_behind_the_ciphertext_or_apart() {
 
 #[test]
 fn sectors_count_up_and_keys_are_in_a_table() {
-    let key = Key::new(Algorithm::Aes128Xts, &[1; 32]).unwrap();
+    let key = Key::new(Algorithm::Aes128Xts, &[[1; 16], [2; 16]].concat()).unwrap();
     let ivs = DeviceIvs::Sectors { first: 255 };
     let (sheet, host, batch) = sheet(DeviceBatch::encrypt(&key, apart(3, 512)).ivs(ivs));
     let located = sheet.located(&batch, SHEET);

@@ -129,8 +129,8 @@ impl There {
         };
         let same_len = setup
             .iv_spans
-            .windows(2)
-            .all(|two| two[0].len == two[1].len);
+            .iter()
+            .all(|span| span.len == algorithm.info().iv_len());
         let ivs = match setup.sectors {
             _ if setup.ivs.is_empty() => DeviceIvs::None,
             Some(first) => DeviceIvs::Sectors { first },

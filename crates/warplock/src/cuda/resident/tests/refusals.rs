@@ -6,7 +6,7 @@ use super::{apart, even, region};
 use crate::{Algorithm, Direction, Key, Keys, Span, Spans};
 
 fn key(algorithm: Algorithm) -> Key {
-    Key::new(algorithm, &vec![7; algorithm.key_len()]).unwrap()
+    Key::generate(algorithm).unwrap()
 }
 
 fn refusal(batch: DeviceBatch<'_>) -> String {
@@ -106,7 +106,7 @@ fn ivs_tags_and_keys_are_checked_as_in_host_memory() {
     let batch = DeviceBatch::encrypt(&ctr, apart(2, 16));
     assert!(refusal(batch).contains("a start counter of 16 bytes, not 0"));
     let short = DeviceIvs::Each(region(0x10, 24));
-    assert!(refusal(batch.ivs(short)).contains("not 12 bytes"));
+    assert!(refusal(batch.ivs(short)).contains("16 bytes each need 32"));
     let odd = DeviceIvs::Each(region(0x10, 33));
     assert!(refusal(batch.ivs(odd)).contains("IVs"));
     let sectors = DeviceIvs::Sectors { first: 3 };
@@ -122,6 +122,42 @@ fn ivs_tags_and_keys_are_checked_as_in_host_memory() {
     let tags = DeviceTags::Apart(region(0x100, 31));
     assert!(refusal(seal.tags(tags)).contains("tags"));
     assert!(refusal(seal.tag_len(8)).contains("12 to 16 to seal"));
+
+    // What lies there is not known, but that it is the same is.
+    let places = [Span { offset: 0, len: 12 }; 2];
+    let same = DeviceIvs::Ragged {
+        bytes: region(0x10, 24),
+        spans: Spans::Ragged(&places),
+    };
+    let tags = DeviceTags::Apart(region(0x100, 32));
+    let seal = seal.tags(tags).ivs(same);
+    let error = refusal(seal);
+    assert!(
+        error.starts_with("messages 0 and 1 have the same place"),
+        "{error}"
+    );
+    let open = DeviceBatch::decrypt(&gcm, apart(2, 16));
+    assert!(Checked::new(open.tags(tags).ivs(same)).is_ok());
+    let two = [key(Algorithm::Aes128Gcm), key(Algorithm::Aes128Gcm)];
+    let indexed = Keys::Indexed {
+        keys: &two,
+        index: &[0, 1],
+    };
+    let seal = DeviceBatch {
+        keys: indexed.into(),
+        ..seal
+    };
+    assert!(Checked::new(seal).is_ok());
+    let long = DeviceIvs::Each(region(0x10, 24));
+    let one = DeviceBatch::encrypt(&gcm, apart(1, 16)).tags(DeviceTags::Apart(region(0x100, 16)));
+    assert!(refusal(one.ivs(long)).contains("12 bytes each need 12 (nonces of another length"));
+
+    let equal = Keys::Each {
+        algorithm: Algorithm::Aes128Xts,
+        bytes: &[1; 64],
+    };
+    let seal = DeviceBatch::encrypt(equal, apart(2, 16)).ivs(sectors);
+    assert!(refusal(seal).starts_with("message 0: both halves"));
 
     let few = DeviceKeys::Each {
         algorithm: Algorithm::Aes128Ecb,
