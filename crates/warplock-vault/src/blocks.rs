@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use warplock::{Aad, Batch, Ivs, Key, Keys, Spans, Tags, Text};
 
 use crate::error::Result;
-use crate::keys::{Engines, fill_random};
+use crate::keys::Engines;
 use crate::layout::{Layout, NONCE_LEN, TAG_LEN};
 use crate::seals::Seal;
 
@@ -64,7 +64,6 @@ pub(crate) fn seal(
     let count = whole + usize::from(tail > 0);
     LISTS.with_borrow_mut(|lists| {
         lists.nonces.resize(count * NONCE_LEN, 0);
-        fill_random(&mut lists.nonces)?;
         lists.tags.resize(count * TAG_LEN, 0);
         number_aads(&mut lists.aads, first, count);
         // Whole blocks are one batch, a shorter one at the end is another.
@@ -81,7 +80,9 @@ pub(crate) fn seal(
             };
             engines.for_len(bytes.len()).run(
                 Batch::seal(Keys::One(key), text)
-                    .ivs(Ivs::Each(&lists.nonces[from * NONCE_LEN..to * NONCE_LEN]))
+                    .ivs(Ivs::Random(
+                        &mut lists.nonces[from * NONCE_LEN..to * NONCE_LEN],
+                    ))
                     .aad(each_aad(
                         &lists.aads[from * AAD_LEN..to * AAD_LEN],
                         to - from,

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 
 use crate::config::Config;
 use crate::header::Header;
-use crate::{commit, core, folder, names, symlink, xattr};
+use crate::{core, folder, names, record, symlink, xattr};
 
 /// Reads `warplock.vault`.
 pub fn config(bytes: &[u8]) -> bool {
@@ -23,7 +23,7 @@ pub type Parser = fn(&[u8]) -> bool;
 pub const RECORDS: &[(&str, Parser)] = &[
     ("header", header),
     ("journal", |bytes| {
-        commit::ParsedRecord::parse(bytes, 1 << 40).is_some()
+        record::ParsedRecord::parse(bytes, 1 << 40).is_some()
     }),
     ("folder", folder),
     ("symlink", |bytes| symlink::decode(bytes).is_some()),

@@ -36,6 +36,7 @@ mod places;
 mod pool;
 mod posix;
 mod probe;
+mod record;
 mod remember;
 mod rename;
 mod resize;

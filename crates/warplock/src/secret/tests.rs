@@ -101,7 +101,8 @@ fn iv(algorithm: Algorithm) -> &'static [u8] {
 /// One message through the shortest path, and through a stream; a forgery as well.
 fn one_message(engine: &Engine, algorithm: Algorithm, len: usize) {
     let what = format!("{algorithm} with {}, {len} bytes", engine.backend());
-    let key = Key::new(algorithm, &vec![3; algorithm.key_len()]).unwrap();
+    let bytes: Vec<u8> = (3..).take(algorithm.key_len()).collect();
+    let key = Key::new(algorithm, &bytes).unwrap();
     classify(key.bytes());
     let plain: Vec<u8> = (0..len).map(|i| i as u8).collect();
     let (mut text, mut tag) = (plain.clone(), [0; 16]);
