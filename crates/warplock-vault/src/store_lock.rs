@@ -264,11 +264,10 @@ mod tests {
         drop(locked(dir.path(), false).unwrap());
         assert_eq!(left(dir.path()).unwrap(), Left::Closed);
         // Whoever only looks whether it is in use.
-        drop(locked(dir.path(), true).unwrap());
+        let store = Posix::new(dir.path()).unwrap();
+        drop(lock_store(&store, dir.path(), true).unwrap());
         assert_eq!(left(dir.path()).unwrap(), Left::Closed);
-        let store = locked(dir.path(), true).unwrap();
-        store.lock().unwrap().note_open();
-        drop(store);
+        drop(locked(dir.path(), true).unwrap());
         assert_eq!(left(dir.path()).unwrap(), Left::Open);
     }
 

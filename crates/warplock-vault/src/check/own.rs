@@ -10,9 +10,9 @@ use crate::error::Result;
 use crate::folder::{Folder, RECORD};
 use crate::fs::FileType;
 use crate::locks::CONFIG_LOCK;
-use crate::memory::{NEW, is_claim};
+use crate::memory::{CLAIM_LEN, NEW, is_claim};
 use crate::names;
-use crate::storage::{Listed, Storage};
+use crate::storage::{At, Listed, Storage};
 use crate::store_lock::LOCK;
 
 use super::{EVIDENCE, LOST, UNFINISHED};
@@ -57,11 +57,13 @@ impl<S: Storage> Core<S> {
         if kept {
             return Ok(Own::Kept);
         }
-        if at_root && is_claim(name, "") {
-            return Ok(Own::Kept);
-        }
-        if at_root && is_claim(name, NEW) && entry.kind == FileType::RegularFile {
-            return Ok(Own::Leftover);
+        if at_root && file && (is_claim(name, "") || is_claim(name, NEW)) {
+            let found = self.storage.attributes(At::Name(folder.dir(), &entry.name));
+            return Ok(match found?.size > CLAIM_LEN as u64 {
+                true => Own::Other,
+                false if is_claim(name, NEW) => Own::Leftover,
+                false => Own::Kept,
+            });
         }
         if let Some(long) = names::entry_beside(&entry.name) {
             return Ok(if !file {

@@ -16,9 +16,11 @@ use crate::storage::Storage;
 const PREFIX: &str = "warplock.machine.";
 /// What ends it while the file is being written.
 pub(crate) const NEW: &str = ".new";
-const AAD: &[u8] = b"warplock-vault/1 machine";
+const AAD: &[u8] = b"warplock-vault/2 machine";
 /// The machine and the session.
 const PLAIN_LEN: usize = 16;
+/// The most bytes of the file. Everything else that a vault keeps in a file has more.
+pub(crate) const MAX_LEN: usize = PLAIN_LEN + OVERHEAD;
 
 fn name(machine: u64) -> OsString {
     format!("{PREFIX}{machine:016x}").into()
@@ -47,7 +49,7 @@ pub(crate) fn read<S: Storage>(
         Err(error) if is_missing(&error) => return Ok(None),
         other => other?,
     };
-    let mut sealed = [0; PLAIN_LEN + OVERHEAD + 1];
+    let mut sealed = [0; MAX_LEN + 1];
     let len = storage.read_at(&file, &mut sealed, 0)?;
     let plain = engines.open(key, AAD, &sealed[..len])?;
     let plain = plain.filter(|plain| plain[..8] == machine.to_be_bytes());

@@ -23,7 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use warplock::Key;
 use zeroize::Zeroizing;
 
-pub(crate) use claim::{NEW, is_claim};
+pub(crate) use claim::{MAX_LEN as CLAIM_LEN, NEW, is_claim};
 use clock::Clock;
 pub(crate) use clock::{Stamp, Vector};
 pub use path::default_memory_dir;

@@ -44,6 +44,8 @@ fn files_under_names_of_leftovers() {
             ("long", "warplock.vault.new"),
             ("long", "warplock.vault.new.0123456789abcdef"),
             ("long", "warplock.vault.new.lock"),
+            ("long", "warplock.machine.0123456789abcdef"),
+            ("long", "warplock.machine.0123456789abcdef.new"),
             ("long", "warplock.tmp.0123456789abcdef01234567"),
             ("long", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA.name"),
             ("dir", "warplock.tmp.0123456789abcdef01234567"),
