@@ -215,6 +215,9 @@ mod tests {
     fn locked(path: &Path, write: bool) -> crate::Result<Posix> {
         let store = Posix::new(path).unwrap();
         let lock = lock_store(&store, path, write)?;
+        if let Some(lock) = lock.as_ref().filter(|_| write) {
+            lock.note_open();
+        }
         Ok(store.holding(lock))
     }
 

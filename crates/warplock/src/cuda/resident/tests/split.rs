@@ -124,6 +124,15 @@ struct Case {
     tags: Vec<u8>,
 }
 
+/// `count` IVs of equal length, one after the other: one that is made to wrap has 16 bytes.
+fn iv_spans<'a>(count: usize, bytes: usize) -> Spans<'a> {
+    Spans::Even {
+        count,
+        len: bytes / count,
+        stride: bytes / count,
+    }
+}
+
 /// An IV of 16 bytes from which GCM's 32-bit counter wraps within this many blocks of text: from
 /// J0 = (IV x H + its length) x H (SP 800-38D, 7.1).
 fn wrapping_iv(key: &Key, blocks: u32) -> Vec<u8> {
@@ -168,7 +177,10 @@ impl Case {
             spans: Spans::Ragged(&spans),
         };
         let batch = Batch::encrypt(Keys::One(&key), text)
-            .ivs(Ivs::Each(&ivs))
+            .ivs(Ivs::Ragged {
+                bytes: &ivs,
+                spans: iv_spans(count, ivs.len()),
+            })
             .aad(Aad::Shared(&aad))
             .tags(Tags::Apart(&mut tags));
         cpu().run(batch).unwrap();
@@ -215,7 +227,10 @@ impl Case {
             },
         };
         let batch = DeviceBatch::new(direction, &self.key, texts)
-            .ivs(DeviceIvs::Each(ivs.region()))
+            .ivs(DeviceIvs::Ragged {
+                bytes: ivs.region(),
+                spans: iv_spans(self.spans.len(), self.ivs.len()),
+            })
             .aad(DeviceAad::Shared(aad.region()))
             .tags(DeviceTags::Apart(tags.region()));
         let batch = Checked::new(batch).unwrap();
