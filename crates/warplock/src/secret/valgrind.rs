@@ -54,8 +54,9 @@ pub(super) fn publish(bytes: &[u8]) {
 
 /// A value that is public from here on.
 pub(super) fn defined(value: u8) -> u8 {
-    let place = [value];
-    publish(&place);
-    // Read from where it was marked, not from a register.
+    let mut place = [value];
+    // Stored before it is marked, and read from there, not from a register that is not marked.
+    let place = std::hint::black_box(&mut place);
+    publish(place);
     std::hint::black_box(place)[0]
 }
