@@ -34,6 +34,8 @@ impl Mem {
             on_write: None,
             on_last_name: None,
             log: Vec::new(),
+            image_in: None,
+            image: None,
             fault: None,
             full: false,
             no_exchange: false,
