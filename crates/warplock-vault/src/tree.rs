@@ -11,9 +11,10 @@ use crate::core::{is_missing, lock};
 use crate::error::{Error, Result};
 use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, Changes, FileType, NewNode, RenameFlags};
-use crate::header::{Header, MAX_PLACES};
+use crate::header::{Header, MAX_PLACES, Owner};
 use crate::keys::{FileKeys, Id, random};
 use crate::layout::ROOTS;
+use crate::memory::Version;
 use crate::names::{Place, Sealed};
 use crate::node::Node;
 use crate::places::Places;
@@ -283,10 +284,7 @@ impl<S: Storage> Vault<S> {
         storage.make_dir(parent, temporary, if set { 0o700 } else { mode | 0o700 })?;
         let made = (|| -> Result<_> {
             let dir = storage.open_dir(parent, temporary)?;
-            let record = Record {
-                id: random()?,
-                places: Places::at(spot.name.place),
-            };
+            let record = Record::new(Places::at(spot.name.place))?;
             self.core.write_folder_record(&dir, &record)?;
             let keep = !set && mode & 0o700 == 0o700;
             self.dress(At::Dir(&dir), &spot.folder, new, (!keep).then_some(mode))?;
@@ -522,6 +520,9 @@ pub(crate) fn first_header(places: Vec<Place>) -> Header {
         len: 0,
         modified: SystemTime::now(),
         roots: [Seal::NONE; ROOTS as usize],
+        version: Version::default(),
+        owner: Owner::default(),
         places,
+        leaving: None,
     }
 }

@@ -248,7 +248,7 @@ impl<S: Storage> Vault<S> {
         let mut folder = loop {
             let open = lock(&next.folder).clone();
             if let Some(folder) = open {
-                self.check_names(&next, |check| check(folder.places().allowed()))?;
+                self.check_names(&next, |check| check(folder.record().places.allowed()))?;
                 self.check_alone(&next)?;
                 break folder;
             }
@@ -279,7 +279,7 @@ impl<S: Storage> Vault<S> {
         };
         let record = self.core.read_folder_record(&dir, || self.path_of(node))?;
         let folder = Arc::new(Folder::new(dir, node.inode(), record));
-        self.check_names(node, |check| check(folder.places().allowed()))?;
+        self.check_names(node, |check| check(folder.record().places.allowed()))?;
         self.expect_folder(parent, name, &folder.id, &self.path_of(node))?;
         self.nodes.claim(node, &folder.id);
         self.check_alone(node)?;
@@ -313,14 +313,23 @@ impl<S: Storage> Vault<S> {
         self.nodes.close_folders();
     }
 
+    /// Changes a folder's record, durably.
+    pub(crate) fn change_folder(
+        &self,
+        folder: &Folder<S>,
+        change: impl FnOnce(&mut Record),
+    ) -> Result<()> {
+        let mut now = folder.record_mut();
+        let mut record = now.clone();
+        change(&mut record);
+        self.core.write_folder_record(folder.dir(), &record)?;
+        *now = record;
+        Ok(())
+    }
+
     /// Changes a folder's places.
     pub(crate) fn set_folder_places(&self, folder: &Folder<S>, places: Places) -> Result<()> {
-        let id = folder.id;
-        let mut allowed = folder.places_mut();
-        let record = Record { id, places };
-        self.core.write_folder_record(folder.dir(), &record)?;
-        *allowed = record.places;
-        Ok(())
+        self.change_folder(folder, |record| record.places = places)
     }
 
     /// Refuses what stands at other places than it may.
