@@ -75,12 +75,12 @@ pub(crate) struct Record {
 
 impl Record {
     /// The record of a new folder.
-    pub(crate) fn new(places: Places) -> Result<Self> {
+    pub(crate) fn new(places: Places, owner: Owner) -> Result<Self> {
         Ok(Record {
             id: random()?,
             places,
             version: Version::default(),
-            owner: Owner::default(),
+            owner,
         })
     }
 }
@@ -277,7 +277,7 @@ fn write_record<S: Storage>(
     })
 }
 
-/// Makes the record of the topmost folder of a new vault.
+/// Makes the record of the topmost folder of a new vault, which belongs to whom the store's does.
 pub(crate) fn write_root_record<S: Storage>(
     storage: &S,
     root: &S::Dir,
@@ -285,7 +285,14 @@ pub(crate) fn write_root_record<S: Storage>(
 ) -> Result<()> {
     let engine = Arc::new(Engine::builder().threads(NonZeroUsize::MIN).build()?);
     let keys = VaultKeys::new(master, Algorithm::Aes256Gcm, engine)?;
-    let record = Record::new(Places::at(ROOT_PLACE))?;
+    let found = storage.attributes(At::Dir(root))?;
+    let owner = Owner {
+        mode: found.mode,
+        uid: found.uid,
+        gid: found.gid,
+        rdev: 0,
+    };
+    let record = Record::new(Places::at(ROOT_PLACE), owner)?;
     write_record(storage, &keys, root, &record, SystemTime::now)
 }
 

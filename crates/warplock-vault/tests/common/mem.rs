@@ -117,10 +117,6 @@ impl Storage for Mem {
         self.make(*dir, name, Object::new(0o100_000 | mode))
     }
 
-    fn make_special(&self, dir: &u64, name: &OsStr, mode: u32, _: u64) -> Result<()> {
-        self.make(*dir, name, Object::new(mode)).map(drop)
-    }
-
     fn make_symlink(&self, dir: &u64, name: &OsStr, target: &[u8]) -> Result<()> {
         let mut object = Object::new(0o120_777);
         object.target = target.into();
