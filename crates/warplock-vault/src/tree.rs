@@ -179,8 +179,14 @@ impl<S: Storage> Vault<S> {
             mode: new.mode & TYPE | mode,
             uid: new.caller.uid,
             gid: new.caller.gid,
-            rdev: device,
+            rdev: 0,
         };
+        if matches!(
+            owner.kind(),
+            FileType::CharacterDevice | FileType::BlockDevice
+        ) {
+            owner.rdev = device;
+        }
         if !set {
             owner.mode &= !0o777 | made.mode;
         }

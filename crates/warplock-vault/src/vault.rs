@@ -514,6 +514,8 @@ impl<S: Storage> Vault<S> {
     pub(crate) fn shown(&self, node: &Arc<Node<S>>, mut found: Attributes) -> Result<Attributes> {
         found.node = node.number;
         found.block_size = self.core.layout.block().max(4096) as u32;
+        // What has no name any more has no header or record to look at either.
+        let dead = node.dead.load(Ordering::Relaxed);
         let owner = match node.kind {
             FileType::RegularFile => {
                 let content = match node.content_in_use() {
@@ -524,7 +526,7 @@ impl<S: Storage> Vault<S> {
                     },
                     content => content,
                 };
-                match content {
+                let owner = match content {
                     Some(content) => {
                         let state = content.read_state();
                         found.size = state.now.len;
@@ -532,7 +534,13 @@ impl<S: Storage> Vault<S> {
                         Some(state.now.owner)
                     }
                     None => self.show_header(node, &mut found)?,
+                };
+                let special = owner.is_some_and(|owner| owner.kind() != FileType::RegularFile);
+                if special && !dead {
+                    // The kernel does not open these here, where it would be checked.
+                    self.content(node)?;
                 }
+                owner
             }
             FileType::Directory => self.owner_of_folder(node)?,
             _ => {
@@ -545,7 +553,7 @@ impl<S: Storage> Vault<S> {
         if let Some(owner) = owner {
             node.set_owner(owner);
         }
-        let owner = owner.or_else(|| node.owner());
+        let owner = owner.or_else(|| node.owner().filter(|_| dead));
         let owner = owner.map_or_else(|| Owner::unsealed(node.kind), |owner| self.ids.map(owner));
         owner.show(&mut found);
         Ok(found)
@@ -590,7 +598,8 @@ impl<S: Storage> Vault<S> {
             Ok(header) => {
                 found.size = header.len;
                 found.modified = header.modified;
-                return Ok(Some(header.owner));
+                let here = header.places.contains(&name.place);
+                return Ok(here.then_some(header.owner));
             }
             Err(error) if is_exhausted(&error) => return Err(error),
             Err(Error::Unfinished { .. }) => found.size = 0,

@@ -37,6 +37,7 @@ impl Mem {
             fault: None,
             full: false,
             no_exchange: false,
+            fixed_owners: false,
             longest_read: 0,
             refused: HashMap::new(),
         })))
@@ -202,6 +203,9 @@ impl Storage for Mem {
     fn change(&self, at: At<'_, Self>, changes: &Changes) -> Result<()> {
         let mut disk = self.disk();
         let inode = disk.at(at)?;
+        if disk.fixed_owners && (changes.mode, changes.uid, changes.gid) != (None, None, None) {
+            return Err(Errno::PERM.into());
+        }
         let object = disk.object(inode);
         object.uid = changes.uid.unwrap_or(object.uid);
         object.gid = changes.gid.unwrap_or(object.gid);
