@@ -28,9 +28,6 @@ use crate::vault::Vault;
 
 /// The machine of states whose records do not tell.
 const SOME_MACHINE: u64 = u64::MAX;
-/// What has no id of its own.
-const NO_ID: Id = [0; 16];
-
 /// A place at which something is missing, its name, and what to say.
 type Missing = (Place, OsString, Result<Option<Subject>>);
 
@@ -47,10 +44,9 @@ fn unnumbered(tag: [u8; 16]) -> State {
 
 fn kind_of(kind: FileType) -> Kind {
     match kind {
-        FileType::RegularFile => Kind::File,
         FileType::Directory => Kind::Folder,
         FileType::Symlink => Kind::Symlink,
-        _ => Kind::Special,
+        _ => Kind::File,
     }
 }
 
@@ -176,7 +172,7 @@ fn key<S: Storage>(folder: &Folder<S>, place: Place) -> Key {
 
 impl<S: Storage> Vault<S> {
     /// What is called so in a folder.
-    fn subject_in(&self, parent: &Arc<Node<S>>, folder: &Folder<S>, stored: &OsStr) -> Subject {
+    pub(crate) fn subject_in(&self, parent: &Arc<Node<S>>, folder: &Folder<S>, stored: &OsStr) -> Subject {
         let name = match self.plain_name(folder, stored) {
             Ok(Some((name, _))) => name,
             _ => stored.to_owned(),
@@ -330,13 +326,6 @@ impl<S: Storage> Vault<S> {
         Ok(unnumbered(mac(&self.core.keys, &[b"symlink", &text])))
     }
 
-    /// A fifo, socket or device that was found.
-    pub(crate) fn expect_special(&self, spot: &Spot<S>, path: &Path) -> Result<()> {
-        let at = Some((self.key_of(spot), spot.name.stored.as_os_str()));
-        let (memory, what) = (&self.core.memory, path.to_string_lossy().into());
-        memory.found(Kind::Special, &NO_ID, &unnumbered([0; 16]), at, &what)
-    }
-
     fn key_of(&self, spot: &Spot<S>) -> Key {
         key(&spot.folder, spot.name.place)
     }
@@ -391,11 +380,6 @@ impl<S: Storage> Vault<S> {
         self.core.memory.note(Kind::Symlink, &id, &state)?;
         self.placed(spot, Kind::Symlink, &id, state.stamp);
         Ok(())
-    }
-
-    /// Notes that a fifo, socket or device stands at a spot now.
-    pub(crate) fn remember_special(&self, spot: &Spot<S>) {
-        self.placed(spot, Kind::Special, &NO_ID, unnumbered([0; 16]).stamp);
     }
 
     /// Notes that nothing stands at a spot any more; what stood there may stand elsewhere.

@@ -13,7 +13,7 @@ use crate::fs::{Attributes, FileType, RenameFlags};
 use crate::node::Node;
 use crate::places::Places;
 use crate::storage::Storage;
-use crate::tree::{Spot, Victim};
+use crate::tree::{Spot, Victim, foreign};
 use crate::vault::Vault;
 
 /// Something on its way from one spot to another.
@@ -29,7 +29,6 @@ enum What<S: Storage> {
     File(Arc<Content<S>>),
     Folder(Arc<Folder<S>>),
     Symlink,
-    Free,
 }
 
 impl<S: Storage> Vault<S> {
@@ -80,10 +79,14 @@ impl<S: Storage> Vault<S> {
         let node = self.nodes.enter(&from.node, &from.name, &found);
         let what = (|| -> Result<_> {
             Ok(match node.kind {
-                FileType::RegularFile => What::File(self.content(&node)?),
+                FileType::RegularFile => {
+                    let content = self.content(&node)?;
+                    self.expect_kind_in(&to.folder, content.kind())?;
+                    What::File(content)
+                }
                 FileType::Directory => What::Folder(self.folder(&node)?),
                 FileType::Symlink => What::Symlink,
-                _ => What::Free,
+                _ => return Err(foreign(self.path_of(&node))),
             })
         })();
         let what = what.inspect_err(|_| {
@@ -211,7 +214,6 @@ impl<S: Storage> Vault<S> {
             What::Folder(folder) => self.remember_folder(mover.to, &folder.id)?,
             // It is when it is written again.
             What::Symlink => {}
-            What::Free => self.remember_special(mover.to),
         }
         Ok(())
     }
@@ -234,7 +236,6 @@ impl<S: Storage> Vault<S> {
                 let places = Places::moving(from.name.place, to.name.place);
                 self.bind_symlink(&mover.node, from, places, true)
             }
-            What::Free => Ok(()),
         };
         if allowed.is_err() && !matches!(mover.what, What::File(_)) {
             self.take_back(mover);
@@ -274,7 +275,6 @@ impl<S: Storage> Vault<S> {
             What::Symlink => {
                 self.bind_symlink(&mover.node, stays, Places::at(stays.name.place), false)
             }
-            What::Free => Ok(()),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::core::lock;
 use crate::error::{Error, Result};
 use crate::fs::{Attributes, Caller, Changes, RenameFlags, SetTime};
 use crate::layout::OVERHEAD;
+use crate::memory::Version;
 use crate::node::{Name, Node};
 use crate::places::{PLACES_LEN, Places};
 use crate::storage::{At, Storage};
@@ -22,11 +23,12 @@ const AAD: &[u8] = b"warplock-vault/2 symlink";
 /// The longest target of a symlink in the store, where Linux allows 4,095 bytes.
 const MAX_STORED: usize = 4095;
 /// The longest target.
-const MAX_TARGET: usize = MAX_STORED / 4 * 3 - OVERHEAD - PLACES_LEN;
+const MAX_TARGET: usize = MAX_STORED / 4 * 3 - OVERHEAD - PLACES_LEN - Version::LEN;
 
-/// A symlink's target and where it may stand.
+/// A symlink's target, where it may stand, and which state of it this is.
 pub(crate) struct Target {
     places: Places,
+    version: Version,
     target: Zeroizing<Vec<u8>>,
 }
 
@@ -43,7 +45,8 @@ impl<S: Storage> Vault<S> {
         }
         self.make_beside(spot)?;
         let (dir, name) = spot.pair();
-        let sealed = self.seal_target(target, &Places::at(spot.name.place))?;
+        let places = Places::at(spot.name.place);
+        let sealed = self.seal_target(target, &places, &Version::default())?;
         self.core.storage.make_symlink(dir, name, &sealed)?;
         let storage = &self.core.storage;
         if rustix::process::geteuid().is_root() {
@@ -113,7 +116,7 @@ impl<S: Storage> Vault<S> {
                 "this symlink stands under a name that was never given to it",
             ));
         }
-        let sealed = self.seal_target(&target.target, &places)?;
+        let sealed = self.seal_target(&target.target, &places, &target.version)?;
         let found = storage.attributes(stands.at())?;
         let temporary = self.core.temporary_name()?;
         let temporary = OsStr::new(&temporary);
@@ -150,9 +153,11 @@ impl<S: Storage> Vault<S> {
         Ok(self.open_target(dir, name)?.places.is_moving())
     }
 
-    fn seal_target(&self, target: &[u8], places: &Places) -> Result<Vec<u8>> {
-        let mut plain = Zeroizing::new(Vec::with_capacity(PLACES_LEN + target.len()));
+    fn seal_target(&self, target: &[u8], places: &Places, version: &Version) -> Result<Vec<u8>> {
+        let len = PLACES_LEN + Version::LEN + target.len();
+        let mut plain = Zeroizing::new(Vec::with_capacity(len));
         plain.extend(places.encode());
+        plain.extend(version.encode());
         plain.extend_from_slice(target);
         let keys = &self.core.keys;
         let sealed = keys.engines.seal(&keys.symlinks, AAD, &plain)?;
@@ -177,7 +182,11 @@ impl<S: Storage> Vault<S> {
 
 /// What a symlink's plaintext says.
 pub(crate) fn decode(plain: &[u8]) -> Option<Target> {
-    let (places, target) = Places::decode(plain)?;
-    let target = Zeroizing::new(target.to_vec());
-    Some(Target { places, target })
+    let (places, rest) = Places::decode(plain)?;
+    let (version, target) = rest.split_first_chunk()?;
+    Some(Target {
+        places,
+        version: Version::decode(version),
+        target: Zeroizing::new(target.to_vec()),
+    })
 }

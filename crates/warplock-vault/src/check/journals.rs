@@ -8,6 +8,7 @@ use crate::content::{Content, State};
 use crate::core::{Core, JOURNALS, journal_id, lock};
 use crate::error::Result;
 use crate::fs::FileType;
+use crate::header::Owner;
 use crate::keys::Id;
 use crate::storage::{At, Listed, Storage};
 use crate::tree::first_header;
@@ -130,7 +131,7 @@ impl<S: Storage> Core<S> {
     /// Whether a journal ends in a record that verifies, of a file that stood somewhere: the file's
     /// id gives the key.
     fn holds_change(&self, id: Id, file: S::File) -> Result<bool> {
-        let (keys, header) = (self.keys.file(&id)?, first_header(Vec::new()));
+        let (keys, header) = (self.keys.file(&id)?, first_header(Vec::new(), Owner::default()));
         let tree = self.tree_of(&header);
         let state = State::committed(header, tree);
         let journal = Content::new(file, id, keys, false, state);

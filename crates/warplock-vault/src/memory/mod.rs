@@ -25,7 +25,7 @@ use zeroize::Zeroizing;
 
 pub(crate) use claim::{MAX_LEN as CLAIM_LEN, NEW, is_claim};
 use clock::Clock;
-pub(crate) use clock::{Stamp, Vector};
+pub(crate) use clock::{Stamp, Vector, Version};
 pub use path::default_memory_dir;
 pub(crate) use path::{Binding, bind, bound, remove, unbind};
 use pending::Pending;
