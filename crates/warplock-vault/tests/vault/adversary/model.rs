@@ -26,6 +26,8 @@ pub(super) struct Object {
     pub(super) xattrs: Xattrs,
     /// All attributes that it ever had.
     ever: BTreeSet<(String, Vec<u8>)>,
+    /// All permissions that it had, the newest last.
+    modes: Vec<u32>,
     /// What it was called in the model before a crash.
     was: Vec<Obj>,
 }
@@ -83,8 +85,14 @@ impl Model {
     }
 
     pub(super) fn add(&mut self, kind: Kind, state: Vec<u8>, was: Vec<Obj>) -> Obj {
+        let mode = match kind {
+            Kind::Folder => 0o755,
+            Kind::Symlink => 0o777,
+            _ => 0o644,
+        };
         self.objects.push(Object {
             kind,
+            modes: vec![mode],
             states: vec![(self.now, Rc::new(state))],
             xattrs: Xattrs::new(),
             ever: BTreeSet::new(),
@@ -113,6 +121,21 @@ impl Model {
                 object.xattrs.insert(name.into(), value);
             }
             None => drop(object.xattrs.remove(name)),
+        }
+    }
+
+    pub(super) fn set_mode(&mut self, obj: Obj, mode: u32) {
+        self.objects[obj].modes.push(mode);
+    }
+
+    /// Whether these may be an object's permissions.
+    pub(super) fn may_permit(&self, obj: Obj, mode: u32, window: Window) -> bool {
+        match window {
+            Window::Now => self.objects[obj].modes.last() == Some(&mode),
+            _ => {
+                let mut was = self.ancestry(obj).into_iter();
+                was.any(|obj| self.objects[obj].modes.contains(&mode))
+            }
         }
     }
 

@@ -14,6 +14,9 @@ use super::work::{READ, short};
 use crate::common::Told;
 use crate::common::mem::Mem;
 
+/// TODO: whether folders and symlinks have stamps.
+const STAMPED: bool = false;
+
 /// What stands under a name.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Seen {
@@ -29,9 +32,10 @@ impl fmt::Debug for Seen {
             Seen::Fails(errno) => write!(f, "{errno}"),
             Seen::Thing(it) => write!(
                 f,
-                "{:?} {} of {} bytes, {:.2?}.., attributes {:?}",
+                "{:?} {} {:o} of {} bytes, {:.2?}.., attributes {:?}",
                 it.kind,
                 it.node,
+                it.mode,
                 it.bytes.len(),
                 it.bytes.get(..4),
                 it.xattrs
@@ -44,6 +48,7 @@ impl fmt::Debug for Seen {
 pub(super) struct Thing {
     node: u64,
     pub(super) kind: Kind,
+    pub(super) mode: u32,
     pub(super) bytes: Vec<u8>,
     pub(super) xattrs: Result<Xattrs, Errno>,
 }
@@ -187,8 +192,8 @@ impl View {
             let mut allowed = model.occupants(&item.parents, name, ask.window);
             if let (Window::Crash, Seen::Thing(Thing { kind: Kind::Symlink, .. })) =
                 (ask.window, &item.seen)
+                && !STAMPED
             {
-                // TODO until symlinks have stamps
                 allowed = model.occupants(&item.parents, name, Window::Ever);
             }
             let is_durable = |allowed: &[Option<Obj>]| {
@@ -208,8 +213,6 @@ impl View {
                     return wrong("it cannot be read, and nobody did anything to it");
                 }
                 Seen::Fails(_) => {}
-                // TODO until specials are headers
-                Seen::Thing(thing) if thing.kind == Kind::Fifo => {}
                 Seen::Thing(thing) => {
                     if !item.listed && silent {
                         return wrong("found, but not listed");
@@ -218,6 +221,8 @@ impl View {
                     let right = |obj: Obj| {
                         model.object(obj).kind == thing.kind
                             && model.may_hold(obj, &thing.bytes, ask.window)
+                            && (!STAMPED && thing.kind == Kind::Folder
+                                || model.may_permit(obj, thing.mode, ask.window))
                             && has_right_xattrs(model, obj, thing, ask.xattrs && silent)
                     };
                     if !objects.any(right) {
@@ -331,6 +336,7 @@ fn has_right_xattrs(model: &Model, obj: Obj, thing: &Thing, exact: bool) -> bool
 }
 
 fn look(vault: &Vault<Mem>, node: u64, mode: u32) -> Result<Thing, Errno> {
+    let mut opened = None;
     let (kind, bytes) = match mode & 0o170_000 {
         0o040_000 => {
             vault.open_dir(node)?;
@@ -346,10 +352,12 @@ fn look(vault: &Vault<Mem>, node: u64, mode: u32) -> Result<Thing, Errno> {
             if count as u64 != len {
                 return Err(Errno::OVERFLOW);
             }
+            opened = Some(file);
             (Kind::File, bytes)
         }
         _ => (Kind::Fifo, Vec::new()),
     };
+    let mode = vault.attributes(node, opened.as_ref())?.mode & 0o7777;
     let xattrs = match kind {
         Kind::File | Kind::Folder => xattrs(vault, node),
         _ => Ok(Xattrs::new()),
@@ -357,6 +365,7 @@ fn look(vault: &Vault<Mem>, node: u64, mode: u32) -> Result<Thing, Errno> {
     Ok(Thing {
         node,
         kind,
+        mode,
         bytes,
         xattrs,
     })

@@ -355,12 +355,15 @@ impl Work<'_> {
             return Ok(());
         }
         self.say(format!("chmod {:?}", short(&entry.path)));
+        let mode = 0o600 | self.rng.below(0o200) as u32 & 0o177;
         let changes = Changes {
-            mode: Some(0o600 | self.rng.below(0o200) as u32 & 0o177),
+            mode: Some(mode),
             ..Changes::default()
         };
         let node = self.node(&entry.path)?;
-        self.vault.change(node, None, &changes).map(drop)
+        let done = self.vault.change(node, None, &changes);
+        self.model.set_mode(entry.obj, mode);
+        done.map(drop)
     }
 
     /// What is read through the files that are open is the newest.

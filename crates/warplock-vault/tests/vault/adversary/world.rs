@@ -439,9 +439,10 @@ impl<'a> World<'a> {
             let Some((_, parent)) = parent else {
                 continue;
             };
-            let known = nodes.iter().find(|(node, _)| *node == thing.node());
+            let known = nodes.iter().find(|(node, _)| *node == thing.node()).copied();
+            let is_new = known.is_none();
             let obj = match known {
-                Some((_, obj)) => *obj,
+                Some((_, obj)) => obj,
                 None => {
                     let was = old.occupants(&item.parents, name, Window::Crash);
                     let was = was.into_iter().flatten().collect();
@@ -450,6 +451,9 @@ impl<'a> World<'a> {
                     obj
                 }
             };
+            if is_new {
+                self.model.set_mode(obj, thing.mode);
+            }
             for (name, value) in thing.xattrs.iter().flatten() {
                 self.model.set_xattr(obj, name, Some(value.clone()));
             }
