@@ -138,6 +138,12 @@ impl Disk {
         }
     }
 
+    /// Whether a folder is another one, or holds it somewhere below.
+    pub(super) fn holds(&self, folder: u64, other: u64) -> bool {
+        let entries = self.objects[&folder].entries.values();
+        folder == other || entries.into_iter().any(|entry| self.holds(*entry, other))
+    }
+
     /// Puts an object on the disk that has no name yet; gives its number.
     pub(crate) fn plant(&mut self, object: Object) -> u64 {
         let inode = self.next;

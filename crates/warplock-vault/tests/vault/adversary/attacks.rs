@@ -26,6 +26,10 @@ pub(super) struct Attack {
     pub(super) what: String,
     /// Attributes were removed, or old ones put back: nothing tells that.
     pub(super) xattrs: bool,
+    /// The vault must not be opened.
+    pub(super) refused: bool,
+    /// In a vault that was closed, nothing may change by it.
+    pub(super) harmless: bool,
 }
 
 fn pick<'a, T>(rng: &mut Rng, all: &'a [T]) -> Option<&'a T> {
@@ -127,14 +131,21 @@ impl Attack {
             copies,
             rng,
             xattrs: false,
+            refused: false,
+            harmless: false,
         };
         let what = attacker.attack()?;
-        let xattrs = attacker.xattrs;
+        let attack = Attack {
+            what,
+            xattrs: attacker.xattrs,
+            refused: attacker.refused,
+            harmless: attacker.harmless,
+        };
         if !settle(&mut changed) {
             return None;
         }
         *disk = changed;
-        Some(Attack { what, xattrs })
+        Some(attack)
     }
 }
 
@@ -143,6 +154,8 @@ struct Attacker<'a> {
     copies: &'a [Disk],
     rng: &'a mut Rng,
     xattrs: bool,
+    refused: bool,
+    harmless: bool,
 }
 
 impl<'a> Attacker<'a> {
@@ -191,7 +204,13 @@ impl<'a> Attacker<'a> {
             76..83 => self.xattr(),
             83..86 => self.whole(),
             86..90 => self.subtree(),
-            90..96 => self.own(),
+            90..94 => self.own(),
+            94 => self.settings(),
+            95 | 96 => {
+                self.old_journals()?;
+                self.harmless = true;
+                Some("old journals".into())
+            }
             _ => self.invent(),
         }
     }
@@ -442,6 +461,13 @@ impl<'a> Attacker<'a> {
 
     fn change_kind(&mut self) -> Option<String> {
         let entry = self.entry()?;
+        if self.rng.below(2) == 0 {
+            let mode = self.rng.below(0o10000) as u32;
+            let object = self.disk.object(entry.inode);
+            object.mode = object.mode & KIND | mode;
+            object.uid = mode;
+            return Some(format!("permissions {mode:o} for {}", entry.inode));
+        }
         let kinds = [0o010_000, FOLDER, FILE, LINK, 0o140_000];
         let mode = *pick(self.rng, &kinds)?;
         let object = self.disk.object(entry.inode);
@@ -573,6 +599,29 @@ impl<'a> Attacker<'a> {
             }
         };
         Some(format!("{how} {shown}"))
+    }
+
+    /// Another setting in `warplock.vault`.
+    fn settings(&mut self) -> Option<String> {
+        let name = OsStr::new("warplock.vault");
+        let inode = *self.disk.objects[&TOP].entries.get(name)?;
+        let data = &mut self.disk.object(inode).data;
+        let text = String::from_utf8(data.clone()).ok()?;
+        let (old, new) = [
+            ("aes-256-gcm", "aes-128-gcm"),
+            ("block_size = 4096", "block_size = 16384"),
+            ("\nid = \"", "\nid = \"0"),
+        ][self.rng.below(3) as usize];
+        let at = text.find(old)?;
+        *data = text.replacen(old, new, 1).into_bytes();
+        if new.ends_with('0') {
+            // As long as before.
+            data.remove(at + new.len());
+            self.refused = text.as_bytes()[at + old.len()] != b'0';
+        } else {
+            self.refused = true;
+        }
+        Some(format!("settings: {new:?}"))
     }
 
     /// Names that were never given, and other forms of names.

@@ -170,6 +170,12 @@ impl View {
         self.told.append(&mut told.lock().unwrap());
     }
 
+    /// Whether all could be looked at.
+    pub(super) fn is_readable(&self) -> bool {
+        let fails = |item: &Item| matches!(item.seen, Seen::Fails(_));
+        self.refused.is_none() && !self.items.iter().any(fails)
+    }
+
     /// Whether nobody said anything that one who does nothing wrong would not hear.
     pub(super) fn is_silent(&self) -> bool {
         let fails = |item: &Item| match &item.seen {
@@ -297,7 +303,7 @@ impl View {
             }
             let later = after.items.iter().find(|it| it.path == item.path);
             // Of a file and its copy or old version, one stays.
-            let copied = after.findings.iter().any(|it| it.problem.contains("it is a copy"));
+            let copied = after.findings.iter().any(|it| it.problem.contains("is a copy"));
             match later.map(|it| &it.seen) {
                 Some(Seen::Thing(kept)) if kept.bytes == thing.bytes => {}
                 _ if copied => {}

@@ -316,18 +316,29 @@ impl<'a> World<'a> {
     /// Somebody changes the store while nobody uses it.
     fn attack(&mut self) -> Judged {
         let moment = self.moment();
-        let Some(xattrs) = self.change_store() else {
+        let Some(done) = self.change_store() else {
             return Ok(());
         };
-        let window = self.window();
+        let xattrs = done.xattrs;
+        let window = match done.harmless && !self.crashed {
+            true => Window::Now,
+            false => self.window(),
+        };
         let view = self.view(window);
+        if done.refused && view.refused.is_none() {
+            return Err("altered settings are taken".into());
+        }
         let ask = Ask {
             window,
-            may_miss: !self.remembers,
+            may_miss: !self.remembers && window != Window::Now,
             xattrs: !xattrs && !self.loose_xattrs && !self.crashed && self.remembers,
             honest: false,
         };
         self.judge(&view, &ask)?;
+        if window == Window::Now && done.harmless && !view.is_readable() {
+            self.trace.extend(view.describe());
+            return Err("something that changes nothing changed something".into());
+        }
         if !self.crashed && view.is_silent() && self.rng.below(2) == 0 {
             let told = Told::default();
             let vault = self.try_open(&told, false, false)?;
@@ -354,19 +365,28 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Up to three things at the same time; whether attributes are concerned.
-    fn change_store(&mut self) -> Option<bool> {
-        let mut xattrs = None;
+    /// Up to three things at the same time.
+    fn change_store(&mut self) -> Option<Attack> {
+        let mut done: Option<Attack> = None;
         let count = [1, 1, 2, 3][self.rng.below(4) as usize];
         for _ in 0..count {
             let mut disk = self.mem.disk();
             if let Some(attack) = Attack::any(&mut disk, &self.copies, &mut self.rng) {
                 self.trace.push(format!("attack: {}", attack.what));
-                xattrs = Some(xattrs.unwrap_or(false) | attack.xattrs);
+                done = Some(match done {
+                    None => attack,
+                    // The second may have undone the first.
+                    Some(before) => Attack {
+                        xattrs: before.xattrs | attack.xattrs,
+                        refused: false,
+                        harmless: false,
+                        ..attack
+                    },
+                });
                 self.steps.fetch_add(1, Ordering::Relaxed);
             }
         }
-        xattrs
+        done
     }
 
     /// A repair keeps all that was right.
@@ -502,7 +522,7 @@ impl<'a> World<'a> {
             }
             if round == 0 {
                 self.keep_copy();
-                loose = self.change_store().unwrap_or(false);
+                loose = self.change_store().is_some_and(|done| done.xattrs);
             }
         }
         let window = match (self.remembers, failed) {
