@@ -203,7 +203,8 @@ mod tests {
     use crate::memory::{Stamp, Vector};
 
     fn header() -> Header {
-        let mut header = crate::tree::first_header(vec![[1; 16], [2; 16], [3; 16]], Owner::default());
+        let mut header =
+            crate::tree::first_header(vec![[1; 16], [2; 16], [3; 16]], Owner::default());
         header.version.stamp = Stamp {
             number: 5,
             machine: 7,

@@ -186,7 +186,9 @@ pub(crate) fn mode_of_acl(acl: &[u8]) -> u32 {
 /// An ACL with these permissions.
 pub(crate) fn acl_with_mode(acl: &[u8], mode: u32) -> Vec<u8> {
     let mut acl = acl.to_vec();
-    each_entry(&mut acl, |permissions, shift| *permissions = (mode >> shift & 7) as u8);
+    each_entry(&mut acl, |permissions, shift| {
+        *permissions = (mode >> shift & 7) as u8
+    });
     acl
 }
 

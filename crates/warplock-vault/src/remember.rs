@@ -172,7 +172,12 @@ fn key<S: Storage>(folder: &Folder<S>, place: Place) -> Key {
 
 impl<S: Storage> Vault<S> {
     /// What is called so in a folder.
-    pub(crate) fn subject_in(&self, parent: &Arc<Node<S>>, folder: &Folder<S>, stored: &OsStr) -> Subject {
+    pub(crate) fn subject_in(
+        &self,
+        parent: &Arc<Node<S>>,
+        folder: &Folder<S>,
+        stored: &OsStr,
+    ) -> Subject {
         let name = match self.plain_name(folder, stored) {
             Ok(Some((name, _))) => name,
             _ => stored.to_owned(),

@@ -579,11 +579,7 @@ impl<S: Storage> Vault<S> {
 
     /// What the header of a file that nobody uses says of it. A file without a whole header can be
     /// looked at and removed all the same, with the length that it has in the store.
-    fn show_header(
-        &self,
-        node: &Arc<Node<S>>,
-        found: &mut Attributes,
-    ) -> Result<Option<Owner>> {
+    fn show_header(&self, node: &Arc<Node<S>>, found: &mut Attributes) -> Result<Option<Owner>> {
         let Some(name) = node.name() else {
             return Ok(None);
         };

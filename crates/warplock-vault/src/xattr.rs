@@ -127,7 +127,10 @@ impl<S: Storage> Vault<S> {
         };
         let set = |at: At<'_, S>, new: Owner| {
             let value = acl_with_mode(value, new.permissions_in_store());
-            Ok(self.core.storage.set_xattr(at, OsStr::new(ACL), &value, flags)?)
+            Ok(self
+                .core
+                .storage
+                .set_xattr(at, OsStr::new(ACL), &value, flags)?)
         };
         match node.kind {
             FileType::Directory => self.change_folder_owner(node, change, set),

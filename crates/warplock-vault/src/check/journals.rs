@@ -131,7 +131,10 @@ impl<S: Storage> Core<S> {
     /// Whether a journal ends in a record that verifies, of a file that stood somewhere: the file's
     /// id gives the key.
     fn holds_change(&self, id: Id, file: S::File) -> Result<bool> {
-        let (keys, header) = (self.keys.file(&id)?, first_header(Vec::new(), Owner::default()));
+        let (keys, header) = (
+            self.keys.file(&id)?,
+            first_header(Vec::new(), Owner::default()),
+        );
         let tree = self.tree_of(&header);
         let state = State::committed(header, tree);
         let journal = Content::new(file, id, keys, false, state);

@@ -94,11 +94,7 @@ fn kinds(vault: &Vault<Mem>, path: &str) -> Vec<(String, FileType)> {
 }
 
 fn nothing_wrong(mem: &Mem, key: &MasterKey) {
-    let report = check(
-        &open(mem.fork(), key),
-        CheckOptions::default(),
-        &mut |_| {},
-    );
+    let report = check(&open(mem.fork(), key), CheckOptions::default(), &mut |_| {});
     assert_eq!(report.unwrap().findings, []);
 }
 
@@ -207,7 +203,10 @@ fn they_are_committed() {
     assert_eq!(names(&mem.disk()), before);
     let crashed = open(mem.fork(), &key);
     let mode = |path| of(&crashed, path).0 & 0o7777;
-    assert_eq!(["file", "other", "folder"].map(mode), [0o4711, 0o644, 0o4711]);
+    assert_eq!(
+        ["file", "other", "folder"].map(mode),
+        [0o4711, 0o644, 0o4711]
+    );
     vault.tick().unwrap();
     assert_eq!(of(&open(mem.fork(), &key), "other").0 & 0o7777, 0o4711);
     drop(file);
@@ -437,7 +436,10 @@ fn acls_go_with_permissions() {
         change(&vault, path, &chmod(0o640));
         assert_eq!(get(), Ok(acl([6, 7, 0, 4, 0])));
         // Somebody sets another one in the store.
-        mem.disk().object(node).xattrs.insert(name.into(), acl([7; 5]));
+        mem.disk()
+            .object(node)
+            .xattrs
+            .insert(name.into(), acl([7; 5]));
         assert_eq!(get(), Ok(acl([6, 7, 7, 4, 0])));
         assert_eq!(of(&vault, path).0 & 0o7777, 0o640);
     }

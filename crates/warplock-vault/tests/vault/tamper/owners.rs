@@ -63,13 +63,15 @@ fn kinds_are_exchanged() {
         for path in [one, other] {
             let told = Told::default();
             let vault = Vault::open_on(victim.mem.fork(), &victim.key, options(&told)).unwrap();
-            let used = vault.node(path).and_then(|found| match found.mode & 0o170_000 {
-                0o100_000 => vault.open(found.node, Access::default()).map(drop),
-                0o040_000 => vault.open_dir(found.node).map(drop),
-                0o120_000 => vault.readlink(found.node).map(drop),
-                // The kernel would open it.
-                kind => panic!("{path} is shown as {kind:o}"),
-            });
+            let used = vault
+                .node(path)
+                .and_then(|found| match found.mode & 0o170_000 {
+                    0o100_000 => vault.open(found.node, Access::default()).map(drop),
+                    0o040_000 => vault.open_dir(found.node).map(drop),
+                    0o120_000 => vault.readlink(found.node).map(drop),
+                    // The kernel would open it.
+                    kind => panic!("{path} is shown as {kind:o}"),
+                });
             assert_eq!(used, Err(Errno::IO), "{one} {other}: {path}");
             assert!(!told.lock().unwrap().is_empty());
         }
@@ -113,7 +115,10 @@ fn kinds_are_exchanged_below_a_mount() {
     }
     let found = vault.node("short").unwrap();
     assert_eq!(found.mode, 0o100_600);
-    assert_eq!(vault.open(found.node, Access::default()).err(), Some(Errno::IO));
+    assert_eq!(
+        vault.open(found.node, Access::default()).err(),
+        Some(Errno::IO)
+    );
 }
 
 /// A header or record from before permissions were taken away: with content of today it does not
