@@ -85,6 +85,10 @@ fn settle(disk: &mut Disk) -> bool {
         }
     }
     for (inode, object) in &mut disk.objects {
+        // A folder is removed empty; and none holds itself.
+        if !seen.contains(inode) {
+            object.entries.clear();
+        }
         object.links = match object.mode & KIND == FOLDER {
             true => 1,
             false => links.get(inode).copied().unwrap_or(0),
