@@ -25,7 +25,7 @@ use crate::pages::Look;
 use crate::places::Places;
 use crate::storage::{Inode, Listed, Storage};
 use crate::tree::Spot;
-use crate::vault::Vault;
+use crate::vault::{Vault, put_back};
 
 /// The folder in the store to which repairs move what they take out of the tree.
 pub const LOST: &str = "warplock.lost";
@@ -238,6 +238,8 @@ pub fn check<S: Storage>(
             *lock(&node.folder) = None;
         }
     }
+    // Places are taken out of headers by a commit of their own.
+    vault.tick_unless_read_only()?;
     check.places()?;
     check.journals()?;
     vault.tick_unless_read_only()?;
@@ -461,7 +463,7 @@ impl<S: Storage> Check<'_, S> {
         if self.vault.is_moving_symlink(spot)? {
             if self.options.repair {
                 let places = Places::at(spot.name.place);
-                self.vault.bind_symlink(node, spot, places, true)?;
+                self.vault.bind_symlink(node, spot, places, None, true)?;
             }
             self.interrupted_rename(path, self.options.repair);
         }
@@ -480,10 +482,15 @@ impl<S: Storage> Check<'_, S> {
         if let Some(seen) = self.files.get_mut(&content.id) {
             if seen.inode == found.inode() {
                 // If somebody has it open, opening it looked at no place.
-                let places = &content.read_state().now.places;
+                let state = content.read_state();
                 let what = || path.to_string_lossy().into();
-                self.vault.check_place(places, &[spot.name.place], what)?;
-                seen.places.insert(spot.name.place);
+                let (allowed, place) = (state.now.allowed(), spot.name.place);
+                self.vault.check_place(allowed.places, &[place], what)?;
+                let other = allowed.other(&place);
+                if other.is_some_and(|other| seen.places.contains(&other)) {
+                    return Err(put_back(what()));
+                }
+                seen.places.insert(place);
                 return Ok(());
             }
             return Err(copy_of(&self.trails.path(&seen.trail), path));
@@ -495,7 +502,7 @@ impl<S: Storage> Check<'_, S> {
         self.headers(&content, path)?;
         self.xattrs(node, path)?;
         let id = content.id;
-        let allowed = content.read_state().now.places.clone();
+        let allowed = content.read_state().places_to_be();
         let seen = Seen {
             inode: found.inode(),
             trail,

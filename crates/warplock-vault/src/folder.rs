@@ -75,11 +75,11 @@ pub(crate) struct Record {
 
 impl Record {
     /// The record of a new folder.
-    pub(crate) fn new(places: Places) -> Result<Self> {
+    pub(crate) fn new(places: Places, version: Version) -> Result<Self> {
         Ok(Record {
             id: random()?,
             places,
-            version: Version::default(),
+            version,
             owner: Owner::default(),
         })
     }
@@ -285,7 +285,8 @@ pub(crate) fn write_root_record<S: Storage>(
 ) -> Result<()> {
     let engine = Arc::new(Engine::builder().threads(NonZeroUsize::MIN).build()?);
     let keys = VaultKeys::new(master, Algorithm::Aes256Gcm, engine)?;
-    let record = Record::new(Places::at(ROOT_PLACE))?;
+    // Nothing was before it, on whatever machine.
+    let record = Record::new(Places::at(ROOT_PLACE), Version::default())?;
     write_record(storage, &keys, root, &record, SystemTime::now)
 }
 

@@ -9,6 +9,7 @@ use crate::core::{Core, JOURNALS, journal_id, lock};
 use crate::error::Result;
 use crate::fs::FileType;
 use crate::keys::Id;
+use crate::memory::Version;
 use crate::storage::{At, Listed, Storage};
 use crate::tree::first_header;
 
@@ -129,7 +130,10 @@ impl<S: Storage> Check<'_, S> {
 impl<S: Storage> Core<S> {
     /// Whether a journal ends in a record that verifies: the file's id gives the key.
     fn holds_change(&self, id: Id, file: S::File) -> Result<bool> {
-        let (keys, header) = (self.keys.file(&id)?, first_header(Vec::new()));
+        let (keys, header) = (
+            self.keys.file(&id)?,
+            first_header(Version::default(), Vec::new()),
+        );
         let tree = self.tree_of(&header);
         let state = State::committed(header, tree);
         let journal = Content::new(file, id, keys, false, state);
