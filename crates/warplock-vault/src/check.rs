@@ -24,7 +24,7 @@ use crate::node::Node;
 use crate::pages::Look;
 use crate::places::Places;
 use crate::storage::{Inode, Listed, Storage};
-use crate::tree::Spot;
+use crate::tree::{Spot, foreign, is_foreign};
 use crate::vault::{Vault, put_back};
 
 /// The folder in the store to which repairs move what they take out of the tree.
@@ -361,9 +361,8 @@ impl<S: Storage> Check<'_, S> {
         let vault = self.vault;
         let found = vault.core.storage.attributes(spot.at())?;
         let node = vault.nodes.enter(&spot.node, &spot.name, &found);
-        let kind = vault.expect_kind(&spot.node, &spot.folder, &spot.name, &found);
         let result = match node.kind {
-            _ if kind.is_err() => kind,
+            _ if is_foreign(&found) => Err(foreign(path.to_string_lossy())),
             FileType::Directory => match self.new_folder(&node, &trail, path) {
                 Ok(folder) => {
                     waiting.push(Step::Enter(node, self.trails.add(trail)));
@@ -372,13 +371,9 @@ impl<S: Storage> Check<'_, S> {
                 Err(error) => Err(error),
             },
             FileType::RegularFile => self.file(&node, spot, &found, trail, path),
-            FileType::Symlink => {
-                self.report.others += 1;
-                self.symlink(&node, spot, &found, trail, path)
-            }
             _ => {
                 self.report.others += 1;
-                vault.expect_special(spot, path)
+                self.symlink(&node, spot, &found, trail, path)
             }
         };
         vault.nodes.forget(node.number, 1);
@@ -495,7 +490,10 @@ impl<S: Storage> Check<'_, S> {
             }
             return Err(copy_of(&self.trails.path(&seen.trail), path));
         }
-        self.report.files += 1;
+        match content.kind() {
+            FileType::RegularFile => self.report.files += 1,
+            _ => self.report.others += 1,
+        }
         if !self.options.quick {
             self.report.bytes += self.vault.core.verify(&content)?;
         }

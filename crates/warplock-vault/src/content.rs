@@ -16,8 +16,8 @@ use rustix::io::Errno;
 use crate::blocks;
 use crate::core::{Core, hex, lock};
 use crate::error::{Error, Result};
-use crate::fs::Seek;
-use crate::header::Header;
+use crate::fs::{FileType, Seek};
+use crate::header::{Header, Owner};
 use crate::keys::{FileKeys, Id};
 use crate::names::Place;
 use crate::pages::Look;
@@ -156,6 +156,12 @@ impl<S: Storage> State<S> {
         self.now.sequence == 2 && !self.broken
     }
 
+    /// Has the next header say this of the owner.
+    pub(crate) fn set_owner(&mut self, owner: Owner) {
+        self.dirty |= self.now.owner != owner;
+        self.now.owner = owner;
+    }
+
     /// Moved blocks, for those who have the state to themselves.
     pub(crate) fn moves(&mut self) -> &mut Moves {
         self.moves.get_mut().unwrap_or_else(PoisonError::into_inner)
@@ -213,6 +219,11 @@ impl<S: Storage> Content<S> {
 
     pub(crate) fn write_state(&self) -> RwLockWriteGuard<'_, State<S>> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it is for those who use the vault.
+    pub(crate) fn kind(&self) -> FileType {
+        self.read_state().now.owner.kind()
     }
 
     /// What errors call the file.

@@ -75,12 +75,12 @@ pub(crate) struct Record {
 
 impl Record {
     /// The record of a new folder.
-    pub(crate) fn new(places: Places, version: Version) -> Result<Self> {
+    pub(crate) fn new(places: Places, version: Version, owner: Owner) -> Result<Self> {
         Ok(Record {
             id: random()?,
             places,
             version,
-            owner: Owner::default(),
+            owner,
         })
     }
 }
@@ -277,7 +277,7 @@ fn write_record<S: Storage>(
     })
 }
 
-/// Makes the record of the topmost folder of a new vault.
+/// Makes the record of the topmost folder of a new vault, which belongs to whom the store's does.
 pub(crate) fn write_root_record<S: Storage>(
     storage: &S,
     root: &S::Dir,
@@ -285,8 +285,15 @@ pub(crate) fn write_root_record<S: Storage>(
 ) -> Result<()> {
     let engine = Arc::new(Engine::builder().threads(NonZeroUsize::MIN).build()?);
     let keys = VaultKeys::new(master, Algorithm::Aes256Gcm, engine)?;
+    let found = storage.attributes(At::Dir(root))?;
+    let owner = Owner {
+        mode: found.mode,
+        uid: found.uid,
+        gid: found.gid,
+        rdev: 0,
+    };
     // Nothing was before it, on whatever machine.
-    let record = Record::new(Places::at(ROOT_PLACE), Version::default())?;
+    let record = Record::new(Places::at(ROOT_PLACE), Version::default(), owner)?;
     write_record(storage, &keys, root, &record, SystemTime::now)
 }
 

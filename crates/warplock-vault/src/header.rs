@@ -246,7 +246,7 @@ mod tests {
             vector: Vector::of(stamp),
         };
         let places = vec![[1; 16], [2; 16], [3; 16]];
-        let mut header = crate::tree::first_header(version, places);
+        let mut header = crate::tree::first_header(version, Owner::default(), places);
         header.owner = Owner {
             mode: 0o100_644,
             uid: 1,

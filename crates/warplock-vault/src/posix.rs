@@ -246,17 +246,6 @@ impl Storage for Posix {
         Ok(sys::openat(dir, name, flags, Mode::from_raw_mode(mode))?)
     }
 
-    fn make_special(&self, dir: &OwnedFd, name: &OsStr, mode: u32, device: u64) -> Result<()> {
-        let kind = FileType::from_raw_mode(mode);
-        Ok(sys::mknodat(
-            dir,
-            name,
-            kind,
-            Mode::from_raw_mode(mode),
-            device,
-        )?)
-    }
-
     fn make_symlink(&self, dir: &OwnedFd, name: &OsStr, target: &[u8]) -> Result<()> {
         Ok(sys::symlinkat(target, dir, name)?)
     }

@@ -13,7 +13,7 @@ use crate::content::Content;
 use crate::core::{Core, hex, is_missing, journal_id, lock};
 use crate::error::{Error, Result, Subject};
 use crate::folder::{Folder, Record, encode};
-use crate::fs::{Attributes, FileType};
+use crate::fs::FileType;
 use crate::header::Header;
 use crate::keys::{Id, VaultKeys};
 use crate::memory::{self, Binding, Kind, Memory, Spot as Key, Stamp, State, Vector, Version};
@@ -24,29 +24,8 @@ use crate::symlink::Target;
 use crate::tree::Spot;
 use crate::vault::Vault;
 
-/// What has no id of its own.
-const NO_ID: Id = [0; 16];
-
 /// A place at which something is missing, its name, and what to say.
 type Missing = (Place, OsString, Result<Option<Subject>>);
-
-/// A fifo, socket or device, which holds nothing that could tell its states apart.
-fn special() -> State {
-    State {
-        stamp: Stamp::default(),
-        tag: [0; 16],
-        vector: Vector::default(),
-    }
-}
-
-fn kind_of(kind: FileType) -> Kind {
-    match kind {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Folder,
-        FileType::Symlink => Kind::Symlink,
-        _ => Kind::Special,
-    }
-}
 
 fn mac(keys: &VaultKeys, parts: &[&[u8]]) -> [u8; 16] {
     let mut mac = Hmac::<Sha256>::new_from_slice(&keys.memory_mac[..]).expect("HMAC takes any key");
@@ -195,7 +174,12 @@ fn key<S: Storage>(folder: &Folder<S>, place: Place) -> Key {
 
 impl<S: Storage> Vault<S> {
     /// What is called so in a folder.
-    fn subject_in(&self, parent: &Arc<Node<S>>, folder: &Folder<S>, stored: &OsStr) -> Subject {
+    pub(crate) fn subject_in(
+        &self,
+        parent: &Arc<Node<S>>,
+        folder: &Folder<S>,
+        stored: &OsStr,
+    ) -> Subject {
         let name = match self.plain_name(folder, stored) {
             Ok(Some((name, _))) => name,
             _ => stored.to_owned(),
@@ -205,20 +189,6 @@ impl<S: Storage> Vault<S> {
             shown: format!("{}/{}", above.shown, name.to_string_lossy()),
             logged: format!("{}/{}", above.logged, stored.to_string_lossy()),
         }
-    }
-
-    /// What was found under a name is of the kind that is known to stand there.
-    pub(crate) fn expect_kind(
-        &self,
-        parent: &Arc<Node<S>>,
-        folder: &Folder<S>,
-        name: &Sealed,
-        found: &Attributes,
-    ) -> Result<()> {
-        let kind = kind_of(FileType::from_raw_mode(found.mode));
-        let what = || self.subject_in(parent, folder, &name.stored);
-        let memory = &self.core.memory;
-        memory.found_kind(kind, &key(folder, name.place), &what)
     }
 
     /// Nothing was found under a name, and nothing is known to stand there.
@@ -345,13 +315,6 @@ impl<S: Storage> Vault<S> {
         memory.found(Kind::Symlink, &place, &state, at, &what)
     }
 
-    /// A fifo, socket or device that was found.
-    pub(crate) fn expect_special(&self, spot: &Spot<S>, path: &Path) -> Result<()> {
-        let at = Some((self.key_of(spot), spot.name.stored.as_os_str()));
-        let (memory, what) = (&self.core.memory, path.to_string_lossy().into());
-        memory.found(Kind::Special, &NO_ID, &special(), at, &what)
-    }
-
     fn key_of(&self, spot: &Spot<S>) -> Key {
         key(&spot.folder, spot.name.place)
     }
@@ -413,11 +376,6 @@ impl<S: Storage> Vault<S> {
         self.placed(spot, Kind::Symlink, &id, version.stamp)
     }
 
-    /// Notes that a fifo, socket or device stands at a spot now.
-    pub(crate) fn remember_special(&self, spot: &Spot<S>) -> Result<()> {
-        self.placed(spot, Kind::Special, &NO_ID, Stamp::default())
-    }
-
     /// Notes that nothing stands at a spot any more; what stood there may stand elsewhere.
     pub(crate) fn remember_left(&self, spot: &Spot<S>) -> Result<()> {
         let memory = &self.core.memory;
@@ -435,11 +393,11 @@ impl<S: Storage> Vault<S> {
     ) {
         let memory = &self.core.memory;
         let key = self.key_of(spot);
-        let last = match kind_of(kind) {
-            Kind::File => links < 2,
-            Kind::Folder => true,
-            // Their places tell of them.
-            Kind::Symlink | Kind::Special => false,
+        let last = match kind {
+            FileType::Directory => true,
+            // Its place tells of it.
+            FileType::Symlink => false,
+            _ => links < 2,
         };
         let id = match (last, content) {
             (false, _) => Ok(None),

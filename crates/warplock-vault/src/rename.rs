@@ -13,7 +13,7 @@ use crate::fs::{Attributes, FileType, RenameFlags};
 use crate::node::Node;
 use crate::places::Places;
 use crate::storage::Storage;
-use crate::tree::{Spot, Victim};
+use crate::tree::{Spot, Victim, foreign};
 use crate::vault::Vault;
 
 /// Something on its way from one spot to another.
@@ -29,7 +29,6 @@ enum What<S: Storage> {
     File(Arc<Content<S>>),
     Folder(Arc<Folder<S>>),
     Symlink,
-    Free,
 }
 
 impl<S: Storage> Vault<S> {
@@ -80,13 +79,17 @@ impl<S: Storage> Vault<S> {
         let node = self.nodes.enter(&from.node, &from.name, &found);
         let what = (|| -> Result<_> {
             Ok(match node.kind {
-                FileType::RegularFile => What::File(self.content(&node)?),
+                FileType::RegularFile => {
+                    let content = self.content(&node)?;
+                    self.expect_kind_in(&to.folder, content.kind())?;
+                    What::File(content)
+                }
                 FileType::Directory => What::Folder(self.folder(&node)?),
                 FileType::Symlink => {
                     self.expect_symlink_at(&node, from)?;
                     What::Symlink
                 }
-                _ => What::Free,
+                _ => return Err(foreign(self.path_of(&node))),
             })
         })();
         let what = what.inspect_err(|_| {
@@ -215,7 +218,6 @@ impl<S: Storage> Vault<S> {
             What::File(content) => self.remember_content(mover.to, content),
             What::Folder(folder) => self.remember_folder(mover.to, &folder.record()),
             What::Symlink => self.remember_moved_symlink(mover.to),
-            What::Free => self.remember_special(mover.to),
         }
     }
 
@@ -241,7 +243,6 @@ impl<S: Storage> Vault<S> {
                 let places = Places::moving(from.name.place, to.name.place);
                 self.bind_symlink(&mover.node, from, places, Some(to), true)
             }
-            What::Free => Ok(()),
         };
         if allowed.is_err() && !matches!(mover.what, What::File(_)) {
             self.take_back(mover);
@@ -282,7 +283,6 @@ impl<S: Storage> Vault<S> {
                 let places = Places::at(stays.name.place);
                 self.bind_symlink(&mover.node, stays, places, None, false)
             }
-            What::Free => Ok(()),
         }
     }
 }

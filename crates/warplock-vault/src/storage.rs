@@ -84,8 +84,6 @@ pub trait Storage: Send + Sync + Sized + 'static {
     fn open(&self, dir: &Self::Dir, name: &OsStr, write: bool) -> Result<Self::File>;
     /// Makes a regular file, which must not be there, and opens it for both.
     fn create(&self, dir: &Self::Dir, name: &OsStr, mode: u32) -> Result<Self::File>;
-    /// Makes a fifo, socket or device; `mode` holds the type.
-    fn make_special(&self, dir: &Self::Dir, name: &OsStr, mode: u32, device: u64) -> Result<()>;
     /// Makes a symlink.
     fn make_symlink(&self, dir: &Self::Dir, name: &OsStr, target: &[u8]) -> Result<()>;
     /// Reads a symlink.

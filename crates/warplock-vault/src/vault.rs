@@ -17,11 +17,13 @@ use crate::descriptors::{Budget, is_exhausted};
 use crate::error::{Error, Result, Subject};
 use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, FileType, ROOT};
+use crate::header::Owner;
 use crate::keys::VaultKeys;
 use crate::layout::Layout;
 use crate::listings::Listings;
 use crate::names::{self, Place, ROOT_PLACE, Sealed};
 use crate::node::{Name, Node, Table};
+use crate::owners::Ids;
 use crate::places::{Allowed, Places};
 use crate::pool::Pool;
 use crate::posix::Posix;
@@ -78,6 +80,7 @@ pub struct Vault<S: Storage> {
     pub(crate) naming: Mutex<()>,
     pub(crate) budget: Budget,
     pub(crate) listings: Listings<S>,
+    pub(crate) ids: Ids,
     open_folders: AtomicUsize,
 }
 
@@ -213,7 +216,8 @@ impl<S: Storage> Vault<S> {
         core.memory.accept(options.accept);
         core.expect_root(&record)?;
         core.memory.accept(false);
-        let inode = core.storage.attributes(At::Dir(&root))?.inode();
+        let found = core.storage.attributes(At::Dir(&root))?;
+        let inode = found.inode();
         let vault = Vault {
             core,
             nodes: Table::new(inode),
@@ -222,6 +226,7 @@ impl<S: Storage> Vault<S> {
             naming: Mutex::new(()),
             budget: Budget::new(),
             listings: Listings::default(),
+            ids: Ids::new(&record.owner, &found),
             open_folders: AtomicUsize::new(0),
         };
         let top = vault.node(ROOT)?;
@@ -516,7 +521,9 @@ impl<S: Storage> Vault<S> {
     pub(crate) fn shown(&self, node: &Arc<Node<S>>, mut found: Attributes) -> Result<Attributes> {
         found.node = node.number;
         found.block_size = self.core.layout.block().max(4096) as u32;
-        match node.kind {
+        // What has no name any more has no header or record to look at either.
+        let dead = node.dead.load(Ordering::Relaxed);
+        let owner = match node.kind {
             FileType::RegularFile => {
                 let content = match node.content_in_use() {
                     // What a crash left may not be what the length in the store says.
@@ -526,28 +533,62 @@ impl<S: Storage> Vault<S> {
                     },
                     content => content,
                 };
-                match content {
+                let owner = match content {
                     Some(content) => {
                         let state = content.read_state();
                         found.size = state.now.len;
                         found.modified = state.modified();
+                        Some(state.now.owner)
                     }
                     None => self.show_header(node, &mut found)?,
+                };
+                let special = owner.is_some_and(|owner| owner.kind() != FileType::RegularFile);
+                if special && !dead {
+                    // The kernel does not open these here, where it would be checked.
+                    self.content(node)?;
                 }
+                owner
             }
-            FileType::Symlink => {
+            FileType::Directory => self.owner_of_folder(node)?,
+            _ => {
                 found.size = self.read_target(node).map_or(0, |t| t.len() as u64);
+                // What is in the store never was another.
+                found.mode = FileType::Symlink.as_raw_mode() | 0o777;
+                return Ok(found);
             }
-            _ => {}
+        };
+        if let Some(owner) = owner {
+            node.set_owner(owner);
         }
+        let owner = owner.or_else(|| node.owner().filter(|_| dead));
+        let owner = owner.map_or_else(|| Owner::unsealed(node.kind), |owner| self.ids.map(owner));
+        owner.show(&mut found);
         Ok(found)
+    }
+
+    /// What the record of a folder says; `None` if it cannot be opened, which is told: the folder
+    /// can be looked at and removed all the same.
+    fn owner_of_folder(&self, node: &Arc<Node<S>>) -> Result<Option<Owner>> {
+        if let Some(owner) = node.owner() {
+            return Ok(Some(owner));
+        }
+        match self.folder(node) {
+            Ok(folder) => Ok(Some(folder.record().owner)),
+            Err(error) if is_exhausted(&error) => Err(error),
+            Err(error) => {
+                if matches!(error, Error::Altered { .. }) {
+                    self.core.tell_error(&error);
+                }
+                Ok(None)
+            }
+        }
     }
 
     /// What the header of a file that nobody uses says of it. A file without a whole header can be
     /// looked at and removed all the same, with the length that it has in the store.
-    fn show_header(&self, node: &Arc<Node<S>>, found: &mut Attributes) -> Result<()> {
+    fn show_header(&self, node: &Arc<Node<S>>, found: &mut Attributes) -> Result<Option<Owner>> {
         let Some(name) = node.name() else {
-            return Ok(());
+            return Ok(None);
         };
         let parent = self.folder(&name.parent)?;
         let peek = |what: &Subject| self.core.peek(parent.dir(), &name.stored, what);
@@ -560,6 +601,8 @@ impl<S: Storage> Vault<S> {
             Ok(header) => {
                 found.size = header.len;
                 found.modified = header.modified;
+                let here = header.places.contains(&name.place);
+                return Ok(here.then_some(header.owner));
             }
             Err(error) if is_exhausted(&error) => return Err(error),
             Err(Error::Unfinished { .. }) => found.size = 0,
@@ -569,7 +612,7 @@ impl<S: Storage> Vault<S> {
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// A path for people: the names that lead to a node. Of a long one, the end.

@@ -145,31 +145,6 @@ impl Memory {
         Error::altered(what.clone(), wrong.to_string())
     }
 
-    /// Judges what stands at a spot by its kind alone: what has no stamps tells no more. All else is
-    /// judged when it is opened.
-    ///
-    /// # Errors
-    /// [`Error::Altered`] if something of another kind is known to stand there.
-    pub(crate) fn found_kind(
-        &self,
-        kind: Kind,
-        spot: &Spot,
-        what: &dyn Fn() -> Subject,
-    ) -> Result<()> {
-        if kind != Kind::Special {
-            return Ok(());
-        }
-        let occupant = self.place_in(&lock(&self.pending), spot)?;
-        let Some(occupant) = occupant.filter(|it| it.kind.is_some_and(|it| it != kind)) else {
-            return Ok(());
-        };
-        let verdict = match self.past(&self.crashes).may_have_removed(occupant.session) {
-            true => Verdict::Crash,
-            false => Verdict::Wrong(Wrong::Displaced(occupant.noted)),
-        };
-        self.unless_accepted(verdict, &what()).map(drop)
-    }
-
     /// Judges that nothing stands at a spot; gives a sentence for the user if a crash may have
     /// removed what did.
     ///

@@ -218,10 +218,8 @@ impl Store {
             })?;
             transaction.open_table(PLACES)?.retain(|_, bytes| {
                 decode_occupant(bytes).is_none_or(|it| {
-                    // If what stood there had no stamp, nothing else tells that it was removed.
-                    let unstamped = it.vector.machines().next().is_none();
                     let ours = it.stamp.machine == meta.machine;
-                    it.kind.is_some() || unstamped || !of_session(it.session) || !ours
+                    it.kind.is_some() || !of_session(it.session) || !ours
                 })
             })?;
             Ok(())

@@ -83,12 +83,6 @@ fn old_states_and_missing_files_show_in_the_next_session() {
     find(&memory, &two).unwrap();
     refused(find(&memory, &one), "an old version");
     refused(gone(&memory), "it is missing");
-    let what = || "f".into();
-    refused(
-        memory.found_kind(Kind::Special, &SPOT, &what),
-        "something else stood",
-    );
-    memory.found_kind(Kind::File, &SPOT, &what).unwrap();
     assert_eq!(memory.entries(&FOLDER).unwrap().len(), 1);
     // Removed, it neither is missing nor comes back, in this session and in the next ones.
     let stamp = memory.next_stamp().unwrap();

@@ -12,13 +12,11 @@ pub(crate) enum Kind {
     File = 1,
     Folder = 2,
     Symlink = 3,
-    /// A fifo, socket or device.
-    Special = 4,
 }
 
 impl Kind {
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        [Kind::File, Kind::Folder, Kind::Symlink, Kind::Special]
+        [Kind::File, Kind::Folder, Kind::Symlink]
             .into_iter()
             .find(|kind| *kind as u8 == byte)
     }
@@ -258,26 +256,21 @@ impl Past<'_> {
         let stamp = found.stamp;
         let later = stamp.number > stood.number;
         let taken_away = known.kind.is_none() || self.may_have_removed(known.session);
-        let verdict = match stamp.number {
-            // What has no stamps can only be told by its kind.
-            0 => self
-                .may_have_removed(known.session)
-                .then_some(Verdict::Crash),
-            number if stamp.machine == self.machine => {
-                let crash = taken_away && later && self.excuses(number, known.session);
-                crash.then_some(Verdict::Crash)
+        let includes = stamp != stood && found.vector.covers(stood);
+        let (right, verdict) = match (stamp.machine == self.machine, known.kind) {
+            (true, _) => {
+                let excused = self.excuses(stamp.number, known.session);
+                (taken_away && later && excused, Verdict::Crash)
             }
-            _ => {
-                // A removal leaves nothing in the store that another machine could include: a
-                // higher number tells that what was put there is no older.
-                let newer = match known.kind {
-                    None => later || stamp != stood && found.vector.covers(stood),
-                    Some(_) => stood.number > 0 && found.vector.covers(stood),
-                };
-                newer.then_some(Verdict::Newer)
-            }
+            (false, Some(_)) => (includes, Verdict::Newer),
+            // A removal leaves nothing in the store that another machine could include: a higher
+            // number tells that what was put there is no older.
+            (false, None) => (includes || later, Verdict::Newer),
         };
-        verdict.unwrap_or(Verdict::Wrong(Wrong::Displaced(known.noted)))
+        match right {
+            true => verdict,
+            false => Verdict::Wrong(Wrong::Displaced(known.noted)),
+        }
     }
 
     /// Nothing was found at a place.
@@ -455,7 +448,7 @@ mod tests {
             Verdict::Same
         );
         assert_eq!(
-            judge(&calm, &occupant, Kind::Special, id, &found),
+            judge(&calm, &occupant, Kind::Symlink, id, &found),
             displaced
         );
         assert_eq!(
@@ -486,6 +479,15 @@ mod tests {
         occupant.kind = None;
         assert_eq!(calm.judge_missing(&occupant), Verdict::Same);
         assert_eq!(judge(&calm, &occupant, Kind::File, id, &found), displaced);
+        // Removed here: what another machine put there later is right, what stood there is not.
+        assert_eq!(
+            judge(&calm, &occupant, Kind::File, id, &apart),
+            Verdict::Newer
+        );
+        let before = state(119, THEM, &[]);
+        assert_eq!(judge(&calm, &occupant, Kind::File, id, &before), displaced);
+        occupant.stamp = apart.stamp;
+        assert_eq!(judge(&calm, &occupant, Kind::File, id, &apart), displaced);
     }
 
     #[test]
