@@ -182,6 +182,13 @@ impl<S: Storage> State<S> {
         lock(&self.tree)
     }
 
+    /// The places that the next commit leaves it.
+    pub(crate) fn places_to_be(&self) -> Vec<Place> {
+        let mut places = self.now.places.clone();
+        places.retain(|place| !self.left.iter().any(|(left, _)| left == place));
+        places
+    }
+
     /// When the content changed last.
     pub(crate) fn modified(&self) -> SystemTime {
         self.lock_moves().modified.unwrap_or(self.now.modified)

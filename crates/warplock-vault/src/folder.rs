@@ -75,11 +75,11 @@ pub(crate) struct Record {
 
 impl Record {
     /// The record of a new folder.
-    pub(crate) fn new(places: Places, owner: Owner) -> Result<Self> {
+    pub(crate) fn new(places: Places, version: Version, owner: Owner) -> Result<Self> {
         Ok(Record {
             id: random()?,
             places,
-            version: Version::default(),
+            version,
             owner,
         })
     }
@@ -292,7 +292,8 @@ pub(crate) fn write_root_record<S: Storage>(
         gid: found.gid,
         rdev: 0,
     };
-    let record = Record::new(Places::at(ROOT_PLACE), owner)?;
+    // Nothing was before it, on whatever machine.
+    let record = Record::new(Places::at(ROOT_PLACE), Version::default(), owner)?;
     write_record(storage, &keys, root, &record, SystemTime::now)
 }
 

@@ -9,6 +9,7 @@ use crate::keys::{Engines, Id};
 use crate::layout::{HEADER_LEN, MAX_LEN, OVERHEAD, ROOTS};
 use crate::memory::Version;
 use crate::names::Place;
+use crate::places::Allowed;
 use crate::seals::{Roots, SEAL_LEN, Seal};
 
 /// Associated data of a header.
@@ -113,6 +114,39 @@ fn join_time(seconds: i64, nanos: u32) -> Option<SystemTime> {
 }
 
 impl Header {
+    /// Where the file may stand.
+    pub(crate) fn allowed(&self) -> Allowed<'_> {
+        let new = self.places.last();
+        Allowed {
+            places: &self.places,
+            renamed: self.leaving.zip(new).map(|(old, new)| [old, *new]),
+        }
+    }
+
+    /// Adds a place, for which a rename leaves another one.
+    pub(crate) fn add_place(&mut self, place: Place, leaves: Option<Place>) {
+        if self.allowed().other(&place).is_some() {
+            self.leaving = None;
+        }
+        self.places.retain(|other| *other != place);
+        match self.leaving {
+            // Of an earlier rename, it is not known yet at which of its places the file stands.
+            Some(_) => self.places.insert(self.places.len() - 1, place),
+            None => {
+                self.leaving = leaves.filter(|leaves| self.places.contains(leaves));
+                self.places.push(place);
+            }
+        }
+    }
+
+    /// Takes out all places but these.
+    pub(crate) fn retain_places(&mut self, keep: impl Fn(&Place) -> bool) {
+        if !self.allowed().is_at_both(&keep) {
+            self.leaving = None;
+        }
+        self.places.retain(keep);
+    }
+
     /// The plaintext of a header. There are at most [`MAX_PLACES`] places.
     pub(crate) fn encode(&self) -> [u8; PLAIN_LEN] {
         let mut plain = [0; PLAIN_LEN];
@@ -203,13 +237,16 @@ mod tests {
     use crate::memory::{Stamp, Vector};
 
     fn header() -> Header {
-        let mut header =
-            crate::tree::first_header(vec![[1; 16], [2; 16], [3; 16]], Owner::default());
-        header.version.stamp = Stamp {
+        let stamp = Stamp {
             number: 5,
             machine: 7,
         };
-        header.version.vector = Vector::of(header.version.stamp);
+        let version = Version {
+            stamp,
+            vector: Vector::of(stamp),
+        };
+        let places = vec![[1; 16], [2; 16], [3; 16]];
+        let mut header = crate::tree::first_header(version, Owner::default(), places);
         header.owner = Owner {
             mode: 0o100_644,
             uid: 1,
@@ -228,6 +265,27 @@ mod tests {
             };
             assert_eq!(Header::decode(&header.encode()), Some(header));
         }
+    }
+
+    #[test]
+    fn a_rename_ends_when_one_of_its_places_goes() {
+        let mut header = header();
+        header.add_place([4; 16], Some([1; 16]));
+        assert_eq!(header.allowed().renamed, Some([[1; 16], [4; 16]]));
+        // Another name does not take the new one's part.
+        header.add_place([5; 16], None);
+        header.add_place([6; 16], Some([2; 16]));
+        header.retain_places(|place| *place != [3; 16]);
+        assert_eq!(header.allowed().renamed, Some([[1; 16], [4; 16]]));
+        assert_eq!(header.places.len(), 5);
+        for gone in [[1; 16], [4; 16]] {
+            let mut header = header.clone();
+            header.retain_places(|place| *place != gone);
+            assert_eq!((header.leaving, header.places.len()), (None, 4));
+        }
+        // And back.
+        header.add_place([1; 16], Some([4; 16]));
+        assert_eq!(header.allowed().renamed, Some([[4; 16], [1; 16]]));
     }
 
     #[test]

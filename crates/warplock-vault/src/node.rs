@@ -122,7 +122,8 @@ impl<S: Storage> Node<S> {
     pub(crate) fn stands_only_at(&self, allowed: Allowed<'_>) -> bool {
         let names = lock(&self.names);
         let fits = |name: &Name<S>| allowed.places.contains(&name.place);
-        names.iter().all(fits) && names.len() <= allowed.places.len() - allowed.leaving
+        let stands = |place: &Place| names.iter().any(|name| name.place == *place);
+        names.iter().all(fits) && !allowed.is_at_both(stands)
     }
 
     pub(crate) fn add_name(&self, parent: &Arc<Node<S>>, stored: &OsStr, place: Place) {

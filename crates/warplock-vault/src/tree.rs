@@ -14,7 +14,7 @@ use crate::fs::{Attributes, Changes, FileType, NewNode, RenameFlags};
 use crate::header::{Header, MAX_PLACES, Owner};
 use crate::keys::{FileKeys, Id, random};
 use crate::layout::ROOTS;
-use crate::memory::Version;
+use crate::memory::{Stamp, Version};
 use crate::names::{Place, Sealed};
 use crate::node::Node;
 use crate::owners::{DEFAULT_ACL, SETGID, TYPE};
@@ -87,7 +87,6 @@ impl<S: Storage> Vault<S> {
         if is_foreign(&found) {
             return Err(foreign(self.subject_in(parent, folder, &name.stored)));
         }
-        self.expect_kind(parent, folder, name, &found)?;
         let node = self.nodes.enter(parent, name, &found);
         let shown = self.shown_entered(&node, found)?;
         Ok((node, shown))
@@ -235,8 +234,9 @@ impl<S: Storage> Vault<S> {
         };
         let made = (|| -> Result<_> {
             let owner = self.dress(At::File(&file), &spot.folder, new, permissions, device)?;
-            let (id, keys, header) = self.write_first_header(&file, spot.name.place, owner)?;
-            self.remember_file(spot, &id, &header);
+            let (id, keys, header) =
+                self.write_first_header(&file, &spot.folder, spot.name.place, owner)?;
+            self.remember_file(spot, &id, &header)?;
             let tree = core.tree_of(&header);
             let mut state = State::committed(header, tree);
             state.entry = Some(Arc::clone(&spot.folder.dir));
@@ -259,17 +259,19 @@ impl<S: Storage> Vault<S> {
     fn write_first_header(
         &self,
         file: &S::File,
+        folder: &Folder<S>,
         place: Place,
         owner: Owner,
     ) -> Result<(Id, FileKeys, Header)> {
         let core = &self.core;
         let id = random()?;
         let keys = core.keys.file(&id)?;
-        let header = first_header(vec![place], owner);
+        let version = self.first_version(folder, place)?;
+        let header = first_header(version, owner, vec![place]);
         let sealed = header.seal(&core.keys.engines, &keys.header, &id)?;
         core.storage.set_len(file, core.layout.stored_len(0))?;
         core.storage.write_at(file, &sealed, 0)?;
-        core.note(&id, &header)?;
+        core.note(&id, Stamp::default(), &header)?;
         Ok((id, keys, header))
     }
 
@@ -288,8 +290,8 @@ impl<S: Storage> Vault<S> {
         }
         // Whose it was to be was in the header.
         let owner = self.ids.map(Owner::unsealed(FileType::RegularFile));
-        let (id, _, header) = self.write_first_header(&file, name.place, owner)?;
-        self.remember_renewed(&folder, &name, &id, &header);
+        let (id, _, header) = self.write_first_header(&file, &folder, name.place, owner)?;
+        self.remember_renewed(&folder, &name, &id, &header)?;
         self.core.tell_of(&what, |what| {
             format!("{what} was left empty by a crash when it was made: it was made again")
         });
@@ -313,11 +315,13 @@ impl<S: Storage> Vault<S> {
         let made = (|| -> Result<_> {
             let dir = storage.open_dir(parent, temporary)?;
             let owner = self.dress(At::Dir(&dir), &spot.folder, new, permissions, 0)?;
-            let record = Record::new(Places::at(spot.name.place), owner)?;
+            let version = self.first_version(&spot.folder, spot.name.place)?;
+            let record = Record::new(Places::at(spot.name.place), version, owner)?;
             self.core.write_folder_record(&dir, &record)?;
             self.make_beside(spot)?;
             storage.rename((parent, temporary), spot.pair(), RenameFlags::NOREPLACE)?;
-            self.remember_folder(spot, &record.id)?;
+            self.core.note_folder(Stamp::default(), &record)?;
+            self.remember_folder(spot, &record)?;
             Ok(storage.sync_dir(parent)?)
         })();
         if made.is_err() {
@@ -354,38 +358,38 @@ impl<S: Storage> Vault<S> {
         };
         let from = self.folder(&name.parent)?;
         self.expect_kind_in(&spot.folder, content.kind())?;
-        self.allow_place(&content, spot, false)?;
+        self.allow_place(&content, spot, None)?;
         let linked = self.make_beside(spot).and_then(|()| {
             let from = (from.dir(), name.stored.as_os_str());
             Ok(self.core.storage.link(from, spot.pair())?)
         });
         match &linked {
             Err(_) => self.forbid_place(&content, &spot.name.place, &[&spot.folder.dir]),
-            Ok(()) => self.remember_content(spot, &content),
+            Ok(()) => self.remember_content(spot, &content)?,
         }
         linked
     }
 
-    /// Lets a file stand at a spot, durably, before it does; not if that fails. The last room for a
-    /// place is kept for a rename.
+    /// Lets a file stand at a spot, durably, before it does; not if that fails. `leaves` is the place
+    /// that a rename takes it from: the last room for a place is kept for one.
     pub(crate) fn allow_place(
         &self,
         content: &Arc<Content<S>>,
         spot: &Spot<S>,
-        rename: bool,
+        leaves: Option<Place>,
     ) -> Result<()> {
         let mut state = content.write_state();
         self.core.writable(content, &mut state)?;
         self.core.commit(content, &mut state, false)?;
-        let room = if rename { MAX_PLACES } else { MAX_PLACES - 1 };
+        let room = MAX_PLACES - usize::from(leaves.is_none());
         if state.now.places.len() >= room {
             return Err(Errno::MLINK.into());
         }
+        let standing = self.standing(spot)?;
+        state.now.version.vector.join(&standing);
         state.left.retain(|(place, _)| *place != spot.name.place);
-        if !state.now.places.contains(&spot.name.place) {
-            state.now.places.push(spot.name.place);
-            state.dirty = true;
-        }
+        state.now.add_place(spot.name.place, leaves);
+        state.dirty = true;
         let allowed = self.core.commit(content, &mut state, true);
         if allowed.is_ok() {
             state.entry = Some(Arc::clone(&spot.folder.dir));
@@ -427,8 +431,9 @@ impl<S: Storage> Vault<S> {
             let (dir, name) = spot.pair();
             // With other names left, the header must be written, so the file is opened before.
             let content = self.content_to_unname(victim)?;
+            let stamp = self.core.memory.next_stamp()?;
             self.core.storage.unlink(dir, name)?;
-            self.unnamed(spot, victim, content);
+            self.unnamed(spot, victim, content, stamp);
             self.drop_beside(spot);
             Ok(())
         })
@@ -486,16 +491,18 @@ impl<S: Storage> Vault<S> {
         }
     }
 
-    /// Draws the consequences of a name's end.
+    /// Draws the consequences of a name's end; `stamp` was taken before it.
     pub(crate) fn unnamed(
         &self,
         spot: &Spot<S>,
         victim: &Victim<S>,
         content: Option<Arc<Content<S>>>,
+        stamp: Stamp,
     ) {
         let node = &victim.node;
         node.remove_name(&spot.name.place);
-        self.remember_gone(spot, node.kind, victim.found.links, content.as_deref());
+        let what = (node.kind, victim.found.links);
+        self.remember_gone(spot, what, content.as_deref(), stamp);
         if node.kind != FileType::Directory && victim.found.links > 1 {
             if let Some(content) = content {
                 self.forbid_place(&content, &spot.name.place, &[&spot.folder.dir]);
@@ -529,8 +536,9 @@ impl<S: Storage> Vault<S> {
             return Err(Errno::NOTDIR.into());
         }
         self.with_victim(spot, found, |victim| {
+            let stamp = self.core.memory.next_stamp()?;
             let gone = self.set_aside(spot, &victim.node)?;
-            self.unnamed(spot, victim, None);
+            self.unnamed(spot, victim, None, stamp);
             self.drop_beside(spot);
             let purged = self.core.purge(spot.folder.dir(), OsStr::new(&gone));
             self.core.tidied(purged)
@@ -574,13 +582,13 @@ pub(crate) fn foreign(what: impl Into<Subject>) -> Error {
 }
 
 /// The header of an empty file.
-pub(crate) fn first_header(places: Vec<Place>, owner: Owner) -> Header {
+pub(crate) fn first_header(version: Version, owner: Owner, places: Vec<Place>) -> Header {
     Header {
         sequence: 1,
         len: 0,
         modified: SystemTime::now(),
         roots: [Seal::NONE; ROOTS as usize],
-        version: Version::default(),
+        version,
         owner,
         places,
         leaving: None,

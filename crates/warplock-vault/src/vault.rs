@@ -213,6 +213,9 @@ impl<S: Storage> Vault<S> {
                 "another folder's record stands in its place; restore it from a backup",
             ));
         }
+        core.memory.accept(options.accept);
+        core.expect_root(&record)?;
+        core.memory.accept(false);
         let found = core.storage.attributes(At::Dir(&root))?;
         let inode = found.inode();
         let vault = Vault {
@@ -285,7 +288,7 @@ impl<S: Storage> Vault<S> {
         let record = self.core.read_folder_record(&dir, || self.path_of(node))?;
         let folder = Arc::new(Folder::new(dir, node.inode(), record));
         self.check_names(node, |check| check(folder.record().places.allowed()))?;
-        self.expect_folder(parent, name, &folder.id, &self.path_of(node))?;
+        self.expect_folder(parent, name, &folder.record(), &self.path_of(node))?;
         self.nodes.claim(node, &folder.id);
         self.check_alone(node)?;
         if self.open_folders.fetch_add(1, Ordering::Relaxed) > self.budget.folders {
@@ -324,10 +327,16 @@ impl<S: Storage> Vault<S> {
         folder: &Folder<S>,
         change: impl FnOnce(&mut Record),
     ) -> Result<()> {
+        let core = &self.core;
         let mut now = folder.record_mut();
         let mut record = now.clone();
         change(&mut record);
-        self.core.write_folder_record(folder.dir(), &record)?;
+        record.version = core.memory.successor(&record.id, &record.version)?;
+        let former = now.version.stamp;
+        let written = core.write_folder_record(folder.dir(), &record);
+        written
+            .and_then(|()| core.note_folder(former, &record))
+            .inspect_err(|_| core.memory.given_up(&record.id))?;
         *now = record;
         Ok(())
     }
@@ -374,7 +383,7 @@ impl<S: Storage> Vault<S> {
             return Ok(());
         }
         let storage = &self.core.storage;
-        let mut standing = 0;
+        let mut standing = Vec::new();
         for name in node.names() {
             // Whoever found it there had it open. To open and check it now might lead back here.
             let parent = lock(&name.parent.folder).clone().ok_or(Errno::STALE)?;
@@ -389,15 +398,11 @@ impl<S: Storage> Vault<S> {
                     }
                 }
                 self.check_place(allowed.places, &[name.place], || self.path_of(node))?;
-                standing += 1;
-                if standing > allowed.places.len() - allowed.leaving {
-                    return Err(Error::altered(
-                        self.path_of(node),
-                        "it stands under a name that it was taken from by a rename: somebody put \
-                         it back there; remove the old name in the store",
-                    ));
+                standing.push(name.place);
+                match allowed.is_at_both(|place| standing.contains(place)) {
+                    true => Err(put_back(self.path_of(node))),
+                    false => Ok(()),
                 }
-                Ok(())
             };
             places(&mut check)?;
         }
@@ -462,12 +467,7 @@ impl<S: Storage> Vault<S> {
         }
         let mut slot = lock(&node.content);
         let check_names = |content: &Content<S>| {
-            self.check_names(node, |check| {
-                check(Allowed {
-                    places: &content.read_state().now.places,
-                    leaving: 0,
-                })
-            })
+            self.check_names(node, |check| check(content.read_state().now.allowed()))
         };
         if let Some(content) = slot.upgrade() {
             check_names(&content)?;
@@ -504,8 +504,15 @@ impl<S: Storage> Vault<S> {
             let state = content.read_state();
             state.is_young() || state.timed != state.written
         };
-        if crashed && content.writable && unfinished() {
-            self.list_uncommitted(&content);
+        if crashed && content.writable {
+            if unfinished() {
+                self.list_uncommitted(&content);
+            }
+            // Of an interrupted rename, one place is right from now on.
+            let other = content.read_state().now.allowed().other(&name.place);
+            if let Some(other) = other {
+                self.forbid_place(&content, &other, &[&parent.dir]);
+            }
         }
         Ok(content)
     }
@@ -682,6 +689,15 @@ impl<S: Storage> Vault<S> {
     pub(crate) fn sealed_name(&self, folder: &Folder<S>, name: &OsStr) -> Result<Sealed> {
         names::seal(&self.core.keys, &folder.id, name)
     }
+}
+
+/// Something stands at both places of a rename.
+pub(crate) fn put_back(what: Subject) -> Error {
+    Error::altered(
+        what,
+        "it stands under a name that it was taken from by a rename: somebody put it back there; \
+         remove the old name in the store",
+    )
 }
 
 fn altered_entry(stored: &OsStr, why: &str) -> Error {

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::fs::FileType;
 use crate::header::Owner;
 use crate::keys::Id;
+use crate::memory::Version;
 use crate::storage::{At, Listed, Storage};
 use crate::tree::first_header;
 
@@ -131,10 +132,8 @@ impl<S: Storage> Core<S> {
     /// Whether a journal ends in a record that verifies, of a file that stood somewhere: the file's
     /// id gives the key.
     fn holds_change(&self, id: Id, file: S::File) -> Result<bool> {
-        let (keys, header) = (
-            self.keys.file(&id)?,
-            first_header(Vec::new(), Owner::default()),
-        );
+        let header = first_header(Version::default(), Owner::default(), Vec::new());
+        let keys = self.keys.file(&id)?;
         let tree = self.tree_of(&header);
         let state = State::committed(header, tree);
         let journal = Content::new(file, id, keys, false, state);

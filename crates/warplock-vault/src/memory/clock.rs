@@ -17,7 +17,8 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    const LEN: usize = 16;
+    /// Bytes of an encoded stamp.
+    pub(crate) const LEN: usize = 16;
 
     fn encode(self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
@@ -47,17 +48,21 @@ impl Vector {
     pub(crate) const LEN: usize = Self::MAX * Stamp::LEN;
 
     /// The vector of an object's first state.
+    #[cfg(test)]
     pub(crate) fn of(stamp: Stamp) -> Self {
         Vector(vec![stamp])
     }
 
-    /// Whether the state with this stamp went into the one with this vector.
+    /// Whether the state with this stamp went into the one with this vector. A state without a
+    /// number was before all others.
     pub(crate) fn covers(&self, stamp: Stamp) -> bool {
-        stamp.number > 0
-            && self
-                .0
-                .iter()
-                .any(|it| it.machine == stamp.machine && it.number >= stamp.number)
+        let newer = |it: &Stamp| it.machine == stamp.machine && it.number >= stamp.number;
+        stamp.number == 0 || self.0.iter().any(newer)
+    }
+
+    /// Includes all that another vector includes.
+    pub(crate) fn join(&mut self, other: &Vector) {
+        other.0.iter().for_each(|stamp| self.include(*stamp));
     }
 
     /// Includes a state.
@@ -198,7 +203,7 @@ mod tests {
             (false, stamp(6, 1)),
             (true, stamp(9, 2)),
             (false, stamp(1, 3)),
-            (false, stamp(0, 1)),
+            (true, stamp(0, 3)),
         ] {
             assert_eq!(vector.covers(of), covered, "{of:?}");
         }

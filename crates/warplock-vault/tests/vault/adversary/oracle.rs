@@ -15,7 +15,7 @@ use crate::common::Told;
 use crate::common::mem::Mem;
 
 /// TODO: whether folders and symlinks have stamps.
-const STAMPED: bool = false;
+const STAMPED: bool = true;
 
 /// What stands under a name.
 #[derive(Clone, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use crate::common::mem::{Disk, Mem};
 use crate::common::rng::Rng;
 use crate::common::{Told, new_vault, options};
 
-const CRASH: bool = false;
+const CRASH: bool = true;
 const TWO: bool = false;
 /// Copies that somebody keeps of the store.
 const COPIES: usize = 7;
