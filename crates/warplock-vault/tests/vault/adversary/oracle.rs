@@ -10,7 +10,7 @@ use warplock_vault::fs::{FileSystem, ROOT};
 use warplock_vault::{CheckOptions, Class, Finding, Vault, check};
 
 use super::model::{Kind, Model, Obj, TOP, Window, Xattrs};
-use super::work::{READ, short};
+use super::work::{READ, long_name, short};
 use crate::common::Told;
 use crate::common::mem::Mem;
 
@@ -257,11 +257,16 @@ impl View {
 
     /// Whether a crash is said to have taken something away.
     fn is_missed(&self, path: &[String]) -> bool {
+        let long = path.last().is_some_and(|name| *name == long_name());
         let path: PathBuf = path.iter().fold("/".into(), |path, name| path.join(name));
-        let missing = |text: &str| text.contains("is missing");
-        let found = |it: &Finding| it.path == path && missing(&it.problem);
-        let path = path.to_string_lossy();
-        let told = |text: &String| text.contains(&*path) && missing(text);
+        let shown = path.to_string_lossy();
+        // Of a long name, the file that tells it may be missing, too.
+        let missing = |text: &str| {
+            text.contains("is missing")
+                && (text.contains(&*shown) || long && text.contains(".long"))
+        };
+        let found = |it: &Finding| missing(&it.problem);
+        let told = |text: &String| missing(text);
         self.findings.iter().any(found) || self.told.iter().any(told)
     }
 
