@@ -265,7 +265,7 @@ impl View {
             text.contains("is missing")
                 && (text.contains(&*shown) || long && text.contains(".long"))
         };
-        let found = |it: &Finding| missing(&it.problem);
+        let found = |it: &Finding| it.path == path || missing(&it.problem);
         let told = |text: &String| missing(text);
         self.findings.iter().any(found) || self.told.iter().any(told)
     }
@@ -307,8 +307,11 @@ impl View {
                 continue;
             }
             let later = after.items.iter().find(|it| it.path == item.path);
-            // Of a file and its copy or old version, one stays.
-            let copied = after.findings.iter().any(|it| it.problem.contains("is a copy"));
+            // Of a file and its copy, or an old version, one stays.
+            let altered = |it: &Finding| {
+                it.problem.contains("is a copy") || it.problem.contains("it is an old version")
+            };
+            let copied = after.findings.iter().any(altered);
             match later.map(|it| &it.seen) {
                 Some(Seen::Thing(kept)) if kept.bytes == thing.bytes => {}
                 _ if copied => {}

@@ -27,6 +27,8 @@ pub(super) struct Work<'a> {
     pub(super) rng: &'a mut Rng,
     pub(super) trace: &'a mut Vec<String>,
     pub(super) files: Vec<(OpenFile<Mem>, Obj)>,
+    /// Whether the session will crash.
+    pub(super) crashes: bool,
 }
 
 fn pick<'a, T>(rng: &mut Rng, all: &'a [T]) -> Option<&'a T> {
@@ -250,7 +252,7 @@ impl Work<'_> {
             self.model.at(folder, &name),
         );
         let other_kind = other.map(|other| self.model.object(other).kind);
-        let exchange = other.is_some() && self.rng.below(3) == 0;
+        let exchange = other.is_some() && self.rng.below(3) == 0 && !self.crashes;
         if other == Some(from.obj) {
             return Ok(());
         }

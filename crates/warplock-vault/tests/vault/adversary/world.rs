@@ -182,6 +182,7 @@ impl<'a> World<'a> {
             rng: &mut self.rng,
             trace: self.trace,
             files: Vec::new(),
+            crashes: crash && self.remembers,
         };
         let mut copied = None;
         for step in 0..count {
@@ -506,6 +507,7 @@ impl<'a> World<'a> {
                 rng: &mut self.rng,
                 trace: self.trace,
                 files: std::mem::take(&mut files),
+                crashes: false,
             };
             for _ in 0..1 + work.rng.below(10) {
                 self.steps.fetch_add(1, Ordering::Relaxed);
