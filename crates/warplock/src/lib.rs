@@ -29,6 +29,17 @@
 //! # Ok::<(), warplock::Error>(())
 //! ```
 //!
+//! # Debug builds
+//!
+//! Built without optimization, the engine uses portable code only, which is far slower: the
+//! vector code would need more stack than a thread has. To have full speed in debug builds, add
+//! this to the `Cargo.toml` of your workspace:
+//!
+//! ```toml
+//! [profile.dev.package.warplock]
+//! opt-level = 2
+//! ```
+//!
 //! # Nonces
 //!
 //! Two messages under the same key and nonce reveal the XOR of their texts, and with GCM allow

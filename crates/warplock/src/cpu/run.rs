@@ -57,7 +57,13 @@ impl CpuBackend {
         let name = format!("cpu:{}", set.name());
         let kernels = set.kernels().ok_or_else(|| Error::NoBackend {
             name: name.clone(),
-            reason: "this machine does not have the instructions; take cpu".to_owned(),
+            reason: match cfg!(any(vectors = "x86", vectors = "arm")) {
+                true => "this machine does not have the instructions; take cpu",
+                false => {
+                    "this build has no code for it; compile warplock with optimization, or take cpu"
+                }
+            }
+            .to_owned(),
         })?;
         if threads.get() > MOST_THREADS {
             return Err(Error::NoBackend {

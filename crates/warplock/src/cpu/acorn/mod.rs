@@ -6,7 +6,7 @@
 
 mod block;
 #[cfg_attr(
-    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    not(any(vectors = "x86", vectors = "arm")),
     allow(dead_code, reason = "no other family has lanes")
 )]
 mod lanes;
@@ -18,9 +18,9 @@ use std::ops::Range;
 
 use subtle::ConstantTimeEq;
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(any(vectors = "x86", vectors = "arm"))]
 pub(crate) use block::Words;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(any(vectors = "x86", vectors = "arm"))]
 pub(crate) use lanes::{From, To, Wide, run};
 pub(crate) use lanes::{LONGEST, MOST, Work};
 pub(crate) use one::Acorn;
@@ -52,7 +52,7 @@ impl LaneKernels {
     /// # Safety
     /// Both functions may be called as [`run`] where this value is given out, with up to `lanes`
     /// messages.
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[cfg(any(vectors = "x86", vectors = "arm"))]
     pub(crate) const unsafe fn new(
         lanes: usize,
         worth: usize,
@@ -69,11 +69,11 @@ impl LaneKernels {
 
     /// Every kind that this machine has, the best one first.
     fn all() -> impl Iterator<Item = &'static LaneKernels> {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(vectors = "x86")]
         let kinds = super::x86::acorn();
-        #[cfg(target_arch = "aarch64")]
+        #[cfg(vectors = "arm")]
         let kinds = super::arm::acorn();
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        #[cfg(not(any(vectors = "x86", vectors = "arm")))]
         let kinds = [None];
         kinds.into_iter().flatten()
     }
