@@ -207,21 +207,18 @@ impl Engine {
         }
     }
 
-    /// Whether a batch of such messages would leave the processor.
-    pub(crate) fn wants_batches(
+    /// Whether a message of this length would go to a GPU.
+    pub(crate) fn prefers_gpu(
         &self,
         algorithm: Algorithm,
         direction: Direction,
-        count: usize,
         len: usize,
     ) -> bool {
         match &self.route {
             Route::Cpu => false,
             Route::Gpu(gpu) => Helper::supports(gpu.as_ref(), algorithm),
             Route::Gpus(gpus) => gpus.supports(algorithm),
-            Route::Auto(planner) => {
-                planner.pays(self.cpu.threads(), algorithm, direction, count, len)
-            }
+            Route::Auto(planner) => planner.pays(self.cpu.threads(), algorithm, direction, len),
         }
     }
 

@@ -12,7 +12,6 @@ mod calibration;
 mod cost;
 #[doc(hidden)]
 pub mod fuzzing;
-mod gather;
 mod gpus;
 mod held;
 mod known;
@@ -44,7 +43,6 @@ use crate::{Algorithm, Direction, Error, InstructionSet};
 
 pub use calibration::Calibration;
 pub(crate) use cost::{BEYOND_CACHES, CpuModel, GpuModel, Shape};
-pub use gather::{Gatherer, Gathering};
 pub(crate) use gpus::Start;
 pub(crate) use queue::cuts;
 pub(crate) use share::{Broken, Crew, Helper, Helpers};
@@ -166,18 +164,16 @@ impl Planner {
         self.gpus.may_exist(self.there)
     }
 
-    /// Whether GPUs that are awake would take part in a batch of such messages from ordinary
+    /// Whether GPUs that have started would take part in one message of this length in pageable
     /// memory.
     pub(crate) fn pays(
         &self,
         threads: usize,
         algorithm: Algorithm,
         direction: Direction,
-        count: usize,
         len: usize,
     ) -> bool {
-        let (messages, bytes) = (count as u64, (count as u64).saturating_mul(len as u64));
-        if self.stays(|known| known.are_small(algorithm, direction, messages, bytes)) {
+        if self.stays(|known| known.are_small(algorithm, direction, 1, len as u64)) {
             return false;
         }
         let mut gpus = self.gpus.awake().unwrap_or_default();
@@ -185,7 +181,7 @@ impl Planner {
         if gpus.is_empty() {
             return false;
         }
-        let shape = Shape::of_messages(algorithm, direction, count, len);
+        let shape = Shape::of_messages(algorithm, direction, 1, len);
         let teams = self.model().teams(&shape, threads, gpus.len(), false);
         self.choose(&Likeness::of(&shape, false), &teams, false)
             .team
