@@ -5,14 +5,15 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::backend::{Backend, Choice};
+use crate::backend::Choice;
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::cuda::CudaBackend;
+use crate::job::Job;
 use crate::job::Message;
 use crate::nonces;
 use crate::plan::{Demanded, Helper, Planner};
 use crate::single::Single;
-use crate::{Algorithm, Batch, Direction, Error, Info, Job, Mode};
+use crate::{Algorithm, Batch, Direction, Error, Info, Mode};
 
 /// The environment variable that names the backend where the program does not.
 pub const BACKEND_VARIABLE: &str = "WARPLOCK_BACKEND";
@@ -166,7 +167,7 @@ impl Engine {
     pub fn backend(&self) -> String {
         match &self.route {
             Route::Cpu => self.cpu.name(),
-            Route::Gpu(gpu) => Backend::name(gpu.as_ref()),
+            Route::Gpu(gpu) => gpu.name(),
             Route::Gpus(gpus) => gpus.names(),
             Route::Auto(planner) => {
                 let gpus = planner.awake().into_iter();
@@ -189,7 +190,7 @@ impl Engine {
     pub fn shares(&self) -> Vec<Share> {
         let done = match &self.route {
             Route::Auto(planner) => planner.done(),
-            Route::Gpu(gpu) => BTreeMap::from([(Backend::name(gpu.as_ref()), gpu.done())]),
+            Route::Gpu(gpu) => BTreeMap::from([(gpu.name(), gpu.done())]),
             Route::Cpu | Route::Gpus(_) => BTreeMap::new(),
         };
         let done = done.into_iter();
@@ -216,7 +217,7 @@ impl Engine {
     ) -> bool {
         match &self.route {
             Route::Cpu => false,
-            Route::Gpu(gpu) => Helper::supports(gpu.as_ref(), algorithm),
+            Route::Gpu(gpu) => gpu.supports(algorithm),
             Route::Gpus(gpus) => gpus.supports(algorithm),
             Route::Auto(planner) => planner.pays(self.cpu.threads(), algorithm, direction, len),
         }
@@ -307,14 +308,10 @@ impl Engine {
                 // SAFETY: the job's borrows live to the end of this function.
                 unsafe { planner.run(&self.cpu, &job) }?
             }
-            // SAFETY: as above; it waits for the ticket.
-            Route::Cpu | Route::Auto(_) => unsafe { self.cpu.submit(&job) }?.wait()?,
+            // SAFETY: as above.
+            Route::Cpu | Route::Auto(_) => unsafe { self.cpu.run(&job) },
             Route::Gpu(gpu) => {
-                supported(
-                    Backend::supports(gpu.as_ref(), &job),
-                    || Backend::name(gpu.as_ref()),
-                    &job,
-                )?;
+                supported(gpu.supports(job.info().algorithm), || gpu.name(), &job)?;
                 // SAFETY: as above.
                 unsafe { gpu.run(&self.cpu, &job) }?
             }

@@ -86,12 +86,11 @@ mod stream;
 mod threads;
 
 pub use algorithm::{Algorithm, Cipher, Info, Mode};
-pub use backend::{Backend, Choice, GpuSet, Ticket};
+pub use backend::{Choice, GpuSet};
 pub use batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 pub use cpu::InstructionSet;
 pub use engine::{BACKEND_VARIABLE, Builder, Engine, Share};
 pub use error::Error;
-pub use job::Job;
 pub use key::Key;
 pub use plan::Calibration;
 #[doc(hidden)]

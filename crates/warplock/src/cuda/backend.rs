@@ -4,7 +4,6 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use super::copy::Copier;
 use super::devices::{find, no_backend};
@@ -16,11 +15,11 @@ use super::policy::Policy;
 use super::ring::Ring;
 use super::selftest::Tested;
 use super::slot::Gpu;
-use crate::backend::{Backend, Ticket};
 use crate::cpu::CpuBackend;
-use crate::plan::{Broken, GpuModel, Helper, Limits, Shape, cuts};
+use crate::job::Job;
+use crate::plan::{Broken, Helper, Limits, cuts};
 use crate::portion::Source;
-use crate::{Algorithm, Error, Job, Mode};
+use crate::{Algorithm, Error, Mode};
 
 /// Runs batches on a GPU.
 pub(crate) struct CudaBackend {
@@ -153,29 +152,6 @@ impl Drop for Lease<'_> {
 /// later ones there is only the intermediate code, which is made without it.
 pub(crate) fn hashes((major, _): (u32, u32)) -> bool {
     matches!(major, 8 | 9 | 10 | 12)
-}
-
-impl Backend for CudaBackend {
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn supports(&self, job: &Job<'_>) -> bool {
-        Helper::supports(self, job.info().algorithm)
-    }
-
-    fn estimate(&self, job: &Job<'_>) -> Duration {
-        let threads = self.gpu.policy.copy_threads;
-        let time = GpuModel::guess(threads).time(&Shape::of(job), 1, threads, false);
-        Duration::from_nanos(time as u64)
-    }
-
-    unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error> {
-        // SAFETY: by this function's contract.
-        let ran = unsafe { self.run_alone(job) };
-        // SAFETY: as above.
-        unsafe { self.answer(job, ran) }.map(Ticket::done)
-    }
 }
 
 impl CudaBackend {

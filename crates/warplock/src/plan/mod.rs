@@ -35,14 +35,13 @@ use self::known::{Known, Memory};
 use self::learnt::{Learnt, Likeness};
 use self::ranking::{MARGIN, Ranking};
 use self::share::Shared;
-use crate::backend::Backend;
 use crate::cpu::CpuBackend;
 use crate::cuda::CudaBackend;
 use crate::job::{Job, Message};
 use crate::{Algorithm, Direction, Error, InstructionSet};
 
 pub use calibration::Calibration;
-pub(crate) use cost::{BEYOND_CACHES, CpuModel, GpuModel, Shape};
+pub(crate) use cost::{BEYOND_CACHES, CpuModel, Shape};
 pub(crate) use gpus::Start;
 pub(crate) use queue::cuts;
 pub(crate) use share::{Broken, Crew, Helper, Helpers};
@@ -235,9 +234,9 @@ impl Planner {
     /// Nothing else uses what the job borrows during the call.
     pub(crate) unsafe fn run(&self, cpu: &CpuBackend, job: &Job<'_>) -> Result<Vec<usize>, Error> {
         // SAFETY: by this function's contract.
-        let on_cpu = || unsafe { cpu.submit(job) }?.wait();
+        let on_cpu = || unsafe { cpu.run(job) };
         if !self.gpus.may_exist(self.there) || self.known().is_small(job) {
-            return on_cpu();
+            return Ok(on_cpu());
         }
         let model = self.model();
         let shape = Shape::of(job);
@@ -246,7 +245,7 @@ impl Planner {
             Some(mut gpus) => {
                 gpus.retain(|gpu| gpu.supports(job.info().algorithm));
                 let Some(first) = gpus.first() else {
-                    return on_cpu();
+                    return Ok(on_cpu());
                 };
                 if self.known().is_settled_on_gpus(job) {
                     let crew = Crew::of(cpu);
@@ -257,7 +256,7 @@ impl Planner {
                 let at_best = model.teams(&shape, threads, gpus.len(), true);
                 if least(&at_best[1..]) > HOPELESS * at_best[0].time {
                     self.settle_anywhere(job);
-                    return on_cpu();
+                    return Ok(on_cpu());
                 }
                 let pinned = shape.bytes < ASK || self.is_pinned(&**first, job);
                 let teams = match pinned {
@@ -269,7 +268,7 @@ impl Planner {
                 let ready = chosen.team == Team::Cpu || gpus.iter().all(|gpu| gpu.is_ready(job));
                 let start = Instant::now();
                 let refused = match chosen.team {
-                    Team::Cpu => on_cpu()?,
+                    Team::Cpu => on_cpu(),
                     Team::Gpus | Team::Both => {
                         let crew = self.crew(cpu, &shape, &like, (&chosen, &teams), gpus.len());
                         // SAFETY: by this function's contract.
@@ -290,11 +289,11 @@ impl Planner {
                 let teams = model.teams(&shape, threads, 1, false);
                 let (alone, best) = (teams[0].time, least(&teams));
                 if best >= MARGIN * alone {
-                    return on_cpu();
+                    return Ok(on_cpu());
                 }
                 if alone < WORTH_A_START * model.gpu.start {
                     self.gpus.miss(alone - best, model.gpu.start);
-                    return on_cpu();
+                    return Ok(on_cpu());
                 }
                 self.gpus.begin();
                 let crew = Crew {
