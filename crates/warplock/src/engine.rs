@@ -9,7 +9,6 @@ use crate::backend::Choice;
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::cuda::CudaBackend;
 use crate::job::Job;
-use crate::job::Message;
 use crate::nonces;
 use crate::plan::{Demanded, Helper, Planner};
 use crate::single::Single;
@@ -267,18 +266,7 @@ impl Engine {
         if now != known {
             below.store(now, Ordering::Relaxed);
         }
-        len < now || self.is_settled(single.info, single.direction, &single.message)
-    }
-
-    /// Whether the planner has settled that a longer message is the processor's.
-    #[inline]
-    fn is_settled(&self, info: &Info, direction: Direction, message: &Message<'_>) -> bool {
-        match &self.route {
-            // ACORN has ways of its own.
-            _ if info.mode == Mode::Acorn => false,
-            Route::Auto(planner) => planner.is_settled(info.algorithm, direction, message),
-            Route::Cpu | Route::Gpu(_) | Route::Gpus(_) => false,
-        }
+        len < now
     }
 
     /// Up to which length a message that comes alone is the processor's, as far as that is known.
@@ -373,26 +361,16 @@ mod tests {
         }
     }
 
-    /// A message of ACORN must not take the shortest way, which would cut it like others.
+    /// The route of single messages would cut a message of ACORN like those of other modes.
     #[test]
-    fn nothing_is_settled_for_acorn() {
-        let engine = Engine::builder().backend(Choice::Auto).build().unwrap();
-        let Route::Auto(planner) = &engine.route else {
-            panic!("that is auto");
-        };
-        for (algorithm, settles) in [(Algorithm::Aes128Ctr, true), (Algorithm::Acorn128, false)] {
-            let key = Key::new(algorithm, &[0; 16]).unwrap();
-            let mut buffer = vec![0; (1 << 20) + 16];
-            let text = Text::InPlace {
-                buffer: &mut buffer,
-                spans: crate::Spans::one(1 << 20),
-            };
-            let batch = Batch::new(Direction::Encrypt, Keys::One(&key), text);
-            let job = Job::new(batch.ivs(Ivs::Each(&[0; 16]))).unwrap();
-            planner.settle_anywhere(&job);
-            let message = job.message(0);
-            let settled = engine.is_settled(algorithm.info(), Direction::Encrypt, &message);
-            assert_eq!(settled, settles, "{algorithm}");
+    fn acorn_never_takes_the_route_of_single_messages() {
+        let engine = Engine::builder()
+            .backend(Choice::Cpu(None))
+            .build()
+            .unwrap();
+        for (algorithm, below) in [(Algorithm::Aes128Ctr, u64::MAX), (Algorithm::Acorn128, 0)] {
+            let found = engine.alone_for_cpu(algorithm.info(), Direction::Encrypt);
+            assert_eq!(found, below, "{algorithm}");
         }
     }
 

@@ -31,13 +31,13 @@ use std::time::Instant;
 
 use self::cost::{Estimate, Model, Team};
 use self::gpus::Gpus;
-use self::known::{Known, Memory};
+use self::known::Known;
 use self::learnt::{Learnt, Likeness};
 use self::ranking::{MARGIN, Ranking};
 use self::share::Shared;
 use crate::cpu::CpuBackend;
 use crate::cuda::CudaBackend;
-use crate::job::{Job, Message};
+use crate::job::Job;
 use crate::{Algorithm, Direction, Error, InstructionSet};
 
 pub use calibration::Calibration;
@@ -216,18 +216,6 @@ impl Planner {
         }
     }
 
-    /// Whether a longer message that comes alone is the processor's, too, as those before it.
-    #[inline]
-    pub(crate) fn is_settled(
-        &self,
-        algorithm: Algorithm,
-        direction: Direction,
-        message: &Message<'_>,
-    ) -> bool {
-        let known = self.known.get();
-        known.is_some_and(|known| known.is_settled(algorithm, direction, message))
-    }
-
     /// Runs a job, and gives the messages that did not verify, ascending.
     ///
     /// # Safety
@@ -247,15 +235,9 @@ impl Planner {
                 let Some(first) = gpus.first() else {
                     return Ok(on_cpu());
                 };
-                if self.known().is_settled_on_gpus(job) {
-                    let crew = Crew::of(cpu);
-                    // SAFETY: by this function's contract.
-                    return Ok(self.conclude(unsafe { crew.run(job, Helpers::Now(gpus)) }));
-                }
                 // Where that is hopeless, nobody asks the driver what memory it is.
                 let at_best = model.teams(&shape, threads, gpus.len(), true);
                 if least(&at_best[1..]) > HOPELESS * at_best[0].time {
-                    self.settle_anywhere(job);
                     return Ok(on_cpu());
                 }
                 let pinned = shape.bytes < ASK || self.is_pinned(&**first, job);
@@ -279,9 +261,6 @@ impl Planner {
                 if ready {
                     let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
                     learnt.note(&like, chosen.team, took / chosen.time);
-                }
-                if chosen.team != Team::Both {
-                    self.settle(job, &like, &chosen, [&at_best[..], &teams[..]]);
                 }
                 Ok(refused)
             }
@@ -346,42 +325,6 @@ impl Planner {
             true => *ranking.to_try(best).unwrap_or(best),
             false => *best,
         }
-    }
-
-    /// The next single messages like this one are the processor's, whatever memory they lie in.
-    pub(crate) fn settle_anywhere(&self, job: &Job<'_>) {
-        self.known().settle(job, Team::Cpu, || Some(Memory::ANY));
-    }
-
-    /// The next single messages like this one are for the team that was `chosen`, if it is well
-    /// known: the processor's in any memory, if it is far faster than GPUs even `at_best`, from
-    /// memory that they reach; else from this place (`here`), if it is far faster from there, or the
-    /// message is short and nobody better.
-    fn settle(
-        &self,
-        job: &Job<'_>,
-        like: &Likeness,
-        chosen: &Estimate,
-        [at_best, here]: [&[Estimate]; 2],
-    ) {
-        self.known().settle(job, chosen.team, || {
-            let learnt = &mut *self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-            if !learnt.is_well_known(like, chosen.team) {
-                return None;
-            }
-            let here = Ranking::new(learnt, like, here);
-            let best = like.at_best();
-            let at_best = Ranking::new(learnt, &best, at_best);
-            let which = if chosen.team == Team::Cpu && at_best.is_clear(here.time(chosen)) {
-                Memory::ANY
-            } else if here.is_settled(chosen) {
-                Memory::of(&job.message(0))
-            } else {
-                return None;
-            };
-            learnt.pass(like, chosen.team, known::MANY as u32);
-            Some(which)
-        });
     }
 
     /// Who is `chosen`, with paces as `all` teams' times, as jobs have corrected them, let expect:
