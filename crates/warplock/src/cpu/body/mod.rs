@@ -49,11 +49,6 @@ pub(crate) const fn depth<L: Lanes>() -> usize {
     L::DEPTH
 }
 
-/// Registers in flight in long CBC decryption, see [`Lanes::CBC_DEPTH`].
-pub(crate) const fn cbc_depth<L: Lanes>() -> usize {
-    L::CBC_DEPTH
-}
-
 /// Registers in flight in XTS, see [`Lanes::XTS_DEPTH`].
 pub(crate) const fn xts_depth<L: Lanes>() -> usize {
     L::XTS_DEPTH
@@ -91,8 +86,6 @@ pub(crate) trait Lanes: Copy {
     /// Registers in flight where a step's blocks do not depend on those of the step before. At
     /// most [`WIDE`].
     const DEPTH: usize;
-    /// The same in CBC decryption of many blocks.
-    const CBC_DEPTH: usize = Self::DEPTH;
     /// The same in XTS.
     const XTS_DEPTH: usize = Self::DEPTH;
     /// Whether there are registers for a step's results beside the next step.
