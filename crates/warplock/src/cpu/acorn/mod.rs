@@ -6,7 +6,7 @@
 
 mod block;
 #[cfg_attr(
-    not(any(vectors = "x86", vectors = "arm")),
+    not(vectors = "x86"),
     allow(dead_code, reason = "no other family has lanes")
 )]
 mod lanes;
@@ -18,9 +18,9 @@ use std::ops::Range;
 
 use subtle::ConstantTimeEq;
 
-#[cfg(any(vectors = "x86", vectors = "arm"))]
+#[cfg(vectors = "x86")]
 pub(crate) use block::Words;
-#[cfg(any(vectors = "x86", vectors = "arm"))]
+#[cfg(vectors = "x86")]
 pub(crate) use lanes::{From, To, Wide, run};
 pub(crate) use lanes::{LONGEST, MOST, Work};
 pub(crate) use one::Acorn;
@@ -52,7 +52,7 @@ impl LaneKernels {
     /// # Safety
     /// Both functions may be called as [`run`] where this value is given out, with up to `lanes`
     /// messages.
-    #[cfg(any(vectors = "x86", vectors = "arm"))]
+    #[cfg(vectors = "x86")]
     pub(crate) const unsafe fn new(
         lanes: usize,
         worth: usize,
@@ -71,10 +71,8 @@ impl LaneKernels {
     fn all() -> impl Iterator<Item = &'static LaneKernels> {
         #[cfg(vectors = "x86")]
         let kinds = super::x86::acorn();
-        #[cfg(vectors = "arm")]
-        let kinds = super::arm::acorn();
-        #[cfg(not(any(vectors = "x86", vectors = "arm")))]
-        let kinds = [None];
+        #[cfg(not(vectors = "x86"))]
+        let kinds: [Option<&LaneKernels>; 0] = [];
         kinds.into_iter().flatten()
     }
 
