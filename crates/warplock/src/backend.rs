@@ -14,8 +14,7 @@ pub enum Choice {
     Auto,
     /// `cpu`: the fastest instruction set here; `cpu:NAME`: that one.
     Cpu(Option<InstructionSet>),
-    /// `cuda`: the first NVIDIA GPU; `cuda:N`: that one. Of large batches in page-locked memory a
-    /// thread of the processor does the end meanwhile, if the engine has more than one.
+    /// `cuda`: the first NVIDIA GPU; `cuda:N`: that one.
     Cuda(Option<u32>),
     /// `cuda:N,M,..`: several NVIDIA GPUs, which share each batch.
     Gpus(GpuSet),

@@ -184,13 +184,11 @@ impl Engine {
         }
     }
 
-    /// With `auto` and where one GPU was named: what each did so far. All else was done by the
-    /// processor, of large batches for one GPU in page-locked memory the end.
+    /// With `auto`: what each GPU has done so far. The CPU did the rest.
     pub fn shares(&self) -> Vec<Share> {
         let done = match &self.route {
             Route::Auto(planner) => planner.done(),
-            Route::Gpu(gpu) => BTreeMap::from([(gpu.name(), gpu.done())]),
-            Route::Cpu | Route::Gpus(_) => BTreeMap::new(),
+            Route::Cpu | Route::Gpu(_) | Route::Gpus(_) => BTreeMap::new(),
         };
         let done = done.into_iter();
         done.map(|(backend, bytes)| Share { backend, bytes })
@@ -301,7 +299,7 @@ impl Engine {
             Route::Gpu(gpu) => {
                 supported(gpu.supports(job.info().algorithm), || gpu.name(), &job)?;
                 // SAFETY: as above.
-                unsafe { gpu.run(&self.cpu, &job) }?
+                unsafe { gpu.run(&job) }?
             }
             Route::Gpus(gpus) => {
                 let known = gpus.supports(job.info().algorithm);

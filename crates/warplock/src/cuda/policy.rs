@@ -56,9 +56,6 @@ pub(crate) struct Policy {
     /// From this many bytes of text under one key on, batches in GPU memory may take the GCM
     /// kernels with multiprocessors that only hash; none: never.
     pub(crate) gcm_split: Option<u64>,
-    /// From this many bytes of page-locked text on, the processor does a part of a job for one
-    /// device: some chunks.
-    pub(crate) own_part: u64,
     /// Threads that copy to and from page-locked memory.
     pub(crate) copy_threads: usize,
     /// Jobs that may be under way on one device at once, each with a ring of its own.
@@ -88,7 +85,6 @@ impl Policy {
         // Here they are as fast as the others with AES-128, and faster with AES-256 (H100); with
         // less, the beginning and the end, where one side waits, cost more than they bring.
         gcm_split: Some(256 << 20),
-        own_part: 16 << 20,
         copy_threads: 16,
         rings: 4,
         timeout: Duration::from_secs(20),
