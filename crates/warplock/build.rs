@@ -7,6 +7,7 @@ use std::{env, fs};
 use sha2::{Digest, Sha256};
 
 fn main() {
+    choose_instruction_sets();
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels");
     if let Err(problem) = check(&kernels) {
         panic!("{problem}: run scripts/build-kernels (it needs no GPU)");
@@ -14,6 +15,21 @@ fn main() {
     let fatbin = kernels.join("prebuilt/kernels.fatbin");
     let fatbin = fatbin.canonicalize().expect("it was read just now");
     println!("cargo:rustc-env=WARPLOCK_KERNELS={}", fatbin.display());
+}
+
+/// Leaves vector code out of builds without optimization: there every temporary of its inlined
+/// bodies has its own place on the stack, which comes to 6 MiB, and a thread has 2.
+fn choose_instruction_sets() {
+    println!(r#"cargo:rustc-check-cfg=cfg(vectors, values("x86", "arm"))"#);
+    let variable = |name| env::var(name).unwrap_or_default();
+    if variable("OPT_LEVEL") == "0" {
+        return;
+    }
+    match variable("CARGO_CFG_TARGET_ARCH").as_str() {
+        "x86_64" => println!(r#"cargo:rustc-cfg=vectors="x86""#),
+        "aarch64" => println!(r#"cargo:rustc-cfg=vectors="arm""#),
+        _ => {}
+    }
 }
 
 /// Compares the sources and the result with the sums written when they were compiled.

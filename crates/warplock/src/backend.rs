@@ -1,59 +1,10 @@
-//! What a backend is to the engine: a place where checked batches run.
+//! The names of backends: what `--backend` and `WARPLOCK_BACKEND` can say.
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
+use crate::Error;
 use crate::cpu::InstructionSet;
-use crate::{Error, Job};
-
-/// A place where batches run.
-pub trait Backend: Send + Sync {
-    /// Its name, as `--backend` takes it: `cpu:aesni`, `cuda:0`.
-    fn name(&self) -> String;
-
-    /// Whether it can run this job at all.
-    fn supports(&self, job: &Job<'_>) -> bool;
-
-    /// About how long it would take for this job, copies included. A planner compares these.
-    fn estimate(&self, job: &Job<'_>) -> Duration;
-
-    /// Starts a job; it may be done before this returns.
-    ///
-    /// # Safety
-    /// What the job borrows stays borrowed until [`Ticket::wait`] has returned: the caller must
-    /// neither touch nor free it before, nor forget the ticket.
-    ///
-    /// # Errors
-    /// [`Error::Backend`] if the job could not be started; the output is then to be thrown away.
-    unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error>;
-}
-
-/// A job under way.
-#[must_use = "the job's memory is in use until the ticket was waited for"]
-pub struct Ticket(Pending);
-
-enum Pending {
-    Done(Vec<usize>),
-}
-
-impl Ticket {
-    /// A ticket for a job that is already done; `failed` are the messages that did not verify,
-    /// ascending.
-    pub(crate) fn done(failed: Vec<usize>) -> Self {
-        Ticket(Pending::Done(failed))
-    }
-
-    /// Waits until the job is done, and tells which messages did not verify (ascending).
-    ///
-    /// # Errors
-    /// [`Error::Backend`] if the backend failed.
-    pub fn wait(self) -> Result<Vec<usize>, Error> {
-        match self.0 {
-            Pending::Done(failed) => Ok(failed),
-        }
-    }
-}
 
 /// Which backend shall run a batch, as `--backend` and `WARPLOCK_BACKEND` name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -63,8 +14,7 @@ pub enum Choice {
     Auto,
     /// `cpu`: the fastest instruction set here; `cpu:NAME`: that one.
     Cpu(Option<InstructionSet>),
-    /// `cuda`: the first NVIDIA GPU; `cuda:N`: that one. Of large batches in page-locked memory a
-    /// thread of the processor does the end meanwhile, if the engine has more than one.
+    /// `cuda`: the first NVIDIA GPU; `cuda:N`: that one.
     Cuda(Option<u32>),
     /// `cuda:N,M,..`: several NVIDIA GPUs, which share each batch.
     Gpus(GpuSet),

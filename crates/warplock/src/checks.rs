@@ -1,4 +1,4 @@
-//! The rules for batches that [`crate::Job`] and batches in GPU memory have in common, and the words
+//! The rules for batches that [`crate::job::Job`] and batches in GPU memory have in common, and the words
 //! for what breaks them.
 
 use subtle::ConstantTimeEq;

@@ -5,14 +5,14 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::backend::{Backend, Choice};
+use crate::backend::Choice;
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::cuda::CudaBackend;
-use crate::job::Message;
+use crate::job::Job;
 use crate::nonces;
 use crate::plan::{Demanded, Helper, Planner};
 use crate::single::Single;
-use crate::{Algorithm, Batch, Direction, Error, Info, Job, Mode};
+use crate::{Algorithm, Batch, Direction, Error, Info, Mode};
 
 /// The environment variable that names the backend where the program does not.
 pub const BACKEND_VARIABLE: &str = "WARPLOCK_BACKEND";
@@ -166,7 +166,7 @@ impl Engine {
     pub fn backend(&self) -> String {
         match &self.route {
             Route::Cpu => self.cpu.name(),
-            Route::Gpu(gpu) => Backend::name(gpu.as_ref()),
+            Route::Gpu(gpu) => gpu.name(),
             Route::Gpus(gpus) => gpus.names(),
             Route::Auto(planner) => {
                 let gpus = planner.awake().into_iter();
@@ -184,13 +184,11 @@ impl Engine {
         }
     }
 
-    /// With `auto` and where one GPU was named: what each did so far. All else was done by the
-    /// processor, of large batches for one GPU in page-locked memory the end.
+    /// With `auto`: what each GPU has done so far. The CPU did the rest.
     pub fn shares(&self) -> Vec<Share> {
         let done = match &self.route {
             Route::Auto(planner) => planner.done(),
-            Route::Gpu(gpu) => BTreeMap::from([(Backend::name(gpu.as_ref()), gpu.done())]),
-            Route::Cpu | Route::Gpus(_) => BTreeMap::new(),
+            Route::Cpu | Route::Gpu(_) | Route::Gpus(_) => BTreeMap::new(),
         };
         let done = done.into_iter();
         done.map(|(backend, bytes)| Share { backend, bytes })
@@ -207,21 +205,18 @@ impl Engine {
         }
     }
 
-    /// Whether a batch of such messages would leave the processor.
-    pub(crate) fn wants_batches(
+    /// Whether a message of this length would go to a GPU.
+    pub(crate) fn prefers_gpu(
         &self,
         algorithm: Algorithm,
         direction: Direction,
-        count: usize,
         len: usize,
     ) -> bool {
         match &self.route {
             Route::Cpu => false,
-            Route::Gpu(gpu) => Helper::supports(gpu.as_ref(), algorithm),
+            Route::Gpu(gpu) => gpu.supports(algorithm),
             Route::Gpus(gpus) => gpus.supports(algorithm),
-            Route::Auto(planner) => {
-                planner.pays(self.cpu.threads(), algorithm, direction, count, len)
-            }
+            Route::Auto(planner) => planner.pays(self.cpu.threads(), algorithm, direction, len),
         }
     }
 
@@ -269,18 +264,7 @@ impl Engine {
         if now != known {
             below.store(now, Ordering::Relaxed);
         }
-        len < now || self.is_settled(single.info, single.direction, &single.message)
-    }
-
-    /// Whether the planner has settled that a longer message is the processor's.
-    #[inline]
-    fn is_settled(&self, info: &Info, direction: Direction, message: &Message<'_>) -> bool {
-        match &self.route {
-            // ACORN has ways of its own.
-            _ if info.mode == Mode::Acorn => false,
-            Route::Auto(planner) => planner.is_settled(info.algorithm, direction, message),
-            Route::Cpu | Route::Gpu(_) | Route::Gpus(_) => false,
-        }
+        len < now
     }
 
     /// Up to which length a message that comes alone is the processor's, as far as that is known.
@@ -310,16 +294,12 @@ impl Engine {
                 // SAFETY: the job's borrows live to the end of this function.
                 unsafe { planner.run(&self.cpu, &job) }?
             }
-            // SAFETY: as above; it waits for the ticket.
-            Route::Cpu | Route::Auto(_) => unsafe { self.cpu.submit(&job) }?.wait()?,
+            // SAFETY: as above.
+            Route::Cpu | Route::Auto(_) => unsafe { self.cpu.run(&job) },
             Route::Gpu(gpu) => {
-                supported(
-                    Backend::supports(gpu.as_ref(), &job),
-                    || Backend::name(gpu.as_ref()),
-                    &job,
-                )?;
+                supported(gpu.supports(job.info().algorithm), || gpu.name(), &job)?;
                 // SAFETY: as above.
-                unsafe { gpu.run(&self.cpu, &job) }?
+                unsafe { gpu.run(&job) }?
             }
             Route::Gpus(gpus) => {
                 let known = gpus.supports(job.info().algorithm);
@@ -379,26 +359,16 @@ mod tests {
         }
     }
 
-    /// A message of ACORN must not take the shortest way, which would cut it like others.
+    /// The route of single messages would cut a message of ACORN like those of other modes.
     #[test]
-    fn nothing_is_settled_for_acorn() {
-        let engine = Engine::builder().backend(Choice::Auto).build().unwrap();
-        let Route::Auto(planner) = &engine.route else {
-            panic!("that is auto");
-        };
-        for (algorithm, settles) in [(Algorithm::Aes128Ctr, true), (Algorithm::Acorn128, false)] {
-            let key = Key::new(algorithm, &[0; 16]).unwrap();
-            let mut buffer = vec![0; (1 << 20) + 16];
-            let text = Text::InPlace {
-                buffer: &mut buffer,
-                spans: crate::Spans::one(1 << 20),
-            };
-            let batch = Batch::new(Direction::Encrypt, Keys::One(&key), text);
-            let job = Job::new(batch.ivs(Ivs::Each(&[0; 16]))).unwrap();
-            planner.settle_anywhere(&job);
-            let message = job.message(0);
-            let settled = engine.is_settled(algorithm.info(), Direction::Encrypt, &message);
-            assert_eq!(settled, settles, "{algorithm}");
+    fn acorn_never_takes_the_route_of_single_messages() {
+        let engine = Engine::builder()
+            .backend(Choice::Cpu(None))
+            .build()
+            .unwrap();
+        for (algorithm, below) in [(Algorithm::Aes128Ctr, u64::MAX), (Algorithm::Acorn128, 0)] {
+            let found = engine.alone_for_cpu(algorithm.info(), Direction::Encrypt);
+            assert_eq!(found, below, "{algorithm}");
         }
     }
 

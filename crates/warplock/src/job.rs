@@ -14,7 +14,7 @@ use crate::{Error, Info};
 /// A checked batch. That one exists proves: every span lies inside its buffer, spans that are
 /// written overlap nothing else, and every key, IV, length and tag fits the algorithm. The
 /// buffers stay borrowed for `'a`. Whether IVs repeat is checked by [`crate::Engine::run`].
-pub struct Job<'a> {
+pub(crate) struct Job<'a> {
     info: &'static Info,
     direction: Direction,
     keys: Keys<'a>,
@@ -92,22 +92,22 @@ impl Iv<'_> {
 
 impl<'a> Job<'a> {
     /// The algorithm's row of the table.
-    pub fn info(&self) -> &'static Info {
+    pub(crate) fn info(&self) -> &'static Info {
         self.info
     }
 
     /// Which way the job goes.
-    pub fn direction(&self) -> Direction {
+    pub(crate) fn direction(&self) -> Direction {
         self.direction
     }
 
     /// How many messages there are.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.input_spans.count()
     }
 
     /// Text bytes of all messages together.
-    pub fn text_bytes(&self) -> u64 {
+    pub(crate) fn text_bytes(&self) -> u64 {
         self.text_bytes
     }
 

@@ -7,7 +7,6 @@
 //!   time.
 //! - [`Stream`]: one long message, fed in pieces.
 //! - [`cuda::Plan`]: a batch that lies in GPU memory, for kernels on the caller's stream.
-//! - [`Gatherer`]: small messages of many threads, sent off together.
 //!
 //! Take `aes-256-gcm` and random nonces unless you know why not: the other modes are there for
 //! other programs' data and do not notice changes.
@@ -29,6 +28,17 @@
 //! # Ok::<(), warplock::Error>(())
 //! ```
 //!
+//! # Debug builds
+//!
+//! Built without optimization, the engine uses portable code only, which is far slower: the
+//! vector code would need more stack than a thread has. To have full speed in debug builds, add
+//! this to the `Cargo.toml` of your workspace:
+//!
+//! ```toml
+//! [profile.dev.package.warplock]
+//! opt-level = 2
+//! ```
+//!
 //! # Nonces
 //!
 //! Two messages under the same key and nonce reveal the XOR of their texts, and with GCM allow
@@ -36,8 +46,8 @@
 //!
 //! - **Random**: [`Ivs::Random`] draws a nonce for each message and writes it to the caller's array.
 //!   Each batch draws from the operating system and keeps nothing for the next, so nonces stay
-//!   fresh in forked processes and in virtual machines resumed from a snapshot. A [`Stream`] and a
-//!   [`Gatherer`] take one nonce from the caller: draw it with [`fill_random`].
+//!   fresh in forked processes and in virtual machines resumed from a snapshot. A [`Stream`] takes
+//!   its nonce from the caller: draw it with [`fill_random`].
 //! - **Limit**: with 12-byte random nonces (GCM), at most 2^32 messages per key (NIST SP 800-38D,
 //!   8.3). Then the chance of a repeat stays below 2^-32. Beyond that, use more keys or a counter.
 //! - **Given**: [`Ivs::Each`] and [`Ivs::Ragged`], for protocols and counters. A counter must
@@ -76,16 +86,15 @@ mod stream;
 mod threads;
 
 pub use algorithm::{Algorithm, Cipher, Info, Mode};
-pub use backend::{Backend, Choice, GpuSet, Ticket};
+pub use backend::{Choice, GpuSet};
 pub use batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 pub use cpu::InstructionSet;
 pub use engine::{BACKEND_VARIABLE, Builder, Engine, Share};
 pub use error::Error;
-pub use job::Job;
 pub use key::Key;
+pub use plan::Calibration;
 #[doc(hidden)]
 pub use plan::fuzzing;
-pub use plan::{Calibration, Gatherer, Gathering};
 pub use random::fill_random;
 pub use stream::Stream;
 pub use threads::MOST_THREADS;

@@ -9,7 +9,6 @@ mod random;
 
 pub(crate) use random::Random;
 
-use crate::backend::Backend;
 use crate::cpu::CpuBackend;
 use crate::job::Job;
 use crate::{Aad, Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text};
@@ -250,7 +249,7 @@ impl Buffers {
         } = self;
         let job = Job::new(setup.batch(direction, input, output, tags)).unwrap();
         // SAFETY: the job's borrows live until it was waited for.
-        unsafe { cpu.submit(&job) }.unwrap().wait().unwrap()
+        unsafe { cpu.run(&job) }
     }
 
     /// Swaps a result's places for those it is read from.

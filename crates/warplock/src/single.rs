@@ -4,7 +4,7 @@ use crate::batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 use crate::job::{Iv, Message};
 use crate::{Info, Key, Mode};
 
-/// One checked message. That one exists proves what a [`crate::Job`] of it would prove.
+/// One checked message. That one exists proves what a [`crate::job::Job`] of it would prove.
 pub(crate) struct Single<'a> {
     pub(crate) info: &'static Info,
     pub(crate) direction: Direction,
@@ -15,7 +15,7 @@ pub(crate) struct Single<'a> {
 
 impl<'a> Single<'a> {
     /// The message of a batch that has one, with a key of its own, and in which everything fits.
-    /// None of any other batch: [`crate::Job::new`] has the rules, and the words for what is wrong.
+    /// None of any other batch: [`crate::job::Job::new`] has the rules, and the words for what is wrong.
     #[inline]
     pub(crate) fn of(batch: &mut Batch<'a>) -> Option<Self> {
         let Keys::One(key) = batch.keys else {
@@ -129,7 +129,8 @@ impl<'a> Single<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Algorithm, Job};
+    use crate::Algorithm;
+    use crate::job::Job;
 
     /// Whatever is taken here, a job would be, too; and of what a job takes, all with text.
     #[test]

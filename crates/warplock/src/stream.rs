@@ -109,7 +109,7 @@ impl<'a> Stream<'a> {
         self.count(piece.len())?;
         let (algorithm, len) = (self.key.algorithm(), piece.len());
         let leaves =
-            !self.stays_on_cpu() && self.engine.wants_batches(algorithm, self.direction, 1, len);
+            !self.stays_on_cpu() && self.engine.prefers_gpu(algorithm, self.direction, len);
         // Until the piece is done; where a panic ends it, it stays so.
         self.broken = true;
         self.advance(piece, leaves)?;

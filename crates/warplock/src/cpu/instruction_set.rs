@@ -114,11 +114,7 @@ macro_rules! kernels_of {
             unsafe fn cbc_decrypt(key: &AesKey, prev: &mut [u8; 16], io: Io) {
                 // SAFETY: as above.
                 unsafe {
-                    each_way!(io => body::cbc_decrypt::<
-                        $lanes,
-                        { body::depth::<$lanes>() },
-                        { body::cbc_depth::<$lanes>() },
-                    >(key, prev, io))
+                    each_way!(io => body::cbc_decrypt::<$lanes>(key, prev, io))
                 }
             }
             #[target_feature(enable = $features)]

@@ -1,12 +1,23 @@
 //! The CPU backend: which instruction sets there are, and which one this machine gets.
+//!
+//! `cfg(vectors)` names the family of vector code that is compiled; `build.rs` sets it, except in
+//! builds without optimization.
+
+#![cfg_attr(
+    not(any(vectors = "x86", vectors = "arm")),
+    allow(
+        dead_code,
+        reason = "only vector code reads some of what kernels are given"
+    )
+)]
 
 mod acorn;
-#[cfg(target_arch = "aarch64")]
+#[cfg(vectors = "arm")]
 mod arm;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(any(vectors = "x86", vectors = "arm"))]
 mod body;
 mod conclude;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(any(vectors = "x86", vectors = "arm"))]
 mod instruction_set;
 mod kernels;
 mod message;
@@ -17,7 +28,7 @@ mod run;
 mod spread;
 #[cfg(test)]
 mod tests;
-#[cfg(target_arch = "x86_64")]
+#[cfg(vectors = "x86")]
 mod x86;
 
 #[cfg(test)]
@@ -69,7 +80,8 @@ impl InstructionSet {
         }
     }
 
-    /// Whether this machine has the instructions.
+    /// Whether this machine has the instructions, and this build code for them: without
+    /// optimization there is portable code only.
     pub fn is_available(self) -> bool {
         self.kernels().is_some()
     }
@@ -84,9 +96,9 @@ impl InstructionSet {
 
     /// Whether this machine's processor gains by writing large results past its caches.
     fn gains_past_caches(self) -> bool {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(vectors = "x86")]
         return x86::gains_past_caches(self);
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(vectors = "x86"))]
         false
     }
 
@@ -94,15 +106,15 @@ impl InstructionSet {
     pub(crate) fn kernels(self) -> Option<&'static dyn Kernels> {
         match self {
             InstructionSet::Portable => Some(&portable::Portable),
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(vectors = "arm")]
             InstructionSet::Neon => arm::neon(),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors = "x86")]
             InstructionSet::AesNi => x86::aesni(),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors = "x86")]
             InstructionSet::Vaes256 => x86::vaes256(),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors = "x86")]
             InstructionSet::Vaes512 => x86::vaes512(),
-            // Another family's.
+            // Another family's, or a build without optimization.
             #[allow(unreachable_patterns, reason = "on a target whose family has all")]
             _ => None,
         }

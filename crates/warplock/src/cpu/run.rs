@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::time::Duration;
 
 use zeroize::Zeroize;
 
@@ -12,10 +11,9 @@ use super::conclude::conclude;
 use super::kernels::{Chain, Io, Kernels, LINE, MessageKey, SHORT, SHORT_PREPARED, Short, settle};
 use super::message::{Running, Tweak, make_tweaks, stolen, whole_xts};
 use super::prepared::{AesKey, Prepared};
-use crate::backend::{Backend, Ticket};
 use crate::batch::Keys;
 use crate::job::{Iv, Job, Message};
-use crate::plan::{BEYOND_CACHES, CpuModel, Shape};
+use crate::plan::{BEYOND_CACHES, CpuModel};
 use crate::single::Single;
 use crate::threads::{MOST_THREADS, Threads};
 use crate::{Algorithm, Direction, Error, Info, Mode};
@@ -57,7 +55,13 @@ impl CpuBackend {
         let name = format!("cpu:{}", set.name());
         let kernels = set.kernels().ok_or_else(|| Error::NoBackend {
             name: name.clone(),
-            reason: "this machine does not have the instructions; take cpu".to_owned(),
+            reason: match cfg!(any(vectors = "x86", vectors = "arm")) {
+                true => "this machine does not have the instructions; take cpu",
+                false => {
+                    "this build has no code for it; compile warplock with optimization, or take cpu"
+                }
+            }
+            .to_owned(),
         })?;
         if threads.get() > MOST_THREADS {
             return Err(Error::NoBackend {
@@ -92,6 +96,22 @@ impl CpuBackend {
         Io::new(src, dst, len)
             .when_far(far)
             .when_cold(bytes >= COLD_FROM)
+    }
+
+    /// Its name, as `--backend` takes it.
+    pub(crate) fn name(&self) -> String {
+        format!("cpu:{}", self.kernels.set().name())
+    }
+
+    /// Runs a job; returns the messages that did not verify, ascending.
+    ///
+    /// # Safety
+    /// Nothing else uses what the job borrows during the call.
+    pub(crate) unsafe fn run(&self, job: &Job<'_>) -> Vec<usize> {
+        match self.worth_for(job) {
+            Some((others, threads)) => self.run_parallel(job, others, threads),
+            None => self.run_messages(job, 0..job.count()),
+        }
     }
 
     pub(crate) fn kernels(&self) -> &'static dyn Kernels {
@@ -485,28 +505,5 @@ impl CpuBackend {
                 settle();
             }
         }
-    }
-}
-
-impl Backend for CpuBackend {
-    fn name(&self) -> String {
-        format!("cpu:{}", self.kernels.set().name())
-    }
-
-    fn supports(&self, _job: &Job<'_>) -> bool {
-        true
-    }
-
-    fn estimate(&self, job: &Job<'_>) -> Duration {
-        let time = self.model.time(&Shape::of(job), self.threads());
-        Duration::from_nanos(time as u64)
-    }
-
-    unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error> {
-        let failed = match self.worth_for(job) {
-            Some((others, threads)) => self.run_parallel(job, others, threads),
-            None => self.run_messages(job, 0..job.count()),
-        };
-        Ok(Ticket::done(failed))
     }
 }

@@ -6,9 +6,9 @@ use std::num::NonZeroUsize;
 
 use super::kernels::LINE;
 use super::{CpuBackend, InstructionSet, Io, Prepared, Running};
-use crate::backend::Backend;
+use crate::job::Job;
 use crate::random_jobs::{Buffers, Random, Setup, buffers};
-use crate::{Algorithm, Batch, Direction, Ivs, Job, Key, Keys, Mode, Spans, Tags, Text};
+use crate::{Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Spans, Tags, Text};
 
 /// A backend that writes results past the caches in jobs of so many bytes.
 fn backend(set: InstructionSet, threads: usize, far_from: u64) -> CpuBackend {
@@ -109,8 +109,7 @@ fn far_results_at_every_place_and_length() {
                             }
                             let job = Job::new(batch).unwrap();
                             // SAFETY: nothing else uses the buffers.
-                            let ticket = unsafe { backend.submit(&job) };
-                            let failed = ticket.and_then(|ticket| ticket.wait()).unwrap();
+                            let failed = unsafe { backend.run(&job) };
                             assert!(failed.is_empty());
                             let after = output.split_off(place + count * len);
                             assert!(after.iter().all(|&byte| byte == 0xA5));

@@ -1,26 +1,22 @@
 //! The CUDA backend: jobs in host memory on one GPU.
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use super::copy::Copier;
 use super::devices::{find, no_backend};
 use super::driver::{Device, Driver, Failure};
 use super::link::{CudaLink, Link};
 use super::near::Near;
-use super::own::{OwnPart, Shares};
 use super::policy::Policy;
 use super::ring::Ring;
 use super::selftest::Tested;
 use super::slot::Gpu;
-use crate::backend::{Backend, Ticket};
-use crate::cpu::CpuBackend;
-use crate::plan::{Broken, GpuModel, Helper, Limits, Shape, cuts};
+use crate::job::Job;
+use crate::plan::{Broken, Helper, Limits, cuts};
 use crate::portion::Source;
-use crate::{Algorithm, Error, Job, Mode};
+use crate::{Algorithm, Error, Mode};
 
 /// Runs batches on a GPU.
 pub(crate) struct CudaBackend {
@@ -33,10 +29,6 @@ pub(crate) struct CudaBackend {
     tested: Arc<Tested>,
     rings: Mutex<Rings>,
     returned: Condvar,
-    /// What the processor does of jobs.
-    shares: Shares,
-    /// Bytes of text that this device did.
-    done: AtomicU64,
 }
 
 /// The rings of a device: made when they are needed, kept for the next job.
@@ -71,8 +63,6 @@ impl CudaBackend {
             tested: Tested::on(device.number),
             rings: Mutex::default(),
             returned: Condvar::new(),
-            shares: Shares::default(),
-            done: AtomicU64::new(0),
         })
     }
 
@@ -155,74 +145,17 @@ pub(crate) fn hashes((major, _): (u32, u32)) -> bool {
     matches!(major, 8 | 9 | 10 | 12)
 }
 
-impl Backend for CudaBackend {
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn supports(&self, job: &Job<'_>) -> bool {
-        Helper::supports(self, job.info().algorithm)
-    }
-
-    fn estimate(&self, job: &Job<'_>) -> Duration {
-        let threads = self.gpu.policy.copy_threads;
-        let time = GpuModel::guess(threads).time(&Shape::of(job), 1, threads, false);
-        Duration::from_nanos(time as u64)
-    }
-
-    unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error> {
+impl CudaBackend {
+    /// Runs a job; returns the messages that did not verify, ascending.
+    ///
+    /// # Safety
+    /// Nothing else uses what the job borrows during the call.
+    pub(crate) unsafe fn run(&self, job: &Job<'_>) -> Result<Vec<usize>, Error> {
         // SAFETY: by this function's contract.
         let ran = unsafe { self.run_alone(job) };
-        // SAFETY: as above.
-        unsafe { self.answer(job, ran) }.map(Ticket::done)
-    }
-}
-
-impl CudaBackend {
-    /// Runs a job, of which the processor does a part where that pays; gives the messages that did
-    /// not verify, ascending.
-    ///
-    /// # Safety
-    /// Nobody else uses what the job borrows during the call.
-    pub(crate) unsafe fn run(&self, cpu: &CpuBackend, job: &Job<'_>) -> Result<Vec<usize>, Error> {
-        let has_own = job.text_bytes() >= self.gpu.policy.own_part && self.goes_straight(job);
-        let own = has_own.then(|| OwnPart::new(cpu, job, &self.shares));
-        let (bytes, ran) = match own.flatten() {
-            Some(own) => {
-                let room = self.gpu.policy.room(job.text_bytes());
-                let bytes = own.others_len();
-                // SAFETY: by this function's contract.
-                let ran = self.on_ring(job, |ring| unsafe {
-                    own.run(|theirs| ring.run_portions(job, theirs, room, false))
-                });
-                (bytes, ran)
-            }
-            // SAFETY: by this function's contract.
-            None => (job.text_bytes(), unsafe { self.run_alone(job) }),
-        };
-        if ran.is_ok() {
-            self.done.fetch_add(bytes, Ordering::Relaxed);
-        }
-        // SAFETY: by this function's contract.
-        unsafe { self.answer(job, ran) }
-    }
-
-    /// Bytes of text that the device did of jobs for [`CudaBackend::run`].
-    pub(crate) fn done(&self) -> u64 {
-        self.done.load(Ordering::Relaxed)
-    }
-
-    /// What the caller is told.
-    ///
-    /// # Safety
-    /// As [`CudaBackend::run`]; the job is not under way any more, unless the device hangs.
-    unsafe fn answer(
-        &self,
-        job: &Job<'_>,
-        ran: Result<Vec<usize>, Broken>,
-    ) -> Result<Vec<usize>, Error> {
         ran.map_err(|broken| {
-            // SAFETY: by this function's contract.
+            // SAFETY: by this function's contract; the job is not under way any more, unless the
+            // device hangs.
             unsafe { job.wipe_unverified() };
             Error::Backend {
                 backend: self.name.clone(),

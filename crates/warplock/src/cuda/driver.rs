@@ -159,8 +159,6 @@ pub(crate) struct Device {
     pub(crate) multiprocessors: u32,
     /// Their highest clock rate.
     pub(crate) hertz: u64,
-    /// Bytes that its memory moves in a second, at most.
-    pub(crate) memory_rate: u64,
 }
 
 impl Device {
@@ -199,11 +197,6 @@ impl Device {
             check(code, || format!("asking GPU {number} for its attributes"))?;
             Ok(u32::try_from(value).unwrap_or(0))
         };
-        // A word of so many bits at both edges of a clock in kHz.
-        let word = u64::from(attribute(
-            Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH,
-        )?);
-        let clock = u64::from(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?);
         let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
         Ok(Device {
             handle,
@@ -217,7 +210,6 @@ impl Device {
             multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
             // In kHz.
             hertz: 1000 * u64::from(attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?),
-            memory_rate: 2 * 1000 * clock * word / 8,
         })
     }
 }

@@ -115,7 +115,6 @@ pub(crate) struct CudaLink {
     pub(super) context: Arc<Context>,
     pub(super) module: Module,
     multiprocessors: u32,
-    memory_rate: u64,
 }
 
 impl CudaLink {
@@ -128,7 +127,6 @@ impl CudaLink {
             context,
             module,
             multiprocessors: device.multiprocessors,
-            memory_rate: device.memory_rate,
         })
     }
 
@@ -138,11 +136,6 @@ impl CudaLink {
 
     pub(crate) fn module(&self) -> &Module {
         &self.module
-    }
-
-    /// Bytes that the device's memory moves in a second, at most.
-    pub(crate) fn memory_rate(&self) -> u64 {
-        self.memory_rate
     }
 
     /// Few bytes go with a launch: a copy would wait for long ones on the link, and hold up those

@@ -30,7 +30,6 @@ mod near;
 #[cfg(not(target_os = "linux"))]
 #[path = "far.rs"]
 mod near;
-mod own;
 mod pack;
 mod parts;
 mod pieces;

@@ -15,19 +15,15 @@ pub(crate) const FEW_CHAINS: u64 = 10_240;
 /// 502 GB/s, those of 6 KiB 363 instead of 485.
 pub(crate) const LONG_GCM_ROWS: u64 = 16;
 
-/// Multiprocessors that only hash, where GCM has such: the fewer bytes the others encipher, the
-/// fewer are needed. On an H100, 16 and 17 were the best of 14 to 18 for AES-128, 12 of 9 to 13 for
-/// AES-256; what is in between is a guess. Where many messages are sealed, whose enciphering takes
-/// longer, one less keeps up on an H200 (4.9 TB/s), and not on an H100 (3.4): presumably because
-/// much of what is hashed has left the second cache.
-pub(crate) const fn hashers(cipher: Cipher, seals_many: bool, memory_rate: u64) -> u32 {
-    const FAST: u64 = 4_000_000_000_000;
-    let count = match cipher {
+/// Multiprocessors that only hash, in GCM's kernels that have such: the fewer bytes the others
+/// encrypt, the fewer are needed. On an H100, 16 and 17 were the best of 14 to 18 for AES-128, and
+/// 12 of 9 to 13 for AES-256; the number for AES-192 is interpolated.
+pub(crate) const fn hashers(cipher: Cipher) -> u32 {
+    match cipher {
         Cipher::Aes128 => 17,
         Cipher::Aes192 => 14,
         _ => 12,
-    };
-    count - (seals_many && memory_rate >= FAST) as u32
+    }
 }
 
 /// How a job is cut into chunks, and how many chunks are under way at once.
@@ -60,9 +56,6 @@ pub(crate) struct Policy {
     /// From this many bytes of text under one key on, batches in GPU memory may take the GCM
     /// kernels with multiprocessors that only hash; none: never.
     pub(crate) gcm_split: Option<u64>,
-    /// From this many bytes of page-locked text on, the processor does a part of a job for one
-    /// device: some chunks.
-    pub(crate) own_part: u64,
     /// Threads that copy to and from page-locked memory.
     pub(crate) copy_threads: usize,
     /// Jobs that may be under way on one device at once, each with a ring of its own.
@@ -92,7 +85,6 @@ impl Policy {
         // Here they are as fast as the others with AES-128, and faster with AES-256 (H100); with
         // less, the beginning and the end, where one side waits, cost more than they bring.
         gcm_split: Some(256 << 20),
-        own_part: 16 << 20,
         copy_threads: 16,
         rings: 4,
         timeout: Duration::from_secs(20),

@@ -11,7 +11,6 @@ use super::cost::{Cost, Costs, GpuModel};
 use super::queue::cuts;
 use super::share::{Crew, Helper, Helpers};
 use super::taker::Pace;
-use crate::backend::Backend;
 use crate::batch::Tags;
 use crate::cpu::CpuBackend;
 use crate::cuda::{CudaBackend, PinnedBytes};
@@ -211,9 +210,13 @@ fn keep_least(costs: &mut Costs, found: &Costs, bytes: usize) {
     }
 }
 
-fn on_backend(backend: &dyn Backend) -> impl Fn(&Job<'_>) -> Result<(), Error> {
-    // SAFETY: the job's borrows outlive the call, which waits.
-    move |job| unsafe { backend.submit(job) }?.wait().map(|_| ())
+/// Runs jobs on the CPU.
+fn on_cpu(cpu: &CpuBackend) -> impl Fn(&Job<'_>) -> Result<(), Error> {
+    move |job| {
+        // SAFETY: the job's borrows outlive the call.
+        unsafe { cpu.run(job) };
+        Ok(())
+    }
 }
 
 /// The best nanoseconds of a few runs.
@@ -247,7 +250,7 @@ impl Calibration {
                 let cpu = CpuBackend::new(set, NonZeroUsize::MIN)?;
                 let guess = super::CpuModel::guess(set, 1).costs;
                 let mut buffers = Buffers(&mut plain, &mut sealed);
-                let found = costs(&scale, guess, &mut buffers, &on_backend(&cpu))?;
+                let found = costs(&scale, guess, &mut buffers, &on_cpu(&cpu))?;
                 match sets.iter_mut().find(|(other, _)| *other == set) {
                     Some((_, costs)) => keep_least(costs, &found, scale.long),
                     None => sets.push((set, found)),
@@ -311,7 +314,7 @@ fn memory(cpu: &CpuBackend) -> Result<[f64; 2], Error> {
     let mut found = [0.0; 2];
     for (each, bytes) in found.iter_mut().zip(MEMORY) {
         let mut sample = Sample::new(Algorithm::Aes128Ctr, 1, bytes)?;
-        let [encrypt, decrypt] = times(&mut sample, &mut buffers, MEMORY_RUNS, &on_backend(cpu))?;
+        let [encrypt, decrypt] = times(&mut sample, &mut buffers, MEMORY_RUNS, &on_cpu(cpu))?;
         *each = encrypt.min(decrypt) / bytes as f64;
     }
     Ok(found)
@@ -326,7 +329,7 @@ fn crowded(cpu: &CpuBackend, one: &Costs, wake: f64) -> Result<f64, Error> {
     let (mut plain, mut sealed) = (vec![1; bytes], vec![2; bytes]);
     let mut buffers = Buffers(&mut plain, &mut sealed);
     let mut sample = Sample::new(Algorithm::Aes128Cbc, count, len)?;
-    let [all, _] = times(&mut sample, &mut buffers, RUNS, &on_backend(cpu))?;
+    let [all, _] = times(&mut sample, &mut buffers, RUNS, &on_cpu(cpu))?;
     let cost = one.of(Algorithm::Aes128Cbc, Direction::Encrypt);
     let one = (bytes as f64 * cost.byte + count as f64 * cost.message) / cpu.threads() as f64;
     Ok(((all - wake) / one).clamp(1.0, 3.0))
@@ -363,7 +366,7 @@ fn gpu(cpu: &CpuBackend, threads: NonZeroUsize, memory: f64) -> Result<Option<Gp
         let rates = (1.0 / memory, 1.0 / link.byte);
         let all = |job: &Job<'_>| together(cpu, &gpu, job, Some(rates));
         model.join = time(4 << 20, &mut buffers, &all)?;
-        let alone = time(4 << 20, &mut buffers, &on_backend(cpu))?;
+        let alone = time(4 << 20, &mut buffers, &on_cpu(cpu))?;
         model.join = (model.join - alone).clamp(1e4, 1e6);
         model.shared = time(MEMORY[1], &mut buffers, &all)? / MEMORY[1] as f64;
     }

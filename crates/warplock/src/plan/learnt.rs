@@ -31,14 +31,6 @@ impl Likeness {
             },
         }
     }
-
-    /// The same in memory that GPUs reach by themselves.
-    pub(crate) fn at_best(&self) -> Self {
-        Likeness {
-            pinned: true,
-            ..*self
-        }
-    }
 }
 
 impl Size {
@@ -176,17 +168,8 @@ impl Learnt {
             } else {
                 for seen in all {
                     seen.weight *= FADING;
+                    seen.passed = seen.passed.saturating_add(1);
                 }
-            }
-        }
-        self.pass(like, team, 1);
-    }
-
-    /// So many jobs are a team's, and none of the others'.
-    pub(crate) fn pass(&mut self, like: &Likeness, team: Team, jobs: u32) {
-        for other in TEAMS.into_iter().filter(|&other| other != team) {
-            for seen in self.0.get_mut(place(like, other)).into_iter().flatten() {
-                seen.passed = seen.passed.saturating_add(jobs);
             }
         }
     }
@@ -302,15 +285,6 @@ mod tests {
             assert_eq!(jobs, Some(due_after));
             assert!(learnt.is_well_known(&here, Team::Gpus));
         }
-        // Jobs that nobody asked about count, too.
-        learnt.note(&here, Team::Cpu, 2.0);
-        learnt.note(&here, Team::Cpu, 2.0);
-        let rounds = (1..100).find(|_| {
-            learnt.note(&here, Team::Gpus, 1.0);
-            learnt.pass(&here, Team::Gpus, 11);
-            learnt.is_due(&here, Team::Cpu)
-        });
-        assert_eq!(rounds, Some(8));
     }
 
     #[test]

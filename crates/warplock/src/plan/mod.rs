@@ -12,7 +12,6 @@ mod calibration;
 mod cost;
 #[doc(hidden)]
 pub mod fuzzing;
-mod gather;
 mod gpus;
 mod held;
 mod known;
@@ -32,19 +31,17 @@ use std::time::Instant;
 
 use self::cost::{Estimate, Model, Team};
 use self::gpus::Gpus;
-use self::known::{Known, Memory};
+use self::known::Known;
 use self::learnt::{Learnt, Likeness};
 use self::ranking::{MARGIN, Ranking};
 use self::share::Shared;
-use crate::backend::Backend;
 use crate::cpu::CpuBackend;
 use crate::cuda::CudaBackend;
-use crate::job::{Job, Message};
+use crate::job::Job;
 use crate::{Algorithm, Direction, Error, InstructionSet};
 
 pub use calibration::Calibration;
-pub(crate) use cost::{BEYOND_CACHES, CpuModel, GpuModel, Shape};
-pub use gather::{Gatherer, Gathering};
+pub(crate) use cost::{BEYOND_CACHES, CpuModel, Shape};
 pub(crate) use gpus::Start;
 pub(crate) use queue::cuts;
 pub(crate) use share::{Broken, Crew, Helper, Helpers};
@@ -166,18 +163,16 @@ impl Planner {
         self.gpus.may_exist(self.there)
     }
 
-    /// Whether GPUs that are awake would take part in a batch of such messages from ordinary
+    /// Whether GPUs that have started would take part in one message of this length in pageable
     /// memory.
     pub(crate) fn pays(
         &self,
         threads: usize,
         algorithm: Algorithm,
         direction: Direction,
-        count: usize,
         len: usize,
     ) -> bool {
-        let (messages, bytes) = (count as u64, (count as u64).saturating_mul(len as u64));
-        if self.stays(|known| known.are_small(algorithm, direction, messages, bytes)) {
+        if self.stays(|known| known.are_small(algorithm, direction, 1, len as u64)) {
             return false;
         }
         let mut gpus = self.gpus.awake().unwrap_or_default();
@@ -185,7 +180,7 @@ impl Planner {
         if gpus.is_empty() {
             return false;
         }
-        let shape = Shape::of_messages(algorithm, direction, count, len);
+        let shape = Shape::of_messages(algorithm, direction, 1, len);
         let teams = self.model().teams(&shape, threads, gpus.len(), false);
         self.choose(&Likeness::of(&shape, false), &teams, false)
             .team
@@ -221,27 +216,15 @@ impl Planner {
         }
     }
 
-    /// Whether a longer message that comes alone is the processor's, too, as those before it.
-    #[inline]
-    pub(crate) fn is_settled(
-        &self,
-        algorithm: Algorithm,
-        direction: Direction,
-        message: &Message<'_>,
-    ) -> bool {
-        let known = self.known.get();
-        known.is_some_and(|known| known.is_settled(algorithm, direction, message))
-    }
-
     /// Runs a job, and gives the messages that did not verify, ascending.
     ///
     /// # Safety
     /// Nothing else uses what the job borrows during the call.
     pub(crate) unsafe fn run(&self, cpu: &CpuBackend, job: &Job<'_>) -> Result<Vec<usize>, Error> {
         // SAFETY: by this function's contract.
-        let on_cpu = || unsafe { cpu.submit(job) }?.wait();
+        let on_cpu = || unsafe { cpu.run(job) };
         if !self.gpus.may_exist(self.there) || self.known().is_small(job) {
-            return on_cpu();
+            return Ok(on_cpu());
         }
         let model = self.model();
         let shape = Shape::of(job);
@@ -250,18 +233,12 @@ impl Planner {
             Some(mut gpus) => {
                 gpus.retain(|gpu| gpu.supports(job.info().algorithm));
                 let Some(first) = gpus.first() else {
-                    return on_cpu();
+                    return Ok(on_cpu());
                 };
-                if self.known().is_settled_on_gpus(job) {
-                    let crew = Crew::of(cpu);
-                    // SAFETY: by this function's contract.
-                    return Ok(self.conclude(unsafe { crew.run(job, Helpers::Now(gpus)) }));
-                }
                 // Where that is hopeless, nobody asks the driver what memory it is.
                 let at_best = model.teams(&shape, threads, gpus.len(), true);
                 if least(&at_best[1..]) > HOPELESS * at_best[0].time {
-                    self.settle_anywhere(job);
-                    return on_cpu();
+                    return Ok(on_cpu());
                 }
                 let pinned = shape.bytes < ASK || self.is_pinned(&**first, job);
                 let teams = match pinned {
@@ -273,7 +250,7 @@ impl Planner {
                 let ready = chosen.team == Team::Cpu || gpus.iter().all(|gpu| gpu.is_ready(job));
                 let start = Instant::now();
                 let refused = match chosen.team {
-                    Team::Cpu => on_cpu()?,
+                    Team::Cpu => on_cpu(),
                     Team::Gpus | Team::Both => {
                         let crew = self.crew(cpu, &shape, &like, (&chosen, &teams), gpus.len());
                         // SAFETY: by this function's contract.
@@ -285,20 +262,17 @@ impl Planner {
                     let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
                     learnt.note(&like, chosen.team, took / chosen.time);
                 }
-                if chosen.team != Team::Both {
-                    self.settle(job, &like, &chosen, [&at_best[..], &teams[..]]);
-                }
                 Ok(refused)
             }
             None => {
                 let teams = model.teams(&shape, threads, 1, false);
                 let (alone, best) = (teams[0].time, least(&teams));
                 if best >= MARGIN * alone {
-                    return on_cpu();
+                    return Ok(on_cpu());
                 }
                 if alone < WORTH_A_START * model.gpu.start {
                     self.gpus.miss(alone - best, model.gpu.start);
-                    return on_cpu();
+                    return Ok(on_cpu());
                 }
                 self.gpus.begin();
                 let crew = Crew {
@@ -351,42 +325,6 @@ impl Planner {
             true => *ranking.to_try(best).unwrap_or(best),
             false => *best,
         }
-    }
-
-    /// The next single messages like this one are the processor's, whatever memory they lie in.
-    pub(crate) fn settle_anywhere(&self, job: &Job<'_>) {
-        self.known().settle(job, Team::Cpu, || Some(Memory::ANY));
-    }
-
-    /// The next single messages like this one are for the team that was `chosen`, if it is well
-    /// known: the processor's in any memory, if it is far faster than GPUs even `at_best`, from
-    /// memory that they reach; else from this place (`here`), if it is far faster from there, or the
-    /// message is short and nobody better.
-    fn settle(
-        &self,
-        job: &Job<'_>,
-        like: &Likeness,
-        chosen: &Estimate,
-        [at_best, here]: [&[Estimate]; 2],
-    ) {
-        self.known().settle(job, chosen.team, || {
-            let learnt = &mut *self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-            if !learnt.is_well_known(like, chosen.team) {
-                return None;
-            }
-            let here = Ranking::new(learnt, like, here);
-            let best = like.at_best();
-            let at_best = Ranking::new(learnt, &best, at_best);
-            let which = if chosen.team == Team::Cpu && at_best.is_clear(here.time(chosen)) {
-                Memory::ANY
-            } else if here.is_settled(chosen) {
-                Memory::of(&job.message(0))
-            } else {
-                return None;
-            };
-            learnt.pass(like, chosen.team, known::MANY as u32);
-            Some(which)
-        });
     }
 
     /// Who is `chosen`, with paces as `all` teams' times, as jobs have corrected them, let expect:

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use self::fake::{Fake, Fault};
 use super::cost::{Cost, Costs, CpuModel, GpuModel, Model};
 use super::{Demanded, Helper, Pace, Planner};
-use crate::backend::Backend;
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::job::Job;
 use crate::{Algorithm, Batch, Direction, Error, Ivs, Key, Keys, Spans, Tags, Text};
@@ -121,7 +120,7 @@ fn compare(
     let mut run = Some(run);
     let found = results(&mut |job| run.take().expect("called once")(job))?;
     // SAFETY: nothing else uses the buffers.
-    let wanted = results(&mut |job| unsafe { cpu(1).submit(job) }?.wait()).unwrap();
+    let wanted = results(&mut |job| Ok(unsafe { cpu(1).run(job) })).unwrap();
     assert!(
         found == wanted,
         "{algorithm} {direction:?}, {count} x {len}"
@@ -311,7 +310,7 @@ fn a_gpu_that_has_a_job_to_itself_may_fail_too() {
         (output, tag)
     };
     // SAFETY: nothing else uses the buffers.
-    let wanted = results(&mut |job| unsafe { cpu.submit(job) }.unwrap().wait().unwrap());
+    let wanted = results(&mut |job| unsafe { cpu.run(job) });
     for fault in [Fault::None, Fault::After(0), Fault::Hangs(0)] {
         let gpu = Fake::new("cuda:0", 0.1, fault);
         let found = results(&mut |job| {

@@ -4,7 +4,6 @@
 use std::num::NonZeroUsize;
 
 use super::valgrind::{classify, errors, is_running, publish};
-use crate::backend::Backend;
 use crate::cpu::CpuBackend;
 use crate::random_jobs::{Buffers, Random, Setup, buffers};
 use crate::{

@@ -91,21 +91,12 @@ pub(super) fn decrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], bloc
 /// The inverse of [`encrypt_rounds`], after the XOR with `key.dec[0]`.
 #[inline(always)]
 pub(super) fn decrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
-    decrypt_known_rounds::<L, W, 10>(key, blocks);
-    decrypt_further(anew(key), blocks);
-}
-
-/// The same of a key with so many rounds.
-#[inline(always)]
-pub(super) fn decrypt_known_rounds<L: Lanes, const W: usize, const ROUNDS: usize>(
-    key: &AesKey,
-    blocks: &mut [L; W],
-) {
-    let key = anew(key);
+    let keys = anew(key);
     // Written out: of many registers, the compiler would make a loop of it.
-    each!(ROUNDS, round => {
-        decrypt_round(&key.dec[round], blocks);
-    }, 1 2 3 4 5 6 7 8 9 10 11 12 13);
+    each!(10, round => {
+        decrypt_round(&keys.dec[round], blocks);
+    }, 1 2 3 4 5 6 7 8 9);
+    decrypt_further(anew(key), blocks);
 }
 
 /// As [`encrypt_further`].

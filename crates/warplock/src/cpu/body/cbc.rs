@@ -4,121 +4,59 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use zeroize::Zeroize;
 
-use super::aes::{
-    anew, decrypt_known_rounds, decrypt_rounds, encrypt, load, load_tail, put, store_tail, xor_each,
-};
+use super::aes::{anew, decrypt_rounds, encrypt, load, load_tail, put, store_tail, xor_each};
 use super::{Lanes, WIDE};
 use crate::cpu::kernels::{Chain, Io, LINE};
 use crate::cpu::prepared::AesKey;
 
-/// CBC decryption, see [`crate::cpu::kernels::Kernels::cbc_decrypt`], of many blocks in steps of
-/// `LONG` registers, of few in steps of `W`.
+/// CBC decryption, see [`crate::cpu::kernels::Kernels::cbc_decrypt`].
 ///
 /// # Safety
 /// As there; the machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize, const LONG: usize>(
-    key: &AesKey,
-    prev: &mut [u8; 16],
-    io: Io,
-) {
+pub(crate) unsafe fn cbc_decrypt<L: Lanes>(key: &AesKey, prev: &mut [u8; 16], io: Io) {
     // SAFETY: by this function's contract; each step touches the blocks that it is given.
     unsafe {
         let mut before = <L::One as Lanes>::load(prev.as_ptr());
         let mut left = io;
-        if LONG > W {
-            let kept = kept::<L, W, LONG>(left.len);
-            match key.rounds {
-                10 => decrypt_steps::<L, LONG, 10>(key, &mut before, &mut left, kept),
-                12 => decrypt_steps::<L, LONG, 12>(key, &mut before, &mut left, kept),
-                _ => decrypt_steps::<L, LONG, 14>(key, &mut before, &mut left, kept),
-            }
-        }
-        decrypt_steps::<L, W, ANY>(key, &mut before, &mut left, 0);
+        decrypt_steps::<L, WIDE>(key, &mut before, &mut left);
         if left.len > 0 {
             before = match left.len.div_ceil(16 * L::N) {
                 1 => decrypt_tail::<L, 1>(key, before, left),
                 2..=4 => decrypt_tail::<L, 4>(key, before, left),
-                _ => decrypt_tail::<L, W>(key, before, left),
+                _ => decrypt_tail::<L, WIDE>(key, before, left),
             };
         }
         before.store(prev.as_mut_ptr());
     }
 }
 
-/// The bytes of a text that steps of `LONG` registers leave to steps of `W`: such that nothing is
-/// left behind both, where that can be; and everything, if there is little. One step of so many is
-/// slower than two that overlap.
-#[inline(always)]
-fn kept<L: Lanes, const W: usize, const LONG: usize>(len: usize) -> usize {
-    let registers = len / (16 * L::N);
-    if registers < 4 * LONG {
-        return len;
-    }
-    let short = const { short_steps::<W, LONG>() }[registers % LONG];
-    len - (registers - short * W) / LONG * LONG * 16 * L::N
-}
-
-/// No step has so many registers.
-const SHORT_STEPS: usize = 16;
-
-/// How many steps of `W` make so many registers, beside steps of `LONG`. None, where none do.
-const fn short_steps<const W: usize, const LONG: usize>() -> [usize; SHORT_STEPS] {
-    assert!(LONG < SHORT_STEPS);
-    let mut steps = [0; SHORT_STEPS];
-    // The fewest: those found later are fewer.
-    let mut count = LONG / 2;
-    while count > 0 {
-        steps[count * W % LONG] = count;
-        count -= 1;
-    }
-    steps[0] = 0;
-    steps
-}
-
-/// In place of a number of rounds: as many as the key has.
-const ANY: usize = 0;
-
-/// Whole steps of `W` registers, until less than one is left over what is to be `kept`. `ROUNDS`
-/// that are known need not be asked for at each step, which takes a hundredth of it.
+/// Whole steps of `W` registers, until less than one is left.
 ///
 /// # Safety
 /// As [`cbc_decrypt`].
 #[inline(always)]
-unsafe fn decrypt_steps<L: Lanes, const W: usize, const ROUNDS: usize>(
+unsafe fn decrypt_steps<L: Lanes, const W: usize>(
     key: &AesKey,
     before: &mut L::One,
     left: &mut Io,
-    kept: usize,
 ) {
     let stride = 16 * L::N * W;
     // SAFETY: by this function's contract; each step touches what it is given.
     unsafe {
         let (first, last) = (L::splat(&key.dec[0]), L::splat(&key.dec[key.rounds]));
-        while left.len >= stride + kept {
+        while left.len >= stride {
             let mut blocks = [first; W];
             each!(W, i => {
                 blocks[i] = blocks[i].xor(L::load(left.src.add(16 * L::N * i)));
             });
-            decrypt_rounds_of::<L, W, ROUNDS>(key, &mut blocks);
+            decrypt_rounds(key, &mut blocks);
+            // The ciphertext is loaded a second time: kept, it would need as many registers again.
+            compiler_fence(Ordering::SeqCst);
             *before = decrypt_last_round::<L, W>(last, blocks, *before, *left);
             *left = left.part(stride, left.len - stride);
         }
     }
-}
-
-/// The rounds between the first and the last key. `ROUNDS`: the key's, or [`ANY`].
-#[inline(always)]
-fn decrypt_rounds_of<L: Lanes, const W: usize, const ROUNDS: usize>(
-    key: &AesKey,
-    blocks: &mut [L; W],
-) {
-    match ROUNDS {
-        ANY => decrypt_rounds(key, blocks),
-        _ => decrypt_known_rounds::<L, W, ROUNDS>(key, blocks),
-    }
-    // The ciphertext is loaded a second time: kept, it would need as many registers again.
-    compiler_fence(Ordering::SeqCst);
 }
 
 /// The last round of a step. Returns the last block of ciphertext. Single blocks are stored as they
@@ -174,7 +112,9 @@ unsafe fn decrypt_tail<L: Lanes, const W: usize>(
         let mut blocks = load_tail::<L, W>(src, len);
         let mut chained = blocks[0].shift_in(before);
         xor_each(&mut blocks, first);
-        decrypt_rounds_of::<L, W, ANY>(key, &mut blocks);
+        decrypt_rounds(key, &mut blocks);
+        // As in `decrypt_steps`.
+        compiler_fence(Ordering::SeqCst);
         each!(W, i => {
             let from = 16 * L::N * i;
             if i > 0 && len > from {

@@ -49,11 +49,6 @@ pub(crate) const fn depth<L: Lanes>() -> usize {
     L::DEPTH
 }
 
-/// Registers in flight in long CBC decryption, see [`Lanes::CBC_DEPTH`].
-pub(crate) const fn cbc_depth<L: Lanes>() -> usize {
-    L::CBC_DEPTH
-}
-
 /// Registers in flight in XTS, see [`Lanes::XTS_DEPTH`].
 pub(crate) const fn xts_depth<L: Lanes>() -> usize {
     L::XTS_DEPTH
@@ -91,8 +86,6 @@ pub(crate) trait Lanes: Copy {
     /// Registers in flight where a step's blocks do not depend on those of the step before. At
     /// most [`WIDE`].
     const DEPTH: usize;
-    /// The same in CBC decryption of many blocks.
-    const CBC_DEPTH: usize = Self::DEPTH;
     /// The same in XTS.
     const XTS_DEPTH: usize = Self::DEPTH;
     /// Whether there are registers for a step's results beside the next step.
@@ -267,17 +260,6 @@ pub(crate) trait Lanes: Copy {
     fn xts_ahead(self, _other: Self) -> Self {
         const { assert!(!Self::AHEAD, "more lanes need one of their own") };
         self
-    }
-    /// The same four times as far: x^64 is a half, which is shifted less.
-    #[inline(always)]
-    fn xts_far_ahead(self, _other: Self) -> Self {
-        const { assert!(!(Self::AHEAD && Self::HOLDS), "it needs one of its own") };
-        self
-    }
-    /// Whether this machine gains by that, where it has to keep the tweaks of four steps for it.
-    #[inline(always)]
-    fn goes_far() -> bool {
-        false
     }
     /// Whether this machine has each tweak of [`WIDE`] from the one before sooner than with
     /// [`Lanes::xts_row_ahead`].

@@ -48,8 +48,6 @@ impl Lanes for Sse {
     // As many as the latency of a round has cycles. The steps overlap, and the processor's waiting
     // instructions, some 60 to 100, hold more than one of them.
     const DEPTH: usize = 4;
-    // Eleven: 0.99, with AES-256 0.98 (Zen 4).
-    const CBC_DEPTH: usize = 12;
     const ROWS: bool = true;
     const PARTS: bool = true;
 

@@ -1,4 +1,4 @@
-//! The checks of a batch in GPU memory: those of [`crate::Job`], and that nothing that is written
+//! The checks of a batch in GPU memory: those of [`crate::job::Job`], and that nothing that is written
 //! overlaps anything else, which for host memory the compiler knows.
 
 use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText, Region};

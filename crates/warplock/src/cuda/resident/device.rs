@@ -180,7 +180,7 @@ impl Device {
             let _ = self.0.hashers.set(found);
         }
         let found = self.0.hashers.get().and_then(Option::as_ref);
-        Ok(found.map(|hashers| hashers.at(self.link())))
+        Ok(found.map(Hashers::at))
     }
 
     /// The stream whose work is waited for.

@@ -240,7 +240,6 @@ impl Sheet {
             table = table.or(raw_keys.take().map(|(raw, _)| raw));
         }
         let work = self.pieces.work(sheet);
-        let seals_many = batch.direction == Direction::Encrypt && work.count > 1;
         Located {
             work,
             steals: self.pieces.steals,
@@ -258,8 +257,7 @@ impl Sheet {
                 at: at(place),
                 work: work.in_units(self.pieces.longest),
                 places: hashers.places,
-                hashers: policy::hashers(batch.info.cipher, seals_many, hashers.memory_rate)
-                    .min(hashers.count),
+                hashers: policy::hashers(batch.info.cipher).min(hashers.count),
             }),
         }
     }

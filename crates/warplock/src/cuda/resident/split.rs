@@ -29,8 +29,6 @@ pub(super) struct Hashers {
 pub(super) struct HashersAt {
     pub(super) places: Address,
     pub(super) count: u32,
-    /// Bytes that the device's memory moves in a second.
-    pub(super) memory_rate: u64,
 }
 
 impl Hashers {
@@ -94,12 +92,11 @@ impl Hashers {
         }))
     }
 
-    /// What kernels and the policy must know; `link` is that of the device it was found on.
-    pub(super) fn at(&self, link: &CudaLink) -> HashersAt {
+    /// What kernels and the policy must know.
+    pub(super) fn at(&self) -> HashersAt {
         HashersAt {
             places: self.places.address(),
             count: self.count,
-            memory_rate: link.memory_rate(),
         }
     }
 }

@@ -20,13 +20,11 @@ use fake::FakeLink;
 
 use super::copy::Copier;
 use super::cut::Cutter;
-use super::own::{OwnPart, Shares};
 use super::policy::Policy;
 use super::ring::Ring;
 use super::slot::Gpu;
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::job::Job;
-use crate::plan::cuts;
 use crate::portion::Portion;
 use crate::{Algorithm, Direction, Key};
 
@@ -80,15 +78,6 @@ fn secrets(
     secrets
 }
 
-/// How a job passes through a ring; gives the messages that were refused.
-type Way<'a> = &'a mut dyn FnMut(&mut Ring<FakeLink>, &Job<'_>, &Policy) -> Vec<usize>;
-
-/// All of it at once.
-fn alone(ring: &mut Ring<FakeLink>, job: &Job<'_>, _: &Policy) -> Vec<usize> {
-    // SAFETY: nothing else uses the buffers.
-    unsafe { ring.run(job) }.unwrap()
-}
-
 /// Runs a job through a ring, compares, and gives back the result.
 fn check(
     setup: &Setup,
@@ -96,7 +85,6 @@ fn check(
     before: &Buffers,
     random: &mut Random,
     policy: Policy,
-    way: Way<'_>,
 ) -> Buffers {
     let context = format!(
         "{} {direction:?}, {} messages, keys {:?}, {policy:?}",
@@ -127,7 +115,8 @@ fn check(
         tags,
     } = &mut found;
     let job = Job::new(setup.batch(direction, input, output, tags)).unwrap();
-    let failed = way(&mut ring, &job, &policy);
+    // SAFETY: nothing else uses the buffers.
+    let failed = unsafe { ring.run(&job) }.unwrap();
     drop(ring);
     let known = selftest::kernels_tested_for(&job, &policy);
     let launched = gpu.link.launched();
@@ -159,55 +148,18 @@ fn random_jobs_in_small_rings_equal_the_cpu() {
             let mut random = Random::new(seed << 8 | algorithm as u64);
             let policy = policy(&mut random);
             let setup = Setup::random(&mut random, algorithm, policy.largest);
-            both_ways(&setup, &mut random, policy, &mut alone);
+            both_ways(&setup, &mut random, policy);
         }
     }
 }
 
 /// Encrypts, forges some, and decrypts.
-fn both_ways(setup: &Setup, random: &mut Random, policy: Policy, way: Way<'_>) {
+fn both_ways(setup: &Setup, random: &mut Random, policy: Policy) {
     let plain = buffers(setup, random);
-    let sealed = check(setup, Direction::Encrypt, &plain, random, policy, way);
+    let sealed = check(setup, Direction::Encrypt, &plain, random, policy);
     let mut sealed = sealed.reversed(setup, random);
     sealed.forge(setup, random);
-    check(setup, Direction::Decrypt, &sealed, random, policy, way);
-}
-
-/// The end of each job is the processor's.
-#[test]
-fn jobs_that_a_ring_and_the_processor_share_equal_the_cpu() {
-    let threads = NonZeroUsize::new(2).unwrap();
-    let cpu = CpuBackend::new(InstructionSet::best(), threads).unwrap();
-    // Parts of messages, and groups of whole ones.
-    let (mut parts, mut groups) = (0, 0);
-    for algorithm in Algorithm::all() {
-        for seed in 0..200 {
-            let mut random = Random::new(seed << 9 | algorithm as u64);
-            let policy = policy(&mut random);
-            let setup = Setup::random(&mut random, algorithm, policy.largest);
-            let shares = Shares::all(1 + random.below(500) as u32);
-            let way = &mut |ring: &mut Ring<FakeLink>, job: &Job<'_>, policy: &Policy| {
-                let can = cuts(job.info().algorithm, job.direction());
-                let own = can.then(|| OwnPart::new(&cpu, job, &shares)).flatten();
-                let Some(own) = own else {
-                    return alone(ring, job, policy);
-                };
-                let own = own.in_small_steps();
-                match own.is_part() {
-                    true => parts += 1,
-                    false => groups += 1,
-                }
-                let room = policy.room(job.text_bytes());
-                // SAFETY: nothing else uses the buffers.
-                unsafe { own.run(|theirs| ring.run_portions(job, theirs, room, false)) }.unwrap()
-            };
-            both_ways(&setup, &mut random, policy, way);
-        }
-    }
-    assert!(
-        parts > 100 && groups > 200,
-        "{parts} parts, {groups} groups"
-    );
+    check(setup, Direction::Decrypt, &sealed, random, policy);
 }
 
 #[test]

@@ -30,8 +30,6 @@ pub(super) struct Fake {
     pub(super) fault: Fault,
     pub(super) cpu: CpuBackend,
     pub(super) portions: AtomicU64,
-    /// What it says of any memory.
-    pub(super) pinned: bool,
     /// How often it was asked about memory.
     pub(super) asked: AtomicU32,
     /// How often it did something of the processor's while it waited.
@@ -54,7 +52,6 @@ impl Fake {
             fault,
             cpu: CpuBackend::new(InstructionSet::best(), NonZeroUsize::MIN).unwrap(),
             portions: AtomicU64::new(0),
-            pinned: true,
             asked: AtomicU32::new(0),
             asides: AtomicU32::new(0),
             dropped: &NOTED,
@@ -90,7 +87,7 @@ impl Helper for Fake {
     }
     fn is_pinned(&self, _: &Job<'_>) -> bool {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        self.pinned
+        true
     }
     unsafe fn help(
         &self,

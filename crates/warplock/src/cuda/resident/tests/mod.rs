@@ -17,7 +17,6 @@ use crate::Spans;
 const HASHERS: HashersAt = HashersAt {
     places: 0x77,
     count: 8,
-    memory_rate: 0,
 };
 
 /// A region that nobody follows.
