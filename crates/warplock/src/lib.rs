@@ -73,6 +73,7 @@ mod error;
 pub mod hazmat;
 mod job;
 mod key;
+mod lock;
 mod nonces;
 pub mod pkcs7;
 mod plan;

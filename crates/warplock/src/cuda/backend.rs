@@ -14,6 +14,7 @@ use super::ring::Ring;
 use super::selftest::Tested;
 use super::slot::Gpu;
 use crate::job::Job;
+use crate::lock::lock;
 use crate::plan::{Broken, Helper, Limits, cuts};
 use crate::portion::Source;
 use crate::{Algorithm, Error, Mode};
@@ -100,7 +101,7 @@ impl CudaBackend {
 
     /// A ring that no other job uses, now or when one comes back.
     fn take_ring(&self) -> Lease<'_> {
-        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rings = lock(&self.rings);
         loop {
             if let Some(ring) = rings.idle.pop() {
                 return Lease(self, Some(ring));
@@ -129,7 +130,7 @@ impl Drop for Lease<'_> {
     fn drop(&mut self) {
         // After a panic, something may still be under way: the ring's end waits for it.
         let ring = self.1.take().filter(|_| !std::thread::panicking());
-        let mut rings = self.0.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rings = lock(&self.0.rings);
         match ring {
             Some(ring) => rings.idle.push(ring),
             None => rings.made -= 1,
@@ -195,7 +196,7 @@ impl CudaBackend {
             lease.1 = None;
             if hangs {
                 // Their end would wait for the device.
-                let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut rings = lock(&self.rings);
                 rings.made -= rings.idle.len();
                 std::mem::forget(std::mem::take(&mut rings.idle));
             }

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys;
 
 use super::driver::{Context, Failure, Stream, check};
+use crate::lock::lock;
 
 /// Machine code for several architectures, and an intermediate form for later ones.
 static FATBIN: &[u8] = include_bytes!(env!("WARPLOCK_KERNELS"));
@@ -98,7 +99,7 @@ impl Module {
 
     /// Finds a kernel, and readies it at the first call. The context is bound.
     pub(crate) fn kernel(&self, name: &str, family: Family) -> Result<Kernel, Failure> {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = lock(&self.found);
         if let Some(kernel) = found.get(name) {
             return Ok(*kernel);
         }

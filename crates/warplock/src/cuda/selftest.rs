@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::cut::has_table;
 use super::driver::Failure;
@@ -12,6 +12,7 @@ use super::pack::is_small;
 use super::policy::{FEW_CHAINS, Policy};
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::job::Job;
+use crate::lock::lock;
 use crate::{Aad, Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text};
 
 /// What makes jobs of one algorithm and direction take different kernels.
@@ -367,13 +368,13 @@ impl Tested {
     pub(crate) fn on(device: u32) -> Arc<Tested> {
         static DEVICES: OnceLock<Mutex<HashMap<u32, Arc<Tested>>>> = OnceLock::new();
         let devices = DEVICES.get_or_init(Mutex::default);
-        let mut devices = devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut devices = lock(devices);
         Arc::clone(devices.entry(device).or_default())
     }
 
     /// Whether all kernels that a job may take were tested.
     pub(crate) fn covers(&self, job: &Job<'_>, policy: &Policy) -> bool {
-        let passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = lock(&self.passed);
         Case::of(job, policy)
             .iter()
             .all(|case| passed.contains(case))
@@ -402,7 +403,7 @@ impl Tested {
         cases: Vec<Case>,
         mut run: impl FnMut(Case, &Job<'_>) -> Result<Vec<usize>, E>,
     ) -> Result<(), String> {
-        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut passed = lock(&self.passed);
         if let Some(wrong) = self.broken.get() {
             return Err(wrong.clone());
         }

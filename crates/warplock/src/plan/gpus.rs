@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::share::{Broken, Helper};
+use crate::lock::lock;
 
 /// Starts GPUs: gives those that can be used, and a sentence for each that cannot.
 pub(crate) type Start = Box<dyn Fn() -> (Vec<Arc<dyn Helper>>, Vec<String>) + Send + Sync>;
@@ -47,7 +48,7 @@ pub(crate) struct Gpus(Arc<Inner>);
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

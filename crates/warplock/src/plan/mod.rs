@@ -26,7 +26,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use self::cost::{Estimate, Model, Team};
@@ -38,6 +38,7 @@ use self::share::Shared;
 use crate::cpu::CpuBackend;
 use crate::cuda::CudaBackend;
 use crate::job::Job;
+use crate::lock::lock;
 use crate::{Algorithm, Direction, Error, InstructionSet};
 
 pub use calibration::Calibration;
@@ -150,7 +151,7 @@ impl Planner {
 
     /// Bytes of text that each GPU has done.
     pub(crate) fn done(&self) -> BTreeMap<String, u64> {
-        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = lock(&self.done);
         let mut by_name = BTreeMap::new();
         for (_, name, bytes) in &*done {
             *by_name.entry(name.clone()).or_default() += bytes;
@@ -259,7 +260,7 @@ impl Planner {
                 };
                 let took = start.elapsed().as_secs_f64() * 1e9;
                 if ready {
-                    let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut learnt = lock(&self.learnt);
                     learnt.note(&like, chosen.team, took / chosen.time);
                 }
                 Ok(refused)
@@ -296,17 +297,16 @@ impl Planner {
     fn is_pinned(&self, gpu: &dyn Helper, job: &Job<'_>) -> bool {
         let first = job.message(0);
         let (input, output) = (first.input.addr(), first.output.addr());
-        let lock = || self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let place = (input >> 12).wrapping_add(output >> 9) % ASKED;
         {
-            let known = &mut lock()[place];
+            let known = &mut lock(&self.asked)[place];
             if (known.input, known.output) == (input, output) && known.left > 0 {
                 known.left -= 1;
                 return known.pinned;
             }
         }
         let pinned = gpu.is_pinned(job);
-        lock()[place] = Asked {
+        lock(&self.asked)[place] = Asked {
             input,
             output,
             pinned,
@@ -318,7 +318,7 @@ impl Planner {
     /// The team with the least time, as the model expects it and jobs have corrected it; with
     /// `tries`, now and then another one.
     fn choose(&self, like: &Likeness, teams: &[Estimate], tries: bool) -> Estimate {
-        let learnt = &self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+        let learnt = &lock(&self.learnt);
         let ranking = Ranking::new(learnt, like, teams);
         let best = ranking.best();
         match tries {
@@ -337,7 +337,7 @@ impl Planner {
         (chosen, all): (&Estimate, &[Estimate]),
         gpus: usize,
     ) -> Crew<'a> {
-        let learnt = &self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+        let learnt = &lock(&self.learnt);
         let ranking = Ranking::new(learnt, like, all);
         let time = |team| {
             let estimate = all.iter().find(|estimate| estimate.team == team);
@@ -366,7 +366,7 @@ impl Planner {
                 self.gpus.take_out(&part.helper, broken);
             }
             let address = Arc::as_ptr(&part.helper).addr();
-            let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut done = lock(&self.done);
             match done.iter_mut().find(|known| known.0 == address) {
                 Some(known) => known.2 += part.bytes,
                 None => done.push((address, part.helper.name(), part.bytes)),

@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 use super::taker::{Limits, Pace, Taker};
 use crate::cpu::{Begun, CpuBackend};
 use crate::job::Job;
+use crate::lock::lock;
 use crate::portion::{LongPart, Outcome, Portion};
 use crate::{Algorithm, Direction, Keys, Mode};
 
@@ -103,7 +104,7 @@ impl<'q, 'job> Queue<'q, 'job> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 
     /// Adds somebody who is expected to be so fast; gives its number.

@@ -10,6 +10,7 @@ use super::taker::{Limits, Pace};
 use crate::Algorithm;
 use crate::cpu::CpuBackend;
 use crate::job::Job;
+use crate::lock::lock;
 use crate::portion::{All, Source};
 
 /// A helper's portion must take so many times as long as one of the processor's, for its thread to
@@ -172,7 +173,7 @@ impl<'a> Crew<'a> {
                 broken: helped.err(),
                 helper,
             };
-            let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut parts = lock(&parts);
             parts.push(part);
         };
         thread::scope(|scope| {

@@ -6,7 +6,7 @@ mod fake;
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use super::cost::{Cost, Costs, CpuModel, GpuModel, Model};
 use super::{Demanded, Helper, Pace, Planner};
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::job::Job;
+use crate::lock::lock;
 use crate::{Algorithm, Batch, Direction, Error, Ivs, Key, Keys, Spans, Tags, Text};
 
 /// A machine whose processor takes `cpu` nanoseconds for a byte and whose GPUs take `gpu`.
@@ -51,7 +52,7 @@ static WARNED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&ALONE)
 }
 
 fn warn(sentence: &str) {

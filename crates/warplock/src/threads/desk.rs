@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Thread};
 
-use super::lock;
+use crate::lock::lock;
 
 /// A wait for those who are still at work looks so many times before it sleeps.
 const LOOKS: usize = 2_000;

@@ -13,11 +13,12 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use self::desk::{Desk, Task};
+use crate::lock::lock;
 
 /// Nanoseconds from a ring to the first step of the one that slept, as it mostly was lately in this
 /// process; more on virtual machines with many cores. Nobody knows more than the others of it.
@@ -86,10 +87,6 @@ struct Bell {
     /// When it was rung for those who have not come yet.
     rung: VecDeque<Instant>,
     end: bool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How many threads, of so many at most, are worth waking for what takes one of them `work`

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys::CUresult;
 
@@ -12,6 +12,7 @@ use crate::cuda::abi::Address;
 use crate::cuda::driver::{Failure, check};
 use crate::cuda::launch::{Grid, Step};
 use crate::cuda::link::{DeviceBytes, HostBytes, Link};
+use crate::lock::lock;
 
 enum Work {
     Copy { to: usize, from: usize, len: usize },
@@ -111,10 +112,6 @@ impl World {
 }
 
 type Shared = Arc<Mutex<World>>;
-
-fn lock(world: &Shared) -> MutexGuard<'_, World> {
-    world.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 pub(super) struct FakeLink {
     world: Shared,

@@ -1,6 +1,6 @@
 //! Plans against the CPU, on a GPU.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use cudarc::driver::sys;
 
@@ -8,6 +8,7 @@ use super::super::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKeys, DeviceTags, DeviceText,
     Plan,
 };
+use crate::lock::lock;
 use crate::{
     Aad, Algorithm, Batch, Choice, Direction, Engine, Error, Ivs, Key, Keys, Mode, Span, Spans,
     Tags, Text,
@@ -22,10 +23,7 @@ pub(super) fn device() -> Option<(Device, MutexGuard<'static, ()>)> {
     if device.is_none() {
         println!("skipped: no GPU");
     }
-    Some((
-        device?,
-        ALONE.lock().unwrap_or_else(PoisonError::into_inner),
-    ))
+    Some((device?, lock(&ALONE)))
 }
 
 pub(super) fn random(len: usize) -> Vec<u8> {
