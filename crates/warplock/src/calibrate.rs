@@ -6,15 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::calibration::{Calibration, Machine};
-use super::cost::{Cost, Costs, GpuModel};
-use super::queue::cuts;
-use super::share::{Crew, Helper, Helpers};
-use super::taker::Pace;
+use crate::auto::{
+    Calibration, Cost, Costs, CpuModel, Crew, GpuModel, Helper, Helpers, Machine, Pace, cuts,
+};
 use crate::batch::Tags;
 use crate::cpu::CpuBackend;
 use crate::cuda::{CudaBackend, PinnedBytes};
 use crate::job::Job;
+use crate::machine;
 use crate::{
     Algorithm, Batch, Direction, Error, InstructionSet, Ivs, Key, Keys, Mode, Spans, Text,
 };
@@ -248,7 +247,7 @@ impl Calibration {
         for _ in 0..PASSES {
             for set in InstructionSet::all().filter(|set| set.is_available()) {
                 let cpu = CpuBackend::new(set, NonZeroUsize::MIN)?;
-                let guess = super::CpuModel::guess(set, 1).costs;
+                let guess = CpuModel::guess(set, 1).costs;
                 let mut buffers = Buffers(&mut plain, &mut sealed);
                 let found = costs(&scale, guess, &mut buffers, &on_cpu(&cpu))?;
                 match sets.iter_mut().find(|(other, _)| *other == set) {
@@ -273,7 +272,7 @@ impl Calibration {
             memory,
             crowded,
             sets,
-            gpu: match super::gpu_may_exist() {
+            gpu: match machine::may_have_gpu() {
                 true => gpu(&cpu, threads, memory[1])?,
                 false => None,
             },

@@ -5,14 +5,14 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::auto::{Demanded, Helper, Planner};
 use crate::backend::Choice;
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::cuda::CudaBackend;
 use crate::job::Job;
-use crate::nonces;
-use crate::plan::{Demanded, Helper, Planner};
 use crate::single::Single;
 use crate::{Algorithm, Batch, Direction, Error, Info, Mode};
+use crate::{machine, nonces};
 
 /// The environment variable that names the backend where the program does not.
 pub const BACKEND_VARIABLE: &str = "WARPLOCK_BACKEND";
@@ -111,7 +111,7 @@ impl Builder {
         let warn = self.warn.unwrap_or(print_warning);
         let route = match choice {
             Choice::Cpu(_) => Route::Cpu,
-            Choice::Auto => Route::Auto(Box::new(Planner::of_machine(set, threads, warn))),
+            Choice::Auto => Route::Auto(Box::new(machine::planner(set, threads, warn))),
             Choice::Cuda(number) => Route::Gpu(Box::new(CudaBackend::new(number, threads)?)),
             Choice::Gpus(set) => {
                 let open = |number| {

@@ -63,8 +63,10 @@
 //!   separate ranges.
 
 mod algorithm;
+mod auto;
 mod backend;
 mod batch;
+mod calibrate;
 mod checks;
 mod cpu;
 pub mod cuda;
@@ -74,31 +76,31 @@ pub mod hazmat;
 mod job;
 mod key;
 mod lock;
+mod machine;
 mod nonces;
 pub mod pkcs7;
-mod plan;
+mod pool;
 mod portion;
 mod random;
-#[cfg(test)]
-mod random_jobs;
 mod secret;
 mod single;
 mod stream;
-mod threads;
+#[cfg(test)]
+mod testing;
 
 pub use algorithm::{Algorithm, Cipher, Info, Mode};
+pub use auto::Calibration;
+#[doc(hidden)]
+pub use auto::fuzzing;
 pub use backend::{Choice, GpuSet};
 pub use batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 pub use cpu::InstructionSet;
 pub use engine::{BACKEND_VARIABLE, Builder, Engine, Share};
 pub use error::Error;
 pub use key::Key;
-pub use plan::Calibration;
-#[doc(hidden)]
-pub use plan::fuzzing;
+pub use pool::MOST_THREADS;
 pub use random::fill_random;
 pub use stream::Stream;
-pub use threads::MOST_THREADS;
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/misuse.md")]

@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use super::cost::{Cost, Costs, CpuModel, GpuModel, Model};
+use super::model::{Cost, Costs, CpuModel, GpuModel, Model};
 use crate::{Algorithm, Direction, InstructionSet};
 
 /// The first line, with the format's version.
@@ -32,24 +32,24 @@ const LARGEST: f64 = 1e12;
 /// What was measured on a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
-    pub(super) machine: Machine,
+    pub(crate) machine: Machine,
     /// Nanoseconds to wake all threads.
-    pub(super) wake: f64,
+    pub(crate) wake: f64,
     /// Nanoseconds a byte that all threads together cannot beat, in caches and beyond.
-    pub(super) memory: [f64; 2],
+    pub(crate) memory: [f64; 2],
     /// How many times as long a thread takes while all others work, too.
-    pub(super) crowded: f64,
-    pub(super) sets: Vec<(InstructionSet, Costs)>,
-    pub(super) gpu: Option<GpuModel>,
+    pub(crate) crowded: f64,
+    pub(crate) sets: Vec<(InstructionSet, Costs)>,
+    pub(crate) gpu: Option<GpuModel>,
 }
 
 /// What a calibration is good for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Machine(Vec<(&'static str, String)>);
+pub(crate) struct Machine(Vec<(&'static str, String)>);
 
 impl Machine {
     /// This one; looks at a few files and starts nothing.
-    pub(super) fn here() -> Self {
+    pub(crate) fn here() -> Self {
         let read = |path: &str| {
             let mut text = String::new();
             // The processor's name stands at the beginning; the file is as long as there are cores.

@@ -1,6 +1,6 @@
 //! What jobs really took: it corrects the model where that is wrong.
 
-use super::cost::{Shape, Team};
+use super::model::{Shape, Team};
 use crate::{Algorithm, Direction};
 
 /// Jobs that a correction is about.

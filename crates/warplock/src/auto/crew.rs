@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-use super::held::{Aside, Held};
+use super::lease::{Aside, Held};
 use super::queue::{LONG, Queue, cuts};
-use super::taker::{Limits, Pace};
+use super::worker::{Limits, Pace};
 use crate::Algorithm;
 use crate::cpu::CpuBackend;
 use crate::job::Job;

@@ -1,7 +1,7 @@
 //! What is known of a machine, and what a look at a job needs of it: a few numbers, so that the look
 //! takes nanoseconds, also with cold caches.
 
-use super::cost::Model;
+use super::model::Model;
 use crate::job::Job;
 use crate::{Algorithm, Direction};
 

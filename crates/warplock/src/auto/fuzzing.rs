@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::calibration::{Calibration, Machine};
-use super::cost::Shape;
+use super::model::Shape;
 use crate::{Algorithm, Direction, InstructionSet};
 
 /// A calibration of this machine that nobody measured, as its file has it.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::share::{Broken, Helper};
+use super::crew::{Broken, Helper};
 use crate::lock::lock;
 
 /// Starts GPUs: gives those that can be used, and a sentence for each that cannot.

@@ -1,52 +1,49 @@
 //! The planner: sends each job where it ends soonest.
 //!
 //! Small jobs stay on the processor, and nobody asks whether there is a GPU. For larger ones a
-//! model of the machine ([`cost`], measured by [`calibrate`]) tells which team is fastest; what
+//! model of the machine ([`model`], measured by [`calibrate`]) tells which team is fastest; what
 //! jobs like it really took corrects the model. A team shares a job through one [`queue`] of
 //! portions, so that all of it end together. GPUs are started ([`gpus`]) when what they would have
 //! saved is as much as their start takes, and taken out when they fail; what they had not done is
 //! done by the processor.
 
-mod calibrate;
 mod calibration;
-mod cost;
+mod corrections;
+mod crew;
+mod fast_path;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gpus;
-mod held;
-mod known;
-mod learnt;
+mod lease;
+mod model;
 mod queue;
 mod ranking;
-mod share;
-mod taker;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-use self::cost::{Estimate, Model, Team};
+use self::corrections::{Learnt, Likeness};
+use self::crew::Shared;
+use self::fast_path::Known;
 use self::gpus::Gpus;
-use self::known::Known;
-use self::learnt::{Learnt, Likeness};
+use self::model::{Estimate, Team};
 use self::ranking::{MARGIN, Ranking};
-use self::share::Shared;
 use crate::cpu::CpuBackend;
-use crate::cuda::CudaBackend;
 use crate::job::Job;
 use crate::lock::lock;
-use crate::{Algorithm, Direction, Error, InstructionSet};
+use crate::{Algorithm, Direction, Error};
 
 pub use calibration::Calibration;
-pub(crate) use cost::{BEYOND_CACHES, CpuModel, Shape};
+pub(crate) use calibration::Machine;
+pub(crate) use crew::{Broken, Crew, Helper, Helpers};
 pub(crate) use gpus::Start;
+pub(crate) use model::{BEYOND_CACHES, Cost, Costs, CpuModel, GpuModel, Model, Shape};
 pub(crate) use queue::cuts;
-pub(crate) use share::{Broken, Crew, Helper, Helpers};
-pub(crate) use taker::{Limits, Pace};
+pub(crate) use worker::{Limits, Pace};
 
 /// A job that takes so many times a GPU's start waits for it with a part of its work.
 const WORTH_A_START: f64 = 4.0;
@@ -85,37 +82,7 @@ struct Asked {
     left: u32,
 }
 
-/// Whether the system shows the devices of NVIDIA's driver: a look at a file, where loading the
-/// driver would take a tenth of a second.
-pub(crate) fn gpu_may_exist() -> bool {
-    !cfg!(target_os = "linux")
-        || Path::new("/dev/nvidiactl").exists()
-        || Path::new("/dev/dxg").exists()
-}
-
-/// What was measured on this machine, or guesses.
-fn model_of_machine(set: InstructionSet, threads: NonZeroUsize, warn: fn(&str)) -> Model {
-    let calibration = Calibration::load().unwrap_or_else(|reason| {
-        warn(&reason);
-        None
-    });
-    match calibration {
-        Some(calibration) => calibration.model(set, threads.get()),
-        None => Model::guess(set, threads.get()),
-    }
-}
-
 impl Planner {
-    /// For this machine: its GPUs, and what is known of it.
-    pub(crate) fn of_machine(set: InstructionSet, threads: NonZeroUsize, warn: fn(&str)) -> Self {
-        Planner::new(
-            Box::new(move || CudaBackend::all(threads)),
-            Box::new(move || model_of_machine(set, threads, warn)),
-            gpu_may_exist,
-            warn,
-        )
-    }
-
     /// `start` starts the GPUs, `load` gives the machine's model, `there` tells cheaply whether
     /// there may be GPUs.
     pub(crate) fn new(

@@ -2,10 +2,10 @@
 //! machine or guessed until then.
 
 use super::queue::{CHAINS, cuts};
-use super::taker::Limits;
+use super::worker::Limits;
 use crate::cpu::LEAST_PIECE;
 use crate::job::Job;
-use crate::threads::worth;
+use crate::pool::worth;
 use crate::{Algorithm, Cipher, Direction, InstructionSet, Mode};
 
 /// What messages of one algorithm and direction cost, in nanoseconds.

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use zeroize::Zeroizing;
 
-use super::taker::{Limits, Pace, Taker};
+use super::worker::{Limits, Pace, Taker};
 use crate::cpu::{Begun, CpuBackend};
 use crate::job::Job;
 use crate::lock::lock;

@@ -1,7 +1,7 @@
 //! Which team takes a job: by the model, by what jobs really took, and now and then by a try.
 
-use super::cost::{Estimate, Team};
-use super::learnt::{Learnt, Likeness};
+use super::corrections::{Learnt, Likeness};
+use super::model::{Estimate, Team};
 
 /// GPUs must promise to be so much faster before a job leaves the processor.
 pub(super) const MARGIN: f64 = 0.95;

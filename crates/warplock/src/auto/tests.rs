@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use self::fake::{Fake, Fault};
-use super::cost::{Cost, Costs, CpuModel, GpuModel, Model};
+use super::model::{Cost, Costs, CpuModel, GpuModel, Model};
 use super::{Demanded, Helper, Pace, Planner};
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::job::Job;

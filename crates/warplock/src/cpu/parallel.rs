@@ -9,9 +9,9 @@ use super::kernels::Io;
 use super::message::Running;
 use super::prepared::Prepared;
 use super::run::CHAINS;
+use crate::auto::Shape;
 use crate::job::Job;
-use crate::plan::Shape;
-use crate::threads::Threads;
+use crate::pool::Threads;
 use crate::{Algorithm, Direction, Mode};
 
 /// About how much text a thread takes at a time: large against the cost of taking it, small

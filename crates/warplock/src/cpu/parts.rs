@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use zeroize::Zeroize;
 
 use super::CpuBackend;
-use super::conclude::conclude;
+use super::finish::conclude;
 use super::message::Running;
 use crate::job::{Job, Message};
+use crate::pool::Threads;
 use crate::portion::{LongPart, Outcome, Portion, Sum};
-use crate::threads::Threads;
 
 /// What is known of a long message before any part of it.
 pub(crate) struct Begun {

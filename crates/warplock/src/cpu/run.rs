@@ -7,15 +7,15 @@ use zeroize::Zeroize;
 
 use super::InstructionSet;
 use super::acorn;
-use super::conclude::conclude;
+use super::finish::conclude;
 use super::kernels::{Chain, Io, Kernels, LINE, MessageKey, SHORT, SHORT_PREPARED, Short, settle};
 use super::message::{Running, Tweak, make_tweaks, stolen, whole_xts};
 use super::prepared::{AesKey, Prepared};
+use crate::auto::{BEYOND_CACHES, CpuModel};
 use crate::batch::Keys;
 use crate::job::{Iv, Job, Message};
-use crate::plan::{BEYOND_CACHES, CpuModel};
+use crate::pool::{MOST_THREADS, Threads};
 use crate::single::Single;
-use crate::threads::{MOST_THREADS, Threads};
 use crate::{Algorithm, Direction, Error, Info, Mode};
 
 /// CBC chains that are handed to a kernel together.

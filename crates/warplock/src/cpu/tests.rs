@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use super::kernels::LINE;
 use super::{CpuBackend, InstructionSet, Io, Prepared, Running};
 use crate::job::Job;
-use crate::random_jobs::{Buffers, Random, Setup, buffers};
+use crate::testing::random_jobs::{Buffers, Random, Setup, buffers};
 use crate::{Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Spans, Tags, Text};
 
 /// A backend that writes results past the caches in jobs of so many bytes.

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use super::valgrind::{classify, errors, is_running, publish};
 use crate::cpu::CpuBackend;
-use crate::random_jobs::{Buffers, Random, Setup, buffers};
+use crate::testing::random_jobs::{Buffers, Random, Setup, buffers};
 use crate::{
     Algorithm, Batch, Direction, Engine, Error, InstructionSet, Ivs, Key, Keys, Mode, Stream, Tags,
     Text,

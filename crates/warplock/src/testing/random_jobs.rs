@@ -1,6 +1,6 @@
 //! Random jobs for tests, and the buffers that they are given.
 
-#[path = "../tests/engine/common/random.rs"]
+#[path = "../../tests/engine/common/random.rs"]
 #[allow(
     dead_code,
     reason = "shared with the engine's tests, which use all of it"

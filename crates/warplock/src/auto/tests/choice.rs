@@ -1,7 +1,7 @@
 //! Who takes a job, and how much is asked before.
 
 use super::*;
-use crate::plan::BELIEVED;
+use crate::auto::BELIEVED;
 
 #[test]
 fn what_was_measured_beats_what_the_model_says() {

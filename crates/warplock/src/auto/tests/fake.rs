@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Algorithm;
+use crate::auto::{Broken, Helper, Limits};
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::job::Job;
-use crate::plan::{Broken, Helper, Limits};
 use crate::portion::{Outcome, Source, Sum};
 
 /// What a helper does wrong.

@@ -2,7 +2,7 @@
 
 use super::Lanes;
 use super::aes::{ask_ahead, further_rounds, load_tail, put, store_tail};
-use super::nearby::{Computed, Kept, Near, Source, computed};
+use super::counter_cache::{Computed, Kept, Near, Source, computed};
 use crate::cpu::kernels::{CounterBits, Io, LINE};
 use crate::cpu::prepared::AesKey;
 

@@ -6,8 +6,8 @@
 //! in the powers, see [`Lanes::hash`].
 
 use super::aes::{anew, ask_ahead, encrypt, encrypt_further, encrypt_round, further_rounds};
+use super::counter_cache::{Computed, Kept, Near, Source, computed};
 use super::ctr::{advance, ctr, last_round_with_text};
-use super::nearby::{Computed, Kept, Near, Source, computed};
 use super::{Lanes, WIDE};
 use crate::cpu::kernels::{CounterBits, GcmCounter, Io};
 use crate::cpu::prepared::{AesKey, MAX_POWERS, Powers};

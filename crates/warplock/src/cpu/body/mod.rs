@@ -18,11 +18,11 @@ macro_rules! each {
 
 mod aes;
 mod cbc;
+mod counter_cache;
 mod ctr;
 mod each;
 mod expand;
 mod gcm;
-mod nearby;
 mod short;
 mod xts;
 

@@ -12,7 +12,7 @@ use std::arch::x86_64::__cpuid;
 use std::sync::OnceLock;
 
 use super::acorn::LaneKernels;
-use super::instruction_set::names::*;
+use super::compiled::names::*;
 
 /// ACORN-128 on each kind of vectors, as far as this machine has them, the best one first.
 pub(super) fn acorn() -> [Option<&'static LaneKernels>; 3] {

@@ -1,6 +1,6 @@
 //! Which GPUs there are.
 
-use super::driver::{Device, Driver, NO_GPU};
+use super::api::{Device, Driver, NO_GPU};
 use crate::{Choice, Error};
 
 /// The GPUs of this machine and what drives them.
@@ -65,7 +65,7 @@ impl From<Device> for Gpu {
 }
 
 /// Why a GPU cannot be used, and what to do.
-pub(super) fn no_backend(number: Option<u32>, reason: &str) -> Error {
+pub(crate) fn no_backend(number: Option<u32>, reason: &str) -> Error {
     Error::NoBackend {
         name: Choice::Cuda(number).to_string(),
         reason: format!("{reason}; take cpu, or see `warplock devices`"),
@@ -73,7 +73,7 @@ pub(super) fn no_backend(number: Option<u32>, reason: &str) -> Error {
 }
 
 /// The GPU with this number, or the first one.
-pub(super) fn find(number: Option<u32>) -> Result<Device, Error> {
+pub(crate) fn find(number: Option<u32>) -> Result<Device, Error> {
     let driver = Driver::load().map_err(|reason| no_backend(number, &reason))?;
     let devices = driver.devices();
     let mut devices = devices.map_err(|failure| no_backend(number, &failure.to_string()))?;

@@ -8,10 +8,26 @@ use std::sync::Arc;
 use cudarc::driver::sys;
 use zeroize::Zeroize;
 
-use super::abi::Address;
-use super::copy::Rows;
-use super::driver::{Context, Failure, Stream, check};
-use super::link::{DeviceBytes, HostBytes};
+use super::api::{Context, Failure, Stream, check};
+use super::rows::Rows;
+
+/// An address on the device, or 0.
+pub(crate) type Address = u64;
+
+/// Page-locked bytes of the host, wiped when dropped.
+pub(crate) trait HostBytes: Send {
+    /// Where they start.
+    fn start(&self) -> *mut u8;
+    fn len(&self) -> usize;
+    /// All of them. The device must not be at work on them.
+    fn bytes(&mut self) -> &mut [u8];
+}
+
+/// Bytes on the device, wiped when dropped.
+pub(crate) trait DeviceBytes: Send {
+    fn address(&self) -> Address;
+    fn len(&self) -> usize;
+}
 
 /// Bytes on the device, wiped when dropped.
 pub(crate) struct DeviceBuffer {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys;
 
-use super::driver::{Context, Failure, Stream, check};
+use super::api::{Context, Failure, Stream, check};
 use crate::lock::lock;
 
 /// Machine code for several architectures, and an intermediate form for later ones.
@@ -85,7 +85,7 @@ impl Module {
     ///
     /// # Safety
     /// The image is a whole fatbin, which knows its length.
-    pub(super) unsafe fn load_image(context: &Arc<Context>, image: &[u8]) -> Result<Self, Failure> {
+    pub(crate) unsafe fn load_image(context: &Arc<Context>, image: &[u8]) -> Result<Self, Failure> {
         let mut handle = null_mut();
         // SAFETY: a context is bound; the image by this function's contract.
         let code = unsafe { sys::cuModuleLoadData(&raw mut handle, image.as_ptr().cast()) };

@@ -1,77 +1,105 @@
-//! Which cores are near a GPU: on machines with several NUMA nodes, copies by distant ones, and
-//! memory there, are slower.
+//! The cores near a GPU: on machines with several NUMA nodes, copies by distant ones, and memory
+//! there, are slower. Only Linux tells which they are.
 
-use std::fs;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::Cores;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use unknown::Cores;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+/// Where the system does not tell which cores are near a GPU.
+#[cfg(not(target_os = "linux"))]
+mod unknown {
+    /// There is no value of this type.
+    #[derive(Clone, Copy)]
+    pub(crate) enum Cores {}
 
-/// Cores near a GPU, if the machine tells and others are not.
-#[derive(Clone, Copy)]
-pub(crate) struct Near(CpuSet);
-
-impl Near {
-    /// Those near the PCI device with this address, such as `0000:1b:00.0`; none if all that this
-    /// thread may use are, or if nothing is known.
-    pub(crate) fn to(address: &str) -> Option<Self> {
-        let path = format!("/sys/bus/pci/devices/{}", address.to_ascii_lowercase());
-        let list = fs::read_to_string(format!("{path}/local_cpulist")).ok()?;
-        let allowed = sched_getaffinity(None).ok()?;
-        Near::among(&list, &allowed)
-    }
-
-    /// The listed cores that are allowed; none if that changes nothing or nothing is left.
-    fn among(list: &str, allowed: &CpuSet) -> Option<Self> {
-        let mut near = CpuSet::new();
-        for core in cores(list)? {
-            if core < CpuSet::MAX_CPU && allowed.is_set(core) {
-                near.set(core);
-            }
+    impl Cores {
+        /// Nothing is known.
+        pub(crate) fn near(_: &str) -> Option<Self> {
+            None
         }
-        let some = near.count() > 0 && near.count() < allowed.count();
-        some.then_some(Near(near))
-    }
 
-    /// Keeps the calling thread on these cores. Where the system refuses, it stays where it is.
-    pub(crate) fn stay(&self) {
-        let _ = sched_setaffinity(None, &self.0);
+        /// Is never called.
+        pub(crate) fn pin_thread(&self) {
+            match *self {}
+        }
     }
 }
 
-/// The numbers of a list such as `0-3,8,10-11`; none if it is something else.
-fn cores(list: &str) -> Option<Vec<usize>> {
-    let mut cores = Vec::new();
-    for range in list.trim().split(',').filter(|range| !range.is_empty()) {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        cores.extend((first..=last).take(CpuSet::MAX_CPU));
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::fs;
+
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+    /// The cores near a GPU, where they are known and there are others.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Cores(CpuSet);
+
+    impl Cores {
+        /// Those near the PCI device with this address, such as `0000:1b:00.0`; none if all that this
+        /// thread may use are, or if nothing is known.
+        pub(crate) fn near(address: &str) -> Option<Self> {
+            let path = format!("/sys/bus/pci/devices/{}", address.to_ascii_lowercase());
+            let list = fs::read_to_string(format!("{path}/local_cpulist")).ok()?;
+            let allowed = sched_getaffinity(None).ok()?;
+            Cores::among(&list, &allowed)
+        }
+
+        /// The listed cores that are allowed; none if that changes nothing or nothing is left.
+        fn among(list: &str, allowed: &CpuSet) -> Option<Self> {
+            let mut near = CpuSet::new();
+            for core in cores(list)? {
+                if core < CpuSet::MAX_CPU && allowed.is_set(core) {
+                    near.set(core);
+                }
+            }
+            let some = near.count() > 0 && near.count() < allowed.count();
+            some.then_some(Cores(near))
+        }
+
+        /// Keeps the calling thread on these cores. Where the system refuses, it stays where it is.
+        pub(crate) fn pin_thread(&self) {
+            let _ = sched_setaffinity(None, &self.0);
+        }
     }
-    Some(cores)
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_cores() {
-        assert_eq!(cores("0-3,8,10-11\n"), Some(vec![0, 1, 2, 3, 8, 10, 11]));
-        assert_eq!(cores(""), Some(vec![]));
-        assert_eq!(cores("0-x"), None);
-        assert_eq!(
-            cores("0-99999999999").map(|cores| cores.len()),
-            Some(CpuSet::MAX_CPU)
-        );
+    /// The numbers of a list such as `0-3,8,10-11`; none if it is something else.
+    fn cores(list: &str) -> Option<Vec<usize>> {
+        let mut cores = Vec::new();
+        for range in list.trim().split(',').filter(|range| !range.is_empty()) {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+            cores.extend((first..=last).take(CpuSet::MAX_CPU));
+        }
+        Some(cores)
     }
 
-    #[test]
-    fn only_what_makes_a_difference() {
-        let mut allowed = CpuSet::new();
-        (0..4).for_each(|core| allowed.set(core));
-        let near = |list| Near::among(list, &allowed).map(|near| near.0.count());
-        assert_eq!(near("2-7"), Some(2));
-        assert_eq!(near("0-63"), None);
-        assert_eq!(near("8-15"), None);
-        assert_eq!(near("nonsense"), None);
-        assert!(Near::to("no such device").is_none());
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn lists_of_cores() {
+            assert_eq!(cores("0-3,8,10-11\n"), Some(vec![0, 1, 2, 3, 8, 10, 11]));
+            assert_eq!(cores(""), Some(vec![]));
+            assert_eq!(cores("0-x"), None);
+            assert_eq!(
+                cores("0-99999999999").map(|cores| cores.len()),
+                Some(CpuSet::MAX_CPU)
+            );
+        }
+
+        #[test]
+        fn only_what_makes_a_difference() {
+            let mut allowed = CpuSet::new();
+            (0..4).for_each(|core| allowed.set(core));
+            let near = |list| Cores::among(list, &allowed).map(|near| near.0.count());
+            assert_eq!(near("2-7"), Some(2));
+            assert_eq!(near("0-63"), None);
+            assert_eq!(near("8-15"), None);
+            assert_eq!(near("nonsense"), None);
+            assert!(Cores::near("no such device").is_none());
+        }
     }
 }

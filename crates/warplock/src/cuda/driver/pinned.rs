@@ -3,10 +3,10 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Instant;
 
+use super::api::{Context, Failure, Stream};
 use super::devices::{find, no_backend};
-use super::driver::{Context, Failure, Stream};
-use super::link::{DeviceBytes, HostBytes};
-use super::memory::{DeviceBuffer, PinnedBuffer, download, upload};
+
+use super::memory::{DeviceBuffer, DeviceBytes, HostBytes, PinnedBuffer, download, upload};
 use crate::Error;
 
 /// Page-locked bytes: a GPU copies them by itself, without a detour through other memory. Wiped

@@ -5,17 +5,17 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
 use super::copy::Copier;
-use super::devices::{find, no_backend};
-use super::driver::{Device, Driver, Failure};
-use super::link::{CudaLink, Link};
-use super::near::Near;
-use super::policy::Policy;
 use super::ring::Ring;
-use super::selftest::Tested;
 use super::slot::Gpu;
+use crate::auto::{Broken, Helper, Limits, cuts};
+use crate::cuda::driver::api::{Device, Driver, Failure};
+use crate::cuda::driver::devices::{find, no_backend};
+use crate::cuda::driver::numa::Cores;
+use crate::cuda::launch::link::{CudaLink, Link};
+use crate::cuda::launch::policy::{Policy, hashes};
+use crate::cuda::launch::selftest::Tested;
 use crate::job::Job;
 use crate::lock::lock;
-use crate::plan::{Broken, Helper, Limits, cuts};
 use crate::portion::Source;
 use crate::{Algorithm, Error, Mode};
 
@@ -26,7 +26,7 @@ pub(crate) struct CudaBackend {
     hashes: bool,
     gpu: Arc<Gpu<CudaLink>>,
     /// The cores that it is near to.
-    near: Option<Near>,
+    near: Option<Cores>,
     tested: Arc<Tested>,
     rings: Mutex<Rings>,
     returned: Condvar,
@@ -50,7 +50,9 @@ impl CudaBackend {
     fn on(device: &Device, threads: NonZeroUsize) -> Result<Self, Failure> {
         let policy = Policy::DEFAULT;
         let most = NonZeroUsize::new(policy.copy_threads).unwrap_or(NonZeroUsize::MIN);
-        let near = device.pci_address().and_then(|address| Near::to(&address));
+        let near = device
+            .pci_address()
+            .and_then(|address| Cores::near(&address));
         let gpu = Gpu {
             link: CudaLink::new(device)?,
             policy,
@@ -88,7 +90,7 @@ impl CudaBackend {
     /// Makes the buffers of a ring, on a thread near the device, so that they are near, too.
     fn warmed(self) -> Result<Self, Failure> {
         let warm = || {
-            self.near.iter().for_each(Near::stay);
+            self.near.iter().for_each(Cores::pin_thread);
             let mut lease = self.take_ring();
             lease.1.as_mut().map_or(Ok(()), Ring::warm)
         };
@@ -137,13 +139,6 @@ impl Drop for Lease<'_> {
         }
         self.0.returned.notify_one();
     }
-}
-
-/// Whether GHASH runs on a device of this compute capability: its kernels need tensor cores that
-/// multiply single bits, and machine code made for them. Older ones lack the instruction; for
-/// later ones there is only the intermediate code, which is made without it.
-pub(crate) fn hashes((major, _): (u32, u32)) -> bool {
-    matches!(major, 8 | 9 | 10 | 12)
 }
 
 impl CudaBackend {
@@ -219,7 +214,7 @@ impl Helper for CudaBackend {
     }
 
     fn settle(&self) {
-        self.near.iter().for_each(Near::stay);
+        self.near.iter().for_each(Cores::pin_thread);
     }
 
     fn limits(&self, job: &Job<'_>) -> Limits {

@@ -4,11 +4,12 @@ use std::mem::take;
 use std::time::{Duration, Instant};
 
 use super::copy::extent;
-use super::cut::Chunk;
-use super::driver::Failure;
-use super::link::{DeviceBytes, HostBytes, Link};
-use super::long::{give_results, zero};
+use super::long_gcm::{give_results, zero};
 use super::ring::Passage;
+use crate::cuda::driver::api::Failure;
+use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
+use crate::cuda::launch::cut::Chunk;
+use crate::cuda::launch::link::Link;
 use crate::portion::{Outcome, Source};
 use crate::{Direction, Mode};
 

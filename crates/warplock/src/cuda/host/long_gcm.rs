@@ -1,12 +1,13 @@
 //! GCM's long messages on their way through a ring, and results on their way to the caller.
 
-use super::cut::Part;
-use super::driver::Failure;
-use super::link::{DeviceBytes, HostBytes, Link};
-use super::pack::{Addresses, Located, Sheet, TAG};
 use super::ring::Passage;
 use super::slot::{Ending, State};
 use crate::Direction;
+use crate::cuda::driver::api::Failure;
+use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
+use crate::cuda::launch::cut::Part;
+use crate::cuda::launch::link::Link;
+use crate::cuda::launch::sheet::{Addresses, Located, Sheet, TAG};
 use crate::job::Job;
 use crate::portion::Sum;
 

@@ -3,12 +3,14 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::copy::{Copier, Rows, Run};
-use super::cut::Chunk;
-use super::driver::Failure;
-use super::link::{DeviceBytes, HostBytes, Link};
-use super::pack::{Located, Sheet};
-use super::policy::Policy;
+use super::copy::Copier;
+use crate::cuda::driver::api::Failure;
+use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
+use crate::cuda::driver::rows::{Rows, Run};
+use crate::cuda::launch::cut::Chunk;
+use crate::cuda::launch::link::Link;
+use crate::cuda::launch::policy::Policy;
+use crate::cuda::launch::sheet::{Located, Sheet};
 use crate::portion::Portion;
 
 /// What rings of a device share.

@@ -2,8 +2,10 @@
 
 use zeroize::Zeroize;
 
-/// An address on the device, or 0.
-pub(crate) type Address = u64;
+pub(crate) use crate::cuda::driver::memory::Address;
+
+/// Bytes of a row, which kernels work on as a whole: 32 blocks.
+pub(crate) const ROW: usize = 512;
 
 /// The most rounds of AES and one: how many round keys there can be.
 const ROUND_KEYS: usize = 15;

@@ -4,9 +4,9 @@ use std::ptr::null_mut;
 
 use zeroize::Zeroizing;
 
-use super::driver::{Failure, Stream};
-use super::launch::Step;
-use super::module::{Argument, Kernel, Module};
+use super::steps::Step;
+use crate::cuda::driver::api::{Failure, Stream};
+use crate::cuda::driver::module::{Argument, Kernel, Module};
 
 /// The most parameters of any kernel.
 const PARAMETERS: usize = 9;

@@ -8,13 +8,11 @@
 
 use std::ops::Range;
 
+use super::abi::ROW;
 use super::policy::Policy;
 use crate::job::Job;
 use crate::portion::Portion;
 use crate::{Direction, Keys, Mode};
-
-/// Where long parts are cut, and where long messages start: a row of the kernels, 32 blocks.
-pub(crate) const ROW: usize = 512;
 
 /// From this length on a message starts at a multiple of [`ROW`]; shorter ones at one of 16.
 const LONG_START: usize = 8 * ROW;

@@ -6,27 +6,14 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use super::abi::{Address, FEW_BYTES, FewBytes};
-use super::copy::Rows;
-use super::driver::{Bound, Context, Device, Event, Failure, Stream};
-use super::launch::Step;
-use super::memory::{self, DeviceBuffer, PinnedBuffer};
-use super::module::{Family, Module, argument};
-
-/// Page-locked bytes of the host, wiped when dropped.
-pub(crate) trait HostBytes: Send {
-    /// Where they start.
-    fn start(&self) -> *mut u8;
-    fn len(&self) -> usize;
-    /// All of them. The device must not be at work on them.
-    fn bytes(&mut self) -> &mut [u8];
-}
-
-/// Bytes on the device, wiped when dropped.
-pub(crate) trait DeviceBytes: Send {
-    fn address(&self) -> Address;
-    fn len(&self) -> usize;
-}
+use super::abi::{FEW_BYTES, FewBytes};
+use super::steps::Step;
+use crate::cuda::driver::api::{Bound, Context, Device, Event, Failure, Stream};
+use crate::cuda::driver::memory::{
+    self, Address, DeviceBuffer, DeviceBytes, HostBytes, PinnedBuffer,
+};
+use crate::cuda::driver::module::{Family, Module, argument};
+use crate::cuda::driver::rows::Rows;
 
 /// A device and the way to it. All methods but `bind` are called on a thread that has bound it.
 ///
@@ -112,8 +99,8 @@ pub(crate) trait Link: Send + Sync {
 
 /// A GPU with its kernels.
 pub(crate) struct CudaLink {
-    pub(super) context: Arc<Context>,
-    pub(super) module: Module,
+    pub(crate) context: Arc<Context>,
+    pub(crate) module: Module,
     multiprocessors: u32,
 }
 

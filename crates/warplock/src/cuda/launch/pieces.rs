@@ -1,9 +1,8 @@
 //! What every sheet says to kernels: pieces of text with the units of work they are, and the
 //! messages of authenticated algorithms (`kernels/abi.cuh`, `kernels/work.cuh`).
 
-use super::abi::{Address, GCM_POWERS, GcmMessage, Piece, Work};
+use super::abi::{Address, GCM_POWERS, GcmMessage, Piece, ROW, Work};
 use super::acorn;
-use super::cut::ROW;
 use super::parts::{ALIGN, message_size, put};
 use super::policy::Policy;
 use crate::{Direction, Mode};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cut::ROW;
+use super::abi::ROW;
 use crate::Cipher;
 
 /// Up to this many chains of CBC encryption take four lanes each. On an H100, 256 to 4,096 of
@@ -24,6 +24,13 @@ pub(crate) const fn hashers(cipher: Cipher) -> u32 {
         Cipher::Aes192 => 14,
         _ => 12,
     }
+}
+
+/// Whether GHASH runs on a device of this compute capability: its kernels need tensor cores that
+/// multiply single bits, and machine code made for them. Older ones lack the instruction; for
+/// later ones there is only the intermediate code, which is made without it.
+pub(crate) fn hashes((major, _): (u32, u32)) -> bool {
+    matches!(major, 8 | 9 | 10 | 12)
 }
 
 /// How a job is cut into chunks, and how many chunks are under way at once.

@@ -7,10 +7,10 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::cut::has_table;
-use super::driver::Failure;
-use super::pack::is_small;
 use super::policy::{FEW_CHAINS, Policy};
+use super::sheet::is_small;
 use crate::cpu::{CpuBackend, InstructionSet};
+use crate::cuda::driver::api::Failure;
 use crate::job::Job;
 use crate::lock::lock;
 use crate::{Aad, Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text};
@@ -44,7 +44,7 @@ pub(crate) enum Shape {
 
 impl Shape {
     /// Whether some multiprocessors only hash.
-    pub(super) fn splits(self) -> bool {
+    pub(crate) fn splits(self) -> bool {
         matches!(self, Shape::Split | Shape::SplitPlain | Shape::SplitUnits)
     }
 
@@ -153,7 +153,7 @@ impl Case {
     }
 
     /// The messages' lengths: around blocks, rows of 32 of them, and several rows.
-    pub(super) fn lens(self) -> Vec<usize> {
+    pub(crate) fn lens(self) -> Vec<usize> {
         let lens: &[usize] = match (self.algorithm.info().mode, self.shape) {
             (_, Shape::Blocks) => &[16; 70],
             (_, Shape::Many | Shape::ManyTable) => &[16; FEW_CHAINS as usize + 1],
@@ -231,7 +231,7 @@ fn bytes(state: &mut u64, len: usize) -> Vec<u8> {
 }
 
 /// Spans one behind the other, at multiples of `to`, and where the last ends.
-pub(super) fn side_by_side(lens: impl Iterator<Item = usize>, to: usize) -> (Vec<Span>, usize) {
+pub(crate) fn side_by_side(lens: impl Iterator<Item = usize>, to: usize) -> (Vec<Span>, usize) {
     let mut end = 0;
     let spans = lens.map(|len| {
         let offset = end;

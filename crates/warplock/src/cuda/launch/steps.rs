@@ -1,11 +1,11 @@
 //! Which kernels run a chunk, in which order and with which parameters.
 
 use super::abi::{Address, RoundKeys, SPLIT_FINISHED, Work};
-use super::driver::{Failure, Stream};
 use super::keys::OneKey;
-use super::module::{Argument, Family, Kernel, Module, argument};
-use super::pack::{Located, Split};
 use super::policy;
+use super::sheet::{Located, Split};
+use crate::cuda::driver::api::{Failure, Stream};
+use crate::cuda::driver::module::{Argument, Family, Kernel, Module, argument};
 use crate::job::Job;
 use crate::{Cipher, Direction, Info, Mode};
 
@@ -479,7 +479,7 @@ impl Launcher {
 }
 
 /// Whether the kernel for the text makes the tags, too: a launch less.
-pub(super) fn finishes(at: &Located) -> bool {
+pub(crate) fn finishes(at: &Located) -> bool {
     let few = at.message_count <= SPLIT_FINISHED;
     at.split
         .as_ref()

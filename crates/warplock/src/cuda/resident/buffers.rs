@@ -7,8 +7,9 @@ use super::batch::Region;
 use super::device::Device;
 use super::stream::Stream;
 use crate::Error;
-use crate::cuda::link::{DeviceBytes, HostBytes};
-use crate::cuda::memory;
+use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
+
+use crate::cuda::driver::memory;
 
 /// Memory on a device, wiped and given back when dropped. Dropping it synchronises with the
 /// device; what still uses it must be done before (that is part of [`super::Plan::launch`]'s

@@ -8,10 +8,11 @@ use super::buffers::{DeviceBuffer, PinnedBuffer};
 use super::split::{Hashers, HashersAt};
 use super::stream::{Event, Stream};
 use crate::Error;
-use crate::cuda::devices::{find, no_backend};
-use crate::cuda::driver::{self, Bound, Failure};
-use crate::cuda::link::{CudaLink, Link};
-use crate::cuda::{Gpu, memory};
+use crate::cuda::Gpu;
+use crate::cuda::driver::api::{self, Bound, Failure};
+use crate::cuda::driver::devices::{find, no_backend};
+use crate::cuda::driver::memory;
+use crate::cuda::launch::link::{CudaLink, Link};
 
 /// A GPU with the kernels loaded. Clones share it; it is given back with the last of them and of
 /// the buffers, streams and plans that were made with it.
@@ -21,7 +22,7 @@ pub struct Device(Arc<Inner>);
 struct Inner {
     link: CudaLink,
     /// For copies that are waited for.
-    stream: driver::Stream,
+    stream: api::Stream,
     gpu: Gpu,
     hashers: OnceLock<Option<Hashers>>,
 }
@@ -100,7 +101,7 @@ impl Device {
     /// # Safety
     /// It is a stream of this device's primary context, and outlives the result.
     pub unsafe fn stream_from_raw(&self, raw: *mut c_void) -> Stream {
-        let stream = driver::Stream::borrowed(self.link().context(), raw.cast());
+        let stream = api::Stream::borrowed(self.link().context(), raw.cast());
         Stream::new(self.clone(), stream)
     }
 
@@ -109,7 +110,7 @@ impl Device {
     /// # Errors
     /// [`Error::Backend`] if the driver fails.
     pub fn event(&self) -> Result<Event, Error> {
-        let event = self.call(|device| driver::Event::timed(device.link().context()))?;
+        let event = self.call(|device| api::Event::timed(device.link().context()))?;
         Ok(Event::new(self.clone(), event))
     }
 
@@ -184,7 +185,7 @@ impl Device {
     }
 
     /// The stream whose work is waited for.
-    pub(super) fn own_stream(&self) -> &driver::Stream {
+    pub(super) fn own_stream(&self) -> &api::Stream {
         &self.0.stream
     }
 }

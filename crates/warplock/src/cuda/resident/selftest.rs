@@ -6,10 +6,10 @@ use super::check::Checked;
 use super::device::Device;
 use super::plan::Plan;
 use super::sheet::{Sheet, one_key};
-use crate::cuda::launch::{finishes, is_long};
-use crate::cuda::pack::Located;
-use crate::cuda::policy::{FEW_CHAINS, Policy};
-use crate::cuda::selftest::{Case, Shape, Tested, side_by_side};
+use crate::cuda::launch::policy::{FEW_CHAINS, Policy};
+use crate::cuda::launch::selftest::{Case, Shape, Tested, side_by_side};
+use crate::cuda::launch::sheet::Located;
+use crate::cuda::launch::steps::{finishes, is_long};
 use crate::job::{Job, Message};
 use crate::{Direction, Error, Mode, Span, Spans};
 

@@ -5,11 +5,11 @@ use zeroize::Zeroizing;
 use super::batch::{DeviceAad, DeviceIvs, DeviceKeys, DeviceTags};
 use super::check::Checked;
 use super::split::HashersAt;
-use crate::cuda::abi::{Address, Piece, TABLE_KEY, Verdict, split_bytes};
-use crate::cuda::keys::OneKey;
-use crate::cuda::pack::{Located, Split};
-use crate::cuda::pieces::{Message, Messages, Pieces, Places, Unit};
-use crate::cuda::policy::{self, Policy};
+use crate::cuda::launch::abi::{Address, Piece, TABLE_KEY, Verdict, split_bytes};
+use crate::cuda::launch::keys::OneKey;
+use crate::cuda::launch::pieces::{Message, Messages, Pieces, Places, Unit};
+use crate::cuda::launch::policy::{self, Policy};
+use crate::cuda::launch::sheet::{Located, Split};
 use crate::{Direction, Key, Keys, Mode, Span, Spans};
 
 /// Where everything lies, in bytes from the sheet's start.

@@ -4,13 +4,14 @@
 use super::batch::DeviceKeys;
 use super::check::Checked;
 use crate::Mode;
-use crate::cuda::abi::{Address, MULTIPROCESSORS, SPLIT_CAPABILITY, SPLIT_UNIT};
-use crate::cuda::driver::{Failure, Stream};
-use crate::cuda::launch::{Grid, Parameter, Step};
-use crate::cuda::link::{CudaLink, DeviceBytes, Link};
-use crate::cuda::memory::{self, DeviceBuffer};
-use crate::cuda::module::Family;
-use crate::cuda::policy::Policy;
+use crate::cuda::driver::api::{Failure, Stream};
+use crate::cuda::driver::memory::DeviceBytes;
+use crate::cuda::driver::memory::{self, DeviceBuffer};
+use crate::cuda::driver::module::Family;
+use crate::cuda::launch::abi::{Address, MULTIPROCESSORS, SPLIT_CAPABILITY, SPLIT_UNIT};
+use crate::cuda::launch::link::{CudaLink, Link};
+use crate::cuda::launch::policy::Policy;
+use crate::cuda::launch::steps::{Grid, Parameter, Step};
 use crate::{Keys, Span};
 
 /// Sizes of clusters that are asked for their places: those of eight alone may always come to the

@@ -4,16 +4,16 @@ use std::fmt;
 
 use super::device::Device;
 use crate::Error;
-use crate::cuda::driver;
+use crate::cuda::driver::api;
 
 /// A queue of work on a device: one of its own, or somebody else's.
 pub struct Stream {
-    stream: driver::Stream,
+    stream: api::Stream,
     device: Device,
 }
 
 impl Stream {
-    pub(super) fn new(device: Device, stream: driver::Stream) -> Self {
+    pub(super) fn new(device: Device, stream: api::Stream) -> Self {
         Stream { stream, device }
     }
 
@@ -32,7 +32,7 @@ impl Stream {
         self.stream.handle().cast()
     }
 
-    pub(super) fn inner(&self) -> &driver::Stream {
+    pub(super) fn inner(&self) -> &api::Stream {
         &self.stream
     }
 }
@@ -45,12 +45,12 @@ impl fmt::Debug for Stream {
 
 /// A mark in a stream that notes the time.
 pub struct Event {
-    event: driver::Event,
+    event: api::Event,
     device: Device,
 }
 
 impl Event {
-    pub(super) fn new(device: Device, event: driver::Event) -> Self {
+    pub(super) fn new(device: Device, event: api::Event) -> Self {
         Event { event, device }
     }
 

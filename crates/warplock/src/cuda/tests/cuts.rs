@@ -1,7 +1,7 @@
 //! That chunks hold every byte of every message once, in room that they have.
 
 use super::{Random, Setup, buffers, policy, whole};
-use crate::cuda::cut::{Chunk, Previous};
+use crate::cuda::launch::cut::{Chunk, Previous};
 use crate::job::Job;
 use crate::{Algorithm, Direction, Mode};
 
@@ -77,7 +77,7 @@ fn every_byte_is_in_one_chunk() {
                         Previous::Chained(place) => {
                             // The end of this message's part in the chunk before.
                             let parts: &Vec<_> = chained.as_ref().unwrap();
-                            let ends = |old: &super::super::cut::Part| {
+                            let ends = |old: &crate::cuda::launch::cut::Part| {
                                 old.message == part.message && old.place + old.len == place + 16
                             };
                             assert!(parts.iter().any(ends), "{chunk:?}");

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex};
 use cudarc::driver::sys::CUresult;
 
 use super::interpreter::{self, Launch};
-use crate::cuda::abi::Address;
-use crate::cuda::driver::{Failure, check};
-use crate::cuda::launch::{Grid, Step};
-use crate::cuda::link::{DeviceBytes, HostBytes, Link};
+use crate::cuda::driver::api::{Failure, check};
+use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
+use crate::cuda::launch::abi::Address;
+use crate::cuda::launch::link::Link;
+use crate::cuda::launch::steps::{Grid, Step};
 use crate::lock::lock;
 
 enum Work {

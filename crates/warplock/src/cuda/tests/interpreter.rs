@@ -5,8 +5,8 @@ mod gcm;
 use crate::Direction;
 use crate::cpu::portable::xts_skip;
 use crate::cpu::{Acorn, AesKey, CounterBits, InstructionSet, Io, Kernels};
-use crate::cuda::abi::{AcornMessage, Address, GcmMessage, Piece, TABLE_KEY, Work};
-use crate::cuda::launch::{Parameter, Step};
+use crate::cuda::launch::abi::{AcornMessage, Address, GcmMessage, Piece, TABLE_KEY, Work};
+use crate::cuda::launch::steps::{Parameter, Step};
 
 type Block = [u8; 16];
 type Schedule = [Block; 15];

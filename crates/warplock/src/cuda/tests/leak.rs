@@ -9,15 +9,16 @@ use cudarc::driver::sys;
 
 use super::welch::{THRESHOLD, largest_t};
 use super::{Random, whole};
-use crate::cuda::abi::{MULTIPROCESSORS, SPLIT_CAPABILITY, Work, split_bytes};
-use crate::cuda::driver::{Driver, Failure, Stream, check};
-use crate::cuda::keys::OneKey;
-use crate::cuda::launch::Launcher;
-use crate::cuda::link::{CudaLink, DeviceBytes, HostBytes, Link};
-use crate::cuda::memory::{DeviceBuffer, PinnedBuffer, fill, upload};
-use crate::cuda::module::{Family, Module, argument};
-use crate::cuda::pack::{Addresses, Located, Sheet, Split};
-use crate::cuda::policy::Policy;
+use crate::cuda::driver::api::{Driver, Failure, Stream, check};
+use crate::cuda::driver::memory::{DeviceBuffer, PinnedBuffer, fill, upload};
+use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
+use crate::cuda::driver::module::{Family, Module, argument};
+use crate::cuda::launch::abi::{MULTIPROCESSORS, SPLIT_CAPABILITY, Work, split_bytes};
+use crate::cuda::launch::keys::OneKey;
+use crate::cuda::launch::link::{CudaLink, Link};
+use crate::cuda::launch::policy::Policy;
+use crate::cuda::launch::sheet::{Addresses, Located, Sheet, Split};
+use crate::cuda::launch::steps::Launcher;
 use crate::job::Job;
 use crate::{Algorithm, Batch, Cipher, Direction, Ivs, Key, Keys, Mode, Spans, Tags, Text};
 

@@ -15,15 +15,15 @@ use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use crate::random_jobs::{Buffers, Random, Setup, buffers};
+use crate::testing::random_jobs::{Buffers, Random, Setup, buffers};
 use fake::FakeLink;
 
-use super::copy::Copier;
-use super::cut::Cutter;
-use super::policy::Policy;
-use super::ring::Ring;
-use super::slot::Gpu;
 use crate::cpu::{CpuBackend, InstructionSet};
+use crate::cuda::host::copy::Copier;
+use crate::cuda::host::ring::Ring;
+use crate::cuda::host::slot::Gpu;
+use crate::cuda::launch::cut::Cutter;
+use crate::cuda::launch::policy::Policy;
 use crate::job::Job;
 use crate::portion::Portion;
 use crate::{Algorithm, Direction, Key};
@@ -200,7 +200,7 @@ fn after_a_failure_nothing_is_under_way() {
 
 #[test]
 fn ghash_runs_where_machine_code_was_made_for_its_tensor_cores() {
-    use crate::cuda::backend::hashes;
+    use crate::cuda::launch::policy::hashes;
     let runs = [(8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)].map(hashes);
     assert_eq!(runs, [true; 6]);
     assert_eq!([(7, 5), (13, 0)].map(hashes), [false; 2]);

@@ -6,11 +6,11 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use super::fake::FakeLink;
-use crate::cuda::copy::Copier;
-use crate::cuda::policy::Policy;
-use crate::cuda::ring::Ring;
-use crate::cuda::selftest::{Case, Shape, Tested};
-use crate::cuda::slot::Gpu;
+use crate::cuda::host::copy::Copier;
+use crate::cuda::host::ring::Ring;
+use crate::cuda::host::slot::Gpu;
+use crate::cuda::launch::policy::Policy;
+use crate::cuda::launch::selftest::{Case, Shape, Tested};
 use crate::job::Job;
 use crate::{Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Text};
 

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use super::fake::FakeLink;
 use super::{Buffers, Random, Setup, buffers, expected, policy};
+use crate::auto::{Broken, Crew, Helper, Helpers, Limits, Pace};
 use crate::cpu::{CpuBackend, InstructionSet};
-use crate::cuda::copy::Copier;
-use crate::cuda::driver::Failure;
-use crate::cuda::policy::Policy;
-use crate::cuda::ring::Ring;
-use crate::cuda::slot::Gpu;
+use crate::cuda::driver::api::Failure;
+use crate::cuda::host::copy::Copier;
+use crate::cuda::host::ring::Ring;
+use crate::cuda::host::slot::Gpu;
+use crate::cuda::launch::policy::Policy;
 use crate::job::Job;
-use crate::plan::{Broken, Crew, Helper, Helpers, Limits, Pace};
 use crate::portion::Source;
 use crate::{Algorithm, Direction};
 

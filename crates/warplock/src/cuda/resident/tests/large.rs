@@ -3,7 +3,7 @@
 use super::super::check::Checked;
 use super::super::{Device, DeviceBatch, DeviceIvs, DeviceTags, DeviceText, Plan};
 use super::on_gpu::{cpu, device, random, read, uploaded};
-use crate::cuda::policy::Policy;
+use crate::cuda::launch::policy::Policy;
 use crate::{Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text};
 
 #[test]

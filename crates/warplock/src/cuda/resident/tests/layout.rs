@@ -6,8 +6,8 @@ use super::super::check::Checked;
 use super::super::sheet::{Sheet, one_key};
 use super::super::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText};
 use super::{apart, even, region};
-use crate::cuda::abi::{AcornMessage, GcmMessage, Piece};
-use crate::cuda::policy::Policy;
+use crate::cuda::launch::abi::{AcornMessage, GcmMessage, Piece};
+use crate::cuda::launch::policy::Policy;
 use crate::{Algorithm, Key, Keys, Span, Spans};
 
 const SHEET: u64 = 0x70_0000;

@@ -9,8 +9,8 @@ use super::super::{
 };
 use super::on_gpu::{device, read};
 use crate::cpu::{CpuBackend, InstructionSet};
-use crate::cuda::policy::Policy;
-use crate::random_jobs::{Buffers, KeyForm, Random, Setup, buffers};
+use crate::cuda::launch::policy::Policy;
+use crate::testing::random_jobs::{Buffers, KeyForm, Random, Setup, buffers};
 use crate::{Algorithm, Direction, Keys, Spans};
 
 /// Bytes in GPU memory, often at an odd address, between others that nobody may touch.

@@ -10,9 +10,9 @@ use super::super::split::may_split;
 use super::super::{DeviceAad, DeviceBatch, DeviceIvs, DeviceTags, DeviceText};
 use super::on_gpu::device;
 use super::{HASHERS, even, region};
-use crate::cuda::launch::Launcher;
-use crate::cuda::policy::{FEW_CHAINS, Policy};
-use crate::cuda::selftest::{Case, Shape, side_by_side};
+use crate::cuda::launch::policy::{FEW_CHAINS, Policy};
+use crate::cuda::launch::selftest::{Case, Shape, side_by_side};
+use crate::cuda::launch::steps::Launcher;
 use crate::{Algorithm, Direction, Key, Keys, Mode, Span, Spans};
 
 /// A batch of messages of one length, at made-up places.

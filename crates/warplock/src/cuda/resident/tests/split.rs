@@ -10,10 +10,10 @@ use super::super::{
 use super::on_gpu::{cpu, device, random, read, uploaded};
 use super::{HASHERS, apart, region};
 use crate::cpu::portable::{GhashKey, gf_mul};
-use crate::cuda::abi::{MULTIPROCESSORS, split_bytes};
-use crate::cuda::keys::OneKey;
-use crate::cuda::launch::Launcher;
-use crate::cuda::policy::Policy;
+use crate::cuda::launch::abi::{MULTIPROCESSORS, split_bytes};
+use crate::cuda::launch::keys::OneKey;
+use crate::cuda::launch::policy::Policy;
+use crate::cuda::launch::steps::Launcher;
 use crate::{Aad, Algorithm, Batch, Direction, Ivs, Key, Keys, Span, Spans, Tags, Text};
 
 const ALWAYS: Policy = Policy {

@@ -4,7 +4,7 @@ use super::{Block, bytes, encrypt, io, kernels};
 use crate::Direction;
 use crate::cpu::portable::{gf_mul, gf_pow};
 use crate::cpu::{AesKey, CounterBits};
-use crate::cuda::abi::{GcmMessage, Piece};
+use crate::cuda::launch::abi::{GcmMessage, Piece};
 
 /// J0, its encryption, and the hash of the associated data, moved to before the text.
 pub(super) unsafe fn prepare(mut message: GcmMessage, key: &AesKey, h: Block) -> GcmMessage {
