@@ -13,7 +13,7 @@
 // scouts add up what their block hashed, and of messages to open that are a stretch each they make
 // the tags. All other warps lend their registers.
 #pragma once
-#include "gcm.cuh"
+#include "../gcm.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 

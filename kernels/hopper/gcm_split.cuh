@@ -20,7 +20,7 @@
 #pragma once
 #include "gcm_hash_scout.cuh"
 #include "gcm_split_join.cuh"
-#include "sliced.cuh"
+#include "../sliced.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
