@@ -110,7 +110,7 @@ impl Output {
             Kind::Named(..) => Sink::file(self.file()),
             // SAFETY: this process made it, no other has it, and nobody here sets its length before
             // it is published.
-            Kind::Unnamed(..) => unsafe { Sink::file_of_ones_own(self.file()) },
+            Kind::Unnamed(..) => unsafe { Sink::exclusive_file(self.file()) },
         }
         .map_err(|error| Failure::writing(&error).about(&self.name))
     }

@@ -70,7 +70,7 @@ enum Turn {
 /// Corrections for each kind of job and each team. They hold for neighbouring sizes, too, the less
 /// the farther these are.
 #[derive(Default)]
-pub(crate) struct Learnt(Vec<Vec<Seen>>);
+pub(crate) struct Corrections(Vec<Vec<Seen>>);
 
 /// Where the corrections for a team are.
 fn place(like: &Likeness, team: Team) -> usize {
@@ -82,42 +82,42 @@ const TEAMS: [Team; 3] = [Team::Cpu, Team::Gpus, Team::Both];
 
 /// The model counts as much as so many jobs; less, once several of the very size were seen: where
 /// two teams are near each other, a fifth of its error would decide.
-const MODEL: f64 = 1.0;
+const MODEL_WEIGHT: f64 = 1.0;
 
 /// GPUs are tried where the model says that they are about as good as the processor: it may be
 /// wrong, and who is not tried cannot show it.
-const HOPE: f64 = 0.85;
+const GPU_OPTIMISM: f64 = 0.85;
 
 /// More jobs of one size do not count more.
-const MOST: f64 = 4.0;
+const MOST_WEIGHT: f64 = 4.0;
 
 /// No job is taken for slower or faster than the model says by more than this factor; the first of
 /// its size by more than the second. The first counts as half a job, too, as does the first after a
 /// long while: kernels are loaded, buffers made, the link is woken.
-const WORST: [f64; 2] = [16.0, 4.0];
-const FIRST: f64 = 0.5;
+const LARGEST_CORRECTIONS: [f64; 2] = [16.0, 4.0];
+const FIRST_WEIGHT: f64 = 0.5;
 
 /// Fewer jobs of others than this do not part a first job from its second.
-const SOON: u32 = 12;
+const SECOND_WITHIN_JOBS: u32 = 12;
 
 /// After so many jobs of others a team is due for two, at first and at last. Each time twice as
 /// many: the first ones may be wrong, as a machine's first seconds are unlike those that follow.
-const PATIENCE: [u32; 2] = [6, 96];
+const RETRY_AFTER_JOBS: [u32; 2] = [6, 96];
 
 /// What is left of an observation when a team is passed over.
-const FADING: f64 = 0.98;
+const DECAY: f64 = 0.98;
 
 /// The most that one slow run alone adds to an observation, in logarithms: else it would keep jobs
 /// from a team for as long as that takes to be forgotten. A second one in a row counts as it is.
-const DISTURBED: f64 = 0.15;
+const LARGEST_SLOW_STEP: f64 = 0.15;
 
 /// From so much weight on, an observation is sure.
-const WELL_KNOWN: f64 = 2.0;
+const RELIABLE_WEIGHT: f64 = 2.0;
 
-impl Learnt {
+impl Corrections {
     /// What the model's time for a team is to be multiplied with.
     pub(crate) fn factor(&self, like: &Likeness, team: Team) -> f64 {
-        let hope: f64 = if team == Team::Cpu { 1.0 } else { HOPE };
+        let hope: f64 = if team == Team::Cpu { 1.0 } else { GPU_OPTIMISM };
         let (mut sum, mut weights, mut of_this_size) = (0.0, 0.0, 0.0);
         for seen in self.0.get(place(like, team)).into_iter().flatten() {
             let weight = seen.weight * seen.size.nearness(like.size);
@@ -127,7 +127,7 @@ impl Learnt {
                 of_this_size = seen.weight;
             }
         }
-        let model = MODEL / f64::max(of_this_size, 1.0);
+        let model = MODEL_WEIGHT / f64::max(of_this_size, 1.0);
         ((sum + model * hope.ln()) / (weights + model)).exp()
     }
 
@@ -140,7 +140,7 @@ impl Learnt {
     /// Whether a team has done jobs of this size of late, and not its first alone.
     pub(crate) fn is_well_known(&self, like: &Likeness, team: Team) -> bool {
         self.seen(like, team)
-            .is_some_and(|seen| seen.weight >= WELL_KNOWN)
+            .is_some_and(|seen| seen.weight >= RELIABLE_WEIGHT)
     }
 
     /// Whether a team has done no job of this size for long, or a single one since then.
@@ -164,10 +164,10 @@ impl Learnt {
         for other in TEAMS {
             let all = &mut self.0[place(like, other)];
             if other == team {
-                Learnt::note_one(all, like.size, ratio.ln());
+                Corrections::note_one(all, like.size, ratio.ln());
             } else {
                 for seen in all {
-                    seen.weight *= FADING;
+                    seen.weight *= DECAY;
                     seen.passed = seen.passed.saturating_add(1);
                 }
             }
@@ -175,23 +175,23 @@ impl Learnt {
     }
 
     fn note_one(all: &mut Vec<Seen>, size: Size, off: f64) {
-        let [most, first] = WORST.map(f64::ln);
+        let [most, first] = LARGEST_CORRECTIONS.map(f64::ln);
         let Some(seen) = all.iter_mut().find(|seen| seen.size == size) else {
             all.push(Seen {
                 size,
                 off: off.clamp(-first, first),
-                weight: FIRST,
+                weight: FIRST_WEIGHT,
                 last: Turn::First,
                 disturbed: false,
                 passed: 0,
-                patience: PATIENCE[0],
+                patience: RETRY_AFTER_JOBS[0],
             });
             return;
         };
         let off = off.clamp(-most, most);
         // A run that was disturbed counts for little: the faster of the two, mostly; and after the
         // first, that one for nothing.
-        let second = seen.last != Turn::Later && seen.passed < SOON;
+        let second = seen.last != Turn::Later && seen.passed < SECOND_WITHIN_JOBS;
         let first = !second && (seen.last != Turn::Later || seen.passed >= seen.patience);
         let part = match (off < seen.off, second) {
             (true, true) => 1.0,
@@ -199,17 +199,17 @@ impl Learnt {
             (false, _) => 0.25,
         };
         if second && seen.last == Turn::FirstAgain {
-            seen.patience = (2 * seen.patience).min(PATIENCE[1]);
+            seen.patience = (2 * seen.patience).min(RETRY_AFTER_JOBS[1]);
         }
         (seen.last, seen.weight) = match first {
-            true => (Turn::FirstAgain, seen.weight.max(FIRST)),
-            false => (Turn::Later, (seen.weight + 1.0).min(MOST)),
+            true => (Turn::FirstAgain, seen.weight.max(FIRST_WEIGHT)),
+            false => (Turn::Later, (seen.weight + 1.0).min(MOST_WEIGHT)),
         };
         seen.passed = 0;
         let step = part * (off - seen.off);
-        let disturbed = step > DISTURBED;
+        let disturbed = step > LARGEST_SLOW_STEP;
         seen.off += match disturbed && !seen.disturbed {
-            true => DISTURBED,
+            true => LARGEST_SLOW_STEP,
             false => step,
         };
         seen.disturbed = disturbed;
@@ -227,10 +227,10 @@ mod tests {
 
     #[test]
     fn jobs_correct_and_neighbours_learn() {
-        let mut learnt = Learnt::default();
+        let mut learnt = Corrections::default();
         let here = like(1 << 22, false);
-        assert_eq!(learnt.factor(&here, Team::Gpus), HOPE);
-        let mut last = HOPE;
+        assert_eq!(learnt.factor(&here, Team::Gpus), GPU_OPTIMISM);
+        let mut last = GPU_OPTIMISM;
         for _ in 0..5 {
             learnt.note(&here, Team::Gpus, 4.0);
             let now = learnt.factor(&here, Team::Gpus);
@@ -240,15 +240,21 @@ mod tests {
         assert!((3.5..4.0).contains(&last), "{last}");
         let near = learnt.factor(&like(1 << 23, false), Team::Gpus);
         let far = learnt.factor(&like(1 << 28, false), Team::Gpus);
-        assert!(HOPE < far && far < near && near < last, "{far} {near}");
+        assert!(
+            GPU_OPTIMISM < far && far < near && near < last,
+            "{far} {near}"
+        );
         // Nothing is said about other memory and other teams.
-        assert_eq!(learnt.factor(&like(1 << 22, true), Team::Gpus), HOPE);
+        assert_eq!(
+            learnt.factor(&like(1 << 22, true), Team::Gpus),
+            GPU_OPTIMISM
+        );
         assert_eq!(learnt.factor(&here, Team::Cpu), 1.0);
     }
 
     #[test]
     fn what_is_well_known_outweighs_the_model() {
-        let mut learnt = Learnt::default();
+        let mut learnt = Corrections::default();
         let here = like(4 << 20, true);
         (0..5).for_each(|_| learnt.note(&here, Team::Gpus, 1.3));
         let factor = learnt.factor(&here, Team::Gpus);
@@ -257,7 +263,7 @@ mod tests {
 
     #[test]
     fn who_is_passed_over_is_due_again_but_ever_more_seldom() {
-        let mut learnt = Learnt::default();
+        let mut learnt = Corrections::default();
         let here = like(16 << 10, true);
         assert!(learnt.is_due(&here, Team::Cpu));
         (0..3).for_each(|_| learnt.note(&here, Team::Gpus, 1.0));
@@ -289,7 +295,7 @@ mod tests {
 
     #[test]
     fn who_was_seen_once_is_still_unseen() {
-        let mut learnt = Learnt::default();
+        let mut learnt = Corrections::default();
         let here = like(1 << 20, true);
         assert!(learnt.is_unseen(&here, Team::Cpu));
         learnt.note(&here, Team::Cpu, 1.0);
@@ -300,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_disturbed_job_is_forgiven() {
-        let mut learnt = Learnt::default();
+        let mut learnt = Corrections::default();
         let here = like(1 << 20, true);
         learnt.note(&here, Team::Gpus, 1000.0);
         assert!(learnt.factor(&here, Team::Gpus) < 1.5);
@@ -312,7 +318,7 @@ mod tests {
 
     #[test]
     fn one_slow_job_changes_little_and_two_in_a_row_much() {
-        let mut learnt = Learnt::default();
+        let mut learnt = Corrections::default();
         let here = like(4 << 20, false);
         (0..5).for_each(|_| learnt.note(&here, Team::Cpu, 1.0));
         learnt.note(&here, Team::Cpu, 3.0);
@@ -323,7 +329,7 @@ mod tests {
 
     #[test]
     fn what_was_slow_is_tried_again_but_seldom() {
-        let mut learnt = Learnt::default();
+        let mut learnt = Corrections::default();
         let here = like(1 << 20, true);
         (0..2).for_each(|_| learnt.note(&here, Team::Gpus, 2.0));
         let jobs = (0..10_000).find(|_| {

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-use super::lease::{Aside, Held};
-use super::queue::{LONG, Queue, cuts};
+use super::lease::{HelperLease, SideWork};
+use super::queue::{CUT_FROM, Queue, cuts};
 use super::worker::{Limits, Pace};
 use crate::Algorithm;
 use crate::cpu::CpuBackend;
@@ -15,7 +15,7 @@ use crate::portion::{All, Source};
 
 /// A helper's portion must take so many times as long as one of the processor's, for its thread to
 /// do something else meanwhile.
-const WAITS: f64 = 4.0;
+const SIDE_WORK_RATIO: f64 = 4.0;
 
 /// Why a helper is not to be used any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(crate) trait Helper: Send + Sync {
     fn is_ready(&self, job: &Job<'_>) -> bool;
 
     /// Called on a thread that is its alone, before it helps.
-    fn settle(&self) {}
+    fn pin_thread(&self) {}
 
     /// How much of a job it takes at a time.
     fn limits(&self, job: &Job<'_>) -> Limits;
@@ -105,7 +105,7 @@ pub(crate) struct Part {
 }
 
 /// What came of a job.
-pub(crate) struct Shared {
+pub(crate) struct Outcomes {
     /// Messages that did not verify, ascending.
     pub(crate) refused: Vec<usize>,
     pub(crate) parts: Vec<Part>,
@@ -121,7 +121,7 @@ impl<'a> Crew<'a> {
             helper: Pace::of(1.0),
             redo: true,
             limits: Limits::CPU,
-            long: LONG,
+            long: CUT_FROM,
         }
     }
 
@@ -130,7 +130,7 @@ impl<'a> Crew<'a> {
     ///
     /// # Safety
     /// Nothing else uses what the job borrows during the call.
-    pub(crate) unsafe fn run(&self, job: &Job<'_>, helpers: Helpers<'_>) -> Shared {
+    pub(crate) unsafe fn run(&self, job: &Job<'_>, helpers: Helpers<'_>) -> Outcomes {
         let mut parts = Vec::new();
         let helpers = match helpers {
             Helpers::Now(mut helpers) if self.is_alone(job, &helpers) => {
@@ -146,7 +146,7 @@ impl<'a> Crew<'a> {
                     broken,
                 });
                 if let Some(refused) = refused {
-                    return Shared { refused, parts };
+                    return Outcomes { refused, parts };
                 }
                 Helpers::Now(helpers)
             }
@@ -163,7 +163,7 @@ impl<'a> Crew<'a> {
         let step = |taker| unsafe { self.step(job, &queue, taker) };
         let help = |(taker, helper): (usize, Arc<dyn Helper>)| {
             let aside = self.aside(&queue, &step);
-            let mut held = Held::new(&queue, taker, aside);
+            let mut held = HelperLease::new(&queue, taker, aside);
             // SAFETY: the queue gives each portion to one taker; the rest by this function's
             // contract.
             let helped = unsafe { helper.help(job, &mut held, self.redo) };
@@ -217,7 +217,7 @@ impl<'a> Crew<'a> {
             // SAFETY: by this function's contract.
             unsafe { rest.work(job, &queue, self.cpu.threads(), || {}) };
         }
-        Shared {
+        Outcomes {
             refused: queue.refused(),
             parts: parts.into_inner().unwrap_or_else(PoisonError::into_inner),
         }
@@ -236,15 +236,15 @@ impl<'a> Crew<'a> {
         &self,
         queue: &Queue<'_, '_>,
         step: &'s dyn Fn(usize) -> bool,
-    ) -> Option<Aside<'s>> {
+    ) -> Option<SideWork<'s>> {
         // The helper must not wait for it: as little as is worth while.
         let limits = Limits {
             usual: self.limits.least,
             ..self.limits
         };
         let own = queue.least_of(&limits) as f64 / self.worker.rate.max(f64::MIN_POSITIVE);
-        let pays = self.workers > 0 && WAITS * own < self.helper.latency;
-        pays.then(|| Aside {
+        let pays = self.workers > 0 && SIDE_WORK_RATIO * own < self.helper.latency;
+        pays.then(|| SideWork {
             taker: queue.add(limits, self.worker),
             until: Duration::from_nanos((self.helper.latency - own) as u64),
             step,
@@ -301,7 +301,7 @@ fn spawn<'scope, 'env>(
     let name = format!("warplock-{}", joined.1.name());
     let builder = thread::Builder::new().name(name);
     let body = move || {
-        joined.1.settle();
+        joined.1.pin_thread();
         help(joined);
     };
     if builder.spawn_scoped(scope, body).is_err() {

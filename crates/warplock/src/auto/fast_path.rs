@@ -6,7 +6,7 @@ use crate::job::Job;
 use crate::{Algorithm, Direction};
 
 /// A model, and what follows from it.
-pub(super) struct Known {
+pub(super) struct FastPath {
     pub(super) model: Model,
     /// By algorithm and direction.
     small: Vec<[Small; 2]>,
@@ -14,7 +14,7 @@ pub(super) struct Known {
 
 /// A CPU thread has done a job surely before a GPU, if it is expected in this part of the least
 /// time that a GPU takes: clocks fall, and models are wrong.
-const SURELY: f64 = 0.5;
+const CPU_MARGIN: f64 = 0.5;
 
 /// Jobs that one CPU thread has done before a GPU would be.
 #[derive(Clone, Copy)]
@@ -25,19 +25,19 @@ struct Small {
     message: u64,
 }
 
-impl Known {
+impl FastPath {
     pub(super) fn new(model: Model) -> Self {
         let small = |algorithm, direction| {
             let cost = model.cpu.costs.of(algorithm, direction);
             let fixed = model.gpu.costs.of(algorithm, direction).fixed;
             Small {
-                bytes: (SURELY * fixed / cost.byte) as u64,
+                bytes: (CPU_MARGIN * fixed / cost.byte) as u64,
                 message: (cost.message / cost.byte) as u64,
             }
         };
         let both =
             |algorithm| [Direction::Encrypt, Direction::Decrypt].map(|way| small(algorithm, way));
-        Known {
+        FastPath {
             small: Algorithm::all().map(both).collect(),
             model,
         }

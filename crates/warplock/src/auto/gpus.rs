@@ -13,7 +13,7 @@ use crate::lock::lock;
 pub(crate) type Start = Box<dyn Fn() -> (Vec<Arc<dyn Helper>>, Vec<String>) + Send + Sync>;
 
 /// How often a job that waits for GPUs looks whether it still needs them.
-const LOOK: Duration = Duration::from_millis(1);
+const START_POLL: Duration = Duration::from_millis(1);
 
 /// What is known without a look at the state.
 mod hint {
@@ -145,7 +145,7 @@ impl Gpus {
     pub(crate) fn wait(&self, wanted: &dyn Fn() -> bool) -> Vec<Arc<dyn Helper>> {
         let mut state = self.0.lock();
         while matches!(state.stage, Stage::Starting(_)) && wanted() {
-            let waited = self.0.changed.wait_timeout(state, LOOK);
+            let waited = self.0.changed.wait_timeout(state, START_POLL);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         match state.stage {

@@ -7,26 +7,30 @@ use super::queue::Queue;
 use crate::portion::{Outcome, Portion, Source};
 
 /// A helper's access to the queue: knows what the helper holds, and gives it back if it fails.
-pub(crate) struct Held<'s, 'q, 'job> {
+pub(crate) struct HelperLease<'s, 'q, 'job> {
     queue: &'s Queue<'q, 'job>,
     taker: usize,
     held: VecDeque<Portion>,
     /// What its thread does while it waits, if there is something left.
-    aside: Option<Aside<'s>>,
+    aside: Option<SideWork<'s>>,
 }
 
 /// Work of the processor's beside a helper's: a taker of its own, and what does one of its
 /// portions, or tells that there is none for it any more.
-pub(super) struct Aside<'s> {
+pub(super) struct SideWork<'s> {
     pub(super) taker: usize,
     /// From this age of the helper's oldest portion on there is no time for one any more.
     pub(super) until: Duration,
     pub(super) step: &'s dyn Fn(usize) -> bool,
 }
 
-impl<'s, 'q, 'job> Held<'s, 'q, 'job> {
-    pub(crate) fn new(queue: &'s Queue<'q, 'job>, taker: usize, aside: Option<Aside<'s>>) -> Self {
-        Held {
+impl<'s, 'q, 'job> HelperLease<'s, 'q, 'job> {
+    pub(crate) fn new(
+        queue: &'s Queue<'q, 'job>,
+        taker: usize,
+        aside: Option<SideWork<'s>>,
+    ) -> Self {
+        HelperLease {
             queue,
             taker,
             held: VecDeque::new(),
@@ -35,7 +39,7 @@ impl<'s, 'q, 'job> Held<'s, 'q, 'job> {
     }
 }
 
-impl Drop for Held<'_, '_, '_> {
+impl Drop for HelperLease<'_, '_, '_> {
     /// Ends the helper's part in the job, and gives back what it has not done.
     fn drop(&mut self) {
         self.queue.leave(self.taker);
@@ -46,7 +50,7 @@ impl Drop for Held<'_, '_, '_> {
     }
 }
 
-impl Source for Held<'_, '_, '_> {
+impl Source for HelperLease<'_, '_, '_> {
     fn next(&mut self) -> Option<Portion> {
         let (portion, _) = self.queue.take(self.taker)?;
         self.held.push_back(portion.clone());

@@ -26,12 +26,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-use self::corrections::{Learnt, Likeness};
-use self::crew::Shared;
-use self::fast_path::Known;
+use self::corrections::{Corrections, Likeness};
+use self::crew::Outcomes;
+use self::fast_path::FastPath;
 use self::gpus::Gpus;
 use self::model::{Estimate, Team};
-use self::ranking::{MARGIN, Ranking};
+use self::ranking::{GPU_MARGIN, Ranking};
 use crate::cpu::CpuBackend;
 use crate::job::Job;
 use crate::lock::lock;
@@ -49,24 +49,24 @@ pub(crate) use worker::{Limits, Pace};
 const WORTH_A_START: f64 = 4.0;
 
 /// For less text it hardly matters what memory it is in, and asking takes microseconds.
-const ASK: f64 = 131_072.0;
+const PINNED_QUERY_MIN_BYTES: f64 = 131_072.0;
 
 /// What the driver said about so many places in memory is kept, and believed for so many jobs.
-const ASKED: usize = 8;
-const BELIEVED: u32 = 32;
+const PINNED_CACHE_PLACES: usize = 8;
+const PINNED_CACHE_JOBS: u32 = 32;
 
 /// Where GPUs would take so many times as long, nobody asks what was learnt.
-const HOPELESS: f64 = 2.0;
+const HOPELESS_RATIO: f64 = 2.0;
 
 /// Chooses between the processor and the GPUs, and lets them work together.
 pub(crate) struct Planner {
     gpus: Gpus,
     /// Made at the first job, if there may be GPUs.
-    known: OnceLock<Known>,
+    known: OnceLock<FastPath>,
     load: Box<dyn Fn() -> Model + Send + Sync>,
     there: fn() -> bool,
-    learnt: Mutex<Learnt>,
-    asked: Mutex<[Asked; ASKED]>,
+    learnt: Mutex<Corrections>,
+    asked: Mutex<[PinnedAnswer; PINNED_CACHE_PLACES]>,
     /// The GPUs that took part, by their addresses, and bytes of text that each has done.
     done: Mutex<Vec<(usize, String, u64)>>,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Planner {
 /// What the driver said about a job's memory. Should that be another by now, only the planner's
 /// expectations are wrong: who copies asks again.
 #[derive(Clone, Copy, Default)]
-struct Asked {
+struct PinnedAnswer {
     input: usize,
     output: usize,
     pinned: bool,
@@ -155,8 +155,8 @@ impl Planner {
             != Team::Cpu
     }
 
-    fn known(&self) -> &Known {
-        self.known.get_or_init(|| Known::new((self.load)()))
+    fn known(&self) -> &FastPath {
+        self.known.get_or_init(|| FastPath::new((self.load)()))
     }
 
     fn model(&self) -> &Model {
@@ -171,7 +171,7 @@ impl Planner {
 
     /// Whether there are no GPUs, or what is known of the machine says that something is small.
     #[inline]
-    fn stays(&self, is_small: impl FnOnce(&Known) -> bool) -> bool {
+    fn stays(&self, is_small: impl FnOnce(&FastPath) -> bool) -> bool {
         self.gpus.are_none() || self.known.get().is_some_and(is_small)
     }
 
@@ -205,10 +205,10 @@ impl Planner {
                 };
                 // Where that is hopeless, nobody asks the driver what memory it is.
                 let at_best = model.teams(&shape, threads, gpus.len(), true);
-                if least(&at_best[1..]) > HOPELESS * at_best[0].time {
+                if least(&at_best[1..]) > HOPELESS_RATIO * at_best[0].time {
                     return Ok(on_cpu());
                 }
-                let pinned = shape.bytes < ASK || self.is_pinned(&**first, job);
+                let pinned = shape.bytes < PINNED_QUERY_MIN_BYTES || self.is_pinned(&**first, job);
                 let teams = match pinned {
                     true => at_best,
                     false => model.teams(&shape, threads, gpus.len(), false),
@@ -222,7 +222,7 @@ impl Planner {
                     Team::Gpus | Team::Both => {
                         let crew = self.crew(cpu, &shape, &like, (&chosen, &teams), gpus.len());
                         // SAFETY: by this function's contract.
-                        self.conclude(unsafe { crew.run(job, Helpers::Now(gpus)) })
+                        self.record_outcomes(unsafe { crew.run(job, Helpers::Now(gpus)) })
                     }
                 };
                 let took = start.elapsed().as_secs_f64() * 1e9;
@@ -235,7 +235,7 @@ impl Planner {
             None => {
                 let teams = model.teams(&shape, threads, 1, false);
                 let (alone, best) = (teams[0].time, least(&teams));
-                if best >= MARGIN * alone {
+                if best >= GPU_MARGIN * alone {
                     return Ok(on_cpu());
                 }
                 if alone < WORTH_A_START * model.gpu.start {
@@ -255,7 +255,7 @@ impl Planner {
                     gpus
                 };
                 // SAFETY: by this function's contract.
-                Ok(self.conclude(unsafe { crew.run(job, Helpers::Later(&wait)) }))
+                Ok(self.record_outcomes(unsafe { crew.run(job, Helpers::Later(&wait)) }))
             }
         }
     }
@@ -264,7 +264,7 @@ impl Planner {
     fn is_pinned(&self, gpu: &dyn Helper, job: &Job<'_>) -> bool {
         let first = job.message(0);
         let (input, output) = (first.input.addr(), first.output.addr());
-        let place = (input >> 12).wrapping_add(output >> 9) % ASKED;
+        let place = (input >> 12).wrapping_add(output >> 9) % PINNED_CACHE_PLACES;
         {
             let known = &mut lock(&self.asked)[place];
             if (known.input, known.output) == (input, output) && known.left > 0 {
@@ -273,11 +273,11 @@ impl Planner {
             }
         }
         let pinned = gpu.is_pinned(job);
-        lock(&self.asked)[place] = Asked {
+        lock(&self.asked)[place] = PinnedAnswer {
             input,
             output,
             pinned,
-            left: BELIEVED,
+            left: PINNED_CACHE_JOBS,
         };
         pinned
     }
@@ -327,7 +327,7 @@ impl Planner {
     }
 
     /// Notes who did what, and takes out who failed.
-    fn conclude(&self, shared: Shared) -> Vec<usize> {
+    fn record_outcomes(&self, shared: Outcomes) -> Vec<usize> {
         for part in &shared.parts {
             if let Some(broken) = &part.broken {
                 self.gpus.take_out(&part.helper, broken);

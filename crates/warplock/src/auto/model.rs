@@ -1,7 +1,7 @@
 //! What a job costs where: a few numbers for each algorithm and direction, measured once on a
 //! machine or guessed until then.
 
-use super::queue::{CHAINS, cuts};
+use super::queue::{LEAST_CHAINS, cuts};
 use super::worker::Limits;
 use crate::cpu::LEAST_PIECE;
 use crate::job::Job;
@@ -175,7 +175,7 @@ impl CpuModel {
 
     /// What is lost because the last portions do not end at once.
     fn tail(&self, shape: &Shape) -> f64 {
-        let least = (Limits::CPU.least as f64).max(CHAINS as f64 * shape.longest);
+        let least = (Limits::CPU.least as f64).max(LEAST_CHAINS as f64 * shape.longest);
         least * self.costs.of(shape.algorithm, shape.direction).byte / 2.0
     }
 

@@ -9,43 +9,43 @@ use std::time::Instant;
 
 use zeroize::Zeroizing;
 
-use super::worker::{Limits, Pace, Taker};
-use crate::cpu::{Begun, CpuBackend};
+use super::worker::{Limits, Pace, Worker};
+use crate::cpu::{CpuBackend, MessageStart};
 use crate::job::Job;
 use crate::lock::lock;
 use crate::portion::{LongPart, Outcome, Portion};
 use crate::{Algorithm, Direction, Keys, Mode};
 
 /// What a message costs beside its text, in bytes of text.
-const MESSAGE: usize = 256;
+const MESSAGE_BYTES: usize = 256;
 
 /// Messages of chains (CBC encryption, ACORN) that keep a CPU thread's pipelines full.
-pub(crate) const CHAINS: usize = 16;
+pub(crate) const LEAST_CHAINS: usize = 16;
 
 /// From this length on, a message is cut.
-pub(crate) const LONG: usize = 1 << 20;
+pub(crate) const CUT_FROM: usize = 1 << 20;
 
 /// Messages that nobody has taken: whole ones, after what is left of a long one.
-struct Region {
+struct Remaining {
     part: Option<LongPart>,
     messages: Range<usize>,
 }
 
 /// A long message that is worked on in parts.
 struct Open {
-    begun: Arc<Begun>,
+    begun: Arc<MessageStart>,
     tag: Box<Zeroizing<[u8; 16]>>,
     /// Bytes that are not done.
     left: usize,
 }
 
 struct Inner {
-    fresh: Region,
+    fresh: Remaining,
     /// What somebody failed to do, and what GPUs cannot take.
-    for_cpu: VecDeque<Region>,
+    for_cpu: VecDeque<Remaining>,
     /// Bytes that nobody has taken.
     left: u64,
-    takers: Vec<Taker>,
+    takers: Vec<Worker>,
     open: HashMap<usize, Open>,
     refused: Vec<usize>,
 }
@@ -75,7 +75,7 @@ pub(crate) fn cuts(algorithm: Algorithm, direction: Direction) -> bool {
 }
 
 fn weight(bytes: usize, messages: usize) -> u64 {
-    bytes as u64 + (messages * MESSAGE) as u64
+    bytes as u64 + (messages * MESSAGE_BYTES) as u64
 }
 
 impl<'q, 'job> Queue<'q, 'job> {
@@ -90,12 +90,12 @@ impl<'q, 'job> Queue<'q, 'job> {
             chained: !cuts,
             mean: (job.text_bytes() / job.count().max(1) as u64) as usize,
             inner: Mutex::new(Inner {
-                fresh: Region {
+                fresh: Remaining {
                     part: None,
                     messages: 0..job.count(),
                 },
                 for_cpu: VecDeque::new(),
-                left: job.text_bytes() + (job.count() * MESSAGE) as u64,
+                left: job.text_bytes() + (job.count() * MESSAGE_BYTES) as u64,
                 takers: Vec::new(),
                 open: HashMap::new(),
                 refused: Vec::new(),
@@ -110,13 +110,13 @@ impl<'q, 'job> Queue<'q, 'job> {
     /// Adds somebody who is expected to be so fast; gives its number.
     pub(crate) fn add(&self, limits: Limits, pace: Pace) -> usize {
         let mut inner = self.lock();
-        inner.takers.push(Taker::new(limits, pace));
+        inner.takers.push(Worker::new(limits, pace));
         inner.takers.len() - 1
     }
 
     /// The next portion for a taker, and what is known of its message if it is a part. None: there
     /// is nothing left that it should do, and it will not ask again.
-    pub(crate) fn take(&self, taker: usize) -> Option<(Portion, Option<Arc<Begun>>)> {
+    pub(crate) fn take(&self, taker: usize) -> Option<(Portion, Option<Arc<MessageStart>>)> {
         let mut inner = self.lock();
         let now = Instant::now();
         let taken = self.take_from(&mut inner, taker, now);
@@ -153,9 +153,9 @@ impl<'q, 'job> Queue<'q, 'job> {
         inner: &mut Inner,
         taker: usize,
         now: Instant,
-    ) -> Option<(Portion, Option<Arc<Begun>>)> {
+    ) -> Option<(Portion, Option<Arc<MessageStart>>)> {
         let limits = inner.takers[taker].limits;
-        let want = inner.share(taker, now) as usize;
+        let want = inner.fair_share(taker, now) as usize;
         let want = want.clamp(limits.least.min(limits.usual), limits.usual);
         if !limits.fits {
             while let Some(mut region) = inner.for_cpu.pop_front() {
@@ -172,7 +172,7 @@ impl<'q, 'job> Queue<'q, 'job> {
         }
         let mut fresh = std::mem::replace(
             &mut inner.fresh,
-            Region {
+            Remaining {
                 part: None,
                 messages: 0..0,
             },
@@ -186,7 +186,7 @@ impl<'q, 'job> Queue<'q, 'job> {
     pub(super) fn least_of(&self, limits: &Limits) -> usize {
         let least = limits.least.min(limits.usual);
         match self.chained && !limits.fits {
-            true => least.max(CHAINS * self.mean),
+            true => least.max(LEAST_CHAINS * self.mean),
             false => least,
         }
     }
@@ -195,10 +195,10 @@ impl<'q, 'job> Queue<'q, 'job> {
     fn cut(
         &self,
         inner: &mut Inner,
-        region: &mut Region,
+        region: &mut Remaining,
         limits: Limits,
         want: usize,
-    ) -> Option<(Portion, Option<Arc<Begun>>)> {
+    ) -> Option<(Portion, Option<Arc<MessageStart>>)> {
         loop {
             if let Some(part) = region.part.take() {
                 let begun = inner.open.get(&part.message).map(|open| &open.begun);
@@ -237,7 +237,7 @@ impl<'q, 'job> Queue<'q, 'job> {
             }
             // Too long for a GPU's buffers, and in one piece: a processor is faster anyway.
             region.messages.start += 1;
-            inner.for_cpu.push_back(Region {
+            inner.for_cpu.push_back(Remaining {
                 part: None,
                 messages: first..first + 1,
             });
@@ -300,9 +300,9 @@ impl<'q, 'job> Queue<'q, 'job> {
             if limits.fits && !fits {
                 return index;
             }
-            bytes += len + MESSAGE;
+            bytes += len + MESSAGE_BYTES;
             let full = match self.chained && !limits.fits {
-                true => bytes >= want && count + 1 >= CHAINS || bytes >= 16 * want,
+                true => bytes >= want && count + 1 >= LEAST_CHAINS || bytes >= 16 * want,
                 false => bytes >= want,
             };
             if full {
@@ -321,13 +321,13 @@ impl<'q, 'job> Queue<'q, 'job> {
         len: usize,
         aad: usize,
     ) -> usize {
-        let each = len + MESSAGE;
+        let each = len + MESSAGE_BYTES;
         let mut count = want.div_ceil(each);
         if limits.fits {
             let fit = limits.most / self.room(len).max(aad);
             count = count.min(fit).min(limits.messages);
         } else if self.chained {
-            count = count.max(CHAINS).min((16 * want).div_ceil(each));
+            count = count.max(LEAST_CHAINS).min((16 * want).div_ceil(each));
         }
         messages.end.min(messages.start + count)
     }
@@ -340,7 +340,7 @@ impl<'q, 'job> Queue<'q, 'job> {
         this.put(weight);
         this.text += match portion {
             Portion::Part(part) => part.bytes.len() as u64,
-            Portion::Messages(messages) => weight - (messages.len() * MESSAGE) as u64,
+            Portion::Messages(messages) => weight - (messages.len() * MESSAGE_BYTES) as u64,
         };
         this.learn(weight, Instant::now());
         inner.refused.extend(outcome.refused);
@@ -378,11 +378,11 @@ impl<'q, 'job> Queue<'q, 'job> {
         for portion in portions {
             inner.left += self.weight(&portion);
             inner.for_cpu.push_back(match portion {
-                Portion::Part(part) => Region {
+                Portion::Part(part) => Remaining {
                     messages: 0..0,
                     part: Some(part),
                 },
-                Portion::Messages(messages) => Region {
+                Portion::Messages(messages) => Remaining {
                     messages,
                     part: None,
                 },
@@ -393,7 +393,7 @@ impl<'q, 'job> Queue<'q, 'job> {
     /// Whether everything was taken. What was taken is done once its takers have returned.
     pub(crate) fn is_empty(&self) -> bool {
         let inner = self.lock();
-        let none = |region: &Region| region.part.is_none() && region.messages.is_empty();
+        let none = |region: &Remaining| region.part.is_none() && region.messages.is_empty();
         none(&inner.fresh) && inner.for_cpu.iter().all(none)
     }
 
@@ -428,7 +428,7 @@ impl Inner {
 
     /// What a taker should take, so that all end together: what it can do by then, divided by what
     /// it has under way.
-    fn share(&self, taker: usize, now: Instant) -> f64 {
+    fn fair_share(&self, taker: usize, now: Instant) -> f64 {
         let (bytes, rates) = self.end(now, |_| true);
         let this = &self.takers[taker];
         let time = bytes / rates.max(f64::MIN_POSITIVE) - this.latency;

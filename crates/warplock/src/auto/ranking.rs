@@ -1,28 +1,28 @@
 //! Which team takes a job: by the model, by what jobs really took, and now and then by a try.
 
-use super::corrections::{Learnt, Likeness};
+use super::corrections::{Corrections, Likeness};
 use super::model::{Estimate, Team};
 
 /// GPUs must promise to be so much faster before a job leaves the processor.
-pub(super) const MARGIN: f64 = 0.95;
+pub(super) const GPU_MARGIN: f64 = 0.95;
 
 /// A team that was not seen at jobs of a size for long is tried with two in a row, if it is not
 /// expected to take more than so many times as long as the best: the first if it was seen before,
 /// the second if it never was, and all that is known of it is the model's.
-const WORTH_A_TRY: [f64; 2] = [1.5, 3.0];
+const RETRY_RATIO: [f64; 2] = [1.5, 3.0];
 
 /// Nor with a job of more nanoseconds: of long ones few come, and each try would be felt.
-const CHEAP_TRY: f64 = 1e7;
+const RETRY_MAX_NANOSECONDS: f64 = 1e7;
 
 /// The teams that could take a job, with what jobs like it have taught.
 pub(super) struct Ranking<'a> {
-    learnt: &'a Learnt,
+    learnt: &'a Corrections,
     like: &'a Likeness,
     teams: &'a [Estimate],
 }
 
 impl<'a> Ranking<'a> {
-    pub(super) fn new(learnt: &'a Learnt, like: &'a Likeness, teams: &'a [Estimate]) -> Self {
+    pub(super) fn new(learnt: &'a Corrections, like: &'a Likeness, teams: &'a [Estimate]) -> Self {
         Ranking {
             learnt,
             like,
@@ -38,7 +38,7 @@ impl<'a> Ranking<'a> {
     /// The same, with what GPUs must promise.
     fn rank(&self, estimate: &Estimate) -> f64 {
         match estimate.team {
-            Team::Cpu => MARGIN * self.time(estimate),
+            Team::Cpu => GPU_MARGIN * self.time(estimate),
             Team::Gpus | Team::Both => self.time(estimate),
         }
     }
@@ -55,14 +55,14 @@ impl<'a> Ranking<'a> {
     /// best is well known: a program's first jobs go where they should.
     pub(super) fn to_try(&self, best: &Estimate) -> Option<&'a Estimate> {
         let least = self.rank(best);
-        if least >= CHEAP_TRY || !self.learnt.is_well_known(self.like, best.team) {
+        if least >= RETRY_MAX_NANOSECONDS || !self.learnt.is_well_known(self.like, best.team) {
             return None;
         }
         self.teams.iter().find(|other| {
             let unseen = self.learnt.is_unseen(self.like, other.team);
             other.team != best.team
                 && self.learnt.is_due(self.like, other.team)
-                && self.rank(other) < WORTH_A_TRY[usize::from(unseen)] * least
+                && self.rank(other) < RETRY_RATIO[usize::from(unseen)] * least
         })
     }
 }

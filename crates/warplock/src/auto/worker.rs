@@ -56,7 +56,7 @@ fn nanoseconds(count: f64) -> Duration {
 }
 
 /// Somebody who takes portions.
-pub(super) struct Taker {
+pub(super) struct Worker {
     pub(super) limits: Limits,
     pub(super) latency: f64,
     /// Bytes a nanosecond: expected at first, then more and more as it was.
@@ -76,9 +76,9 @@ pub(super) struct Taker {
     pub(super) text: u64,
 }
 
-impl Taker {
+impl Worker {
     pub(super) fn new(limits: Limits, pace: Pace) -> Self {
-        Taker {
+        Worker {
             limits,
             latency: pace.latency,
             expected: pace.rate,
@@ -164,7 +164,7 @@ mod tests {
             rate: 1.0,
             latency: 1e6,
         };
-        let mut taker = Taker::new(limits, pace);
+        let mut taker = Worker::new(limits, pace);
         let start = Instant::now();
         let at = |microseconds| start + Duration::from_micros(microseconds);
         let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 10.0, "{found}");
@@ -179,7 +179,7 @@ mod tests {
         taker.put(100_000);
         near(taker.backlog(at(1200)), 0.0);
         // Without a latency, what it has counts.
-        let mut worker = Taker::new(Limits::CPU, Pace::of(1.0));
+        let mut worker = Worker::new(Limits::CPU, Pace::of(1.0));
         worker.take(100_000, start);
         assert_eq!(worker.backlog(at(50)), 100_000.0);
         worker.put(100_000);
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn what_was_expected_gives_way_to_what_is_seen() {
-        let mut taker = Taker::new(Limits::CPU, Pace::of(10.0));
+        let mut taker = Worker::new(Limits::CPU, Pace::of(10.0));
         let start = Instant::now();
         let step = Duration::from_micros(250);
         // A MiB in 250 us, where 105 us were expected; the first tells nothing.

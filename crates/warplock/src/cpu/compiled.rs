@@ -4,7 +4,7 @@ use super::prepared::{GhashKey, Powers};
 
 /// What the macro's expansion names, for the modules that use it.
 pub(super) mod names {
-    pub(in crate::cpu) use super::{each_place, each_way, kernels_of, powers_of};
+    pub(in crate::cpu) use super::{kernels_of, powers_of, specialize_load, specialize_store};
     pub(in crate::cpu) use crate::Direction;
     pub(in crate::cpu) use crate::cpu::kernels::{
         Chain, CounterBits, GcmCounter, Io, Kernels, Short,
@@ -22,35 +22,35 @@ pub(super) fn powers_of(hash: &GhashKey) -> &Powers {
     }
 }
 
-/// A call for near output and one for far, so that each is compiled by itself: a choice at each
-/// step's end costs two or three in a hundred.
-macro_rules! each_way {
+/// A call with ordinary stores and one with non-temporal stores, so that each is compiled by itself: a
+/// branch at the end of each step costs 2 to 3 %.
+macro_rules! specialize_store {
     ($io:ident => $call:expr) => {
-        match $io.far {
+        match $io.non_temporal {
             true => {
-                let $io = $io.when_far(true);
+                let $io = $io.with_non_temporal(true);
                 $call
             }
             false => {
-                let $io = $io.when_far(false);
+                let $io = $io.with_non_temporal(false);
                 $call
             }
         }
     };
 }
 
-/// The same where an input that comes from memory is asked for ahead: two calls for near output. What
-/// goes past the caches comes from memory.
-macro_rules! each_place {
+/// The same for kernels that prefetch their input if it is in no cache: ordinary stores then need two
+/// calls. Input of non-temporal output is in no cache.
+macro_rules! specialize_load {
     ($io:ident => $call:expr) => {
-        match $io.cold && !$io.far {
+        match $io.cold && !$io.non_temporal {
             true => {
-                let $io = $io.when_far(false).when_cold(true);
+                let $io = $io.with_non_temporal(false).with_cold(true);
                 $call
             }
             false => {
-                let $io = $io.when_cold($io.far);
-                each_way!($io => $call)
+                let $io = $io.with_cold($io.non_temporal);
+                specialize_store!($io => $call)
             }
         }
     };
@@ -86,15 +86,15 @@ macro_rules! kernels_of {
                 // SAFETY: as above, and by the trait's contract; so for all that follow.
                 unsafe {
                     match direction {
-                        Direction::Encrypt => each_way!(io => body::ecb::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Encrypt, io)),
-                        Direction::Decrypt => each_way!(io => body::ecb::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Decrypt, io)),
+                        Direction::Encrypt => specialize_store!(io => body::ecb::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Encrypt, io)),
+                        Direction::Decrypt => specialize_store!(io => body::ecb::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Decrypt, io)),
                     }
                 }
             }
             #[target_feature(enable = $features)]
             unsafe fn ecb_each(keys: &[u8], io: Io) {
                 // SAFETY: as above.
-                unsafe { each_way!(io => body::ecb_each::<$lanes>(keys, io)) }
+                unsafe { specialize_store!(io => body::ecb_each::<$lanes>(keys, io)) }
             }
             #[target_feature(enable = $features)]
             unsafe fn ctr(key: &AesKey, counter: &mut [u8; 16], bits: CounterBits, io: Io) {
@@ -102,10 +102,10 @@ macro_rules! kernels_of {
                 unsafe {
                     match bits {
                         CounterBits::B32 => {
-                            each_place!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B32, false, io));
+                            specialize_load!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B32, false, io));
                         }
                         CounterBits::B128 => {
-                            each_place!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B128, false, io));
+                            specialize_load!(io => body::ctr::<$lanes, { body::WIDE }>(key, counter, CounterBits::B128, false, io));
                         }
                     }
                 }
@@ -114,7 +114,7 @@ macro_rules! kernels_of {
             unsafe fn cbc_decrypt(key: &AesKey, prev: &mut [u8; 16], io: Io) {
                 // SAFETY: as above.
                 unsafe {
-                    each_way!(io => body::cbc_decrypt::<$lanes>(key, prev, io))
+                    specialize_store!(io => body::cbc_decrypt::<$lanes>(key, prev, io))
                 }
             }
             #[target_feature(enable = $features)]
@@ -137,10 +137,10 @@ macro_rules! kernels_of {
                     }
                     match direction {
                         Direction::Encrypt => {
-                            each_way!(io => body::xts::<$lanes, { body::xts_depth::<$lanes>() }>(key, Direction::Encrypt, tweak, io));
+                            specialize_store!(io => body::xts::<$lanes, { body::xts_depth::<$lanes>() }>(key, Direction::Encrypt, tweak, io));
                         }
                         Direction::Decrypt => {
-                            each_way!(io => body::xts::<$lanes, { body::xts_depth::<$lanes>() }>(key, Direction::Decrypt, tweak, io));
+                            specialize_store!(io => body::xts::<$lanes, { body::xts_depth::<$lanes>() }>(key, Direction::Decrypt, tweak, io));
                         }
                     }
                 }
@@ -159,10 +159,10 @@ macro_rules! kernels_of {
                 unsafe {
                     match direction {
                         Direction::Encrypt => {
-                            each_place!(io => body::gcm_encrypt::<$lanes>(key, powers, counter, y, io));
+                            specialize_load!(io => body::gcm_encrypt::<$lanes>(key, powers, counter, y, io));
                         }
                         Direction::Decrypt => {
-                            each_way!(io => body::gcm_decrypt::<$lanes>(key, powers, counter, y, io));
+                            specialize_store!(io => body::gcm_decrypt::<$lanes>(key, powers, counter, y, io));
                         }
                     }
                 }
@@ -310,4 +310,4 @@ macro_rules! kernels_of {
     };
 }
 
-pub(in crate::cpu) use {each_place, each_way, kernels_of};
+pub(in crate::cpu) use {kernels_of, specialize_load, specialize_store};

@@ -13,7 +13,11 @@ use crate::secret::declassify;
 /// The message's pointers are valid for its text and for a tag of this length, at most 16 bytes,
 /// and nobody else works on it.
 #[inline]
-pub(super) unsafe fn conclude(direction: Direction, message: &Message<'_>, tag: &[u8]) -> bool {
+pub(super) unsafe fn write_or_verify_tag(
+    direction: Direction,
+    message: &Message<'_>,
+    tag: &[u8],
+) -> bool {
     // SAFETY: by this function's contract.
     unsafe {
         match direction {

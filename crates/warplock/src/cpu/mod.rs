@@ -38,7 +38,7 @@ pub(crate) use kernels::Chain;
 pub(crate) use kernels::{CounterBits, Io, Kernels};
 pub(crate) use message::Running;
 pub(crate) use parallel::LEAST_PIECE;
-pub(crate) use parts::Begun;
+pub(crate) use parts::MessageStart;
 
 pub(crate) use prepared::{AesKey, Prepared};
 pub(crate) use run::CpuBackend;
@@ -95,10 +95,10 @@ impl InstructionSet {
             .expect("portable code runs everywhere")
     }
 
-    /// Whether this machine's processor gains by writing large results past its caches.
-    fn gains_past_caches(self) -> bool {
+    /// Whether this machine's CPU gains by non-temporal stores of large results.
+    fn gains_by_non_temporal_stores(self) -> bool {
         #[cfg(vectors = "x86")]
-        return x86::gains_past_caches(self);
+        return x86::gains_by_non_temporal_stores(self);
         #[cfg(not(vectors = "x86"))]
         false
     }

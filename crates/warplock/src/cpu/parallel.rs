@@ -11,7 +11,7 @@ use super::prepared::Prepared;
 use super::run::CHAINS;
 use crate::auto::Shape;
 use crate::job::Job;
-use crate::pool::Threads;
+use crate::pool::Pool;
 use crate::{Algorithm, Direction, Mode};
 
 /// About how much text a thread takes at a time: large against the cost of taking it, small
@@ -47,7 +47,7 @@ impl CpuBackend {
         (algorithm, direction): (Algorithm, Direction),
         bytes: u64,
         count: usize,
-    ) -> Option<(&Threads, usize)> {
+    ) -> Option<(&Pool, usize)> {
         let others = self.others.as_ref()?;
         let uncut = count == 1 && bytes <= LEAST_PIECE as u64;
         if uncut || bytes + (count * MESSAGE) as u64 <= TINY {
@@ -61,7 +61,7 @@ impl CpuBackend {
 
     /// [`CpuBackend::worth`] for a job. One message looks after itself.
     #[inline]
-    pub(super) fn worth_for(&self, job: &Job<'_>) -> Option<(&Threads, usize)> {
+    pub(super) fn worth_for(&self, job: &Job<'_>) -> Option<(&Pool, usize)> {
         if job.count() < 2 {
             return None;
         }
@@ -99,7 +99,7 @@ impl CpuBackend {
         prepared: &Prepared,
         direction: Direction,
         io: Io,
-        (others, threads): (&Threads, usize),
+        (others, threads): (&Pool, usize),
     ) {
         let len = piece(io.len, threads);
         let pieces: Vec<Mutex<(Running, Io)>> = (0..io.len)
@@ -122,7 +122,7 @@ impl CpuBackend {
                 Mutex::new((piece, part))
             })
             .collect();
-        others.share(threads, pieces.len(), |number| {
+        others.for_each_piece(threads, pieces.len(), |number| {
             let mut piece = pieces[number]
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
@@ -142,12 +142,7 @@ impl CpuBackend {
     }
 
     /// Runs a job on several threads: long messages by themselves, short ones in groups.
-    pub(super) fn run_parallel(
-        &self,
-        job: &Job<'_>,
-        others: &Threads,
-        threads: usize,
-    ) -> Vec<usize> {
+    pub(super) fn run_parallel(&self, job: &Job<'_>, others: &Pool, threads: usize) -> Vec<usize> {
         let chained = job.info().mode == Mode::Cbc && job.direction() == Direction::Encrypt;
         let total = usize::try_from(job.text_bytes()).unwrap_or(usize::MAX);
         let fair = piece(total.saturating_add(MESSAGE * job.count()), threads);
@@ -193,7 +188,7 @@ impl CpuBackend {
                     .extend(refused);
             }
         };
-        others.share(threads, groups.len(), |number| {
+        others.for_each_piece(threads, groups.len(), |number| {
             note(self.run_messages(job, groups[number].clone()));
         });
         for index in long {

@@ -5,21 +5,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use zeroize::Zeroize;
 
 use super::CpuBackend;
-use super::finish::conclude;
+use super::finish::write_or_verify_tag;
 use super::message::Running;
 use crate::job::{Job, Message};
-use crate::pool::Threads;
+use crate::pool::Pool;
 use crate::portion::{LongPart, Outcome, Portion, Sum};
 
 /// What is known of a long message before any part of it.
-pub(crate) struct Begun {
+pub(crate) struct MessageStart {
     /// Its state.
     start: Running,
     /// GCM: what its tag would be if the text added nothing; zeros for other modes.
     pub(crate) frame: [u8; 16],
 }
 
-impl Drop for Begun {
+impl Drop for MessageStart {
     fn drop(&mut self) {
         // With a tag, it tells the hash, and with it the hash key.
         self.frame.zeroize();
@@ -29,7 +29,7 @@ impl Drop for Begun {
 impl CpuBackend {
     /// How many threads it has, the caller's with them.
     pub(crate) fn threads(&self) -> usize {
-        1 + self.others.as_ref().map_or(0, Threads::count)
+        1 + self.others.as_ref().map_or(0, Pool::count)
     }
 
     /// Whether other threads than the caller's do its work, too.
@@ -67,14 +67,14 @@ impl CpuBackend {
     }
 
     /// Begins a long message that is worked on in parts.
-    pub(crate) fn begin(&self, job: &Job<'_>, index: usize) -> Begun {
+    pub(crate) fn begin(&self, job: &Job<'_>, index: usize) -> MessageStart {
         let message = job.message(index);
         let own = &mut None;
         let prepared = self.prepare(job, index, &message, own);
         let iv = message.iv.bytes();
         let start = Running::start(self.kernels, prepared, job.info(), iv, message.aad);
         let frame = start.frame(self.kernels, prepared, message.len);
-        Begun { start, frame }
+        MessageStart { start, frame }
     }
 
     /// Runs a portion on this thread; `begun` belongs to the message that it is a part of.
@@ -85,7 +85,7 @@ impl CpuBackend {
         &self,
         job: &Job<'_>,
         portion: &Portion,
-        begun: Option<&Begun>,
+        begun: Option<&MessageStart>,
     ) -> Outcome {
         match (portion, begun) {
             (Portion::Messages(messages), _) => Outcome {
@@ -105,7 +105,12 @@ impl CpuBackend {
     ///
     /// # Safety
     /// Nobody else uses the part's bytes during the call.
-    unsafe fn run_part(&self, job: &Job<'_>, part: &LongPart, begun: &Begun) -> Option<[u8; 16]> {
+    unsafe fn run_part(
+        &self,
+        job: &Job<'_>,
+        part: &LongPart,
+        begun: &MessageStart,
+    ) -> Option<[u8; 16]> {
         let message = job.message(part.message);
         let own = &mut None;
         let prepared = self.prepare(job, part.message, &message, own);
@@ -118,7 +123,7 @@ impl CpuBackend {
             let io = self.io(job.text_bytes(), input.add(before), output.add(before), len);
             state.finish(self.kernels, prepared, job.direction(), io);
         }
-        state.share(prepared, message.len - part.bytes.end)
+        state.tag_share(prepared, message.len - part.bytes.end)
     }
 
     /// Ends a message of GCM all of whose parts are done: writes its tag, or compares it and wipes
@@ -128,6 +133,6 @@ impl CpuBackend {
     /// Nobody else works on the message.
     pub(crate) unsafe fn end(&self, job: &Job<'_>, index: usize, tag: &[u8; 16]) -> bool {
         // SAFETY: the message is the job's; the rest by this function's contract.
-        unsafe { conclude(job.direction(), &job.message(index), &tag[..job.tag_len()]) }
+        unsafe { write_or_verify_tag(job.direction(), &job.message(index), &tag[..job.tag_len()]) }
     }
 }

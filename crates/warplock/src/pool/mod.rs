@@ -1,11 +1,11 @@
-//! Threads that help the one that calls. It takes part in its own work from the start and waits for
+//! Pool that help the one that calls. It takes part in its own work from the start and waits for
 //! nobody who has not begun by its end: who comes late finds nothing. So threads that the system
 //! wakes late cost what it takes to call them, and no more.
 //!
 //! Who has ended its part looks out for the next task for a while, and joins without a lock; the
 //! lock is for those who sleep.
 
-mod desk;
+mod task_slot;
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,42 +17,42 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use self::desk::{Desk, Task};
+use self::task_slot::{Task, TaskSlot};
 use crate::lock::lock;
 
 /// Nanoseconds from a ring to the first step of the one that slept, as it mostly was lately in this
 /// process; more on virtual machines with many cores. Nobody knows more than the others of it.
-static WAKE: AtomicU64 = AtomicU64::new(10_000);
+static WAKE_NANOSECONDS: AtomicU64 = AtomicU64::new(10_000);
 
 /// No wake is taken for shorter or longer, in nanoseconds: a clock's step, a neighbour's turn.
-const WAKES: (u64, u64) = (2_000, 200_000);
+const WAKE_LIMITS: (u64, u64) = (2_000, 200_000);
 
 /// What it costs to have one come that looks out, in nanoseconds, with its part of the caller's
 /// time.
-const COME: f64 = 2_000.0;
+const JOIN_NANOSECONDS: f64 = 2_000.0;
 
 /// Nobody looks out for longer.
-const LONGEST_LOOK: Duration = Duration::from_micros(100);
+const LONGEST_SPIN: Duration = Duration::from_micros(100);
 
 /// So many tasks in a row may come too late for a look until a thread looks out for no longer than a
 /// wake takes. One that comes in time, or would have, makes up for two.
-const HOPES: u32 = 8;
+const SPIN_CREDIT: u32 = 8;
 
 /// Who looks out leaves its core to others after so many looks, of some 0.1 to 0.5 us.
-const ALONE: u32 = 10;
+const SPINS_BEFORE_YIELD: u32 = 10;
 
 /// A caller rings for so many, and so does each that comes: rings cost the one that rings.
-const RINGS: usize = 2;
+const WAKES_PER_CALL: usize = 2;
 
 /// So many tasks can have helpers at a time; whoever calls beside them works alone.
-const DESKS: usize = 8;
+const SLOTS: usize = 8;
 
 /// The most CPU threads that an engine takes. More are no machine's, and with some ten thousand the
 /// process would end when one cannot start.
 pub const MOST_THREADS: usize = 4096;
 
-/// Threads that help whoever calls.
-pub(crate) struct Threads {
+/// Pool that help whoever calls.
+pub(crate) struct Pool {
     shared: Arc<Shared>,
     handles: Vec<JoinHandle<()>>,
     /// The process that has them: its children have none.
@@ -60,10 +60,10 @@ pub(crate) struct Threads {
 }
 
 struct Shared {
-    desks: [Desk; DESKS],
+    slots: [TaskSlot; SLOTS],
     /// Tasks so far: who looks out for work sees it change.
     tasks: Line<AtomicUsize>,
-    /// Threads that sleep, and nobody has rung for; changes under the bell's lock alone.
+    /// Pool that sleep, and nobody has rung for; changes under the bell's lock alone.
     asleep: Line<AtomicUsize>,
     /// All threads, whatever they do.
     count: usize,
@@ -79,7 +79,7 @@ struct Line<T>(T);
 struct Seats {
     /// Seats that nobody has taken.
     free: usize,
-    /// Threads that would take one at once: those that look out, and those that come.
+    /// Pool that would take one at once: those that look out, and those that come.
     near: usize,
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn worth(work: f64, wake: f64, most: usize) -> usize {
     ((work / wake.max(1.0)) as usize).clamp(1, most.max(1))
 }
 
-impl Threads {
+impl Pool {
     /// So many, named after what they do, who `begin` first.
     pub(crate) fn new(
         count: usize,
@@ -103,7 +103,7 @@ impl Threads {
         begin: impl Fn() + Send + Clone + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
-            desks: Default::default(),
+            slots: Default::default(),
             tasks: Line(AtomicUsize::new(0)),
             asleep: Line(AtomicUsize::new(0)),
             count,
@@ -113,7 +113,7 @@ impl Threads {
             }),
             rings: Condvar::new(),
         });
-        let mut threads = Threads {
+        let mut threads = Pool {
             shared,
             handles: Vec::with_capacity(count),
             process: process::id(),
@@ -145,9 +145,9 @@ impl Threads {
         let near = match self.shared.seats().near {
             0 => 0,
             // Where jobs come one after the other, each calls some more, for the next.
-            near => (near + RINGS).min(self.count()),
+            near => (near + WAKES_PER_CALL).min(self.count()),
         };
-        worth(work, wake, self.count() + 1).max(worth(work, COME, near + 1))
+        worth(work, wake, self.count() + 1).max(worth(work, JOIN_NANOSECONDS, near + 1))
     }
 
     /// Does `own` on this thread, while up to `helpers` others call `body`, with numbers from 0 in
@@ -160,11 +160,11 @@ impl Threads {
         }
         let task = Task::new(body);
         // SAFETY: the task is closed below, before it and the body end, also when `own` panics.
-        let Some(desk) = (unsafe { self.shared.open(&task, seats) }) else {
+        let Some(slot) = (unsafe { self.shared.open(&task, seats) }) else {
             return own();
         };
         let result = catch_unwind(AssertUnwindSafe(own));
-        desk.close();
+        slot.close();
         if let Some(panic) = result.err().or(task.into_panic()) {
             resume_unwind(panic);
         }
@@ -178,7 +178,7 @@ impl Threads {
 
     /// Does pieces 0 to `count` on up to `threads` threads, this one with them; who is free takes
     /// the next.
-    pub(crate) fn share(&self, threads: usize, count: usize, work: impl Fn(usize) + Sync) {
+    pub(crate) fn for_each_piece(&self, threads: usize, count: usize, work: impl Fn(usize) + Sync) {
         let next = AtomicUsize::new(0);
         let take = || {
             loop {
@@ -194,7 +194,7 @@ impl Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for Pool {
     fn drop(&mut self) {
         if self.is_forked() {
             // Nobody ends there.
@@ -211,25 +211,25 @@ impl Drop for Threads {
 }
 
 impl Shared {
-    /// Puts a task on a desk, if there is room, and calls for helpers.
+    /// Puts a task on a slot, if there is room, and calls for helpers.
     ///
     /// # Safety
-    /// As [`Desk::open`].
-    unsafe fn open(&self, task: &Task, seats: usize) -> Option<&Desk> {
-        let mut desks = self.desks.iter();
+    /// As [`TaskSlot::open`].
+    unsafe fn open(&self, task: &Task, seats: usize) -> Option<&TaskSlot> {
+        let mut slots = self.slots.iter();
         // SAFETY: by this function's contract.
-        let desk = desks.find(|desk| unsafe { desk.open(task, seats) })?;
+        let slot = slots.find(|slot| unsafe { slot.open(task, seats) })?;
         self.tasks.0.fetch_add(1, Ordering::Release);
         // Either this sees who is about to sleep, or that one sees the task.
         fence(Ordering::SeqCst);
         self.ring();
-        Some(desk)
+        Some(slot)
     }
 
     fn seats(&self) -> Seats {
         let (mut free, mut away) = (0, self.asleep.0.load(Ordering::Relaxed));
-        for desk in &self.desks {
-            let (seats, inside) = desk.seats();
+        for slot in &self.slots {
+            let (seats, inside) = slot.seats();
             free += seats;
             away += inside;
         }
@@ -251,7 +251,7 @@ impl Shared {
         }
         let mut bell = lock(&self.bell);
         let sleep = asleep.load(Ordering::Relaxed);
-        let rings = missing().min(sleep).min(RINGS);
+        let rings = missing().min(sleep).min(WAKES_PER_CALL);
         if rings > 0 {
             asleep.store(sleep - rings, Ordering::Relaxed);
             let now = Instant::now();
@@ -263,15 +263,15 @@ impl Shared {
 
     /// A thread's life.
     fn serve(&self) {
-        let (mut idle, mut hope) = (Instant::now(), HOPES);
+        let (mut idle, mut hope) = (Instant::now(), SPIN_CREDIT);
         // Each that comes rings for two: after so many wakes the last has come.
         let wakes = usize::BITS - self.count.leading_zeros();
         let mut called = false;
         loop {
             let seen = self.tasks.0.load(Ordering::Acquire);
-            let short = wake().min(LONGEST_LOOK);
-            let long = (short * wakes).min(LONGEST_LOOK);
-            let seat = self.desks.iter().find_map(Desk::join);
+            let short = wake().min(LONGEST_SPIN);
+            let long = (short * wakes).min(LONGEST_SPIN);
+            let seat = self.slots.iter().find_map(TaskSlot::join);
             if called || seat.is_some() {
                 self.ring();
                 hope = hope_after(hope, idle.elapsed() < long);
@@ -322,7 +322,7 @@ impl Shared {
                 return false;
             }
             looks += 1;
-            match looks < ALONE {
+            match looks < SPINS_BEFORE_YIELD {
                 true => (0..8).for_each(|_| std::hint::spin_loop()),
                 // Others may have use for this core.
                 false => thread::yield_now(),
@@ -334,13 +334,13 @@ impl Shared {
 
 /// How long a wake takes.
 fn wake() -> Duration {
-    Duration::from_nanos(WAKE.load(Ordering::Relaxed))
+    Duration::from_nanos(WAKE_NANOSECONDS.load(Ordering::Relaxed))
 }
 
 /// What is left of a thread's hope after a task that came in time for a look, or did not.
 fn hope_after(hope: u32, in_time: bool) -> u32 {
     match in_time {
-        true => (hope + 2).min(HOPES),
+        true => (hope + 2).min(SPIN_CREDIT),
         false => hope.saturating_sub(1),
     }
 }
@@ -349,13 +349,13 @@ fn hope_after(hope: u32, in_time: bool) -> u32 {
 /// what is known. A mean would follow the few that take a neighbour's turn.
 fn note_wake(took: Duration) {
     let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-    let before = WAKE.load(Ordering::Relaxed);
+    let before = WAKE_NANOSECONDS.load(Ordering::Relaxed);
     let step = before / 16;
     let after = match took > before {
         true => before + step,
         false => before - step,
     };
-    WAKE.store(after.clamp(WAKES.0, WAKES.1), Ordering::Relaxed);
+    WAKE_NANOSECONDS.store(after.clamp(WAKE_LIMITS.0, WAKE_LIMITS.1), Ordering::Relaxed);
 }
 
 #[cfg(test)]

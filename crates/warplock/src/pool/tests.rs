@@ -4,14 +4,14 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 
-fn threads(count: usize) -> Threads {
-    Threads::new(count, "test", || {}).unwrap()
+fn threads(count: usize) -> Pool {
+    Pool::new(count, "test", || {}).unwrap()
 }
 
 /// Shares pieces 0 to 19 with up to two others; all are done.
-fn share_all(threads: &Threads) {
+fn share_all(threads: &Pool) {
     let sum = AtomicUsize::new(0);
-    threads.share(3, 20, |piece| {
+    threads.for_each_piece(3, 20, |piece| {
         sum.fetch_add(piece, Ordering::Relaxed);
     });
     assert_eq!(sum.load(Ordering::Relaxed), 190);
@@ -23,7 +23,7 @@ fn every_piece_is_done_once_whoever_comes() {
     for round in 0..2_000 {
         let count = round % 37;
         let done: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
-        threads.share(1 + round % 5, count, |piece| {
+        threads.for_each_piece(1 + round % 5, count, |piece| {
             done[piece].fetch_add(1, Ordering::Relaxed);
         });
         assert!(done.iter().all(|done| done.load(Ordering::Relaxed) == 1));
@@ -82,8 +82,8 @@ fn nobody_waits_for_one_who_has_not_come() {
         wait(held);
         // The only helper is held: this ends all the same, and a call inside a call, too.
         let pieces = AtomicUsize::new(0);
-        threads.share(2, 10, |_| {
-            threads.share(2, 10, |_| {
+        threads.for_each_piece(2, 10, |_| {
+            threads.for_each_piece(2, 10, |_| {
                 pieces.fetch_add(1, Ordering::Relaxed);
             });
         });
@@ -109,21 +109,21 @@ fn many_callers_share_them() {
 #[test]
 fn hope_goes_when_tasks_are_rare_and_comes_back() {
     let after = |hope, came: &[bool]| came.iter().fold(hope, |hope, &came| hope_after(hope, came));
-    assert_eq!(after(HOPES, &[false; HOPES as usize]), 0);
+    assert_eq!(after(SPIN_CREDIT, &[false; SPIN_CREDIT as usize]), 0);
     assert_eq!(after(0, &[true]), 2);
     assert!(
         after(1, &[false, true].repeat(9)) > 0,
         "every other is enough"
     );
     let rare = [[false; 9].as_slice(), &[true]].concat();
-    assert!(after(HOPES, &rare.repeat(3)) < 3);
+    assert!(after(SPIN_CREDIT, &rare.repeat(3)) < 3);
 }
 
 #[test]
 fn who_fell_asleep_comes_again() {
     let threads = threads(3);
     for _ in 0..20 {
-        thread::sleep(3 * LONGEST_LOOK);
+        thread::sleep(3 * LONGEST_SPIN);
         let came = AtomicUsize::new(0);
         let come = |_| _ = came.fetch_add(1, Ordering::SeqCst);
         threads.run(3, &come, || {
@@ -138,7 +138,7 @@ fn who_fell_asleep_comes_again() {
 fn callers_without_a_desk_work_alone() {
     let threads = threads(2);
     let open = AtomicUsize::new(0);
-    let all = DESKS + 2;
+    let all = SLOTS + 2;
     thread::scope(|scope| {
         for _ in 0..all {
             scope.spawn(|| {
@@ -155,9 +155,9 @@ fn callers_without_a_desk_work_alone() {
     assert!(
         threads
             .shared
-            .desks
+            .slots
             .iter()
-            .all(|desk| desk.seats() == (0, 0))
+            .all(|slot| slot.seats() == (0, 0))
     );
 }
 
@@ -165,7 +165,7 @@ fn callers_without_a_desk_work_alone() {
 fn a_panic_reaches_the_caller_and_breaks_nothing() {
     let threads = threads(2);
     let share = || {
-        threads.share(3, 100, |piece| {
+        threads.for_each_piece(3, 100, |piece| {
             thread::sleep(Duration::from_micros(50));
             assert!(piece != 57);
         });

@@ -1,7 +1,7 @@
 //! Who takes a job, and how much is asked before.
 
 use super::*;
-use crate::auto::BELIEVED;
+use crate::auto::PINNED_CACHE_JOBS;
 
 #[test]
 fn what_was_measured_beats_what_the_model_says() {
@@ -82,7 +82,7 @@ fn memory_is_asked_about_once_for_many_jobs() {
     planner.wake();
     let cpu = cpu(1);
     let run = |job: &Job<'_>| {
-        for _ in 0..BELIEVED {
+        for _ in 0..PINNED_CACHE_JOBS {
             assert!(planner.is_pinned(&*gpu, job));
         }
         // SAFETY: nothing else uses the buffers.

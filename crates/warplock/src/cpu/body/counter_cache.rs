@@ -27,12 +27,12 @@ const LONG: usize = 8 << 10;
 
 /// Room for the states behind two rounds of [`SPAN`] counters.
 #[repr(align(64))]
-pub(super) struct Kept(MaybeUninit<[[u8; 16]; SPAN]>);
+pub(super) struct CounterCache(MaybeUninit<[[u8; 16]; SPAN]>);
 
-impl Kept {
+impl CounterCache {
     #[inline(always)]
     pub(super) fn new() -> Self {
-        Kept(MaybeUninit::uninit())
+        CounterCache(MaybeUninit::uninit())
     }
 
     #[inline(always)]
@@ -79,7 +79,7 @@ pub(super) fn computed<L: Lanes, const D: usize>(steps: usize, hidden: bool) -> 
 
 /// A source of counter blocks behind two rounds.
 pub(super) trait Source<L: Lanes> {
-    /// The next `D` registers; `states` is the room for [`Kept`] states, where they are kept. Not
+    /// The next `D` registers; `states` is the room for [`CounterCache`] states, where they are kept. Not
     /// among the source's fields, where the compiler would put a pointer into a vector register.
     ///
     /// # Safety
@@ -147,7 +147,7 @@ impl<L: Lanes> Source<L> for Computed<L> {
 }
 
 /// States that are kept, with a sum to add.
-pub(super) struct Near<L> {
+pub(super) struct Cached<L> {
     /// The sum of the steps under way, and how many there are of them.
     sum: L,
     left: usize,
@@ -165,7 +165,7 @@ pub(super) struct Near<L> {
     done: usize,
 }
 
-impl<L: Lanes> Near<L> {
+impl<L: Lanes> Cached<L> {
     /// Blocks from [`SPAN`] counters after `start` on, whose states are the first that were kept.
     ///
     /// # Safety
@@ -181,7 +181,7 @@ impl<L: Lanes> Near<L> {
         let second = later(first, bits, SPAN);
         let other = other_bytes(key, second);
         let kept = [other_bytes(key, first), other];
-        Near {
+        Cached {
             sum: other,
             left: 0,
             sums: kept,
@@ -214,7 +214,7 @@ impl<L: Lanes> Near<L> {
     }
 }
 
-impl<L: Lanes> Source<L> for Near<L> {
+impl<L: Lanes> Source<L> for Cached<L> {
     #[inline(always)]
     unsafe fn next<const D: usize>(&mut self, key: &AesKey, states: *mut u8) -> [L; D] {
         let (len, mut before) = (D * L::N, 0);

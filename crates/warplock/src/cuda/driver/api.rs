@@ -122,12 +122,12 @@ impl Driver {
     }
 
     /// Every GPU that the driver shows, in its order.
-    pub(crate) fn devices(self) -> Result<Vec<Device>, Failure> {
+    pub(crate) fn devices(self) -> Result<Vec<DeviceHandle>, Failure> {
         let mut count = 0;
         // SAFETY: the driver is loaded; the pointer is a local variable's.
         let code = unsafe { sys::cuDeviceGetCount(&raw mut count) };
         check(code, || "counting the GPUs")?;
-        (0..count).map(Device::new).collect()
+        (0..count).map(DeviceHandle::new).collect()
     }
 }
 
@@ -146,7 +146,7 @@ impl fmt::Display for Version {
 
 /// One GPU.
 #[derive(Clone, Debug)]
-pub(crate) struct Device {
+pub(crate) struct DeviceHandle {
     pub(crate) handle: sys::CUdevice,
     /// The number behind `cuda:`.
     pub(crate) number: u32,
@@ -161,12 +161,12 @@ pub(crate) struct Device {
     pub(crate) hertz: u64,
 }
 
-impl Device {
+impl DeviceHandle {
     /// Its address on the PCI bus, such as `0000:1b:00.0`, if it has one.
     pub(crate) fn pci_address(&self) -> Option<String> {
         let mut text = [0_u8; 32];
         let len = text.len() as i32;
-        // SAFETY: a `Device` comes from the loaded driver; the length is the buffer's.
+        // SAFETY: a `DeviceHandle` comes from the loaded driver; the length is the buffer's.
         let code = unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr().cast(), len, self.handle) };
         check(code, || "asking for the GPU's address").ok()?;
         let text = CStr::from_bytes_until_nul(&text).ok()?;
@@ -198,7 +198,7 @@ impl Device {
             Ok(u32::try_from(value).unwrap_or(0))
         };
         let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
-        Ok(Device {
+        Ok(DeviceHandle {
             handle,
             number: number as u32,
             name: name.to_string_lossy().into_owned(),
@@ -226,9 +226,9 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    pub(crate) fn new(device: &Device) -> Result<Arc<Self>, Failure> {
+    pub(crate) fn new(device: &DeviceHandle) -> Result<Arc<Self>, Failure> {
         let mut handle = null_mut();
-        // SAFETY: a `Device` comes from the loaded driver.
+        // SAFETY: a `DeviceHandle` comes from the loaded driver.
         let code = unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut handle, device.handle) };
         check(code, || {
             format!("starting GPU {} ({})", device.number, device.name)
@@ -281,7 +281,7 @@ impl Drop for Bound {
 }
 
 /// A queue of work on a device.
-pub(crate) struct Stream {
+pub(crate) struct RawStream {
     handle: sys::CUstream,
     context: Arc<Context>,
     /// Whether it ends with this value.
@@ -289,11 +289,11 @@ pub(crate) struct Stream {
 }
 
 // SAFETY: streams may be used from any thread.
-unsafe impl Send for Stream {}
+unsafe impl Send for RawStream {}
 // SAFETY: as above, at once too: the driver orders the calls.
-unsafe impl Sync for Stream {}
+unsafe impl Sync for RawStream {}
 
-impl Stream {
+impl RawStream {
     /// A queue that does not wait for others. The context is bound.
     pub(crate) fn new(context: &Arc<Context>) -> Result<Self, Failure> {
         let mut handle = null_mut();
@@ -302,7 +302,7 @@ impl Stream {
         let code = unsafe { sys::cuStreamCreate(&raw mut handle, flags) };
         check(code, || "making a stream")?;
         let context = Arc::clone(context);
-        Ok(Stream {
+        Ok(RawStream {
             handle,
             context,
             owned: true,
@@ -311,7 +311,7 @@ impl Stream {
 
     /// Somebody else's queue, which must outlive this value; null is the default one.
     pub(crate) fn borrowed(context: &Arc<Context>, handle: sys::CUstream) -> Self {
-        Stream {
+        RawStream {
             handle,
             context: Arc::clone(context),
             owned: false,
@@ -329,14 +329,14 @@ impl Stream {
     }
 
     /// Lets what is queued from now on wait for an event of another stream.
-    pub(crate) fn wait_for(&self, event: &Event) -> Result<(), Failure> {
+    pub(crate) fn wait_for(&self, event: &RawEvent) -> Result<(), Failure> {
         // SAFETY: both live; the flags must be 0.
         let code = unsafe { sys::cuStreamWaitEvent(self.handle, event.handle, 0) };
         check(code, || "letting a stream wait for another")
     }
 }
 
-impl Drop for Stream {
+impl Drop for RawStream {
     fn drop(&mut self) {
         if !self.owned {
             return;
@@ -348,18 +348,18 @@ impl Drop for Stream {
 }
 
 /// A mark in a stream.
-pub(crate) struct Event {
+pub(crate) struct RawEvent {
     handle: sys::CUevent,
     context: Arc<Context>,
 }
 
 // SAFETY: events may be used from any thread.
-unsafe impl Send for Event {}
+unsafe impl Send for RawEvent {}
 
-impl Event {
+impl RawEvent {
     /// An event that is not yet recorded, and so counts as past. The context is bound.
     pub(crate) fn new(context: &Arc<Context>) -> Result<Self, Failure> {
-        Event::with(
+        RawEvent::with(
             context,
             sys::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING as u32,
         )
@@ -367,7 +367,7 @@ impl Event {
 
     /// An event that also notes the time. The context is bound.
     pub(crate) fn timed(context: &Arc<Context>) -> Result<Self, Failure> {
-        Event::with(context, 0)
+        RawEvent::with(context, 0)
     }
 
     fn with(context: &Arc<Context>, flags: u32) -> Result<Self, Failure> {
@@ -376,18 +376,18 @@ impl Event {
         let code = unsafe { sys::cuEventCreate(&raw mut handle, flags) };
         check(code, || "making an event")?;
         let context = Arc::clone(context);
-        Ok(Event { handle, context })
+        Ok(RawEvent { handle, context })
     }
 
     /// Marks what is queued in the stream so far.
-    pub(crate) fn record(&self, stream: &Stream) -> Result<(), Failure> {
+    pub(crate) fn record(&self, stream: &RawStream) -> Result<(), Failure> {
         // SAFETY: both live and belong to one context.
         let code = unsafe { sys::cuEventRecord(self.handle, stream.handle) };
         check(code, || "marking a place in a stream")
     }
 
     /// Seconds from another event's time to this one's; both are timed and past.
-    pub(crate) fn seconds_since(&self, start: &Event) -> Result<f64, Failure> {
+    pub(crate) fn seconds_since(&self, start: &RawEvent) -> Result<f64, Failure> {
         let mut milliseconds = 0.0_f32;
         // SAFETY: both live; the pointer is a local variable's.
         let code =
@@ -412,7 +412,7 @@ impl Event {
     }
 }
 
-impl Drop for Event {
+impl Drop for RawEvent {
     fn drop(&mut self) {
         let _bound = self.context.bind();
         // SAFETY: made in `new`.

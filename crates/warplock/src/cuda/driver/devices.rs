@@ -1,7 +1,7 @@
 //! Which GPUs there are.
 
-use super::api::{Device, Driver, NO_GPU};
-use crate::{Choice, Error};
+use super::api::{DeviceHandle, Driver, NO_GPU};
+use crate::{BackendChoice, Error};
 
 /// The GPUs of this machine and what drives them.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct Gpu {
 /// GPU.
 pub fn devices() -> Result<Devices, Error> {
     let none = |reason: String| Error::NoBackend {
-        name: Choice::Cuda(None).to_string(),
+        name: BackendChoice::Cuda(None).to_string(),
         reason,
     };
     let driver = Driver::load().map_err(none)?;
@@ -51,8 +51,8 @@ pub fn devices() -> Result<Devices, Error> {
     })
 }
 
-impl From<Device> for Gpu {
-    fn from(device: Device) -> Self {
+impl From<DeviceHandle> for Gpu {
+    fn from(device: DeviceHandle) -> Self {
         Gpu {
             number: device.number,
             name: device.name,
@@ -67,13 +67,13 @@ impl From<Device> for Gpu {
 /// Why a GPU cannot be used, and what to do.
 pub(crate) fn no_backend(number: Option<u32>, reason: &str) -> Error {
     Error::NoBackend {
-        name: Choice::Cuda(number).to_string(),
+        name: BackendChoice::Cuda(number).to_string(),
         reason: format!("{reason}; take cpu, or see `warplock devices`"),
     }
 }
 
 /// The GPU with this number, or the first one.
-pub(crate) fn find(number: Option<u32>) -> Result<Device, Error> {
+pub(crate) fn find(number: Option<u32>) -> Result<DeviceHandle, Error> {
     let driver = Driver::load().map_err(|reason| no_backend(number, &reason))?;
     let devices = driver.devices();
     let mut devices = devices.map_err(|failure| no_backend(number, &failure.to_string()))?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cudarc::driver::sys;
 use zeroize::Zeroize;
 
-use super::api::{Context, Failure, Stream, check};
+use super::api::{Context, Failure, RawStream, check};
 use super::rows::Rows;
 
 /// An address on the device, or 0.
@@ -30,13 +30,13 @@ pub(crate) trait DeviceBytes: Send {
 }
 
 /// Bytes on the device, wiped when dropped.
-pub(crate) struct DeviceBuffer {
+pub(crate) struct DeviceMemory {
     address: Address,
     len: usize,
     context: Arc<Context>,
 }
 
-impl DeviceBuffer {
+impl DeviceMemory {
     /// Room for `len` bytes of undefined content. The context is bound.
     pub(crate) fn new(context: &Arc<Context>, len: usize) -> Result<Self, Failure> {
         let mut address = 0;
@@ -45,7 +45,7 @@ impl DeviceBuffer {
             let code = unsafe { sys::cuMemAlloc_v2(&raw mut address, len) };
             check(code, || format!("asking for {len} bytes of GPU memory"))?;
         }
-        Ok(DeviceBuffer {
+        Ok(DeviceMemory {
             address,
             len,
             context: Arc::clone(context),
@@ -53,7 +53,7 @@ impl DeviceBuffer {
     }
 }
 
-impl DeviceBytes for DeviceBuffer {
+impl DeviceBytes for DeviceMemory {
     fn address(&self) -> Address {
         self.address
     }
@@ -63,7 +63,7 @@ impl DeviceBytes for DeviceBuffer {
     }
 }
 
-impl Drop for DeviceBuffer {
+impl Drop for DeviceMemory {
     fn drop(&mut self) {
         if self.len == 0 {
             return;
@@ -78,18 +78,18 @@ impl Drop for DeviceBuffer {
 }
 
 /// Page-locked bytes of the host, wiped when dropped.
-pub(crate) struct PinnedBuffer {
+pub(crate) struct PinnedMemory {
     start: NonNull<u8>,
     len: usize,
     context: Arc<Context>,
 }
 
 // SAFETY: it owns its bytes.
-unsafe impl Send for PinnedBuffer {}
+unsafe impl Send for PinnedMemory {}
 // SAFETY: shared references give out a pointer only.
-unsafe impl Sync for PinnedBuffer {}
+unsafe impl Sync for PinnedMemory {}
 
-impl PinnedBuffer {
+impl PinnedMemory {
     /// `len` bytes of zeros. The context is bound.
     pub(crate) fn new(context: &Arc<Context>, len: usize) -> Result<Self, Failure> {
         let mut start = null_mut();
@@ -103,7 +103,7 @@ impl PinnedBuffer {
             // SAFETY: allocated just now with this length.
             unsafe { start.cast::<u8>().write_bytes(0, len) };
         }
-        Ok(PinnedBuffer {
+        Ok(PinnedMemory {
             start: NonNull::new(start.cast()).unwrap_or(NonNull::dangling()),
             len,
             context: Arc::clone(context),
@@ -111,7 +111,7 @@ impl PinnedBuffer {
     }
 }
 
-impl HostBytes for PinnedBuffer {
+impl HostBytes for PinnedMemory {
     fn start(&self) -> *mut u8 {
         self.start.as_ptr()
     }
@@ -126,7 +126,7 @@ impl HostBytes for PinnedBuffer {
     }
 }
 
-impl Drop for PinnedBuffer {
+impl Drop for PinnedMemory {
     fn drop(&mut self) {
         if self.len == 0 {
             return;
@@ -173,7 +173,7 @@ pub(crate) fn pinned_around(address: *const u8) -> Option<Range<usize>> {
 /// Both places are valid for `len` bytes, and stay so until the stream has passed this point;
 /// until then nobody writes the source.
 pub(crate) unsafe fn upload(
-    stream: &Stream,
+    stream: &RawStream,
     to: Address,
     from: *const u8,
     len: usize,
@@ -189,7 +189,7 @@ pub(crate) unsafe fn upload(
 /// Both places are valid for `len` bytes, and stay so until the stream has passed this point;
 /// until then nobody uses the target.
 pub(crate) unsafe fn download(
-    stream: &Stream,
+    stream: &RawStream,
     to: *mut u8,
     from: Address,
     len: usize,
@@ -205,7 +205,7 @@ pub(crate) unsafe fn download(
 /// # Safety
 /// As [`upload`] or [`download`], for each row.
 pub(crate) unsafe fn copy_rows(
-    stream: &Stream,
+    stream: &RawStream,
     rows: &Rows,
     text: Address,
     up: bool,
@@ -249,7 +249,7 @@ pub(crate) unsafe fn copy_rows(
 /// Both places are valid for `len` bytes, do not overlap, and stay so until the stream has passed
 /// this point.
 pub(crate) unsafe fn move_inside(
-    stream: &Stream,
+    stream: &RawStream,
     to: Address,
     from: Address,
     len: usize,
@@ -264,7 +264,7 @@ pub(crate) unsafe fn move_inside(
 /// # Safety
 /// The place is valid for `len` bytes until the stream has passed this point.
 pub(crate) unsafe fn fill(
-    stream: &Stream,
+    stream: &RawStream,
     at: Address,
     value: u8,
     len: usize,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys;
 
-use super::api::{Context, Failure, Stream, check};
+use super::api::{Context, Failure, RawStream, check};
 use crate::lock::lock;
 
 /// Machine code for several architectures, and an intermediate form for later ones.
@@ -193,7 +193,7 @@ impl Kernel {
     pub(crate) unsafe fn launch(
         self,
         name: &str,
-        stream: &Stream,
+        stream: &RawStream,
         grid: u32,
         threads: u32,
         arguments: &mut [Argument],

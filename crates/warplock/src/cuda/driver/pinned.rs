@@ -3,15 +3,15 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Instant;
 
-use super::api::{Context, Failure, Stream};
+use super::api::{Context, Failure, RawStream};
 use super::devices::{find, no_backend};
 
-use super::memory::{DeviceBuffer, DeviceBytes, HostBytes, PinnedBuffer, download, upload};
+use super::memory::{DeviceBytes, DeviceMemory, HostBytes, PinnedMemory, download, upload};
 use crate::Error;
 
 /// Page-locked bytes: a GPU copies them by itself, without a detour through other memory. Wiped
 /// when dropped. The pages are never swapped out, so make few and keep them.
-pub struct PinnedBytes(PinnedBuffer);
+pub struct PinnedBytes(PinnedMemory);
 
 impl PinnedBytes {
     /// `len` bytes of zeros, page-locked for all GPUs.
@@ -22,7 +22,7 @@ impl PinnedBytes {
         let make = || {
             let context = Context::new(&find(None)?).map_err(failed)?;
             let _bound = context.bind().map_err(failed)?;
-            PinnedBuffer::new(&context, len).map_err(failed)
+            PinnedMemory::new(&context, len).map_err(failed)
         };
         make().map(PinnedBytes)
     }
@@ -73,9 +73,9 @@ pub fn link_rates(number: Option<u32>) -> Result<LinkRates, Error> {
     let context = Context::new(&find(number)?).map_err(failed)?;
     let _bound = context.bind().map_err(failed)?;
     let measure = || {
-        let stream = || Stream::new(&context);
-        let host = || PinnedBuffer::new(&context, PIECE);
-        let device = || DeviceBuffer::new(&context, PIECE);
+        let stream = || RawStream::new(&context);
+        let host = || PinnedMemory::new(&context, PIECE);
+        let device = || DeviceMemory::new(&context, PIECE);
         let (above, below) = (device()?, device()?);
         let (from, to) = (host()?, host()?);
         // Dropped first, after all copies were waited for.

@@ -6,9 +6,9 @@ use std::thread;
 
 use super::copy::Copier;
 use super::ring::Ring;
-use super::slot::Gpu;
+use super::slot::RingGpu;
 use crate::auto::{Broken, Helper, Limits, cuts};
-use crate::cuda::driver::api::{Device, Driver, Failure};
+use crate::cuda::driver::api::{DeviceHandle, Driver, Failure};
 use crate::cuda::driver::devices::{find, no_backend};
 use crate::cuda::driver::numa::Cores;
 use crate::cuda::launch::link::{CudaLink, Link};
@@ -24,7 +24,7 @@ pub(crate) struct CudaBackend {
     name: String,
     /// Whether GCM runs here.
     hashes: bool,
-    gpu: Arc<Gpu<CudaLink>>,
+    gpu: Arc<RingGpu<CudaLink>>,
     /// The cores that it is near to.
     near: Option<Cores>,
     tested: Arc<Tested>,
@@ -47,13 +47,13 @@ impl CudaBackend {
             .map_err(|failure| no_backend(number, &failure.to_string()))
     }
 
-    fn on(device: &Device, threads: NonZeroUsize) -> Result<Self, Failure> {
+    fn on(device: &DeviceHandle, threads: NonZeroUsize) -> Result<Self, Failure> {
         let policy = Policy::DEFAULT;
         let most = NonZeroUsize::new(policy.copy_threads).unwrap_or(NonZeroUsize::MIN);
         let near = device
             .pci_address()
             .and_then(|address| Cores::near(&address));
-        let gpu = Gpu {
+        let gpu = RingGpu {
             link: CudaLink::new(device)?,
             policy,
             copier: Copier::new(threads.min(most), near),
@@ -213,7 +213,7 @@ impl Helper for CudaBackend {
         self.tested.covers(job, &self.gpu.policy)
     }
 
-    fn settle(&self) {
+    fn pin_thread(&self) {
         self.near.iter().for_each(Cores::pin_thread);
     }
 

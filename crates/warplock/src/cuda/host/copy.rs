@@ -7,7 +7,7 @@ use crate::cuda::driver::numa::Cores;
 use crate::cuda::driver::rows::Run;
 use crate::cuda::launch::cut::{Chunk, Part};
 use crate::job::Job;
-use crate::pool::Threads;
+use crate::pool::Pool;
 
 /// What a thread copies at a time: large against the cost of taking it, and in its cache.
 const BLOCK: usize = 256 << 10;
@@ -103,7 +103,7 @@ impl Base {
 
 /// Copies with several threads.
 pub(crate) struct Copier {
-    others: Option<Threads>,
+    others: Option<Pool>,
 }
 
 impl Copier {
@@ -114,14 +114,14 @@ impl Copier {
         let stay = move || near.iter().for_each(Cores::pin_thread);
         Copier {
             others: (others > 0)
-                .then(|| Threads::new(others, "copy", stay).ok())
+                .then(|| Pool::new(others, "copy", stay).ok())
                 .flatten(),
         }
     }
 
     fn each(&self, runs: &[Run], work: impl Fn(Run) + Sync) {
         let total: usize = runs.iter().map(|run| run.len).sum();
-        let worth = |others: &Threads| others.worth(BYTE * total as f64);
+        let worth = |others: &Pool| others.worth(BYTE * total as f64);
         let threads = self.others.as_ref().map_or(1, worth);
         let Some(others) = self.others.as_ref().filter(|_| threads > 1) else {
             runs.iter().copied().for_each(work);
@@ -136,7 +136,7 @@ impl Copier {
         let blocks: Vec<Run> = runs.iter().flat_map(cut).collect();
         // Many short ones are taken together.
         let together = (blocks.len() * BLOCK / total).max(1);
-        others.share(threads, blocks.len().div_ceil(together), |number| {
+        others.for_each_piece(threads, blocks.len().div_ceil(together), |number| {
             let first = number * together;
             let last = blocks.len().min(first + together);
             blocks[first..last].iter().copied().for_each(&work);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::copy::{extent, inputs, outputs};
-use super::slot::{Ending, Flight, Gpu, Slot, State};
+use super::slot::{Ending, Flight, RingGpu, Slot, State};
 use crate::cuda::driver::api::Failure;
 use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
 use crate::cuda::driver::rows::{Rows, Run, rows};
@@ -22,7 +22,7 @@ use crate::{Direction, Mode};
 
 /// The ring. Only one job uses it at a time.
 pub(crate) struct Ring<L: Link> {
-    gpu: Arc<Gpu<L>>,
+    gpu: Arc<RingGpu<L>>,
     slots: Vec<Slot<L>>,
     states: Vec<State<L>>,
     /// The device did not answer: what it was given may be in use for ever.
@@ -49,7 +49,7 @@ struct Sent {
 
 /// One job on its way through a ring.
 pub(super) struct Passage<'r, 'job, L: Link> {
-    pub(super) gpu: &'r Gpu<L>,
+    pub(super) gpu: &'r RingGpu<L>,
     pub(super) slots: &'r mut Vec<Slot<L>>,
     pub(super) states: &'r mut Vec<State<L>>,
     pub(super) job: &'r Job<'job>,
@@ -72,7 +72,7 @@ pub(super) struct Passage<'r, 'job, L: Link> {
 }
 
 impl<L: Link> Ring<L> {
-    pub(crate) fn new(gpu: &Arc<Gpu<L>>) -> Self {
+    pub(crate) fn new(gpu: &Arc<RingGpu<L>>) -> Self {
         Ring {
             gpu: Arc::clone(gpu),
             slots: Vec::new(),

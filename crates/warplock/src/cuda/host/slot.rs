@@ -14,7 +14,7 @@ use crate::cuda::launch::sheet::{Located, Sheet};
 use crate::portion::Portion;
 
 /// What rings of a device share.
-pub(crate) struct Gpu<L> {
+pub(crate) struct RingGpu<L> {
     pub(crate) link: L,
     pub(crate) policy: Policy,
     pub(crate) copier: Copier,
@@ -35,7 +35,12 @@ impl<L: Link> Mirror<L> {
     }
 
     /// Makes room; what was there is lost. Neither side may be in use.
-    pub(crate) fn grow(&mut self, gpu: &Gpu<L>, host: usize, device: usize) -> Result<(), Failure> {
+    pub(crate) fn grow(
+        &mut self,
+        gpu: &RingGpu<L>,
+        host: usize,
+        device: usize,
+    ) -> Result<(), Failure> {
         let size = |len: usize| len.next_power_of_two().max(gpu.policy.smallest_buffer);
         if host > self.host.len() {
             self.host = gpu.link.host(0)?;

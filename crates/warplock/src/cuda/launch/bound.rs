@@ -5,14 +5,14 @@ use std::ptr::null_mut;
 use zeroize::Zeroizing;
 
 use super::steps::Step;
-use crate::cuda::driver::api::{Failure, Stream};
+use crate::cuda::driver::api::{Failure, RawStream};
 use crate::cuda::driver::module::{Argument, Kernel, Module};
 
 /// The most parameters of any kernel.
 const PARAMETERS: usize = 9;
 
 /// A launch that owns its parameters, which may hold round keys and are wiped when dropped.
-pub(crate) struct Ready {
+pub(crate) struct BoundLaunch {
     kernel: Kernel,
     name: String,
     grid: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Ready {
     starts: Vec<usize>,
 }
 
-impl Ready {
+impl BoundLaunch {
     /// Readies a step. The context is bound.
     pub(crate) fn new(
         step: &Step<'_>,
@@ -36,7 +36,7 @@ impl Ready {
             "kernels take few parameters"
         );
         let (values, starts) = pack(step.parameters.iter().map(|parameter| parameter.bytes()));
-        Ok(Ready {
+        Ok(BoundLaunch {
             kernel,
             name: step.name.clone(),
             grid,
@@ -50,7 +50,7 @@ impl Ready {
     ///
     /// # Safety
     /// As [`Step::launch`].
-    pub(crate) unsafe fn launch(&self, stream: &Stream) -> Result<(), Failure> {
+    pub(crate) unsafe fn launch(&self, stream: &RawStream) -> Result<(), Failure> {
         let mut arguments: [Argument; PARAMETERS] = [null_mut(); PARAMETERS];
         for (argument, &start) in arguments.iter_mut().zip(&self.starts) {
             *argument = self.values[start..].as_ptr().cast_mut().cast();

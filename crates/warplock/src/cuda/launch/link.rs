@@ -8,9 +8,9 @@ use zeroize::Zeroizing;
 
 use super::abi::{FEW_BYTES, FewBytes};
 use super::steps::Step;
-use crate::cuda::driver::api::{Bound, Context, Device, Event, Failure, Stream};
+use crate::cuda::driver::api::{Bound, Context, DeviceHandle, Failure, RawEvent, RawStream};
 use crate::cuda::driver::memory::{
-    self, Address, DeviceBuffer, DeviceBytes, HostBytes, PinnedBuffer,
+    self, Address, DeviceBytes, DeviceMemory, HostBytes, PinnedMemory,
 };
 use crate::cuda::driver::module::{Family, Module, argument};
 use crate::cuda::driver::rows::Rows;
@@ -105,7 +105,7 @@ pub(crate) struct CudaLink {
 }
 
 impl CudaLink {
-    pub(crate) fn new(device: &Device) -> Result<Self, Failure> {
+    pub(crate) fn new(device: &DeviceHandle) -> Result<Self, Failure> {
         let context = Context::new(device)?;
         let _bound = context.bind()?;
         let module = Module::load(&context)?;
@@ -132,7 +132,7 @@ impl CudaLink {
     /// As [`Link::upload`]; at most [`FEW_BYTES`], to a multiple of 16.
     unsafe fn put(
         &self,
-        stream: &Stream,
+        stream: &RawStream,
         to: Address,
         from: *const u8,
         len: usize,
@@ -154,10 +154,10 @@ const WAITING: &str = "waiting for the GPU";
 
 impl Link for CudaLink {
     type Bound = Bound;
-    type Stream = Stream;
-    type Event = Event;
-    type Host = PinnedBuffer;
-    type Device = DeviceBuffer;
+    type Stream = RawStream;
+    type Event = RawEvent;
+    type Host = PinnedMemory;
+    type Device = DeviceMemory;
 
     fn bind(&self) -> Result<Bound, Failure> {
         self.context.bind()
@@ -167,45 +167,45 @@ impl Link for CudaLink {
         self.multiprocessors
     }
 
-    fn stream(&self) -> Result<Stream, Failure> {
-        Stream::new(&self.context)
+    fn stream(&self) -> Result<RawStream, Failure> {
+        RawStream::new(&self.context)
     }
 
-    fn event(&self) -> Result<Event, Failure> {
-        Event::new(&self.context)
+    fn event(&self) -> Result<RawEvent, Failure> {
+        RawEvent::new(&self.context)
     }
 
-    fn host(&self, len: usize) -> Result<PinnedBuffer, Failure> {
-        PinnedBuffer::new(&self.context, len)
+    fn host(&self, len: usize) -> Result<PinnedMemory, Failure> {
+        PinnedMemory::new(&self.context, len)
     }
 
-    fn device(&self, len: usize) -> Result<DeviceBuffer, Failure> {
-        DeviceBuffer::new(&self.context, len)
+    fn device(&self, len: usize) -> Result<DeviceMemory, Failure> {
+        DeviceMemory::new(&self.context, len)
     }
 
     fn pinned_around(&self, address: *const u8) -> Option<Range<usize>> {
         memory::pinned_around(address)
     }
 
-    fn record(&self, event: &Event, stream: &Stream) -> Result<(), Failure> {
+    fn record(&self, event: &RawEvent, stream: &RawStream) -> Result<(), Failure> {
         event.record(stream)
     }
 
-    fn wait_for(&self, stream: &Stream, event: &Event) -> Result<(), Failure> {
+    fn wait_for(&self, stream: &RawStream, event: &RawEvent) -> Result<(), Failure> {
         stream.wait_for(event)
     }
 
-    fn is_past(&self, event: &Event) -> Result<bool, Failure> {
+    fn is_past(&self, event: &RawEvent) -> Result<bool, Failure> {
         event.is_past(WAITING)
     }
 
-    fn wait_stream(&self, stream: &Stream) -> Result<(), Failure> {
+    fn wait_stream(&self, stream: &RawStream) -> Result<(), Failure> {
         stream.wait(WAITING)
     }
 
     unsafe fn upload(
         &self,
-        stream: &Stream,
+        stream: &RawStream,
         to: Address,
         from: *const u8,
         len: usize,
@@ -220,7 +220,7 @@ impl Link for CudaLink {
 
     unsafe fn download(
         &self,
-        stream: &Stream,
+        stream: &RawStream,
         to: *mut u8,
         from: Address,
         len: usize,
@@ -231,7 +231,7 @@ impl Link for CudaLink {
 
     unsafe fn upload_rows(
         &self,
-        stream: &Stream,
+        stream: &RawStream,
         text: Address,
         rows: &Rows,
     ) -> Result<(), Failure> {
@@ -248,7 +248,7 @@ impl Link for CudaLink {
 
     unsafe fn download_rows(
         &self,
-        stream: &Stream,
+        stream: &RawStream,
         rows: &Rows,
         text: Address,
     ) -> Result<(), Failure> {
@@ -263,12 +263,12 @@ impl Link for CudaLink {
         }
     }
 
-    unsafe fn wipe(&self, stream: &Stream, at: Address, len: usize) -> Result<(), Failure> {
+    unsafe fn wipe(&self, stream: &RawStream, at: Address, len: usize) -> Result<(), Failure> {
         // SAFETY: by this function's contract.
         unsafe { memory::fill(stream, at, 0, len) }
     }
 
-    unsafe fn launch(&self, stream: &Stream, step: &Step<'_>) -> Result<(), Failure> {
+    unsafe fn launch(&self, stream: &RawStream, step: &Step<'_>) -> Result<(), Failure> {
         // SAFETY: by this function's contract.
         unsafe { step.launch(&self.module, self.multiprocessors, stream) }
     }

@@ -4,10 +4,10 @@ use super::abi::{Address, RoundKeys, SPLIT_FINISHED, Work};
 use super::keys::OneKey;
 use super::policy;
 use super::sheet::{Located, Split};
-use crate::cuda::driver::api::{Failure, Stream};
+use crate::cuda::driver::api::{Failure, RawStream};
 use crate::cuda::driver::module::{Argument, Family, Kernel, Module, argument};
 use crate::job::Job;
-use crate::{Cipher, Direction, Info, Mode};
+use crate::{AlgorithmInfo, Cipher, Direction, Mode};
 
 /// A parameter of a kernel.
 #[derive(Clone, Copy)]
@@ -84,7 +84,7 @@ impl Step<'_> {
         &self,
         module: &Module,
         multiprocessors: u32,
-        stream: &Stream,
+        stream: &RawStream,
     ) -> Result<(), Failure> {
         let (kernel, grid, threads) = self.shape(module, multiprocessors)?;
         let mut arguments: Vec<_> = self.parameters.iter().map(Parameter::argument).collect();
@@ -136,7 +136,7 @@ impl Launcher {
         Launcher::of(job.info(), job.direction(), job.tag_len())
     }
 
-    pub(crate) fn of(info: &Info, direction: Direction, tag_len: usize) -> Self {
+    pub(crate) fn of(info: &AlgorithmInfo, direction: Direction, tag_len: usize) -> Self {
         Launcher {
             mode: info.mode,
             direction,

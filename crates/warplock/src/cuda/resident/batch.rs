@@ -138,7 +138,7 @@ impl<'a> From<&'a Key> for DeviceKeys<'a> {
 pub enum DeviceIvs<'a> {
     /// None: for ECB.
     None,
-    /// One after the other, [`crate::Info::iv_len`] bytes per message (12 for GCM).
+    /// One after the other, [`crate::AlgorithmInfo::iv_len`] bytes per message (12 for GCM).
     Each(Region),
     /// Anywhere in a buffer, and for GCM of any length.
     Ragged {

@@ -15,12 +15,12 @@ use crate::cuda::driver::memory;
 /// device; what still uses it must be done before (that is part of [`super::Plan::launch`]'s
 /// contract).
 pub struct DeviceBuffer {
-    memory: memory::DeviceBuffer,
+    memory: memory::DeviceMemory,
     device: Device,
 }
 
 impl DeviceBuffer {
-    pub(super) fn new(device: Device, memory: memory::DeviceBuffer) -> Self {
+    pub(super) fn new(device: Device, memory: memory::DeviceMemory) -> Self {
         DeviceBuffer { memory, device }
     }
 
@@ -157,10 +157,10 @@ impl fmt::Debug for DeviceBuffer {
 }
 
 /// Page-locked memory of the host, which the device reaches by itself; wiped when dropped.
-pub struct PinnedBuffer(memory::PinnedBuffer);
+pub struct PinnedBuffer(memory::PinnedMemory);
 
 impl PinnedBuffer {
-    pub(super) fn new(memory: memory::PinnedBuffer) -> Self {
+    pub(super) fn new(memory: memory::PinnedMemory) -> Self {
         PinnedBuffer(memory)
     }
 }

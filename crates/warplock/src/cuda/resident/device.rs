@@ -22,7 +22,7 @@ pub struct Device(Arc<Inner>);
 struct Inner {
     link: CudaLink,
     /// For copies that are waited for.
-    stream: api::Stream,
+    stream: api::RawStream,
     gpu: Gpu,
     hashers: OnceLock<Option<Hashers>>,
 }
@@ -101,7 +101,7 @@ impl Device {
     /// # Safety
     /// It is a stream of this device's primary context, and outlives the result.
     pub unsafe fn stream_from_raw(&self, raw: *mut c_void) -> Stream {
-        let stream = api::Stream::borrowed(self.link().context(), raw.cast());
+        let stream = api::RawStream::borrowed(self.link().context(), raw.cast());
         Stream::new(self.clone(), stream)
     }
 
@@ -110,7 +110,7 @@ impl Device {
     /// # Errors
     /// [`Error::Backend`] if the driver fails.
     pub fn event(&self) -> Result<Event, Error> {
-        let event = self.call(|device| api::Event::timed(device.link().context()))?;
+        let event = self.call(|device| api::RawEvent::timed(device.link().context()))?;
         Ok(Event::new(self.clone(), event))
     }
 
@@ -185,7 +185,7 @@ impl Device {
     }
 
     /// The stream whose work is waited for.
-    pub(super) fn own_stream(&self) -> &api::Stream {
+    pub(super) fn own_stream(&self) -> &api::RawStream {
         &self.0.stream
     }
 }

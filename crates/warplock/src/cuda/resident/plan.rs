@@ -9,14 +9,14 @@ use super::batch::{DeviceBatch, DeviceKeys};
 use super::check::Checked;
 use super::device::Device;
 use super::selftest::ensure_tested;
-use super::sheet::{Sheet, one_key};
+use super::sheet::{PlanSheet, one_key};
 use super::split::{HashersAt, may_split};
 use super::stream::Stream;
 use crate::cuda::driver::api::Failure;
 use crate::cuda::driver::memory::DeviceBytes;
-use crate::cuda::driver::memory::{self, DeviceBuffer};
+use crate::cuda::driver::memory::{self, DeviceMemory};
 use crate::cuda::launch::abi::split_bytes;
-use crate::cuda::launch::bound::Ready;
+use crate::cuda::launch::bound::BoundLaunch;
 use crate::cuda::launch::keys::OneKey;
 use crate::cuda::launch::link::Link;
 use crate::cuda::launch::parts::{verdict, was_refused};
@@ -69,8 +69,8 @@ use crate::{Direction, Error, Mode};
 /// # Ok::<(), warplock::Error>(())
 /// ```
 pub struct Plan {
-    steps: Vec<Ready>,
-    sheet: DeviceBuffer,
+    steps: Vec<BoundLaunch>,
+    sheet: DeviceMemory,
     mode: Mode,
     /// What says which messages were refused: where it is in the sheet, and of how many.
     verdicts: (usize, usize),
@@ -127,7 +127,7 @@ impl Plan {
             true => device.call(Device::hashers)?,
             false => None,
         };
-        let layout = Sheet::new(&batch, policy, device.link().multiprocessors(), hashers);
+        let layout = PlanSheet::new(&batch, policy, device.link().multiprocessors(), hashers);
         ensure_tested(device, &batch, &layout)?;
         device.call(|device| Plan::make(device, &batch, &layout))
     }
@@ -140,12 +140,12 @@ impl Plan {
         policy: &Policy,
         hashers: Option<HashersAt>,
     ) -> Result<Self, Failure> {
-        let layout = Sheet::new(batch, policy, device.link().multiprocessors(), hashers);
+        let layout = PlanSheet::new(batch, policy, device.link().multiprocessors(), hashers);
         Plan::make(device, batch, &layout)
     }
 
     /// Of a batch that is not empty; `layout` is its own. The context is bound.
-    fn make(device: &Device, batch: &Checked<'_>, layout: &Sheet) -> Result<Self, Failure> {
+    fn make(device: &Device, batch: &Checked<'_>, layout: &PlanSheet) -> Result<Self, Failure> {
         let link = device.link();
         let sheet = link.device(layout.device_len)?;
         let key = one_key(batch);
@@ -174,7 +174,7 @@ impl Plan {
             at_launch.raw_keys = None;
         }
         let steps = steps(batch, layout, &launcher, &at_launch, key.as_ref());
-        let ready = |step: &Step<'_>| Ready::new(step, link.module(), link.multiprocessors());
+        let ready = |step: &Step<'_>| BoundLaunch::new(step, link.module(), link.multiprocessors());
         Ok(Plan {
             steps: steps.iter().map(ready).collect::<Result<_, _>>()?,
             sheet,
@@ -206,7 +206,7 @@ impl Plan {
         }
         self.device.call(|_| {
             // SAFETY: by this function's contract; the sheet lives as long as the plan.
-            let launch = |step: &Ready| unsafe { step.launch(stream.inner()) };
+            let launch = |step: &BoundLaunch| unsafe { step.launch(stream.inner()) };
             queue_all(&self.steps, launch, &self.halfway)
         })
     }
@@ -268,7 +268,7 @@ impl fmt::Debug for Plan {
 /// What runs once, when the plan is made: all that depends on keys of the host alone.
 pub(super) fn before<'a>(
     batch: &Checked<'_>,
-    layout: &Sheet,
+    layout: &PlanSheet,
     launcher: &Launcher,
     located: &Located,
     key: Option<&'a OneKey>,
@@ -287,7 +287,7 @@ pub(super) fn before<'a>(
 /// What runs at every launch.
 pub(super) fn steps<'a>(
     batch: &Checked<'_>,
-    layout: &Sheet,
+    layout: &PlanSheet,
     launcher: &Launcher,
     located: &Located,
     key: Option<&'a OneKey>,

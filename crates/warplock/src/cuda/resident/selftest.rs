@@ -5,7 +5,7 @@ use super::buffers::DeviceBuffer;
 use super::check::Checked;
 use super::device::Device;
 use super::plan::Plan;
-use super::sheet::{Sheet, one_key};
+use super::sheet::{PlanSheet, one_key};
 use crate::cuda::launch::policy::{FEW_CHAINS, Policy};
 use crate::cuda::launch::selftest::{Case, Shape, Tested, side_by_side};
 use crate::cuda::launch::sheet::Located;
@@ -17,7 +17,7 @@ use crate::{Direction, Error, Mode, Span, Spans};
 pub(super) fn ensure_tested(
     device: &Device,
     batch: &Checked<'_>,
-    layout: &Sheet,
+    layout: &PlanSheet,
 ) -> Result<(), Error> {
     Tested::on(device.gpu().number)
         .ensure_cases(cases(batch, layout), |case, job| run(device, case, job))
@@ -25,7 +25,7 @@ pub(super) fn ensure_tested(
 }
 
 /// The cases that cover every kernel that the batch's plan takes.
-pub(super) fn cases(batch: &Checked<'_>, layout: &Sheet) -> Vec<Case> {
+pub(super) fn cases(batch: &Checked<'_>, layout: &PlanSheet) -> Vec<Case> {
     let shapes = match layout.blocks {
         true => vec![Shape::Blocks],
         false => shapes(batch, &layout.located(batch, 0)),

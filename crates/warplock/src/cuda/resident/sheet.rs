@@ -13,7 +13,7 @@ use crate::cuda::launch::sheet::{Located, Split};
 use crate::{Direction, Key, Keys, Mode, Span, Spans};
 
 /// Where everything lies, in bytes from the sheet's start.
-pub(super) struct Sheet {
+pub(super) struct PlanSheet {
     mode: Mode,
     /// Single blocks with a key each: the kernel needs no pieces.
     pub(super) blocks: bool,
@@ -49,7 +49,7 @@ pub(super) fn one_key(batch: &Checked<'_>) -> Option<OneKey> {
     }
 }
 
-impl Sheet {
+impl PlanSheet {
     /// `hashers`: for batches that [`may_split`](super::split::may_split).
     pub(super) fn new(
         batch: &Checked<'_>,
@@ -112,7 +112,7 @@ impl Sheet {
             Mode::Acorn => places.take(message_count * size_of::<Verdict>()),
             _ => messages.at,
         };
-        Sheet {
+        PlanSheet {
             mode,
             blocks,
             small,

@@ -4,9 +4,9 @@
 use super::batch::DeviceKeys;
 use super::check::Checked;
 use crate::Mode;
-use crate::cuda::driver::api::{Failure, Stream};
+use crate::cuda::driver::api::{Failure, RawStream};
 use crate::cuda::driver::memory::DeviceBytes;
-use crate::cuda::driver::memory::{self, DeviceBuffer};
+use crate::cuda::driver::memory::{self, DeviceMemory};
 use crate::cuda::driver::module::Family;
 use crate::cuda::launch::abi::{Address, MULTIPROCESSORS, SPLIT_CAPABILITY, SPLIT_UNIT};
 use crate::cuda::launch::link::{CudaLink, Link};
@@ -21,7 +21,7 @@ const CLUSTERS: std::ops::RangeInclusive<u32> = 2..=8;
 /// The multiprocessors of one neighbourhood, which share a clock.
 pub(super) struct Hashers {
     /// By a multiprocessor's number: 0, or its place in the neighbourhood, from 1 on.
-    places: DeviceBuffer,
+    places: DeviceMemory,
     count: u32,
 }
 
@@ -38,7 +38,7 @@ impl Hashers {
     pub(super) fn find(
         link: &CudaLink,
         capability: (u32, u32),
-        stream: &Stream,
+        stream: &RawStream,
     ) -> Result<Option<Self>, Failure> {
         if capability != SPLIT_CAPABILITY {
             return Ok(None);

@@ -8,12 +8,12 @@ use crate::cuda::driver::api;
 
 /// A queue of work on a device: one of its own, or somebody else's.
 pub struct Stream {
-    stream: api::Stream,
+    stream: api::RawStream,
     device: Device,
 }
 
 impl Stream {
-    pub(super) fn new(device: Device, stream: api::Stream) -> Self {
+    pub(super) fn new(device: Device, stream: api::RawStream) -> Self {
         Stream { stream, device }
     }
 
@@ -32,7 +32,7 @@ impl Stream {
         self.stream.handle().cast()
     }
 
-    pub(super) fn inner(&self) -> &api::Stream {
+    pub(super) fn inner(&self) -> &api::RawStream {
         &self.stream
     }
 }
@@ -45,12 +45,12 @@ impl fmt::Debug for Stream {
 
 /// A mark in a stream that notes the time.
 pub struct Event {
-    event: api::Event,
+    event: api::RawEvent,
     device: Device,
 }
 
 impl Event {
-    pub(super) fn new(device: Device, event: api::Event) -> Self {
+    pub(super) fn new(device: Device, event: api::RawEvent) -> Self {
         Event { event, device }
     }
 

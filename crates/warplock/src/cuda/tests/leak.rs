@@ -9,9 +9,9 @@ use cudarc::driver::sys;
 
 use super::welch::{THRESHOLD, largest_t};
 use super::{Random, whole};
-use crate::cuda::driver::api::{Driver, Failure, Stream, check};
-use crate::cuda::driver::memory::{DeviceBuffer, PinnedBuffer, fill, upload};
+use crate::cuda::driver::api::{Driver, Failure, RawStream, check};
 use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
+use crate::cuda::driver::memory::{DeviceMemory, PinnedMemory, fill, upload};
 use crate::cuda::driver::module::{Family, Module, argument};
 use crate::cuda::launch::abi::{MULTIPROCESSORS, SPLIT_CAPABILITY, Work, split_bytes};
 use crate::cuda::launch::keys::OneKey;
@@ -64,8 +64,8 @@ const HASHERS: usize = 16;
 struct Input {
     fixed: bool,
     key: OneKey,
-    sheet: PinnedBuffer,
-    text: PinnedBuffer,
+    sheet: PinnedMemory,
+    text: PinnedMemory,
 }
 
 /// A mark in a queue that knows its time.
@@ -80,7 +80,7 @@ impl Mark {
         Mark(event)
     }
 
-    fn record(&self, stream: &Stream) {
+    fn record(&self, stream: &RawStream) {
         // SAFETY: both live.
         let code = unsafe { sys::cuEventRecord(self.0, stream.handle()) };
         check(code, || "marking a place").unwrap();
@@ -112,13 +112,13 @@ enum Subject {
 /// A GPU with inputs of both classes and room for one at work.
 struct Bench {
     link: CudaLink,
-    stream: Stream,
+    stream: RawStream,
     inputs: Vec<Input>,
-    text: DeviceBuffer,
-    sheet: DeviceBuffer,
+    text: DeviceMemory,
+    sheet: DeviceMemory,
     subject: Subject,
     /// What [`Split`] tells of.
-    _split: Option<[DeviceBuffer; 2]>,
+    _split: Option<[DeviceMemory; 2]>,
 }
 
 /// A GPU, bound to this thread; without one, a line that says so.
@@ -140,10 +140,10 @@ fn gpu() -> Option<CudaLink> {
 /// What kernels must know where some multiprocessors only hash, and the memory that holds it.
 fn hashed_apart(
     link: &CudaLink,
-    stream: &Stream,
+    stream: &RawStream,
     work: Work,
     each: usize,
-) -> Result<(Split, [DeviceBuffer; 2]), Failure> {
+) -> Result<(Split, [DeviceMemory; 2]), Failure> {
     let work = work.in_units(each);
     let mut who = [0; MULTIPROCESSORS];
     for place in 0..HASHERS {

@@ -21,7 +21,7 @@ use fake::FakeLink;
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::cuda::host::copy::Copier;
 use crate::cuda::host::ring::Ring;
-use crate::cuda::host::slot::Gpu;
+use crate::cuda::host::slot::RingGpu;
 use crate::cuda::launch::cut::Cutter;
 use crate::cuda::launch::policy::Policy;
 use crate::job::Job;
@@ -103,7 +103,7 @@ fn check(
     if random.flip() {
         link.pin(&found.output);
     }
-    let gpu = Arc::new(Gpu {
+    let gpu = Arc::new(RingGpu {
         link,
         policy,
         copier: Copier::new(NonZeroUsize::MIN, None),
@@ -179,7 +179,7 @@ fn after_a_failure_nothing_is_under_way() {
             let mut link = FakeLink::new(seed, Some(good_calls), HashSet::new());
             link.pin(&buffers.input);
             link.pin(&buffers.output);
-            let gpu = Arc::new(Gpu {
+            let gpu = Arc::new(RingGpu {
                 link,
                 policy,
                 copier: Copier::new(NonZeroUsize::MIN, None),

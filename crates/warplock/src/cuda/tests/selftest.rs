@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::fake::FakeLink;
 use crate::cuda::host::copy::Copier;
 use crate::cuda::host::ring::Ring;
-use crate::cuda::host::slot::Gpu;
+use crate::cuda::host::slot::RingGpu;
 use crate::cuda::launch::policy::Policy;
 use crate::cuda::launch::selftest::{Case, Shape, Tested};
 use crate::job::Job;
@@ -20,8 +20,8 @@ pub(super) fn kernels_tested_for(job: &Job<'_>, policy: &Policy) -> BTreeSet<Str
     cases.into_iter().flat_map(Case::kernels).collect()
 }
 
-fn gpu() -> Arc<Gpu<FakeLink>> {
-    Arc::new(Gpu {
+fn gpu() -> Arc<RingGpu<FakeLink>> {
+    Arc::new(RingGpu {
         link: FakeLink::new(7, None, Default::default()),
         policy: Policy::DEFAULT,
         copier: Copier::new(NonZeroUsize::MIN, None),
@@ -29,7 +29,7 @@ fn gpu() -> Arc<Gpu<FakeLink>> {
 }
 
 /// Whether a case passes on the fake device.
-fn passes(case: Case, gpu: &Arc<Gpu<FakeLink>>) -> bool {
+fn passes(case: Case, gpu: &Arc<RingGpu<FakeLink>>) -> bool {
     // SAFETY: nothing else uses what the case's jobs borrow.
     let run = |job: &Job<'_>| unsafe { Ring::new(gpu).run(job) };
     case.passes(run).unwrap()
@@ -128,7 +128,7 @@ fn a_device_with_a_wrong_answer_is_not_used() {
 
 #[test]
 fn a_device_that_fails_is_told_apart_from_a_wrong_answer() {
-    let gpu = Arc::new(Gpu {
+    let gpu = Arc::new(RingGpu {
         link: FakeLink::new(7, Some(5), Default::default()),
         policy: Policy::DEFAULT,
         copier: Copier::new(NonZeroUsize::MIN, None),

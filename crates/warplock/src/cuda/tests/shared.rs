@@ -13,7 +13,7 @@ use crate::cpu::{CpuBackend, InstructionSet};
 use crate::cuda::driver::api::Failure;
 use crate::cuda::host::copy::Copier;
 use crate::cuda::host::ring::Ring;
-use crate::cuda::host::slot::Gpu;
+use crate::cuda::host::slot::RingGpu;
 use crate::cuda::launch::policy::Policy;
 use crate::job::Job;
 use crate::portion::Source;
@@ -45,7 +45,7 @@ impl Fault {
 /// A ring on a device that is none.
 struct Fake {
     name: &'static str,
-    gpu: Arc<Gpu<FakeLink>>,
+    gpu: Arc<RingGpu<FakeLink>>,
     ring: Mutex<Ring<FakeLink>>,
 }
 
@@ -70,7 +70,7 @@ impl Fake {
         for bytes in pinned {
             link.pin(bytes);
         }
-        let gpu = Arc::new(Gpu {
+        let gpu = Arc::new(RingGpu {
             link,
             policy,
             copier: Copier::new(NonZeroUsize::MIN, None),

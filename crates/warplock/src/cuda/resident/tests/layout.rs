@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use super::super::check::Checked;
-use super::super::sheet::{Sheet, one_key};
+use super::super::sheet::{PlanSheet, one_key};
 use super::super::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText};
 use super::{apart, even, region};
 use crate::cuda::launch::abi::{AcornMessage, GcmMessage, Piece};
@@ -16,9 +16,9 @@ fn number(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-fn sheet(batch: DeviceBatch<'_>) -> (Sheet, Vec<u8>, Checked<'_>) {
+fn sheet(batch: DeviceBatch<'_>) -> (PlanSheet, Vec<u8>, Checked<'_>) {
     let batch = Checked::new(batch).unwrap();
-    let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, None);
+    let sheet = PlanSheet::new(&batch, &Policy::DEFAULT, 132, None);
     let host = sheet
         .write(&batch, one_key(&batch).as_ref(), SHEET)
         .to_vec();

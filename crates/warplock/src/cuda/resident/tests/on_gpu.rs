@@ -10,8 +10,8 @@ use super::super::{
 };
 use crate::lock::lock;
 use crate::{
-    Aad, Algorithm, Batch, Choice, Direction, Engine, Error, Ivs, Key, Keys, Mode, Span, Spans,
-    Tags, Text,
+    Aad, Algorithm, BackendChoice, Batch, Direction, Engine, Error, Ivs, Key, Keys, Mode, Span,
+    Spans, Tags, Text,
 };
 
 /// One at a time: a plan's end waits for the whole device, which no other thread's stream may
@@ -33,7 +33,7 @@ pub(super) fn random(len: usize) -> Vec<u8> {
 }
 
 pub(super) fn cpu() -> Engine {
-    let cpu = Engine::builder().backend(Choice::Cpu(None)).build();
+    let cpu = Engine::builder().backend(BackendChoice::Cpu(None)).build();
     cpu.unwrap()
 }
 

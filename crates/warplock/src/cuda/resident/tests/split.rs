@@ -2,7 +2,7 @@
 //! whoever of its blocks hashes.
 
 use super::super::check::Checked;
-use super::super::sheet::{Sheet, one_key};
+use super::super::sheet::{PlanSheet, one_key};
 use super::super::split::{HashersAt, may_split};
 use super::super::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, Plan,
@@ -68,8 +68,8 @@ fn much_text_in_even_units_at_multiples_of_16_is_split() {
 fn work_is_told_in_units_and_blocks_have_room_to_agree() {
     let key = Key::new(Algorithm::Aes192Gcm, &[1; 24]).unwrap();
     let batch = Checked::new(sealing(&key, apart(40, 50_000), 40)).unwrap();
-    let plain = Sheet::new(&batch, &Policy::DEFAULT, 132, None);
-    let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS));
+    let plain = PlanSheet::new(&batch, &Policy::DEFAULT, 132, None);
+    let sheet = PlanSheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS));
     let located = sheet.located(&batch, 0x70_0000);
     let split = located.split.unwrap();
     // Four units of 16 KiB for 98 rows of 512 bytes.
@@ -85,7 +85,7 @@ fn work_is_told_in_units_and_blocks_have_room_to_agree() {
     };
     let batch = Checked::new(sealing(&key, text, 2)).unwrap();
     assert!(may_split(&batch, &ALWAYS));
-    let located = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS)).located(&batch, 0);
+    let located = PlanSheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS)).located(&batch, 0);
     assert_eq!((located.work.each, located.work.units), (0, 62));
     let uneven = located.split.unwrap().work;
     assert_eq!((uneven.each, uneven.units, uneven.count), (1, 2, 2));
@@ -101,7 +101,7 @@ fn tags_of_few_or_short_messages_need_no_launch_of_their_own() {
     let key = Key::new(Algorithm::Aes128Gcm, &[1; 16]).unwrap();
     let names = |count: usize, len: usize| -> Vec<String> {
         let batch = Checked::new(sealing(&key, apart(count, len), count)).unwrap();
-        let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS));
+        let sheet = PlanSheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS));
         let located = sheet.located(&batch, 0x70_0000);
         let launcher = Launcher::of(batch.info, batch.direction, batch.tag_len);
         let key = one_key(&batch).unwrap();

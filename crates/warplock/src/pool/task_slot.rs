@@ -10,14 +10,14 @@ use std::thread::{self, Thread};
 use crate::lock::lock;
 
 /// A wait for those who are still at work looks so many times before it sleeps.
-const LOOKS: usize = 2_000;
+const SPINS_BEFORE_PARK: usize = 2_000;
 
 /// Room for one task at a time.
 #[repr(align(128))]
-pub(super) struct Desk {
+pub(super) struct TaskSlot {
     /// What [`State`] reads.
     state: AtomicU64,
-    /// Lives on its caller's stack until the desk is closed.
+    /// Lives on its caller's stack until the slot is closed.
     task: AtomicPtr<Task>,
 }
 
@@ -39,7 +39,7 @@ unsafe impl Sync for Body {}
 
 /// A place at a task; who has it must work, for the caller waits.
 pub(super) struct Seat<'a> {
-    desk: &'a Desk,
+    slot: &'a TaskSlot,
     /// How many came before.
     number: usize,
 }
@@ -57,7 +57,7 @@ impl State {
     const OPEN: u64 = 1 << 48;
     /// The caller sleeps until all have left.
     const PARKED: u64 = 1 << 49;
-    /// The desk is some caller's.
+    /// The slot is some caller's.
     const TAKEN: u64 = 1 << 50;
 
     fn inside(self) -> u64 {
@@ -78,8 +78,8 @@ impl State {
 
 impl Task {
     pub(super) fn new(body: &(dyn Fn(usize) + Sync)) -> Self {
-        // SAFETY: only the lifetime changes. Who has a seat calls the body while the desk is open,
-        // or while the one that closes it waits: by `Desk::open`'s contract the body lives.
+        // SAFETY: only the lifetime changes. Who has a seat calls the body while the slot is open,
+        // or while the one that closes it waits: by `TaskSlot::open`'s contract the body lives.
         let body = unsafe {
             std::mem::transmute::<
                 *const (dyn Fn(usize) + Sync + '_),
@@ -100,20 +100,20 @@ impl Task {
     }
 }
 
-impl Default for Desk {
+impl Default for TaskSlot {
     fn default() -> Self {
-        Desk {
+        TaskSlot {
             state: AtomicU64::new(0),
             task: AtomicPtr::new(ptr::null_mut()),
         }
     }
 }
 
-impl Desk {
+impl TaskSlot {
     /// Puts a task there for so many others; false if another lies there.
     ///
     /// # Safety
-    /// If it does, the task and its body must stay where they are until [`Desk::close`] has
+    /// If it does, the task and its body must stay where they are until [`TaskSlot::close`] has
     /// returned.
     pub(super) unsafe fn open(&self, task: &Task, seats: usize) -> bool {
         let (free, mine) = (0, State::TAKEN);
@@ -141,7 +141,7 @@ impl Desk {
             |state| (State(state).free() > 0).then_some(state + State::JOINED + State::INSIDE);
         let before = (self.state).fetch_update(Ordering::Acquire, Ordering::Relaxed, joined);
         Some(Seat {
-            desk: self,
+            slot: self,
             number: State(before.ok()?).joined(),
         })
     }
@@ -152,7 +152,7 @@ impl Desk {
         let mut looks = 0;
         while State(state).inside() > 0 {
             looks += 1;
-            if looks < LOOKS {
+            if looks < SPINS_BEFORE_PARK {
                 std::hint::spin_loop();
                 state = self.state.load(Ordering::Acquire);
                 continue;
@@ -169,9 +169,9 @@ impl Desk {
 impl Seat<'_> {
     /// Does what the caller asked for.
     pub(super) fn work(self) {
-        let Seat { desk, number } = self;
+        let Seat { slot, number } = self;
         // SAFETY: this thread is inside until it leaves below, and `close` waits for it.
-        let task = unsafe { &*desk.task.load(Ordering::Relaxed) };
+        let task = unsafe { &*slot.task.load(Ordering::Relaxed) };
         // SAFETY: as above.
         let body = unsafe { &*task.body.0 };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(number))) {
@@ -184,7 +184,7 @@ impl Seat<'_> {
             caller = last.then(|| task.caller.clone());
             Some(state - State::INSIDE)
         };
-        let _ = (desk.state).fetch_update(Ordering::AcqRel, Ordering::Acquire, left);
+        let _ = (slot.state).fetch_update(Ordering::AcqRel, Ordering::Acquire, left);
         if let Some(caller) = caller {
             caller.unpark();
         }
