@@ -1,4 +1,4 @@
-//! Measures a machine: the processor on each of its instruction sets, and the first GPU.
+//! Measures a machine: the CPU with each of its instruction sets, and the first GPU.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -18,24 +18,24 @@ use crate::{
     Algorithm, Batch, Direction, Error, InstructionSet, Ivs, Key, Keys, Mode, Spans, Text,
 };
 
-/// Each measurement is the best of so many: what disturbs only makes it longer.
+/// Each measurement is the best of this many: disturbances only make it longer.
 const RUNS: usize = 3;
 
-/// So often all instruction sets are measured: what others do on the same core may disturb all of
-/// one set's measurements, which lie close together.
+/// All instruction sets are measured this many times: another program on the same core may disturb
+/// all measurements of one set, which are close together in time.
 const PASSES: usize = 2;
 
-/// The same for what takes microseconds, or depends on what the machine's memory does.
+/// The same for measurements of microseconds, and for those that depend on the memory.
 const SMALL_RUNS: usize = 20;
 const MEMORY_RUNS: usize = 8;
 
-/// Nobody waits longer for a thread to wake.
+/// The longest wait for a thread to wake.
 const LONGEST_WAKE: Duration = Duration::from_millis(2);
 
-/// Bytes of the least message: enough for the kernels of long ones.
+/// Bytes of the shortest message: enough for the kernels of long ones.
 const LEAST: usize = 4096;
 
-/// Messages whose number is fixed, for all algorithms alike.
+/// A batch of a fixed number of messages.
 struct Sample {
     key: Key,
     count: usize,
@@ -96,10 +96,10 @@ impl Sample {
     }
 }
 
-/// Two buffers, so that what is encrypted from the first to the second is decrypted back.
+/// Two buffers: text is encrypted from the first to the second, and decrypted back.
 struct Buffers<'a>(&'a mut [u8], &'a mut [u8]);
 
-/// The best nanoseconds for encryption, and for decryption of what came out.
+/// The least nanoseconds for encryption, and for decryption of its result.
 fn times(
     sample: &mut Sample,
     buffers: &mut Buffers<'_>,
@@ -126,19 +126,19 @@ fn times(
     Ok(best)
 }
 
-/// How a place is measured.
+/// The sizes of a backend's measurements.
 struct Scale {
     /// Bytes of the longer and of the shorter batch.
     long: usize,
     short: usize,
-    /// Bytes of its messages where they are in one piece.
+    /// Bytes of its messages in chained modes.
     chain: usize,
     /// Messages of 64 bytes.
     messages: usize,
     runs: usize,
 }
 
-/// Measures all algorithms of a place; what it does not have keeps its guess.
+/// Measures all algorithms of a backend; those that it does not support keep their guess.
 fn costs(
     scale: &Scale,
     guess: Costs,
@@ -176,7 +176,7 @@ fn costs(
                 true => 0.0,
                 false => (one[place] - least[place]).max(0.0) / (scale.chain - LEAST) as f64,
             };
-            // What is under way while the first chain is, is not counted twice.
+            // Work that overlaps with the first chain is not counted twice.
             let before = least[place] + chain * (scale.chain - LEAST) as f64;
             let slope = (long[place] - short[place]) / (scale.long - scale.short) as f64;
             let mean = (long[place] - before) / scale.long as f64;
@@ -196,7 +196,7 @@ fn costs(
     Ok(costs)
 }
 
-/// Keeps of each algorithm what takes less for a message of so many bytes.
+/// Keeps, for each algorithm, the cost with the lower time for a message of `bytes` bytes.
 fn keep_least(costs: &mut Costs, found: &Costs, bytes: usize) {
     let time = |cost: Cost| cost.fixed + bytes as f64 * cost.byte.max(cost.chain);
     for algorithm in Algorithm::all() {
@@ -218,7 +218,7 @@ fn on_cpu(cpu: &CpuBackend) -> impl Fn(&Job<'_>) -> Result<(), Error> {
     }
 }
 
-/// The best nanoseconds of a few runs.
+/// The least nanoseconds of a few runs.
 fn best(runs: usize, mut work: impl FnMut()) -> f64 {
     let once = |_| {
         let start = Instant::now();
@@ -229,11 +229,11 @@ fn best(runs: usize, mut work: impl FnMut()) -> f64 {
 }
 
 impl Calibration {
-    /// Measures this machine: a second or two, of which GPUs take the most. The other programs of
-    /// the machine had better be quiet.
+    /// Measures this machine in a second or two, most of them for GPUs. Other programs should be
+    /// idle.
     ///
     /// # Errors
-    /// [`Error::Backend`] if a GPU that is there fails while it is measured.
+    /// [`Error::Backend`] if a GPU fails while it is measured.
     pub fn measure(threads: NonZeroUsize) -> Result<Self, Error> {
         let mut sets: Vec<(InstructionSet, Costs)> = Vec::new();
         let scale = Scale {
@@ -280,8 +280,7 @@ impl Calibration {
     }
 }
 
-/// Nanoseconds until so many threads that slept have come; the median, for a wake is long or short
-/// by chance.
+/// Nanoseconds until `count` sleeping threads have come. The median, because single wakes vary.
 fn wake(cpu: &CpuBackend, count: usize) -> f64 {
     let once = |_| {
         // Until they sleep.
@@ -303,10 +302,10 @@ fn wake(cpu: &CpuBackend, count: usize) -> f64 {
     times[times.len() / 2]
 }
 
-/// Bytes that caches hold, and bytes that no cache holds.
+/// Bytes that fit into caches, and bytes that do not.
 const MEMORY: [usize; 2] = [16 << 20, 256 << 20];
 
-/// Nanoseconds for a byte, with all threads on the fastest algorithm.
+/// Nanoseconds per byte, with all threads on the fastest algorithm.
 fn memory(cpu: &CpuBackend) -> Result<[f64; 2], Error> {
     let (mut plain, mut sealed) = (vec![1; MEMORY[1]], vec![2; MEMORY[1]]);
     let mut buffers = Buffers(&mut plain, &mut sealed);
@@ -319,10 +318,10 @@ fn memory(cpu: &CpuBackend) -> Result<[f64; 2], Error> {
     Ok(found)
 }
 
-/// How many times as long a thread takes while all others work, too: with CBC encryption, which
-/// waits for no memory.
+/// The slowdown of a thread while all others work, measured with CBC encryption, which does not
+/// wait for memory.
 fn crowded(cpu: &CpuBackend, one: &Costs, wake: f64) -> Result<f64, Error> {
-    // Many times as many messages as threads take at once.
+    // Many times as many messages as threads take at the same time.
     let (count, len) = (4096, 8 << 10);
     let bytes = count * len;
     let (mut plain, mut sealed) = (vec![1; bytes], vec![2; bytes]);
@@ -334,7 +333,7 @@ fn crowded(cpu: &CpuBackend, one: &Costs, wake: f64) -> Result<f64, Error> {
     Ok(((all - wake) / one).clamp(1.0, 3.0))
 }
 
-/// Measures the first GPU; none if there is none. `memory` is what all CPU threads take for a byte.
+/// Measures the first GPU; none if there is none. `memory` is the time of all CPU threads per byte.
 fn gpu(cpu: &CpuBackend, threads: NonZeroUsize, memory: f64) -> Result<Option<GpuModel>, Error> {
     let start = Instant::now();
     let (gpus, _) = CudaBackend::all(threads);
@@ -370,7 +369,7 @@ fn gpu(cpu: &CpuBackend, threads: NonZeroUsize, memory: f64) -> Result<Option<Gp
         model.shared = time(MEMORY[1], &mut buffers, &all)? / MEMORY[1] as f64;
     }
 
-    // Ordinary memory, which the processor copies.
+    // Pageable memory, which the CPU copies.
     let (mut plain, mut sealed) = (vec![1; scale.long], vec![2; scale.long]);
     let mut buffers = Buffers(&mut plain, &mut sealed);
     let [long, short] = [scale.long, scale.short].map(|bytes| time(bytes, &mut buffers, &run));
@@ -381,8 +380,8 @@ fn gpu(cpu: &CpuBackend, threads: NonZeroUsize, memory: f64) -> Result<Option<Gp
     Ok(Some(model))
 }
 
-/// Runs a job as the planner does when a GPU works alone, or with CPU threads; these do so many
-/// bytes a nanosecond, and the GPU so many.
+/// Runs a job as the planner does: on a GPU alone, or together with CPU threads if `rates` gives
+/// the bytes per nanosecond of these and of the GPU.
 fn together(
     cpu: &CpuBackend,
     gpu: &Arc<dyn Helper>,
@@ -408,7 +407,7 @@ fn together(
     let broken = shared.parts.into_iter().find_map(|part| part.broken);
     broken.map_or(Ok(()), |broken| {
         if broken.hangs {
-            // Never dropped: that would wait for it.
+            // Never dropped: that would wait for the GPU.
             std::mem::forget(Arc::clone(gpu));
         }
         Err(Error::Backend {
@@ -427,7 +426,7 @@ mod tests {
         let start = Instant::now();
         let threads = NonZeroUsize::new(2).unwrap();
         let calibration = Calibration::measure(threads).unwrap();
-        // 5 s are promised for a quiet machine and a release build.
+        // 5 s are promised for an idle machine and a release build.
         assert!(start.elapsed().as_secs() < 30);
         let model = calibration.model(InstructionSet::best(), 2);
         for algorithm in Algorithm::all() {

@@ -1,8 +1,8 @@
-//! A calibration: what was measured on a machine, and the file that keeps it.
+//! A calibration: the measured speed of a machine, and the file that stores it.
 //!
-//! The file is text, a name and its values a line, in the user's cache folder. It says what it was
-//! measured on; on any other machine, driver or version of Warplock it is ignored. Whatever it
-//! says, it decides where work is done, never what comes out.
+//! The file is text, one name with its values per line, in the user's cache folder. It says what it
+//! was measured on; on any other machine, driver or version of Warplock it is ignored. Whatever it
+//! says, it decides where work is done, never the result.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -17,42 +17,42 @@ use crate::{Algorithm, Direction, InstructionSet};
 /// The first line, with the format's version.
 const TITLE: &str = "warplock calibration 2";
 
-/// No calibration is longer, in bytes.
+/// The most bytes of a file.
 const LONGEST: u64 = 256 << 10;
 
-/// No calibration has more lines: a few facts, and two a cipher and instruction set.
+/// The most lines: a few facts, and two per cipher and instruction set.
 const MOST_LINES: usize = 4096;
 
-/// What is shown of a line that makes no sense.
+/// The most characters of a line in an error message.
 const SHOWN: usize = 60;
 
-/// No measured value is larger, in nanoseconds: a quarter of an hour.
+/// The largest valid value, in nanoseconds: a quarter of an hour.
 const LARGEST: f64 = 1e12;
 
-/// What was measured on a machine.
+/// The measured speed of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     pub(crate) machine: Machine,
     /// Nanoseconds to wake all threads.
     pub(crate) wake: f64,
-    /// Nanoseconds a byte that all threads together cannot beat, in caches and beyond.
+    /// Nanoseconds per byte that all threads together cannot beat, in caches and beyond.
     pub(crate) memory: [f64; 2],
-    /// How many times as long a thread takes while all others work, too.
+    /// The slowdown of a thread while all others work.
     pub(crate) crowded: f64,
     pub(crate) sets: Vec<(InstructionSet, Costs)>,
     pub(crate) gpu: Option<GpuModel>,
 }
 
-/// What a calibration is good for.
+/// The machine, driver and version that a calibration is valid for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Machine(Vec<(&'static str, String)>);
 
 impl Machine {
-    /// This one; looks at a few files and starts nothing.
+    /// This one. Reads a few files and starts nothing.
     pub(crate) fn here() -> Self {
         let read = |path: &str| {
             let mut text = String::new();
-            // The processor's name stands at the beginning; the file is as long as there are cores.
+            // The CPU's name is at the beginning; the file has an entry for each core.
             let read = File::open(path).and_then(|file| file.take(8192).read_to_string(&mut text));
             if read.is_err() {
                 text.clear();
@@ -88,7 +88,7 @@ impl Machine {
     }
 }
 
-/// The beginning of a text, without what a terminal would act upon.
+/// The beginning of a text, without control characters.
 fn shown(text: &str) -> String {
     text.chars()
         .take(SHOWN)
@@ -96,7 +96,7 @@ fn shown(text: &str) -> String {
         .collect()
 }
 
-/// A value that fits into a line and is the same when it is read again.
+/// The value as one line, which is the same when it is read back.
 fn one_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     words.join(" ")
@@ -164,8 +164,8 @@ impl Lines<'_> {
 }
 
 impl Calibration {
-    /// The file where this user's calibration is kept: `warplock/calibration` in
-    /// `XDG_CACHE_HOME`, or in `~/.cache`; none if neither is known.
+    /// The file of this user's calibration: `warplock/calibration` in `XDG_CACHE_HOME`, or in
+    /// `~/.cache`; none if neither is known.
     pub fn path() -> Option<PathBuf> {
         let absolute = |name| {
             let path = PathBuf::from(std::env::var_os(name)?);
@@ -179,7 +179,7 @@ impl Calibration {
     /// The calibration of this machine; none if it was never calibrated.
     ///
     /// # Errors
-    /// Why there is one that cannot be used, in words: it is of another machine, driver or
+    /// A sentence that says why the file cannot be used: it is of another machine, driver or
     /// version, or damaged.
     pub fn load() -> Result<Option<Self>, String> {
         match Calibration::path() {
@@ -211,7 +211,7 @@ impl Calibration {
         })
     }
 
-    /// One of this machine that nobody measured: for tests and fuzz targets.
+    /// A calibration of this machine with guessed values: for tests and fuzz targets.
     pub(super) fn guessed() -> Self {
         let model = Model::guess(InstructionSet::best(), 2);
         let sets = InstructionSet::all().filter(|set| set.is_available());
@@ -274,7 +274,7 @@ impl Calibration {
             }
         };
         if let Some(name) = lines.0.keys().next() {
-            return Err(format!("it has a line '{}' that nobody knows", shown(name)));
+            return Err(format!("it has the unknown line '{}'", shown(name)));
         }
         Ok(Calibration {
             machine: here,
@@ -312,7 +312,7 @@ impl Calibration {
         text
     }
 
-    /// Keeps it for this user's next programs; the file appears when it is complete. Gives its
+    /// Stores it for this user's next programs; the file appears when it is complete. Returns its
     /// path.
     ///
     /// # Errors
@@ -332,13 +332,13 @@ impl Calibration {
         let draft = path.with_extension(format!("{}.new", std::process::id()));
         let written = fs::write(&draft, self.text()).and_then(|()| fs::rename(&draft, path));
         if written.is_err() {
-            // Nothing is left behind, if that is possible.
+            // Removes the draft if possible.
             let _ = fs::remove_file(&draft);
         }
         written
     }
 
-    /// What is known of the machine when the processor uses `set`.
+    /// The model of the machine when the CPU uses `set`.
     pub(crate) fn model(&self, set: InstructionSet, threads: usize) -> Model {
         let guess = Model::guess(set, threads);
         let measured = self.sets.iter().find(|(of, _)| *of == set);
@@ -354,7 +354,7 @@ impl Calibration {
         }
     }
 
-    /// All measured values by name, for machines: nanoseconds, for the whole, a byte or a message.
+    /// All measured values by name, for programs: nanoseconds, in all, per byte or per message.
     pub fn values(&self) -> Vec<(String, Vec<f64>)> {
         let text = self.text();
         let lines = text.lines().skip(1 + self.machine.0.len());
@@ -396,13 +396,13 @@ impl Calibration {
             self.crowded,
         ));
         if let Some(gpu) = &self.gpu {
-            lines.push(format!("GPU, page-locked memory: {}", row(&gpu.costs)));
+            lines.push(format!("GPU, pinned memory: {}", row(&gpu.costs)));
             let fixed = some.map(|algorithm| {
                 let cost = gpu.costs.of(algorithm, Direction::Encrypt);
                 format!("{algorithm} {:.0}", cost.fixed / 1e3)
             });
             lines.push(format!(
-                "GPU: {:.2} s to start, smallest batch {} us, ordinary memory at most {:.1} GB/s",
+                "GPU: {:.2} s to start, smallest batch {} us, pageable memory at most {:.1} GB/s",
                 gpu.start / 1e9,
                 fixed.join(", "),
                 1.0 / gpu.staged.max(1e-6)

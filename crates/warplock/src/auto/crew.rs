@@ -1,4 +1,4 @@
-//! One job over CPU threads and GPUs at once.
+//! One job, shared by CPU threads and GPUs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
@@ -13,16 +13,16 @@ use crate::job::Job;
 use crate::lock::lock;
 use crate::portion::{All, Source};
 
-/// A helper's portion must take so many times as long as one of the processor's, for its thread to
-/// do something else meanwhile.
+/// A helper's portion must take at least this many times as long as one on the CPU for the helper's
+/// thread to do CPU work while it waits.
 const SIDE_WORK_RATIO: f64 = 4.0;
 
-/// Why a helper is not to be used any more.
+/// The reason why a helper must not be used any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Broken {
     /// In words.
     pub(crate) reason: String,
-    /// It may never answer again: even freeing what it uses would wait.
+    /// It may never answer again: even freeing its memory would wait for it.
     pub(crate) hangs: bool,
 }
 
@@ -31,35 +31,35 @@ pub(crate) trait Helper: Send + Sync {
     /// Its name, as `--backend` takes it.
     fn name(&self) -> String;
 
-    /// Whether it has an algorithm.
+    /// Whether it supports an algorithm.
     fn supports(&self, algorithm: Algorithm) -> bool;
 
-    /// Whether it can begin at once: what must be tested or made before is done.
+    /// Whether it can start without delay: all tests have run and all buffers exist.
     fn is_ready(&self, job: &Job<'_>) -> bool;
 
-    /// Called on a thread that is its alone, before it helps.
+    /// Called on a thread that serves this helper alone, before it starts.
     fn pin_thread(&self) {}
 
-    /// How much of a job it takes at a time.
+    /// The sizes of portions that it takes.
     fn limits(&self, job: &Job<'_>) -> Limits;
 
-    /// Whether the caller's memory is page-locked, so that it reaches it by itself.
+    /// Whether the job's memory is pinned, so that the helper can access it directly.
     fn is_pinned(&self, job: &Job<'_>) -> bool;
 
-    /// Works on portions until the source gives no more. After an error, what it has taken and
-    /// not done must be done by somebody else: with `keep`, the input of such portions is still
-    /// as it was, also for work in place, and nothing is written any more.
+    /// Works on portions until the source returns none. After an error, the portions that were
+    /// taken and not done must be done by another worker: with `keep`, their input is unchanged,
+    /// even for work in place, and nothing is written any more.
     ///
     /// # Safety
-    /// Nobody else uses the portions' bytes during the call.
+    /// Nothing else uses the portions' bytes during the call.
     unsafe fn help(&self, job: &Job<'_>, source: &mut dyn Source, keep: bool)
     -> Result<(), Broken>;
 
-    /// Runs all of a job, and gives the messages that did not verify, ascending. After an error
-    /// nothing is written any more; input that is not the output, too, is as it was.
+    /// Runs a whole job; returns the messages that did not verify, ascending. After an error
+    /// nothing is written any more, and input that is not also output is unchanged.
     ///
     /// # Safety
-    /// Nobody else uses what the job borrows during the call.
+    /// Nothing else uses what the job borrows during the call.
     unsafe fn run_alone(&self, job: &Job<'_>) -> Result<Vec<usize>, Broken> {
         let mut all = All::of(job.count());
         // SAFETY: by this function's contract.
@@ -69,28 +69,28 @@ pub(crate) trait Helper: Send + Sync {
     }
 }
 
-/// Who works on a job.
+/// The workers of a job.
 pub(crate) struct Crew<'a> {
     pub(crate) cpu: &'a CpuBackend,
-    /// CPU threads that take portions; those that GPUs need to be fed are not among them.
+    /// CPU threads that take portions, not counting those that serve GPUs.
     pub(crate) workers: usize,
-    /// How fast each of them is.
+    /// The pace of each of them.
     pub(crate) worker: Pace,
-    /// How fast each helper is.
+    /// The pace of each helper.
     pub(crate) helper: Pace,
-    /// What helpers fail to do, the processor does.
+    /// Whether the CPU does what helpers fail to do.
     pub(crate) redo: bool,
-    /// How much a CPU thread takes at a time.
+    /// The sizes of a CPU thread's portions.
     pub(crate) limits: Limits,
-    /// From this length on, messages are cut.
+    /// Messages of this length and more are cut.
     pub(crate) long: usize,
 }
 
-/// Waits for helpers while it is told that they are still wanted.
+/// Waits for helpers for as long as it is told that they are still wanted.
 pub(crate) type Wait<'a> = dyn Fn(&dyn Fn() -> bool) -> Vec<Arc<dyn Helper>> + Sync + 'a;
 
-/// The helpers of a job: those that are there, or what waits for them while it asks whether they
-/// are still wanted.
+/// The helpers of a job: those that are ready, or a function that waits for them while they are
+/// wanted.
 pub(crate) enum Helpers<'a> {
     Now(Vec<Arc<dyn Helper>>),
     Later(&'a Wait<'a>),
@@ -104,7 +104,7 @@ pub(crate) struct Part {
     pub(crate) broken: Option<Broken>,
 }
 
-/// What came of a job.
+/// The result of a job.
 pub(crate) struct Outcomes {
     /// Messages that did not verify, ascending.
     pub(crate) refused: Vec<usize>,
@@ -112,7 +112,7 @@ pub(crate) struct Outcomes {
 }
 
 impl<'a> Crew<'a> {
-    /// Helpers alone, for whom the processor does what they fail to do.
+    /// Helpers alone. The CPU does what they fail to do.
     pub(crate) fn of(cpu: &'a CpuBackend) -> Self {
         Crew {
             cpu,
@@ -125,8 +125,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Runs a job. Everything is done when this returns, unless a helper failed and the crew does
-    /// not redo.
+    /// Runs a job. Everything is done when this returns, unless a helper failed and `redo` is off.
     ///
     /// # Safety
     /// Nothing else uses what the job borrows during the call.
@@ -160,16 +159,16 @@ impl<'a> Crew<'a> {
             (queue.add(limits, self.helper), helper)
         };
         // SAFETY: by this function's contract.
-        let step = |taker| unsafe { self.step(job, &queue, taker) };
-        let help = |(taker, helper): (usize, Arc<dyn Helper>)| {
+        let step = |worker| unsafe { self.step(job, &queue, worker) };
+        let help = |(worker, helper): (usize, Arc<dyn Helper>)| {
             let aside = self.aside(&queue, &step);
-            let mut held = HelperLease::new(&queue, taker, aside);
-            // SAFETY: the queue gives each portion to one taker; the rest by this function's
+            let mut held = HelperLease::new(&queue, worker, aside);
+            // SAFETY: the queue gives each portion to one worker; the rest by this function's
             // contract.
             let helped = unsafe { helper.help(job, &mut held, self.redo) };
             drop(held);
             let part = Part {
-                bytes: queue.text_of(taker),
+                bytes: queue.text_of(worker),
                 broken: helped.err(),
                 helper,
             };
@@ -177,11 +176,12 @@ impl<'a> Crew<'a> {
             parts.push(part);
         };
         thread::scope(|scope| {
-            // One of them works on this thread: a new one takes longer than a small job.
+            // One helper is served by this thread: starting a thread takes longer than a small job.
             let mut own = None;
             match helpers {
                 Helpers::Now(helpers) => {
-                    // All are added before any takes: the first shares are fair.
+                    // All are added before any of them takes a portion, so that the first portions
+                    // are fair.
                     let mut joined: Vec<_> = helpers.into_iter().map(join).collect();
                     if self.workers == 0 || self.cpu.has_others() {
                         own = joined.pop();
@@ -199,7 +199,7 @@ impl<'a> Crew<'a> {
                             spawn(scope, queue, helper, help);
                         }
                     };
-                    // Without a thread to wait, the job is done without help.
+                    // If the system has no thread for waiting, the job is done without helpers.
                     let _ = thread::Builder::new().spawn_scoped(scope, body);
                 }
             }
@@ -207,8 +207,9 @@ impl<'a> Crew<'a> {
             // SAFETY: by this function's contract.
             unsafe { self.work(job, &queue, self.workers, meanwhile) };
         });
-        // What a helper failed to do, and what was left for threads that did not come. At no pace
-        // anybody takes what is there: nobody leaves it to others, who may never come.
+        // Portions that a helper failed to do, and those left for threads that never came. At a
+        // pace of zero a worker takes whatever is there, instead of leaving it to others that may
+        // never come.
         let rest = Crew {
             worker: Pace::of(0.0),
             ..*self
@@ -223,21 +224,21 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Whether a helper has a job to itself, and needs no portions: they cost something, most with
-    /// GCM. If it fails, all is done again, for which the input must be as it was.
+    /// Whether a helper has a job to itself and needs no portions, which cost something, most of
+    /// all with GCM. If it fails, the whole job is done again, so the input must be unchanged.
     fn is_alone(&self, job: &Job<'_>, helpers: &[Arc<dyn Helper>]) -> bool {
         let whole = cuts(job.info().algorithm, job.direction());
         helpers.len() == 1 && self.workers == 0 && self.redo && whole && !job.is_in_place()
     }
 
-    /// What the thread of a helper can do while it waits, if that is long: chains keep a GPU busy
-    /// for as long as the processor takes for hundreds.
+    /// CPU work for a helper's thread while it waits, if the waits are long: a GPU takes as long
+    /// for a chain as the CPU takes for hundreds.
     fn aside<'s>(
         &self,
         queue: &Queue<'_, '_>,
         step: &'s dyn Fn(usize) -> bool,
     ) -> Option<SideWork<'s>> {
-        // The helper must not wait for it: as little as is worth while.
+        // The helper must not wait for this work: the smallest portions that pay.
         let limits = Limits {
             usual: self.limits.least,
             ..self.limits
@@ -245,14 +246,14 @@ impl<'a> Crew<'a> {
         let own = queue.least_of(&limits) as f64 / self.worker.rate.max(f64::MIN_POSITIVE);
         let pays = self.workers > 0 && SIDE_WORK_RATIO * own < self.helper.latency;
         pays.then(|| SideWork {
-            taker: queue.add(limits, self.worker),
+            worker: queue.add(limits, self.worker),
             until: Duration::from_nanos((self.helper.latency - own) as u64),
             step,
         })
     }
 
-    /// Has CPU threads take portions until there are none for them, and does something else
-    /// meanwhile.
+    /// Lets CPU threads take portions until there are none for them, and calls `meanwhile` on this
+    /// thread.
     ///
     /// # Safety
     /// As [`Crew::run`].
@@ -263,29 +264,31 @@ impl<'a> Crew<'a> {
         count: usize,
         meanwhile: impl FnOnce(),
     ) {
-        let takers: Vec<usize> = (0..count)
+        let workers: Vec<usize> = (0..count)
             .map(|_| queue.add(self.limits, self.worker))
             .collect();
         let body = |number: usize| {
             // SAFETY: by this function's contract.
-            while unsafe { self.step(job, queue, takers[number]) } {}
+            while unsafe { self.step(job, queue, workers[number]) } {}
         };
         let came = self.cpu.on_threads(count, body, meanwhile);
-        // Nobody leaves anything for those who did not.
-        takers[came..].iter().for_each(|&taker| queue.leave(taker));
+        // Nothing is left for threads that did not come.
+        workers[came..]
+            .iter()
+            .for_each(|&worker| queue.leave(worker));
     }
 
-    /// Has this thread do the next portion of a taker; false: there is none for it.
+    /// Does the next portion of a worker on this thread. Returns false if there is none.
     ///
     /// # Safety
     /// As [`Crew::run`].
-    unsafe fn step(&self, job: &Job<'_>, queue: &Queue<'_, '_>, taker: usize) -> bool {
-        let Some((portion, begun)) = queue.take(taker) else {
+    unsafe fn step(&self, job: &Job<'_>, queue: &Queue<'_, '_>, worker: usize) -> bool {
+        let Some((portion, begun)) = queue.take(worker) else {
             return false;
         };
-        // SAFETY: the queue gives each portion to one taker; the rest by this function's contract.
+        // SAFETY: the queue gives each portion to one worker; the rest by this function's contract.
         let outcome = unsafe { self.cpu.run_portion(job, &portion, begun.as_deref()) };
-        queue.done(taker, &portion, outcome);
+        queue.done(worker, &portion, outcome);
         true
     }
 }
@@ -297,7 +300,7 @@ fn spawn<'scope, 'env>(
     joined: (usize, Arc<dyn Helper>),
     help: &'scope (impl Fn((usize, Arc<dyn Helper>)) + Sync),
 ) {
-    let taker = joined.0;
+    let worker = joined.0;
     let name = format!("warplock-{}", joined.1.name());
     let builder = thread::Builder::new().name(name);
     let body = move || {
@@ -306,6 +309,6 @@ fn spawn<'scope, 'env>(
     };
     if builder.spawn_scoped(scope, body).is_err() {
         // The system has no thread for it: the others do its part.
-        queue.leave(taker);
+        queue.leave(worker);
     }
 }

@@ -1,27 +1,27 @@
-//! What is known of a machine, and what a look at a job needs of it: a few numbers, so that the look
-//! takes nanoseconds, also with cold caches.
+//! The decision that a job is small enough for the CPU, from a few numbers per algorithm, so that
+//! it takes nanoseconds even with cold caches.
 
 use super::model::Model;
 use crate::job::Job;
 use crate::{Algorithm, Direction};
 
-/// A model, and what follows from it.
+/// A model, and the limits that follow from it.
 pub(super) struct FastPath {
     pub(super) model: Model,
     /// By algorithm and direction.
     small: Vec<[Small; 2]>,
 }
 
-/// A CPU thread has done a job surely before a GPU, if it is expected in this part of the least
-/// time that a GPU takes: clocks fall, and models are wrong.
+/// A CPU thread is certain to be faster than a GPU if it is expected to take less than this
+/// fraction of the GPU's least time: clocks vary, and models are inexact.
 const CPU_MARGIN: f64 = 0.5;
 
-/// Jobs that one CPU thread has done before a GPU would be.
+/// The jobs that one CPU thread finishes before a GPU would.
 #[derive(Clone, Copy)]
 struct Small {
     /// They have fewer bytes than this,
     bytes: u64,
-    /// where a message counts as so many.
+    /// if each message counts as this many bytes.
     message: u64,
 }
 
@@ -61,7 +61,7 @@ impl FastPath {
         bytes.saturating_add(messages.saturating_mul(small.message)) < small.bytes
     }
 
-    /// The least length of one message that is not small.
+    /// The least length of a single message that is not small.
     pub(super) fn alone(&self, algorithm: Algorithm, direction: Direction) -> u64 {
         let small = self.small(algorithm, direction);
         small.bytes.saturating_sub(small.message)

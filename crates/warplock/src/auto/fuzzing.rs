@@ -1,4 +1,4 @@
-//! What the fuzz target of calibrations calls. Not part of the interface.
+//! Entry points for the fuzz target of calibrations. Not part of the interface.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use super::calibration::{Calibration, Machine};
 use super::model::Shape;
 use crate::{Algorithm, Direction, InstructionSet};
 
-/// A calibration of this machine that nobody measured, as its file has it.
+/// A calibration of this machine with guessed values, as its file has it.
 pub fn calibration_text() -> String {
     Calibration::guessed().text()
 }

@@ -1,4 +1,4 @@
-//! The GPUs of an engine: started when they are worth it, taken out when they fail.
+//! The GPUs of an engine: started when they pay for it, removed when they fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -9,13 +9,13 @@ use std::time::Duration;
 use super::crew::{Broken, Helper};
 use crate::lock::lock;
 
-/// Starts GPUs: gives those that can be used, and a sentence for each that cannot.
+/// Starts the GPUs: returns those that work, and a sentence for each that does not.
 pub(crate) type Start = Box<dyn Fn() -> (Vec<Arc<dyn Helper>>, Vec<String>) + Send + Sync>;
 
-/// How often a job that waits for GPUs looks whether it still needs them.
+/// How often a job that waits for GPUs checks whether it still needs them.
 const START_POLL: Duration = Duration::from_millis(1);
 
-/// What is known without a look at the state.
+/// Values of `Inner::hint`, which is read without a lock.
 mod hint {
     pub(super) const UNKNOWN: u8 = 0;
     pub(super) const NONE: u8 = 1;
@@ -67,8 +67,8 @@ impl Gpus {
         }))
     }
 
-    /// Whether there may be any. The first call asks `there`, which must be cheap; the others cost
-    /// next to nothing.
+    /// Whether there may be any. The first call calls `there`, which must be cheap; later calls
+    /// cost next to nothing.
     pub(crate) fn may_exist(&self, there: impl FnOnce() -> bool) -> bool {
         match self.0.hint.load(Ordering::Relaxed) {
             hint::UNKNOWN => {
@@ -87,15 +87,15 @@ impl Gpus {
         self.0.hint.load(Ordering::Relaxed) == hint::NONE
     }
 
-    /// Those that are ready, if they were started.
+    /// The GPUs that work, if they were started.
     pub(crate) fn awake(&self) -> Option<Vec<Arc<dyn Helper>>> {
         let state = self.0.lock();
         matches!(state.stage, Stage::Awake).then(|| state.gpus.clone())
     }
 
-    /// Notes that a job would have been done so much sooner with GPUs (nanoseconds), and starts
-    /// them once that adds up to what a start takes: so the time lost is never more than twice
-    /// what it would be for somebody who knows what comes.
+    /// Records that GPUs would have saved `saving` nanoseconds on a job, and starts them once these
+    /// add up to what a start takes. So the lost time is at most twice that of a planner that knows
+    /// the future.
     pub(crate) fn miss(&self, saving: f64, start: f64) {
         let enough = {
             let mut state = self.0.lock();
@@ -107,7 +107,7 @@ impl Gpus {
         }
     }
 
-    /// Starts them in the background, if that was not done before.
+    /// Starts them in the background, unless that was done before.
     pub(crate) fn begin(&self) {
         let mut state = self.0.lock();
         if !matches!(state.stage, Stage::Asleep) {
@@ -115,7 +115,7 @@ impl Gpus {
         }
         let inner = Arc::clone(&self.0);
         let body = move || {
-            // Whatever happens, those that wait are told.
+            // Waiting jobs are notified whatever happens.
             let started = catch_unwind(AssertUnwindSafe(|| (inner.start)()));
             let (gpus, problems) = started.unwrap_or_else(|_| {
                 let why = "GPUs cannot be used (a panic while they were started); the work is \
@@ -135,13 +135,13 @@ impl Gpus {
             inner.changed.notify_all();
         };
         let thread = thread::Builder::new().name("warplock-start".to_owned());
-        // Without a thread, it is tried again another time.
+        // If the system has no thread, a later job tries again.
         if let Ok(thread) = thread.spawn(body) {
             state.stage = Stage::Starting(thread);
         }
     }
 
-    /// Waits until they are ready, but only while `wanted` says so.
+    /// Waits until they are ready, while `wanted` returns true.
     pub(crate) fn wait(&self, wanted: &dyn Fn() -> bool) -> Vec<Arc<dyn Helper>> {
         let mut state = self.0.lock();
         while matches!(state.stage, Stage::Starting(_)) && wanted() {
@@ -154,15 +154,15 @@ impl Gpus {
         }
     }
 
-    /// Takes one out that failed, with one warning, whoever else found out.
-    pub(crate) fn take_out(&self, broken: &Arc<dyn Helper>, why: &Broken) {
+    /// Removes a GPU that failed, with one warning, even if several jobs report it.
+    pub(crate) fn remove(&self, broken: &Arc<dyn Helper>, why: &Broken) {
         let mut state = self.0.lock();
         let before = state.gpus.len();
         state.gpus.retain(|gpu| !Arc::ptr_eq(gpu, broken));
         let (found, none) = (state.gpus.len() < before, state.gpus.is_empty());
         drop(state);
         if why.hangs {
-            // Never dropped: that would wait for it.
+            // Never dropped: that would wait for the GPU.
             std::mem::forget(Arc::clone(broken));
         }
         if !found {
@@ -183,8 +183,8 @@ impl Drop for Gpus {
     fn drop(&mut self) {
         let stage = std::mem::replace(&mut self.0.lock().stage, Stage::Awake);
         if let Stage::Starting(thread) = stage {
-            // A process must not end while its driver is being started. Nothing can be done about
-            // a panic there.
+            // A process must not end while its driver is being started. A panic there changes
+            // nothing.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What a helper has taken from a queue and not done: if it fails, that goes back.
+//! The portions that a helper has taken from a queue and not done. They go back if it fails.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,20 +6,21 @@ use std::time::Duration;
 use super::queue::Queue;
 use crate::portion::{Outcome, Portion, Source};
 
-/// A helper's access to the queue: knows what the helper holds, and gives it back if it fails.
+/// A helper's access to the queue. Tracks the portions that the helper holds, and returns them if
+/// it fails.
 pub(crate) struct HelperLease<'s, 'q, 'job> {
     queue: &'s Queue<'q, 'job>,
-    taker: usize,
+    worker: usize,
     held: VecDeque<Portion>,
-    /// What its thread does while it waits, if there is something left.
+    /// Work for the helper's thread while it waits, if any is left.
     aside: Option<SideWork<'s>>,
 }
 
-/// Work of the processor's beside a helper's: a taker of its own, and what does one of its
-/// portions, or tells that there is none for it any more.
+/// CPU work for a helper's thread: a worker of its own, and a function that does one of its
+/// portions or returns false if there is none.
 pub(super) struct SideWork<'s> {
-    pub(super) taker: usize,
-    /// From this age of the helper's oldest portion on there is no time for one any more.
+    pub(super) worker: usize,
+    /// From this age of the helper's oldest portion on, there is no time for another one.
     pub(super) until: Duration,
     pub(super) step: &'s dyn Fn(usize) -> bool,
 }
@@ -27,12 +28,12 @@ pub(super) struct SideWork<'s> {
 impl<'s, 'q, 'job> HelperLease<'s, 'q, 'job> {
     pub(crate) fn new(
         queue: &'s Queue<'q, 'job>,
-        taker: usize,
+        worker: usize,
         aside: Option<SideWork<'s>>,
     ) -> Self {
         HelperLease {
             queue,
-            taker,
+            worker,
             held: VecDeque::new(),
             aside,
         }
@@ -40,11 +41,11 @@ impl<'s, 'q, 'job> HelperLease<'s, 'q, 'job> {
 }
 
 impl Drop for HelperLease<'_, '_, '_> {
-    /// Ends the helper's part in the job, and gives back what it has not done.
+    /// Ends the helper's part in the job, and returns the portions that it has not done.
     fn drop(&mut self) {
-        self.queue.leave(self.taker);
+        self.queue.leave(self.worker);
         if let Some(aside) = &self.aside {
-            self.queue.leave(aside.taker);
+            self.queue.leave(aside.worker);
         }
         self.queue.give_back(self.held.drain(..));
     }
@@ -52,7 +53,7 @@ impl Drop for HelperLease<'_, '_, '_> {
 
 impl Source for HelperLease<'_, '_, '_> {
     fn next(&mut self) -> Option<Portion> {
-        let (portion, _) = self.queue.take(self.taker)?;
+        let (portion, _) = self.queue.take(self.worker)?;
         self.held.push_back(portion.clone());
         Some(portion)
     }
@@ -61,14 +62,14 @@ impl Source for HelperLease<'_, '_, '_> {
         let place = self.held.iter().position(|held| *held == portion);
         self.held
             .remove(place.expect("what is done was taken before, and only once"));
-        self.queue.done(self.taker, &portion, outcome);
+        self.queue.done(self.worker, &portion, outcome);
     }
 
     fn meanwhile(&mut self, age: Duration) -> bool {
         let Some(aside) = self.aside.as_ref().filter(|aside| age < aside.until) else {
             return false;
         };
-        let some = (aside.step)(aside.taker);
+        let some = (aside.step)(aside.worker);
         if !some {
             // It does not ask again.
             self.aside = None;

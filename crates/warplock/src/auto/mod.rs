@@ -1,11 +1,11 @@
-//! The planner: sends each job where it ends soonest.
+//! The planner: sends each job to the backend that finishes it first.
 //!
-//! Small jobs stay on the processor, and nobody asks whether there is a GPU. For larger ones a
-//! model of the machine ([`model`], measured by [`calibrate`]) tells which team is fastest; what
-//! jobs like it really took corrects the model. A team shares a job through one [`queue`] of
-//! portions, so that all of it end together. GPUs are started ([`gpus`]) when what they would have
-//! saved is as much as their start takes, and taken out when they fail; what they had not done is
-//! done by the processor.
+//! Small jobs stay on the CPU, and the planner does not even look for GPUs. For larger ones, a
+//! model of the machine ([`model`]) predicts which team (the CPU, the GPUs or both) is fastest, and
+//! the times of earlier jobs correct it ([`corrections`]). A team shares a job through one
+//! [`queue`] of portions, so that all its members finish together. GPUs are started ([`gpus`]) once
+//! they would have saved as much time as their start takes. A GPU that fails is removed, and the
+//! CPU does what it had not finished.
 
 mod calibration;
 mod corrections;
@@ -45,46 +45,48 @@ pub(crate) use model::{BEYOND_CACHES, Cost, Costs, CpuModel, GpuModel, Model, Sh
 pub(crate) use queue::cuts;
 pub(crate) use worker::{Limits, Pace};
 
-/// A job that takes so many times a GPU's start waits for it with a part of its work.
+/// If the CPU alone would take this many times as long as starting a GPU, a job waits for the
+/// start, and begins on the CPU meanwhile.
 const WORTH_A_START: f64 = 4.0;
 
-/// For less text it hardly matters what memory it is in, and asking takes microseconds.
+/// For fewer bytes of text the kind of memory hardly matters, and asking the driver takes
+/// microseconds.
 const PINNED_QUERY_MIN_BYTES: f64 = 131_072.0;
 
-/// What the driver said about so many places in memory is kept, and believed for so many jobs.
+/// The driver's answers about memory are cached: for this many places, each for this many jobs.
 const PINNED_CACHE_PLACES: usize = 8;
 const PINNED_CACHE_JOBS: u32 = 32;
 
-/// Where GPUs would take so many times as long, nobody asks what was learnt.
+/// If GPUs are expected to take this many times as long as the CPU, corrections are not consulted.
 const HOPELESS_RATIO: f64 = 2.0;
 
-/// Chooses between the processor and the GPUs, and lets them work together.
+/// Chooses between the CPU and the GPUs, and makes them work together.
 pub(crate) struct Planner {
     gpus: Gpus,
-    /// Made at the first job, if there may be GPUs.
-    known: OnceLock<FastPath>,
+    /// Made for the first job, if there may be GPUs.
+    fast_path: OnceLock<FastPath>,
     load: Box<dyn Fn() -> Model + Send + Sync>,
     there: fn() -> bool,
-    learnt: Mutex<Corrections>,
+    corrections: Mutex<Corrections>,
     asked: Mutex<[PinnedAnswer; PINNED_CACHE_PLACES]>,
-    /// The GPUs that took part, by their addresses, and bytes of text that each has done.
+    /// The GPUs that took part: address, name, and bytes of text done.
     done: Mutex<Vec<(usize, String, u64)>>,
 }
 
-/// What the driver said about a job's memory. Should that be another by now, only the planner's
-/// expectations are wrong: who copies asks again.
+/// The driver's answer about a job's memory. If it is out of date, only the planner's estimate is
+/// wrong: copies ask again.
 #[derive(Clone, Copy, Default)]
 struct PinnedAnswer {
     input: usize,
     output: usize,
     pinned: bool,
-    /// For how many jobs it is still believed.
+    /// The number of jobs for which it is still used.
     left: u32,
 }
 
 impl Planner {
-    /// `start` starts the GPUs, `load` gives the machine's model, `there` tells cheaply whether
-    /// there may be GPUs.
+    /// `start` starts the GPUs, `load` returns the machine's model, and `there` tells cheaply
+    /// whether there may be GPUs.
     pub(crate) fn new(
         start: Start,
         load: Box<dyn Fn() -> Model + Send + Sync>,
@@ -93,16 +95,16 @@ impl Planner {
     ) -> Self {
         Planner {
             gpus: Gpus::new(start, warn),
-            known: OnceLock::new(),
+            fast_path: OnceLock::new(),
             load,
             there,
-            learnt: Mutex::default(),
+            corrections: Mutex::default(),
             asked: Mutex::default(),
             done: Mutex::default(),
         }
     }
 
-    /// Starts the GPUs, if there are any, and waits for them.
+    /// Starts the GPUs, if there are any, and waits until they are ready.
     pub(crate) fn wake(&self) {
         if self.gpus.may_exist(self.there) {
             self.gpus.begin();
@@ -110,7 +112,7 @@ impl Planner {
         }
     }
 
-    /// The names of the GPUs that were started and can be used.
+    /// The names of the GPUs that have started and work.
     pub(crate) fn awake(&self) -> Vec<String> {
         let awake = self.gpus.awake().unwrap_or_default();
         awake.iter().map(|gpu| gpu.name()).collect()
@@ -140,7 +142,7 @@ impl Planner {
         direction: Direction,
         len: usize,
     ) -> bool {
-        if self.stays(|known| known.are_small(algorithm, direction, 1, len as u64)) {
+        if self.stays(|fast_path| fast_path.are_small(algorithm, direction, 1, len as u64)) {
             return false;
         }
         let mut gpus = self.gpus.awake().unwrap_or_default();
@@ -155,43 +157,43 @@ impl Planner {
             != Team::Cpu
     }
 
-    fn known(&self) -> &FastPath {
-        self.known.get_or_init(|| FastPath::new((self.load)()))
+    fn fast_path(&self) -> &FastPath {
+        self.fast_path.get_or_init(|| FastPath::new((self.load)()))
     }
 
     fn model(&self) -> &Model {
-        &self.known().model
+        &self.fast_path().model
     }
 
-    /// Whether the processor takes a job anyway: a look of a few nanoseconds, before anything else.
+    /// Whether the CPU is certain to be faster for a job. Takes a few nanoseconds.
     #[inline]
     pub(crate) fn is_for_cpu(&self, job: &Job<'_>) -> bool {
-        self.stays(|known| known.is_small(job))
+        self.stays(|fast_path| fast_path.is_small(job))
     }
 
-    /// Whether there are no GPUs, or what is known of the machine says that something is small.
+    /// Whether there are no GPUs, or the model says that a job is small.
     #[inline]
     fn stays(&self, is_small: impl FnOnce(&FastPath) -> bool) -> bool {
-        self.gpus.are_none() || self.known.get().is_some_and(is_small)
+        self.gpus.are_none() || self.fast_path.get().is_some_and(is_small)
     }
 
-    /// Up to which length a message that comes alone is the processor's anyway.
+    /// Single messages shorter than this run on the CPU.
     pub(crate) fn alone_for_cpu(&self, algorithm: Algorithm, direction: Direction) -> u64 {
-        match self.known.get() {
+        match self.fast_path.get() {
             _ if self.gpus.are_none() => u64::MAX,
-            Some(known) => known.alone(algorithm, direction),
+            Some(fast_path) => fast_path.alone(algorithm, direction),
             None => 0,
         }
     }
 
-    /// Runs a job, and gives the messages that did not verify, ascending.
+    /// Runs a job; returns the messages that did not verify, ascending.
     ///
     /// # Safety
     /// Nothing else uses what the job borrows during the call.
     pub(crate) unsafe fn run(&self, cpu: &CpuBackend, job: &Job<'_>) -> Result<Vec<usize>, Error> {
         // SAFETY: by this function's contract.
         let on_cpu = || unsafe { cpu.run(job) };
-        if !self.gpus.may_exist(self.there) || self.known().is_small(job) {
+        if !self.gpus.may_exist(self.there) || self.fast_path().is_small(job) {
             return Ok(on_cpu());
         }
         let model = self.model();
@@ -203,7 +205,7 @@ impl Planner {
                 let Some(first) = gpus.first() else {
                     return Ok(on_cpu());
                 };
-                // Where that is hopeless, nobody asks the driver what memory it is.
+                // If GPUs are hopeless even from pinned memory, the driver is not asked about it.
                 let at_best = model.teams(&shape, threads, gpus.len(), true);
                 if least(&at_best[1..]) > HOPELESS_RATIO * at_best[0].time {
                     return Ok(on_cpu());
@@ -227,8 +229,8 @@ impl Planner {
                 };
                 let took = start.elapsed().as_secs_f64() * 1e9;
                 if ready {
-                    let mut learnt = lock(&self.learnt);
-                    learnt.note(&like, chosen.team, took / chosen.time);
+                    let mut corrections = lock(&self.corrections);
+                    corrections.note(&like, chosen.team, took / chosen.time);
                 }
                 Ok(refused)
             }
@@ -260,16 +262,16 @@ impl Planner {
         }
     }
 
-    /// Whether a GPU reaches a job's memory by itself.
+    /// Whether the job's memory is pinned, so that a GPU can access it directly.
     fn is_pinned(&self, gpu: &dyn Helper, job: &Job<'_>) -> bool {
         let first = job.message(0);
         let (input, output) = (first.input.addr(), first.output.addr());
         let place = (input >> 12).wrapping_add(output >> 9) % PINNED_CACHE_PLACES;
         {
-            let known = &mut lock(&self.asked)[place];
-            if (known.input, known.output) == (input, output) && known.left > 0 {
-                known.left -= 1;
-                return known.pinned;
+            let cached = &mut lock(&self.asked)[place];
+            if (cached.input, cached.output) == (input, output) && cached.left > 0 {
+                cached.left -= 1;
+                return cached.pinned;
             }
         }
         let pinned = gpu.is_pinned(job);
@@ -282,11 +284,10 @@ impl Planner {
         pinned
     }
 
-    /// The team with the least time, as the model expects it and jobs have corrected it; with
-    /// `tries`, now and then another one.
+    /// The team with the least corrected time; with `tries`, another one now and then.
     fn choose(&self, like: &Likeness, teams: &[Estimate], tries: bool) -> Estimate {
-        let learnt = &lock(&self.learnt);
-        let ranking = Ranking::new(learnt, like, teams);
+        let corrections = &lock(&self.corrections);
+        let ranking = Ranking::new(corrections, like, teams);
         let best = ranking.best();
         match tries {
             true => *ranking.to_try(best).unwrap_or(best),
@@ -294,8 +295,8 @@ impl Planner {
         }
     }
 
-    /// Who is `chosen`, with paces as `all` teams' times, as jobs have corrected them, let expect:
-    /// the first portions go by them.
+    /// The crew for the `chosen` team. Paces follow from the corrected times of `all` teams; they
+    /// size the first portions.
     fn crew<'a>(
         &self,
         cpu: &'a CpuBackend,
@@ -304,8 +305,8 @@ impl Planner {
         (chosen, all): (&Estimate, &[Estimate]),
         gpus: usize,
     ) -> Crew<'a> {
-        let learnt = &lock(&self.learnt);
-        let ranking = Ranking::new(learnt, like, all);
+        let corrections = &lock(&self.corrections);
+        let ranking = Ranking::new(corrections, like, all);
         let time = |team| {
             let estimate = all.iter().find(|estimate| estimate.team == team);
             estimate.map_or(f64::INFINITY, |estimate| ranking.time(estimate))
@@ -326,16 +327,16 @@ impl Planner {
         }
     }
 
-    /// Notes who did what, and takes out who failed.
+    /// Records what each GPU did, and removes those that failed.
     fn record_outcomes(&self, shared: Outcomes) -> Vec<usize> {
         for part in &shared.parts {
             if let Some(broken) = &part.broken {
-                self.gpus.take_out(&part.helper, broken);
+                self.gpus.remove(&part.helper, broken);
             }
             let address = Arc::as_ptr(&part.helper).addr();
             let mut done = lock(&self.done);
-            match done.iter_mut().find(|known| known.0 == address) {
-                Some(known) => known.2 += part.bytes,
+            match done.iter_mut().find(|entry| entry.0 == address) {
+                Some(entry) => entry.2 += part.bytes,
                 None => done.push((address, part.helper.name(), part.bytes)),
             }
         }
@@ -363,7 +364,7 @@ impl Demanded {
         self.gpus.iter().all(|gpu| gpu.supports(algorithm))
     }
 
-    /// Runs a job, and gives the messages that did not verify, ascending.
+    /// Runs a job; returns the messages that did not verify, ascending.
     ///
     /// # Safety
     /// Nothing else uses what the job borrows during the call.
@@ -377,7 +378,7 @@ impl Demanded {
         let broken = shared.parts.into_iter().find_map(|part| {
             let broken = part.broken?;
             if broken.hangs {
-                // Never dropped: that would wait for it.
+                // Never dropped: that would wait for the GPU.
                 std::mem::forget(Arc::clone(&part.helper));
             }
             Some(Error::Backend {

@@ -1,5 +1,5 @@
-//! What a job costs where: a few numbers for each algorithm and direction, measured once on a
-//! machine or guessed until then.
+//! The cost model: a few numbers for each algorithm and direction, measured once on a machine or
+//! guessed until then.
 
 use super::queue::{LEAST_CHAINS, cuts};
 use super::worker::Limits;
@@ -8,16 +8,16 @@ use crate::job::Job;
 use crate::pool::worth;
 use crate::{Algorithm, Cipher, Direction, InstructionSet, Mode};
 
-/// What messages of one algorithm and direction cost, in nanoseconds.
+/// The cost of messages of one algorithm and direction, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cost {
     /// For the smallest batch.
     pub(crate) fixed: f64,
-    /// For a byte, while there is enough to do.
+    /// Per byte of a large batch.
     pub(crate) byte: f64,
-    /// For a message, however short.
+    /// Per message, however short.
     pub(crate) message: f64,
-    /// For a byte of one message alone, where its mode cannot be worked on in parts.
+    /// Per byte of a single message, in a mode that cannot be worked on in parts.
     pub(crate) chain: f64,
 }
 
@@ -46,40 +46,38 @@ impl Costs {
     }
 }
 
-/// The processor.
+/// The CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CpuModel {
     /// On one thread.
     pub(crate) costs: Costs,
-    /// To wake the other threads and to wait for them, in nanoseconds.
+    /// Nanoseconds to wake the other threads and to wait for them.
     pub(crate) wake: f64,
-    /// Nanoseconds for a byte that all threads together cannot beat while caches hold the text,
-    /// and beyond.
+    /// Nanoseconds per byte that all threads together cannot beat: for text in caches, and beyond.
     pub(crate) memory: [f64; 2],
-    /// How many times as long a thread takes for the same while all others work: two share a core,
-    /// and clocks fall.
+    /// The slowdown of a thread while all others work: two share a core, and clocks fall.
     pub(crate) crowded: f64,
 }
 
-/// A GPU, its link and the way to it.
+/// A GPU and its link.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct GpuModel {
-    /// Until it can be used first in a process, in nanoseconds.
+    /// Nanoseconds until it can be used for the first time in a process.
     pub(crate) start: f64,
-    /// From page-locked memory and back: nanoseconds for a byte, the link's included.
+    /// From pinned memory and back: nanoseconds per byte, including the link.
     pub(crate) costs: Costs,
-    /// From ordinary memory and back, with all CPU threads copying: nanoseconds for a byte.
+    /// From pageable memory and back, with all CPU threads copying: nanoseconds per byte.
     pub(crate) staged: f64,
     /// The same with one CPU thread copying.
     pub(crate) staged_by_one: f64,
-    /// What it costs to share a job between the processor and GPUs, in nanoseconds.
+    /// Nanoseconds to share a job between the CPU and GPUs.
     pub(crate) join: f64,
-    /// Nanoseconds for a byte of text beyond caches that the processor and all links together
-    /// cannot beat: they share one memory.
+    /// Nanoseconds per byte of text beyond caches that the CPU and all links together cannot beat:
+    /// they share one memory.
     pub(crate) shared: f64,
 }
 
-/// All that is known of a machine.
+/// The model of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Model {
     pub(crate) cpu: CpuModel,
@@ -87,8 +85,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Before anything was measured: careful about GPUs, so that they are not taken where they
-    /// lose.
+    /// Guesses. Careful about GPUs, so that they are not chosen where they lose.
     pub(crate) fn guess(set: InstructionSet, threads: usize) -> Self {
         Model {
             cpu: CpuModel::guess(set, threads),
@@ -97,7 +94,7 @@ impl Model {
     }
 }
 
-/// Rounds of AES, against those of AES-128.
+/// The rounds of AES, relative to AES-128.
 fn rounds(algorithm: Algorithm) -> f64 {
     match algorithm.info().cipher {
         Cipher::Aes128 | Cipher::Acorn128 => 1.0,
@@ -107,7 +104,7 @@ fn rounds(algorithm: Algorithm) -> f64 {
 }
 
 impl CpuModel {
-    /// Before anything was measured.
+    /// Guesses.
     pub(crate) fn guess(set: InstructionSet, threads: usize) -> Self {
         let aes = match set {
             InstructionSet::Portable => 3.3,
@@ -152,7 +149,7 @@ impl CpuModel {
         cost.fixed + shape.bytes * cost.byte + shape.count * cost.message
     }
 
-    /// Nanoseconds for a job on so many threads.
+    /// Nanoseconds for a job on `threads` threads.
     pub(crate) fn time(&self, shape: &Shape, threads: usize) -> f64 {
         let cost = self.costs.of(shape.algorithm, shape.direction);
         let work = self.work(shape).max(shape.chain(&cost));
@@ -165,7 +162,7 @@ impl CpuModel {
         };
         match busy > 1.0 {
             false => work.max(memory),
-            // Who calls does not wait for the others.
+            // The calling thread does not wait for the others.
             true => {
                 let shared = (work * crowded / busy).max(shape.chain(&cost));
                 (self.wake + shared).min(work).max(memory)
@@ -173,28 +170,28 @@ impl CpuModel {
         }
     }
 
-    /// What is lost because the last portions do not end at once.
+    /// The time lost because the last portions do not end at the same time.
     fn tail(&self, shape: &Shape) -> f64 {
         let least = (Limits::CPU.least as f64).max(LEAST_CHAINS as f64 * shape.longest);
         least * self.costs.of(shape.algorithm, shape.direction).byte / 2.0
     }
 
-    /// Bytes a nanosecond of one thread of several.
+    /// Bytes per nanosecond of one thread of several.
     pub(crate) fn rate(&self, shape: &Shape) -> f64 {
         let cost = self.costs.of(shape.algorithm, shape.direction);
         shape.bytes / (shape.bytes * cost.byte + shape.count * cost.message)
     }
 }
 
-/// Less text than this does not wait for memory.
+/// Text shorter than this does not wait for memory.
 const IN_CACHE: f64 = 4e6;
 
-/// From this length on, a text and what it becomes are not in caches, at least not near the threads
-/// that take their parts of it.
+/// Text of this length and more, and its result, are in no cache, at least not near the threads
+/// that work on it.
 pub(crate) const BEYOND_CACHES: f64 = 32e6;
 
 impl GpuModel {
-    /// Before anything was measured.
+    /// Guesses.
     pub(crate) fn guess(threads: usize) -> Self {
         let costs = Costs::new(|algorithm, direction| {
             let chained = algorithm.info().mode == Mode::Cbc && direction == Direction::Encrypt;
@@ -216,7 +213,7 @@ impl GpuModel {
         }
     }
 
-    /// Nanoseconds for a job on so many GPUs alike, from memory that they reach or that `copiers`
+    /// Nanoseconds for a job on `gpus` equal GPUs, from pinned memory or from memory that `copiers`
     /// CPU threads copy.
     pub(crate) fn time(&self, shape: &Shape, gpus: usize, copiers: usize, pinned: bool) -> f64 {
         let copies = match pinned {
@@ -230,8 +227,7 @@ impl GpuModel {
         self.before(shape) + self.work(shape, gpus).max(copies)
     }
 
-    /// The least time in which the memory carries a job's text in and out so many times, whoever
-    /// moves it.
+    /// The least time in which the memory carries a job's text in and out `passes` times.
     fn memory(&self, shape: &Shape, passes: f64) -> f64 {
         match shape.bytes < BEYOND_CACHES {
             true => 0.0,
@@ -239,13 +235,13 @@ impl GpuModel {
         }
     }
 
-    /// Until the first results of a job can be there, with the first chain.
+    /// Nanoseconds until the first results can be there, including the first chain.
     fn before(&self, shape: &Shape) -> f64 {
         let cost = self.costs.of(shape.algorithm, shape.direction);
         cost.fixed + shape.chain(&cost)
     }
 
-    /// What each portion takes besides its text, where that is long: with chains.
+    /// The latency of each portion in chained modes; else 0.
     pub(crate) fn latency(&self, shape: &Shape) -> f64 {
         match shape.cuts {
             true => 0.0,
@@ -259,14 +255,14 @@ impl GpuModel {
     }
 }
 
-/// What matters of a job.
+/// The properties of a job that the model needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) algorithm: Algorithm,
     pub(crate) direction: Direction,
     pub(crate) bytes: f64,
     pub(crate) count: f64,
-    /// Bytes of the longest message, where messages are not cut; else 0.
+    /// Bytes of the longest message, if messages cannot be cut; else 0.
     longest: f64,
     cuts: bool,
 }
@@ -290,7 +286,7 @@ impl Shape {
         }
     }
 
-    /// Bytes in messages of which nobody asks how long they are.
+    /// `count` messages of `bytes` bytes in all, in a mode whose longest message does not matter.
     #[inline]
     pub(crate) fn of_bytes(
         algorithm: Algorithm,
@@ -340,18 +336,18 @@ impl Shape {
     }
 }
 
-/// Who works on a job.
+/// The backends that work on a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Team {
-    /// The processor alone.
+    /// The CPU alone.
     Cpu,
     /// GPUs, and CPU threads only to copy for them.
     Gpus,
-    /// All: each GPU with a thread that waits for it, the others with portions of their own.
+    /// Both: a CPU thread serves each GPU, and the others take portions of their own.
     Both,
 }
 
-/// What the model says of a team.
+/// The model's estimate for a team.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Estimate {
     pub(crate) team: Team,
@@ -359,7 +355,7 @@ pub(crate) struct Estimate {
     pub(crate) time: f64,
 }
 
-/// Estimates for all teams that are possible, without an allocation.
+/// Estimates for all possible teams, without an allocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Teams {
     all: [Estimate; 3],
@@ -375,7 +371,7 @@ impl std::ops::Deref for Teams {
 }
 
 impl Model {
-    /// The teams that are worth a thought, the processor first.
+    /// The teams to consider, the CPU first.
     pub(crate) fn teams(&self, shape: &Shape, threads: usize, gpus: usize, pinned: bool) -> Teams {
         let estimate = |team, time| Estimate { team, time };
         let alone = estimate(Team::Cpu, self.cpu.time(shape, threads));
@@ -384,13 +380,13 @@ impl Model {
             all: [alone, estimate(Team::Gpus, time), alone],
             len: 2,
         };
-        // From ordinary memory, the threads copy: with other work between, they did that so late
-        // that the whole was seldom faster than the faster of the two.
+        // From pageable memory, the threads copy. With other work in between they copied so late
+        // that both together were seldom faster than the faster one alone.
         let workers = threads.saturating_sub(gpus);
         if pinned && workers > 0 {
             let (before, work) = (self.gpu.before(shape), self.gpu.work(shape, gpus));
             let cpu = self.cpu.time(shape, workers);
-            // The part of the job that GPUs do: both end together.
+            // The fraction of the job that GPUs do, so that both end at the same time.
             let share = (cpu - before) / (cpu + work);
             if share > 0.0 {
                 let memory = self.gpu.memory(shape, 1.0);

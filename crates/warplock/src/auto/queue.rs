@@ -1,5 +1,5 @@
-//! The one queue from which all CPU threads and all GPUs take a job's portions, so that no ratio
-//! between them can be wrong.
+//! The queue from which all CPU threads and all GPUs take the portions of one job. There is no
+//! fixed ratio between them that could be wrong.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -16,16 +16,16 @@ use crate::lock::lock;
 use crate::portion::{LongPart, Outcome, Portion};
 use crate::{Algorithm, Direction, Keys, Mode};
 
-/// What a message costs beside its text, in bytes of text.
+/// The cost of a message besides its text, in bytes of text.
 const MESSAGE_BYTES: usize = 256;
 
-/// Messages of chains (CBC encryption, ACORN) that keep a CPU thread's pipelines full.
+/// Messages of chained modes (CBC encryption, ACORN) that keep a CPU thread's pipelines full.
 pub(crate) const LEAST_CHAINS: usize = 16;
 
-/// From this length on, a message is cut.
+/// Messages of this length and more are cut.
 pub(crate) const CUT_FROM: usize = 1 << 20;
 
-/// Messages that nobody has taken: whole ones, after what is left of a long one.
+/// Messages that are not taken yet: whole ones, after the rest of a long one.
 struct Remaining {
     part: Option<LongPart>,
     messages: Range<usize>,
@@ -41,11 +41,11 @@ struct Open {
 
 struct Inner {
     fresh: Remaining,
-    /// What somebody failed to do, and what GPUs cannot take.
+    /// Portions that a worker failed to do, and messages that GPUs cannot take.
     for_cpu: VecDeque<Remaining>,
-    /// Bytes that nobody has taken.
+    /// Bytes that are not taken yet.
     left: u64,
-    takers: Vec<Worker>,
+    workers: Vec<Worker>,
     open: HashMap<usize, Open>,
     refused: Vec<usize>,
 }
@@ -54,13 +54,13 @@ struct Inner {
 pub(crate) struct Queue<'q, 'job> {
     job: &'q Job<'job>,
     cpu: &'q CpuBackend,
-    /// From this length on, a message is cut.
+    /// Messages of this length and more are cut.
     long: usize,
-    /// Whether the mode allows that.
+    /// Whether the mode allows cutting.
     cuts: bool,
-    /// Whether a message is a chain, and others beside it keep a thread busy.
+    /// Whether the mode is chained, so that a thread needs several messages at the same time.
     chained: bool,
-    /// Bytes of a message, on average.
+    /// Mean bytes per message.
     mean: usize,
     inner: Mutex<Inner>,
 }
@@ -79,7 +79,7 @@ fn weight(bytes: usize, messages: usize) -> u64 {
 }
 
 impl<'q, 'job> Queue<'q, 'job> {
-    /// All of a job, for takers that are added next.
+    /// All of a job. Workers are added next.
     pub(crate) fn new(job: &'q Job<'job>, cpu: &'q CpuBackend, long: usize) -> Self {
         let cuts = cuts(job.info().algorithm, job.direction());
         Queue {
@@ -96,7 +96,7 @@ impl<'q, 'job> Queue<'q, 'job> {
                 },
                 for_cpu: VecDeque::new(),
                 left: job.text_bytes() + (job.count() * MESSAGE_BYTES) as u64,
-                takers: Vec::new(),
+                workers: Vec::new(),
                 open: HashMap::new(),
                 refused: Vec::new(),
             }),
@@ -107,25 +107,25 @@ impl<'q, 'job> Queue<'q, 'job> {
         lock(&self.inner)
     }
 
-    /// Adds somebody who is expected to be so fast; gives its number.
+    /// Adds a worker with an expected pace; returns its number.
     pub(crate) fn add(&self, limits: Limits, pace: Pace) -> usize {
         let mut inner = self.lock();
-        inner.takers.push(Worker::new(limits, pace));
-        inner.takers.len() - 1
+        inner.workers.push(Worker::new(limits, pace));
+        inner.workers.len() - 1
     }
 
-    /// The next portion for a taker, and what is known of its message if it is a part. None: there
-    /// is nothing left that it should do, and it will not ask again.
-    pub(crate) fn take(&self, taker: usize) -> Option<(Portion, Option<Arc<MessageStart>>)> {
+    /// The next portion for a worker, with the start of its message if it is a part. None if there
+    /// is nothing left that this worker should do; it must not ask again.
+    pub(crate) fn take(&self, worker: usize) -> Option<(Portion, Option<Arc<MessageStart>>)> {
         let mut inner = self.lock();
         let now = Instant::now();
-        let taken = self.take_from(&mut inner, taker, now);
+        let taken = self.take_from(&mut inner, worker, now);
         match &taken {
-            None => inner.takers[taker].active = false,
+            None => inner.workers[worker].active = false,
             Some((portion, _)) => {
                 let weight = self.weight(portion);
                 inner.left = inner.left.saturating_sub(weight);
-                inner.takers[taker].take(weight, now);
+                inner.workers[worker].take(weight, now);
             }
         }
         taken
@@ -133,7 +133,7 @@ impl<'q, 'job> Queue<'q, 'job> {
 
     fn weight(&self, portion: &Portion) -> u64 {
         match portion {
-            // Its message's own cost was counted with its first part.
+            // The message's own cost was counted with its first part.
             Portion::Part(part) => weight(part.bytes.len(), usize::from(part.bytes.start == 0)),
             Portion::Messages(messages) => {
                 let bytes = match self.job.alike() {
@@ -151,11 +151,11 @@ impl<'q, 'job> Queue<'q, 'job> {
     fn take_from(
         &self,
         inner: &mut Inner,
-        taker: usize,
+        worker: usize,
         now: Instant,
     ) -> Option<(Portion, Option<Arc<MessageStart>>)> {
-        let limits = inner.takers[taker].limits;
-        let want = inner.fair_share(taker, now) as usize;
+        let limits = inner.workers[worker].limits;
+        let want = inner.fair_share(worker, now) as usize;
         let want = want.clamp(limits.least.min(limits.usual), limits.usual);
         if !limits.fits {
             while let Some(mut region) = inner.for_cpu.pop_front() {
@@ -167,7 +167,7 @@ impl<'q, 'job> Queue<'q, 'job> {
             }
         }
         let least = want.max(self.least_of(&limits));
-        if inner.others_are_done_before(taker, least, now) {
+        if inner.others_are_done_before(worker, least, now) {
             return None;
         }
         let mut fresh = std::mem::replace(
@@ -191,7 +191,7 @@ impl<'q, 'job> Queue<'q, 'job> {
         }
     }
 
-    /// Cuts the next portion of about `want` bytes off a region.
+    /// Cuts a portion of about `want` bytes off the remaining work.
     fn cut(
         &self,
         inner: &mut Inner,
@@ -215,7 +215,7 @@ impl<'q, 'job> Queue<'q, 'job> {
             if self.cuts && len >= self.long {
                 region.messages.start += 1;
                 let begun = Arc::new(self.cpu.begin(self.job, first));
-                // In a place of its own: a map that grows leaves copies behind.
+                // In a box of its own: a growing map would leave copies in freed memory.
                 let tag = Box::new(Zeroizing::new(begun.frame));
                 let open = Open {
                     begun,
@@ -235,7 +235,8 @@ impl<'q, 'job> Queue<'q, 'job> {
                 region.messages.start = end;
                 return Some((Portion::Messages(first..end), None));
             }
-            // Too long for a GPU's buffers, and in one piece: a processor is faster anyway.
+            // A message too long for a GPU's buffers, in a mode that cannot be cut: the CPU is
+            // faster anyway.
             region.messages.start += 1;
             inner.for_cpu.push_back(Remaining {
                 part: None,
@@ -248,17 +249,17 @@ impl<'q, 'job> Queue<'q, 'job> {
     fn split(&self, part: LongPart, limits: Limits, want: usize) -> (LongPart, Option<LongPart>) {
         let len = part.bytes.len();
         let mut now = want.min(limits.most).next_multiple_of(512);
-        // A small rest is not worth a portion of its own, where there is room for it.
+        // A small rest joins this portion if there is room for it.
         if len <= now || len < now + now / 4 && len <= limits.most {
             return (part, None);
         }
-        // XTS steals from the last whole block: the two go together.
+        // XTS steals from the last whole block: the two stay together.
         if len - now < 32 {
             now -= 32;
         }
         let middle = part.bytes.start + now;
-        // SAFETY: `now` is at least a block and inside the message, and what lies behind
-        // `part.bytes.start` is not under way yet.
+        // SAFETY: `now` is at least a block and inside the message, and nothing after
+        // `part.bytes.start` is under way yet.
         let previous = unsafe { self.job.message(part.message).block_before(middle) };
         let later = LongPart {
             message: part.message,
@@ -272,17 +273,17 @@ impl<'q, 'job> Queue<'q, 'job> {
         (now, Some(later))
     }
 
-    /// What a message takes of a GPU's buffer, whatever the place where it starts.
+    /// The bytes that a message may need in a GPU's buffer, with all padding.
     fn room(&self, len: usize) -> usize {
         let key = match self.job.keys() {
-            // The keys of single blocks lie behind their text.
+            // The keys of single blocks follow their text.
             Keys::Each { algorithm, .. } => algorithm.key_len(),
             _ => 0,
         };
         len.next_multiple_of(16) + if len >= 4096 { 512 } else { 16 } + key
     }
 
-    /// Where a group of whole messages ends.
+    /// The end of a group of whole messages.
     fn group(&self, messages: &Range<usize>, limits: Limits, want: usize) -> usize {
         if let Some((len, aad)) = self.job.alike() {
             return self.group_alike(messages, limits, want, len, aad);
@@ -312,7 +313,7 @@ impl<'q, 'job> Queue<'q, 'job> {
         messages.end
     }
 
-    /// [`Queue::group`] where no message need be looked at: there may be millions.
+    /// [`Queue::group`] without looking at each message: there may be millions.
     fn group_alike(
         &self,
         messages: &Range<usize>,
@@ -332,11 +333,11 @@ impl<'q, 'job> Queue<'q, 'job> {
         messages.end.min(messages.start + count)
     }
 
-    /// Takes note that a portion is done.
-    pub(crate) fn done(&self, taker: usize, portion: &Portion, outcome: Outcome) {
+    /// Records that a portion is done.
+    pub(crate) fn done(&self, worker: usize, portion: &Portion, outcome: Outcome) {
         let mut inner = self.lock();
         let weight = self.weight(portion);
-        let this = &mut inner.takers[taker];
+        let this = &mut inner.workers[worker];
         this.put(weight);
         this.text += match portion {
             Portion::Part(part) => part.bytes.len() as u64,
@@ -367,12 +368,12 @@ impl<'q, 'job> Queue<'q, 'job> {
         }
     }
 
-    /// A taker will take no more, and does nothing any more.
-    pub(crate) fn leave(&self, taker: usize) {
-        self.lock().takers[taker].active = false;
+    /// A worker takes no more portions and has none under way.
+    pub(crate) fn leave(&self, worker: usize) {
+        self.lock().workers[worker].active = false;
     }
 
-    /// Gives portions back that were not done; only CPU threads take them again.
+    /// Returns portions that were not done. Only CPU threads take them again.
     pub(super) fn give_back(&self, portions: impl IntoIterator<Item = Portion>) {
         let mut inner = self.lock();
         for portion in portions {
@@ -390,16 +391,16 @@ impl<'q, 'job> Queue<'q, 'job> {
         }
     }
 
-    /// Whether everything was taken. What was taken is done once its takers have returned.
+    /// Whether everything was taken. Portions are done once their workers have returned.
     pub(crate) fn is_empty(&self) -> bool {
         let inner = self.lock();
         let none = |region: &Remaining| region.part.is_none() && region.messages.is_empty();
         none(&inner.fresh) && inner.for_cpu.iter().all(none)
     }
 
-    /// Bytes of text that a taker has done.
-    pub(crate) fn text_of(&self, taker: usize) -> u64 {
-        self.lock().takers[taker].text
+    /// Bytes of text that a worker has done.
+    pub(crate) fn text_of(&self, worker: usize) -> u64 {
+        self.lock().workers[worker].text
     }
 
     /// The messages that did not verify, ascending.
@@ -412,36 +413,37 @@ impl<'q, 'job> Queue<'q, 'job> {
 }
 
 impl Inner {
-    /// When those of the takers end who are chosen, if they do all that is not done and nobody
-    /// else takes more: in nanoseconds from now, times their rate, which comes second and may be
-    /// next to nothing.
+    /// Estimates when the `chosen` workers would finish all remaining work on their own. Returns
+    /// `(nanoseconds from now × rate, rate)` rather than the time itself, because the rate may be
+    /// near zero.
     fn end(&self, now: Instant, chosen: impl Fn(usize) -> bool) -> (f64, f64) {
-        let all = self.takers.iter().enumerate();
-        let chosen = all.filter(|(number, taker)| taker.active && chosen(*number));
+        let all = self.workers.iter().enumerate();
+        let chosen = all.filter(|(number, worker)| worker.active && chosen(*number));
         let (mut bytes, mut rates) = (self.left as f64, 0.0);
-        for (_, taker) in chosen {
-            bytes += taker.backlog(now) + taker.rate * taker.latency;
-            rates += taker.rate;
+        for (_, worker) in chosen {
+            bytes += worker.backlog(now) + worker.rate * worker.latency;
+            rates += worker.rate;
         }
         (bytes, rates)
     }
 
-    /// What a taker should take, so that all end together: what it can do by then, divided by what
-    /// it has under way.
-    fn fair_share(&self, taker: usize, now: Instant) -> f64 {
+    /// The bytes that a worker should take so that all finish together: what it can do until then,
+    /// divided by its number of portions under way.
+    fn fair_share(&self, worker: usize, now: Instant) -> f64 {
         let (bytes, rates) = self.end(now, |_| true);
-        let this = &self.takers[taker];
+        let this = &self.workers[worker];
         let time = bytes / rates.max(f64::MIN_POSITIVE) - this.latency;
         this.rate * time.max(0.0) / this.limits.depth as f64
     }
 
-    /// Whether the others end sooner without this one than it would with so many bytes more.
-    fn others_are_done_before(&self, taker: usize, bytes: usize, now: Instant) -> bool {
-        let (others, rates) = self.end(now, |number| number != taker);
-        let this = &self.takers[taker];
+    /// Whether the others would finish without this worker sooner than it would finish `bytes`
+    /// more.
+    fn others_are_done_before(&self, worker: usize, bytes: usize, now: Instant) -> bool {
+        let (others, rates) = self.end(now, |number| number != worker);
+        let this = &self.workers[worker];
         let bytes = (bytes as u64).min(self.left) as f64;
         let own = this.backlog(now) + this.alone(bytes);
-        // Multiplied with both rates.
+        // Both sides are multiplied with both rates.
         others * this.rate < own * rates
     }
 }

@@ -1,41 +1,46 @@
-//! Which team takes a job: by the model, by what jobs really took, and now and then by a try.
+//! The choice of a team: from the model, from corrections, and now and then from a try.
 
 use super::corrections::{Corrections, Likeness};
 use super::model::{Estimate, Team};
 
-/// GPUs must promise to be so much faster before a job leaves the processor.
+/// GPUs must be expected to take less than this fraction of the CPU's time.
 pub(super) const GPU_MARGIN: f64 = 0.95;
 
-/// A team that was not seen at jobs of a size for long is tried with two in a row, if it is not
-/// expected to take more than so many times as long as the best: the first if it was seen before,
-/// the second if it never was, and all that is known of it is the model's.
+/// A team that has not done jobs of a size for long is tried with two in a row, unless it is
+/// expected to take this many times as long as the best: the first value if it was seen before, the
+/// second if it never was, so that only the model speaks.
 const RETRY_RATIO: [f64; 2] = [1.5, 3.0];
 
-/// Nor with a job of more nanoseconds: of long ones few come, and each try would be felt.
+/// Jobs that take more nanoseconds are not used for tries: they are rare, and a slow try would be
+/// noticed.
 const RETRY_MAX_NANOSECONDS: f64 = 1e7;
 
-/// The teams that could take a job, with what jobs like it have taught.
+/// The teams that could take a job, with the corrections for jobs like it.
 pub(super) struct Ranking<'a> {
-    learnt: &'a Corrections,
+    corrections: &'a Corrections,
     like: &'a Likeness,
     teams: &'a [Estimate],
 }
 
 impl<'a> Ranking<'a> {
-    pub(super) fn new(learnt: &'a Corrections, like: &'a Likeness, teams: &'a [Estimate]) -> Self {
+    pub(super) fn new(
+        corrections: &'a Corrections,
+        like: &'a Likeness,
+        teams: &'a [Estimate],
+    ) -> Self {
         Ranking {
-            learnt,
+            corrections,
             like,
             teams,
         }
     }
 
-    /// A team's time as the model expects it and jobs have corrected it.
+    /// A team's corrected time.
     pub(super) fn time(&self, estimate: &Estimate) -> f64 {
-        estimate.time * self.learnt.factor(self.like, estimate.team)
+        estimate.time * self.corrections.factor(self.like, estimate.team)
     }
 
-    /// The same, with what GPUs must promise.
+    /// A team's corrected time, with the margin that GPUs must have.
     fn rank(&self, estimate: &Estimate) -> f64 {
         match estimate.team {
             Team::Cpu => GPU_MARGIN * self.time(estimate),
@@ -47,21 +52,21 @@ impl<'a> Ranking<'a> {
     pub(super) fn best(&self) -> &'a Estimate {
         let all = self.teams.iter();
         all.min_by(|a, b| self.rank(a).total_cmp(&self.rank(b)))
-            .expect("the processor is always a team")
+            .expect("the CPU is always a team")
     }
 
-    /// Another team that might have become better than the `best`: the model may be wrong about it,
-    /// or clocks and neighbours have changed, and who is not tried cannot show it. Only where the
-    /// best is well known: a program's first jobs go where they should.
+    /// Another team that might have become better than the `best`: the model may be wrong, or
+    /// clocks and other programs have changed, and only a try can show it. Only if the best is
+    /// reliably known, so that a program's first jobs go where they should.
     pub(super) fn to_try(&self, best: &Estimate) -> Option<&'a Estimate> {
         let least = self.rank(best);
-        if least >= RETRY_MAX_NANOSECONDS || !self.learnt.is_well_known(self.like, best.team) {
+        if least >= RETRY_MAX_NANOSECONDS || !self.corrections.is_well_known(self.like, best.team) {
             return None;
         }
         self.teams.iter().find(|other| {
-            let unseen = self.learnt.is_unseen(self.like, other.team);
+            let unseen = self.corrections.is_unseen(self.like, other.team);
             other.team != best.team
-                && self.learnt.is_due(self.like, other.team)
+                && self.corrections.is_due(self.like, other.team)
                 && self.rank(other) < RETRY_RATIO[usize::from(unseen)] * least
         })
     }

@@ -1,5 +1,5 @@
-//! The planner with helpers of any speed and with any fault: it takes the fastest team, wakes
-//! nobody for little, and loses nothing.
+//! The planner with fake GPUs of any speed and with any fault: it chooses the fastest team, starts
+//! no GPU for little work, and loses nothing.
 
 mod choice;
 mod fake;
@@ -18,7 +18,7 @@ use crate::job::Job;
 use crate::lock::lock;
 use crate::{Algorithm, Batch, Direction, Error, Ivs, Key, Keys, Spans, Tags, Text};
 
-/// A machine whose processor takes `cpu` nanoseconds for a byte and whose GPUs take `gpu`.
+/// A machine whose CPU takes `cpu` nanoseconds per byte and whose GPUs take `gpu`.
 fn model(cpu: f64, gpu: f64, start: f64) -> Model {
     let each = |fixed, byte| {
         Costs::new(|_, _| Cost {
@@ -79,7 +79,7 @@ fn cpu(threads: usize) -> CpuBackend {
     CpuBackend::new(InstructionSet::best(), NonZeroUsize::new(threads).unwrap()).unwrap()
 }
 
-/// Runs messages of equal length through `run` and through the processor, and compares.
+/// Runs messages of equal length through `run` and on the CPU, and compares.
 fn compare(
     algorithm: Algorithm,
     direction: Direction,
@@ -170,7 +170,7 @@ fn every_fault_leaves_the_right_result_and_one_warning() {
 }
 
 #[test]
-fn when_all_gpus_fail_the_processor_goes_on() {
+fn when_all_gpus_fail_the_cpu_goes_on() {
     let _alone = alone();
     let bad = Fake::new("cuda:0", 0.2, Fault::After(1));
     let planner = planner(model(50.0, 0.1, 1.0), vec![bad]);
@@ -231,9 +231,9 @@ fn demanded_gpus_fail_instead_of_falling_back() {
     }
 }
 
-/// Threads that are busy elsewhere were added to those who take portions, and never come.
+/// Threads that are busy elsewhere were added as workers, and never come.
 #[test]
-fn a_job_ends_though_no_thread_comes() {
+fn a_job_ends_even_if_no_thread_comes() {
     let cpu = cpu(4);
     let (held, free) = (AtomicU32::new(0), AtomicBool::new(false));
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -266,7 +266,7 @@ fn a_job_ends_though_no_thread_comes() {
 }
 
 #[test]
-fn gpus_whose_start_panics_are_none() {
+fn gpus_whose_start_panics_count_as_absent() {
     let start = || -> (Vec<Arc<dyn Helper>>, Vec<String>) { panic!("injected") };
     let gpus = super::gpus::Gpus::new(Box::new(start), |_| panic!("injected, too"));
     gpus.begin();
@@ -331,7 +331,7 @@ fn a_gpu_that_has_a_job_to_itself_may_fail_too() {
 }
 
 #[test]
-fn small_work_wakes_nobody() {
+fn small_work_starts_no_gpu() {
     let _alone = alone();
     let gpu = Fake::new("cuda:0", 0.1, Fault::None);
     // A start takes ten seconds, and a GPU saves a millisecond for each job.
@@ -347,7 +347,7 @@ fn small_work_wakes_nobody() {
 }
 
 #[test]
-fn much_small_work_wakes_gpus_once_in_the_background() {
+fn much_small_work_starts_gpus_once_in_the_background() {
     let _alone = alone();
     let gpu = Fake::new("cuda:0", 0.1, Fault::None);
     let planner = planner(model(2.0, 0.1, 5e6), vec![gpu]);
@@ -367,7 +367,7 @@ fn much_small_work_wakes_gpus_once_in_the_background() {
 fn one_large_job_begins_without_the_gpus_and_lets_them_join() {
     let _alone = alone();
     let gpu = Fake::new("cuda:0", 0.0, Fault::None);
-    // The model thinks that the processor takes a second for a MiB.
+    // The model thinks that the CPU takes a second per MiB.
     let planner = planner(model(1e3, 0.1, 1e6), vec![gpu]);
     let cpu = cpu(1);
     // SAFETY: nothing else uses the buffers.
@@ -384,7 +384,7 @@ fn a_slow_thread_leaves_the_rest_to_a_fast_gpu() {
     let cpu = cpu(2);
     let crew = super::Crew {
         workers: 1,
-        // It would take a second for the least portion.
+        // It would take a second for the smallest portion.
         worker: Pace::of(64e-6),
         helper: Pace::of(10.0),
         ..super::Crew::of(&cpu)
@@ -400,10 +400,10 @@ fn a_slow_thread_leaves_the_rest_to_a_fast_gpu() {
 }
 
 #[test]
-fn who_waits_long_for_a_gpu_works_meanwhile() {
+fn a_thread_that_waits_long_for_a_gpu_does_cpu_work() {
     let _alone = alone();
     let cpu = cpu(2);
-    // A worker is expected to take 0.26 ms for a portion, 16 chains; a GPU 4 ms for any.
+    // A worker is expected to take 0.26 ms for a portion of 16 chains, a GPU 4 ms for any.
     let latency = Duration::from_millis(4);
     for (rate, works) in [(1.0, true), (0.01, false)] {
         let gpu = Fake::new("cuda:0", 10.0, Fault::None);
@@ -421,7 +421,7 @@ fn who_waits_long_for_a_gpu_works_meanwhile() {
             // SAFETY: nothing else uses the buffers.
             Ok(unsafe { crew.run(job, helpers) }.refused)
         };
-        // What was measured of busy threads may say otherwise, but not every time.
+        // The measured rate of busy threads may prevent it, but not every time.
         let works_once = (0..20).any(|_| {
             compare(Algorithm::Aes128Cbc, Direction::Encrypt, 8192, 1 << 14, run).unwrap();
             gpu.asides.load(Ordering::Relaxed) > 0 || !works
@@ -432,8 +432,8 @@ fn who_waits_long_for_a_gpu_works_meanwhile() {
 }
 
 #[test]
-fn the_last_piece_is_taken_by_whoever_is_there() {
-    // Equal threads and nobody else: nobody may leave the others alone with the rest.
+fn the_last_portion_is_taken_by_any_thread() {
+    // Equal threads and no helper: none may leave the rest to the others.
     let cpu = cpu(2);
     let crew = super::Crew {
         workers: 2,

@@ -1,23 +1,23 @@
-//! Who takes portions from the queue: how much at a time, and how fast he has shown to be.
+//! The workers of a queue: the sizes of their portions, and their measured rates.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How much a taker takes at a time.
+/// The sizes of a worker's portions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// The most bytes of a portion; a multiple of 512.
     pub(crate) most: usize,
-    /// What a portion has at most where messages can be divided so; at most `most`.
+    /// The usual number of bytes, if messages can be divided so; at most `most`.
     pub(crate) usual: usize,
-    /// The fewest that are worth its while.
+    /// The fewest bytes that are worth a portion.
     pub(crate) least: usize,
     /// The most messages.
     pub(crate) messages: usize,
-    /// Portions that it has under way at once.
+    /// The number of portions that are under way at the same time.
     pub(crate) depth: usize,
-    /// Whether a portion must fit into `most` bytes and `messages` with all padding, and messages
-    /// that do not are for others.
+    /// Whether a portion must fit into `most` bytes and `messages` with all padding; messages that
+    /// do not fit are left to other workers.
     pub(crate) fits: bool,
 }
 
@@ -33,46 +33,47 @@ impl Limits {
     };
 }
 
-/// How fast somebody is expected to be.
+/// How fast a worker is expected to be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Bytes a nanosecond.
+    /// Bytes per nanosecond.
     pub(crate) rate: f64,
-    /// Nanoseconds that each portion takes besides, during which others can be under way: a GPU's
-    /// chain takes as long as hundreds of them.
+    /// Nanoseconds that each portion takes in addition, while other portions can be under way: a
+    /// GPU takes as long for one chain as for hundreds.
     pub(crate) latency: f64,
 }
 
 impl Pace {
-    /// So many bytes a nanosecond from the start.
+    /// `rate` bytes per nanosecond, without latency.
     pub(crate) fn of(rate: f64) -> Self {
         Pace { rate, latency: 0.0 }
     }
 }
 
-/// At most an hour: who is next to nothing fast is free at some time, too.
+/// At most an hour, also for a worker with a rate near zero.
 fn nanoseconds(count: f64) -> Duration {
     Duration::from_nanos((count as u64).min(3_600_000_000_000))
 }
 
-/// Somebody who takes portions.
+/// A worker that takes portions.
 pub(super) struct Worker {
     pub(super) limits: Limits,
     pub(super) latency: f64,
-    /// Bytes a nanosecond: expected at first, then more and more as it was.
+    /// Bytes per nanosecond: the expected rate, which measurements replace bit by bit.
     expected: f64,
     pub(super) rate: f64,
-    /// When its first portion was done, and how much it has done since.
+    /// When the first portion was done, and the bytes done since.
     first: Option<Instant>,
     done: u64,
-    /// How much it has taken and not done.
+    /// Bytes taken and not done.
     held: u64,
-    /// With a latency: when the last of these portions is up, and each is done, probably.
+    /// With a latency: when the last of these portions will be uploaded, and when each will be
+    /// done, as estimated.
     free: Option<Instant>,
     ends: VecDeque<Instant>,
-    /// It will take more.
+    /// Whether it will take more portions.
     pub(super) active: bool,
-    /// Bytes of text it has done.
+    /// Bytes of text done.
     pub(super) text: u64,
 }
 
@@ -93,7 +94,7 @@ impl Worker {
         }
     }
 
-    /// It takes a portion.
+    /// Records that it takes a portion.
     pub(super) fn take(&mut self, weight: u64, now: Instant) {
         self.held += weight;
         if self.latency > 0.0 {
@@ -104,22 +105,22 @@ impl Worker {
         }
     }
 
-    /// It has done the oldest of its portions, with this weight.
+    /// Records that its oldest portion, of this weight, is done.
     pub(super) fn put(&mut self, weight: u64) {
         self.held = self.held.saturating_sub(weight);
         self.ends.pop_front();
     }
 
-    /// When it can begin with another portion, if portions have a latency: when the last one is
-    /// only waited for, and not too many are.
+    /// When it can start another portion, if portions have a latency: when the last one is uploaded
+    /// and fewer than `depth` are under way.
     fn begin(&self, now: Instant) -> Instant {
         let full = self.ends.len().checked_sub(self.limits.depth);
         let place = full.and_then(|oldest| self.ends.get(oldest).copied());
         self.free.into_iter().chain(place).fold(now, Instant::max)
     }
 
-    /// How many bytes it could do in the time of a portion of so many: with a latency, they go up
-    /// before it and come down after it.
+    /// The bytes that it could do in the time of a portion of `bytes`: with a latency, a portion is
+    /// uploaded first and downloaded last.
     pub(super) fn alone(&self, bytes: f64) -> f64 {
         match self.latency > 0.0 {
             true => 2.0 * bytes + self.rate * self.latency,
@@ -127,7 +128,7 @@ impl Worker {
         }
     }
 
-    /// How many bytes it could do before it can begin with another portion.
+    /// The bytes that it could do before it can start another portion.
     pub(super) fn backlog(&self, now: Instant) -> f64 {
         match self.latency > 0.0 {
             true => (self.begin(now) - now).as_secs_f64() * 1e9 * self.rate,
@@ -135,8 +136,8 @@ impl Worker {
         }
     }
 
-    /// Corrects its rate. The first portion is no measure: of a GPU's, only one is under way at
-    /// the beginning. What was expected counts like what it has under way at once.
+    /// Corrects its rate. The first portion does not count: at the start, a GPU has only one under
+    /// way. The expected rate counts as much as one set of portions under way.
     pub(super) fn learn(&mut self, weight: u64, now: Instant) {
         let Some(first) = self.first else {
             self.first = Some(now);
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_must_be_free_before_another_portion_begins() {
+    fn a_slot_must_be_free_before_another_portion_starts() {
         let limits = Limits {
             depth: 2,
             ..Limits::CPU
@@ -164,21 +165,21 @@ mod tests {
             rate: 1.0,
             latency: 1e6,
         };
-        let mut taker = Worker::new(limits, pace);
+        let mut worker = Worker::new(limits, pace);
         let start = Instant::now();
         let at = |microseconds| start + Duration::from_micros(microseconds);
         let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 10.0, "{found}");
-        assert_eq!(taker.backlog(start), 0.0);
+        assert_eq!(worker.backlog(start), 0.0);
         // One after the other, but the second need not wait until the first is done.
-        taker.take(100_000, start);
-        near(taker.backlog(start), 100_000.0);
-        taker.take(100_000, start);
-        // A third must: 100 us up, the latency, and 100 us down.
-        near(taker.backlog(start), 1_200_000.0);
-        near(taker.backlog(at(500)), 700_000.0);
-        taker.put(100_000);
-        near(taker.backlog(at(1200)), 0.0);
-        // Without a latency, what it has counts.
+        worker.take(100_000, start);
+        near(worker.backlog(start), 100_000.0);
+        worker.take(100_000, start);
+        // A third must wait: 100 us up, the latency, and 100 us down.
+        near(worker.backlog(start), 1_200_000.0);
+        near(worker.backlog(at(500)), 700_000.0);
+        worker.put(100_000);
+        near(worker.backlog(at(1200)), 0.0);
+        // Without a latency, the bytes taken and not done count.
         let mut worker = Worker::new(Limits::CPU, Pace::of(1.0));
         worker.take(100_000, start);
         assert_eq!(worker.backlog(at(50)), 100_000.0);
@@ -187,16 +188,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_expected_gives_way_to_what_is_seen() {
-        let mut taker = Worker::new(Limits::CPU, Pace::of(10.0));
+    fn measured_rates_replace_the_expected_one() {
+        let mut worker = Worker::new(Limits::CPU, Pace::of(10.0));
         let start = Instant::now();
         let step = Duration::from_micros(250);
-        // A MiB in 250 us, where 105 us were expected; the first tells nothing.
-        taker.learn(1 << 20, start);
-        assert_eq!(taker.rate, 10.0);
-        taker.learn(1 << 20, start + step);
-        assert!((5.0..9.0).contains(&taker.rate), "{}", taker.rate);
-        (2..50).for_each(|turn| taker.learn(1 << 20, start + turn * step));
-        assert!((4.0..4.6).contains(&taker.rate), "{}", taker.rate);
+        // A MiB in 250 us, where 105 us were expected; the first portion does not count.
+        worker.learn(1 << 20, start);
+        assert_eq!(worker.rate, 10.0);
+        worker.learn(1 << 20, start + step);
+        assert!((5.0..9.0).contains(&worker.rate), "{}", worker.rate);
+        (2..50).for_each(|turn| worker.learn(1 << 20, start + turn * step));
+        assert!((4.0..4.6).contains(&worker.rate), "{}", worker.rate);
     }
 }

@@ -1,11 +1,11 @@
 //! NVIDIA GPUs through their driver, which is loaded at run time where there is one.
 //!
-//! [`devices()`] lists them; an [`crate::Engine`] with the backend `cuda` runs batches of host memory
-//! on one. What already lies in GPU memory takes a [`Plan`]: made once of a [`DeviceBatch`], then
-//! launched on any stream, as often as wanted, without allocation and without waiting; nothing
-//! crosses the link to the host. [`Device`] has memory and streams for those who have none; those
-//! of PyTorch, CuPy and the CUDA runtime can be handed in ([`Region::new`],
-//! [`Device::stream_from_raw`]), since all share the device's primary context.
+//! [`devices()`] lists them; an [`crate::Engine`] with the backend `cuda` runs batches of host
+//! memory on one. A batch in GPU memory becomes a [`Plan`]: made once of a [`DeviceBatch`], then
+//! launched on any stream any number of times, without allocation and without waiting; nothing
+//! crosses the link to the host. [`Device`] allocates memory and streams; those of PyTorch, CuPy
+//! and the CUDA runtime can be passed in ([`Region::new`], [`Device::stream_from_raw`]), since all
+//! share the device's primary context.
 
 // From below: `driver`, `launch` (what kernels are given, and which run), then two users of both:
 // `host` for batches in host memory, `resident` for batches in GPU memory.

@@ -1,9 +1,9 @@
-//! Pool that help the one that calls. It takes part in its own work from the start and waits for
-//! nobody who has not begun by its end: who comes late finds nothing. So threads that the system
-//! wakes late cost what it takes to call them, and no more.
+//! A pool of threads that help a caller. The caller works on its own task from the start and, when
+//! it runs out of work, waits only for helpers that have joined; late helpers find no work. So a
+//! thread that the system wakes late costs no more than the call that woke it.
 //!
-//! Who has ended its part looks out for the next task for a while, and joins without a lock; the
-//! lock is for those who sleep.
+//! A helper that has finished spins for a while and joins the next task without a lock. The lock is
+//! for sleeping threads.
 
 mod task_slot;
 
@@ -20,83 +20,83 @@ use std::time::{Duration, Instant};
 use self::task_slot::{Task, TaskSlot};
 use crate::lock::lock;
 
-/// Nanoseconds from a ring to the first step of the one that slept, as it mostly was lately in this
-/// process; more on virtual machines with many cores. Nobody knows more than the others of it.
+/// Nanoseconds from a wake-up call to the first step of the sleeping thread, as measured recently
+/// in this process; more on virtual machines with many cores. One value for all pools.
 static WAKE_NANOSECONDS: AtomicU64 = AtomicU64::new(10_000);
 
-/// No wake is taken for shorter or longer, in nanoseconds: a clock's step, a neighbour's turn.
+/// The least and largest value, in nanoseconds: outliers are clock steps or other programs.
 const WAKE_LIMITS: (u64, u64) = (2_000, 200_000);
 
-/// What it costs to have one come that looks out, in nanoseconds, with its part of the caller's
-/// time.
+/// Nanoseconds that it costs to get a spinning helper, including the caller's part.
 const JOIN_NANOSECONDS: f64 = 2_000.0;
 
-/// Nobody looks out for longer.
+/// The longest time that a thread spins.
 const LONGEST_SPIN: Duration = Duration::from_micros(100);
 
-/// So many tasks in a row may come too late for a look until a thread looks out for no longer than a
-/// wake takes. One that comes in time, or would have, makes up for two.
+/// After this many consecutive misses a thread spins no longer than one wake-up costs. Every hit
+/// (or awake hit) cancels two misses.
 const SPIN_CREDIT: u32 = 8;
 
-/// Who looks out leaves its core to others after so many looks, of some 0.1 to 0.5 us.
+/// A spinning thread yields its core after this many spins, of some 0.1 to 0.5 us each.
 const SPINS_BEFORE_YIELD: u32 = 10;
 
-/// A caller rings for so many, and so does each that comes: rings cost the one that rings.
+/// The caller wakes this many threads, and so does each thread that comes: a wake-up costs the
+/// thread that makes it.
 const WAKES_PER_CALL: usize = 2;
 
-/// So many tasks can have helpers at a time; whoever calls beside them works alone.
+/// This many tasks can have helpers at the same time; further callers work alone.
 const SLOTS: usize = 8;
 
-/// The most CPU threads that an engine takes. More are no machine's, and with some ten thousand the
-/// process would end when one cannot start.
+/// The most CPU threads of an engine. No machine has more, and with some ten thousand the process
+/// would end when one cannot start.
 pub const MOST_THREADS: usize = 4096;
 
-/// Pool that help whoever calls.
+/// Threads that help any caller.
 pub(crate) struct Pool {
     shared: Arc<Shared>,
     handles: Vec<JoinHandle<()>>,
-    /// The process that has them: its children have none.
+    /// The process that has started them; its children have none of them.
     process: u32,
 }
 
 struct Shared {
     slots: [TaskSlot; SLOTS],
-    /// Tasks so far: who looks out for work sees it change.
+    /// Counts tasks. Spinning threads watch it.
     tasks: Line<AtomicUsize>,
-    /// Pool that sleep, and nobody has rung for; changes under the bell's lock alone.
+    /// Threads that sleep and were not called. Changes under the bell's lock only.
     asleep: Line<AtomicUsize>,
-    /// All threads, whatever they do.
+    /// All threads of the pool.
     count: usize,
     bell: Mutex<Bell>,
     rings: Condvar,
 }
 
-/// Apart from what others write.
+/// In a cache line of its own.
 #[repr(align(128))]
 struct Line<T>(T);
 
-/// How threads and seats stand.
+/// The number of free seats, and of threads that could take one.
 struct Seats {
-    /// Seats that nobody has taken.
+    /// Seats that are not taken.
     free: usize,
-    /// Pool that would take one at once: those that look out, and those that come.
-    near: usize,
+    /// Threads that would take one without a wake-up: those that spin, and those on their way.
+    awake: usize,
 }
 
 struct Bell {
-    /// When it was rung for those who have not come yet.
+    /// When the threads that have not come yet were called.
     rung: VecDeque<Instant>,
     end: bool,
 }
 
-/// How many threads, of so many at most, are worth waking for what takes one of them `work`
-/// nanoseconds, where a wake takes `wake`: each has at least that much to do.
+/// How many of at most `most` threads are worth waking for a task that takes one of them `work`
+/// nanoseconds, if a wake-up takes `wake`: each gets at least that much work.
 pub(crate) fn worth(work: f64, wake: f64, most: usize) -> usize {
     ((work / wake.max(1.0)) as usize).clamp(1, most.max(1))
 }
 
 impl Pool {
-    /// So many, named after what they do, who `begin` first.
+    /// Starts `count` threads, named after their purpose, which call `begin` first.
     pub(crate) fn new(
         count: usize,
         name: &str,
@@ -124,7 +124,7 @@ impl Pool {
                 begin();
                 shared.serve();
             };
-            // After an error, those that there are end with `threads`.
+            // After an error, the threads that exist end with `threads`.
             let handle = thread::Builder::new()
                 .name(format!("warplock-{name}-{number}"))
                 .spawn(body)?;
@@ -133,33 +133,33 @@ impl Pool {
         Ok(threads)
     }
 
-    /// How many there are, the caller not counted.
+    /// The number of threads, not counting the caller.
     pub(crate) fn count(&self) -> usize {
         self.shared.count
     }
 
-    /// How many threads, the caller's with them, are worth having for what takes one of them so
-    /// many nanoseconds.
+    /// How many threads, counting the caller, are worth having for a task that takes one of them
+    /// `work` nanoseconds.
     pub(crate) fn worth(&self, work: f64) -> usize {
         let wake = wake().as_nanos() as f64;
-        let near = match self.shared.seats().near {
+        let awake = match self.shared.seats().awake {
             0 => 0,
-            // Where jobs come one after the other, each calls some more, for the next.
-            near => (near + WAKES_PER_CALL).min(self.count()),
+            // If jobs follow each other, each calls some more threads for the next one.
+            awake => (awake + WAKES_PER_CALL).min(self.count()),
         };
-        worth(work, wake, self.count() + 1).max(worth(work, JOIN_NANOSECONDS, near + 1))
+        worth(work, wake, self.count() + 1).max(worth(work, JOIN_NANOSECONDS, awake + 1))
     }
 
-    /// Does `own` on this thread, while up to `helpers` others call `body`, with numbers from 0 in
-    /// the order in which they come. Returns once all who came are done; a panic of theirs goes on
-    /// here.
+    /// Calls `own` on this thread while up to `helpers` others call `body`, with numbers from 0 in
+    /// the order in which they come. Returns once all that came are done. A panic of theirs
+    /// continues here.
     pub(crate) fn run(&self, helpers: usize, body: &(dyn Fn(usize) + Sync), own: impl FnOnce()) {
         let seats = helpers.min(self.count());
         if seats == 0 || self.is_forked() {
             return own();
         }
         let task = Task::new(body);
-        // SAFETY: the task is closed below, before it and the body end, also when `own` panics.
+        // SAFETY: the task is closed below, before it and the body end, even if `own` panics.
         let Some(slot) = (unsafe { self.shared.open(&task, seats) }) else {
             return own();
         };
@@ -170,14 +170,14 @@ impl Pool {
         }
     }
 
-    /// Whether this is a child of the process that started the threads. They did not come along,
-    /// and what one of them held at that moment is held for ever.
+    /// Whether this is a child of the process that started the threads. They do not exist there,
+    /// and a lock that one of them held at the fork stays locked.
     fn is_forked(&self) -> bool {
         self.process != process::id()
     }
 
-    /// Does pieces 0 to `count` on up to `threads` threads, this one with them; who is free takes
-    /// the next.
+    /// Calls `work` for pieces 0 to `count` on up to `threads` threads, counting this one; a free
+    /// thread takes the next piece.
     pub(crate) fn for_each_piece(&self, threads: usize, count: usize, work: impl Fn(usize) + Sync) {
         let next = AtomicUsize::new(0);
         let take = || {
@@ -197,21 +197,21 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         if self.is_forked() {
-            // Nobody ends there.
+            // There are no threads to join.
             return mem::forget(mem::take(&mut self.handles));
         }
         lock(&self.shared.bell).end = true;
         self.shared.tasks.0.fetch_add(1, Ordering::Release);
         self.shared.rings.notify_all();
         for handle in self.handles.drain(..) {
-            // It panics for nobody: what tasks panic with goes to their callers.
+            // A helper's thread does not panic: panics of tasks go to their callers.
             let _ = handle.join();
         }
     }
 }
 
 impl Shared {
-    /// Puts a task on a slot, if there is room, and calls for helpers.
+    /// Puts a task into a slot, if one is free, and calls for helpers.
     ///
     /// # Safety
     /// As [`TaskSlot::open`].
@@ -220,7 +220,7 @@ impl Shared {
         // SAFETY: by this function's contract.
         let slot = slots.find(|slot| unsafe { slot.open(task, seats) })?;
         self.tasks.0.fetch_add(1, Ordering::Release);
-        // Either this sees who is about to sleep, or that one sees the task.
+        // Either this thread sees the one that is about to sleep, or that one sees the task.
         fence(Ordering::SeqCst);
         self.ring();
         Some(slot)
@@ -235,16 +235,16 @@ impl Shared {
         }
         Seats {
             free,
-            near: self.count.saturating_sub(away),
+            awake: self.count.saturating_sub(away),
         }
     }
 
-    /// Wakes some of those who sleep, if there are more seats than threads that come by themselves.
+    /// Wakes some sleeping threads, if there are more seats than threads that come anyway.
     fn ring(&self) {
         let asleep = &self.asleep.0;
         let missing = || {
-            let Seats { free, near } = self.seats();
-            free.saturating_sub(near)
+            let Seats { free, awake } = self.seats();
+            free.saturating_sub(awake)
         };
         if asleep.load(Ordering::Relaxed) == 0 || missing() == 0 {
             return;
@@ -261,10 +261,10 @@ impl Shared {
         (0..rings).for_each(|_| self.rings.notify_one());
     }
 
-    /// A thread's life.
+    /// The main loop of a thread.
     fn serve(&self) {
-        let (mut idle, mut hope) = (Instant::now(), SPIN_CREDIT);
-        // Each that comes rings for two: after so many wakes the last has come.
+        let (mut idle, mut credit) = (Instant::now(), SPIN_CREDIT);
+        // Each thread that comes wakes two more: after this many wake-ups the last one has come.
         let wakes = usize::BITS - self.count.leading_zeros();
         let mut called = false;
         loop {
@@ -274,16 +274,16 @@ impl Shared {
             let seat = self.slots.iter().find_map(TaskSlot::join);
             if called || seat.is_some() {
                 self.ring();
-                hope = hope_after(hope, idle.elapsed() < long);
+                credit = credit_after(credit, idle.elapsed() < long);
                 if let Some(seat) = seat {
                     seat.work();
                 }
-                // Who came too late looks out, too: the next task may be near.
+                // A thread that came too late spins, too: the next task may be awake.
                 (idle, called) = (Instant::now(), false);
                 continue;
             }
-            let patience = if hope > 0 { long } else { short };
-            if !self.look_out(seen, idle + patience) {
+            let patience = if credit > 0 { long } else { short };
+            if !self.spin(seen, idle + patience) {
                 called = true;
                 if self.sleep() {
                     return;
@@ -292,7 +292,7 @@ impl Shared {
         }
     }
 
-    /// Sleeps until somebody rings; whether that was for the last time.
+    /// Sleeps until called. Returns whether the pool ends.
     fn sleep(&self) -> bool {
         let mut bell = lock(&self.bell);
         self.asleep.0.fetch_add(1, Ordering::Relaxed);
@@ -314,17 +314,17 @@ impl Shared {
         bell.end
     }
 
-    /// Looks out for the next task, which often comes at once, up to some time. Whether one has come.
-    fn look_out(&self, seen: usize, end: Instant) -> bool {
-        let mut looks = 0;
+    /// Spins until the next task or `end`. Returns whether a task has come.
+    fn spin(&self, seen: usize, end: Instant) -> bool {
+        let mut spins = 0;
         while self.tasks.0.load(Ordering::Acquire) == seen {
             if Instant::now() >= end {
                 return false;
             }
-            looks += 1;
-            match looks < SPINS_BEFORE_YIELD {
+            spins += 1;
+            match spins < SPINS_BEFORE_YIELD {
                 true => (0..8).for_each(|_| std::hint::spin_loop()),
-                // Others may have use for this core.
+                // Other threads may need this core.
                 false => thread::yield_now(),
             }
         }
@@ -332,21 +332,21 @@ impl Shared {
     }
 }
 
-/// How long a wake takes.
+/// How long a wake-up takes.
 fn wake() -> Duration {
     Duration::from_nanos(WAKE_NANOSECONDS.load(Ordering::Relaxed))
 }
 
-/// What is left of a thread's hope after a task that came in time for a look, or did not.
-fn hope_after(hope: u32, in_time: bool) -> u32 {
+/// The credit for spinning after a task that came in time, or did not.
+fn credit_after(credit: u32, in_time: bool) -> u32 {
     match in_time {
-        true => (hope + 2).min(SPIN_CREDIT),
-        false => hope.saturating_sub(1),
+        true => (credit + 2).min(SPIN_CREDIT),
+        false => credit.saturating_sub(1),
     }
 }
 
-/// Takes note of how long a wake took: a step up or down, so that half of them take longer than
-/// what is known. A mean would follow the few that take a neighbour's turn.
+/// Records how long a wake-up took, as a step up or down towards the median. A mean would follow
+/// the few outliers.
 fn note_wake(took: Duration) {
     let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
     let before = WAKE_NANOSECONDS.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Where a task lies while others may join it, without a lock.
+//! A slot for a task that other threads may join without a lock.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,13 +9,13 @@ use std::thread::{self, Thread};
 
 use crate::lock::lock;
 
-/// A wait for those who are still at work looks so many times before it sleeps.
+/// How often a wait for helpers looks before it parks.
 const SPINS_BEFORE_PARK: usize = 2_000;
 
 /// Room for one task at a time.
 #[repr(align(128))]
 pub(super) struct TaskSlot {
-    /// What [`State`] reads.
+    /// A [`State`].
     state: AtomicU64,
     /// Lives on its caller's stack until the slot is closed.
     task: AtomicPtr<Task>,
@@ -28,23 +28,24 @@ pub(super) struct Task {
     panic: Mutex<Option<Panic>>,
 }
 
-/// What a thread panicked with.
+/// The payload of a panic.
 pub(super) type Panic = Box<dyn Any + Send>;
 
 /// The caller's closure.
 struct Body(*const (dyn Fn(usize) + Sync));
 
-// SAFETY: it stands for a shared reference to what may be shared between threads.
+// SAFETY: it stands for a shared reference to a value that may be shared between threads.
 unsafe impl Sync for Body {}
 
-/// A place at a task; who has it must work, for the caller waits.
+/// A place at a task. Its owner must work, because the caller waits for it.
 pub(super) struct Seat<'a> {
     slot: &'a TaskSlot,
     /// How many came before.
     number: usize,
 }
 
-/// How many are at work, how many have joined, and how many may join, 16 bits each; then the flags.
+/// The numbers of threads at work, of threads that have joined, and of threads that may join, 16
+/// bits each; then the flags.
 #[derive(Clone, Copy)]
 struct State(u64);
 
@@ -55,9 +56,9 @@ impl State {
     const MOST: u64 = 0xffff;
     /// Others may join.
     const OPEN: u64 = 1 << 48;
-    /// The caller sleeps until all have left.
+    /// The caller is parked until all have left.
     const PARKED: u64 = 1 << 49;
-    /// The slot is some caller's.
+    /// The slot belongs to a caller.
     const TAKEN: u64 = 1 << 50;
 
     fn inside(self) -> u64 {
@@ -78,8 +79,9 @@ impl State {
 
 impl Task {
     pub(super) fn new(body: &(dyn Fn(usize) + Sync)) -> Self {
-        // SAFETY: only the lifetime changes. Who has a seat calls the body while the slot is open,
-        // or while the one that closes it waits: by `TaskSlot::open`'s contract the body lives.
+        // SAFETY: only the lifetime changes. The owner of a seat calls the body while the slot is
+        // open, or while the thread that closes it waits: by `TaskSlot::open`'s contract the body
+        // lives.
         let body = unsafe {
             std::mem::transmute::<
                 *const (dyn Fn(usize) + Sync + '_),
@@ -93,7 +95,7 @@ impl Task {
         }
     }
 
-    /// What one of those who came panicked with.
+    /// The panic of one of the helpers.
     pub(super) fn into_panic(self) -> Option<Panic> {
         let panic = self.panic.into_inner();
         panic.unwrap_or_else(PoisonError::into_inner)
@@ -110,10 +112,10 @@ impl Default for TaskSlot {
 }
 
 impl TaskSlot {
-    /// Puts a task there for so many others; false if another lies there.
+    /// Puts a task there for up to `seats` helpers. Returns false if the slot is taken.
     ///
     /// # Safety
-    /// If it does, the task and its body must stay where they are until [`TaskSlot::close`] has
+    /// If it returns true, the task and its body must stay in place until [`TaskSlot::close`] has
     /// returned.
     pub(super) unsafe fn open(&self, task: &Task, seats: usize) -> bool {
         let (free, mine) = (0, State::TAKEN);
@@ -129,7 +131,7 @@ impl TaskSlot {
         true
     }
 
-    /// How many seats are free, and how many threads are at work.
+    /// The number of free seats, and of threads at work.
     pub(super) fn seats(&self) -> (usize, usize) {
         let state = State(self.state.load(Ordering::Acquire));
         (state.free(), state.inside() as usize)
@@ -146,7 +148,7 @@ impl TaskSlot {
         })
     }
 
-    /// Nobody joins the task any more, and all who have are done.
+    /// Ends the task: no thread joins any more, and all that have joined are done.
     pub(super) fn close(&self) {
         let mut state = self.state.fetch_and(!State::OPEN, Ordering::AcqRel);
         let mut looks = 0;
@@ -167,10 +169,10 @@ impl TaskSlot {
 }
 
 impl Seat<'_> {
-    /// Does what the caller asked for.
+    /// Does the caller's work.
     pub(super) fn work(self) {
         let Seat { slot, number } = self;
-        // SAFETY: this thread is inside until it leaves below, and `close` waits for it.
+        // SAFETY: this thread counts as inside until it leaves below, and `close` waits for it.
         let task = unsafe { &*slot.task.load(Ordering::Relaxed) };
         // SAFETY: as above.
         let body = unsafe { &*task.body.0 };

@@ -1,4 +1,4 @@
-//! What helpers do and do not do for a caller.
+//! What helpers do for a caller, and what they do not.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,7 +8,7 @@ fn threads(count: usize) -> Pool {
     Pool::new(count, "test", || {}).unwrap()
 }
 
-/// Shares pieces 0 to 19 with up to two others; all are done.
+/// Does pieces 0 to 19 with up to two helpers; all are done.
 fn share_all(threads: &Pool) {
     let sum = AtomicUsize::new(0);
     threads.for_each_piece(3, 20, |piece| {
@@ -18,7 +18,7 @@ fn share_all(threads: &Pool) {
 }
 
 #[test]
-fn every_piece_is_done_once_whoever_comes() {
+fn every_piece_is_done_once() {
     let threads = threads(3);
     for round in 0..2_000 {
         let count = round % 37;
@@ -31,7 +31,7 @@ fn every_piece_is_done_once_whoever_comes() {
 }
 
 #[test]
-fn helpers_do_come_and_are_waited_for() {
+fn helpers_come_and_are_waited_for() {
     let threads = threads(2);
     let (came, left) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let body = |number| {
@@ -48,7 +48,7 @@ fn helpers_do_come_and_are_waited_for() {
     assert_eq!(left.load(Ordering::SeqCst), 2);
 }
 
-/// As in a child that was forked while a thread had the bell.
+/// As in a child that was forked while a thread had the bell's lock.
 #[test]
 fn a_forked_child_works_alone() {
     let mut threads = threads(2);
@@ -57,14 +57,14 @@ fn a_forked_child_works_alone() {
     let mut done = false;
     {
         let _bell = lock(&threads.shared.bell);
-        threads.run(2, &|_| unreachable!("nobody is there"), || done = true);
+        threads.run(2, &|_| unreachable!("there are no threads"), || done = true);
     }
     assert!(done);
     threads.process = process;
 }
 
 #[test]
-fn nobody_waits_for_one_who_has_not_come() {
+fn a_caller_does_not_wait_for_threads_that_have_not_come() {
     let threads = threads(1);
     let (held, free) = (AtomicBool::new(false), AtomicBool::new(false));
     let wait = |flag: &AtomicBool| {
@@ -80,7 +80,7 @@ fn nobody_waits_for_one_who_has_not_come() {
         };
         scope.spawn(move || threads.run(1, &hold, || wait(held)));
         wait(held);
-        // The only helper is held: this ends all the same, and a call inside a call, too.
+        // The only helper is busy: this ends all the same, and so does a call inside a call.
         let pieces = AtomicUsize::new(0);
         threads.for_each_piece(2, 10, |_| {
             threads.for_each_piece(2, 10, |_| {
@@ -107,8 +107,11 @@ fn many_callers_share_them() {
 }
 
 #[test]
-fn hope_goes_when_tasks_are_rare_and_comes_back() {
-    let after = |hope, came: &[bool]| came.iter().fold(hope, |hope, &came| hope_after(hope, came));
+fn spin_credit_falls_when_tasks_are_rare_and_comes_back() {
+    let after = |credit, came: &[bool]| {
+        came.iter()
+            .fold(credit, |credit, &came| credit_after(credit, came))
+    };
     assert_eq!(after(SPIN_CREDIT, &[false; SPIN_CREDIT as usize]), 0);
     assert_eq!(after(0, &[true]), 2);
     assert!(
@@ -120,7 +123,7 @@ fn hope_goes_when_tasks_are_rare_and_comes_back() {
 }
 
 #[test]
-fn who_fell_asleep_comes_again() {
+fn sleeping_threads_come_again() {
     let threads = threads(3);
     for _ in 0..20 {
         thread::sleep(3 * LONGEST_SPIN);
@@ -135,7 +138,7 @@ fn who_fell_asleep_comes_again() {
 }
 
 #[test]
-fn callers_without_a_desk_work_alone() {
+fn callers_without_a_slot_work_alone() {
     let threads = threads(2);
     let open = AtomicUsize::new(0);
     let all = SLOTS + 2;
@@ -175,7 +178,7 @@ fn a_panic_reaches_the_caller_and_breaks_nothing() {
 }
 
 #[test]
-fn each_has_as_much_to_do_as_a_wake_takes() {
+fn each_thread_gets_as_much_work_as_a_wake_takes() {
     let found: Vec<_> = [0.0, 9e3, 2.5e4, 1e6]
         .map(|work| worth(work, 1e4, 16))
         .into();

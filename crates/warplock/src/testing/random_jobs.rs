@@ -235,7 +235,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Runs a job on the processor; gives back the messages that were refused.
+    /// Runs a job on the CPU; returns the messages that were refused.
     pub(crate) fn run(
         &mut self,
         cpu: &CpuBackend,

@@ -1,4 +1,4 @@
-//! Calibrations that are saved, damaged and foreign.
+//! Calibrations that are saved, damaged or foreign.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn what_is_saved_is_loaded() {
+fn a_saved_calibration_can_be_loaded() {
     let folder = folder("saved");
     let path = folder.join("deep").join("calibration");
     assert_eq!(Calibration::load_from(&path), Ok(None));
@@ -25,7 +25,7 @@ fn what_is_saved_is_loaded() {
         assert!(!loaded.lines().is_empty() && loaded.values().len() > 30);
     }
     let left = fs::read_dir(folder.join("deep")).unwrap().count();
-    assert_eq!(left, 1, "no draft stays behind");
+    assert_eq!(left, 1, "no draft is left");
     fs::remove_dir_all(folder).unwrap();
 }
 
@@ -61,7 +61,7 @@ fn damaged_and_foreign_files_are_refused_with_a_reason() {
         (good.replace(line, "cpu 1 2 3 4 5"), "make sense"),
         (good.replace(line, "other 1"), "no line 'cpu'"),
         (format!("{good}{line}\n"), "twice"),
-        (format!("{good}more 1\n"), "nobody knows"),
+        (format!("{good}more 1\n"), "unknown line"),
         (
             good.replace(line, &format!("cpu{}", " 1".repeat(100_000))),
             "make sense",
@@ -76,7 +76,7 @@ fn damaged_and_foreign_files_are_refused_with_a_reason() {
         ),
         (
             format!("{good}{}\n", "\x1b9".repeat(100_000)),
-            "nobody knows",
+            "unknown line",
         ),
         (format!("{good}{}", "\x1b9\n".repeat(2)), "twice"),
         (numbered(100_000), "more than 4096 lines"),
@@ -93,7 +93,7 @@ fn damaged_and_foreign_files_are_refused_with_a_reason() {
     fs::write(&path, [0xff; 1000]).unwrap();
     let refused = Calibration::load_from(&path).unwrap_err();
     assert!(refused.contains("cannot be read"), "{refused}");
-    // More than is read of any, without a newline at that place.
+    // More than is read of any file, without a newline at that place.
     fs::write(
         &path,
         format!("{TITLE}\n{}", "9".repeat(2 * LONGEST as usize)),

@@ -1,4 +1,4 @@
-//! The model with numbers of machines that were measured.
+//! The model with the measured numbers of some machines.
 
 use super::*;
 use crate::{Batch, Ivs, Key, Keys, Spans, Text};
@@ -31,7 +31,7 @@ fn one_chain_keeps_one_thread_busy() {
 }
 
 #[test]
-fn a_slow_processor_hands_over_earlier() {
+fn a_slow_cpu_hands_over_earlier() {
     let crossing = |set| {
         let model = Model::guess(set, 2);
         (8..28)
@@ -78,7 +78,7 @@ fn best(model: &Model, shape: &Shape, pinned: bool) -> Team {
 }
 
 #[test]
-fn a_fast_processor_does_not_copy_for_others() {
+fn a_fast_cpu_does_not_copy_for_gpus() {
     let model = machine(InstructionSet::Vaes512);
     for algorithm in [Algorithm::Aes128Ctr, Algorithm::Aes256Gcm] {
         for size in 6..33 {
@@ -96,7 +96,7 @@ fn a_fast_processor_does_not_copy_for_others() {
 }
 
 #[test]
-fn a_slow_processor_does() {
+fn a_slow_cpu_copies_for_gpus() {
     let model = machine(InstructionSet::Portable);
     for size in 18..33 {
         let shape = Shape::of_messages(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 1 << size);
@@ -106,7 +106,7 @@ fn a_slow_processor_does() {
 }
 
 #[test]
-fn all_end_together_and_nobody_beats_the_memory() {
+fn no_team_is_faster_than_the_memory() {
     let model = machine(InstructionSet::Vaes512);
     let shape = Shape::of_messages(Algorithm::Aes128Cbc, Direction::Encrypt, 4096, 1 << 14);
     let teams = model.teams(&shape, 16, 1, true);
@@ -120,6 +120,6 @@ fn all_end_together_and_nobody_beats_the_memory() {
     let large = Shape::of_messages(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 4 << 30);
     let teams = model.teams(&large, 16, 1, true);
     assert!(teams[2].time >= large.bytes * model.gpu.shared);
-    // Without a thread that is free, nobody shares.
+    // Without a free thread, there is no sharing.
     assert_eq!(model.teams(&large, 1, 1, true).len(), 2);
 }

@@ -1,12 +1,12 @@
-//! Who takes a job, and how much is asked before.
+//! Which team gets a job, and what is asked before.
 
 use super::*;
 use crate::auto::PINNED_CACHE_JOBS;
 
 #[test]
-fn what_was_measured_beats_what_the_model_says() {
+fn measurements_override_the_model() {
     let _alone = alone();
-    // The model thinks that the GPU is 500 times as fast as the processor; it is slower.
+    // The model thinks that the GPU is 500 times as fast as the CPU; it is slower.
     let gpu = Fake::new("cuda:0", 80.0, Fault::None);
     let planner = planner(model(50.0, 0.1, 1.0), vec![Arc::clone(&gpu)]);
     planner.wake();
@@ -17,13 +17,13 @@ fn what_was_measured_beats_what_the_model_says() {
         compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 1 << 20, run).unwrap();
     }
     let portions = gpu.portions.load(Ordering::Relaxed);
-    // One run, or two: then the processor.
+    // One run, or two: then the CPU.
     assert!((1..=12).contains(&portions), "{portions}");
 }
 
-/// A processor that the model takes for far too slow shows what it can, once GPUs are well known.
+/// A CPU that the model thinks far too slow is tried once GPUs are reliably known.
 #[test]
-fn the_processor_is_tried_once_even_if_little_is_expected_of_it() {
+fn the_cpu_is_tried_once_even_if_it_is_expected_to_be_slow() {
     let _alone = alone();
     let gpu = Fake::new("cuda:0", 1000.0, Fault::None);
     let planner = planner(model(2500.0, 1000.0, 1.0), vec![Arc::clone(&gpu)]);
@@ -41,7 +41,7 @@ fn run_often(times: usize, planner: &Planner, cpu: &CpuBackend, job: &Job<'_>) {
     }
 }
 
-/// A job of one message of so many bytes, under AES-128-CTR.
+/// A job of one message of `len` bytes, under AES-128-CTR.
 fn with_message(len: usize, body: impl FnOnce(&Job<'_>)) {
     let (key, text) = (
         Key::new(Algorithm::Aes128Ctr, &[7; 16]).unwrap(),
@@ -53,10 +53,10 @@ fn with_message(len: usize, body: impl FnOnce(&Job<'_>)) {
 }
 
 #[test]
-fn a_look_tells_what_is_for_the_processor() {
+fn the_fast_path_keeps_small_jobs_on_the_cpu() {
     let _alone = alone();
     let gpu = Fake::new("cuda:0", 0.1, Fault::None);
-    // A GPU takes 10 us for the smallest batch, a thread 2 ns for a byte: half of 5,000 bytes.
+    // A GPU takes 10 us for the smallest batch, a thread 2 ns per byte: half of 5,000 bytes.
     let planner = planner(model(2.0, 0.1, 1e10), vec![gpu]);
     let cpu = cpu(1);
     let mut looks = Vec::new();
@@ -75,7 +75,7 @@ fn a_look_tells_what_is_for_the_processor() {
 }
 
 #[test]
-fn memory_is_asked_about_once_for_many_jobs() {
+fn the_driver_is_asked_about_memory_once_for_many_jobs() {
     let _alone = alone();
     let gpu = Fake::new("cuda:0", 0.1, Fault::None);
     let planner = planner(model(50.0, 0.1, 1.0), vec![Arc::clone(&gpu)]);
@@ -94,10 +94,10 @@ fn memory_is_asked_about_once_for_many_jobs() {
 }
 
 #[test]
-fn no_gpu_no_cost() {
+fn without_a_gpu_nothing_is_started_or_loaded() {
     let planner = Planner::new(
-        Box::new(|| panic!("nobody may start")),
-        Box::new(|| panic!("nobody may ask for a model")),
+        Box::new(|| panic!("GPUs must not be started")),
+        Box::new(|| panic!("no model must be loaded")),
         || false,
         warn,
     );

@@ -1,4 +1,4 @@
-//! A GPU that is none.
+//! A fake GPU.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use crate::cpu::{CpuBackend, InstructionSet};
 use crate::job::Job;
 use crate::portion::{Outcome, Source, Sum};
 
-/// What a helper does wrong.
+/// The fault of a helper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fault {
     None,
-    /// It fails with so many portions done, and some in its hands.
+    /// It fails after this many portions, with others taken and not done.
     After(u64),
-    /// The same, and it says that it hangs.
+    /// The same, and it reports that it hangs.
     Hangs(u64),
 }
 
-/// A GPU that is none: the processor at a given speed.
+/// A fake GPU: the CPU at a given speed.
 pub(super) struct Fake {
     pub(super) name: &'static str,
-    /// Nanoseconds for a byte.
+    /// Nanoseconds per byte.
     pub(super) byte: f64,
     pub(super) fault: Fault,
     pub(super) cpu: CpuBackend,
     pub(super) portions: AtomicU64,
     /// How often it was asked about memory.
     pub(super) asked: AtomicU32,
-    /// How often it did something of the processor's while it waited.
+    /// How often it did CPU work while it waited.
     pub(super) asides: AtomicU32,
     pub(super) dropped: &'static AtomicBool,
 }
@@ -44,7 +44,7 @@ impl Fake {
         Arc::new(Fake::alone(name, byte, fault))
     }
 
-    /// The same, to be changed before others have it.
+    /// The same, not shared yet.
     pub(super) fn alone(name: &'static str, byte: f64, fault: Fault) -> Self {
         Fake {
             name,
@@ -101,7 +101,7 @@ impl Helper for Fake {
                 hangs,
             })
         };
-        // As on a GPU, the next one is in hand before one is done.
+        // As on a GPU, the next portion is taken before this one is done.
         let mut next = source.next();
         while let Some(portion) = next {
             next = source.next();
@@ -118,7 +118,7 @@ impl Helper for Fake {
             let start = Instant::now();
             // SAFETY: by this function's contract.
             let outcome = unsafe { self.cpu.run_portion(job, &portion, begun.as_ref()) };
-            // A GPU gives the tag of the message as if there were no other parts.
+            // A GPU returns the tag of the message as if there were no other parts.
             let sum = outcome
                 .sum
                 .zip(begun.as_ref())

@@ -1,7 +1,7 @@
 //! The CUDA driver: whether there is one, its devices, contexts, streams and events.
 //!
-//! Each call into the driver is checked, and fails with what was being done and CUDA's own name
-//! for the error.
+//! Each call into the driver is checked. An error says what was being done, and has CUDA's name for
+//! it.
 
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -42,7 +42,7 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    /// The device has not answered for so long.
+    /// The device has not answered in this time.
     pub(crate) fn hung(waited: Duration) -> Self {
         Failure {
             doing: format!("waiting {} s for the GPU", waited.as_secs_f64()).into(),
@@ -70,7 +70,7 @@ pub(crate) fn check<D: Into<Cow<'static, str>>>(
     }
 }
 
-/// Why no GPU can be used, in words that say what to do.
+/// The reason why no GPU can be used, and what to do.
 pub(crate) type Absent = String;
 
 /// The driver, loaded and found new enough. A value of this type is proof that its functions can
@@ -81,7 +81,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Loads the driver, once a process.
+    /// Loads the driver, once per process.
     pub(crate) fn load() -> Result<Driver, Absent> {
         static DRIVER: OnceLock<Result<Driver, Absent>> = OnceLock::new();
         DRIVER.get_or_init(Driver::try_load).clone()
@@ -131,7 +131,7 @@ impl Driver {
     }
 }
 
-/// What is said where the driver finds no GPU.
+/// The message if the driver finds no GPU.
 pub(crate) const NO_GPU: &str = "the NVIDIA driver finds no GPU (CUDA_VISIBLE_DEVICES may hide it)";
 
 /// A version of CUDA as the driver counts it: 1000 times the major number, 10 times the minor.
@@ -148,7 +148,7 @@ impl fmt::Display for Version {
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceHandle {
     pub(crate) handle: sys::CUdevice,
-    /// The number behind `cuda:`.
+    /// The number in `cuda:N`.
     pub(crate) number: u32,
     pub(crate) name: String,
     /// Compute capability: major and minor number.
@@ -237,7 +237,7 @@ impl Context {
         Ok(Arc::new(Context { handle, device }))
     }
 
-    /// Bytes of memory that nobody has taken. The context is bound.
+    /// Free bytes of its memory. The context is bound.
     pub(crate) fn free_memory(&self) -> Result<u64, Failure> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: a context is bound; pointers are of local variables.
@@ -284,13 +284,13 @@ impl Drop for Bound {
 pub(crate) struct RawStream {
     handle: sys::CUstream,
     context: Arc<Context>,
-    /// Whether it ends with this value.
+    /// Whether dropping this value destroys the stream.
     owned: bool,
 }
 
 // SAFETY: streams may be used from any thread.
 unsafe impl Send for RawStream {}
-// SAFETY: as above, at once too: the driver orders the calls.
+// SAFETY: as above, also at the same time: the driver orders the calls.
 unsafe impl Sync for RawStream {}
 
 impl RawStream {
@@ -309,7 +309,7 @@ impl RawStream {
         })
     }
 
-    /// Somebody else's queue, which must outlive this value; null is the default one.
+    /// A stream of another library, which must outlive this value; null is the default stream.
     pub(crate) fn borrowed(context: &Arc<Context>, handle: sys::CUstream) -> Self {
         RawStream {
             handle,
@@ -328,7 +328,7 @@ impl RawStream {
         check(unsafe { sys::cuStreamSynchronize(self.handle) }, || doing)
     }
 
-    /// Lets what is queued from now on wait for an event of another stream.
+    /// Makes everything queued from now on wait for an event of another stream.
     pub(crate) fn wait_for(&self, event: &RawEvent) -> Result<(), Failure> {
         // SAFETY: both live; the flags must be 0.
         let code = unsafe { sys::cuStreamWaitEvent(self.handle, event.handle, 0) };
@@ -347,7 +347,7 @@ impl Drop for RawStream {
     }
 }
 
-/// A mark in a stream.
+/// An event: a mark in a stream.
 pub(crate) struct RawEvent {
     handle: sys::CUevent,
     context: Arc<Context>,
@@ -357,7 +357,7 @@ pub(crate) struct RawEvent {
 unsafe impl Send for RawEvent {}
 
 impl RawEvent {
-    /// An event that is not yet recorded, and so counts as past. The context is bound.
+    /// An event that is not recorded yet, and so counts as past. The context is bound.
     pub(crate) fn new(context: &Arc<Context>) -> Result<Self, Failure> {
         RawEvent::with(
             context,
@@ -365,7 +365,7 @@ impl RawEvent {
         )
     }
 
-    /// An event that also notes the time. The context is bound.
+    /// An event that also records the time. The context is bound.
     pub(crate) fn timed(context: &Arc<Context>) -> Result<Self, Failure> {
         RawEvent::with(context, 0)
     }
@@ -379,7 +379,7 @@ impl RawEvent {
         Ok(RawEvent { handle, context })
     }
 
-    /// Marks what is queued in the stream so far.
+    /// Marks everything queued in the stream so far.
     pub(crate) fn record(&self, stream: &RawStream) -> Result<(), Failure> {
         // SAFETY: both live and belong to one context.
         let code = unsafe { sys::cuEventRecord(self.handle, stream.handle) };
@@ -396,7 +396,7 @@ impl RawEvent {
         Ok(f64::from(milliseconds) * 1e-3)
     }
 
-    /// Whether what was marked is done.
+    /// Whether everything before the mark is done.
     pub(crate) fn is_past(&self, doing: &'static str) -> Result<bool, Failure> {
         // SAFETY: the event lives.
         match unsafe { sys::cuEventQuery(self.handle) } {
@@ -405,7 +405,7 @@ impl RawEvent {
         }
     }
 
-    /// Waits until what was marked is done.
+    /// Waits until everything before the mark is done.
     pub(crate) fn wait(&self, doing: &'static str) -> Result<(), Failure> {
         // SAFETY: the event lives.
         check(unsafe { sys::cuEventSynchronize(self.handle) }, || doing)

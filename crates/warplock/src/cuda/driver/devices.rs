@@ -1,9 +1,9 @@
-//! Which GPUs there are.
+//! The list of GPUs.
 
 use super::api::{DeviceHandle, Driver, NO_GPU};
 use crate::{BackendChoice, Error};
 
-/// The GPUs of this machine and what drives them.
+/// The GPUs of this machine and their driver.
 #[derive(Clone, Debug)]
 pub struct Devices {
     /// The version of CUDA that the driver knows, such as `13.0`.
@@ -15,7 +15,7 @@ pub struct Devices {
 /// One GPU.
 #[derive(Clone, Debug)]
 pub struct Gpu {
-    /// The number behind `cuda:`.
+    /// The number in `cuda:N`.
     pub number: u32,
     /// The product's name.
     pub name: String,
@@ -64,7 +64,7 @@ impl From<DeviceHandle> for Gpu {
     }
 }
 
-/// Why a GPU cannot be used, and what to do.
+/// The error for a GPU that cannot be used.
 pub(crate) fn no_backend(number: Option<u32>, reason: &str) -> Error {
     Error::NoBackend {
         name: BackendChoice::Cuda(number).to_string(),

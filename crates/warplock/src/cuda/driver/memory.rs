@@ -1,4 +1,4 @@
-//! Memory on the device, and memory of the host that the device reaches by itself.
+//! Memory on the device, and pinned memory of the host, which the device accesses directly.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -14,12 +14,12 @@ use super::rows::Rows;
 /// An address on the device, or 0.
 pub(crate) type Address = u64;
 
-/// Page-locked bytes of the host, wiped when dropped.
+/// Pinned bytes of the host, wiped when dropped.
 pub(crate) trait HostBytes: Send {
-    /// Where they start.
+    /// Their address.
     fn start(&self) -> *mut u8;
     fn len(&self) -> usize;
-    /// All of them. The device must not be at work on them.
+    /// All of them. The device must not be using them.
     fn bytes(&mut self) -> &mut [u8];
 }
 
@@ -77,7 +77,7 @@ impl Drop for DeviceMemory {
     }
 }
 
-/// Page-locked bytes of the host, wiped when dropped.
+/// Pinned bytes of the host, wiped when dropped.
 pub(crate) struct PinnedMemory {
     start: NonNull<u8>,
     len: usize,
@@ -97,9 +97,7 @@ impl PinnedMemory {
             // SAFETY: a context is bound; the pointer is a local variable's.
             let code =
                 unsafe { sys::cuMemHostAlloc(&raw mut start, len, sys::CU_MEMHOSTALLOC_PORTABLE) };
-            check(code, || {
-                format!("asking for {len} bytes of page-locked memory")
-            })?;
+            check(code, || format!("asking for {len} bytes of pinned memory"))?;
             // SAFETY: allocated just now with this length.
             unsafe { start.cast::<u8>().write_bytes(0, len) };
         }
@@ -138,13 +136,13 @@ impl Drop for PinnedMemory {
     }
 }
 
-/// The addresses of the page-locked allocation that `address` lies in; none if it lies in
-/// ordinary memory.
+/// The addresses of the pinned allocation that `address` lies in; none if it lies in
+/// pageable memory.
 pub(crate) fn pinned_around(address: *const u8) -> Option<Range<usize>> {
     use sys::CUpointer_attribute_enum as Attribute;
     let ask = |which, value: *mut c_void| {
-        // SAFETY: the driver looks the address up and does not follow it; `value` is of the type
-        // that belongs to the attribute.
+        // SAFETY: the driver looks the address up and does not follow it; `value` has the
+        // attribute's type.
         let code = unsafe { sys::cuPointerGetAttribute(value, which, address as Address) };
         code == sys::CUresult::CUDA_SUCCESS
     };
@@ -170,8 +168,8 @@ pub(crate) fn pinned_around(address: *const u8) -> Option<Range<usize>> {
 /// Queues a copy to the device.
 ///
 /// # Safety
-/// Both places are valid for `len` bytes, and stay so until the stream has passed this point;
-/// until then nobody writes the source.
+/// Both places are valid for `len` bytes until the stream has passed this point; until then the
+/// source is not written.
 pub(crate) unsafe fn upload(
     stream: &RawStream,
     to: Address,
@@ -186,8 +184,8 @@ pub(crate) unsafe fn upload(
 /// Queues a copy from the device.
 ///
 /// # Safety
-/// Both places are valid for `len` bytes, and stay so until the stream has passed this point;
-/// until then nobody uses the target.
+/// Both places are valid for `len` bytes until the stream has passed this point; until then the
+/// target is not used.
 pub(crate) unsafe fn download(
     stream: &RawStream,
     to: *mut u8,
@@ -199,8 +197,8 @@ pub(crate) unsafe fn download(
     check(code, || format!("copying {len} bytes from the GPU"))
 }
 
-/// Queues copies of rows between the host and a text on the device: `up` to the device, or from
-/// it.
+/// Queues copies of rows between the host and a text on the device: to the device if `up`, else
+/// from it.
 ///
 /// # Safety
 /// As [`upload`] or [`download`], for each row.
@@ -216,7 +214,7 @@ pub(crate) unsafe fn copy_rows(
     let host = (Kind::CU_MEMORYTYPE_HOST, rows.user_pitch);
     let chunk = (Kind::CU_MEMORYTYPE_DEVICE, rows.place_pitch);
     let ((from, from_pitch), (to, to_pitch)) = if up { (host, chunk) } else { (chunk, host) };
-    // Of the two addresses of an end, the driver looks at the one of its kind.
+    // Of each end's two addresses, the driver reads the one of the given kind.
     let copy = sys::CUDA_MEMCPY2D {
         srcXInBytes: 0,
         srcY: 0,

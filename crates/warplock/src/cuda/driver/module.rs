@@ -1,4 +1,4 @@
-//! The compiled kernels: loading them and finding each by its name.
+//! The compiled kernels, found by name.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -10,13 +10,13 @@ use cudarc::driver::sys;
 use super::api::{Context, Failure, RawStream, check};
 use crate::lock::lock;
 
-/// Machine code for several architectures, and an intermediate form for later ones.
+/// Machine code for several architectures, and intermediate code for later ones.
 static FATBIN: &[u8] = include_bytes!(env!("WARPLOCK_KERNELS"));
 
-/// What a block may use of shared memory without being asked.
+/// Bytes of shared memory that a block may use without a special attribute.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 
-/// Kernels that share a table layout, and so the need for shared memory.
+/// Kernels with the same table layout, and so the same need for shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     Flat,
@@ -34,7 +34,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// The module's constant that says how much shared memory a block needs.
+    /// The module's constant with the bytes of shared memory per block.
     fn constant(self) -> Option<&'static str> {
         match self {
             Family::Flat => Some("shared_flat"),
@@ -56,7 +56,7 @@ impl Family {
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel {
     function: sys::CUfunction,
-    /// The most threads of a block, which is also the right number unless the caller knows better.
+    /// The most threads of a block, which is also the usual number.
     pub(crate) threads: u32,
     /// Bytes of dynamic shared memory.
     shared: u32,
@@ -71,7 +71,7 @@ pub(crate) struct Module {
 
 // SAFETY: modules and functions may be used from any thread.
 unsafe impl Send for Module {}
-// SAFETY: as above; the table is behind a lock.
+// SAFETY: as above; a lock guards the table.
 unsafe impl Sync for Module {}
 
 impl Module {
@@ -84,7 +84,7 @@ impl Module {
     /// Loads kernels. The context is bound.
     ///
     /// # Safety
-    /// The image is a whole fatbin, which knows its length.
+    /// The image is a whole fatbin (it contains its length).
     pub(crate) unsafe fn load_image(context: &Arc<Context>, image: &[u8]) -> Result<Self, Failure> {
         let mut handle = null_mut();
         // SAFETY: a context is bound; the image by this function's contract.
@@ -97,7 +97,7 @@ impl Module {
         })
     }
 
-    /// Finds a kernel, and readies it at the first call. The context is bound.
+    /// Finds a kernel, and prepares it at the first call. The context is bound.
     pub(crate) fn kernel(&self, name: &str, family: Family) -> Result<Kernel, Failure> {
         let mut found = lock(&self.found);
         if let Some(kernel) = found.get(name) {
@@ -166,7 +166,8 @@ impl Module {
 impl Drop for Module {
     fn drop(&mut self) {
         let _bound = self.context.bind();
-        // SAFETY: loaded in `load`; whoever launches kernels keeps the module until they are done.
+        // SAFETY: loaded in `load`; the owner of launched kernels keeps the module until they are
+        // done.
         let _ = unsafe { sys::cuModuleUnload(self.handle) };
     }
 }
@@ -178,7 +179,7 @@ fn c_name(name: &str) -> CString {
 /// A parameter of a kernel, as the driver copies it.
 pub(crate) type Argument = *mut c_void;
 
-/// The place of a parameter.
+/// The address of a parameter.
 pub(crate) fn argument<T>(value: &T) -> Argument {
     std::ptr::from_ref(value).cast_mut().cast()
 }

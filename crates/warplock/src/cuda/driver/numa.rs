@@ -1,5 +1,5 @@
-//! The cores near a GPU: on machines with several NUMA nodes, copies by distant ones, and memory
-//! there, are slower. Only Linux tells which they are.
+//! The cores near a GPU: on machines with several NUMA nodes, copies by cores of another node, and
+//! memory there, are slower. Known on Linux only.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::Cores;
@@ -32,13 +32,13 @@ mod linux {
 
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-    /// The cores near a GPU, where they are known and there are others.
+    /// The cores near a GPU, if they are known and there are others.
     #[derive(Clone, Copy)]
     pub(crate) struct Cores(CpuSet);
 
     impl Cores {
-        /// Those near the PCI device with this address, such as `0000:1b:00.0`; none if all that this
-        /// thread may use are, or if nothing is known.
+        /// The cores near the PCI device with this address, such as `0000:1b:00.0`; none if that is
+        /// every core that this thread may use, or if nothing is known.
         pub(crate) fn near(address: &str) -> Option<Self> {
             let path = format!("/sys/bus/pci/devices/{}", address.to_ascii_lowercase());
             let list = fs::read_to_string(format!("{path}/local_cpulist")).ok()?;
@@ -46,7 +46,7 @@ mod linux {
             Cores::among(&list, &allowed)
         }
 
-        /// The listed cores that are allowed; none if that changes nothing or nothing is left.
+        /// The listed cores that are allowed; none if these are all or no cores.
         fn among(list: &str, allowed: &CpuSet) -> Option<Self> {
             let mut near = CpuSet::new();
             for core in cores(list)? {
@@ -58,7 +58,7 @@ mod linux {
             some.then_some(Cores(near))
         }
 
-        /// Keeps the calling thread on these cores. Where the system refuses, it stays where it is.
+        /// Keeps the calling thread on these cores. If the system refuses, it stays where it is.
         pub(crate) fn pin_thread(&self) {
             let _ = sched_setaffinity(None, &self.0);
         }
@@ -80,7 +80,7 @@ mod linux {
         use super::*;
 
         #[test]
-        fn lists_of_cores() {
+        fn lists_of_cores_are_parsed() {
             assert_eq!(cores("0-3,8,10-11\n"), Some(vec![0, 1, 2, 3, 8, 10, 11]));
             assert_eq!(cores(""), Some(vec![]));
             assert_eq!(cores("0-x"), None);
@@ -91,7 +91,7 @@ mod linux {
         }
 
         #[test]
-        fn only_what_makes_a_difference() {
+        fn cores_are_listed_only_if_there_are_others() {
             let mut allowed = CpuSet::new();
             (0..4).for_each(|core| allowed.set(core));
             let near = |list| Cores::among(list, &allowed).map(|near| near.0.count());

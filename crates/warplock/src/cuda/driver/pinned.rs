@@ -1,4 +1,4 @@
-//! Page-locked memory for callers, and how fast a GPU's link copies it.
+//! Pinned memory for callers, and how fast a GPU's link copies it.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Instant;
@@ -9,15 +9,15 @@ use super::devices::{find, no_backend};
 use super::memory::{DeviceBytes, DeviceMemory, HostBytes, PinnedMemory, download, upload};
 use crate::Error;
 
-/// Page-locked bytes: a GPU copies them by itself, without a detour through other memory. Wiped
-/// when dropped. The pages are never swapped out, so make few and keep them.
+/// Pinned bytes: a GPU copies them directly, without staging. Wiped when dropped. The pages are
+/// never swapped out, so make few and keep them.
 pub struct PinnedBytes(PinnedMemory);
 
 impl PinnedBytes {
-    /// `len` bytes of zeros, page-locked for all GPUs.
+    /// `len` bytes of zeros, pinned for all GPUs.
     ///
     /// # Errors
-    /// [`Error::NoBackend`] if there is no GPU or not so much memory.
+    /// [`Error::NoBackend`] if there is no GPU or not enough memory.
     pub fn new(len: usize) -> Result<Self, Error> {
         let make = || {
             let context = Context::new(&find(None)?).map_err(failed)?;
@@ -36,7 +36,7 @@ impl Deref for PinnedBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: so many bytes are allocated and initialised, or none.
+        // SAFETY: this many bytes are allocated and initialised, or none.
         unsafe { std::slice::from_raw_parts(self.0.start(), self.0.len()) }
     }
 }
@@ -47,18 +47,18 @@ impl DerefMut for PinnedBytes {
     }
 }
 
-/// Bytes per second between page-locked memory of the host and a GPU.
+/// Bytes per second between pinned memory of the host and a GPU.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkRates {
     /// To the GPU.
     pub up: f64,
     /// From the GPU.
     pub down: f64,
-    /// Each way while both are under way: the limit for what goes up and comes back.
+    /// Each way while both are under way: the limit for a round trip.
     pub both: f64,
 }
 
-/// Bytes of a copy, as the engine makes them at most.
+/// Bytes of a copy: the engine's largest.
 const PIECE: usize = 16 << 20;
 
 /// Copies in each direction that are timed together.

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-/// Bytes that lie together in the caller's memory and in a chunk's text.
+/// A run of bytes that is contiguous in the caller's memory and in a chunk's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Where they lie in the caller's memory.
+    /// Its address in the caller's memory.
     pub(crate) user: *mut u8,
-    /// Where they lie in the chunk's text.
+    /// Its offset in the chunk's text.
     pub(crate) place: usize,
     pub(crate) len: usize,
 }
@@ -39,16 +39,16 @@ impl Run {
 pub(crate) struct Rows {
     pub(crate) first: Run,
     pub(crate) count: usize,
-    /// From one to the next in the caller's memory, and in the chunk's text.
+    /// The distance from one to the next in the caller's memory, and in the chunk's text.
     pub(crate) user_pitch: usize,
     pub(crate) place_pitch: usize,
 }
 
-/// Shorter rows are gathered. The device alone is nearly as fast with rows of 512 bytes; jobs with
-/// such were not measured.
+/// Shorter rows are gathered by threads. The device alone is nearly as fast with rows of 512 bytes;
+/// whole jobs with such rows were not measured.
 const LEAST_ROW: usize = 2048;
 
-/// The driver refuses more.
+/// The driver's limit.
 const MOST_PITCH: usize = i32::MAX as usize;
 
 impl Rows {
@@ -70,7 +70,7 @@ impl Rows {
         }
     }
 
-    /// Takes a run in, if it follows as the others do.
+    /// Adds a run if it continues the rows.
     fn take(&mut self, run: &Run) -> bool {
         let Rows { first, count, .. } = *self;
         if run.len != first.len || run.len < LEAST_ROW {
@@ -93,7 +93,7 @@ impl Rows {
     }
 }
 
-/// Runs as copies for the device.
+/// Groups runs into copies for the device.
 pub(crate) fn rows(runs: &[Run]) -> Vec<Rows> {
     let mut all: Vec<Rows> = Vec::new();
     for run in runs {

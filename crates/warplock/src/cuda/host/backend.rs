@@ -25,14 +25,14 @@ pub(crate) struct CudaBackend {
     /// Whether GCM runs here.
     hashes: bool,
     gpu: Arc<RingGpu<CudaLink>>,
-    /// The cores that it is near to.
+    /// The cores near it.
     near: Option<Cores>,
     tested: Arc<Tested>,
     rings: Mutex<Rings>,
     returned: Condvar,
 }
 
-/// The rings of a device: made when they are needed, kept for the next job.
+/// The rings of a device: allocated when needed, kept for the next job.
 #[derive(Default)]
 struct Rings {
     idle: Vec<Ring<CudaLink>>,
@@ -69,8 +69,8 @@ impl CudaBackend {
         })
     }
 
-    /// All GPUs that can be used, with their buffers made, and a sentence for each that cannot.
-    /// Where there is no driver, there are none.
+    /// All GPUs that work, with their buffers allocated, and a sentence for each that does not.
+    /// Without a driver there are none.
     pub(crate) fn all(threads: NonZeroUsize) -> (Vec<Arc<dyn Helper>>, Vec<String>) {
         let devices = match Driver::load().map(Driver::devices) {
             Ok(Ok(devices)) => devices,
@@ -87,7 +87,7 @@ impl CudaBackend {
         (good, problems)
     }
 
-    /// Makes the buffers of a ring, on a thread near the device, so that they are near, too.
+    /// Allocates the buffers of a ring on a thread near the device, so that they are near it, too.
     fn warmed(self) -> Result<Self, Failure> {
         let warm = || {
             self.near.iter().for_each(Cores::pin_thread);
@@ -101,7 +101,7 @@ impl CudaBackend {
         }
     }
 
-    /// A ring that no other job uses, now or when one comes back.
+    /// A ring that no other job uses; waits until there is one.
     fn take_ring(&self) -> Lease<'_> {
         let mut rings = lock(&self.rings);
         loop {
@@ -120,17 +120,17 @@ impl CudaBackend {
     }
 }
 
-/// What is said of a GPU that cannot be used.
+/// The sentence about a GPU that cannot be used.
 fn unused(name: &str, failure: &Failure) -> String {
     format!("{name} cannot be used ({failure}); the work is done without")
 }
 
-/// A ring in use; it goes back when this is dropped, unless it was taken out.
+/// A ring in use. It is returned when this is dropped, unless it was removed.
 struct Lease<'a>(&'a CudaBackend, Option<Ring<CudaLink>>);
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        // After a panic, something may still be under way: the ring's end waits for it.
+        // After a panic, work may still be under way: the ring waits for it when it is dropped.
         let ring = self.1.take().filter(|_| !std::thread::panicking());
         let mut rings = lock(&self.0.rings);
         match ring {
@@ -160,9 +160,9 @@ impl CudaBackend {
         })
     }
 
-    /// Whether many small chunks end sooner than a few large ones: then copies in, work and copies
-    /// out overlap. Copies by threads wait for the slowest of them each time, and chains take
-    /// as long as one of them, however few they are.
+    /// Whether many small chunks are faster than a few large ones: then uploads, kernels and
+    /// downloads overlap. If threads copy, each chunk waits for the slowest of them, and chunks of
+    /// chains take as long as one chain.
     fn flows(&self, job: &Job<'_>) -> bool {
         let cut = self.gpu.policy.room(job.text_bytes()) > self.gpu.policy.smallest;
         cut && self.goes_straight(job)
@@ -173,7 +173,7 @@ impl CudaBackend {
         cuts(job.info().algorithm, job.direction()) && self.is_pinned(job)
     }
 
-    /// Has a ring work on a job, after the known-answer tests of the kernels that it takes.
+    /// Runs `work` on a ring, after the known-answer tests of the job's kernels.
     fn on_ring<T>(
         &self,
         job: &Job<'_>,
@@ -187,10 +187,10 @@ impl CudaBackend {
         let ran = tested.and_then(|()| work(ring).map_err(|failure| failure.to_string()));
         let hangs = ring.is_hung();
         ran.map_err(|reason| {
-            // Nobody knows in which state it is.
+            // Its state is unknown.
             lease.1 = None;
             if hangs {
-                // Their end would wait for the device.
+                // Dropping them would wait for the device.
                 let mut rings = lock(&self.rings);
                 rings.made -= rings.idle.len();
                 std::mem::forget(std::mem::take(&mut rings.idle));
@@ -219,7 +219,8 @@ impl Helper for CudaBackend {
 
     fn limits(&self, job: &Job<'_>) -> Limits {
         let policy = &self.gpu.policy;
-        // A part of GCM has a beginning and an end of its own: the driver takes twice as long for it.
+        // A part of a GCM message has a start and an end of its own, which take the driver twice as
+        // long.
         let parts = if job.info().mode == Mode::Gcm { 2 } else { 1 };
         let usual = match self.flows(job) {
             true => parts * policy.room(job.text_bytes()),

@@ -1,4 +1,4 @@
-//! Copies between the caller's memory and page-locked memory, by several threads.
+//! Copies between the caller's memory and pinned memory, by several threads.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -9,13 +9,14 @@ use crate::cuda::launch::cut::{Chunk, Part};
 use crate::job::Job;
 use crate::pool::Pool;
 
-/// What a thread copies at a time: large against the cost of taking it, and in its cache.
+/// Bytes that a thread copies at a time: large against the cost of taking a block, and small enough
+/// for its cache.
 const BLOCK: usize = 256 << 10;
 
-/// Nanoseconds that one thread takes to copy a byte, about.
+/// Nanoseconds that one thread takes to copy a byte, roughly.
 const BYTE: f64 = 0.12;
 
-/// Joins runs that follow each other on both sides.
+/// Joins runs that are adjacent on both sides.
 fn joined(runs: impl Iterator<Item = Run>) -> Vec<Run> {
     let mut all: Vec<Run> = Vec::new();
     for run in runs.filter(|run| run.len > 0) {
@@ -40,7 +41,7 @@ fn part_run(part: &Part, start: *mut u8) -> Run {
     }
 }
 
-/// What a chunk takes from the caller. The keys of single blocks lie behind their text.
+/// The input of a chunk. The keys of single blocks follow their text.
 pub(crate) fn inputs(job: &Job<'_>, chunk: &Chunk) -> Vec<Run> {
     if let Chunk::Blocks(messages) = chunk {
         let (keys, text, _) = single_blocks(job, messages);
@@ -55,7 +56,7 @@ pub(crate) fn inputs(job: &Job<'_>, chunk: &Chunk) -> Vec<Run> {
     joined(parts.map(|part| part_run(part, job.message(part.message).input.cast_mut())))
 }
 
-/// What a chunk gives to the caller.
+/// The output of a chunk.
 pub(crate) fn outputs(job: &Job<'_>, chunk: &Chunk) -> Vec<Run> {
     if let Chunk::Blocks(messages) = chunk {
         let (_, _, text) = single_blocks(job, messages);
@@ -78,16 +79,16 @@ fn text_run(user: *mut u8, messages: &Range<usize>) -> Run {
     }
 }
 
-/// Bytes of a chunk's text, with what lies between messages.
+/// Bytes of a chunk's text, including gaps between messages.
 pub(crate) fn extent(inputs: &[Run]) -> usize {
     inputs.last().map_or(0, |run| run.place + run.len)
 }
 
-/// The start of page-locked memory.
+/// The start of pinned memory.
 #[derive(Clone, Copy)]
 struct Base(*mut u8);
 
-// SAFETY: threads use different runs behind it.
+// SAFETY: threads use different runs of it.
 unsafe impl Send for Base {}
 // SAFETY: as above.
 unsafe impl Sync for Base {}
@@ -107,8 +108,8 @@ pub(crate) struct Copier {
 }
 
 impl Copier {
-    /// With so many threads, the caller's with them, on cores near the device if they are known;
-    /// with one, or if no more can be had, on the thread that calls.
+    /// With `threads` threads, counting the caller, on cores near the device if these are known.
+    /// With one, or if the system has no more, copies run on the calling thread.
     pub(crate) fn new(threads: NonZeroUsize, near: Option<Cores>) -> Self {
         let others = threads.get() - 1;
         let stay = move || near.iter().for_each(Cores::pin_thread);
@@ -134,7 +135,7 @@ impl Copier {
                 .map(move |offset| run.part(offset, BLOCK.min(len - offset)))
         };
         let blocks: Vec<Run> = runs.iter().flat_map(cut).collect();
-        // Many short ones are taken together.
+        // A thread takes many short runs at a time.
         let together = (blocks.len() * BLOCK / total).max(1);
         others.for_each_piece(threads, blocks.len().div_ceil(together), |number| {
             let first = number * together;
@@ -143,10 +144,10 @@ impl Copier {
         });
     }
 
-    /// From the caller to page-locked memory at `to`.
+    /// From the caller to pinned memory at `to`.
     ///
     /// # Safety
-    /// All runs are valid on both sides, and nobody writes there during the call.
+    /// All runs are valid on both sides, and nothing else writes there during the call.
     pub(crate) unsafe fn gather(&self, runs: &[Run], to: *mut u8) {
         let to = Base(to);
         self.each(runs, |run| {
@@ -155,10 +156,10 @@ impl Copier {
         });
     }
 
-    /// From page-locked memory at `from` to the caller; with `wipe`, zeros stay behind.
+    /// From pinned memory at `from` to the caller; `wipe` overwrites the source with zeros.
     ///
     /// # Safety
-    /// All runs are valid on both sides, they do not overlap, and nobody else uses the memory
+    /// All runs are valid on both sides, they do not overlap, and nothing else uses the memory
     /// during the call.
     pub(crate) unsafe fn scatter(&self, runs: &[Run], from: *mut u8, wipe: bool) {
         let from = Base(from);
@@ -175,13 +176,13 @@ impl Copier {
     }
 }
 
-/// Overwrites with zeros, also where a compiler sees no reader.
+/// Overwrites with zeros, even if the compiler sees no reader.
 ///
 /// # Safety
-/// `at` is valid for `len` bytes, and nobody else uses them.
+/// `at` is valid for `len` bytes, and nothing else uses them.
 unsafe fn wipe_bytes(at: *mut u8, len: usize) {
     // SAFETY: by this function's contract.
     unsafe { at.write_bytes(0, len) };
-    // The memory is read by a device, and the pointer is opaque here: no store can be left out.
+    // A device reads the memory, and the pointer is opaque here: no store can be removed.
     std::hint::black_box(at);
 }

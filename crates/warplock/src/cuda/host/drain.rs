@@ -1,4 +1,4 @@
-//! The way back of a ring's chunks: waiting for kernels, copies out, results to the caller.
+//! The second half of a chunk's way through the ring: waiting for kernels, downloads, results.
 
 use std::mem::take;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use crate::cuda::launch::link::Link;
 use crate::portion::{Outcome, Source};
 use crate::{Direction, Mode};
 
-/// A wait that takes longer lets other threads have the processor between two looks.
+/// After this time, a wait yields the CPU between two checks.
 const PATIENCE: Duration = Duration::from_micros(200);
 
 impl<L: Link> Passage<'_, '_, L> {
-    /// Waits until nothing is written to the caller's memory any more.
+    /// Waits until nothing writes to the caller's memory any more.
     pub(super) fn wait_for_direct(&self) {
         for slot in &*self.slots {
             let flight = slot.flight.as_ref();
@@ -35,7 +35,7 @@ impl<L: Link> Passage<'_, '_, L> {
         Ok(())
     }
 
-    /// Waits on the host for what was marked last, but not for ever.
+    /// Waits on the host for an event, but not for ever.
     fn wait(&self, event: &L::Event) -> Result<(), Failure> {
         let start = Instant::now();
         while !self.gpu.link.is_past(event)? {
@@ -44,8 +44,8 @@ impl<L: Link> Passage<'_, '_, L> {
         Ok(())
     }
 
-    /// What one lane may take for what is never cut, associated data and ACORN's messages: gigabytes
-    /// take minutes.
+    /// The time that one lane may take for what is never cut, associated data and ACORN's messages:
+    /// gigabytes take minutes.
     fn longest_lane(&self) -> Duration {
         let aads = (0..self.job.count()).map(|index| self.job.aad_len(index));
         let mut longest = aads.max().unwrap_or(0);
@@ -56,7 +56,7 @@ impl<L: Link> Passage<'_, '_, L> {
         Duration::from_nanos(self.gpu.policy.lane_byte * longest as u64)
     }
 
-    /// Between two looks at something that is awaited since `start`.
+    /// Called between two checks of a wait since `start`.
     fn pause(&self, start: Instant) -> Result<(), Failure> {
         let waited = start.elapsed();
         if waited >= self.gpu.policy.timeout {
@@ -73,7 +73,7 @@ impl<L: Link> Passage<'_, '_, L> {
         Ok(())
     }
 
-    /// Waits for the chunk in a slot; meanwhile the way back of others is queued as soon as their
+    /// Waits for the chunk in a slot. Meanwhile it queues the download of each other chunk whose
     /// kernels are done.
     ///
     /// # Safety
@@ -100,9 +100,9 @@ impl<L: Link> Passage<'_, '_, L> {
         }
     }
 
-    /// Queues the way back of all chunks whose kernels are done, the oldest first, up to the first
-    /// whose kernels are not; whether there was one. The link stands still in this direction until
-    /// somebody calls this, so whoever does something long calls it in between.
+    /// Queues the downloads of all chunks whose kernels are done, from the oldest up to the first
+    /// whose kernels are not; returns whether there was one. The link is idle in this direction
+    /// until this is called, so operations that take long call it in between.
     ///
     /// # Safety
     /// As [`Passage::run`].
@@ -126,8 +126,8 @@ impl<L: Link> Passage<'_, '_, L> {
         Ok(some)
     }
 
-    /// Queues the way back of the chunk in a slot, if it is not queued already. Where it leads
-    /// into the caller's memory, the kernels are done.
+    /// Queues the download of the chunk in a slot, unless it is queued already. If it writes to the
+    /// caller's memory, the kernels must be done.
     ///
     /// # Safety
     /// As [`Passage::run`].
@@ -170,14 +170,14 @@ impl<L: Link> Passage<'_, '_, L> {
         Ok(())
     }
 
-    /// Waits for every slot's kernels, and for all that is queued for one that has none.
+    /// Waits for every slot's kernels, and for everything queued in one slot, whose chunk has none.
     pub(super) fn wait_for_all(&self, place: usize) -> Result<(), Failure> {
         let mut slots = self.slots.iter();
         slots.try_for_each(|slot| self.wait(&slot.worked))?;
         self.gpu.link.wait_stream(&self.slots[place].stream)
     }
 
-    /// Waits for the chunk in a slot, and gives its results to the caller.
+    /// Waits for the chunk in a slot, and passes its results to the caller.
     ///
     /// # Safety
     /// As [`Passage::run`].

@@ -1,4 +1,4 @@
-//! GCM's long messages on their way through a ring, and results on their way to the caller.
+//! Long GCM messages in the ring, and results for the caller.
 
 use super::ring::Passage;
 use super::slot::{Ending, State};
@@ -58,7 +58,7 @@ impl<L: Link> Passage<'_, '_, L> {
         }
     }
 
-    /// The tag of a long message, or what the part of it that ends in this slot adds to it.
+    /// Queues the tag of a long message, or the contribution of the portion that ends in this slot.
     ///
     /// # Safety
     /// As [`Passage::work`].
@@ -77,14 +77,14 @@ impl<L: Link> Passage<'_, '_, L> {
                     link.wait_for(stream, &slot.worked)?;
                 }
             }
-            // Of a part, the tag is wanted also when it opens: others add their shares.
+            // For a part, the tag is needed even for decryption: the contributions are added up.
             let (step, (results, len)) = match self.part {
                 Some(_) => (self.launcher.gcm_sum(kept), sheet.tags()),
                 None => (self.launcher.gcm_end(kept), sheet.results()),
             };
             link.launch(stream, &step)?;
-            // The last kernel counts, too: results may go to the caller after it. They go beside
-            // the last text's way back, which `bring_back` lets end after them.
+            // The last kernel counts, too: results go to the caller only after it. They are
+            // downloaded in parallel with the last text, and `bring_back` lets that end after them.
             link.record(&slot.worked, stream)?;
             let aside = &state.stream;
             link.wait_for(aside, &slot.worked)?;
@@ -101,7 +101,7 @@ impl<L: Link> Passage<'_, '_, L> {
         })
     }
 
-    /// Readies the state of a long message. Its last user was drained: since then, more chunks
+    /// Prepares the state of a long message. Its last user was drained: since then, more chunks
     /// were filled than there are slots.
     fn begin_long(&mut self, place: usize, number: usize, message: usize) -> Result<(), Failure> {
         let gpu = self.gpu;
@@ -126,8 +126,8 @@ impl<L: Link> Passage<'_, '_, L> {
         Ok(())
     }
 
-    /// The results of a long message, all of whose chunks were drained; of a part of one, what it
-    /// adds to the tag.
+    /// The results of a long message, all of whose chunks were drained; for a part of one, its
+    /// contribution to the tag.
     ///
     /// # Safety
     /// As [`Passage::run`].
@@ -156,12 +156,12 @@ impl<L: Link> Passage<'_, '_, L> {
         sum
     }
 
-    /// Whether a long message, or the part of it that is a portion, begins with this part.
+    /// Whether this part is the first of a long message, or of the portion.
     fn begins(&self, part: &Part) -> bool {
         part.before == self.part.as_ref().map_or(0, |bytes| bytes.start)
     }
 
-    /// Whether it ends with this part.
+    /// Whether it is the last.
     fn ends(&self, part: &Part) -> bool {
         match &self.part {
             Some(bytes) => part.before + part.len == bytes.end,
@@ -175,7 +175,7 @@ pub(super) fn zero(bytes: &mut [u8]) {
     bytes.zeroize();
 }
 
-/// Copies tags to the caller, or notes the messages that were refused.
+/// Copies tags to the caller, or records the messages that were refused.
 ///
 /// # Safety
 /// Nothing else uses the messages' tags during the call.

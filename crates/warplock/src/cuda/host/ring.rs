@@ -1,5 +1,5 @@
-//! A ring of slots through which the chunks of a job pass: while one is filled, others are copied
-//! in, worked on and copied out.
+//! A ring of slots that moves the chunks of a job through a GPU: while one is filled, others are
+//! uploaded, worked on and downloaded.
 
 use std::mem::{forget, take};
 use std::ops::Range;
@@ -25,24 +25,25 @@ pub(crate) struct Ring<L: Link> {
     gpu: Arc<RingGpu<L>>,
     slots: Vec<Slot<L>>,
     states: Vec<State<L>>,
-    /// The device did not answer: what it was given may be in use for ever.
+    /// The device did not answer: it may use its buffers for ever.
     hung: bool,
 }
 
-/// A chunk whose text is on its way up.
+/// A chunk whose text is being uploaded.
 struct Sent {
     chunk: Chunk,
     /// The portion that ends here.
     portion: Option<Portion>,
-    /// Its slot, and that of the chunk before.
+    /// Its slot, and that of the preceding chunk.
     place: usize,
     before: Option<usize>,
-    /// Bytes of its text, with what lies between messages.
+    /// Bytes of its text, including gaps between messages.
     len: usize,
-    /// Whether the device reads, and writes, the caller's memory by itself.
+    /// Whether the device reads and writes the caller's memory directly.
     direct_in: bool,
     direct_out: bool,
-    /// Where its text goes: what the device writes, or what is copied from page-locked memory.
+    /// The destination of its text: rows that the device writes, or runs that are copied from
+    /// pinned memory.
     direct: Vec<Rows>,
     staged: Vec<Run>,
 }
@@ -54,18 +55,18 @@ pub(super) struct Passage<'r, 'job, L: Link> {
     pub(super) states: &'r mut Vec<State<L>>,
     pub(super) job: &'r Job<'job>,
     pub(super) launcher: Launcher,
-    /// The job's key, if there is one for all; or that of the long message under way.
+    /// The job's key, if there is only one; or the key of the long message under way.
     pub(super) key: Option<(usize, OneKey)>,
-    /// Page-locked memory of the caller.
+    /// The caller's pinned memory.
     pub(super) pinned_input: Option<Range<usize>>,
     pub(super) pinned_output: Option<Range<usize>>,
-    /// Chunks so far: the next one goes to this slot, and the oldest are behind it.
+    /// Chunks so far. The next one takes this slot, and the oldest is in the one after it.
     pub(super) number: usize,
-    /// Long messages, or parts of them that were portions, so far.
+    /// Long messages so far, or parts of them that were portions.
     pub(super) long: usize,
-    /// What is taken and not done must be as it was if something fails.
+    /// If something fails, the input of everything taken and not done must be unchanged.
     keep: bool,
-    /// The portion under way is a part of a message.
+    /// The range of the message that the current portion is, if it is a part.
     pub(super) part: Option<Range<usize>>,
     /// Refused messages of the portions whose chunks are being drained.
     pub(super) failed: Vec<usize>,
@@ -81,7 +82,7 @@ impl<L: Link> Ring<L> {
         }
     }
 
-    /// Makes all buffers now that the longest jobs need.
+    /// Allocates all buffers that the longest jobs need.
     pub(crate) fn warm(&mut self) -> Result<(), Failure> {
         let gpu = Arc::clone(&self.gpu);
         let _bound = gpu.link.bind()?;
@@ -93,8 +94,8 @@ impl<L: Link> Ring<L> {
         texts.try_for_each(|text| text.grow(&gpu, len, len))
     }
 
-    /// Runs a job; gives back the messages that did not verify, ascending. After an error, nothing
-    /// is under way any more, unless the device hangs, and the ring is of no further use.
+    /// Runs a job; returns the messages that did not verify, ascending. After an error, nothing is
+    /// under way any more, unless the device hangs, and the ring must not be used again.
     ///
     /// # Safety
     /// Nothing else uses what the job borrows during the call.
@@ -120,15 +121,15 @@ impl<L: Link> Ring<L> {
         Ok(failed)
     }
 
-    /// Runs portions of a job, cut into chunks of up to `room` bytes, until the source gives no
-    /// more. After an error, as for [`Ring::run`], the portions that were taken and are not done
-    /// are lost; with `keep`, their input is then still as it was if each fits into one chunk,
-    /// also for work in place.
+    /// Runs portions of a job, cut into chunks of up to `room` bytes, until the source returns
+    /// none. After an error, as for [`Ring::run`], the portions that were taken and are not done
+    /// are lost; with `keep`, their input is unchanged if each fits into one chunk, even for work
+    /// in place.
     ///
-    /// Why: the device never writes into memory that is also the input (its results are copied by
-    /// this thread, when all of the chunk has arrived), and into other memory only once the
-    /// kernels of the chunk are known to be done, so that kernels that hang write nothing later.
-    /// Copies that are under way into the caller's memory are waited for without a limit.
+    /// Why: the device never writes into memory that is also the input (this thread copies its
+    /// results when the whole chunk has arrived), and into other memory only once the chunk's
+    /// kernels are known to be done, so that kernels that hang write nothing later. Copies that are
+    /// under way into the caller's memory are waited for without a limit.
     ///
     /// # Safety
     /// Nothing else uses the portions' messages during the call.
@@ -184,7 +185,7 @@ impl<L: Link> Ring<L> {
     fn wait_for_streams(&self) {
         let slots = self.slots.iter().map(|slot| &slot.stream);
         for stream in slots.chain(self.states.iter().map(|state| &state.stream)) {
-            // If this fails, the device is lost, and works on nothing.
+            // If this fails, the device is lost, and does nothing.
             let _ = self.gpu.link.wait_stream(stream);
         }
     }
@@ -205,7 +206,7 @@ impl<L: Link> Drop for Ring<L> {
             return;
         }
         if let Ok(_bound) = self.gpu.link.bind() {
-            // What is queued may still wipe.
+            // Queued operations may still wipe memory.
             self.wait_for_streams();
         }
     }
@@ -241,8 +242,8 @@ impl<L: Link> Passage<'_, '_, L> {
                     self.bring_back_worked()?;
                     let sent = self.send(chunk, ends)?;
                     self.number += 1;
-                    // The driver's first calls take as long as a text's way up: meanwhile, the next
-                    // one follows.
+                    // The driver's first calls take as long as the upload of a text: meanwhile, the
+                    // next upload starts.
                     if self.number == 1 && next.is_some() && sent.direct_in {
                         first = Some(sent);
                         continue;
@@ -265,7 +266,7 @@ impl<L: Link> Passage<'_, '_, L> {
         Ok(())
     }
 
-    /// Finds the key where one is all that a chunk needs.
+    /// Finds the key, if a chunk needs only one.
     fn find_key(&mut self, chunk: &Chunk) {
         if self.job.info().mode == Mode::Acorn {
             // Its kernels take raw bytes.
@@ -285,7 +286,7 @@ impl<L: Link> Passage<'_, '_, L> {
         }
     }
 
-    /// Queues the way up of a chunk's text into its slot, which is empty. First of all: what
+    /// Queues the upload of a chunk's text into its slot, which is empty. This comes first: what
     /// follows takes a while, and the link need not wait for it.
     ///
     /// # Safety
@@ -323,7 +324,7 @@ impl<L: Link> Passage<'_, '_, L> {
             && let Some(flight) = &next.flight
             && matches!(flight.chunk, Chunk::Chains(_))
         {
-            // It goes on from the text that is now overwritten.
+            // That chunk continues from the text that is now overwritten.
             link.wait_for(stream, &next.worked)?;
         }
         // SAFETY: the slot's buffers are large enough, and in use by this chunk alone until
@@ -355,7 +356,7 @@ impl<L: Link> Passage<'_, '_, L> {
         })
     }
 
-    /// Queues the work on a chunk whose text is on its way up.
+    /// Queues the kernels for a chunk whose text is being uploaded.
     ///
     /// # Safety
     /// As [`Passage::run`].
@@ -412,7 +413,7 @@ impl<L: Link> Passage<'_, '_, L> {
         let decrypts = job.direction() == Direction::Decrypt;
         let secret = match &chunk {
             _ if direct_in => 0..0,
-            // Nothing came back over the plaintext.
+            // No result was written over the plaintext.
             _ if direct_out && !decrypts => 0..len,
             // Their keys.
             Chunk::Blocks(messages) => 16 * messages.len()..len,
@@ -438,7 +439,7 @@ impl<L: Link> Passage<'_, '_, L> {
         unsafe { self.bring_back(place) }
     }
 
-    /// Queues the kernels for a chunk; gives the state of a long message that ends here.
+    /// Queues the kernels for a chunk; returns the state of a long message that ends here.
     ///
     /// # Safety
     /// Everything that `located` names is valid until the slot's stream has passed this point.

@@ -1,4 +1,4 @@
-//! What a ring is made of: buffers, streams and marks for the chunks under way.
+//! The parts of a ring: buffers, streams and events for the chunks under way.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -13,14 +13,14 @@ use crate::cuda::launch::policy::Policy;
 use crate::cuda::launch::sheet::{Located, Sheet};
 use crate::portion::Portion;
 
-/// What rings of a device share.
+/// The device, with what all its rings share.
 pub(crate) struct RingGpu<L> {
     pub(crate) link: L,
     pub(crate) policy: Policy,
     pub(crate) copier: Copier,
 }
 
-/// The same bytes on both sides of the link.
+/// A buffer on the host and its copy on the device.
 pub(crate) struct Mirror<L: Link> {
     pub(crate) host: L::Host,
     pub(crate) device: L::Device,
@@ -34,7 +34,7 @@ impl<L: Link> Mirror<L> {
         })
     }
 
-    /// Makes room; what was there is lost. Neither side may be in use.
+    /// Makes room; the old content is lost. Neither side may be in use.
     pub(crate) fn grow(
         &mut self,
         gpu: &RingGpu<L>,
@@ -53,7 +53,7 @@ impl<L: Link> Mirror<L> {
         Ok(())
     }
 
-    /// Whether [`Mirror::grow`] would leave the device's side where it is.
+    /// Whether [`Mirror::grow`] would keep the device's buffer.
     pub(crate) fn fits(&self, device: usize) -> bool {
         device <= self.device.len()
     }
@@ -62,9 +62,9 @@ impl<L: Link> Mirror<L> {
 /// Room for one chunk under way.
 pub(crate) struct Slot<L: Link> {
     pub(crate) stream: L::Stream,
-    /// The kernels are done.
+    /// Past when the kernels are done.
     pub(crate) worked: L::Event,
-    /// Everything is back on the host.
+    /// Past when everything is back on the host.
     pub(crate) arrived: L::Event,
     pub(crate) text: Mirror<L>,
     pub(crate) sheet: Mirror<L>,
@@ -75,17 +75,17 @@ pub(crate) struct Slot<L: Link> {
 pub(crate) struct Flight {
     pub(crate) chunk: Chunk,
     pub(crate) sheet: Sheet,
-    /// Bytes of its text, with what lies between messages.
+    /// Bytes of its text, including gaps between messages.
     pub(crate) len: usize,
-    /// What is to be copied from page-locked memory to the caller.
+    /// Runs to be copied from pinned memory to the caller.
     pub(crate) staged: Vec<Run>,
-    /// What the device writes to the caller by itself.
+    /// Rows that the device writes to the caller's memory directly.
     pub(crate) direct: Vec<Rows>,
     /// When its work was queued.
     pub(crate) begun: Instant,
-    /// Its way back is queued.
+    /// Whether its download is queued.
     pub(crate) returning: bool,
-    /// Bytes of page-locked text that must be wiped.
+    /// Bytes of pinned text that must be wiped.
     pub(crate) secret: Range<usize>,
     /// The long message that ends here, or the part of it that is a portion.
     pub(crate) ends: Option<Ending>,
@@ -93,24 +93,24 @@ pub(crate) struct Flight {
     pub(crate) portion: Option<Portion>,
 }
 
-/// The end of what shares a state.
+/// The end of a long message or portion, which shares a state.
 #[derive(Clone, Copy)]
 pub(crate) struct Ending {
-    /// Which state.
+    /// The state's index.
     pub(crate) state: usize,
     /// Whether it is only a part of a message.
     pub(crate) part: bool,
 }
 
-/// What GCM keeps on the device from a long message's first part to its last.
+/// GCM's state on the device from a long message's first part to its last.
 pub(crate) struct State<L: Link> {
-    /// What is made before the text is needed is made beside the text's way in, and results come
-    /// back beside the last text.
+    /// A stream of its own: the steps before the text run during its upload, and results are
+    /// downloaded in parallel with the last text.
     pub(crate) stream: L::Stream,
     pub(crate) mirror: Mirror<L>,
-    /// What the text needs is made; later, the results are back.
+    /// Past when the text's kernels can start; later, when the results are back.
     pub(crate) ready: L::Event,
-    /// The message, and where its parts are.
+    /// The message, and the addresses of its data.
     pub(crate) current: Option<(usize, Sheet, Located)>,
 }
 

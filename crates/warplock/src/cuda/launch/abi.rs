@@ -1,4 +1,4 @@
-//! What kernels are handed: the same structures as in `kernels/abi.cuh`, which explains them.
+//! The structures that kernels take, as in `kernels/abi.cuh`, which explains them.
 
 use zeroize::Zeroize;
 
@@ -7,7 +7,7 @@ pub(crate) use crate::cuda::driver::memory::Address;
 /// Bytes of a row, which kernels work on as a whole: 32 blocks.
 pub(crate) const ROW: usize = 512;
 
-/// The most rounds of AES and one: how many round keys there can be.
+/// The most round keys of AES: one more than rounds.
 const ROUND_KEYS: usize = 15;
 
 /// Round keys of one key and direction in the order in which they are used.
@@ -22,34 +22,35 @@ impl Drop for RoundKeys {
     }
 }
 
-/// What `expand_keys` makes of a key; only its size is known here.
+/// Bytes that `expand_keys` makes of a key. Only the size is known here.
 pub(crate) const TABLE_KEY: usize = 3 * size_of::<RoundKeys>() + 16;
 
-/// What `gcm_powers` makes of a hash key; only its size is known here.
+/// Bytes that `gcm_powers` makes of a hash key. Only the size is known here.
 pub(crate) const GCM_POWERS: usize = (5 * 256 + 320) * 16;
 
-/// Bytes of a unit of GCM's kernels with a division of multiprocessors.
+/// Bytes of a unit of GCM's kernels with multiprocessors that only hash.
 pub(crate) const SPLIT_UNIT: usize = 16 << 10;
 
 /// The only compute capability that has these kernels.
 pub(crate) const SPLIT_CAPABILITY: (u32, u32) = (9, 0);
 
-/// Places in their table of who hashes: one multiprocessor's number is below this.
+/// Entries of their table of multiprocessors that may hash: all multiprocessors' numbers are below
+/// this.
 pub(crate) const MULTIPROCESSORS: usize = 1024;
 
-/// So many messages' tags are made by one of their blocks, a thread each.
+/// The tags of this many messages are made by one of their blocks, with a thread for each.
 pub(crate) const SPLIT_FINISHED: u64 = 768;
 
 /// Units of one of their tiles.
 const SPLIT_TILE: u64 = 32;
 
-/// What their blocks share about work in units; only its size is known here.
+/// Bytes of the state that their blocks share. Only the size is known here.
 pub(crate) const fn split_bytes(work: &Work) -> usize {
     SPLIT_HEAD + work.units.div_ceil(SPLIT_TILE) as usize * SPLIT_EACH
 }
 
 const SPLIT_HEAD: usize = 4 * 128;
-/// Of a tile: 16 bytes for each of its 128 stretches, and 16 more.
+/// For each tile: 16 bytes for each of its 128 stretches, and 16 more.
 const SPLIT_EACH: usize = 129 * 16;
 
 /// The most bytes that the kernel `put` takes.
@@ -85,7 +86,7 @@ pub(crate) struct GcmMessage {
     pub(crate) key: u32,
     pub(crate) failed: u32,
     pub(crate) padding: u64,
-    /// Counter, mask and hash: made and used on the device alone.
+    /// Counter, mask and hash: only the device uses them.
     pub(crate) state: [[u8; 16]; 3],
 }
 
@@ -117,8 +118,8 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// The same in units of [`SPLIT_UNIT`]: all pieces have as many as one of `len` bytes, though
-    /// they need not have equally many rows.
+    /// The same in units of [`SPLIT_UNIT`]: each piece has as many as one of `len` bytes, even if
+    /// their numbers of rows differ.
     pub(crate) fn in_units(self, len: usize) -> Self {
         let each = len.div_ceil(SPLIT_UNIT) as u64;
         Work {
@@ -129,7 +130,7 @@ impl Work {
     }
 }
 
-// The other side checks the same numbers.
+// The kernels check the same numbers.
 const _: () = {
     assert!(size_of::<RoundKeys>() == 240 && align_of::<RoundKeys>() == 16);
     assert!(TABLE_KEY == 736);

@@ -1,12 +1,12 @@
-//! In which order ACORN's messages go to the lanes of a GPU.
+//! The order in which ACORN's messages go to the lanes of a GPU.
 
 use std::cmp::Reverse;
 
 pub(crate) use super::abi::AcornMessage as Message;
 
-/// Where each of some messages stands in the kernel's array, by the lengths of text and associated
-/// data; empty where they may stand as they are. Those that share a warp wait for its longest, so
-/// neighbours have about the same lengths; the longest come first, so that none starts last.
+/// The index of each message in the kernel's array, by the lengths of text and associated data;
+/// empty if the order need not change. Messages that share a warp wait for its longest, so they
+/// should have about the same length; the longest come first, so that none starts last.
 pub(crate) fn places(lens: impl Iterator<Item = (u64, u64)> + Clone) -> Vec<u32> {
     let mut rest = lens.clone();
     let first = rest.next();

@@ -1,4 +1,4 @@
-//! A launch with everything found and copied beforehand: what remains is one call of the driver.
+//! A launch with its kernel found and its parameters copied: only one call of the driver remains.
 
 use std::ptr::null_mut;
 
@@ -19,12 +19,12 @@ pub(crate) struct BoundLaunch {
     threads: u32,
     /// The parameters' values, each at a multiple of 16 bytes.
     values: Zeroizing<Vec<u128>>,
-    /// Where each begins, in values.
+    /// The index of each parameter's first value.
     starts: Vec<usize>,
 }
 
 impl BoundLaunch {
-    /// Readies a step. The context is bound.
+    /// Prepares a step. The context is bound.
     pub(crate) fn new(
         step: &Step<'_>,
         module: &Module,
@@ -64,9 +64,9 @@ impl BoundLaunch {
     }
 }
 
-/// Copies values of any length to multiples of 16 bytes; also says where each begins.
+/// Copies values of any length to multiples of 16 bytes; also returns the index of each.
 fn pack<'a>(values: impl Iterator<Item = &'a [u8]> + Clone) -> (Zeroizing<Vec<u128>>, Vec<usize>) {
-    // All room at once: what a growing vector leaves behind is not wiped.
+    // Allocated in one piece: a growing vector would leave copies that are not wiped.
     let room = values.clone().map(|value| value.len().div_ceil(16)).sum();
     let mut packed = Zeroizing::new(Vec::with_capacity(room));
     let mut starts = Vec::new();

@@ -1,10 +1,10 @@
 //! Cuts a job into chunks that fit into a slot of the ring.
 //!
-//! Short messages go whole, many to a chunk. A message that is longer than a chunk is cut where
-//! its mode allows: CTR, XTS and GCM count blocks, CBC decryption needs the ciphertext block
-//! before. CBC encryption is a chain: there a chunk takes a part of many messages at once, and the
-//! next one goes on where that ended. ACORN's messages are never cut: one that is longer than a
-//! chunk makes a chunk by itself.
+//! Short messages are not cut; a chunk has many of them. A message that is longer than a chunk is
+//! cut where its mode allows: CTR, XTS and GCM count blocks, CBC decryption needs the preceding
+//! ciphertext block. CBC encryption is a chain: there a chunk takes a part of many messages, and
+//! the next chunk continues them. ACORN's messages are never cut: one that is longer than a chunk
+//! is a chunk by itself.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::job::Job;
 use crate::portion::Portion;
 use crate::{Direction, Keys, Mode};
 
-/// From this length on a message starts at a multiple of [`ROW`]; shorter ones at one of 16.
+/// Messages of this length and more start at a multiple of [`ROW`]; shorter ones at one of 16.
 const LONG_START: usize = 8 * ROW;
 
 /// The block of ciphertext, IV or counter that a part starts from.
@@ -22,32 +22,32 @@ const LONG_START: usize = 8 * ROW;
 pub(crate) enum Previous {
     /// The message's IV.
     Iv,
-    /// CBC decryption: the ciphertext block before the part.
+    /// CBC decryption: the preceding ciphertext block.
     Block([u8; 16]),
-    /// CBC encryption: the block at this place of the chunk before.
+    /// CBC encryption: the block at this offset of the preceding chunk.
     Chained(usize),
 }
 
 /// A message, or a part of a long one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// The message's place in the job.
+    /// The message's index in the job.
     pub(crate) message: usize,
     /// Bytes of the message before this part.
     pub(crate) before: usize,
     /// Bytes of this part.
     pub(crate) len: usize,
-    /// Bytes of the message behind this part.
+    /// Bytes of the message after this part.
     pub(crate) after: usize,
-    /// Where the part lies in the chunk's text.
+    /// The part's offset in the chunk's text.
     pub(crate) place: usize,
     pub(crate) previous: Previous,
 }
 
-/// What a chunk holds.
+/// The content of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Chunk {
-    /// Messages from their start to their end.
+    /// Whole messages.
     Whole(Vec<Part>),
     /// A part of one message.
     Long(Part),
@@ -58,7 +58,7 @@ pub(crate) enum Chunk {
 }
 
 impl Chunk {
-    /// The parts, in the order of their places; none where messages are single blocks.
+    /// The parts, in the order of their offsets; none if messages are single blocks.
     pub(crate) fn parts(&self) -> &[Part] {
         match self {
             Chunk::Whole(parts) | Chunk::Chains(parts) => parts,
@@ -68,11 +68,11 @@ impl Chunk {
     }
 }
 
-/// A chain of CBC encryption that was begun.
+/// A chain of CBC encryption that is under way.
 struct Chain {
     message: usize,
     before: usize,
-    /// Where its last block lies in the chunk before.
+    /// The offset of its last block in the preceding chunk.
     last: usize,
 }
 
@@ -82,19 +82,19 @@ pub(crate) struct Cutter<'a, 'job> {
     policy: &'a Policy,
     /// Bytes of text in a chunk.
     room: usize,
-    /// The next message, and how much of it is already cut off.
+    /// The next message, and how many of its bytes are cut off already.
     next: usize,
     before: usize,
-    /// Where the portion's messages end.
+    /// The end of the portion's messages.
     end: usize,
-    /// The bytes that are wanted of its message, where the portion is a part of one.
+    /// The range of the message's bytes, if the portion is a part of one.
     bytes: Option<Range<usize>>,
     /// CBC decryption: the ciphertext block before the next part.
     previous: [u8; 16],
     chains: Vec<Chain>,
 }
 
-/// Where something that follows `end` starts, if it is `len` bytes long.
+/// The offset of a message of `len` bytes after `end`.
 fn place_after(end: usize, len: usize) -> usize {
     end.next_multiple_of(if len >= LONG_START { ROW } else { 16 })
 }
@@ -140,8 +140,8 @@ impl<'a, 'job> Cutter<'a, 'job> {
         Some(Chunk::Blocks(start..end))
     }
 
-    /// As many whole messages from `next` on as fit; of ACORN, whose chains are one lane's work, at
-    /// least one.
+    /// As many whole messages from `next` on as fit; at least one of ACORN's, whose chains are one
+    /// lane's work.
     fn whole(&self) -> Vec<Part> {
         let uncut = self.job.info().mode == Mode::Acorn;
         let mut parts = Vec::new();
@@ -177,7 +177,7 @@ impl<'a, 'job> Cutter<'a, 'job> {
         // Equal parts: a short last one would leave the link idle.
         let each = all.div_ceil(all.div_ceil(self.room)).next_multiple_of(ROW);
         let mut len = left.min(each.min(self.room));
-        // XTS steals from the last whole block: the two go together.
+        // XTS steals from the last whole block: the two stay together.
         if self.job.info().mode == Mode::Xts && left > len && left - len < 32 {
             len -= 32;
         }
@@ -205,7 +205,7 @@ impl<'a, 'job> Cutter<'a, 'job> {
         Chunk::Long(part)
     }
 
-    /// Begins chains with the next messages: with as many as keep the device busy.
+    /// Starts chains with the next messages: enough to keep the device busy.
     fn begin_chains(&mut self) {
         let most = self.policy.chains.min(self.room / ROW).max(1);
         let end = self.end.min(self.next + most);
@@ -282,7 +282,7 @@ impl Iterator for Cutter<'_, '_> {
     }
 }
 
-/// Whether a job's messages have keys of their own, so that kernels look them up in a table.
+/// Whether a job has several keys, so that kernels look them up in a table.
 pub(crate) fn has_table(job: &Job<'_>) -> bool {
     !matches!(job.keys(), Keys::One(_))
 }

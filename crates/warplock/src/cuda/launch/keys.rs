@@ -1,4 +1,4 @@
-//! Keys as kernels take them.
+//! Keys in the form that kernels take.
 
 use zeroize::Zeroize;
 
@@ -8,7 +8,7 @@ use crate::cpu::{InstructionSet, Kernels, Prepared};
 use crate::job::Job;
 use crate::{Direction, Key, Keys};
 
-/// One key, expanded by the host: what kernels for one key take as a parameter.
+/// One key, expanded by the host: a parameter of the kernels for one key.
 pub(crate) struct OneKey {
     pub(crate) encrypt: RoundKeys,
     pub(crate) decrypt: RoundKeys,
@@ -16,7 +16,7 @@ pub(crate) struct OneKey {
     pub(crate) tweak: RoundKeys,
     /// GCM: the hash key.
     pub(crate) hash: [u8; 16],
-    /// GCM: its inverse. The device would take longer for it than for all powers.
+    /// GCM: its inverse. Computing it would take the device longer than all powers.
     pub(crate) inverse: [u8; 16],
 }
 
@@ -75,7 +75,7 @@ impl OneKey {
         }
     }
 
-    /// Writes what `expand_keys` would have made.
+    /// Writes the same bytes as `expand_keys`.
     pub(crate) fn write_table_key(&self, place: &mut [u8]) {
         let schedules = [&self.encrypt, &self.decrypt, &self.tweak];
         let blocks = schedules.iter().flat_map(|keys| &keys.round);

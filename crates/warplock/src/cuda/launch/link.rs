@@ -1,5 +1,5 @@
-//! What the ring asks of a device: buffers, queues, copies and launches. A trait, so that the ring
-//! can be tested where there is no GPU, and where copies and kernels overlap as badly as they can.
+//! The ring's view of a device: buffers, streams, copies and launches. A trait, so that tests can
+//! use a fake device, without a GPU and with the worst possible overlap of copies and kernels.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::cuda::driver::memory::{
 use crate::cuda::driver::module::{Family, Module, argument};
 use crate::cuda::driver::rows::Rows;
 
-/// A device and the way to it. All methods but `bind` are called on a thread that has bound it.
+/// A device. All methods but `bind` are called on a thread that has bound it.
 ///
 /// # Safety of all unsafe methods
-/// All memory that is named is valid until the stream has passed this point, and until then nobody
+/// All memory that is named is valid until the stream has passed this point. Until then nothing
 /// else writes what is read or uses what is written, except through streams that wait.
 pub(crate) trait Link: Send + Sync {
     /// While it lives, its thread's calls go to this device.
@@ -32,19 +32,19 @@ pub(crate) trait Link: Send + Sync {
     fn multiprocessors(&self) -> u32;
     /// A queue that does not wait for others.
     fn stream(&self) -> Result<Self::Stream, Failure>;
-    /// A mark that counts as past until it is recorded.
+    /// An event that counts as past until it is recorded.
     fn event(&self) -> Result<Self::Event, Failure>;
     fn host(&self, len: usize) -> Result<Self::Host, Failure>;
     fn device(&self, len: usize) -> Result<Self::Device, Failure>;
-    /// The addresses of the page-locked allocation that `address` lies in; none if it lies in
-    /// ordinary memory.
+    /// The addresses of the pinned allocation that `address` lies in; none if it lies in
+    /// pageable memory.
     fn pinned_around(&self, address: *const u8) -> Option<Range<usize>>;
 
-    /// Marks what is queued so far.
+    /// Marks everything queued so far.
     fn record(&self, event: &Self::Event, stream: &Self::Stream) -> Result<(), Failure>;
-    /// Lets what is queued from now on wait for what was marked last.
+    /// Makes everything queued from now on wait for the last mark.
     fn wait_for(&self, stream: &Self::Stream, event: &Self::Event) -> Result<(), Failure>;
-    /// Whether what was marked last is done.
+    /// Whether everything before the last mark is done.
     fn is_past(&self, event: &Self::Event) -> Result<bool, Failure>;
     /// Waits on the host for all that is queued.
     fn wait_stream(&self, stream: &Self::Stream) -> Result<(), Failure>;
@@ -65,7 +65,7 @@ pub(crate) trait Link: Send + Sync {
         from: Address,
         len: usize,
     ) -> Result<(), Failure>;
-    /// Queues copies of rows to the device, where the text they belong to starts at `text`.
+    /// Queues copies of rows to the device, where the text that they belong to starts at `text`.
     unsafe fn upload_rows(
         &self,
         stream: &Self::Stream,
@@ -125,8 +125,8 @@ impl CudaLink {
         &self.module
     }
 
-    /// Few bytes go with a launch: a copy would wait for long ones on the link, and hold up those
-    /// behind it.
+    /// Copies a few bytes with a launch: an ordinary copy would wait for long ones on the link, and
+    /// delay those after it.
     ///
     /// # Safety
     /// As [`Link::upload`]; at most [`FEW_BYTES`], to a multiple of 16.
@@ -149,7 +149,7 @@ impl CudaLink {
     }
 }
 
-/// What a failed wait was for.
+/// Completes "failed while ...".
 const WAITING: &str = "waiting for the GPU";
 
 impl Link for CudaLink {

@@ -1,5 +1,5 @@
-//! What parts of messages bring along: IVs, associated data, keys; how it is written, and how
-//! verdicts are read.
+//! The IVs, associated data and keys of parts of messages: how they are written, and how verdicts
+//! are read.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::cut::{Part, Previous};
 use crate::job::{Iv, Job};
 use crate::{Keys, Mode};
 
-/// Every part of a sheet starts at a multiple of this.
+/// Every section of a sheet starts at a multiple of this.
 pub(super) const ALIGN: usize = 16;
 
 pub(super) fn padded(len: usize) -> usize {
@@ -23,7 +23,7 @@ pub(super) fn put<T: Copy>(host: &mut [u8], at: usize, value: T) {
     unsafe { place.as_mut_ptr().cast::<T>().write_unaligned(value) };
 }
 
-/// The bytes that a part starts from: the message's IV, or the ciphertext before; none where they
+/// The bytes that a part starts from: the message's IV, or the preceding ciphertext; none if they
 /// are on the device.
 pub(super) enum StartBytes<'a> {
     Iv(Iv<'a>),
@@ -59,7 +59,7 @@ pub(super) fn ivs<'a>(job: &Job<'a>, parts: &[Part]) -> impl Iterator<Item = Sta
     parts.iter().map(|part| iv_bytes(job, part))
 }
 
-/// Places of associated data; what follows itself (the same for all messages) is stored once.
+/// Offsets of associated data. If consecutive messages share it, it is stored once.
 #[derive(Default)]
 pub(super) struct AadPlaces {
     last: Option<(*const u8, usize, usize)>,
@@ -67,7 +67,7 @@ pub(super) struct AadPlaces {
 }
 
 impl AadPlaces {
-    /// The place for one, and whether it is a new one.
+    /// The offset for one message, and whether it is a new one.
     pub(super) fn place(&mut self, aad: &[u8]) -> (usize, bool) {
         match self.last {
             Some((start, len, place)) if start == aad.as_ptr() && len == aad.len() => {
@@ -82,7 +82,7 @@ impl AadPlaces {
         }
     }
 
-    /// Bytes for all.
+    /// Bytes for all messages.
     pub(super) fn all(mut self, job: &Job<'_>, parts: &[Part]) -> usize {
         for part in parts {
             self.place(job.message(part.message).aad);
@@ -91,7 +91,7 @@ impl AadPlaces {
     }
 }
 
-/// Numbers the keys of some parts: an owner for each key, a number for each part.
+/// Numbers the keys of some parts: an owner for each key, and a number for each part.
 pub(super) fn number_keys(job: &Job<'_>, parts: &[Part]) -> (Vec<usize>, Vec<u32>) {
     let Keys::Indexed { index, .. } = job.keys() else {
         let owners = parts.iter().map(|part| part.message).collect();
@@ -111,7 +111,7 @@ pub(super) fn number_keys(job: &Job<'_>, parts: &[Part]) -> (Vec<usize>, Vec<u32
     (owners, numbers)
 }
 
-/// Bytes of what is said about a message of an authenticated algorithm.
+/// Bytes of a message's structure, for an authenticated algorithm.
 pub(crate) fn message_size(mode: Mode) -> usize {
     match mode {
         Mode::Acorn => size_of::<acorn::Message>(),
@@ -119,7 +119,7 @@ pub(crate) fn message_size(mode: Mode) -> usize {
     }
 }
 
-/// Where the first verdict stands in what comes back, and how far the next one is.
+/// The offset of the first verdict in the results, and the distance to the next.
 pub(crate) fn verdict(mode: Mode) -> (usize, usize) {
     match mode {
         Mode::Acorn => (0, size_of::<Verdict>()),
@@ -130,7 +130,7 @@ pub(crate) fn verdict(mode: Mode) -> (usize, usize) {
     }
 }
 
-/// Whether the message at `index` of what came back was refused.
+/// Whether the message at `index` of the results was refused.
 pub(crate) fn was_refused(mode: Mode, results: &[u8], index: usize) -> bool {
     let (first, stride) = verdict(mode);
     let at = first + index * stride;

@@ -1,5 +1,5 @@
-//! What every sheet says to kernels: pieces of text with the units of work they are, and the
-//! messages of authenticated algorithms (`kernels/abi.cuh`, `kernels/work.cuh`).
+//! The pieces of text in a sheet, with their units of work, and the messages of authenticated
+//! algorithms (`kernels/abi.cuh`, `kernels/work.cuh`).
 
 use super::abi::{Address, GCM_POWERS, GcmMessage, Piece, ROW, Work};
 use super::acorn;
@@ -7,10 +7,10 @@ use super::parts::{ALIGN, message_size, put};
 use super::policy::Policy;
 use crate::{Direction, Mode};
 
-/// The most warps of a block, each of which CBC decryption hands a block on to the next.
+/// The most warps of a block. In CBC decryption, each passes a block on to the next.
 const WARPS: usize = 32;
 
-/// Hands out places one behind the other.
+/// Allocates offsets, one after the other.
 pub(crate) struct Places(pub(crate) usize);
 
 impl Places {
@@ -21,12 +21,12 @@ impl Places {
     }
 }
 
-/// How many units of work a piece is, and so which kernels take it.
+/// The unit in which a piece's work is counted, which depends on the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// 16 bytes.
     Block,
-    /// 16 bytes; what ciphertext stealing touches is left to a kernel of its own.
+    /// 16 bytes, except those that ciphertext stealing touches, which have a kernel of their own.
     XtsBlock,
     /// 32 blocks.
     Row,
@@ -35,12 +35,11 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// What kernels of a mode count in; `small`: GCM's for short messages; `table`: keys of their
-    /// own.
+    /// The unit of a mode's kernels. `small`: GCM's for short messages; `table`: with several keys.
     pub(crate) fn of_mode(mode: Mode, direction: Direction, small: bool, table: bool) -> Self {
         match mode {
             Mode::Gcm if small => Unit::Message,
-            // With a key each, CTR goes by blocks.
+            // With several keys, CTR works by blocks.
             Mode::Ctr if table => Unit::Block,
             Mode::Ctr | Mode::Gcm => Unit::Row,
             Mode::Cbc if direction == Direction::Encrypt => Unit::Message,
@@ -50,7 +49,7 @@ impl Unit {
         }
     }
 
-    /// How many units a piece of `len` bytes is.
+    /// The number of units of a piece of `len` bytes.
     fn of(self, len: usize) -> u64 {
         let units = match self {
             Unit::Message => 1,
@@ -63,13 +62,13 @@ impl Unit {
     }
 }
 
-/// Whether XTS must steal at the end of a piece of this length.
+/// Whether XTS steals at the end of a piece of this length.
 fn steals(len: usize) -> bool {
     !len.is_multiple_of(16)
 }
 
-/// Which texts are pieces, by their lengths. GCM's messages without text have a tag, and so work
-/// for the kernels that do all of a message in one thread; ACORN's kernels take no pieces.
+/// Whether a text of this length is a piece. A GCM message without text has a tag, and so is work
+/// for the kernels that do a whole message in one thread; ACORN's kernels take no pieces.
 fn is_piece(mode: Mode, len: usize, small: bool) -> bool {
     mode != Mode::Acorn && (len > 0 || small)
 }
@@ -82,18 +81,18 @@ pub(crate) struct Pieces {
     small: bool,
     at: usize,
     pub(crate) count: usize,
-    /// Where the sums of units are; none: all pieces have as many.
+    /// The offset of the sums of units; none if all pieces have equally many.
     starts: Option<usize>,
     each: u64,
     units: u64,
-    /// Bytes of the longest.
+    /// Bytes of the longest piece.
     pub(crate) longest: usize,
-    /// Whether XTS must steal from any.
+    /// Whether XTS steals from any piece.
     pub(crate) steals: bool,
 }
 
 impl Pieces {
-    /// Finds the places for texts of these lengths. `small`: GCM's kernels for short messages.
+    /// Allocates space for texts of these lengths. `small`: for GCM's kernels for short messages.
     pub(crate) fn new(
         places: &mut Places,
         (mode, unit, small): (Mode, Unit, bool),
@@ -118,12 +117,13 @@ impl Pieces {
         }
     }
 
-    /// Whether CTR's kernel for one long piece takes them.
+    /// Whether they are for CTR's kernel for one long piece.
     pub(crate) fn are_long(&self, policy: &Policy) -> bool {
         self.mode == Mode::Ctr && self.count == 1 && self.units >= policy.ctr_long
     }
 
-    /// Bytes for what CBC decryption on so many multiprocessors hands on, or for XTS's tweaks.
+    /// Bytes that CBC decryption passes on between blocks on `multiprocessors`, or bytes for XTS's
+    /// tweaks.
     pub(crate) fn scratch(&self, direction: Direction, multiprocessors: u32) -> usize {
         match (self.mode, direction) {
             (Mode::Cbc, Direction::Decrypt) => multiprocessors as usize * WARPS * 16,
@@ -140,7 +140,7 @@ impl Pieces {
         }
     }
 
-    /// Writes them; to be told of every text, in order.
+    /// A writer, which must be given every text in order.
     pub(crate) fn writer(&self) -> PieceWriter<'_> {
         PieceWriter {
             pieces: self,
@@ -149,7 +149,7 @@ impl Pieces {
         }
     }
 
-    /// What kernels are told, for a copy of the sheet at `sheet`.
+    /// The kernels' parameter, for a copy of the sheet at `sheet`.
     pub(crate) fn work(&self, sheet: Address) -> Work {
         let at = |offset: usize| sheet + offset as Address;
         Work {
@@ -162,7 +162,7 @@ impl Pieces {
     }
 }
 
-/// Writes pieces one behind the other.
+/// Writes pieces one after the other.
 pub(crate) struct PieceWriter<'a> {
     pieces: &'a Pieces,
     number: usize,
@@ -170,7 +170,7 @@ pub(crate) struct PieceWriter<'a> {
 }
 
 impl PieceWriter<'_> {
-    /// The next text, written if it is a piece.
+    /// The next text; written if it is a piece.
     pub(crate) fn put(&mut self, host: &mut [u8], piece: Piece) {
         let (all, len) = (self.pieces, piece.len as usize);
         if !is_piece(all.mode, len, all.small) {
@@ -182,7 +182,7 @@ impl PieceWriter<'_> {
         self.number += 1;
     }
 
-    /// To be called behind the last one.
+    /// Must be called after the last text.
     pub(crate) fn finish(self, host: &mut [u8]) {
         self.put_start(host);
         let all = self.pieces;
@@ -202,14 +202,15 @@ pub(crate) struct Messages {
     mode: Mode,
     pub(crate) at: usize,
     pub(crate) count: usize,
-    /// Whether all are plain: of GCM, with text, an IV of 96 bits and no associated data. Message
-    /// and piece then have the same number, and the kernels for long ones need no `gcm_prepare`.
+    /// Whether all are plain: GCM messages with text, an IV of 96 bits and no associated data. A
+    /// plain message and its piece have the same number, and the kernels for long ones need no
+    /// `gcm_prepare`.
     pub(crate) plain: bool,
-    /// Where ACORN's stand in their array; empty: in their order.
+    /// The places of ACORN's messages in their array; empty if they are in order.
     acorn_places: Vec<u32>,
 }
 
-/// One of them, as both algorithms know it.
+/// A message of either algorithm.
 pub(crate) struct Message {
     pub(crate) input: Address,
     pub(crate) output: Address,
@@ -221,7 +222,7 @@ pub(crate) struct Message {
 }
 
 impl Messages {
-    /// Finds the places; `lens` are the lengths of texts, associated data and IVs.
+    /// Allocates space; `lens` are the lengths of texts, associated data and IVs.
     pub(crate) fn new(
         places: &mut Places,
         mode: Mode,

@@ -1,5 +1,5 @@
-//! Known-answer tests of the kernels: before a kernel sees data of a caller, it works on small
-//! messages whose answers the portable code of the same process knows.
+//! Known-answer tests of the kernels: before a kernel sees a caller's data, it runs on small
+//! messages whose answers portable code computes in the same process.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::job::Job;
 use crate::lock::lock;
 use crate::{Aad, Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text};
 
-/// What makes jobs of one algorithm and direction take different kernels.
+/// The shapes of batches for which one algorithm and direction take different kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
     /// One key for all messages; for GCM: messages that are not short.
@@ -137,7 +137,7 @@ impl Case {
                     _ => "gcm_long",
                 };
                 let mut names = vec!["gcm_powers".to_owned(), format!("{stem}_{way}_{bits}")];
-                // For so few messages the split kernels make the tags, too.
+                // For this few messages the split kernels make the tags, too.
                 names.extend((!splits).then(|| "gcm_finish".to_owned()));
                 names.extend((!self.shape.is_plain()).then(|| format!("gcm_prepare_{bits}")));
                 names.extend((!encrypts).then(|| "gcm_wipe".to_owned()));
@@ -178,7 +178,7 @@ impl Case {
         lens.to_vec()
     }
 
-    /// Has `run` work on the case, and tells whether the answer was right.
+    /// Lets `run` work on the case; returns whether the answer was right.
     pub(crate) fn passes<E>(
         self,
         run: impl FnOnce(&Job<'_>) -> Result<Vec<usize>, E>,
@@ -194,7 +194,7 @@ impl Case {
     }
 }
 
-/// The right answer; gives the messages that do not verify.
+/// The right answer; returns the messages that do not verify.
 fn portable(job: &Job<'_>) -> Vec<usize> {
     let portable = CpuBackend::new(InstructionSet::Portable, NonZeroUsize::MIN)
         .expect("portable code runs everywhere");
@@ -202,7 +202,7 @@ fn portable(job: &Job<'_>) -> Vec<usize> {
     unsafe { portable.run(job) }
 }
 
-/// What a case asks for.
+/// The input of a case.
 struct Question {
     keys: Vec<Key>,
     raw_keys: Vec<u8>,
@@ -216,7 +216,7 @@ struct Question {
     tags: Vec<u8>,
 }
 
-/// What comes out: texts and tags.
+/// The output: texts and tags.
 type Answer = (Vec<u8>, Vec<u8>);
 
 /// Bytes that look random and are always the same: splitmix64.
@@ -230,7 +230,7 @@ fn bytes(state: &mut u64, len: usize) -> Vec<u8> {
     words.take(len).collect()
 }
 
-/// Spans one behind the other, at multiples of `to`, and where the last ends.
+/// Spans one after the other, at multiples of `to`, and the end of the last.
 pub(crate) fn side_by_side(lens: impl Iterator<Item = usize>, to: usize) -> (Vec<Span>, usize) {
     let mut end = 0;
     let spans = lens.map(|len| {
@@ -309,7 +309,7 @@ impl Question {
         self.tags[16] ^= 1;
     }
 
-    /// Room for an answer, filled with what none is.
+    /// Room for an answer, filled with bytes that no answer has.
     fn blank(&self) -> Answer {
         (vec![0xA5; self.input.len()], self.tags.clone())
     }
@@ -355,16 +355,16 @@ impl Question {
     }
 }
 
-/// Which kernels of a device gave the right answers.
+/// The kernels of a device that gave right answers.
 #[derive(Default)]
 pub(crate) struct Tested {
     passed: Mutex<HashSet<Case>>,
-    /// What was wrong; then the device is not used any more.
+    /// The error; the device is then not used any more.
     broken: OnceLock<String>,
 }
 
 impl Tested {
-    /// What this process knows about a device.
+    /// The tests that a device has passed in this process.
     pub(crate) fn on(device: u32) -> Arc<Tested> {
         static DEVICES: OnceLock<Mutex<HashMap<u32, Arc<Tested>>>> = OnceLock::new();
         let devices = DEVICES.get_or_init(Mutex::default);
@@ -380,11 +380,11 @@ impl Tested {
             .all(|case| passed.contains(case))
     }
 
-    /// Tests the kernels that a job may take and that were not tested yet: `run` has the device
-    /// work on the cases' jobs. Meanwhile other callers wait.
+    /// Tests the kernels that a job may take and that were not tested yet: `run` runs the cases'
+    /// jobs on the device. Other callers wait meanwhile.
     ///
     /// # Errors
-    /// What was wrong, in words.
+    /// A sentence that says what was wrong.
     pub(crate) fn ensure(
         &self,
         job: &Job<'_>,

@@ -1,5 +1,5 @@
-//! What kernels must know about a chunk, packed for one copy to the device: pieces, IVs, associated
-//! data, keys and tags.
+//! A chunk's sheet: everything that kernels must know about it, packed for one copy to the device:
+//! pieces, IVs, associated data, keys and tags.
 
 use super::abi::{Address, Piece, TABLE_KEY, Verdict, Work};
 use super::cut::{Chunk, Part, Previous, has_table};
@@ -26,15 +26,15 @@ enum KeyPlace {
     Raw,
 }
 
-/// Where everything of a chunk lies, in bytes from the sheet's start.
+/// The offsets of a chunk's data, in bytes from the sheet's start.
 #[derive(Debug)]
 pub(crate) struct Sheet {
     mode: Mode,
     small: bool,
-    /// CTR's kernel for one long piece works.
+    /// Whether CTR's kernel for one long piece works.
     long: bool,
     keys: KeyPlace,
-    /// Bytes that the host writes and copies up.
+    /// Bytes that the host writes and uploads.
     pub(crate) len: usize,
     /// Bytes that the device needs.
     pub(crate) device_len: usize,
@@ -44,10 +44,10 @@ pub(crate) struct Sheet {
     raw_keys: usize,
     /// For each raw key, a message that has it.
     key_owners: Vec<usize>,
-    /// For each part, its key's place in the table; empty: all 0.
+    /// For each part, its key's index in the table; empty: all 0.
     key_numbers: Vec<u32>,
     pub(crate) messages: Messages,
-    /// What says which messages were refused.
+    /// The offset of the verdicts.
     verdicts: usize,
     tags: usize,
     table: usize,
@@ -57,14 +57,14 @@ pub(crate) struct Sheet {
     opens: bool,
 }
 
-/// Whether a chunk of whole messages takes GCM's kernel for short ones, a thread for each.
+/// Whether a chunk of whole messages takes GCM's kernel for short ones.
 pub(crate) fn is_small(job: &Job<'_>, policy: &Policy) -> bool {
     job.info().mode == Mode::Gcm
         && (has_table(job) || job.text_bytes() / (job.count().max(1) as u64) < policy.gcm_long)
 }
 
 impl Sheet {
-    /// Finds the places for a chunk. `multiprocessors` bounds what CBC decryption hands on.
+    /// Allocates space for a chunk. `multiprocessors` bounds what CBC decryption passes on.
     pub(crate) fn new(job: &Job<'_>, chunk: &Chunk, policy: &Policy, multiprocessors: u32) -> Self {
         let whole = matches!(chunk, Chunk::Whole(_));
         let long = matches!(chunk, Chunk::Long(_));
@@ -77,8 +77,8 @@ impl Sheet {
         }
     }
 
-    /// Finds the places for what GCM must know of one long message from its first part to its
-    /// last. Its pieces are in the chunks' sheets.
+    /// Allocates space for what GCM needs of one long message from its first part to its last. Its
+    /// pieces are in the chunks' sheets.
     pub(crate) fn of_long_message(job: &Job<'_>, message: usize) -> (Self, Part) {
         let part = Part {
             message,
@@ -91,8 +91,8 @@ impl Sheet {
         (Sheet::lay_out(job, &[part], true, false, false, 0), part)
     }
 
-    /// `whole`: messages from start to end, whose tags are made or compared. `small`: a thread for
-    /// each. `table`: keys of their own.
+    /// `whole`: messages from start to end, whose tags are made or compared. `small`: for the
+    /// kernels for short ones. `table`: with several keys.
     fn lay_out(
         job: &Job<'_>,
         parts: &[Part],
@@ -180,8 +180,8 @@ impl Sheet {
         }
     }
 
-    /// Writes the sheet into `host`, for a copy at `device`. The chunk's text lies at `text`, that
-    /// of the chunk before at `previous`; `key` is the one key where there is only one.
+    /// Writes the sheet into `host`, for a copy at `device`. The chunk's text is at `text`, that of
+    /// the preceding chunk at `previous`; `key` is the only key, if there is one.
     pub(crate) fn write(
         &self,
         job: &Job<'_>,
@@ -286,17 +286,18 @@ impl Sheet {
         }
     }
 
-    /// Where the tags are, and their bytes.
+    /// The offset and the bytes of the tags.
     pub(crate) fn tags(&self) -> (usize, usize) {
         (self.tags, self.messages.count * TAG)
     }
 
-    /// Whether it must be wiped: keys, what was made of them, or tags that are to be compared.
+    /// Whether it must be wiped: it has keys, data derived from them, or tags to be compared.
     pub(crate) fn is_secret(&self) -> bool {
         self.device_len > 0 && (self.keys != KeyPlace::Parameter || self.messages.count > 0)
     }
 
-    /// What must come back: tags that were made, or messages with the verdict on theirs.
+    /// The offset and the bytes of the results: tags that were made, or messages with the verdicts
+    /// on theirs.
     pub(crate) fn results(&self) -> (usize, usize) {
         match (self.messages.count, self.opens) {
             (0, _) => (0, 0),
@@ -311,19 +312,19 @@ impl Sheet {
     }
 }
 
-/// Where a chunk lies on the device.
+/// The addresses of a chunk on the device.
 pub(crate) struct Addresses {
     pub(crate) sheet: Address,
     pub(crate) text: Address,
-    /// The text of the chunk before.
+    /// The text of the preceding chunk.
     pub(crate) previous: Address,
 }
 
-/// A written sheet's parts, as kernels are handed them.
+/// The addresses of a written sheet's sections, as kernels take them.
 #[derive(Clone, Copy)]
 pub(crate) struct Located {
     pub(crate) work: Work,
-    /// Whether XTS must steal from any piece.
+    /// Whether XTS steals from any piece.
     pub(crate) steals: bool,
     /// Whether CTR's kernel for one long piece works.
     pub(crate) long: bool,
@@ -338,21 +339,21 @@ pub(crate) struct Located {
     pub(crate) small: bool,
     /// Whether GCM's messages are plain ([`Messages`]).
     pub(crate) plain: bool,
-    /// Room for what CBC decryption hands on, or for the tweaks of XTS's pieces.
+    /// Room for what CBC decryption passes on, or for the tweaks of XTS's pieces.
     pub(crate) scratch: Address,
     pub(crate) powers: Address,
-    /// Where some multiprocessors only hash.
+    /// If some multiprocessors only hash.
     pub(crate) split: Option<Split>,
 }
 
-/// What GCM's kernels with a division of multiprocessors must know besides.
+/// The additional parameters of GCM's kernels with multiprocessors that only hash.
 #[derive(Clone, Copy)]
 pub(crate) struct Split {
-    /// What their blocks share.
+    /// The state that their blocks share.
     pub(crate) at: Address,
     /// The work in units of 32 rows.
     pub(crate) work: Work,
-    /// Who may hash, and how many do.
+    /// The table of multiprocessors that may hash, and how many do.
     pub(crate) places: Address,
     pub(crate) hashers: u32,
 }

@@ -1,4 +1,4 @@
-//! Which kernels run a chunk, in which order and with which parameters.
+//! The kernels that a chunk takes, with their order and parameters.
 
 use super::abi::{Address, RoundKeys, SPLIT_FINISHED, Work};
 use super::keys::OneKey;
@@ -47,22 +47,22 @@ impl Parameter<'_> {
     }
 }
 
-/// How many blocks, and of how many threads.
+/// The number of blocks, and of threads per block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Grid {
-    /// So many for each multiprocessor, which share the work out among themselves.
+    /// This many per multiprocessor; they divide the work among themselves.
     Persistent(u32),
     /// The grid of this other kernel, persistent.
     Like(String),
     Blocks(u32),
-    /// So many threads.
+    /// This many threads.
     Threads(u64),
-    /// So many threads, or as many as fill all multiprocessors.
+    /// This many threads, or as many as fill all multiprocessors.
     AtMost(u64),
-    /// A thread for each of so many things, spread over all multiprocessors.
+    /// A thread for each of this many items, spread over all multiprocessors.
     Spread(u64),
-    /// The same, but a warp for each of a multiprocessor's four schedulers before the next one is
-    /// taken: a chain is as fast there, and the chains of other streams find room.
+    /// The same, but with a warp for each of a multiprocessor's four schedulers before the next
+    /// multiprocessor is used: a chain is as fast there, and the chains of other streams find room.
     Fill(u64),
 }
 
@@ -93,7 +93,7 @@ impl Step<'_> {
         unsafe { kernel.launch(&self.name, stream, grid, threads, &mut arguments) }
     }
 
-    /// The kernel, how many blocks, and of how many threads. The context is bound.
+    /// The kernel, the number of blocks, and of threads per block. The context is bound.
     pub(crate) fn shape(
         &self,
         module: &Module,
@@ -123,7 +123,7 @@ impl Step<'_> {
     }
 }
 
-/// What the kernels of a job have in common.
+/// The properties that the kernels of a job have in common.
 pub(crate) struct Launcher {
     mode: Mode,
     direction: Direction,
@@ -183,7 +183,7 @@ impl Launcher {
     /// All modes but GCM: pieces, with one key or a table.
     pub(crate) fn pieces<'a>(&self, at: &Located, key: Option<&'a OneKey>) -> Vec<Step<'a>> {
         if at.work.count == 0 {
-            // A chunk of empty messages of XTS: the driver refuses grids of no blocks.
+            // A chunk of empty XTS messages: the driver refuses grids of no blocks.
             return Vec::new();
         }
         let mut steps: Vec<Step<'a>> = self.expand(at).into_iter().collect();
@@ -271,7 +271,7 @@ impl Launcher {
         }
     }
 
-    /// GCM for short messages or many keys: everything at once.
+    /// GCM for short messages or several keys: one kernel does everything.
     pub(crate) fn gcm_small(&self, at: &Located) -> Vec<Step<'static>> {
         let mut steps: Vec<_> = self.expand(at).into_iter().collect();
         steps.push(Step {
@@ -292,12 +292,12 @@ impl Launcher {
         steps
     }
 
-    /// GCM for long messages with one key: what comes before the text.
+    /// GCM for long messages with one key: the steps before the text.
     pub(crate) fn gcm_begin<'a>(&self, at: &Located, key: &'a OneKey) -> Vec<Step<'a>> {
         vec![self.gcm_powers(at, key), self.gcm_prepare(at, key)]
     }
 
-    /// GCM for long messages: what depends on the key alone.
+    /// GCM for long messages: the powers of H, which depend on the key alone.
     pub(crate) fn gcm_powers<'a>(&self, at: &Located, key: &'a OneKey) -> Step<'a> {
         Step {
             name: "gcm_powers".to_owned(),
@@ -358,7 +358,7 @@ impl Launcher {
         })
     }
 
-    /// GCM for much text under one key: multiprocessors that hash, and others that encipher.
+    /// GCM for much text under one key: multiprocessors that hash, and others that encrypt.
     fn gcm_split<'a>(&self, at: &Located, split: &Split, key: &'a OneKey) -> Step<'a> {
         Step {
             name: format!("gcm_split_{}_{}", self.direction.name(), self.bits()),
@@ -387,7 +387,7 @@ impl Launcher {
         self.gcm_finish(at, self.tag_len, opens)
     }
 
-    /// GCM for a part of a message: the tag of what was hashed, whole and not compared.
+    /// GCM for a part of a message: its tag so far, whole and not compared.
     pub(crate) fn gcm_sum(&self, at: &Located) -> Step<'static> {
         self.gcm_finish(at, 16, false)
     }
@@ -414,7 +414,7 @@ impl Launcher {
         steps
     }
 
-    /// The same without what depends on the key alone.
+    /// The same without the step that depends on the key alone.
     pub(crate) fn gcm_after_powers<'a>(&self, at: &Located, key: &'a OneKey) -> Vec<Step<'a>> {
         let plain = at.plain && (at.split.is_some() || is_long(&at.work));
         let mut steps = Vec::new();
@@ -441,7 +441,7 @@ impl Launcher {
         })
     }
 
-    /// ACORN: everything at once.
+    /// ACORN: one kernel does everything.
     pub(crate) fn acorn(&self, at: &Located) -> Step<'static> {
         Step {
             name: format!("acorn_{}", self.direction.name()),
@@ -478,7 +478,7 @@ impl Launcher {
     }
 }
 
-/// Whether the kernel for the text makes the tags, too: a launch less.
+/// Whether the kernel for the text also makes the tags, which saves a launch.
 pub(crate) fn finishes(at: &Located) -> bool {
     let few = at.message_count <= SPLIT_FINISHED;
     at.split
@@ -486,7 +486,7 @@ pub(crate) fn finishes(at: &Located) -> bool {
         .is_some_and(|split| few || split.work.each == 1)
 }
 
-/// Whether GCM's kernel with a division of labour takes these pieces.
+/// Whether GCM's kernel in which warps divide the work takes these pieces.
 pub(crate) fn is_long(work: &Work) -> bool {
     work.units >= policy::LONG_GCM_ROWS * work.count
 }

@@ -1,4 +1,4 @@
-//! What a plan is made of: the same as a [`crate::Batch`], but in GPU memory.
+//! The input of a plan: the same as a [`crate::Batch`], but in GPU memory.
 
 use crate::{Algorithm, Direction, Key, Keys, Spans};
 
@@ -148,7 +148,7 @@ pub enum DeviceIvs<'a> {
         spans: Spans<'a>,
     },
     /// Message `i` has the tweak `first + i`, as 16 bytes little-endian: sectors of a disk (XTS).
-    /// The plan brings them along.
+    /// The plan contains them.
     Sectors {
         /// The number of the first sector.
         first: u128,

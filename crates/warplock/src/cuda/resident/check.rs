@@ -1,5 +1,5 @@
-//! The checks of a batch in GPU memory: those of [`crate::job::Job`], and that nothing that is written
-//! overlaps anything else, which for host memory the compiler knows.
+//! The checks of a batch in GPU memory: those of [`crate::job::Job`], and that nothing that is
+//! written overlaps anything else, which the compiler ensures for host memory.
 
 use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText, Region};
 use crate::checks::{
@@ -113,7 +113,7 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// Nothing that is written may be anything else, too.
+    /// Regions that are written must overlap no other region.
     fn check_overlaps(&self, in_place: bool) -> Result<(), Error> {
         let mut read = Vec::new();
         if !in_place {

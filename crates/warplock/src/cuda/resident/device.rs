@@ -14,8 +14,8 @@ use crate::cuda::driver::devices::{find, no_backend};
 use crate::cuda::driver::memory;
 use crate::cuda::launch::link::{CudaLink, Link};
 
-/// A GPU with the kernels loaded. Clones share it; it is given back with the last of them and of
-/// the buffers, streams and plans that were made with it.
+/// A GPU with the kernels loaded. Clones share it; it is released with the last of them and of the
+/// buffers, streams and plans that were made with it.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
@@ -28,7 +28,7 @@ struct Inner {
 }
 
 impl Device {
-    /// Opens the GPU behind `cuda:number`: starts its primary context, which it shares with
+    /// Opens the GPU `cuda:number`: starts its primary context, which it shares with
     /// everything else in this process, and loads the kernels. Takes a moment, and may synchronise
     /// with the device.
     ///
@@ -59,7 +59,7 @@ impl Device {
         &self.0.gpu
     }
 
-    /// Bytes of its memory that nobody has taken. Does not synchronise.
+    /// Free bytes of its memory. Does not synchronise.
     ///
     /// # Errors
     /// [`Error::Backend`] if the driver fails.
@@ -70,17 +70,17 @@ impl Device {
     /// Memory of undefined content on the device. May synchronise.
     ///
     /// # Errors
-    /// [`Error::Backend`] if there is not so much.
+    /// [`Error::Backend`] if there is not enough.
     pub fn alloc(&self, len: usize) -> Result<DeviceBuffer, Error> {
         let memory = self.call(|device| device.link().device(len))?;
         Ok(DeviceBuffer::new(self.clone(), memory))
     }
 
-    /// Page-locked memory of the host, full of zeros: what copies to and from the device are
-    /// fastest with. May synchronise.
+    /// Pinned memory of the host, full of zeros: copies to and from the device are fastest with it.
+    /// May synchronise.
     ///
     /// # Errors
-    /// [`Error::Backend`] if there is not so much.
+    /// [`Error::Backend`] if there is not enough.
     pub fn pinned(&self, len: usize) -> Result<PinnedBuffer, Error> {
         let memory = self.call(|device| device.link().host(len))?;
         Ok(PinnedBuffer::new(memory))
@@ -95,7 +95,7 @@ impl Device {
         Ok(Stream::new(self.clone(), stream))
     }
 
-    /// Somebody else's stream: a `CUstream`, such as PyTorch's `stream.cuda_stream` or CuPy's
+    /// A stream of another library: a `CUstream`, such as PyTorch's `stream.cuda_stream` or CuPy's
     /// `stream.ptr`; null is the default stream. Does not synchronise.
     ///
     /// # Safety
@@ -172,8 +172,8 @@ impl Device {
         self.0.stream.wait("copying from the GPU")
     }
 
-    /// The multiprocessors that may hash while others encipher; found at the first call. The
-    /// context is bound. Synchronises.
+    /// The multiprocessors that may hash while others encrypt; found at the first call. The context
+    /// is bound. Synchronises.
     pub(super) fn hashers(&self) -> Result<Option<HashersAt>, Failure> {
         if self.0.hashers.get().is_none() {
             let found = Hashers::find(self.link(), self.gpu().capability, self.own_stream())?;
@@ -184,7 +184,7 @@ impl Device {
         Ok(found.map(Hashers::at))
     }
 
-    /// The stream whose work is waited for.
+    /// The stream for work that is waited for.
     pub(super) fn own_stream(&self) -> &api::RawStream {
         &self.0.stream
     }

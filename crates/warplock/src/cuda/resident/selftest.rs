@@ -67,7 +67,7 @@ fn shapes(batch: &Checked<'_>, located: &Located) -> Vec<Shape> {
     }]
 }
 
-/// Has a plan do a case's job.
+/// Runs a case's job with a plan.
 pub(super) fn run(device: &Device, case: Case, job: &Job<'_>) -> Result<Vec<usize>, Error> {
     let messages: Vec<Message<'_>> = (0..job.count()).map(|index| job.message(index)).collect();
     let split = case.shape.splits();
@@ -140,14 +140,14 @@ pub(super) fn run(device: &Device, case: Case, job: &Job<'_>) -> Result<Vec<usiz
         Plan::by_policy(device, &batch, &policy, hashers)
     })?;
     let stream = device.stream()?;
-    // SAFETY: all of it lives until `failed` has waited, and nobody else has it.
+    // SAFETY: all of it lives until `failed` has waited, and nothing else has it.
     unsafe { plan.launch(&stream)? };
     let refused = plan.failed(&stream)?;
     output.read(0, &mut text)?;
     tags_there.read(0, &mut tags)?;
     for (number, message) in messages.iter().enumerate() {
         let result = &text[spans[number].offset..][..message.len];
-        // SAFETY: as above; nobody else uses what the case's job borrows.
+        // SAFETY: as above; nothing else uses what the case's job borrows.
         unsafe {
             message
                 .output

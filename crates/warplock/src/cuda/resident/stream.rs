@@ -1,4 +1,4 @@
-//! Queues of work on a device, and marks in them.
+//! Streams of a device, and events in them.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::device::Device;
 use crate::Error;
 use crate::cuda::driver::api;
 
-/// A queue of work on a device: one of its own, or somebody else's.
+/// A queue of work on a device: one of its own, or another library's.
 pub struct Stream {
     stream: api::RawStream,
     device: Device,
@@ -26,8 +26,8 @@ impl Stream {
             .call(|_| self.stream.wait("waiting for the GPU"))
     }
 
-    /// The raw `CUstream`, for other libraries; it ends with this value if that made it. Does not
-    /// synchronise.
+    /// The raw `CUstream`, for other libraries; dropping this value destroys it if
+    /// [`super::Device::stream`] made it. Does not synchronise.
     pub fn raw(&self) -> *mut std::ffi::c_void {
         self.stream.handle().cast()
     }
@@ -43,7 +43,7 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// A mark in a stream that notes the time.
+/// An event that records the time.
 pub struct Event {
     event: api::RawEvent,
     device: Device,
@@ -54,7 +54,7 @@ impl Event {
         Event { event, device }
     }
 
-    /// Marks what is queued in the stream so far. Does not synchronise.
+    /// Marks everything queued in the stream so far. Does not synchronise.
     ///
     /// # Errors
     /// [`Error::Backend`] if the driver fails.

@@ -1,6 +1,5 @@
-//! Random jobs through the ring on a device that is none, against the CPU backend: every byte of
-//! every buffer, in rings so small that all messages are cut, with copies and kernels in random
-//! order.
+//! Random jobs through the ring on a fake device, against the CPU backend: every byte of every
+//! buffer, in rings so small that all messages are cut, with copies and kernels in random order.
 
 mod cuts;
 mod fake;
@@ -49,7 +48,7 @@ fn expected(setup: &Setup, direction: Direction, buffers: &mut Buffers) -> Vec<u
     buffers.run(&cpu, setup, direction)
 }
 
-/// Bytes that must not stay behind: the keys, and plaintext.
+/// Bytes that must not be left in freed memory: the keys, and plaintext.
 fn secrets(
     setup: &Setup,
     direction: Direction,
@@ -69,7 +68,7 @@ fn secrets(
     };
     for span in spans.iter().filter(|span| span.len >= 32) {
         let text = &buffer[span.offset..][..span.len];
-        // Refused messages are zeros, and no secret.
+        // Refused messages are zeros, which are no secret.
         if text[..16] != [0; 16] {
             secrets.insert(*text.first_chunk().unwrap());
             secrets.insert(text[span.len / 32 * 16..].first_chunk().copied().unwrap());
@@ -78,7 +77,7 @@ fn secrets(
     secrets
 }
 
-/// Runs a job through a ring, compares, and gives back the result.
+/// Runs a job through a ring, compares, and returns the result.
 fn check(
     setup: &Setup,
     direction: Direction,
@@ -131,7 +130,11 @@ fn check(
         .position(|(a, b)| a != b);
     assert_eq!(wrong, None, "{context}: first wrong byte of the output");
     assert_eq!(gpu.link.under_way(), 0, "{context}");
-    assert_eq!(gpu.link.leaks(), 0, "{context}: secrets stayed behind");
+    assert_eq!(
+        gpu.link.leaks(),
+        0,
+        "{context}: secrets were left in memory"
+    );
     found
 }
 

@@ -77,7 +77,7 @@ fn each_case_runs_the_kernels_it_names_and_passes() {
 fn a_kernel_that_does_nothing_does_not_pass() {
     for case in cases() {
         for kernel in case.kernels() {
-            // The fake device's decryption needs nothing of what this one saves.
+            // The fake device's decryption needs none of what this kernel saves.
             if kernel == "cbc_save" {
                 continue;
             }
@@ -127,7 +127,7 @@ fn a_device_with_a_wrong_answer_is_not_used() {
 }
 
 #[test]
-fn a_device_that_fails_is_told_apart_from_a_wrong_answer() {
+fn a_failed_call_is_distinguished_from_a_wrong_answer() {
     let gpu = Arc::new(RingGpu {
         link: FakeLink::new(7, Some(5), Default::default()),
         policy: Policy::DEFAULT,

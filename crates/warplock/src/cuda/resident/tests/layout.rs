@@ -1,4 +1,4 @@
-//! What kernels are told about a batch.
+//! The sheets of batches.
 
 use std::mem::offset_of;
 
@@ -91,7 +91,7 @@ fn plain_messages_are_found() {
 }
 
 #[test]
-fn tags_lie_behind_the_ciphertext_or_apart() {
+fn tags_are_after_the_ciphertext_or_apart() {
     let key = Key::new(Algorithm::Aes256Gcm, &[1; 32]).unwrap();
     let text = DeviceText::InPlace {
         buffer: region(0x1000, 300),
@@ -148,7 +148,7 @@ fn single_blocks_with_device_keys_need_no_sheet() {
 }
 
 #[test]
-fn keys_of_the_host_are_numbered_by_the_table() {
+fn host_keys_are_numbered_by_the_table() {
     let keys = [1, 2].map(|byte| Key::new(Algorithm::Aes128Ecb, &[byte; 16]).unwrap());
     let keys = Keys::Indexed {
         keys: &keys,

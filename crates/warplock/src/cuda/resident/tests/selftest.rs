@@ -127,7 +127,7 @@ fn ragged(spans: &[Span], size: usize) -> DeviceText<'_> {
 }
 
 #[test]
-fn empty_messages_are_no_chains() {
+fn empty_messages_need_no_chain() {
     let count = FEW_CHAINS as usize + 1;
     let lens = (0..count).map(|number| if number == 5 { 0 } else { 16 });
     let (spans, size) = side_by_side(lens, 1);
