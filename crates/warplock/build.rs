@@ -60,22 +60,21 @@ fn check(kernels: &Path) -> Result<(), String> {
         }
         listed.insert(PathBuf::from(name));
     }
-    let entries = fs::read_dir(kernels).map_err(|error| no_access(kernels, &error))?;
-    for entry in entries {
-        let name = PathBuf::from(
-            entry
-                .map_err(|error| no_access(kernels, &error))?
-                .file_name(),
-        );
-        let source = name
-            .extension()
-            .is_some_and(|end| end == "cu" || end == "cuh");
-        if source && !listed.contains(&name) {
-            return Err(format!(
-                "{} is not listed in {}",
-                name.display(),
-                list.display()
-            ));
+    for folder in ["", "hopper"] {
+        let path = kernels.join(folder);
+        for entry in fs::read_dir(&path).map_err(|error| no_access(&path, &error))? {
+            let entry = entry.map_err(|error| no_access(&path, &error))?;
+            let name = Path::new(folder).join(entry.file_name());
+            let source = name
+                .extension()
+                .is_some_and(|end| end == "cu" || end == "cuh");
+            if source && !listed.contains(&name) {
+                return Err(format!(
+                    "{} is not listed in {}",
+                    name.display(),
+                    list.display()
+                ));
+            }
         }
     }
     Ok(())

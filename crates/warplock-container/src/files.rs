@@ -9,7 +9,7 @@ use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::key::InputKey;
 use crate::output_file::{Access, OutputFile};
-use crate::runner::Runner;
+use crate::pipeline::Pipeline;
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::stream::{open, seal};
@@ -23,7 +23,7 @@ use crate::stream::{open, seal};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use warplock_container::{Runner, decrypt_file, encrypt_file};
+/// use warplock_container::{Pipeline, decrypt_file, encrypt_file};
 /// use warplock_keyring::{Identities, NewIdentity, NoPrompt, Recipients};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
@@ -32,12 +32,12 @@ use crate::stream::{open, seal};
 /// let me = NewIdentity::generate(); // `warplock keygen` writes one to a file
 /// let mut recipients = Recipients::new(Arc::new(NoPrompt));
 /// recipients.add(&me.recipient())?;
-/// let runner = Runner::new()?;
-/// encrypt_file(path("a.txt"), path("a.txt.wl"), &recipients, &runner)?;
+/// let pipeline = Pipeline::new()?;
+/// encrypt_file(path("a.txt"), path("a.txt.wl"), &recipients, &pipeline)?;
 ///
 /// let mut identities = Identities::new(Arc::new(NoPrompt));
 /// identities.add("me", me.file_text().as_bytes())?;
-/// decrypt_file(path("a.txt.wl"), path("again.txt"), &identities, &runner)?;
+/// decrypt_file(path("a.txt.wl"), path("again.txt"), &identities, &pipeline)?;
 /// assert_eq!(std::fs::read(path("again.txt")).unwrap(), b"a long story");
 /// # Ok::<(), warplock_container::Error>(())
 /// ```
@@ -49,7 +49,7 @@ pub fn encrypt_file(
     input: impl AsRef<Path>,
     output: impl AsRef<Path>,
     recipients: &Recipients,
-    runner: &Runner,
+    pipeline: &Pipeline,
 ) -> Result<u64> {
     let input = File::open(input).map_err(Error::Read)?;
     let output = OutputFile::create(output, false, Access::Usual)?;
@@ -58,7 +58,7 @@ pub fn encrypt_file(
     let envelope = Envelope::new(wrap(&key, recipients)?)?;
     let mut sink = output.sink()?;
     envelope.write(&mut sink)?;
-    let written = seal(source, sink, &InputKey::from(&key), runner)?;
+    let written = seal(source, sink, &InputKey::from(&key), pipeline)?;
     output.publish()?;
     Ok(crate::opened_len(written).expect("what was sealed has a length that can be opened"))
 }
@@ -77,11 +77,11 @@ pub fn decrypt_file(
     input: impl AsRef<Path>,
     output: impl AsRef<Path>,
     identities: &Identities,
-    runner: &Runner,
+    pipeline: &Pipeline,
 ) -> Result<u64> {
     let input = File::open(input).map_err(Error::Read)?;
     let output = OutputFile::create(output, false, Access::Usual)?;
-    let len = open_envelope(&input, output.sink()?, identities, runner)?;
+    let len = open_envelope(&input, output.sink()?, identities, pipeline)?;
     output.publish()?;
     Ok(len)
 }
@@ -94,20 +94,20 @@ pub fn decrypt_file(
 pub fn verify_file(
     input: impl AsRef<Path>,
     identities: &Identities,
-    runner: &Runner,
+    pipeline: &Pipeline,
 ) -> Result<u64> {
     let input = File::open(input).map_err(Error::Read)?;
-    open_envelope(&input, Sink::nowhere(), identities, runner)
+    open_envelope(&input, Sink::nowhere(), identities, pipeline)
 }
 
 fn open_envelope(
     input: &File,
     sink: Sink<'_>,
     identities: &Identities,
-    runner: &Runner,
+    pipeline: &Pipeline,
 ) -> Result<u64> {
     let mut source = Source::file(input).map_err(Error::Read)?;
     let envelope = Envelope::read(&mut source)?;
     let key = unwrap(envelope.wrapped(), identities)?;
-    open(source, sink, &InputKey::from(&key), runner)
+    open(source, sink, &InputKey::from(&key), pipeline)
 }

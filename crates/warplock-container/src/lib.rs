@@ -16,21 +16,21 @@
 //! - [`inspect()`]: what a file tells without any key.
 //!
 //! ```
-//! use warplock_container::{InputKey, Runner, Sink, Source, Suite, open, seal};
+//! use warplock_container::{InputKey, Pipeline, Sink, Source, Suite, open, seal};
 //!
 //! let key = InputKey::new(Suite::Cobblestone256, &[7; 32])?; // random, in earnest
-//! let runner = Runner::new()?;
+//! let pipeline = Pipeline::new()?;
 //!
 //! let mut sealed = Vec::new();
-//! seal(Source::bytes(b"a long story"), Sink::sequential(&mut sealed), &key, &runner)?;
+//! seal(Source::bytes(b"a long story"), Sink::sequential(&mut sealed), &key, &pipeline)?;
 //! assert_eq!(sealed.len() as u64, warplock_container::sealed_len(12).unwrap());
 //!
 //! let mut opened = Vec::new();
-//! open(Source::bytes(&sealed), Sink::sequential(&mut opened), &key, &runner)?;
+//! open(Source::bytes(&sealed), Sink::sequential(&mut opened), &key, &pipeline)?;
 //! assert_eq!(opened, b"a long story");
 //!
 //! sealed[60] ^= 1;
-//! let refused = open(Source::bytes(&sealed), Sink::nowhere(), &key, &runner).unwrap_err();
+//! let refused = open(Source::bytes(&sealed), Sink::nowhere(), &key, &pipeline).unwrap_err();
 //! assert!(refused.to_string().contains("last chunk"));
 //! # Ok::<(), warplock_container::Error>(())
 //! ```
@@ -54,10 +54,10 @@ mod pipeline;
 #[cfg_attr(not(target_os = "linux"), path = "no_ram_file.rs")]
 mod ram_file;
 mod reader;
-mod runner;
 mod sink;
 mod source;
 mod stream;
+mod workers;
 mod writer;
 
 pub use bytes::{open_bytes, seal_bytes};
@@ -75,8 +75,8 @@ pub use layout::{
 #[cfg(unix)]
 pub use output_file::{Access, OutputFile, close};
 pub use part::PartSealer;
+pub use pipeline::{Concurrency, Monitor, Pipeline};
 pub use reader::Reader;
-pub use runner::{Monitor, Runner, Sizes};
 pub use sink::{Sink, WriteAt};
 pub use source::{ReadAt, Source};
 pub use stream::{open, open_range, seal, verify};

@@ -79,7 +79,7 @@ impl OutputFile {
             Draft::Named(file) => Sink::file(file.as_file()),
             // SAFETY: this process made it, no other has it, and nobody here sets its length before
             // it is published.
-            Draft::Unnamed(file) => unsafe { Sink::file_of_ones_own(file) },
+            Draft::Unnamed(file) => unsafe { Sink::exclusive_file(file) },
         }
         .map_err(Error::Write)
     }

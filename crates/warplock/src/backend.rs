@@ -8,7 +8,7 @@ use crate::cpu::InstructionSet;
 
 /// Which backend shall run a batch, as `--backend` and `WARPLOCK_BACKEND` name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Choice {
+pub enum BackendChoice {
     /// `auto`: whichever ends soonest.
     #[default]
     Auto,
@@ -40,18 +40,18 @@ impl GpuSet {
     }
 }
 
-impl Choice {
+impl BackendChoice {
     /// These GPUs; `cuda:0,0` is one.
     fn of_gpus(set: GpuSet) -> Self {
         let mut numbers = set.numbers();
         match (numbers.next(), numbers.next()) {
-            (Some(number), None) => Choice::Cuda(Some(number)),
-            _ => Choice::Gpus(set),
+            (Some(number), None) => BackendChoice::Cuda(Some(number)),
+            _ => BackendChoice::Gpus(set),
         }
     }
 }
 
-impl FromStr for Choice {
+impl FromStr for BackendChoice {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
@@ -64,11 +64,11 @@ impl FromStr for Choice {
             Some((kind, detail)) => (kind, Some(detail)),
         };
         match (kind, detail) {
-            ("auto", None) => Ok(Choice::Auto),
-            ("cpu", None) => Ok(Choice::Cpu(None)),
+            ("auto", None) => Ok(BackendChoice::Auto),
+            ("cpu", None) => Ok(BackendChoice::Cpu(None)),
             ("cpu", Some(set)) => InstructionSet::all()
                 .find(|known| known.name() == set)
-                .map(|known| Choice::Cpu(Some(known)))
+                .map(|known| BackendChoice::Cpu(Some(known)))
                 .ok_or_else(|| {
                     let names: Vec<_> = InstructionSet::all().map(|set| set.name()).collect();
                     unknown(format!(
@@ -76,12 +76,12 @@ impl FromStr for Choice {
                         names.join(", ")
                     ))
                 }),
-            ("cuda", None) => Ok(Choice::Cuda(None)),
+            ("cuda", None) => Ok(BackendChoice::Cuda(None)),
             ("cuda", Some(numbers)) => {
                 let parsed: Result<Vec<u32>, _> = numbers.split(',').map(str::parse).collect();
                 match parsed.as_deref() {
-                    Ok(&[number]) => Some(Choice::Cuda(Some(number))),
-                    Ok(numbers) => GpuSet::new(numbers.iter().copied()).map(Choice::of_gpus),
+                    Ok(&[number]) => Some(BackendChoice::Cuda(Some(number))),
+                    Ok(numbers) => GpuSet::new(numbers.iter().copied()).map(BackendChoice::of_gpus),
                     Err(_) => None,
                 }
                 .ok_or_else(|| {
@@ -95,15 +95,15 @@ impl FromStr for Choice {
     }
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for BackendChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Choice::Auto => f.write_str("auto"),
-            Choice::Cpu(None) => f.write_str("cpu"),
-            Choice::Cpu(Some(set)) => write!(f, "cpu:{}", set.name()),
-            Choice::Cuda(None) => f.write_str("cuda"),
-            Choice::Cuda(Some(number)) => write!(f, "cuda:{number}"),
-            Choice::Gpus(set) => {
+            BackendChoice::Auto => f.write_str("auto"),
+            BackendChoice::Cpu(None) => f.write_str("cpu"),
+            BackendChoice::Cpu(Some(set)) => write!(f, "cpu:{}", set.name()),
+            BackendChoice::Cuda(None) => f.write_str("cuda"),
+            BackendChoice::Cuda(Some(number)) => write!(f, "cuda:{number}"),
+            BackendChoice::Gpus(set) => {
                 let numbers: Vec<_> = set.numbers().map(|number| number.to_string()).collect();
                 write!(f, "cuda:{}", numbers.join(","))
             }

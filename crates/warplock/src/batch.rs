@@ -161,13 +161,13 @@ pub enum Ivs<'a> {
     /// None: for ECB.
     None,
     /// For encryption: the engine draws an IV for each message and writes it to this array,
-    /// [`crate::Info::iv_len`] bytes per message (12 for GCM). Store it with the message:
+    /// [`crate::AlgorithmInfo::iv_len`] bytes per message (12 for GCM). Store it with the message:
     /// decryption needs it, and it is not secret.
     ///
     /// With GCM, encrypt at most 2^32 messages under one key (NIST SP 800-38D, 8.3): beyond that,
     /// the chance that two of them drew the same nonce is no longer negligible.
     Random(&'a mut [u8]),
-    /// Given by the caller, one after the other, [`crate::Info::iv_len`] bytes per message (12 for
+    /// Given by the caller, one after the other, [`crate::AlgorithmInfo::iv_len`] bytes per message (12 for
     /// GCM).
     Each(&'a [u8]),
     /// Given by the caller, anywhere in a buffer, and for GCM of any length.
@@ -313,7 +313,7 @@ impl<'a> Batch<'a> {
         self
     }
 
-    /// The tags' length in bytes; see [`crate::Info::accepts_tag_len`].
+    /// The tags' length in bytes; see [`crate::AlgorithmInfo::accepts_tag_len`].
     pub fn tag_len(mut self, len: usize) -> Self {
         self.tag_len = len;
         self

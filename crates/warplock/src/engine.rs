@@ -5,14 +5,14 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::backend::Choice;
+use crate::auto::{Demanded, Helper, Planner};
+use crate::backend::BackendChoice;
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::cuda::CudaBackend;
 use crate::job::Job;
-use crate::nonces;
-use crate::plan::{Demanded, Helper, Planner};
 use crate::single::Single;
-use crate::{Algorithm, Batch, Direction, Error, Info, Mode};
+use crate::{Algorithm, AlgorithmInfo, Batch, Direction, Error, Mode};
+use crate::{machine, nonces};
 
 /// The environment variable that names the backend where the program does not.
 pub const BACKEND_VARIABLE: &str = "WARPLOCK_BACKEND";
@@ -44,7 +44,7 @@ enum Route {
 
 /// What a GPU did for an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct GpuBytes {
     /// The GPU, such as `cuda:0`.
     pub backend: String,
     /// Bytes of text.
@@ -54,7 +54,7 @@ pub struct Share {
 /// Settings of an engine before it is built.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Builder {
-    choice: Option<Choice>,
+    choice: Option<BackendChoice>,
     threads: Option<NonZeroUsize>,
     set: Option<InstructionSet>,
     warn: Option<fn(&str)>,
@@ -62,7 +62,7 @@ pub struct Builder {
 
 impl Builder {
     /// Which backend to use; without this call, what `WARPLOCK_BACKEND` says, or `auto`.
-    pub fn backend(mut self, choice: Choice) -> Self {
+    pub fn backend(mut self, choice: BackendChoice) -> Self {
         self.choice = Some(choice);
         self
     }
@@ -100,20 +100,20 @@ impl Builder {
             Some(choice) => choice,
             None => match std::env::var(BACKEND_VARIABLE) {
                 Ok(name) if !name.is_empty() => name.parse()?,
-                _ => Choice::Auto,
+                _ => BackendChoice::Auto,
             },
         };
         let set = match choice {
-            Choice::Cpu(Some(set)) => set,
+            BackendChoice::Cpu(Some(set)) => set,
             _ => self.set.unwrap_or_else(InstructionSet::best),
         };
         let threads = self.threads.unwrap_or_else(default_threads);
         let warn = self.warn.unwrap_or(print_warning);
         let route = match choice {
-            Choice::Cpu(_) => Route::Cpu,
-            Choice::Auto => Route::Auto(Box::new(Planner::of_machine(set, threads, warn))),
-            Choice::Cuda(number) => Route::Gpu(Box::new(CudaBackend::new(number, threads)?)),
-            Choice::Gpus(set) => {
+            BackendChoice::Cpu(_) => Route::Cpu,
+            BackendChoice::Auto => Route::Auto(Box::new(machine::planner(set, threads, warn))),
+            BackendChoice::Cuda(number) => Route::Gpu(Box::new(CudaBackend::new(number, threads)?)),
+            BackendChoice::Gpus(set) => {
                 let open = |number| {
                     let gpu: Arc<dyn Helper> = Arc::new(CudaBackend::new(Some(number), threads)?);
                     Ok(gpu)
@@ -185,13 +185,13 @@ impl Engine {
     }
 
     /// With `auto`: what each GPU has done so far. The CPU did the rest.
-    pub fn shares(&self) -> Vec<Share> {
+    pub fn gpu_bytes(&self) -> Vec<GpuBytes> {
         let done = match &self.route {
             Route::Auto(planner) => planner.done(),
             Route::Cpu | Route::Gpu(_) | Route::Gpus(_) => BTreeMap::new(),
         };
         let done = done.into_iter();
-        done.map(|(backend, bytes)| Share { backend, bytes })
+        done.map(|(backend, bytes)| GpuBytes { backend, bytes })
             .collect()
     }
 
@@ -220,7 +220,7 @@ impl Engine {
         }
     }
 
-    /// The processor's backend, which also runs most of [`crate::Stream`]s.
+    /// The processor's backend, which also runs most of [`crate::MessageStream`]s.
     pub(crate) fn cpu(&self) -> &CpuBackend {
         &self.cpu
     }
@@ -269,7 +269,7 @@ impl Engine {
 
     /// Up to which length a message that comes alone is the processor's, as far as that is known.
     #[cold]
-    fn alone_for_cpu(&self, info: &Info, direction: Direction) -> u64 {
+    fn alone_for_cpu(&self, info: &AlgorithmInfo, direction: Direction) -> u64 {
         match &self.route {
             // ACORN has ways of its own.
             _ if info.mode == Mode::Acorn => 0,
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn acorn_never_takes_the_route_of_single_messages() {
         let engine = Engine::builder()
-            .backend(Choice::Cpu(None))
+            .backend(BackendChoice::Cpu(None))
             .build()
             .unwrap();
         for (algorithm, below) in [(Algorithm::Aes128Ctr, u64::MAX), (Algorithm::Acorn128, 0)] {
@@ -382,17 +382,17 @@ mod tests {
             "cuda:3",
             "cuda:0,1,7",
         ] {
-            let choice: Choice = name.parse().unwrap();
+            let choice: BackendChoice = name.parse().unwrap();
             assert_eq!(choice.to_string(), name);
         }
         assert_eq!(
-            "cuda:1,0,1".parse::<Choice>().unwrap().to_string(),
+            "cuda:1,0,1".parse::<BackendChoice>().unwrap().to_string(),
             "cuda:0,1"
         );
-        let once = "cuda:3".parse::<Choice>().unwrap();
-        assert_eq!("cuda:3,3".parse::<Choice>().unwrap(), once);
+        let once = "cuda:3".parse::<BackendChoice>().unwrap();
+        assert_eq!("cuda:3,3".parse::<BackendChoice>().unwrap(), once);
         for wrong in ["cuda:", "cuda:0,", "cuda:a", "cuda:0,64", "gpu"] {
-            assert!(wrong.parse::<Choice>().is_err(), "{wrong}");
+            assert!(wrong.parse::<BackendChoice>().is_err(), "{wrong}");
         }
     }
 }

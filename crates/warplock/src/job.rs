@@ -10,13 +10,13 @@ use crate::checks::{
 };
 use crate::random::fill_random;
 use crate::simple::authenticates;
-use crate::{Error, Info};
+use crate::{AlgorithmInfo, Error};
 
 /// A checked batch. That one exists proves: every span lies inside its buffer, spans that are
 /// written overlap nothing else, and every key, IV, length and tag fits the algorithm. The
 /// buffers stay borrowed for `'a`. Whether IVs repeat is checked by [`crate::Engine::run`].
 pub(crate) struct Job<'a> {
-    info: &'static Info,
+    info: &'static AlgorithmInfo,
     direction: Direction,
     keys: Keys<'a>,
     input: *const u8,
@@ -93,7 +93,7 @@ impl Iv<'_> {
 
 impl<'a> Job<'a> {
     /// The algorithm's row of the table.
-    pub(crate) fn info(&self) -> &'static Info {
+    pub(crate) fn info(&self) -> &'static AlgorithmInfo {
         self.info
     }
 
@@ -389,7 +389,12 @@ fn slice(bytes: &[u8], span: Span) -> &[u8] {
     &bytes[span.offset..][..span.len]
 }
 
-fn check_ivs(info: &Info, direction: Direction, ivs: &Ivs<'_>, count: usize) -> Result<(), Error> {
+fn check_ivs(
+    info: &AlgorithmInfo,
+    direction: Direction,
+    ivs: &Ivs<'_>,
+    count: usize,
+) -> Result<(), Error> {
     match ivs {
         Ivs::None if count == 0 => Ok(()),
         Ivs::None => check_iv_len(info, 0, 0),

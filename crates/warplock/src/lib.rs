@@ -5,7 +5,7 @@
 //!   for all or a key each.
 //! - [`Engine`]: checks a batch, then runs it on a backend. The instruction set is chosen at run
 //!   time.
-//! - [`Stream`]: one long message, fed in pieces.
+//! - [`MessageStream`]: one long message, fed in pieces.
 //! - [`cuda::Plan`]: a batch that lies in GPU memory, for kernels on the caller's stream.
 //!
 //! Take `aes-256-gcm` and random nonces unless you know why not: the other modes are there for
@@ -31,7 +31,7 @@
 //!
 //! - **Random**: [`Ivs::Random`] draws a nonce for each message and writes it to the caller's array.
 //!   Each batch draws from the operating system and keeps nothing for the next, so nonces stay
-//!   fresh in forked processes and in virtual machines resumed from a snapshot. A [`Stream`] takes
+//!   fresh in forked processes and in virtual machines resumed from a snapshot. A [`MessageStream`] takes
 //!   its nonce from the caller: draw it with [`fill_random`].
 //! - **Limit**: with 12-byte random nonces (GCM), at most 2^32 messages per key (NIST SP 800-38D,
 //!   8.3). Then the chance of a repeat stays below 2^-32. Beyond that, use more keys or a counter.
@@ -48,8 +48,10 @@
 //!   separate ranges.
 
 mod algorithm;
+mod auto;
 mod backend;
 mod batch;
+mod calibrate;
 mod checks;
 mod cpu;
 pub mod cuda;
@@ -58,33 +60,34 @@ mod error;
 pub mod hazmat;
 mod job;
 mod key;
+mod lock;
+mod machine;
 mod nonces;
 pub mod pkcs7;
-mod plan;
+mod pool;
 mod portion;
 mod random;
-#[cfg(test)]
-mod random_jobs;
 mod secret;
 mod simple;
 mod single;
 mod stream;
-mod threads;
+#[cfg(test)]
+mod testing;
 
-pub use algorithm::{Algorithm, Cipher, Info, Mode};
-pub use backend::{Choice, GpuSet};
+pub use algorithm::{Algorithm, AlgorithmInfo, Cipher, Mode};
+pub use auto::Calibration;
+#[doc(hidden)]
+pub use auto::fuzzing;
+pub use backend::{BackendChoice, GpuSet};
 pub use batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 pub use cpu::InstructionSet;
-pub use engine::{BACKEND_VARIABLE, Builder, Engine, Share};
+pub use engine::{BACKEND_VARIABLE, Builder, Engine, GpuBytes};
 pub use error::Error;
 pub use key::Key;
-pub use plan::Calibration;
-#[doc(hidden)]
-pub use plan::fuzzing;
+pub use pool::MOST_THREADS;
 pub use random::fill_random;
 pub use simple::{Nonce, OwnedBatch};
-pub use stream::Stream;
-pub use threads::MOST_THREADS;
+pub use stream::MessageStream;
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/misuse.md")]

@@ -18,7 +18,7 @@ impl<'a> Nonce<'a> {
         Nonce(None)
     }
 
-    /// A nonce that a protocol prescribes, such as a counter, of [`crate::Info::iv_len`] bytes. The
+    /// A nonce that a protocol prescribes, such as a counter, of [`crate::AlgorithmInfo::iv_len`] bytes. The
     /// caller makes sure that no other message is ever sealed with it under the same key: that
     /// would reveal the XOR of both texts, and with GCM allow forgeries.
     pub fn given(bytes: &'a [u8]) -> Self {

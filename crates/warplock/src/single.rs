@@ -2,11 +2,11 @@
 
 use crate::batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 use crate::job::{Iv, Message};
-use crate::{Info, Key, Mode};
+use crate::{AlgorithmInfo, Key, Mode};
 
 /// One checked message. That one exists proves what a [`crate::job::Job`] of it would prove.
 pub(crate) struct Single<'a> {
-    pub(crate) info: &'static Info,
+    pub(crate) info: &'static AlgorithmInfo,
     pub(crate) direction: Direction,
     pub(crate) key: &'a Key,
     pub(crate) message: Message<'a>,

@@ -5,14 +5,14 @@ use crate::{Batch, Direction, Engine, Error, Ivs, Key, Keys, Mode, Text};
 
 /// One message that does not fit into memory at once, or is not all there yet. The pieces are
 /// worked on in place: those of ECB, CTR and CBC decryption where the engine's batches are, all
-/// others ([`Stream::stays_on_cpu`]) by the processor, long ones over all threads.
+/// others ([`MessageStream::stays_on_cpu`]) by the processor, long ones over all threads.
 ///
-/// When it opens authenticated ciphertext, what [`Stream::update`] gives is **unverified** until
-/// [`Stream::verify`] has returned `Ok`: keep it where nobody acts on it, and throw it away if the
+/// When it opens authenticated ciphertext, what [`MessageStream::update`] gives is **unverified** until
+/// [`MessageStream::verify`] has returned `Ok`: keep it where nobody acts on it, and throw it away if the
 /// tag is wrong. [`crate::Batch`] has no such trap, nor have encrypted files.
 ///
 /// ```
-/// use warplock::{Algorithm, Direction, Engine, Key, Stream};
+/// use warplock::{Algorithm, Direction, Engine, Key, MessageStream};
 ///
 /// let engine = Engine::new()?;
 /// let key = Key::generate(Algorithm::Aes256Ctr)?;
@@ -20,12 +20,12 @@ use crate::{Batch, Direction, Engine, Error, Ivs, Key, Keys, Mode, Text};
 /// warplock::fill_random(&mut start)?; // stored with the text
 /// let mut text = *b"whole blocks, then what is left";
 /// let (head, tail) = text.split_at_mut(16);
-/// let mut stream = Stream::new(&engine, Direction::Encrypt, &key, &start, b"")?;
+/// let mut stream = MessageStream::new(&engine, Direction::Encrypt, &key, &start, b"")?;
 /// stream.update(head)?;
 /// assert_eq!(stream.finish(tail)?, None); // counter mode makes no tag
 /// # Ok::<(), warplock::Error>(())
 /// ```
-pub struct Stream<'a> {
+pub struct MessageStream<'a> {
     engine: &'a Engine,
     key: &'a Key,
     direction: Direction,
@@ -37,7 +37,7 @@ pub struct Stream<'a> {
     broken: bool,
 }
 
-impl<'a> Stream<'a> {
+impl<'a> MessageStream<'a> {
     /// Starts a message: `iv` and `aad` (empty if there is none) as [`crate::Batch`] takes them.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl<'a> Stream<'a> {
         }
         let kernels = engine.cpu().kernels();
         let state = Running::start(kernels, key.prepared(kernels), info, iv, aad);
-        Ok(Stream {
+        Ok(MessageStream {
             engine,
             key,
             direction,
@@ -147,12 +147,12 @@ impl<'a> Stream<'a> {
         Ok(self.state.tag(kernels, self.key.prepared(kernels)))
     }
 
-    /// Works on the last piece as [`Stream::finish`] does, and compares the tag, in constant time.
+    /// Works on the last piece as [`MessageStream::finish`] does, and compares the tag, in constant time.
     ///
     /// # Errors
     /// [`Error::Authentication`] if the tag is wrong: all plaintext of this stream is worthless,
     /// and `last` is zeros. [`Error::Batch`] if the tag's length is none that the algorithm
-    /// takes ([`crate::Info::accepts_tag_len`]), if it makes no tags, or as for [`Stream::finish`].
+    /// takes ([`crate::AlgorithmInfo::accepts_tag_len`]), if it makes no tags, or as for [`MessageStream::finish`].
     pub fn verify(mut self, last: &mut [u8], tag: &[u8]) -> Result<(), Error> {
         if !self.key.algorithm().is_aead() {
             return Err(Error::Batch(format!(
@@ -234,7 +234,8 @@ mod tests {
         let engine = Engine::builder().backend("cpu".parse().unwrap()).build();
         let engine = engine.unwrap();
         let key = Key::generate(Algorithm::Aes128Ctr).unwrap();
-        let mut stream = Stream::new(&engine, Direction::Encrypt, &key, &[1; 16], b"").unwrap();
+        let mut stream =
+            MessageStream::new(&engine, Direction::Encrypt, &key, &[1; 16], b"").unwrap();
         stream.update(&mut [0; 16]).unwrap();
         stream.broken = true;
         let (mut piece, before) = ([7; 32], [7; 32]);
@@ -259,7 +260,7 @@ mod tests {
                 _ => [vec![0xff; 15], vec![0xf8]].concat(),
             };
             for direction in [Direction::Encrypt, Direction::Decrypt] {
-                let start = || Stream::new(&engine, direction, &key, &iv, b"").unwrap();
+                let start = || MessageStream::new(&engine, direction, &key, &iv, b"").unwrap();
                 left += usize::from(!start().stays_on_cpu());
                 let text: Vec<u8> = (0..1000_u32).map(|i| (i * i / 7) as u8).collect();
                 let run = |leaves: [bool; 3]| {

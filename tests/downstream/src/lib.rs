@@ -9,7 +9,7 @@ mod tests {
     use warplock::{
         Algorithm, Batch, Direction, Engine, InstructionSet, Ivs, Key, Keys, Tags, Text,
     };
-    use warplock_container::{InputKey, Runner, Sink, Source, Suite, open, seal};
+    use warplock_container::{InputKey, Pipeline, Sink, Source, Suite, open, seal};
 
     /// Encrypts and decrypts one message with each algorithm.
     fn use_each_algorithm(engine: &Engine) {
@@ -56,13 +56,13 @@ mod tests {
         let (sealed, opened) = (name("sealed"), name("opened"));
         let text: Vec<u8> = (0..3 << 20).map(|place| (place % 251) as u8).collect();
         let key = InputKey::new(Suite::Cobblestone256, &[7; 32]).unwrap();
-        let runner = Runner::new().unwrap();
+        let pipeline = Pipeline::new().unwrap();
         let to = Sink::sequential(File::create(&sealed).unwrap());
-        seal(Source::bytes(&text), to, &key, &runner).unwrap();
+        seal(Source::bytes(&text), to, &key, &pipeline).unwrap();
         let file = File::open(&sealed).unwrap();
         let from = Source::file(&file).unwrap();
         let to = Sink::sequential(File::create(&opened).unwrap());
-        open(from, to, &key, &runner).unwrap();
+        open(from, to, &key, &pipeline).unwrap();
         assert!(fs::read(&opened).unwrap() == text);
         fs::remove_file(sealed).unwrap();
         fs::remove_file(opened).unwrap();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use warplock::cuda::{DeviceBuffer, Stream};
-use warplock::{Algorithm, Choice, Direction, Engine, Key, Tags, Text};
+use warplock::{Algorithm, BackendChoice, Direction, Engine, Key, Tags, Text};
 
 use super::Suite;
 use crate::error::Result;
@@ -144,17 +144,17 @@ impl Suite for Host {
         let cpu = context.on_cpu();
         let machine = Machine::here(&cpu)?;
         let number = match context.choice {
-            Some(Choice::Cuda(number)) => number,
+            Some(BackendChoice::Cuda(number)) => number,
             _ => None,
         };
         let card = Gpu::open(context)?;
         let gpu = Engine::builder()
-            .backend(Choice::Cuda(number))
+            .backend(BackendChoice::Cuda(number))
             .threads(context.threads)
             .build()?;
         let cpu = cpu.all_threads()?;
         let auto = Engine::builder()
-            .backend(Choice::Auto)
+            .backend(BackendChoice::Auto)
             .threads(context.threads)
             .build()?;
         // Its start would disturb the others.

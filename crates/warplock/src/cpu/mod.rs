@@ -16,16 +16,16 @@ mod acorn;
 mod arm;
 #[cfg(any(vectors = "x86", vectors = "arm"))]
 mod body;
-mod conclude;
 #[cfg(any(vectors = "x86", vectors = "arm"))]
-mod instruction_set;
+mod compiled;
+mod finish;
 mod kernels;
 mod message;
+mod parallel;
+mod parts;
 pub(crate) mod portable;
-mod portion;
 mod prepared;
 mod run;
-mod spread;
 #[cfg(test)]
 mod tests;
 #[cfg(vectors = "x86")]
@@ -37,10 +37,11 @@ pub(crate) use acorn::Acorn;
 pub(crate) use kernels::Chain;
 pub(crate) use kernels::{CounterBits, Io, Kernels};
 pub(crate) use message::Running;
-pub(crate) use portion::Begun;
+pub(crate) use parallel::LEAST_PIECE;
+pub(crate) use parts::MessageStart;
+
 pub(crate) use prepared::{AesKey, Prepared};
 pub(crate) use run::CpuBackend;
-pub(crate) use spread::LEAST_PIECE;
 
 /// The instruction sets that the CPU backend has code for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,10 +95,10 @@ impl InstructionSet {
             .expect("portable code runs everywhere")
     }
 
-    /// Whether this machine's processor gains by writing large results past its caches.
-    fn gains_past_caches(self) -> bool {
+    /// Whether this machine's CPU gains by non-temporal stores of large results.
+    fn gains_by_non_temporal_stores(self) -> bool {
         #[cfg(vectors = "x86")]
-        return x86::gains_past_caches(self);
+        return x86::gains_by_non_temporal_stores(self);
         #[cfg(not(vectors = "x86"))]
         false
     }

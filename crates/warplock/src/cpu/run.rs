@@ -7,16 +7,18 @@ use zeroize::Zeroize;
 
 use super::InstructionSet;
 use super::acorn;
-use super::conclude::conclude;
-use super::kernels::{Chain, Io, Kernels, LINE, MessageKey, SHORT, SHORT_PREPARED, Short, settle};
+use super::finish::write_or_verify_tag;
+use super::kernels::{
+    Chain, Io, Kernels, LINE, MessageKey, SHORT, SHORT_PREPARED, Short, store_fence,
+};
 use super::message::{Running, Tweak, make_tweaks, stolen, whole_xts};
 use super::prepared::{AesKey, Prepared};
+use crate::auto::{BEYOND_CACHES, CpuModel};
 use crate::batch::Keys;
 use crate::job::{Iv, Job, Message};
-use crate::plan::{BEYOND_CACHES, CpuModel};
+use crate::pool::{MOST_THREADS, Pool};
 use crate::single::Single;
-use crate::threads::{MOST_THREADS, Threads};
-use crate::{Algorithm, Direction, Error, Info, Mode};
+use crate::{Algorithm, AlgorithmInfo, Direction, Error, Mode};
 
 /// CBC chains that are handed to a kernel together.
 pub(super) const CHAINS: usize = 64;
@@ -28,12 +30,12 @@ const SHORTS: usize = 256;
 /// Tweaks of XTS messages that are made together.
 const TWEAKS: usize = 32;
 
-/// The shortest messages, or parts of one, whose results go past the caches: where they begin with
-/// a cache line, and elsewhere, where blocks in front of the first line are a step of their own.
-const LEAST_FAR: [usize; 2] = [16 << 10, 64 << 10];
+/// The shortest messages, or parts of one, that are written with non-temporal stores: those that begin
+/// with a cache line, and others, whose blocks before the first line take a step of their own.
+const LEAST_NON_TEMPORAL: [usize; 2] = [16 << 10, 64 << 10];
 
 /// The shortest chain of CBC encryption for the same: its steps are lines in any case.
-const LEAST_FAR_CHAIN: usize = 4 << 10;
+const LEAST_NON_TEMPORAL_CHAIN: usize = 4 << 10;
 
 /// Bytes of text in a job that caches near a thread do not hold.
 const COLD_FROM: u64 = 8 << 20;
@@ -42,11 +44,11 @@ const COLD_FROM: u64 = 8 << 20;
 pub(crate) struct CpuBackend {
     pub(super) kernels: &'static dyn Kernels,
     /// Threads beside the one that submits, if there are any.
-    pub(super) others: Option<Threads>,
+    pub(super) others: Option<Pool>,
     /// What is guessed of the machine; that is enough to tell how many threads a job is worth.
     pub(super) model: CpuModel,
-    /// Bytes of text in a job from which its results are better written past the caches.
-    pub(super) far_from: u64,
+    /// Bytes of text from which a job is written with non-temporal stores.
+    pub(super) non_temporal_from: u64,
 }
 
 impl CpuBackend {
@@ -71,7 +73,7 @@ impl CpuBackend {
         }
         let others = threads.get() - 1;
         let others = (others > 0)
-            .then(|| Threads::new(others, "cpu", || {}))
+            .then(|| Pool::new(others, "cpu", || {}))
             .transpose()
             .map_err(|error| Error::NoBackend {
                 name,
@@ -81,7 +83,7 @@ impl CpuBackend {
             kernels,
             others,
             model: CpuModel::guess(set, threads.get()),
-            far_from: match set.gains_past_caches() {
+            non_temporal_from: match set.gains_by_non_temporal_stores() {
                 true => BEYOND_CACHES as u64,
                 false => u64::MAX,
             },
@@ -91,11 +93,12 @@ impl CpuBackend {
     /// Input and output of a message or a part of one, in a job with so much text.
     pub(super) fn io(&self, bytes: u64, src: *const u8, dst: *mut u8, len: usize) -> Io {
         let in_line = (dst as usize).is_multiple_of(LINE);
-        let least = LEAST_FAR[usize::from(!in_line)];
-        let far = bytes >= self.far_from && src != dst.cast_const() && len >= least;
+        let least = LEAST_NON_TEMPORAL[usize::from(!in_line)];
+        let non_temporal =
+            bytes >= self.non_temporal_from && src != dst.cast_const() && len >= least;
         Io::new(src, dst, len)
-            .when_far(far)
-            .when_cold(bytes >= COLD_FROM)
+            .with_non_temporal(non_temporal)
+            .with_cold(bytes >= COLD_FROM)
     }
 
     /// Its name, as `--backend` takes it.
@@ -169,14 +172,14 @@ impl CpuBackend {
             && let Some((keys, src, dst)) = job.single_blocks(messages.clone())
         {
             let io = self.io(job.text_bytes(), src, dst, 16 * messages.len());
-            let (near, far) = io.far_part();
-            let (near_keys, far_keys) = keys.split_at(near.len);
+            let (cached, streamed) = io.non_temporal_part();
+            let (cached_keys, streamed_keys) = keys.split_at(cached.len);
             // SAFETY: by the job's checks the pointers are valid and no outputs overlap.
             unsafe {
-                self.kernels.ecb_each(near_keys, near);
-                if far.len > 0 {
-                    self.kernels.ecb_each(far_keys, far);
-                    settle();
+                self.kernels.ecb_each(cached_keys, cached);
+                if streamed.len > 0 {
+                    self.kernels.ecb_each(streamed_keys, streamed);
+                    store_fence();
                 }
             }
             return Vec::new();
@@ -294,7 +297,11 @@ impl CpuBackend {
                 let good = if place < done {
                     // SAFETY: by the job's checks; this message is done.
                     unsafe {
-                        conclude(job.direction(), &short.message, &short.tag[..job.tag_len()])
+                        write_or_verify_tag(
+                            job.direction(),
+                            &short.message,
+                            &short.tag[..job.tag_len()],
+                        )
                     }
                 } else {
                     self.run_gcm_message(job, short.index, own)
@@ -395,7 +402,7 @@ impl CpuBackend {
     unsafe fn run_prepared(
         &self,
         prepared: &Prepared,
-        info: &'static Info,
+        info: &'static AlgorithmInfo,
         direction: Direction,
         message: &Message<'_>,
         io: Io,
@@ -416,22 +423,22 @@ impl CpuBackend {
                 let end = io.part(len - rest, rest);
                 return self.run_here(&mut state, prepared, direction, message, end, tag_len);
             }
-            macro_rules! here {
+            macro_rules! run_with {
                 ($state:expr) => {
                     self.run_here(&mut $state, prepared, direction, message, io, tag_len)
                 };
             }
             match info.mode {
-                Mode::Ecb => here!(Running::Ecb),
-                Mode::Cbc => here!(Running::cbc(iv)),
-                Mode::Ctr => here!(Running::ctr(iv)),
-                Mode::Xts if stolen(len) == 0 && !io.far => {
+                Mode::Ecb => run_with!(Running::Ecb),
+                Mode::Cbc => run_with!(Running::cbc(iv)),
+                Mode::Ctr => run_with!(Running::ctr(iv)),
+                Mode::Xts if stolen(len) == 0 && !io.non_temporal => {
                     whole_xts(kernels, prepared, direction, iv, io);
                     true
                 }
-                Mode::Xts => here!(Running::xts(kernels, prepared, iv)),
-                Mode::Gcm => here!(Running::gcm(kernels, prepared, iv, aad)),
-                Mode::Acorn => here!(Running::start(kernels, prepared, info, iv, aad)),
+                Mode::Xts => run_with!(Running::xts(kernels, prepared, iv)),
+                Mode::Gcm => run_with!(Running::gcm(kernels, prepared, iv, aad)),
+                Mode::Acorn => run_with!(Running::start(kernels, prepared, info, iv, aad)),
             }
         }
     }
@@ -455,7 +462,7 @@ impl CpuBackend {
         unsafe {
             state.finish(self.kernels, prepared, direction, io);
             match state.tag(self.kernels, prepared) {
-                Some(tag) => conclude(direction, message, &tag[..tag_len]),
+                Some(tag) => write_or_verify_tag(direction, message, &tag[..tag_len]),
                 None => true,
             }
         }
@@ -463,7 +470,7 @@ impl CpuBackend {
 
     /// CBC encryption: many chains at once.
     fn run_chains(&self, job: &Job<'_>, messages: Range<usize>) {
-        let far = job.text_bytes() >= self.far_from && !job.is_in_place();
+        let non_temporal = job.text_bytes() >= self.non_temporal_from && !job.is_in_place();
         let mut own = Vec::new();
         for start in messages.clone().step_by(CHAINS) {
             let messages = start..messages.end.min(start + CHAINS);
@@ -495,14 +502,15 @@ impl CpuBackend {
                             MessageKey::Bytes(_) => &own[place],
                         },
                         prev,
-                        io: Io::new(input, output, len).when_far(far && len >= LEAST_FAR_CHAIN),
+                        io: Io::new(input, output, len)
+                            .with_non_temporal(non_temporal && len >= LEAST_NON_TEMPORAL_CHAIN),
                     }
                 })
                 .collect();
             // SAFETY: by the job's checks, the pointers are valid and no outputs overlap.
             unsafe { self.kernels.cbc_encrypt(&mut chains) };
-            if far {
-                settle();
+            if non_temporal {
+                store_fence();
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Jobs in page-locked memory, which the device reads and writes by itself: what lies together goes
+//! Jobs in pinned memory, which the device reads and writes by itself: what lies together goes
 //! as one copy, and so do rows at even distances.
 
 use warplock::cuda::Device;

@@ -145,7 +145,7 @@ fn run_with(kernels: Option<&LaneKernels>, job: &Job<'_>, messages: Range<usize>
             }
             for ((work, message), &(_, index)) in group.iter().zip(&places).zip(together) {
                 // SAFETY: by the job's checks; this message is done.
-                if !unsafe { conclude(job, message, work.tag) } {
+                if !unsafe { write_or_verify_tag(job, message, work.tag) } {
                     failed.push(index);
                 }
             }
@@ -202,7 +202,7 @@ fn run_one(job: &Job<'_>, index: usize) -> bool {
     // SAFETY: by the job's checks the pointers are valid and no other message's output overlaps.
     unsafe {
         state.update(job.direction(), io);
-        conclude(job, &message, state.tag())
+        write_or_verify_tag(job, &message, state.tag())
     }
 }
 
@@ -211,7 +211,7 @@ fn run_one(job: &Job<'_>, index: usize) -> bool {
 ///
 /// # Safety
 /// `message` is the job's, and nobody else works on it.
-unsafe fn conclude(job: &Job<'_>, message: &Message<'_>, tag: [u8; 16]) -> bool {
+unsafe fn write_or_verify_tag(job: &Job<'_>, message: &Message<'_>, tag: [u8; 16]) -> bool {
     let place: *mut [u8; 16] = message.tag.cast();
     // SAFETY: by the job's checks the pointers are valid for the text and a tag of 16 bytes, the
     // only length that this algorithm has.

@@ -4,7 +4,7 @@ mod neon;
 
 use std::arch::is_aarch64_feature_detected;
 
-use super::instruction_set::names::*;
+use super::compiled::names::*;
 
 kernels_of!(
     /// AES and PMULL on 128-bit registers.

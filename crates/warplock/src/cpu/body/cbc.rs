@@ -4,7 +4,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use zeroize::Zeroize;
 
-use super::aes::{anew, decrypt_rounds, encrypt, load, load_tail, put, store_tail, xor_each};
+use super::aes::{decrypt_rounds, encrypt, load, load_tail, opaque, put, store_tail, xor_each};
 use super::{Lanes, WIDE};
 use crate::cpu::kernels::{Chain, Io, LINE};
 use crate::cpu::prepared::AesKey;
@@ -69,7 +69,12 @@ unsafe fn decrypt_last_round<L: Lanes, const W: usize>(
     last: L,
     mut blocks: [L; W],
     before: L::One,
-    Io { src, dst, far, .. }: Io,
+    Io {
+        src,
+        dst,
+        non_temporal,
+        ..
+    }: Io,
 ) -> L::One {
     // SAFETY: by this function's contract.
     unsafe {
@@ -86,11 +91,11 @@ unsafe fn decrypt_last_round<L: Lanes, const W: usize>(
                 false => chained = L::load(next),
             }
             if L::N == 1 {
-                put([*block], dst.add(at), far);
+                put([*block], dst.add(at), non_temporal);
             }
         }
         if L::N > 1 {
-            put(blocks, dst, far);
+            put(blocks, dst, non_temporal);
         }
         end
     }
@@ -272,7 +277,7 @@ fn round<L: Lanes, const W: usize>(state: &mut [L; W], keys: &[u128; MOST]) {
 impl<L: Lanes> Schedules<L> for Each {
     #[inline(always)]
     unsafe fn encrypt<const W: usize>(&self, state: &mut [L; W], texts: [L; W]) {
-        let Each { keys, rounds } = anew(self);
+        let Each { keys, rounds } = opaque(self);
         // SAFETY: by this function's contract.
         let (first, last): ([L; W], [L; W]) = unsafe { (row(&keys[0]), row(&keys[*rounds])) };
         each!(W, i => {
@@ -328,7 +333,9 @@ unsafe fn run<L: Lanes, const W: usize>(
 ) {
     let mut len = usize::MAX;
     // A register is a line.
-    let far = 16 * L::N == LINE && chains.iter().all(|chain| chain.io.far) && in_line(chains, done);
+    let non_temporal = 16 * L::N == LINE
+        && chains.iter().all(|chain| chain.io.non_temporal)
+        && in_line(chains, done);
     let head = head(&chains[0], done[0]).unwrap_or(0);
     let mut prev = [[0; 16]; MOST];
     let mut src = [std::ptr::null(); MOST];
@@ -376,7 +383,7 @@ unsafe fn run<L: Lanes, const W: usize>(
                     L::transpose(&mut tiles[i]);
                     each!(L::N, lane => {
                         let to = dst[i * L::N + lane].add(offset);
-                        if far {
+                        if non_temporal {
                             tiles[i][lane].stream(to)
                         } else {
                             tiles[i][lane].store(to)

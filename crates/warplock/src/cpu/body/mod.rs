@@ -18,11 +18,11 @@ macro_rules! each {
 
 mod aes;
 mod cbc;
+mod counter_cache;
 mod ctr;
 mod each;
 mod expand;
 mod gcm;
-mod nearby;
 mod short;
 mod xts;
 
@@ -138,12 +138,11 @@ pub(crate) trait Lanes: Copy {
             to.copy_from_nonoverlapping(copy.as_ptr().cast(), len);
         }
     }
-    /// A store past the caches: the line is not fetched first, and what else is in the caches
-    /// stays there.
+    /// A non-temporal store: the line is not fetched first, and the caches keep their content.
     ///
     /// # Safety
     /// As for a store; the place is aligned to the register, and
-    /// [`settle`](crate::cpu::kernels::settle) is called before anybody reads it.
+    /// [`store_fence`](crate::cpu::kernels::store_fence) is called before anybody reads it.
     #[inline(always)]
     unsafe fn stream(self, to: *mut u8) {
         // SAFETY: by this function's contract.

@@ -3,7 +3,7 @@
 use std::arch::asm;
 
 use super::aes::{
-    anew, last_round, load, load_tail, put, round, rounds, rounds_behind_ninth, store, store_tail,
+    last_round, load, load_tail, opaque, put, round, rounds, rounds_behind_ninth, store, store_tail,
 };
 use super::{Lanes, WIDE};
 use crate::Direction;
@@ -123,7 +123,7 @@ pub(crate) unsafe fn rows<L: Lanes, const DOUBLES: bool>(
     let mut double = rows[0][WIDE - 1][1].xts_next();
     let mut now = 0;
     for offset in (0..io.len).step_by(stride) {
-        let keys = anew(key);
+        let keys = opaque(key);
         let round_keys = keys.round_keys(direction);
         let mut all: *mut [[[L; 2]; WIDE]; 2] = &raw mut rows;
         // SAFETY: no instruction at all, but as far as the compiler knows, one that may change what
@@ -157,7 +157,7 @@ pub(crate) unsafe fn rows<L: Lanes, const DOUBLES: bool>(
             for (block, [_, tweak]) in blocks.iter_mut().zip(&*these) {
                 *block = last_round(direction, *block, tweak.xor(last));
             }
-            put(blocks, io.dst, io.far);
+            put(blocks, io.dst, io.non_temporal);
         }
         now = 1 - now;
     }
@@ -180,7 +180,7 @@ unsafe fn step_ahead<L: Lanes, const W: usize>(
     io: Io,
 ) -> [L; W] {
     const { assert!(!L::HOLDS || W == 4) };
-    let keys = anew(key);
+    let keys = opaque(key);
     let round_keys = keys.round_keys(direction);
     // SAFETY: by this function's contract.
     let mut blocks = unsafe { load::<L, W>(io.src) };
@@ -188,7 +188,7 @@ unsafe fn step_ahead<L: Lanes, const W: usize>(
         *block = block.xor(first).xor(tweak);
     }
     let mut next = tweaks;
-    macro_rules! some {
+    macro_rules! rounds_with_tweaks {
         ($($number:literal $(then $place:literal)?,)*) => {$(
             round(direction, &round_keys[$number], &mut blocks);
             // Pinned in turn, as in `rows`.
@@ -198,16 +198,16 @@ unsafe fn step_ahead<L: Lanes, const W: usize>(
             )?
         )*};
     }
-    some!(1, 2 then 0, 3 then 1, 4 then 2, 5 then 3, 6, 7, 8, 9,);
+    rounds_with_tweaks!(1, 2 then 0, 3 then 1, 4 then 2, 5 then 3, 6, 7, 8, 9,);
     // There is no XTS of twelve rounds.
     if keys.rounds > 10 {
-        some!(10, 11, 12, 13,);
+        rounds_with_tweaks!(10, 11, 12, 13,);
     }
     for (block, tweak) in blocks.iter_mut().zip(tweaks) {
         *block = last_round(direction, *block, tweak);
     }
     // SAFETY: by this function's contract.
-    unsafe { put(blocks, io.dst, io.far) };
+    unsafe { put(blocks, io.dst, io.non_temporal) };
     next
 }
 
@@ -271,7 +271,7 @@ unsafe fn step<L: Lanes, const W: usize, const KEYED: bool, const TAIL: bool>(
     unsafe {
         match TAIL {
             true => store_tail(blocks, io.dst, io.len),
-            false => put(blocks, io.dst, io.far),
+            false => put(blocks, io.dst, io.non_temporal),
         }
     }
 }

@@ -1,6 +1,5 @@
-//! Random jobs through the ring on a device that is none, against the CPU backend: every byte of
-//! every buffer, in rings so small that all messages are cut, with copies and kernels in random
-//! order.
+//! Random jobs through the ring on a fake device, against the CPU backend: every byte of every
+//! buffer, in rings so small that all messages are cut, with copies and kernels in random order.
 
 mod cuts;
 mod fake;
@@ -15,15 +14,15 @@ use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use crate::random_jobs::{Buffers, Random, Setup, buffers};
+use crate::testing::random_jobs::{Buffers, Random, Setup, buffers};
 use fake::FakeLink;
 
-use super::copy::Copier;
-use super::cut::Cutter;
-use super::policy::Policy;
-use super::ring::Ring;
-use super::slot::Gpu;
 use crate::cpu::{CpuBackend, InstructionSet};
+use crate::cuda::host::copy::Copier;
+use crate::cuda::host::ring::Ring;
+use crate::cuda::host::slot::RingGpu;
+use crate::cuda::launch::cut::Cutter;
+use crate::cuda::launch::policy::Policy;
 use crate::job::Job;
 use crate::portion::Portion;
 use crate::{Algorithm, Direction, Key};
@@ -49,7 +48,7 @@ fn expected(setup: &Setup, direction: Direction, buffers: &mut Buffers) -> Vec<u
     buffers.run(&cpu, setup, direction)
 }
 
-/// Bytes that must not stay behind: the keys, and plaintext.
+/// Bytes that must not be left in freed memory: the keys, and plaintext.
 fn secrets(
     setup: &Setup,
     direction: Direction,
@@ -69,7 +68,7 @@ fn secrets(
     };
     for span in spans.iter().filter(|span| span.len >= 32) {
         let text = &buffer[span.offset..][..span.len];
-        // Refused messages are zeros, and no secret.
+        // Refused messages are zeros, which are no secret.
         if text[..16] != [0; 16] {
             secrets.insert(*text.first_chunk().unwrap());
             secrets.insert(text[span.len / 32 * 16..].first_chunk().copied().unwrap());
@@ -78,7 +77,7 @@ fn secrets(
     secrets
 }
 
-/// Runs a job through a ring, compares, and gives back the result.
+/// Runs a job through a ring, compares, and returns the result.
 fn check(
     setup: &Setup,
     direction: Direction,
@@ -103,7 +102,7 @@ fn check(
     if random.flip() {
         link.pin(&found.output);
     }
-    let gpu = Arc::new(Gpu {
+    let gpu = Arc::new(RingGpu {
         link,
         policy,
         copier: Copier::new(NonZeroUsize::MIN, None),
@@ -131,7 +130,11 @@ fn check(
         .position(|(a, b)| a != b);
     assert_eq!(wrong, None, "{context}: first wrong byte of the output");
     assert_eq!(gpu.link.under_way(), 0, "{context}");
-    assert_eq!(gpu.link.leaks(), 0, "{context}: secrets stayed behind");
+    assert_eq!(
+        gpu.link.leaks(),
+        0,
+        "{context}: secrets were left in memory"
+    );
     found
 }
 
@@ -179,7 +182,7 @@ fn after_a_failure_nothing_is_under_way() {
             let mut link = FakeLink::new(seed, Some(good_calls), HashSet::new());
             link.pin(&buffers.input);
             link.pin(&buffers.output);
-            let gpu = Arc::new(Gpu {
+            let gpu = Arc::new(RingGpu {
                 link,
                 policy,
                 copier: Copier::new(NonZeroUsize::MIN, None),
@@ -200,7 +203,7 @@ fn after_a_failure_nothing_is_under_way() {
 
 #[test]
 fn ghash_runs_where_machine_code_was_made_for_its_tensor_cores() {
-    use crate::cuda::backend::hashes;
+    use crate::cuda::launch::policy::hashes;
     let runs = [(8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)].map(hashes);
     assert_eq!(runs, [true; 6]);
     assert_eq!([(7, 5), (13, 0)].map(hashes), [false; 2]);
