@@ -5,7 +5,10 @@ use std::process::Command;
 #[test]
 fn examples_run() {
     for (program, says) in [
-        (env!("CARGO_BIN_EXE_records"), "records [5] of 100000 were changed"),
+        (
+            env!("CARGO_BIN_EXE_records"),
+            "records [5] of 100000 were changed",
+        ),
         (env!("CARGO_BIN_EXE_files"), "failed authentication"),
         (env!("CARGO_BIN_EXE_range"), "bytes fetched"),
         (env!("CARGO_BIN_EXE_folder"), "in the vault: [\"may.txt\"]"),

@@ -106,6 +106,11 @@ impl<R: Read + Seek> Reader<R> {
         self.len == 0
     }
 
+    /// What the stream is read from, at no particular position.
+    pub fn into_inner(self) -> R {
+        self.inner
+    }
+
     /// Opens `chunks` into the cache.
     fn load(&mut self, chunks: Range<u64>) -> Result<()> {
         self.cached = 0..0;

@@ -11,10 +11,23 @@ fn main() -> Result<(), Error> {
     fs::write(path("report.txt"), "a long story\n".repeat(100_000)).map_err(Error::Write)?;
 
     let pipeline = Pipeline::new()?;
-    encrypt_file(path("report.txt"), path("report.txt.wl"), &recipients, &pipeline)?;
+    encrypt_file(
+        path("report.txt"),
+        path("report.txt.wl"),
+        &recipients,
+        &pipeline,
+    )?;
     verify_file(path("report.txt.wl"), &identities, &pipeline)?;
-    decrypt_file(path("report.txt.wl"), path("again.txt"), &identities, &pipeline)?;
-    assert_eq!(fs::read(path("again.txt")).ok(), fs::read(path("report.txt")).ok());
+    decrypt_file(
+        path("report.txt.wl"),
+        path("again.txt"),
+        &identities,
+        &pipeline,
+    )?;
+    assert_eq!(
+        fs::read(path("again.txt")).ok(),
+        fs::read(path("report.txt")).ok()
+    );
 
     // A single changed byte: an error that says where, and no output.
     let mut sealed = fs::read(path("report.txt.wl")).map_err(Error::Read)?;

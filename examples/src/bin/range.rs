@@ -25,7 +25,10 @@ impl Read for Remote {
         }
         let mut server = TcpStream::connect(self.server)?;
         let (first, last) = (self.position, end - 1);
-        write!(server, "GET / HTTP/1.1\r\nRange: bytes={first}-{last}\r\n\r\n")?;
+        write!(
+            server,
+            "GET / HTTP/1.1\r\nRange: bytes={first}-{last}\r\n\r\n"
+        )?;
         let mut answer = BufReader::new(server);
         let mut line = String::new();
         while answer.read_line(&mut line)? > 2 {
@@ -74,7 +77,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (recipients, identities) = warplock_examples::new_identity()?;
     let folder = tempfile::tempdir()?;
     let (plain, sealed) = (folder.path().join("log"), folder.path().join("log.wl"));
-    let text: String = (0..400_000).map(|line| format!("line {line:010}\n")).collect();
+    let text: String = (0..400_000)
+        .map(|line| format!("line {line:010}\n"))
+        .collect();
     fs::write(&plain, &text)?;
     let pipeline = Pipeline::new()?;
     encrypt_file(&plain, &sealed, &recipients, &pipeline)?;
@@ -97,7 +102,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     reader.read_exact(&mut line)?;
     assert_eq!(&line, b"line 0000123456\n");
     let fetched = reader.into_inner().fetched;
-    println!("one line of {} MB: {fetched} bytes fetched", len / 1_000_000);
+    println!(
+        "one line of {} MB: {fetched} bytes fetched",
+        len / 1_000_000
+    );
     assert!(fetched < 100_000);
     Ok(())
 }

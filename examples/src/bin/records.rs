@@ -28,7 +28,10 @@ fn main() -> Result<(), Error> {
     engine.run(seal.ivs(Ivs::Random(&mut nonces)))?;
     let seconds = start.elapsed().as_secs_f64();
     let rate = (COUNT * LEN) as f64 / seconds / 1e9;
-    println!("{COUNT} records of {LEN} bytes sealed at {rate:.2} GB/s on {}", engine.backend());
+    println!(
+        "{COUNT} records of {LEN} bytes sealed at {rate:.2} GB/s on {}",
+        engine.backend()
+    );
 
     // One of them is changed on its way.
     records[5 * STRIDE] ^= 1;
