@@ -14,6 +14,7 @@
 mod acorn;
 #[cfg(vectors = "arm")]
 mod arm;
+mod backend;
 #[cfg(any(vectors = "x86", vectors = "arm"))]
 mod body;
 #[cfg(any(vectors = "x86", vectors = "arm"))]
@@ -40,8 +41,8 @@ pub(crate) use message::Running;
 pub(crate) use parallel::LEAST_PIECE;
 pub(crate) use parts::MessageStart;
 
+pub(crate) use backend::CpuBackend;
 pub(crate) use prepared::{AesKey, Prepared};
-pub(crate) use run::CpuBackend;
 
 /// The instruction sets that the CPU backend has code for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

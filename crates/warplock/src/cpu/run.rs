@@ -1,11 +1,10 @@
-//! The CPU backend: cuts a job over threads and runs its messages.
+//! Messages on one thread, in each mode.
 
-use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use zeroize::Zeroize;
 
-use super::InstructionSet;
+use super::CpuBackend;
 use super::acorn;
 use super::finish::write_or_verify_tag;
 use super::kernels::{
@@ -13,12 +12,10 @@ use super::kernels::{
 };
 use super::message::{Running, Tweak, make_tweaks, stolen, whole_xts};
 use super::prepared::{AesKey, Prepared};
-use crate::auto::{BEYOND_CACHES, CpuModel};
 use crate::batch::Keys;
 use crate::job::{Iv, Job, Message};
-use crate::pool::{MOST_THREADS, Pool};
 use crate::single::Single;
-use crate::{Algorithm, AlgorithmInfo, Direction, Error, Mode};
+use crate::{Algorithm, AlgorithmInfo, Direction, Mode};
 
 /// CBC chains that are handed to a kernel together.
 pub(super) const CHAINS: usize = 64;
@@ -40,56 +37,7 @@ const LEAST_NON_TEMPORAL_CHAIN: usize = 4 << 10;
 /// Bytes of text in a job that caches near a thread do not hold.
 const COLD_FROM: u64 = 8 << 20;
 
-/// Runs batches on this machine's processor.
-pub(crate) struct CpuBackend {
-    pub(super) kernels: &'static dyn Kernels,
-    /// Threads beside the one that submits, if there are any.
-    pub(super) others: Option<Pool>,
-    /// What is guessed of the machine; that is enough to tell how many threads a job is worth.
-    pub(super) model: CpuModel,
-    /// Bytes of text from which a job is written with non-temporal stores.
-    pub(super) non_temporal_from: u64,
-}
-
 impl CpuBackend {
-    /// A backend on one instruction set.
-    pub(crate) fn new(set: InstructionSet, threads: NonZeroUsize) -> Result<Self, Error> {
-        let name = format!("cpu:{}", set.name());
-        let kernels = set.kernels().ok_or_else(|| Error::NoBackend {
-            name: name.clone(),
-            reason: match cfg!(any(vectors = "x86", vectors = "arm")) {
-                true => "this machine does not have the instructions; take cpu",
-                false => {
-                    "this build has no code for it; compile warplock with optimization, or take cpu"
-                }
-            }
-            .to_owned(),
-        })?;
-        if threads.get() > MOST_THREADS {
-            return Err(Error::NoBackend {
-                name,
-                reason: format!("{threads} threads are too many; ask for at most {MOST_THREADS}"),
-            });
-        }
-        let others = threads.get() - 1;
-        let others = (others > 0)
-            .then(|| Pool::new(others, "cpu", || {}))
-            .transpose()
-            .map_err(|error| Error::NoBackend {
-                name,
-                reason: format!("cannot start {threads} threads ({error}); ask for fewer"),
-            })?;
-        Ok(CpuBackend {
-            kernels,
-            others,
-            model: CpuModel::guess(set, threads.get()),
-            non_temporal_from: match set.gains_by_non_temporal_stores() {
-                true => BEYOND_CACHES as u64,
-                false => u64::MAX,
-            },
-        })
-    }
-
     /// Input and output of a message or a part of one, in a job with so much text.
     pub(super) fn io(&self, bytes: u64, src: *const u8, dst: *mut u8, len: usize) -> Io {
         let in_line = (dst as usize).is_multiple_of(LINE);
@@ -99,11 +47,6 @@ impl CpuBackend {
         Io::new(src, dst, len)
             .with_non_temporal(non_temporal)
             .with_cold(bytes >= COLD_FROM)
-    }
-
-    /// Its name, as `--backend` takes it.
-    pub(crate) fn name(&self) -> String {
-        format!("cpu:{}", self.kernels.set().name())
     }
 
     /// Runs a job; returns the messages that did not verify, ascending.

@@ -21,6 +21,12 @@ const ALWAYS: Policy = Policy {
     ..Policy::DEFAULT
 };
 
+/// With the switch off.
+const NEVER: Policy = Policy {
+    gcm_split: None,
+    ..Policy::DEFAULT
+};
+
 fn sealing<'a>(key: &'a Key, text: DeviceText<'a>, count: usize) -> DeviceBatch<'a> {
     DeviceBatch::encrypt(key, text)
         .ivs(DeviceIvs::Each(region(0x100, 12 * count)))
@@ -36,6 +42,8 @@ fn much_text_in_even_units_at_multiples_of_16_is_split() {
     let key = Key::new(Algorithm::Aes256Gcm, &[1; 32]).unwrap();
     assert!(splits(&key, apart(5, 16_384), 5, &ALWAYS));
     assert!(splits(&key, apart(1, 16_384), 1, &ALWAYS));
+    assert!(!splits(&key, apart(1, 16_384), 1, &NEVER));
+    assert!(!splits(&key, apart(1 << 15, 16_384), 1 << 15, &NEVER));
     assert!(splits(&key, apart(3, 49_008), 3, &ALWAYS));
     // Too little, nearly empty units.
     let from = |bytes| Policy {
@@ -196,11 +204,11 @@ impl Case {
     }
 
     /// Launches a plan twice, on fresh text, in place or into a buffer that begins as `output`;
-    /// returns text, tags and the refused messages.
+    /// returns text, tags and the refused messages. Without `hashers`, the switch is off.
     fn run(
         &self,
         device: &Device,
-        hashers: HashersAt,
+        hashers: Option<HashersAt>,
         direction: Direction,
         tags: &[u8],
         output: Option<&[u8]>,
@@ -235,8 +243,9 @@ impl Case {
             .tags(DeviceTags::Apart(tags.region()));
         let batch = Checked::new(batch).unwrap();
         assert!(may_split(&batch, &ALWAYS));
+        let policy = if hashers.is_some() { ALWAYS } else { NEVER };
         let plan = device
-            .call(|device| Plan::by_policy(device, &batch, &ALWAYS, Some(hashers)))
+            .call(|device| Plan::by_policy(device, &batch, &policy, hashers))
             .unwrap();
         let stream = device.stream().unwrap();
         let mut refused = Vec::new();
@@ -257,7 +266,7 @@ impl Case {
         (result, read(&tags), refused)
     }
 
-    fn check(&self, device: &Device, hashers: HashersAt, which: &str) {
+    fn check(&self, device: &Device, hashers: Option<HashersAt>, which: &str) {
         let (count, len) = (self.spans.len(), self.spans[0].len);
         let what = format!("{}, {count} of {len}, {which}", self.key.algorithm());
         let none = vec![0xa5; 16 * count];
@@ -296,7 +305,7 @@ fn text_of(span: Span) -> std::ops::Range<usize> {
 
 /// Compares with the CPU, for messages given by number, bytes and associated data, and for a
 /// counter that wraps or does not; with a GPC that hashes, with no multiprocessor that starts as a
-/// hasher, and with all of them.
+/// hasher, with all of them, and with the switch off, so that every plan runs both ways.
 fn compare(device: &Device, algorithm: Algorithm, cases: &[([usize; 3], bool)]) {
     let Some(gpcs) = device.call(|device| device.hashers()).unwrap() else {
         println!("skipped: only GPUs of compute capability 9.0 have these kernels");
@@ -309,7 +318,12 @@ fn compare(device: &Device, algorithm: Algorithm, cases: &[([usize; 3], bool)]) 
         places: table.region().address(),
         ..gpcs
     };
-    let kinds = [("a GPC", gpcs), ("none", at(&none)), ("all", at(&all))];
+    let kinds = [
+        ("a GPC", Some(gpcs)),
+        ("none", Some(at(&none))),
+        ("all", Some(at(&all))),
+        ("the switch off", None),
+    ];
     for &(messages, wraps) in cases {
         let case = Case::new(algorithm, messages, wraps);
         for (which, hashers) in kinds {
