@@ -6,13 +6,13 @@ use std::str::FromStr;
 use crate::Error;
 use crate::cpu::InstructionSet;
 
-/// Which backend shall run a batch, as `--backend` and `WARPLOCK_BACKEND` name it.
+/// The backend for batches, as `--backend` and `WARPLOCK_BACKEND` name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BackendChoice {
-    /// `auto`: whichever ends soonest.
+    /// `auto`: the one that finishes first.
     #[default]
     Auto,
-    /// `cpu`: the fastest instruction set here; `cpu:NAME`: that one.
+    /// `cpu`: the fastest instruction set of this machine; `cpu:NAME`: that one.
     Cpu(Option<InstructionSet>),
     /// `cuda`: the first NVIDIA GPU; `cuda:N`: that one.
     Cuda(Option<u32>),

@@ -14,35 +14,35 @@ use crate::single::Single;
 use crate::{Algorithm, AlgorithmInfo, Batch, Direction, Error, Mode};
 use crate::{machine, nonces};
 
-/// The environment variable that names the backend where the program does not.
+/// The environment variable that names the backend unless the program does.
 pub const BACKEND_VARIABLE: &str = "WARPLOCK_BACKEND";
 
 /// Owns the backends and runs batches on them. Cheap to share between threads; make one and keep
 /// it.
 ///
-/// With the backend `auto`, small batches run on the processor, and GPUs are not even started.
-/// They are once they would have saved as much time as that takes, or with [`Engine::wake`].
+/// With the backend `auto`, small batches run on the CPU, and GPUs are not even started. They are
+/// started once they would have saved as much time as that takes, or by [`Engine::wake`].
 pub struct Engine {
     cpu: CpuBackend,
     route: Route,
-    /// By algorithm and direction: messages shorter than this are the processor's where they come
-    /// alone. 0 until somebody has asked: a short message takes as little time as the way to the
-    /// answer.
+    /// Per algorithm and direction: single messages shorter than this skip the planner and run on
+    /// the CPU. 0 until first computed; kept here because a short message is as fast as the
+    /// planner's answer.
     alone: [[AtomicU64; 2]; Algorithm::COUNT],
 }
 
-/// Where batches run.
+/// The destination of batches.
 enum Route {
     Cpu,
     /// On one GPU that was demanded.
     Gpu(Box<CudaBackend>),
     /// On several.
     Gpus(Demanded),
-    /// Where they end soonest.
+    /// The backend that finishes first.
     Auto(Box<Planner>),
 }
 
-/// What a GPU did for an engine.
+/// Text that a GPU has done for an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuBytes {
     /// The GPU, such as `cuda:0`.
@@ -68,24 +68,24 @@ impl Builder {
     }
 
     /// How many CPU threads work on one batch; without this call, one for each core that this
-    /// process may use. With one thread a batch runs on the thread that calls. Threads that helped
-    /// look out for the next batch for up to 0.1 ms before they sleep. At most
+    /// process may use. With one thread a batch runs on the calling thread. Helper threads spin for
+    /// the next batch for up to 0.1 ms before they sleep. At most
     /// [`MOST_THREADS`](crate::MOST_THREADS).
     pub fn threads(mut self, threads: NonZeroUsize) -> Self {
         self.threads = Some(threads);
         self
     }
 
-    /// Which instruction set the processor uses where the backend does not name one; without this
-    /// call, the fastest. For measurements: what `auto` does on slower machines.
+    /// The CPU's instruction set unless the backend names one; without this call, the fastest. For
+    /// measurements of what `auto` does on slower machines.
     pub fn instruction_set(mut self, set: InstructionSet) -> Self {
         self.set = Some(set);
         self
     }
 
-    /// Who is told of what is no error, a sentence at a time: with `auto`, that a GPU failed and
-    /// its work was done by others, or that a calibration cannot be used. Without this call,
-    /// warnings are printed on stderr.
+    /// The function that is told, one sentence at a time, of problems that are not errors: with
+    /// `auto`, that a GPU failed and its work was done by others, or that a calibration cannot be
+    /// used. Without this call, warnings are printed on stderr.
     pub fn warnings(mut self, tell: fn(&str)) -> Self {
         self.warn = Some(tell);
         self
@@ -132,7 +132,7 @@ impl Builder {
 
 fn print_warning(sentence: &str) {
     use std::io::Write;
-    // If stderr is closed, nobody is left to tell.
+    // If stderr is closed, there is no other place for it.
     let _ = writeln!(std::io::stderr(), "warplock: warning: {sentence}");
 }
 
@@ -150,7 +150,7 @@ impl Engine {
         Builder::default().build()
     }
 
-    /// An engine with settings of one's own.
+    /// An engine with other settings.
     ///
     /// ```
     /// let engine = warplock::Engine::builder().backend("cpu:portable".parse()?).build()?;
@@ -161,8 +161,8 @@ impl Engine {
         Builder::default()
     }
 
-    /// The name of the backend in use, such as `cpu:aesni`. With `auto`, that of the processor,
-    /// and those of the GPUs that were started: `cpu:aesni+cuda:0`.
+    /// The name of the backend in use, such as `cpu:aesni`. With `auto`, the CPU's name and those
+    /// of the GPUs that were started: `cpu:aesni+cuda:0`.
     pub fn backend(&self) -> String {
         match &self.route {
             Route::Cpu => self.cpu.name(),
@@ -177,7 +177,7 @@ impl Engine {
     }
 
     /// With `auto`: starts the GPUs now, if there are any, and waits until they can be used. For
-    /// programs that will have much to do; otherwise the engine waits until that has shown.
+    /// programs that will have much to do; otherwise the engine starts them once it pays.
     pub fn wake(&self) {
         if let Route::Auto(planner) = &self.route {
             planner.wake();
@@ -196,7 +196,7 @@ impl Engine {
     }
 
     /// Whether large batches may go to a GPU: if one was named, or with `auto`, if there seems to
-    /// be one. Otherwise all work is the processor's.
+    /// be one. Otherwise all work stays on the CPU.
     pub fn may_use_gpu(&self) -> bool {
         match &self.route {
             Route::Cpu => false,
@@ -220,7 +220,7 @@ impl Engine {
         }
     }
 
-    /// The processor's backend, which also runs most of [`crate::MessageStream`]s.
+    /// The CPU backend, which also runs most [`crate::MessageStream`]s.
     pub(crate) fn cpu(&self) -> &CpuBackend {
         &self.cpu
     }
@@ -229,10 +229,10 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Authentication`] if messages of an opened batch did not verify: their output is
-    /// zeros, the others' is good. [`Error::Backend`] if the machine failed. [`Error::NoBackend`]
-    /// if the chosen backend does not have the algorithm. Any other error was
-    /// found before anything but the array of [`crate::Ivs::Random`] was written.
-    // Inlined, so that what the caller knows of the batch need not be asked.
+    /// zeros, and the others' is valid. [`Error::Backend`] if the machine failed.
+    /// [`Error::NoBackend`] if the chosen backend does not support the algorithm. With any other
+    /// error, nothing but the array of [`crate::Ivs::Random`] was written.
+    // Inlined, so that the compiler can use what the caller knows of the batch.
     #[inline]
     pub fn run(&self, mut batch: Batch<'_>) -> Result<(), Error> {
         if let Some(single) = Single::of(&mut batch)
@@ -250,7 +250,7 @@ impl Engine {
         self.run_job(batch)
     }
 
-    /// Whether the processor takes a message by the shortest way.
+    /// Whether a single message skips the planner and runs on the CPU.
     #[inline]
     fn is_for_cpu(&self, single: &Single<'_>) -> bool {
         let decrypts = usize::from(single.direction == Direction::Decrypt);
@@ -260,18 +260,18 @@ impl Engine {
             return true;
         }
         let now = self.alone_for_cpu(single.info, single.direction);
-        // Other threads' looks at these numbers are not to be disturbed for nothing.
+        // Written only if changed, so that the cache line stays shared between threads.
         if now != known {
             below.store(now, Ordering::Relaxed);
         }
         len < now
     }
 
-    /// Up to which length a message that comes alone is the processor's, as far as that is known.
+    /// Single messages shorter than this run on the CPU, as far as known.
     #[cold]
     fn alone_for_cpu(&self, info: &AlgorithmInfo, direction: Direction) -> u64 {
         match &self.route {
-            // ACORN has ways of its own.
+            // ACORN takes a route of its own.
             _ if info.mode == Mode::Acorn => 0,
             Route::Cpu => u64::MAX,
             Route::Auto(planner) => planner.alone_for_cpu(info.algorithm, direction),

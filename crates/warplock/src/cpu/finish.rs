@@ -1,4 +1,4 @@
-//! The end of a message whose tag is computed.
+//! The end of a message, once its tag is computed.
 
 use subtle::ConstantTimeEq;
 
@@ -6,12 +6,12 @@ use crate::Direction;
 use crate::job::Message;
 use crate::secret::declassify;
 
-/// Ends a message: writes its tag, or compares it and wipes the text of a forgery. False if it did
-/// not verify.
+/// Writes the tag, or compares it and wipes the text of a forgery. Returns false if it did not
+/// verify.
 ///
 /// # Safety
 /// The message's pointers are valid for its text and for a tag of this length, at most 16 bytes,
-/// and nobody else works on it.
+/// and nothing else works on it.
 #[inline]
 pub(super) unsafe fn write_or_verify_tag(
     direction: Direction,
@@ -26,7 +26,7 @@ pub(super) unsafe fn write_or_verify_tag(
                 true
             }
             Direction::Decrypt => {
-                // As numbers: byte by byte, the comparison of a short message's tag shows.
+                // Compared as numbers: comparing byte by byte would show in a short message's time.
                 let number = |from: *const u8| {
                     let mut bytes = [0; 16];
                     copy_tag(from, bytes.as_mut_ptr(), tag.len());
@@ -42,7 +42,7 @@ pub(super) unsafe fn write_or_verify_tag(
     }
 }
 
-/// Copies a tag. Most are whole: a copy of any length is a call.
+/// Copies a tag. Most have 16 bytes: a copy of variable length is a call.
 ///
 /// # Safety
 /// The pointers are valid for `len` bytes that do not overlap.

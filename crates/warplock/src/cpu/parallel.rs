@@ -1,4 +1,4 @@
-//! A job over several threads: how many are worth it, and what each takes.
+//! A job on several threads: how many are worth it, and what each takes.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -14,23 +14,23 @@ use crate::job::Job;
 use crate::pool::Pool;
 use crate::{Algorithm, Direction, Mode};
 
-/// About how much text a thread takes at a time: large against the cost of taking it, small
-/// against the second cache.
+/// About the bytes that a thread takes at a time: large against the cost of taking them, small
+/// against the L2 cache.
 const PIECE: usize = 256 << 10;
 
 /// The fewest bytes of a piece.
 pub(crate) const LEAST_PIECE: usize = 32 << 10;
 
-/// A thread's part of a job is cut into so many pieces, so that all end together.
+/// A thread's part of a job is cut into this many pieces, so that all threads end together.
 const PIECES: usize = 4;
 
-/// Beside others, messages from this length on are cut over the threads.
+/// In a job of several messages, those of this length and more are cut over the threads.
 const LONG: usize = 2 * PIECE;
 
-/// What a message costs beside its text, in bytes of text.
+/// The cost of a message besides its text, in bytes of text.
 const MESSAGE: usize = 256;
 
-/// With less than this, nobody asks how many threads it is worth.
+/// Jobs with less than this run on one thread.
 const TINY: u64 = 16 << 10;
 
 fn piece(bytes: usize, threads: usize) -> usize {
@@ -39,8 +39,8 @@ fn piece(bytes: usize, threads: usize) -> usize {
 }
 
 impl CpuBackend {
-    /// The other threads, and how many are worth having for so many bytes in so many messages,
-    /// this one with them, if that is more than one.
+    /// The pool, and how many threads, counting the caller, are worth having for `bytes` in `count`
+    /// messages, if that is more than one.
     #[inline]
     pub(super) fn worth(
         &self,
@@ -59,7 +59,7 @@ impl CpuBackend {
         (threads > 1).then_some((others, threads))
     }
 
-    /// [`CpuBackend::worth`] for a job. One message looks after itself.
+    /// [`CpuBackend::worth`] for a job. A single message asks by itself.
     #[inline]
     pub(super) fn worth_for(&self, job: &Job<'_>) -> Option<(&Pool, usize)> {
         if job.count() < 2 {
@@ -141,7 +141,7 @@ impl CpuBackend {
         }
     }
 
-    /// Runs a job on several threads: long messages by themselves, short ones in groups.
+    /// Runs a job on several threads: long messages one by one, short ones in groups.
     pub(super) fn run_parallel(&self, job: &Job<'_>, others: &Pool, threads: usize) -> Vec<usize> {
         let chained = job.info().mode == Mode::Cbc && job.direction() == Direction::Encrypt;
         let total = usize::try_from(job.text_bytes()).unwrap_or(usize::MAX);

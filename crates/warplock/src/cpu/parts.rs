@@ -11,35 +11,35 @@ use crate::job::{Job, Message};
 use crate::pool::Pool;
 use crate::portion::{LongPart, Outcome, Portion, Sum};
 
-/// What is known of a long message before any part of it.
+/// The state of a long message before its text.
 pub(crate) struct MessageStart {
     /// Its state.
     start: Running,
-    /// GCM: what its tag would be if the text added nothing; zeros for other modes.
+    /// GCM: the tag as if the text contributed nothing; zeros for other modes.
     pub(crate) frame: [u8; 16],
 }
 
 impl Drop for MessageStart {
     fn drop(&mut self) {
-        // With a tag, it tells the hash, and with it the hash key.
+        // Together with a tag, it reveals the hash, and with it the hash key.
         self.frame.zeroize();
     }
 }
 
 impl CpuBackend {
-    /// How many threads it has, the caller's with them.
+    /// The number of threads, counting the caller.
     pub(crate) fn threads(&self) -> usize {
         1 + self.others.as_ref().map_or(0, Pool::count)
     }
 
-    /// Whether other threads than the caller's do its work, too.
+    /// Whether there are other threads than the caller's.
     pub(crate) fn has_others(&self) -> bool {
         self.others.is_some()
     }
 
-    /// Runs `work` on up to so many threads, with numbers from 0 on, and `meanwhile` on this one;
-    /// if then fewer have come, this one is one more of them. Waits for those who came, and gives
-    /// their number. Where there are no other threads, this one begins with the work.
+    /// Runs `work` on up to `count` threads, with numbers from 0 on, and `meanwhile` on this one;
+    /// if fewer have come by then, this thread also does `work`. Waits for those that came, and
+    /// returns their number. If there are no other threads, this one starts with `work`.
     pub(crate) fn on_threads(
         &self,
         count: usize,
@@ -66,7 +66,7 @@ impl CpuBackend {
         next.into_inner().min(count)
     }
 
-    /// Begins a long message that is worked on in parts.
+    /// Starts a long message that is worked on in parts.
     pub(crate) fn begin(&self, job: &Job<'_>, index: usize) -> MessageStart {
         let message = job.message(index);
         let own = &mut None;
@@ -77,10 +77,10 @@ impl CpuBackend {
         MessageStart { start, frame }
     }
 
-    /// Runs a portion on this thread; `begun` belongs to the message that it is a part of.
+    /// Runs a portion on this thread; `begun` is the start of its message if it is a part of one.
     ///
     /// # Safety
-    /// Nobody else uses the portion's bytes during the call.
+    /// Nothing else uses the portion's bytes during the call.
     pub(crate) unsafe fn run_portion(
         &self,
         job: &Job<'_>,
@@ -101,10 +101,10 @@ impl CpuBackend {
         }
     }
 
-    /// Runs a part of a message; gives what it adds to the tag.
+    /// Runs a part of a message; returns its contribution to the tag.
     ///
     /// # Safety
-    /// Nobody else uses the part's bytes during the call.
+    /// Nothing else uses the part's bytes during the call.
     unsafe fn run_part(
         &self,
         job: &Job<'_>,
@@ -126,11 +126,11 @@ impl CpuBackend {
         state.tag_share(prepared, message.len - part.bytes.end)
     }
 
-    /// Ends a message of GCM all of whose parts are done: writes its tag, or compares it and wipes
-    /// the text of a forgery. False if it did not verify.
+    /// Ends a GCM message all of whose parts are done: writes its tag, or compares it and wipes the
+    /// text of a forgery. Returns false if it did not verify.
     ///
     /// # Safety
-    /// Nobody else works on the message.
+    /// Nothing else works on the message.
     pub(crate) unsafe fn end(&self, job: &Job<'_>, index: usize, tag: &[u8; 16]) -> bool {
         // SAFETY: the message is the job's; the rest by this function's contract.
         unsafe { write_or_verify_tag(job.direction(), &job.message(index), &tag[..job.tag_len()]) }

@@ -17,28 +17,27 @@ use crate::job::{Iv, Job, Message};
 use crate::single::Single;
 use crate::{Algorithm, AlgorithmInfo, Direction, Mode};
 
-/// CBC chains that are handed to a kernel together.
+/// CBC chains that a kernel takes together.
 pub(super) const CHAINS: usize = 64;
 
-/// Short messages that are handed to a kernel together: enough to find some of about the same
-/// length.
+/// Short messages that a kernel takes together: enough to find some of about the same length.
 const SHORTS: usize = 256;
 
-/// Tweaks of XTS messages that are made together.
+/// XTS tweaks that are made together.
 const TWEAKS: usize = 32;
 
 /// The shortest messages, or parts of one, that are written with non-temporal stores: those that begin
 /// with a cache line, and others, whose blocks before the first line take a step of their own.
 const LEAST_NON_TEMPORAL: [usize; 2] = [16 << 10, 64 << 10];
 
-/// The shortest chain of CBC encryption for the same: its steps are lines in any case.
+/// The shortest chain of CBC encryption for the same: its steps are cache lines in any case.
 const LEAST_NON_TEMPORAL_CHAIN: usize = 4 << 10;
 
-/// Bytes of text in a job that caches near a thread do not hold.
+/// Jobs with at least this much text are not in the caches of one thread.
 const COLD_FROM: u64 = 8 << 20;
 
 impl CpuBackend {
-    /// Input and output of a message or a part of one, in a job with so much text.
+    /// Input and output of a message or a part of one, in a job with `bytes` of text.
     pub(super) fn io(&self, bytes: u64, src: *const u8, dst: *mut u8, len: usize) -> Io {
         let in_line = (dst as usize).is_multiple_of(LINE);
         let least = LEAST_NON_TEMPORAL[usize::from(!in_line)];
@@ -78,7 +77,7 @@ impl CpuBackend {
         }
     }
 
-    /// A message's key; if it is for this message alone, it is made in `own`.
+    /// A message's key; if only this message has it, it is expanded in `own`.
     #[inline(always)]
     pub(super) fn prepare<'a>(
         &self,
@@ -101,7 +100,7 @@ impl CpuBackend {
         }
     }
 
-    /// Runs some messages on this thread; gives back those that did not verify.
+    /// Runs some messages on this thread; returns those that did not verify.
     pub(super) fn run_messages(&self, job: &Job<'_>, messages: Range<usize>) -> Vec<usize> {
         if job.info().mode == Mode::Cbc && job.direction() == Direction::Encrypt {
             self.run_chains(job, messages);
@@ -133,8 +132,8 @@ impl CpuBackend {
                 false => vec![messages.start],
             };
         }
-        // Each mode by itself: a state that could be any goes through memory, which shows in a short
-        // message's time.
+        // Each mode by itself: a state that could be of any mode would live in memory, which shows
+        // in a short message's time.
         match (job.info().mode, job.keys()) {
             (Mode::Gcm, _) => return self.run_gcm(job, messages),
             (Mode::Xts, Keys::One(key)) => {
@@ -151,7 +150,7 @@ impl CpuBackend {
         Vec::new()
     }
 
-    /// Messages in modes without tags, one after the other. `start` gives the state of a message
+    /// Messages in modes without tags, one after the other. `start` makes the state of a message
     /// from its IV.
     #[inline(always)]
     fn run_tagless(
@@ -258,8 +257,8 @@ impl CpuBackend {
         failed
     }
 
-    /// A message as one to be done together with others, if it is no longer than `longest`. `shared`:
-    /// the key of all, if they have only one.
+    /// A message for a kernel that takes several, if it is no longer than `longest`. `shared`: the
+    /// only key, if there is one.
     #[inline(always)]
     fn short<'a>(
         &self,
@@ -284,7 +283,8 @@ impl CpuBackend {
         })
     }
 
-    /// Runs one GCM message of several; false if it did not verify. `own` is room for its key.
+    /// Runs one GCM message of several; returns false if it did not verify. `own` is room for its
+    /// key.
     #[inline(always)]
     fn run_gcm_message(&self, job: &Job<'_>, index: usize, own: &mut Option<Prepared>) -> bool {
         let message = job.message(index);
@@ -293,28 +293,28 @@ impl CpuBackend {
         let mut state = Running::gcm(self.kernels, prepared, iv, aad);
         let (direction, tag_len) = (job.direction(), job.tag_len());
         // SAFETY: by the job's checks all pointers are valid for their lengths, no other message's
-        // output overlaps this one, and an appended tag lies behind the text.
+        // output overlaps this one, and an appended tag follows the text.
         unsafe {
             let io = self.io(job.text_bytes(), message.input, message.output, message.len);
             self.run_here(&mut state, prepared, direction, &message, io, tag_len)
         }
     }
 
-    /// Runs one message, on several threads if it is long; false if it did not verify.
+    /// Runs one message, on several threads if it is long; returns false if it did not verify.
     pub(super) fn run_message(&self, job: &Job<'_>, index: usize) -> bool {
         let message = job.message(index);
         let own = &mut None;
         let prepared = self.prepare(job, index, &message, own);
         let (info, direction, tag_len) = (job.info(), job.direction(), job.tag_len());
         // SAFETY: by the job's checks all pointers are valid for their lengths, no other message's
-        // output overlaps this one, and an appended tag lies behind the text.
+        // output overlaps this one, and an appended tag follows the text.
         unsafe {
             let io = self.io(job.text_bytes(), message.input, message.output, message.len);
             self.run_prepared(prepared, info, direction, &message, io, tag_len)
         }
     }
 
-    /// Runs a batch of one message; false if it did not verify.
+    /// Runs a batch of one message; returns false if it did not verify.
     ///
     /// # Safety
     /// Nothing else uses what the batch borrows during the call.
@@ -336,7 +336,7 @@ impl CpuBackend {
         }
     }
 
-    /// Runs a message, whose text is in `io`, under a key; false if it did not verify.
+    /// Runs a message, whose text is in `io`, under a key; returns false if it did not verify.
     ///
     /// # Safety
     /// The message's pointers are valid for its text and a tag of `tag_len` bytes, all its parts
@@ -386,8 +386,9 @@ impl CpuBackend {
         }
     }
 
-    /// Works on the rest of a message, and ends it; false if it did not verify. Inlined where the
-    /// state is known to be one mode's: for one that could be any, a short message would pay.
+    /// Works on the rest of a message, and ends it; returns false if it did not verify. Inlined
+    /// where the state's mode is known: with a state of any mode, a short message would take
+    /// longer.
     ///
     /// # Safety
     /// As [`CpuBackend::run_prepared`].
@@ -411,7 +412,7 @@ impl CpuBackend {
         }
     }
 
-    /// CBC encryption: many chains at once.
+    /// CBC encryption: many chains at the same time.
     fn run_chains(&self, job: &Job<'_>, messages: Range<usize>) {
         let non_temporal = job.text_bytes() >= self.non_temporal_from && !job.is_in_place();
         let mut own = Vec::new();

@@ -13,7 +13,7 @@ use crate::cpu::CpuBackend;
 use crate::job::Job;
 use crate::{Aad, Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text};
 
-/// How a job's keys are given.
+/// The form of a job's keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyForm {
     One,
@@ -21,7 +21,7 @@ pub(crate) enum KeyForm {
     Indexed,
 }
 
-/// A job's parts but for the buffers that are written.
+/// The parts of a job except the buffers that are written.
 pub(crate) struct Setup {
     pub(crate) algorithm: Algorithm,
     pub(crate) form: KeyForm,
@@ -217,7 +217,7 @@ impl Setup {
         }
     }
 
-    /// Where a message's ciphertext is read from when it is opened.
+    /// The places of messages' ciphertext when it is opened.
     pub(crate) fn sealed_at(&self, message: usize) -> Span {
         match self.in_place {
             true => self.spans[message],
@@ -226,7 +226,7 @@ impl Setup {
     }
 }
 
-/// The buffers that a batch is given.
+/// The buffers of a batch.
 #[derive(Clone)]
 pub(crate) struct Buffers {
     pub(crate) input: Vec<u8>,
@@ -248,11 +248,11 @@ impl Buffers {
             tags,
         } = self;
         let job = Job::new(setup.batch(direction, input, output, tags)).unwrap();
-        // SAFETY: the job's borrows live until it was waited for.
+        // SAFETY: the job's borrows outlive the call.
         unsafe { cpu.run(&job) }
     }
 
-    /// Swaps a result's places for those it is read from.
+    /// Swaps a result's places for those that it is read from.
     pub(crate) fn reversed(&self, setup: &Setup, random: &mut Random) -> Self {
         let mut next = self.clone();
         if !setup.in_place {
