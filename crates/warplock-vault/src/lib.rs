@@ -30,6 +30,7 @@ mod memory;
 mod names;
 mod node;
 mod open;
+mod owners;
 mod pages;
 pub mod pass_through;
 mod permissions;

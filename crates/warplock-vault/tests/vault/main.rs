@@ -23,6 +23,7 @@ mod listing;
 mod memory;
 mod model;
 mod nonsense;
+mod owners;
 mod permissions;
 mod read_only;
 mod repair;
