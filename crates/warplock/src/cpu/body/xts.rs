@@ -3,7 +3,8 @@
 use std::arch::asm;
 
 use super::aes::{
-    ask_ahead,     last_round, load, load_tail, opaque, put, round, rounds, rounds_behind_ninth, store, store_tail,
+    ask_ahead, last_round, load, load_tail, opaque, put, round, rounds, rounds_behind_ninth, store,
+    store_tail,
 };
 use super::{Lanes, WIDE};
 use crate::Direction;
