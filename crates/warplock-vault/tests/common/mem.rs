@@ -162,7 +162,10 @@ impl Storage for Mem {
         let other = disk.find(*to.0, to.1);
         let into_itself = |one: u64, dir: u64| disk.holds(one, dir);
         if into_itself(moved, *to.0)
-            || exchange && other.as_ref().is_ok_and(|other| into_itself(*other, *from.0))
+            || exchange
+                && other
+                    .as_ref()
+                    .is_ok_and(|other| into_itself(*other, *from.0))
         {
             return Err(Errno::INVAL.into());
         }

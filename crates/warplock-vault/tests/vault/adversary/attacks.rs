@@ -175,9 +175,7 @@ impl<'a> Attacker<'a> {
 
     fn file(&mut self) -> Option<Entry> {
         let own = self.rng.below(8) == 0;
-        self.any_entry(|disk, entry| {
-            kind(disk, entry.inode) == FILE && (own || is_entry(entry))
-        })
+        self.any_entry(|disk, entry| kind(disk, entry.inode) == FILE && (own || is_entry(entry)))
     }
 
     /// An entry of the tree, seldom one of the vault's own.
@@ -351,7 +349,10 @@ impl<'a> Attacker<'a> {
         self.beside(old, &entry);
         let dir = self.disk.object(entry.dir);
         dir.entries.insert(entry.name.clone(), inode);
-        Some(format!("an old name of {} in {}, {what}", entry.inode, entry.dir))
+        Some(format!(
+            "an old name of {} in {}, {what}",
+            entry.inode, entry.dir
+        ))
     }
 
     /// The file with a long name, too.
@@ -452,7 +453,9 @@ impl<'a> Attacker<'a> {
         let text = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
         let len = [22, 24, 43, 60][self.rng.below(4) as usize];
         let bytes = self.rng.bytes(len);
-        let name = bytes.iter().map(|byte| text.as_bytes()[*byte as usize % 64] as char);
+        let name = bytes
+            .iter()
+            .map(|byte| text.as_bytes()[*byte as usize % 64] as char);
         let name: String = name.collect();
         match self.rng.below(8) {
             0 => format!("{}.long", &name[..22]).into(),
@@ -485,12 +488,22 @@ impl<'a> Attacker<'a> {
     fn xattr(&mut self) -> Option<String> {
         let has = |disk: &Disk, entry: &Entry| !disk.objects[&entry.inode].xattrs.is_empty();
         let entry = self.any_entry(has)?;
-        let names: Vec<_> = self.disk.objects[&entry.inode].xattrs.keys().cloned().collect();
+        let names: Vec<_> = self.disk.objects[&entry.inode]
+            .xattrs
+            .keys()
+            .cloned()
+            .collect();
         let name = pick(self.rng, &names)?.clone();
         let other = self.any_entry(has)?;
-        let others: Vec<_> = self.disk.objects[&other.inode].xattrs.clone().into_iter().collect();
+        let others: Vec<_> = self.disk.objects[&other.inode]
+            .xattrs
+            .clone()
+            .into_iter()
+            .collect();
         let (other_name, other_value) = pick(self.rng, &others)?.clone();
-        let old = self.old().and_then(|old| old.objects.get(&entry.inode).cloned());
+        let old = self
+            .old()
+            .and_then(|old| old.objects.get(&entry.inode).cloned());
         let bit = self.rng.below(1000) as usize;
         let choice = self.rng.below(6);
         let xattrs = &mut self.disk.object(entry.inode).xattrs;
@@ -582,7 +595,11 @@ impl<'a> Attacker<'a> {
                 "remove"
             }
             1 => {
-                let mode = if self.rng.below(2) == 0 { FOLDER | 0o700 } else { FILE | 0o600 };
+                let mode = if self.rng.below(2) == 0 {
+                    FOLDER | 0o700
+                } else {
+                    FILE | 0o600
+                };
                 let new = self.disk.plant(Object::new(mode));
                 self.disk.object(TOP).entries.insert(name, new);
                 "empty"
@@ -648,7 +665,10 @@ impl<'a> Attacker<'a> {
             2 => format!("{}-", &text[..text.len() - 1]),
             _ => return self.long_form(&entry),
         };
-        self.disk.object(entry.dir).entries.insert(name.into(), entry.inode);
+        self.disk
+            .object(entry.dir)
+            .entries
+            .insert(name.into(), entry.inode);
         if self.rng.below(2) == 0 {
             self.disk.object(entry.dir).entries.remove(&entry.name);
         }
@@ -669,7 +689,8 @@ impl<'a> Attacker<'a> {
         if self.rng.below(2) == 0 {
             dir.entries.remove(&entry.name);
         }
-        dir.entries.insert(format!("{long}.long").into(), entry.inode);
+        dir.entries
+            .insert(format!("{long}.long").into(), entry.inode);
         dir.entries.insert(format!("{long}.name").into(), beside);
         Some(format!("the long form of the name of {}", entry.inode))
     }

@@ -215,7 +215,10 @@ impl Model {
     /// All names that may stand in one of these folders.
     pub(super) fn names(&self, folders: &[Obj], window: Window) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
-        for folder in folders.iter().flat_map(|folder| self.related(*folder, window)) {
+        for folder in folders
+            .iter()
+            .flat_map(|folder| self.related(*folder, window))
+        {
             for ((_, name), _) in self.range(folder) {
                 names.insert(name.clone());
             }
@@ -238,7 +241,10 @@ impl Model {
         window: Window,
     ) -> Vec<Option<Obj>> {
         let mut found = Vec::new();
-        for folder in folders.iter().flat_map(|folder| self.related(*folder, window)) {
+        for folder in folders
+            .iter()
+            .flat_map(|folder| self.related(*folder, window))
+        {
             let key = (folder, name.to_owned());
             let Some(history) = self.places.get(&key) else {
                 found.push(None);

@@ -14,9 +14,6 @@ use super::work::{READ, long_name, short};
 use crate::common::Told;
 use crate::common::mem::Mem;
 
-/// TODO: whether folders and symlinks have stamps.
-const STAMPED: bool = true;
-
 /// What stands under a name.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Seen {
@@ -107,7 +104,8 @@ impl View {
         if let Err(errno) = list {
             // Whoever is refused a folder is refused all that is in it.
             let item = self.items.iter_mut().rfind(|item| item.path == path);
-            item.into_iter().for_each(|item| item.seen = Seen::Fails(errno));
+            item.into_iter()
+                .for_each(|item| item.seen = Seen::Fails(errno));
             return;
         }
         let names = model.names(folders, window);
@@ -153,7 +151,11 @@ impl View {
 
     /// All of it, for whoever looks for what is wrong.
     pub(super) fn describe(&self) -> Vec<String> {
-        let mut lines: Vec<_> = self.told.iter().map(|told| format!("told: {told}")).collect();
+        let mut lines: Vec<_> = self
+            .told
+            .iter()
+            .map(|told| format!("told: {told}"))
+            .collect();
         lines.extend(self.refused.iter().map(|why| format!("refused: {why}")));
         for item in &self.items {
             let listed = if item.listed { "listed, " } else { "" };
@@ -161,7 +163,10 @@ impl View {
         }
         for it in &self.findings {
             let path = it.path.display();
-            lines.push(format!("{path:.40}: {:?}: {}; {}", it.class, it.problem, it.action));
+            lines.push(format!(
+                "{path:.40}: {:?}: {}; {}",
+                it.class, it.problem, it.action
+            ));
         }
         lines
     }
@@ -195,13 +200,7 @@ impl View {
         let silent = self.is_silent();
         for item in &self.items {
             let name = item.path.last().expect("it has one");
-            let mut allowed = model.occupants(&item.parents, name, ask.window);
-            if let (Window::Crash, Seen::Thing(Thing { kind: Kind::Symlink, .. })) =
-                (ask.window, &item.seen)
-                && !STAMPED
-            {
-                allowed = model.occupants(&item.parents, name, Window::Ever);
-            }
+            let allowed = model.occupants(&item.parents, name, ask.window);
             let is_durable = |allowed: &[Option<Obj>]| {
                 let durable = |it: &Option<Obj>| it.is_some_and(|it| model.was_synced(it));
                 allowed.iter().all(durable)
@@ -227,8 +226,7 @@ impl View {
                     let right = |obj: Obj| {
                         model.object(obj).kind == thing.kind
                             && model.may_hold(obj, &thing.bytes, ask.window)
-                            && (!STAMPED && thing.kind == Kind::Folder
-                                || model.may_permit(obj, thing.mode, ask.window))
+                            && model.may_permit(obj, thing.mode, ask.window)
                             && has_right_xattrs(model, obj, thing, ask.xattrs && silent)
                     };
                     if !objects.any(right) {
@@ -316,7 +314,10 @@ impl View {
                 Some(Seen::Thing(kept)) if kept.bytes == thing.bytes => {}
                 _ if copied => {}
                 other => {
-                    return Err(format!("{}: a repair lost it: {other:?}", short(&item.path)));
+                    return Err(format!(
+                        "{}: a repair lost it: {other:?}",
+                        short(&item.path)
+                    ));
                 }
             }
         }
@@ -388,7 +389,10 @@ fn look(vault: &Vault<Mem>, node: u64, mode: u32) -> Result<Thing, Errno> {
 fn xattrs(vault: &Vault<Mem>, node: u64) -> Result<Xattrs, Errno> {
     let mut found = Xattrs::new();
     let names = vault.list_xattrs(node)?;
-    for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+    for name in names
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty())
+    {
         let name = String::from_utf8_lossy(name).into_owned();
         let value = vault.get_xattr(node, OsStr::new(&name))?;
         found.insert(name, value);

@@ -127,7 +127,9 @@ impl Work<'_> {
             Kind::Symlink => {
                 let target = std::str::from_utf8(&target).unwrap();
                 let target = OsStr::new(target);
-                self.vault.symlink(node, os, target, FILE.caller).map(|_| None)
+                self.vault
+                    .symlink(node, os, target, FILE.caller)
+                    .map(|_| None)
             }
         };
         let obj = self.model.add(kind, target, Vec::new());
@@ -297,7 +299,11 @@ impl Work<'_> {
         if kind != Kind::File || self.model.at(folder, &name).is_some() {
             return Ok(());
         }
-        self.say(format!("link {:?} to {:?}/{name:.3}", short(&from.path), path));
+        self.say(format!(
+            "link {:?} to {:?}/{name:.3}",
+            short(&from.path),
+            path
+        ));
         let (node, to) = (self.node(&from.path)?, self.node(&path)?);
         let done = self.vault.link(node, to, OsStr::new(&name));
         self.model.bind(folder, &name, Some(from.obj));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tempfile::TempDir;
 use warplock_keyring::MasterKey;
-use warplock_vault::{Class, Settings, Vault, accept};
+use warplock_vault::{Class, Settings, Vault};
 
 use super::attacks::Attack;
 use super::model::{Floors, Kind, Model, Obj, TOP, Window};
@@ -17,8 +17,6 @@ use crate::common::mem::{Disk, Mem};
 use crate::common::rng::Rng;
 use crate::common::{Told, new_vault, options};
 
-const CRASH: bool = true;
-const TWO: bool = false;
 /// Copies that somebody keeps of the store.
 const COPIES: usize = 7;
 
@@ -31,8 +29,7 @@ pub(super) struct World<'a> {
     mem: Mem,
     key: MasterKey,
     state: TempDir,
-    /// Which machine works, and whether it has a memory.
-    machine: u64,
+    /// Whether the machine has a memory.
     remembers: bool,
     model: Model,
     copies: Vec<Disk>,
@@ -72,7 +69,6 @@ impl<'a> World<'a> {
             mem,
             key,
             state,
-            machine: 0,
             remembers,
             model: Model::new(),
             before,
@@ -83,14 +79,13 @@ impl<'a> World<'a> {
     }
 
     fn state(&self) -> PathBuf {
-        self.state.path().join(self.machine.to_string())
+        self.state.path().join("state")
     }
 
-    fn try_open(&self, told: &Told, read_only: bool, accept: bool) -> Judged<Vault<Mem>> {
+    fn try_open(&self, told: &Told, read_only: bool) -> Judged<Vault<Mem>> {
         let mut options = options(told);
         options.memory = self.remembers.then(|| self.state());
         options.read_only = read_only;
-        options.accept = accept;
         Vault::open_on(self.mem.clone(), &self.key, options).map_err(|error| error.to_string())
     }
 
@@ -132,17 +127,19 @@ impl<'a> World<'a> {
     /// All of a history; an error says what is wrong.
     pub(super) fn live(&mut self) -> Judged {
         for _ in 0..2 + self.rng.below(4) {
-            if TWO && self.remembers && self.rng.below(6) == 0 {
-                self.change_machines()?;
-            }
             if self.rng.below(6) == 0 {
                 if !self.attacked_session()? {
                     return Ok(());
                 }
             } else if let Err(wrong) = self.session() {
                 // What went unnoticed before may be noticed now.
-                let noticed = wrong.starts_with("honest work fails") || wrong.starts_with("closing");
-                return if self.tainted && noticed { Ok(()) } else { Err(wrong) };
+                let noticed =
+                    wrong.starts_with("honest work fails") || wrong.starts_with("closing");
+                return if self.tainted && noticed {
+                    Ok(())
+                } else {
+                    Err(wrong)
+                };
             }
             self.keep_copy();
             for _ in 0..self.rng.below(7) {
@@ -155,23 +152,14 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn change_machines(&mut self) -> Judged {
-        self.machine ^= 1;
-        self.trace.push(format!("machine {}", self.machine));
-        let told = Told::default();
-        let vault = self.try_open(&told, false, true)?;
-        accept(&vault, &[]).map_err(|error| error.to_string())?;
-        vault.close().map_err(|error| error.to_string())
-    }
-
     /// Honest work, then closing the vault, or a crash.
     fn session(&mut self) -> Judged {
-        let crash = self.rng.below(4) == 0 && (CRASH || !self.remembers);
+        let crash = self.rng.below(4) == 0;
         self.trace.push(format!("a session, crash: {crash}"));
         self.mem.disk().log.clear();
         self.before = self.mem.disk().clone();
         let told = Told::default();
-        let vault = self.try_open(&told, false, false)?;
+        let vault = self.try_open(&told, false)?;
         let count = 1 + self.rng.below(25);
         let image_at = if crash { self.rng.below(count) } else { count };
         let taken: Arc<std::sync::Mutex<Option<Vec<u8>>>> = Arc::default();
@@ -187,8 +175,7 @@ impl<'a> World<'a> {
         let mut copied = None;
         for step in 0..count {
             if step == image_at {
-                let (taken, state) = (Arc::clone(&taken), self.state.path().to_owned());
-                let state = state.join(self.machine.to_string());
+                let (taken, state) = (Arc::clone(&taken), self.state.path().join("state"));
                 let hook = move |_| {
                     let file = Self::memory_file(&state);
                     *taken.lock().unwrap() = file.map(|file| fs::read(file).unwrap());
@@ -197,7 +184,8 @@ impl<'a> World<'a> {
                 self.mem.disk().image_in = Some((changes, Arc::new(hook)));
             }
             floors = work.model.floors.clone();
-            work.step().map_err(|errno| format!("honest work fails: {errno}"))?;
+            work.step()
+                .map_err(|errno| format!("honest work fails: {errno}"))?;
             work.read_open_files()?;
             self.steps.fetch_add(1, Ordering::Relaxed);
             if self.mem.disk().image.is_some() {
@@ -222,7 +210,9 @@ impl<'a> World<'a> {
             self.mem.disk().log.clear();
         }
         let told = std::mem::take(&mut *told.lock().unwrap());
-        let unexpected = told.iter().find(|text| !text.contains("does not know this vault yet"));
+        let unexpected = told
+            .iter()
+            .find(|text| !text.contains("does not know this vault yet"));
         match unexpected.filter(|_| !self.tainted) {
             Some(text) => Err(format!("honest work is told: {text}")),
             None => Ok(()),
@@ -283,9 +273,10 @@ impl<'a> World<'a> {
         let mut view = View::default();
         let read_only = self.rng.below(4) == 0;
         let order = self.rng.below(4);
-        self.trace.push(format!("look, order {order}, for reading {read_only}"));
+        self.trace
+            .push(format!("look, order {order}, for reading {read_only}"));
         let told = Told::default();
-        match self.try_open(&told, read_only, false) {
+        match self.try_open(&told, read_only) {
             Err(refused) => view.refused = Some(refused),
             Ok(vault) => {
                 if order == 0 {
@@ -300,7 +291,7 @@ impl<'a> World<'a> {
                 }
                 drop(vault);
                 if order > 1 {
-                    match self.try_open(&told, read_only, false) {
+                    match self.try_open(&told, read_only) {
                         Err(refused) => view.refused = Some(refused),
                         Ok(vault) => {
                             view.check(&vault, false);
@@ -342,7 +333,7 @@ impl<'a> World<'a> {
         }
         if !self.crashed && view.is_silent() && self.rng.below(2) == 0 {
             let told = Told::default();
-            let vault = self.try_open(&told, false, false)?;
+            let vault = self.try_open(&told, false)?;
             let mut exact = View::default();
             exact.walk(&vault, &self.model, Window::Now);
             let newest = Ask {
@@ -395,11 +386,11 @@ impl<'a> World<'a> {
         self.trace.push("repair".into());
         let told = Told::default();
         let mut after = View::default();
-        if let Ok(vault) = self.try_open(&told, false, false) {
+        if let Ok(vault) = self.try_open(&told, false) {
             after.check(&vault, true);
             let _ = vault.close();
         }
-        let Ok(vault) = self.try_open(&told, false, false) else {
+        let Ok(vault) = self.try_open(&told, false) else {
             return Err("it cannot be opened after a repair".into());
         };
         after.walk(&vault, &self.model, window);
@@ -416,7 +407,7 @@ impl<'a> World<'a> {
     fn recover(&mut self) -> Judged {
         self.trace.push("recover".into());
         let told = Told::default();
-        let vault = self.try_open(&told, false, false)?;
+        let vault = self.try_open(&told, false)?;
         let mut view = View::default();
         view.walk(&vault, &self.model, Window::Crash);
         let ask = Ask {
@@ -431,7 +422,7 @@ impl<'a> World<'a> {
         vault.close().map_err(|error| error.to_string())?;
         drop(vault);
         // Again, as what was repaired is different.
-        let vault = self.try_open(&Told::default(), false, false)?;
+        let vault = self.try_open(&Told::default(), false)?;
         let mut view = View::default();
         view.walk(&vault, &self.model, Window::Crash);
         view.check(&vault, false);
@@ -460,7 +451,10 @@ impl<'a> World<'a> {
             let Some((_, parent)) = parent else {
                 continue;
             };
-            let known = nodes.iter().find(|(node, _)| *node == thing.node()).copied();
+            let known = nodes
+                .iter()
+                .find(|(node, _)| *node == thing.node())
+                .copied();
             let is_new = known.is_none();
             let obj = match known {
                 Some((_, obj)) => obj,
@@ -492,7 +486,7 @@ impl<'a> World<'a> {
         self.mem.disk().log.clear();
         self.before = self.mem.disk().clone();
         let told = Told::default();
-        let vault = match self.try_open(&told, false, false) {
+        let vault = match self.try_open(&told, false) {
             Ok(vault) => vault,
             Err(_) if self.tainted => return Ok(false),
             Err(refused) => return Err(refused),
@@ -545,7 +539,8 @@ impl<'a> World<'a> {
         drop(vault);
         view.hear(&told);
         let said = failed || closed.is_err() || !view.is_silent();
-        self.judge(&view, &ask).map_err(|wrong| format!("in use: {wrong}"))?;
+        self.judge(&view, &ask)
+            .map_err(|wrong| format!("in use: {wrong}"))?;
         // What was said may concern what was written and not synced.
         let window = match (self.remembers, said) {
             (false, _) => Window::Ever,
@@ -558,7 +553,8 @@ impl<'a> World<'a> {
             xattrs: ask.xattrs && !said,
             ..ask
         };
-        self.judge(&view, &ask).map_err(|wrong| format!("closed: {wrong}"))?;
+        self.judge(&view, &ask)
+            .map_err(|wrong| format!("closed: {wrong}"))?;
         self.tainted = true;
         self.loose_xattrs |= loose;
         let on = !said && view.is_silent() && self.remembers;

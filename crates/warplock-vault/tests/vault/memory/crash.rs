@@ -222,3 +222,19 @@ fn synced_names_of_links_and_folders_stay() {
         );
     }
 }
+
+/// The numbers of a crash excuse what it left, not what was removed since.
+#[test]
+fn what_a_crash_left_and_was_removed_does_not_come_back() {
+    let world = World::new();
+    world.crash(|vault| vault.put("f", b"attacker"));
+    world.session(|vault| assert_eq!(vault.get("f").unwrap(), b"attacker"));
+    let ((name, inode), old) = (world.entry(), world.object());
+    world.session(|vault| vault.unlink(ROOT, OsStr::new("f")).unwrap());
+    {
+        let mut disk = world.mem.disk();
+        disk.objects.insert(inode, old);
+        disk.object(TOP).entries.insert(name, inode);
+    }
+    world.refuses("f", "came back");
+}
