@@ -140,8 +140,14 @@ impl Disk {
 
     /// Whether a folder is another one, or holds it somewhere below.
     pub(super) fn holds(&self, folder: u64, other: u64) -> bool {
-        let entries = self.objects[&folder].entries.values();
-        folder == other || entries.into_iter().any(|entry| self.holds(*entry, other))
+        let mut waiting = vec![folder];
+        while let Some(at) = waiting.pop() {
+            if at == other {
+                return true;
+            }
+            waiting.extend(self.objects[&at].entries.values());
+        }
+        false
     }
 
     /// Puts an object on the disk that has no name yet; gives its number.

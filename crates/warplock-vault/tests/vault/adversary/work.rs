@@ -259,7 +259,7 @@ impl Work<'_> {
             return Ok(());
         }
         if let Some(other) = other {
-            let other_path = [&path[..], &[name.clone()]].concat();
+            let other_path = [&path[..], std::slice::from_ref(&name)].concat();
             if exchange && from.path.starts_with(&other_path) {
                 return Ok(());
             }
