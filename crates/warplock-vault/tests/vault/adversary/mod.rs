@@ -6,8 +6,8 @@
 //! in [`oracle::Ask`]); without a memory, whatever is an older state or missing ([`model::Window`]);
 //! after a crash, what was not synced. Not tried: two machines, and exchanges in sessions that crash.
 //!
-//! `WARPLOCK_VAULT_ATTACKS` says how many steps to take (4000 without it), and after a colon from
-//! which seed on; `scripts/vault-attack` does that for long.
+//! `WARPLOCK_VAULT_ATTACKS` says how many steps to take (4000 from seed 1 on without it), and after a
+//! colon from which seed on; `scripts/vault-attack` does that for long.
 
 mod attacks;
 mod model;
@@ -68,8 +68,11 @@ fn if_nobody_said_anything_the_tree_is_what_its_owner_made() {
     let wanted = std::env::var("WARPLOCK_VAULT_ATTACKS").unwrap_or_default();
     let (steps, seed) = wanted.split_once(':').unwrap_or((&wanted, ""));
     let steps: u64 = steps.parse().unwrap_or(4000);
-    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    let first = seed.parse().unwrap_or(now.as_millis() as u64);
+    let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
+    let first = match wanted.is_empty() {
+        true => 1,
+        false => seed.parse().unwrap_or_else(|_| now()),
+    };
     eprintln!("{steps} steps from seed {first} on");
     watch(&STEPS);
     let (mut seed, mut failures) = (first, 0);
