@@ -49,8 +49,8 @@ impl Posix {
         &self.root
     }
 
-    /// Whether permissions may be changed for a moment where they are in the way: only who may
-    /// change the store does that.
+    /// Whether permissions of the store's objects may be changed where they are in the way: a vault
+    /// that is open for reading changes nothing.
     pub(crate) fn granting(mut self, grants: bool) -> Self {
         self.grants = grants;
         self

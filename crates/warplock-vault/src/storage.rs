@@ -147,9 +147,8 @@ pub trait Storage: Send + Sync + Sized + 'static {
     /// Removes an extended attribute.
     fn remove_xattr(&self, at: At<'_, Self>, name: &OsStr) -> Result<()>;
 
-    /// Runs `action` in an open folder. Where it is denied for want of permissions that are ours
-    /// to give, they are given for a moment: users rename and remove folders that they may not
-    /// write to, and that the vault then writes to them is its own affair.
+    /// Runs `action` in an open folder. Where it is denied for want of permissions that are ours to
+    /// give, the folder gets them.
     ///
     /// # Errors
     /// Those of `action`.
