@@ -508,7 +508,7 @@ impl<S: Storage> Vault<S> {
             if unfinished() {
                 self.list_uncommitted(&content);
             }
-            // Of an interrupted rename, one place is right from now on.
+            // If a rename was interrupted, the file stands here, so the other place is dropped.
             let other = content.read_state().now.allowed().other(&name.place);
             if let Some(other) = other {
                 self.forbid_place(&content, &other, &[&parent.dir]);

@@ -40,7 +40,7 @@ impl Memory {
         };
         let stands = |kind| occupant.as_ref().is_some_and(|it| it.kind == Some(kind));
         let known = match kind {
-            // One that stood there earlier was another one, with the same id.
+            // An earlier symlink at this place had the same id, but was another object.
             Kind::Symlink if !stands(Kind::Symlink) => None,
             _ => self.known_in(&pending, id)?,
         };
@@ -59,7 +59,7 @@ impl Memory {
         if let Some(known) = &known {
             now.place = known.place;
             if matches!(judged, Verdict::Wrong(_)) {
-                // What is made from it is made from what was known, too.
+                // If it is accepted, the next state includes what was known, too.
                 now.state.vector.join(&known.state.vector);
             }
         }
@@ -105,7 +105,7 @@ impl Memory {
             Some(_) => self.known_in(pending, &occupant.id)?,
             None => None,
         };
-        // One that was since found elsewhere had left.
+        // If it was found elsewhere since, it has left this place.
         let here = known.filter(|it| it.place == spot.1);
         Ok(here.map_or(occupant.stamp, |it| it.state.stamp))
     }
