@@ -1,7 +1,7 @@
 // That both sides mean the same structures: crates/warplock/src/cuda/abi.rs has the same numbers.
 #pragma once
 #include <stddef.h>
-#include "gcm_split.cuh"
+#include "hopper/gcm_split.cuh"
 
 static_assert(sizeof(RoundKeys) == 240 && alignof(RoundKeys) == 16, "RoundKeys");
 static_assert(sizeof(TableKey) == 736, "TableKey");

@@ -8,6 +8,6 @@
 #include "gcm.cuh"
 #include "gcm_long.cuh"
 #include "gcm_small.cuh"
-#include "gcm_split.cuh"
+#include "hopper/gcm_split.cuh"
 #include "keys.cuh"
 #include "put.cuh"

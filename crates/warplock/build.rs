@@ -7,13 +7,30 @@ use std::{env, fs};
 use sha2::{Digest, Sha256};
 
 fn main() {
-    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels");
+    choose_instruction_sets();
+    // A link to the workspace's folder, which a package has as a folder of its own.
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
     if let Err(problem) = check(&kernels) {
         panic!("{problem}: run scripts/build-kernels (it needs no GPU)");
     }
     let fatbin = kernels.join("prebuilt/kernels.fatbin");
     let fatbin = fatbin.canonicalize().expect("it was read just now");
     println!("cargo:rustc-env=WARPLOCK_KERNELS={}", fatbin.display());
+}
+
+/// Leaves vector code out of builds without optimization: there every temporary of its inlined
+/// bodies has its own place on the stack, which comes to 6 MiB, and a thread has 2.
+fn choose_instruction_sets() {
+    println!(r#"cargo:rustc-check-cfg=cfg(vectors, values("x86", "arm"))"#);
+    let variable = |name| env::var(name).unwrap_or_default();
+    if variable("OPT_LEVEL") == "0" {
+        return;
+    }
+    match variable("CARGO_CFG_TARGET_ARCH").as_str() {
+        "x86_64" => println!(r#"cargo:rustc-cfg=vectors="x86""#),
+        "aarch64" => println!(r#"cargo:rustc-cfg=vectors="arm""#),
+        _ => {}
+    }
 }
 
 /// Compares the sources and the result with the sums written when they were compiled.
@@ -44,22 +61,21 @@ fn check(kernels: &Path) -> Result<(), String> {
         }
         listed.insert(PathBuf::from(name));
     }
-    let entries = fs::read_dir(kernels).map_err(|error| no_access(kernels, &error))?;
-    for entry in entries {
-        let name = PathBuf::from(
-            entry
-                .map_err(|error| no_access(kernels, &error))?
-                .file_name(),
-        );
-        let source = name
-            .extension()
-            .is_some_and(|end| end == "cu" || end == "cuh");
-        if source && !listed.contains(&name) {
-            return Err(format!(
-                "{} is not listed in {}",
-                name.display(),
-                list.display()
-            ));
+    for folder in ["", "hopper"] {
+        let path = kernels.join(folder);
+        for entry in fs::read_dir(&path).map_err(|error| no_access(&path, &error))? {
+            let entry = entry.map_err(|error| no_access(&path, &error))?;
+            let name = Path::new(folder).join(entry.file_name());
+            let source = name
+                .extension()
+                .is_some_and(|end| end == "cu" || end == "cuh");
+            if source && !listed.contains(&name) {
+                return Err(format!(
+                    "{} is not listed in {}",
+                    name.display(),
+                    list.display()
+                ));
+            }
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Arbitrary text as values on the command line: ranges, hexadecimal digits, names of backends and
 //! algorithms.
 
-use warplock::{Algorithm, Choice};
+use warplock::{Algorithm, BackendChoice};
 
 #[path = "../../crates/warplock-cli/src/hex.rs"]
 mod hex;
@@ -29,9 +29,9 @@ pub(crate) fn check(data: &[u8]) -> bool {
             assert!(error.starts_with("character ") || error.ends_with("one is missing"));
         }
     }
-    let choice = text.parse::<Choice>();
+    let choice = text.parse::<BackendChoice>();
     if let Ok(choice) = &choice {
-        let again = choice.to_string().parse::<Choice>();
+        let again = choice.to_string().parse::<BackendChoice>();
         assert_eq!(again.as_ref().ok(), Some(choice));
     }
     let algorithm = text.parse::<Algorithm>();

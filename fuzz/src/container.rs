@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use warplock::Engine;
 use warplock_container::{
-    Envelope, InputKey, Runner, Sink, Sizes, Source, Suite, inspect, open_bytes, open_range,
-    seal_bytes, verify,
+    Concurrency, Envelope, InputKey, Pipeline, Sink, Source, Suite, inspect, open_bytes,
+    open_range, seal_bytes, verify,
 };
 
 use super::changes::change;
@@ -16,7 +16,7 @@ const CHUNK: usize = if cfg!(fuzzing) { 64 } else { 16384 };
 
 struct Fixed {
     engine: Engine,
-    runner: Runner,
+    pipeline: Pipeline,
     key: InputKey,
     /// One stream of a partial chunk, one of several, each with its plaintext.
     streams: [(Vec<u8>, Vec<u8>); 2],
@@ -38,10 +38,12 @@ fn fixed() -> &'static Fixed {
         });
         Fixed {
             engine: engine(),
-            runner: Runner::with_engine(engine()).with_sizes(Sizes {
-                workers: NonZeroUsize::MIN,
-                segment_chunks: NonZeroUsize::MIN,
-            }),
+            pipeline: Pipeline::with_engine(std::sync::Arc::new(engine())).with_concurrency(
+                Concurrency {
+                    workers: NonZeroUsize::MIN,
+                    segment_chunks: NonZeroUsize::MIN,
+                },
+            ),
             key,
             streams,
         }
@@ -52,7 +54,7 @@ fn fixed() -> &'static Fixed {
 pub(crate) fn check(data: &[u8]) -> bool {
     let Fixed {
         engine,
-        runner,
+        pipeline,
         key,
         streams,
     } = fixed();
@@ -84,12 +86,12 @@ pub(crate) fn check(data: &[u8]) -> bool {
         return true;
     }
     // The same by the path of large files, and a range, which must be a true one.
-    let verified = verify(Source::bytes(&changed), key, runner).is_ok();
+    let verified = verify(Source::bytes(&changed), key, pipeline).is_ok();
     assert_eq!(verified, changed == *good, "verified");
     let (from, to) = (u64::from(choice) / 2, plain.len() as u64 / 2);
     let mut range = Vec::new();
     let sink = Sink::sequential(&mut range);
-    if open_range(Source::bytes(&changed), sink, key, from..to, runner).is_ok() {
+    if open_range(Source::bytes(&changed), sink, key, from..to, pipeline).is_ok() {
         assert_eq!(range, plain[from as usize..to.max(from) as usize]);
     }
     true

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use warplock::{Choice, Engine, InstructionSet};
+use warplock::{BackendChoice, Engine, InstructionSet};
 
 use crate::Plan;
 use crate::error::Result;
@@ -12,7 +12,7 @@ use crate::error::Result;
 pub struct Context<'a> {
     /// The backend that was named; none: what `WARPLOCK_BACKEND` says, or `auto`. Columns of the
     /// processor take its instruction set from here, and nothing else.
-    pub choice: Option<Choice>,
+    pub choice: Option<BackendChoice>,
     /// Threads of the columns with all threads.
     pub threads: NonZeroUsize,
     /// How often to repeat.
@@ -47,7 +47,7 @@ impl Context<'_> {
     /// Another backend on all threads; `set`: with this instruction set where `choice` names none.
     pub(crate) fn other(
         &self,
-        choice: Option<Choice>,
+        choice: Option<BackendChoice>,
         set: Option<InstructionSet>,
     ) -> Result<Engine> {
         engine(choice, set, self.threads)
@@ -56,19 +56,21 @@ impl Context<'_> {
     /// The chosen GPU; without a choice the first one, if there is one.
     pub(crate) fn gpu(&self) -> Result<Option<Engine>> {
         match self.choice {
-            Some(choice @ (Choice::Cuda(_) | Choice::Gpus(_))) => {
+            Some(choice @ (BackendChoice::Cuda(_) | BackendChoice::Gpus(_))) => {
                 self.other(Some(choice), None).map(Some)
             }
-            Some(Choice::Cpu(_)) => Ok(None),
-            Some(Choice::Auto) | None => Ok(self.other(Some(Choice::Cuda(None)), None).ok()),
+            Some(BackendChoice::Cpu(_)) => Ok(None),
+            Some(BackendChoice::Auto) | None => {
+                Ok(self.other(Some(BackendChoice::Cuda(None)), None).ok())
+            }
         }
     }
 
     /// The same without a GPU, which `auto` would use, too: for columns of the processor.
     pub(crate) fn on_cpu(self) -> Self {
         let choice = match self.choice {
-            Some(choice @ Choice::Cpu(_)) => choice,
-            _ => Choice::Cpu(None),
+            Some(choice @ BackendChoice::Cpu(_)) => choice,
+            _ => BackendChoice::Cpu(None),
         };
         Context {
             choice: Some(choice),
@@ -79,12 +81,12 @@ impl Context<'_> {
 
 /// The portable backend on one thread: the reference.
 pub(crate) fn portable() -> Result<Engine> {
-    let choice = Choice::Cpu(Some(InstructionSet::Portable));
+    let choice = BackendChoice::Cpu(Some(InstructionSet::Portable));
     engine(Some(choice), None, NonZeroUsize::MIN)
 }
 
 fn engine(
-    choice: Option<Choice>,
+    choice: Option<BackendChoice>,
     set: Option<InstructionSet>,
     threads: NonZeroUsize,
 ) -> Result<Engine> {
@@ -118,9 +120,9 @@ mod tests {
             Some("cuda:1"),
             Some("cuda:0,1"),
         ] {
-            assert_eq!(on_cpu(name), Some(Choice::Cpu(None)), "{name:?}");
+            assert_eq!(on_cpu(name), Some(BackendChoice::Cpu(None)), "{name:?}");
         }
-        let portable = Choice::Cpu(Some(InstructionSet::Portable));
+        let portable = BackendChoice::Cpu(Some(InstructionSet::Portable));
         assert_eq!(on_cpu(Some("cpu:portable")), Some(portable));
     }
 }

@@ -6,7 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use warplock::{Algorithm, Batch, Choice, Engine, InstructionSet, Ivs, Key, Keys, Spans, Text};
+use warplock::{
+    Algorithm, BackendChoice, Batch, Engine, InstructionSet, Ivs, Key, Keys, Spans, Text,
+};
 
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -123,8 +125,8 @@ impl Generate {
                 .threads(NonZeroUsize::MIN)
                 .build()
         };
-        let fast = engine(Choice::Cpu(None))?;
-        let portable = engine(Choice::Cpu(Some(InstructionSet::Portable)))?;
+        let fast = engine(BackendChoice::Cpu(None))?;
+        let portable = engine(BackendChoice::Cpu(Some(InstructionSet::Portable)))?;
         let mut key = *b"........entries.";
         key[..8].copy_from_slice(&seed.to_le_bytes());
         let key = Key::new(Algorithm::Aes128Ctr, &key)?;

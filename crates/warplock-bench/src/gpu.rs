@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use warplock::cuda::{Device, Event, PinnedBuffer, Plan, Stream, devices};
-use warplock::{Choice, Engine};
+use warplock::{BackendChoice, Engine};
 
 use crate::error::Result;
 use crate::{Context, Error, Sample};
@@ -49,7 +49,7 @@ impl Gpu {
     /// The GPU of `--backend cuda:N`, or the first one.
     pub(crate) fn open(context: &Context<'_>) -> Result<Self> {
         let number = match context.choice {
-            Some(Choice::Cuda(number)) => number.unwrap_or(0),
+            Some(BackendChoice::Cuda(number)) => number.unwrap_or(0),
             _ => {
                 // Nobody asked for one by its name: that there is none is no failure.
                 devices().map_err(|error| Error::NoGpu(error.to_string()))?;
@@ -118,11 +118,11 @@ impl Gpu {
 
 /// Bytes of text that an engine's GPUs did so far.
 pub(crate) fn done_on_gpus(engine: &Engine) -> u64 {
-    engine.shares().iter().map(|share| share.bytes).sum()
+    engine.gpu_bytes().iter().map(|share| share.bytes).sum()
 }
 
 /// The processor, all threads: what results are compared with.
 pub(crate) fn processor(threads: NonZeroUsize) -> Result<Engine> {
-    let builder = Engine::builder().backend(Choice::Cpu(None));
+    let builder = Engine::builder().backend(BackendChoice::Cpu(None));
     Ok(builder.threads(threads).build()?)
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use warplock::{Algorithm, Batch, Choice, Engine, Error, Ivs, Key, Keys, Text};
+use warplock::{Algorithm, BackendChoice, Batch, Engine, Error, Ivs, Key, Keys, Text};
 
 use crate::error::Result;
 
@@ -12,7 +12,7 @@ pub(crate) fn bytes(len: usize) -> Result<Vec<u8>> {
     let key = Key::generate(Algorithm::Aes128Ctr)?;
     let text = Text::in_place(&mut buffer);
     let engine = Engine::builder()
-        .backend(Choice::Cpu(None))
+        .backend(BackendChoice::Cpu(None))
         .threads(NonZeroUsize::MIN)
         .build()?;
     engine.run(Batch::encrypt(Keys::One(&key), text).ivs(Ivs::Each(&[0; 16])))?;

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
-use warplock::{Algorithm, Choice, MOST_THREADS};
+use warplock::{Algorithm, BackendChoice, MOST_THREADS};
 
 use crate::cmd::{print_with, report};
 use crate::exit::Exit;
@@ -59,7 +59,7 @@ pub(crate) struct Common {
     /// Where to compute: auto, cpu, cpu:NAME (an instruction set), cuda, cuda:N or cuda:N,M.
     /// [default: what WARPLOCK_BACKEND says, or auto]
     #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) backend: Option<Choice>,
+    pub(crate) backend: Option<BackendChoice>,
     /// CPU threads to use, at most 4096. [default: one for each core; for encrypted files at most
     /// 32, as more would wait for each other]
     #[arg(long, global = true, value_name = "N", value_parser = threads)]

@@ -1,6 +1,8 @@
 //! What `raw` does to its input: a bare cipher with padding, tag or sectors, fed in pieces.
 
-use warplock::{Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, Spans, Stream, Text, pkcs7};
+use warplock::{
+    Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, MessageStream, Spans, Text, pkcs7,
+};
 use zeroize::Zeroizing;
 
 use crate::failure::{Failure, Result};
@@ -71,7 +73,7 @@ pub(crate) struct Transform<'a> {
 }
 
 enum Cipher<'a> {
-    Message(Stream<'a>),
+    Message(MessageStream<'a>),
     Sectors {
         engine: &'a Engine,
         key: &'a Key,
@@ -87,7 +89,7 @@ impl<'a> Transform<'a> {
             direction, iv, aad, ..
         } = &parameters;
         let cipher = match parameters.sector {
-            None => Cipher::Message(Stream::new(engine, *direction, key, iv, aad)?),
+            None => Cipher::Message(MessageStream::new(engine, *direction, key, iv, aad)?),
             Some(len) => {
                 let first = iv.first_chunk().expect("the tweak's length was checked");
                 Cipher::Sectors {

@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::pipeline::lock;
 use crate::sink::{self, Memory, Sink, WriteAt, write_full};
+use crate::workers::lock;
 
 /// Where segments go.
 pub(crate) enum Drain<'d> {

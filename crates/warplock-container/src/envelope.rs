@@ -24,14 +24,14 @@ const SHOWN: usize = 24;
 ///
 /// ```no_run
 /// # fn run(wrapped: Vec<u8>, key: &warplock_container::InputKey) -> warplock_container::Result<()> {
-/// # let runner = warplock_container::Runner::new()?;
+/// # let pipeline = warplock_container::Pipeline::new()?;
 /// use std::fs::File;
 /// use warplock_container::{Envelope, Sink, Source, seal};
 ///
 /// let (input, output) = (File::open("a.txt").unwrap(), File::create("a.txt.wl").unwrap());
 /// let mut sink = Sink::file(&output).unwrap();
 /// Envelope::new(wrapped)?.write(&mut sink)?;
-/// seal(Source::file(&input).unwrap(), sink, key, &runner)?;
+/// seal(Source::file(&input).unwrap(), sink, key, &pipeline)?;
 /// # Ok(())
 /// # }
 /// ```

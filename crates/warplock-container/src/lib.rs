@@ -7,6 +7,7 @@
 //! An [`Envelope`] puts the wrapped key in front of such a stream. `docs/format.md` describes
 //! both, and how to open them without Warplock.
 //!
+//! - [`encrypt_file`], [`decrypt_file`], [`verify_file`]: whole `.wl` files by their names.
 //! - [`seal`], [`open`], [`verify`], [`open_range`]: from a [`Source`] to a [`Sink`], on all
 //!   cores, in bounded memory; files and pipes in any combination.
 //! - [`seal_bytes`], [`open_bytes`]: the same in memory.
@@ -15,21 +16,21 @@
 //! - [`inspect()`]: what a file tells without any key.
 //!
 //! ```
-//! use warplock_container::{InputKey, Runner, Sink, Source, Suite, open, seal};
+//! use warplock_container::{InputKey, Pipeline, Sink, Source, Suite, open, seal};
 //!
 //! let key = InputKey::new(Suite::Cobblestone256, &[7; 32])?; // random, in earnest
-//! let runner = Runner::new()?;
+//! let pipeline = Pipeline::new()?;
 //!
 //! let mut sealed = Vec::new();
-//! seal(Source::bytes(b"a long story"), Sink::sequential(&mut sealed), &key, &runner)?;
+//! seal(Source::bytes(b"a long story"), Sink::sequential(&mut sealed), &key, &pipeline)?;
 //! assert_eq!(sealed.len() as u64, warplock_container::sealed_len(12).unwrap());
 //!
 //! let mut opened = Vec::new();
-//! open(Source::bytes(&sealed), Sink::sequential(&mut opened), &key, &runner)?;
+//! open(Source::bytes(&sealed), Sink::sequential(&mut opened), &key, &pipeline)?;
 //! assert_eq!(opened, b"a long story");
 //!
 //! sealed[60] ^= 1;
-//! let refused = open(Source::bytes(&sealed), Sink::nowhere(), &key, &runner).unwrap_err();
+//! let refused = open(Source::bytes(&sealed), Sink::nowhere(), &key, &pipeline).unwrap_err();
 //! assert!(refused.to_string().contains("last chunk"));
 //! # Ok::<(), warplock_container::Error>(())
 //! ```
@@ -40,24 +41,30 @@ mod diagnose;
 mod drain;
 mod envelope;
 mod error;
+#[cfg(unix)]
+mod files;
 mod foreign;
 mod inspect;
 mod key;
 mod layout;
+#[cfg(unix)]
+mod output_file;
 mod part;
 mod pipeline;
 #[cfg_attr(not(target_os = "linux"), path = "no_ram_file.rs")]
 mod ram_file;
 mod reader;
-mod runner;
 mod sink;
 mod source;
 mod stream;
+mod workers;
 mod writer;
 
 pub use bytes::{open_bytes, seal_bytes};
 pub use envelope::Envelope;
 pub use error::{Error, ErrorKind, Result};
+#[cfg(unix)]
+pub use files::{decrypt_file, encrypt_file, verify_file};
 pub use foreign::Foreign;
 pub use inspect::{Format, Inspection, Length, StreamInfo, WrappedKey, inspect};
 pub use key::{InputKey, Suite};
@@ -65,9 +72,11 @@ pub use layout::{
     CHUNK_LEN, HEADER_LEN, Header, MAX_CHUNKS, SEALED_CHUNK_LEN, TAG_LEN, chunk_count,
     chunk_offset, opened_len, sealed_len,
 };
+#[cfg(unix)]
+pub use output_file::{Access, OutputFile, close};
 pub use part::PartSealer;
+pub use pipeline::{Concurrency, Monitor, Pipeline};
 pub use reader::Reader;
-pub use runner::{Monitor, Runner, Sizes};
 pub use sink::{Sink, WriteAt};
 pub use source::{ReadAt, Source};
 pub use stream::{open, open_range, seal, verify};

@@ -1,426 +1,121 @@
-//! The pipeline: workers that each claim a segment, read it, seal or open it, and write it.
-//!
-//! A segment is a run of chunks. Segments are claimed in ascending order: of a positioned input
-//! by counting up a number, of a sequential one by reading under a lock. Output goes to its
-//! place (positioned) or waits for its turn (sequential). So one design serves files and pipes,
-//! and memory is two buffers a worker, whatever the input's length (on a RAM disk, with a few huge
-//! pages of the output).
-//!
-//! Files are read and written with `pread` and `pwrite` of whole segments. Measured on tmpfs, one
-//! core: `pread` 6.3 GB/s, reading a mapping 6.5 GB/s (not worth the SIGBUS when somebody cuts the
-//! file); `pwrite` of new pages 2.3 GB/s, filling a mapping of small pages 0.6 GB/s (for one of
-//! huge pages see `ram_file`). Segments of 128 KiB to 512 KiB made no difference. Input and output
-//! have a buffer each, so that a refused chunk is still there to be diagnosed, and no scattered
-//! reads and writes are needed around the tags.
-//!
-//! Errors: a worker that fails stops the others from claiming more, but segments already claimed
-//! are finished. As every segment before a failed one was claimed before it, the error of the
-//! lowest segment is found on every run.
+//! The pipeline's settings: its engine, its number of workers, and the way to watch and stop it.
 
-use std::io::{self, Read};
-use std::ops::Range;
-use std::ptr::NonNull;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 
-use warplock::Direction;
-use zeroize::Zeroize;
+use warplock::Engine;
 
-use crate::cipher::{Cipher, Run};
-use crate::drain::Drain;
-use crate::error::{Error, Result};
-use crate::layout::{CHUNK_LEN, SEALED_CHUNK_LEN, TAG_LEN};
-use crate::runner::Runner;
-use crate::sink::Sink;
-use crate::source::{self, ReadAt, Source, read_full};
+use crate::error::Result;
 
-/// What to do with the chunks of a source.
-pub(crate) struct Task<'a> {
-    pub(crate) direction: Direction,
-    pub(crate) cipher: &'a Cipher,
-    pub(crate) runner: &'a Runner,
-    /// Only for a positioned source: which chunks, and whether the last of them is the stream's
-    /// last; without it, all.
-    pub(crate) chunks: Option<(Range<u64>, bool)>,
-    /// Only these bytes of the whole output are written, the first of them first.
-    pub(crate) clip: Range<u64>,
+/// The number of threads, and how much each handles at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Concurrency {
+    /// Threads; each reads, seals or opens, and writes its own segments.
+    pub workers: NonZeroUsize,
+    /// Chunks in a segment, what a worker handles at once. It has two buffers of this size.
+    pub segment_chunks: NonZeroUsize,
 }
 
-/// Runs `task` over all of `source`; returns how many bytes it wrote.
-pub(crate) fn run(source: Source<'_>, sink: Sink<'_>, task: &Task<'_>) -> Result<u64> {
-    let sizes = task.runner.sizes();
-    let (chunk_in, segment_chunks) = (task.chunk_in(), sizes.segment_chunks.get());
-    let feed = Feed::new(source, task, segment_chunks);
-    let (workers, chunks_at_once) = match &feed {
-        Feed::Positioned { chunks, .. } => {
-            let count = chunks.end - chunks.start;
-            let segments = usize::try_from(count.div_ceil(segment_chunks as u64));
-            (
-                segments.map_or(sizes.workers.get(), |segments| {
-                    segments.min(sizes.workers.get())
-                }),
-                usize::try_from(count).map_or(segment_chunks, |count| count.min(segment_chunks)),
-            )
-        }
-        Feed::Sequential { .. } => (sizes.workers.get(), segment_chunks),
-    };
-    let pipeline = Pipeline {
-        task,
-        feed,
-        drain: Drain::new(sink),
-        segment_len: chunks_at_once * chunk_in,
-        output_len: chunks_at_once * task.chunk_out(),
-        stopped: AtomicBool::new(false),
-        failure: Mutex::new(None),
-        written: AtomicU64::new(0),
-    };
-    thread::scope(|scope| {
-        for _ in 1..workers {
-            let worker = thread::Builder::new().spawn_scoped(scope, || pipeline.work());
-            // Where no more threads may start, those that run do the work, this one with them.
-            if worker.is_err() {
-                break;
-            }
-        }
-        pipeline.work();
-    });
-    if let Some((_, error)) = pipeline
-        .failure
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner)
-    {
-        return Err(error);
+impl Concurrency {
+    /// Memory for the buffers of all workers, in bytes.
+    pub fn memory(&self) -> usize {
+        let segment = self.segment_chunks.get() * crate::SEALED_CHUNK_LEN;
+        2 * segment * self.workers.get()
     }
-    pipeline.drain.finish()?;
-    Ok(pipeline.written.into_inner())
 }
 
-impl Task<'_> {
-    /// Bytes of a whole chunk in the input.
-    fn chunk_in(&self) -> usize {
-        match self.direction {
-            Direction::Encrypt => CHUNK_LEN,
-            Direction::Decrypt => SEALED_CHUNK_LEN,
-        }
-    }
-
-    /// Bytes of a whole chunk in the output.
-    fn chunk_out(&self) -> usize {
-        match self.direction {
-            Direction::Encrypt => SEALED_CHUNK_LEN,
-            Direction::Decrypt => CHUNK_LEN,
-        }
-    }
-
-    /// Bytes that the output of a segment has.
-    fn output_len(&self, segment: &Segment) -> usize {
-        let chunks = segment.len / self.chunk_in() + usize::from(segment.last);
-        match self.direction {
-            Direction::Encrypt => segment.len + chunks * TAG_LEN,
-            Direction::Decrypt => segment.len.saturating_sub(chunks * TAG_LEN),
+impl Default for Concurrency {
+    /// A worker for each core that this process may use, at most 32; segments of 256 KiB.
+    fn default() -> Self {
+        // The kernel lets one thread at a time write to a file: more workers only wait.
+        const MOST: usize = 32;
+        let cores = std::thread::available_parallelism()
+            .map_or(1, NonZeroUsize::get)
+            .min(MOST);
+        Concurrency {
+            workers: NonZeroUsize::new(cores).unwrap_or(NonZeroUsize::MIN),
+            segment_chunks: const { NonZeroUsize::new(16).unwrap() },
         }
     }
 }
 
-/// A claimed piece of the input, read into a worker's buffer.
-struct Segment {
-    /// Its place in the order of segments.
-    index: u64,
-    /// The number of its first chunk.
-    first: u64,
-    /// Bytes read.
-    len: usize,
-    /// Whether the stream's last chunk is in it.
-    last: bool,
+/// Watches a run from another thread, and stops it.
+#[derive(Debug, Default)]
+pub struct Monitor {
+    done: AtomicU64,
+    cancelled: AtomicBool,
 }
 
-struct Pipeline<'p> {
-    task: &'p Task<'p>,
-    feed: Feed<'p>,
-    drain: Drain<'p>,
-    /// Most bytes of input and of output in a segment.
-    segment_len: usize,
-    output_len: usize,
-    /// Set with `failure`: no more segments are claimed.
-    stopped: AtomicBool,
-    /// The error of the lowest segment so far.
-    failure: Mutex<Option<(u64, Error)>>,
-    written: AtomicU64,
-}
-
-impl Pipeline<'_> {
-    fn work(&self) {
-        let unwinding = StopOnPanic(self);
-        let mut input = Buffer::new(self.segment_len);
-        let mut output = Buffer::new(self.output_len);
-        let mut nonces = Vec::new();
-        let monitor = self.task.runner.monitor();
-        while !self.stopped.load(Ordering::Relaxed) {
-            if monitor.is_cancelled() {
-                self.stop(u64::MAX, Error::Cancelled);
-                break;
-            }
-            let claimed = self.feed.claim(input.bytes(), || monitor.is_cancelled());
-            let segment = match claimed {
-                Ok(Some(segment)) => segment,
-                Ok(None) => break,
-                Err((index, error)) => {
-                    self.stop(index, error);
-                    break;
-                }
-            };
-            if let Err(error) = self.process(&segment, input.bytes(), output.bytes(), &mut nonces) {
-                self.stop(segment.index, error);
-            }
-        }
-        std::mem::forget(unwinding);
+impl Monitor {
+    /// Bytes of input that are finished, over all runs of the [`Pipeline`].
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
     }
 
-    fn process(
-        &self,
-        segment: &Segment,
-        input: &[u8],
-        output: &mut [u8],
-        nonces: &mut Vec<u8>,
-    ) -> Result<()> {
-        let Task {
-            direction,
-            cipher,
-            runner,
-            ..
-        } = self.task;
-        let run = Run {
-            first: segment.first,
-            last: segment.last,
-            bytes: &input[..segment.len],
-        };
-        let start = segment.first * self.task.chunk_out() as u64;
-        let expected = self.task.output_len(segment);
-        let place = self.place(start, expected);
-        let output = match place {
-            // SAFETY: a segment is claimed by one worker only and segments do not overlap, so
-            // nobody else has this part of the memory.
-            Some(memory) => unsafe { std::slice::from_raw_parts_mut(memory.as_ptr(), expected) },
-            None => output,
-        };
-        let len = match direction {
-            Direction::Encrypt => cipher.seal(runner.engine(), nonces, run, output)?,
-            Direction::Decrypt => cipher.open(runner.engine(), nonces, run, output)?,
-        };
-        // The part of the output that was asked for, and its place.
-        let clip = &self.task.clip;
-        let from = clip.start.clamp(start, start + len as u64);
-        let to = clip.end.clamp(from, start + len as u64);
-        let wanted = &output[(from - start) as usize..(to - start) as usize];
-        let offset = from - clip.start.min(from);
-        let cancelled = || runner.monitor().is_cancelled();
-        if place.is_some() {
-            self.drain.filled(offset, wanted.len());
-        } else if !self.drain.put(segment.index, offset, wanted, cancelled)? {
-            return Ok(());
-        }
-        self.written
-            .fetch_add(wanted.len() as u64, Ordering::Relaxed);
-        runner.monitor().add(segment.len as u64);
-        Ok(())
+    /// Stops the run soon with [`crate::Error::Cancelled`], and every later one at its start. May
+    /// be called in a signal handler.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Where in memory the output of a segment, `len` bytes from `start` on, belongs; `None` if it
-    /// must be written there, or only a part of it is asked for.
-    fn place(&self, start: u64, len: usize) -> Option<NonNull<u8>> {
-        let clip = &self.task.clip;
-        let is_whole = clip.start <= start && start + len as u64 <= clip.end;
-        is_whole
-            .then(|| self.drain.memory(start - clip.start, len))
-            .flatten()
+    /// Whether [`Monitor::cancel`] was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Records an error about the segment `place`, and lets nobody claim another.
-    fn stop(&self, place: u64, error: Error) {
-        // A read or write that a signal interrupted to stop the run is no failure of the file.
-        let (index, error) = match error.io_kind() {
-            Some(io::ErrorKind::Interrupted) => (u64::MAX, Error::Cancelled),
-            _ => (place, error),
-        };
-        let mut failure = lock(&self.failure);
-        if failure.as_ref().is_none_or(|(lowest, _)| index < *lowest) {
-            *failure = Some((index, error));
-        }
-        drop(failure);
-        self.halt(place);
-    }
-
-    fn halt(&self, index: u64) {
-        self.stopped.store(true, Ordering::Relaxed);
-        self.drain.abandon(index);
+    pub(crate) fn add(&self, bytes: u64) {
+        self.done.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-/// Frees the other workers if this one panics; without it they would wait for its turn for ever.
-struct StopOnPanic<'s, 'p>(&'s Pipeline<'p>);
+/// Runs [`crate::seal`] and [`crate::open`] on several threads. Make one and keep it.
+pub struct Pipeline {
+    engine: Arc<Engine>,
+    concurrency: Concurrency,
+    monitor: Arc<Monitor>,
+}
 
-impl Drop for StopOnPanic<'_, '_> {
-    fn drop(&mut self) {
-        self.0.halt(0);
+impl Pipeline {
+    /// A pipeline with default settings.
+    ///
+    /// # Errors
+    /// [`crate::Error::Engine`] if the engine cannot be built here.
+    pub fn new() -> Result<Self> {
+        // The workers are the threads.
+        let engine = Engine::builder().threads(NonZeroUsize::MIN).build()?;
+        Ok(Pipeline::with_engine(Arc::new(engine)))
     }
-}
 
-/// Where segments are claimed.
-enum Feed<'f> {
-    Positioned {
-        data: Box<dyn ReadAt + 'f>,
-        /// Where chunk 0 starts.
-        start: u64,
-        /// Where the input ends.
-        end: u64,
-        /// The chunks to work on, and whether the last of them is the stream's last.
-        chunks: Range<u64>,
-        ends_stream: bool,
-        next: AtomicU64,
-        chunk_in: u64,
-        segment_chunks: u64,
-    },
-    Sequential {
-        state: Mutex<Sequence<'f>>,
-        segment_chunks: u64,
-    },
-}
-
-struct Sequence<'f> {
-    reader: Box<dyn Read + Send + 'f>,
-    next: u64,
-    ended: bool,
-}
-
-type Claim = std::result::Result<Option<Segment>, (u64, Error)>;
-
-impl<'f> Feed<'f> {
-    fn new(source: Source<'f>, task: &Task<'_>, segment_chunks: usize) -> Self {
-        let segment_chunks = segment_chunks as u64;
-        match source.0 {
-            source::Kind::Positioned { data, start, end } => {
-                let chunk_in = task.chunk_in() as u64;
-                let all = || (0..(end - start) / chunk_in + 1, true);
-                let (chunks, ends_stream) = task.chunks.clone().unwrap_or_else(all);
-                let next = AtomicU64::new(0);
-                Feed::Positioned {
-                    data,
-                    start,
-                    end,
-                    chunks,
-                    ends_stream,
-                    next,
-                    chunk_in,
-                    segment_chunks,
-                }
-            }
-            source::Kind::Sequential(reader) => Feed::Sequential {
-                state: Mutex::new(Sequence {
-                    reader,
-                    next: 0,
-                    ended: false,
-                }),
-                segment_chunks,
-            },
+    /// A pipeline whose workers all use `engine`; on the CPU it should be built with one thread,
+    /// as each worker runs its batches on itself.
+    pub fn with_engine(engine: Arc<Engine>) -> Self {
+        Pipeline {
+            engine,
+            concurrency: Concurrency::default(),
+            monitor: Arc::default(),
         }
     }
 
-    /// Reads the next segment into `buffer`; `None` when there are no more.
-    fn claim(&self, buffer: &mut [u8], cancelled: impl Fn() -> bool) -> Claim {
-        match self {
-            Feed::Positioned {
-                data,
-                start,
-                end,
-                chunks,
-                ends_stream,
-                next,
-                chunk_in,
-                segment_chunks,
-            } => {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let first = chunks.start + index * segment_chunks;
-                if first >= chunks.end {
-                    return Ok(None);
-                }
-                let behind = (first + segment_chunks).min(chunks.end);
-                let offset = start + first * chunk_in;
-                let len = ((start + behind * chunk_in).min(*end) - offset) as usize;
-                let read = |rest: &mut [u8], done| data.read_at(rest, offset + done);
-                match read_full(read, &mut buffer[..len], cancelled) {
-                    Ok(read) if read == len => {
-                        let last = *ends_stream && behind == chunks.end;
-                        Ok(Some(Segment {
-                            index,
-                            first,
-                            len,
-                            last,
-                        }))
-                    }
-                    Ok(read) => {
-                        let (expected, found) = (end - start, offset + read as u64 - start);
-                        Err((index, Error::InputShrank { expected, found }))
-                    }
-                    Err(error) => Err((index, Error::Read(error))),
-                }
-            }
-            Feed::Sequential {
-                state,
-                segment_chunks,
-            } => {
-                let mut state = lock(state);
-                if state.ended {
-                    return Ok(None);
-                }
-                let index = state.next;
-                state.next += 1;
-                let read = read_full(|rest, _| state.reader.read(rest), buffer, cancelled);
-                // A stream ends with a chunk that is shorter than the others, so a full buffer
-                // is never the end, and an empty one is.
-                state.ended = !matches!(read, Ok(len) if len == buffer.len());
-                let (first, last) = (index * segment_chunks, state.ended);
-                match read {
-                    Ok(len) => Ok(Some(Segment {
-                        index,
-                        first,
-                        len,
-                        last,
-                    })),
-                    Err(error) => Err((index, Error::Read(error))),
-                }
-            }
-        }
-    }
-}
-
-/// A worker's reused memory, at the start of a page; wiped at the end, as it held plaintext.
-struct Buffer {
-    memory: Vec<u8>,
-    start: usize,
-    len: usize,
-}
-
-impl Buffer {
-    fn new(len: usize) -> Self {
-        const PAGE: usize = 4096;
-        let memory = vec![0; len + PAGE];
-        let start = memory.as_ptr().align_offset(PAGE).min(PAGE);
-        Buffer { memory, start, len }
+    /// Replaces the default number of workers and size of segments.
+    pub fn with_concurrency(mut self, concurrency: Concurrency) -> Self {
+        self.concurrency = concurrency;
+        self
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..][..self.len]
+    /// The number of workers and the size of segments.
+    pub fn concurrency(&self) -> Concurrency {
+        self.concurrency
     }
-}
 
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        self.bytes().zeroize();
+    /// The way to watch and stop what this pipeline does.
+    pub fn monitor(&self) -> &Arc<Monitor> {
+        &self.monitor
     }
-}
 
-/// A panic elsewhere is passed on by the scope; the state it leaves here is still valid.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The engine of all its workers; a clone of it serves a [`crate::Reader`], a
+    /// [`crate::Writer`] or a vault, too.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
 }

@@ -11,7 +11,7 @@
 //!
 //! The mapping is touched only where the kernel has just confirmed that pages are there: a full
 //! disk stays an error of `pwrite` and never becomes a SIGBUS. That nobody cuts the file meanwhile
-//! is the caller's promise ([`crate::Sink::file_of_ones_own`]); with a name, it could not be kept.
+//! is the caller's promise ([`crate::Sink::exclusive_file`]); with a name, it could not be kept.
 
 use std::ffi::c_void;
 use std::fs::File;

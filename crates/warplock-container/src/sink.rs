@@ -107,7 +107,7 @@ impl<'a> Sink<'a> {
     /// # Errors
     /// What the system says about the file.
     #[cfg(unix)]
-    pub unsafe fn file_of_ones_own(file: &'a File) -> io::Result<Self> {
+    pub unsafe fn exclusive_file(file: &'a File) -> io::Result<Self> {
         let mut sink = Sink::file(file)?;
         if let Kind::Positioned { memory, .. } = &mut sink.0 {
             *memory = Memory::Perhaps(file);

@@ -13,10 +13,10 @@ use crate::key::InputKey;
 use crate::layout::{
     CHUNK_LEN, HEADER_LEN, Header, SEALED_CHUNK_LEN, chunk_count, opened_body_len, sealed_len,
 };
-use crate::pipeline::{Task, run};
-use crate::runner::Runner;
+use crate::pipeline::Pipeline;
 use crate::sink::Sink;
 use crate::source::{Kind, ReadAt, Source, read_full, take};
+use crate::workers::{Task, run};
 
 const EVERYTHING: Range<u64> = 0..u64::MAX;
 
@@ -31,7 +31,7 @@ pub fn seal(
     source: Source<'_>,
     mut sink: Sink<'_>,
     key: &InputKey,
-    runner: &Runner,
+    pipeline: &Pipeline,
 ) -> Result<u64> {
     if let Some(plain_len) = source.remaining() {
         let len = sealed_len(plain_len).ok_or(Error::TooLong)?;
@@ -43,7 +43,7 @@ pub fn seal(
     let task = Task {
         direction: Direction::Encrypt,
         cipher: &cipher,
-        runner,
+        pipeline,
         chunks: None,
         clip: EVERYTHING,
     };
@@ -65,10 +65,10 @@ pub fn open(
     mut source: Source<'_>,
     mut sink: Sink<'_>,
     key: &InputKey,
-    runner: &Runner,
+    pipeline: &Pipeline,
 ) -> Result<u64> {
     let cipher = Cipher::for_stream(key, &mut source)?;
-    runner.monitor().add(HEADER_LEN as u64);
+    pipeline.monitor().add(HEADER_LEN as u64);
     if let Kind::Positioned { data, start, end } = &source.0 {
         let body = Body {
             data: &**data,
@@ -77,13 +77,13 @@ pub fn open(
         };
         match opened_body_len(body.len) {
             Ok(len) => sink.reserve(len).map_err(Error::Write)?,
-            Err(error) => return Err(body.confirm(error, &cipher, runner)),
+            Err(error) => return Err(body.confirm(error, &cipher, pipeline)),
         }
     }
     let task = Task {
         direction: Direction::Decrypt,
         cipher: &cipher,
-        runner,
+        pipeline,
         chunks: None,
         clip: EVERYTHING,
     };
@@ -95,8 +95,8 @@ pub fn open(
 ///
 /// # Errors
 /// Those of [`open`].
-pub fn verify(source: Source<'_>, key: &InputKey, runner: &Runner) -> Result<u64> {
-    open(source, Sink::nowhere(), key, runner)
+pub fn verify(source: Source<'_>, key: &InputKey, pipeline: &Pipeline) -> Result<u64> {
+    open(source, Sink::nowhere(), key, pipeline)
 }
 
 /// Verifies and opens the bytes `range` of the plaintext, and reads only the chunks around them.
@@ -113,7 +113,7 @@ pub fn open_range(
     mut sink: Sink<'_>,
     key: &InputKey,
     range: impl RangeBounds<u64>,
-    runner: &Runner,
+    pipeline: &Pipeline,
 ) -> Result<u64> {
     if source.remaining().is_none() {
         return Err(Error::NotSeekable);
@@ -143,7 +143,7 @@ pub fn open_range(
             let count = chunk_count(len);
             let to = to.unwrap_or(len);
             if from > to || to > len {
-                body.verify_last(&cipher, runner)?;
+                body.verify_last(&cipher, pipeline)?;
                 return Err(Error::OutOfRange {
                     range: from..to.max(from),
                     len,
@@ -162,7 +162,7 @@ pub fn open_range(
                 let first = from / CHUNK_LEN as u64;
                 (first..to.div_ceil(CHUNK_LEN as u64).max(first), false, to)
             }
-            _ => return Err(body.confirm(error, &cipher, runner)),
+            _ => return Err(body.confirm(error, &cipher, pipeline)),
         },
     };
     if chunks.is_empty() {
@@ -173,7 +173,7 @@ pub fn open_range(
     let task = Task {
         direction: Direction::Decrypt,
         cipher: &cipher,
-        runner,
+        pipeline,
         chunks: Some((chunks, ends_stream)),
         clip: from..to,
     };
@@ -223,7 +223,7 @@ impl Body<'_> {
     }
 
     /// Verifies one chunk; `last` if it is the stream's last.
-    fn verify(&self, chunk: u64, last: bool, cipher: &Cipher, runner: &Runner) -> Result<()> {
+    fn verify(&self, chunk: u64, last: bool, cipher: &Cipher, pipeline: &Pipeline) -> Result<()> {
         let offset = chunk * SEALED_CHUNK_LEN as u64;
         let len = (self.len - offset).min(SEALED_CHUNK_LEN as u64) as usize;
         let mut sealed = vec![0; len];
@@ -243,21 +243,21 @@ impl Body<'_> {
         };
         let mut plain = Zeroizing::new(vec![0; CHUNK_LEN]);
         cipher
-            .open(runner.engine(), &mut Vec::new(), run, &mut plain)
+            .open(pipeline.engine(), &mut Vec::new(), run, &mut plain)
             .map(drop)
     }
 
     /// Verifies the last chunk, and with it the length.
-    fn verify_last(&self, cipher: &Cipher, runner: &Runner) -> Result<()> {
-        self.verify(self.whole_chunks(), true, cipher, runner)
+    fn verify_last(&self, cipher: &Cipher, pipeline: &Pipeline) -> Result<()> {
+        self.verify(self.whole_chunks(), true, cipher, pipeline)
     }
 
     /// The error for a stream whose length says `error`: the last whole chunk tells a stream that
     /// was cut from one that was extended.
-    fn confirm(&self, error: Error, cipher: &Cipher, runner: &Runner) -> Error {
+    fn confirm(&self, error: Error, cipher: &Cipher, pipeline: &Pipeline) -> Error {
         match self.whole_chunks().checked_sub(1) {
             Some(chunk) => self
-                .verify(chunk, false, cipher, runner)
+                .verify(chunk, false, cipher, pipeline)
                 .err()
                 .unwrap_or(error),
             None => error,

@@ -6,6 +6,7 @@
 mod accept;
 mod attributes;
 mod blocks;
+mod by_path;
 mod check;
 mod commit;
 mod config;
@@ -52,6 +53,7 @@ mod write;
 mod xattr;
 
 pub use accept::{MemoryInfo, accept, forget_memory, memory_info};
+pub use by_path::VaultFiles;
 pub use check::{CheckOptions, Class, Finding, LOST, Report, check};
 pub use config::{
     BLOCK_SIZES, CONFIG, Info, Settings, Unlocked, add_key, info, init, init_on,

@@ -193,7 +193,7 @@ fn main() -> Result<()> {
                 "{algorithm:<12} {name:<14} {:.1}",
                 bytes as f64 / seconds / 1e9
             );
-            for share in engine.shares() {
+            for share in engine.gpu_bytes() {
                 let runs = (RUNS + 1) as f64 * bytes as f64;
                 print!(
                     "  {} {:.0} %",

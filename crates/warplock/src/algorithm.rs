@@ -64,7 +64,7 @@ pub enum Algorithm {
 
 /// One row of the algorithm table.
 #[derive(Debug)]
-pub struct Info {
+pub struct AlgorithmInfo {
     /// The algorithm that this row describes.
     pub algorithm: Algorithm,
     /// Its name in commands and messages.
@@ -77,9 +77,14 @@ pub struct Info {
     pub key_len: usize,
 }
 
-const fn row(algorithm: Algorithm, name: &'static str, cipher: Cipher, mode: Mode) -> Info {
+const fn row(
+    algorithm: Algorithm,
+    name: &'static str,
+    cipher: Cipher,
+    mode: Mode,
+) -> AlgorithmInfo {
     let halves = if matches!(mode, Mode::Xts) { 2 } else { 1 };
-    Info {
+    AlgorithmInfo {
         algorithm,
         name,
         cipher,
@@ -89,7 +94,7 @@ const fn row(algorithm: Algorithm, name: &'static str, cipher: Cipher, mode: Mod
 }
 
 /// In the order of the enum, so that a discriminant is an index.
-static TABLE: [Info; Algorithm::COUNT] = {
+static TABLE: [AlgorithmInfo; Algorithm::COUNT] = {
     use Algorithm::*;
     use Cipher::{Aes128, Aes192, Aes256};
     use Mode::*;
@@ -133,7 +138,7 @@ impl Algorithm {
     }
 
     /// This algorithm's row of the table.
-    pub fn info(self) -> &'static Info {
+    pub fn info(self) -> &'static AlgorithmInfo {
         &TABLE[self as usize]
     }
 
@@ -153,7 +158,7 @@ impl Algorithm {
     }
 }
 
-impl Info {
+impl AlgorithmInfo {
     /// Bytes of each IV in [`crate::Ivs::Each`] and [`crate::Ivs::Random`]: none for ECB, 12 for
     /// GCM, a block of 16 for the others.
     pub fn iv_len(&self) -> usize {
@@ -174,7 +179,7 @@ impl Info {
         }
     }
 
-    /// What [`Info::accepts_iv_len`] accepts, in words for an error message.
+    /// What [`AlgorithmInfo::accepts_iv_len`] accepts, in words for an error message.
     pub fn iv_rule(&self) -> &'static str {
         match self.mode {
             Mode::Ecb => "no IV",
@@ -200,7 +205,7 @@ impl Info {
         }
     }
 
-    /// What [`Info::accepts_text_len`] accepts, in words for an error message.
+    /// What [`AlgorithmInfo::accepts_text_len`] accepts, in words for an error message.
     pub fn text_rule(&self) -> &'static str {
         match self.mode {
             Mode::Ecb | Mode::Cbc => "a multiple of 16 bytes (or PKCS#7 padding)",
@@ -223,7 +228,7 @@ impl Info {
         }
     }
 
-    /// What [`Info::accepts_tag_len`] accepts, in words for an error message.
+    /// What [`AlgorithmInfo::accepts_tag_len`] accepts, in words for an error message.
     pub fn tag_rule(&self) -> &'static str {
         match self.mode {
             Mode::Gcm => "12 to 16 to seal, 4, 8 or 12 to 16 to open",

@@ -1,70 +1,20 @@
-//! What a backend is to the engine: a place where checked batches run.
+//! The names of backends: what `--backend` and `WARPLOCK_BACKEND` can say.
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
+use crate::Error;
 use crate::cpu::InstructionSet;
-use crate::{Error, Job};
 
-/// A place where batches run.
-pub trait Backend: Send + Sync {
-    /// Its name, as `--backend` takes it: `cpu:aesni`, `cuda:0`.
-    fn name(&self) -> String;
-
-    /// Whether it can run this job at all.
-    fn supports(&self, job: &Job<'_>) -> bool;
-
-    /// About how long it would take for this job, copies included. A planner compares these.
-    fn estimate(&self, job: &Job<'_>) -> Duration;
-
-    /// Starts a job; it may be done before this returns.
-    ///
-    /// # Safety
-    /// What the job borrows stays borrowed until [`Ticket::wait`] has returned: the caller must
-    /// neither touch nor free it before, nor forget the ticket.
-    ///
-    /// # Errors
-    /// [`Error::Backend`] if the job could not be started; the output is then to be thrown away.
-    unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error>;
-}
-
-/// A job under way.
-#[must_use = "the job's memory is in use until the ticket was waited for"]
-pub struct Ticket(Pending);
-
-enum Pending {
-    Done(Vec<usize>),
-}
-
-impl Ticket {
-    /// A ticket for a job that is already done; `failed` are the messages that did not verify,
-    /// ascending.
-    pub(crate) fn done(failed: Vec<usize>) -> Self {
-        Ticket(Pending::Done(failed))
-    }
-
-    /// Waits until the job is done, and tells which messages did not verify (ascending).
-    ///
-    /// # Errors
-    /// [`Error::Backend`] if the backend failed.
-    pub fn wait(self) -> Result<Vec<usize>, Error> {
-        match self.0 {
-            Pending::Done(failed) => Ok(failed),
-        }
-    }
-}
-
-/// Which backend shall run a batch, as `--backend` and `WARPLOCK_BACKEND` name it.
+/// The backend for batches, as `--backend` and `WARPLOCK_BACKEND` name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Choice {
-    /// `auto`: whichever ends soonest.
+pub enum BackendChoice {
+    /// `auto`: the one that finishes first.
     #[default]
     Auto,
-    /// `cpu`: the fastest instruction set here; `cpu:NAME`: that one.
+    /// `cpu`: the fastest instruction set of this machine; `cpu:NAME`: that one.
     Cpu(Option<InstructionSet>),
-    /// `cuda`: the first NVIDIA GPU; `cuda:N`: that one. Of large batches in page-locked memory a
-    /// thread of the processor does the end meanwhile, if the engine has more than one.
+    /// `cuda`: the first NVIDIA GPU; `cuda:N`: that one.
     Cuda(Option<u32>),
     /// `cuda:N,M,..`: several NVIDIA GPUs, which share each batch.
     Gpus(GpuSet),
@@ -90,18 +40,18 @@ impl GpuSet {
     }
 }
 
-impl Choice {
+impl BackendChoice {
     /// These GPUs; `cuda:0,0` is one.
     fn of_gpus(set: GpuSet) -> Self {
         let mut numbers = set.numbers();
         match (numbers.next(), numbers.next()) {
-            (Some(number), None) => Choice::Cuda(Some(number)),
-            _ => Choice::Gpus(set),
+            (Some(number), None) => BackendChoice::Cuda(Some(number)),
+            _ => BackendChoice::Gpus(set),
         }
     }
 }
 
-impl FromStr for Choice {
+impl FromStr for BackendChoice {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
@@ -114,11 +64,11 @@ impl FromStr for Choice {
             Some((kind, detail)) => (kind, Some(detail)),
         };
         match (kind, detail) {
-            ("auto", None) => Ok(Choice::Auto),
-            ("cpu", None) => Ok(Choice::Cpu(None)),
+            ("auto", None) => Ok(BackendChoice::Auto),
+            ("cpu", None) => Ok(BackendChoice::Cpu(None)),
             ("cpu", Some(set)) => InstructionSet::all()
                 .find(|known| known.name() == set)
-                .map(|known| Choice::Cpu(Some(known)))
+                .map(|known| BackendChoice::Cpu(Some(known)))
                 .ok_or_else(|| {
                     let names: Vec<_> = InstructionSet::all().map(|set| set.name()).collect();
                     unknown(format!(
@@ -126,12 +76,12 @@ impl FromStr for Choice {
                         names.join(", ")
                     ))
                 }),
-            ("cuda", None) => Ok(Choice::Cuda(None)),
+            ("cuda", None) => Ok(BackendChoice::Cuda(None)),
             ("cuda", Some(numbers)) => {
                 let parsed: Result<Vec<u32>, _> = numbers.split(',').map(str::parse).collect();
                 match parsed.as_deref() {
-                    Ok(&[number]) => Some(Choice::Cuda(Some(number))),
-                    Ok(numbers) => GpuSet::new(numbers.iter().copied()).map(Choice::of_gpus),
+                    Ok(&[number]) => Some(BackendChoice::Cuda(Some(number))),
+                    Ok(numbers) => GpuSet::new(numbers.iter().copied()).map(BackendChoice::of_gpus),
                     Err(_) => None,
                 }
                 .ok_or_else(|| {
@@ -145,15 +95,15 @@ impl FromStr for Choice {
     }
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for BackendChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Choice::Auto => f.write_str("auto"),
-            Choice::Cpu(None) => f.write_str("cpu"),
-            Choice::Cpu(Some(set)) => write!(f, "cpu:{}", set.name()),
-            Choice::Cuda(None) => f.write_str("cuda"),
-            Choice::Cuda(Some(number)) => write!(f, "cuda:{number}"),
-            Choice::Gpus(set) => {
+            BackendChoice::Auto => f.write_str("auto"),
+            BackendChoice::Cpu(None) => f.write_str("cpu"),
+            BackendChoice::Cpu(Some(set)) => write!(f, "cpu:{}", set.name()),
+            BackendChoice::Cuda(None) => f.write_str("cuda"),
+            BackendChoice::Cuda(Some(number)) => write!(f, "cuda:{number}"),
+            BackendChoice::Gpus(set) => {
                 let numbers: Vec<_> = set.numbers().map(|number| number.to_string()).collect();
                 write!(f, "cuda:{}", numbers.join(","))
             }

@@ -1,11 +1,11 @@
-//! The rules for batches that [`crate::Job`] and batches in GPU memory have in common, and the words
+//! The rules for batches that [`crate::job::Job`] and batches in GPU memory have in common, and the words
 //! for what breaks them.
 
 use subtle::ConstantTimeEq;
 
 use crate::batch::{Direction, Keys, Span, Spans};
 use crate::secret::declassify;
-use crate::{Error, Info, Mode};
+use crate::{AlgorithmInfo, Error, Mode};
 
 /// Calls `check` for every message, but only once where all are alike.
 pub(crate) fn each(
@@ -95,7 +95,11 @@ pub(crate) fn check_keys(direction: Direction, keys: &Keys<'_>, count: usize) ->
     }
 }
 
-pub(crate) fn check_tag_len(info: &Info, direction: Direction, len: usize) -> Result<(), Error> {
+pub(crate) fn check_tag_len(
+    info: &AlgorithmInfo,
+    direction: Direction,
+    len: usize,
+) -> Result<(), Error> {
     if info.accepts_tag_len(direction, len) || !info.algorithm.is_aead() {
         return Ok(());
     }
@@ -106,7 +110,7 @@ pub(crate) fn check_tag_len(info: &Info, direction: Direction, len: usize) -> Re
 }
 
 /// Every text has a length that the algorithm takes.
-pub(crate) fn check_texts(info: &Info, spans: &Spans<'_>) -> Result<(), Error> {
+pub(crate) fn check_texts(info: &AlgorithmInfo, spans: &Spans<'_>) -> Result<(), Error> {
     each(spans, |index, span| {
         if info.accepts_text_len(span.len as u64) {
             return Ok(());
@@ -132,7 +136,11 @@ pub(crate) fn has_equal_halves(key: &[u8]) -> bool {
 
 /// Checks the length of an array of IVs. GCM accepts nonces of any length, but only 12 bytes per
 /// message here: otherwise an array made for a batch would pass as one long nonce.
-pub(crate) fn check_iv_array(info: &Info, found: usize, count: usize) -> Result<(), Error> {
+pub(crate) fn check_iv_array(
+    info: &AlgorithmInfo,
+    found: usize,
+    count: usize,
+) -> Result<(), Error> {
     let len = info.iv_len();
     match check_array(found, count, len, "IVs") {
         Err(_) if info.mode == Mode::Ecb && count > 0 => check_iv_len(info, 0, found / count),
@@ -143,7 +151,7 @@ pub(crate) fn check_iv_array(info: &Info, found: usize, count: usize) -> Result<
     }
 }
 
-pub(crate) fn check_iv_len(info: &Info, index: usize, len: usize) -> Result<(), Error> {
+pub(crate) fn check_iv_len(info: &AlgorithmInfo, index: usize, len: usize) -> Result<(), Error> {
     if info.accepts_iv_len(len) {
         return Ok(());
     }
@@ -153,7 +161,7 @@ pub(crate) fn check_iv_len(info: &Info, index: usize, len: usize) -> Result<(), 
     })
 }
 
-pub(crate) fn check_sectors(info: &Info) -> Result<(), Error> {
+pub(crate) fn check_sectors(info: &AlgorithmInfo) -> Result<(), Error> {
     if info.mode == Mode::Xts {
         return Ok(());
     }
@@ -164,12 +172,12 @@ pub(crate) fn check_sectors(info: &Info) -> Result<(), Error> {
 }
 
 /// What is wrong with tags for an algorithm that has none.
-pub(crate) fn no_tags(info: &Info) -> Error {
+pub(crate) fn no_tags(info: &AlgorithmInfo) -> Error {
     Error::Batch(format!("{} makes no tags: leave the tags away", info.name))
 }
 
 /// What is wrong with associated data for an algorithm that takes none.
-pub(crate) fn no_aad(info: &Info) -> Error {
+pub(crate) fn no_aad(info: &AlgorithmInfo) -> Error {
     Error::Batch(format!(
         "{} takes no associated data: it would not be authenticated",
         info.name
@@ -212,7 +220,7 @@ pub(crate) fn inside(spans: &Spans<'_>, extra: usize, len: usize, what: &str) ->
             return Ok(());
         }
         let tag = if extra > 0 {
-            format!(" and a tag of {extra} bytes")
+            format!(" and a tag of {extra} bytes (Tags::Apart puts tags elsewhere)")
         } else {
             String::new()
         };

@@ -5,46 +5,46 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::backend::{Backend, Choice};
+use crate::auto::{Demanded, Helper, Planner};
+use crate::backend::BackendChoice;
 use crate::cpu::{CpuBackend, InstructionSet};
 use crate::cuda::CudaBackend;
-use crate::job::Message;
-use crate::nonces;
-use crate::plan::{Demanded, Helper, Planner};
+use crate::job::Job;
 use crate::single::Single;
-use crate::{Algorithm, Batch, Direction, Error, Info, Job, Mode};
+use crate::{Algorithm, AlgorithmInfo, Batch, Direction, Error, Mode};
+use crate::{machine, nonces};
 
-/// The environment variable that names the backend where the program does not.
+/// The environment variable that names the backend unless the program does.
 pub const BACKEND_VARIABLE: &str = "WARPLOCK_BACKEND";
 
 /// Owns the backends and runs batches on them. Cheap to share between threads; make one and keep
 /// it.
 ///
-/// With the backend `auto`, small batches run on the processor, and GPUs are not even started.
-/// They are once they would have saved as much time as that takes, or with [`Engine::wake`].
+/// With the backend `auto`, small batches run on the CPU, and GPUs are not even started. They are
+/// started once they would have saved as much time as that takes, or by [`Engine::wake`].
 pub struct Engine {
     cpu: CpuBackend,
     route: Route,
-    /// By algorithm and direction: messages shorter than this are the processor's where they come
-    /// alone. 0 until somebody has asked: a short message takes as little time as the way to the
-    /// answer.
+    /// Per algorithm and direction: single messages shorter than this skip the planner and run on
+    /// the CPU. 0 until first computed; kept here because a short message is as fast as the
+    /// planner's answer.
     alone: [[AtomicU64; 2]; Algorithm::COUNT],
 }
 
-/// Where batches run.
+/// The destination of batches.
 enum Route {
     Cpu,
     /// On one GPU that was demanded.
     Gpu(Box<CudaBackend>),
     /// On several.
     Gpus(Demanded),
-    /// Where they end soonest.
+    /// The backend that finishes first.
     Auto(Box<Planner>),
 }
 
-/// What a GPU did for an engine.
+/// Text that a GPU has done for an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct GpuBytes {
     /// The GPU, such as `cuda:0`.
     pub backend: String,
     /// Bytes of text.
@@ -54,7 +54,7 @@ pub struct Share {
 /// Settings of an engine before it is built.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Builder {
-    choice: Option<Choice>,
+    choice: Option<BackendChoice>,
     threads: Option<NonZeroUsize>,
     set: Option<InstructionSet>,
     warn: Option<fn(&str)>,
@@ -62,30 +62,30 @@ pub struct Builder {
 
 impl Builder {
     /// Which backend to use; without this call, what `WARPLOCK_BACKEND` says, or `auto`.
-    pub fn backend(mut self, choice: Choice) -> Self {
+    pub fn backend(mut self, choice: BackendChoice) -> Self {
         self.choice = Some(choice);
         self
     }
 
     /// How many CPU threads work on one batch; without this call, one for each core that this
-    /// process may use. With one thread a batch runs on the thread that calls. Threads that helped
-    /// look out for the next batch for up to 0.1 ms before they sleep. At most
+    /// process may use. With one thread a batch runs on the calling thread. Helper threads spin for
+    /// the next batch for up to 0.1 ms before they sleep. At most
     /// [`MOST_THREADS`](crate::MOST_THREADS).
     pub fn threads(mut self, threads: NonZeroUsize) -> Self {
         self.threads = Some(threads);
         self
     }
 
-    /// Which instruction set the processor uses where the backend does not name one; without this
-    /// call, the fastest. For measurements: what `auto` does on slower machines.
+    /// The CPU's instruction set unless the backend names one; without this call, the fastest. For
+    /// measurements of what `auto` does on slower machines.
     pub fn instruction_set(mut self, set: InstructionSet) -> Self {
         self.set = Some(set);
         self
     }
 
-    /// Who is told of what is no error, a sentence at a time: with `auto`, that a GPU failed and
-    /// its work was done by others, or that a calibration cannot be used. Without this call,
-    /// warnings are printed on stderr.
+    /// The function that is told, one sentence at a time, of problems that are not errors: with
+    /// `auto`, that a GPU failed and its work was done by others, or that a calibration cannot be
+    /// used. Without this call, warnings are printed on stderr.
     pub fn warnings(mut self, tell: fn(&str)) -> Self {
         self.warn = Some(tell);
         self
@@ -100,20 +100,20 @@ impl Builder {
             Some(choice) => choice,
             None => match std::env::var(BACKEND_VARIABLE) {
                 Ok(name) if !name.is_empty() => name.parse()?,
-                _ => Choice::Auto,
+                _ => BackendChoice::Auto,
             },
         };
         let set = match choice {
-            Choice::Cpu(Some(set)) => set,
+            BackendChoice::Cpu(Some(set)) => set,
             _ => self.set.unwrap_or_else(InstructionSet::best),
         };
         let threads = self.threads.unwrap_or_else(default_threads);
         let warn = self.warn.unwrap_or(print_warning);
         let route = match choice {
-            Choice::Cpu(_) => Route::Cpu,
-            Choice::Auto => Route::Auto(Box::new(Planner::of_machine(set, threads, warn))),
-            Choice::Cuda(number) => Route::Gpu(Box::new(CudaBackend::new(number, threads)?)),
-            Choice::Gpus(set) => {
+            BackendChoice::Cpu(_) => Route::Cpu,
+            BackendChoice::Auto => Route::Auto(Box::new(machine::planner(set, threads, warn))),
+            BackendChoice::Cuda(number) => Route::Gpu(Box::new(CudaBackend::new(number, threads)?)),
+            BackendChoice::Gpus(set) => {
                 let open = |number| {
                     let gpu: Arc<dyn Helper> = Arc::new(CudaBackend::new(Some(number), threads)?);
                     Ok(gpu)
@@ -132,7 +132,7 @@ impl Builder {
 
 fn print_warning(sentence: &str) {
     use std::io::Write;
-    // If stderr is closed, nobody is left to tell.
+    // If stderr is closed, there is no other place for it.
     let _ = writeln!(std::io::stderr(), "warplock: warning: {sentence}");
 }
 
@@ -150,7 +150,7 @@ impl Engine {
         Builder::default().build()
     }
 
-    /// An engine with settings of one's own.
+    /// An engine with other settings.
     ///
     /// ```
     /// let engine = warplock::Engine::builder().backend("cpu:portable".parse()?).build()?;
@@ -161,12 +161,12 @@ impl Engine {
         Builder::default()
     }
 
-    /// The name of the backend in use, such as `cpu:aesni`. With `auto`, that of the processor,
-    /// and those of the GPUs that were started: `cpu:aesni+cuda:0`.
+    /// The name of the backend in use, such as `cpu:aesni`. With `auto`, the CPU's name and those
+    /// of the GPUs that were started: `cpu:aesni+cuda:0`.
     pub fn backend(&self) -> String {
         match &self.route {
             Route::Cpu => self.cpu.name(),
-            Route::Gpu(gpu) => Backend::name(gpu.as_ref()),
+            Route::Gpu(gpu) => gpu.name(),
             Route::Gpus(gpus) => gpus.names(),
             Route::Auto(planner) => {
                 let gpus = planner.awake().into_iter();
@@ -177,28 +177,26 @@ impl Engine {
     }
 
     /// With `auto`: starts the GPUs now, if there are any, and waits until they can be used. For
-    /// programs that will have much to do; otherwise the engine waits until that has shown.
+    /// programs that will have much to do; otherwise the engine starts them once it pays.
     pub fn wake(&self) {
         if let Route::Auto(planner) = &self.route {
             planner.wake();
         }
     }
 
-    /// With `auto` and where one GPU was named: what each did so far. All else was done by the
-    /// processor, of large batches for one GPU in page-locked memory the end.
-    pub fn shares(&self) -> Vec<Share> {
+    /// With `auto`: what each GPU has done so far. The CPU did the rest.
+    pub fn gpu_bytes(&self) -> Vec<GpuBytes> {
         let done = match &self.route {
             Route::Auto(planner) => planner.done(),
-            Route::Gpu(gpu) => BTreeMap::from([(Backend::name(gpu.as_ref()), gpu.done())]),
-            Route::Cpu | Route::Gpus(_) => BTreeMap::new(),
+            Route::Cpu | Route::Gpu(_) | Route::Gpus(_) => BTreeMap::new(),
         };
         let done = done.into_iter();
-        done.map(|(backend, bytes)| Share { backend, bytes })
+        done.map(|(backend, bytes)| GpuBytes { backend, bytes })
             .collect()
     }
 
     /// Whether large batches may go to a GPU: if one was named, or with `auto`, if there seems to
-    /// be one. Otherwise all work is the processor's.
+    /// be one. Otherwise all work stays on the CPU.
     pub fn may_use_gpu(&self) -> bool {
         match &self.route {
             Route::Cpu => false,
@@ -207,25 +205,22 @@ impl Engine {
         }
     }
 
-    /// Whether a batch of such messages would leave the processor.
-    pub(crate) fn wants_batches(
+    /// Whether a message of this length would go to a GPU.
+    pub(crate) fn prefers_gpu(
         &self,
         algorithm: Algorithm,
         direction: Direction,
-        count: usize,
         len: usize,
     ) -> bool {
         match &self.route {
             Route::Cpu => false,
-            Route::Gpu(gpu) => Helper::supports(gpu.as_ref(), algorithm),
+            Route::Gpu(gpu) => gpu.supports(algorithm),
             Route::Gpus(gpus) => gpus.supports(algorithm),
-            Route::Auto(planner) => {
-                planner.pays(self.cpu.threads(), algorithm, direction, count, len)
-            }
+            Route::Auto(planner) => planner.pays(self.cpu.threads(), algorithm, direction, len),
         }
     }
 
-    /// The processor's backend, which also runs most of [`crate::Stream`]s.
+    /// The CPU backend, which also runs most [`crate::MessageStream`]s.
     pub(crate) fn cpu(&self) -> &CpuBackend {
         &self.cpu
     }
@@ -234,10 +229,10 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Authentication`] if messages of an opened batch did not verify: their output is
-    /// zeros, the others' is good. [`Error::Backend`] if the machine failed. [`Error::NoBackend`]
-    /// if the chosen backend does not have the algorithm. Any other error was
-    /// found before anything but the array of [`crate::Ivs::Random`] was written.
-    // Inlined, so that what the caller knows of the batch need not be asked.
+    /// zeros, and the others' is valid. [`Error::Backend`] if the machine failed.
+    /// [`Error::NoBackend`] if the chosen backend does not support the algorithm. With any other
+    /// error, nothing but the array of [`crate::Ivs::Random`] was written.
+    // Inlined, so that the compiler can use what the caller knows of the batch.
     #[inline]
     pub fn run(&self, mut batch: Batch<'_>) -> Result<(), Error> {
         if let Some(single) = Single::of(&mut batch)
@@ -255,7 +250,7 @@ impl Engine {
         self.run_job(batch)
     }
 
-    /// Whether the processor takes a message by the shortest way.
+    /// Whether a single message skips the planner and runs on the CPU.
     #[inline]
     fn is_for_cpu(&self, single: &Single<'_>) -> bool {
         let decrypts = usize::from(single.direction == Direction::Decrypt);
@@ -265,29 +260,18 @@ impl Engine {
             return true;
         }
         let now = self.alone_for_cpu(single.info, single.direction);
-        // Other threads' looks at these numbers are not to be disturbed for nothing.
+        // Written only if changed, so that the cache line stays shared between threads.
         if now != known {
             below.store(now, Ordering::Relaxed);
         }
-        len < now || self.is_settled(single.info, single.direction, &single.message)
+        len < now
     }
 
-    /// Whether the planner has settled that a longer message is the processor's.
-    #[inline]
-    fn is_settled(&self, info: &Info, direction: Direction, message: &Message<'_>) -> bool {
-        match &self.route {
-            // ACORN has ways of its own.
-            _ if info.mode == Mode::Acorn => false,
-            Route::Auto(planner) => planner.is_settled(info.algorithm, direction, message),
-            Route::Cpu | Route::Gpu(_) | Route::Gpus(_) => false,
-        }
-    }
-
-    /// Up to which length a message that comes alone is the processor's, as far as that is known.
+    /// Single messages shorter than this run on the CPU, as far as known.
     #[cold]
-    fn alone_for_cpu(&self, info: &Info, direction: Direction) -> u64 {
+    fn alone_for_cpu(&self, info: &AlgorithmInfo, direction: Direction) -> u64 {
         match &self.route {
-            // ACORN has ways of its own.
+            // ACORN takes a route of its own.
             _ if info.mode == Mode::Acorn => 0,
             Route::Cpu => u64::MAX,
             Route::Auto(planner) => planner.alone_for_cpu(info.algorithm, direction),
@@ -310,16 +294,12 @@ impl Engine {
                 // SAFETY: the job's borrows live to the end of this function.
                 unsafe { planner.run(&self.cpu, &job) }?
             }
-            // SAFETY: as above; it waits for the ticket.
-            Route::Cpu | Route::Auto(_) => unsafe { self.cpu.submit(&job) }?.wait()?,
+            // SAFETY: as above.
+            Route::Cpu | Route::Auto(_) => unsafe { self.cpu.run(&job) },
             Route::Gpu(gpu) => {
-                supported(
-                    Backend::supports(gpu.as_ref(), &job),
-                    || Backend::name(gpu.as_ref()),
-                    &job,
-                )?;
+                supported(gpu.supports(job.info().algorithm), || gpu.name(), &job)?;
                 // SAFETY: as above.
-                unsafe { gpu.run(&self.cpu, &job) }?
+                unsafe { gpu.run(&job) }?
             }
             Route::Gpus(gpus) => {
                 let known = gpus.supports(job.info().algorithm);
@@ -379,26 +359,16 @@ mod tests {
         }
     }
 
-    /// A message of ACORN must not take the shortest way, which would cut it like others.
+    /// The route of single messages would cut a message of ACORN like those of other modes.
     #[test]
-    fn nothing_is_settled_for_acorn() {
-        let engine = Engine::builder().backend(Choice::Auto).build().unwrap();
-        let Route::Auto(planner) = &engine.route else {
-            panic!("that is auto");
-        };
-        for (algorithm, settles) in [(Algorithm::Aes128Ctr, true), (Algorithm::Acorn128, false)] {
-            let key = Key::new(algorithm, &[0; 16]).unwrap();
-            let mut buffer = vec![0; (1 << 20) + 16];
-            let text = Text::InPlace {
-                buffer: &mut buffer,
-                spans: crate::Spans::one(1 << 20),
-            };
-            let batch = Batch::new(Direction::Encrypt, Keys::One(&key), text);
-            let job = Job::new(batch.ivs(Ivs::Each(&[0; 16]))).unwrap();
-            planner.settle_anywhere(&job);
-            let message = job.message(0);
-            let settled = engine.is_settled(algorithm.info(), Direction::Encrypt, &message);
-            assert_eq!(settled, settles, "{algorithm}");
+    fn acorn_never_takes_the_route_of_single_messages() {
+        let engine = Engine::builder()
+            .backend(BackendChoice::Cpu(None))
+            .build()
+            .unwrap();
+        for (algorithm, below) in [(Algorithm::Aes128Ctr, u64::MAX), (Algorithm::Acorn128, 0)] {
+            let found = engine.alone_for_cpu(algorithm.info(), Direction::Encrypt);
+            assert_eq!(found, below, "{algorithm}");
         }
     }
 
@@ -412,17 +382,17 @@ mod tests {
             "cuda:3",
             "cuda:0,1,7",
         ] {
-            let choice: Choice = name.parse().unwrap();
+            let choice: BackendChoice = name.parse().unwrap();
             assert_eq!(choice.to_string(), name);
         }
         assert_eq!(
-            "cuda:1,0,1".parse::<Choice>().unwrap().to_string(),
+            "cuda:1,0,1".parse::<BackendChoice>().unwrap().to_string(),
             "cuda:0,1"
         );
-        let once = "cuda:3".parse::<Choice>().unwrap();
-        assert_eq!("cuda:3,3".parse::<Choice>().unwrap(), once);
+        let once = "cuda:3".parse::<BackendChoice>().unwrap();
+        assert_eq!("cuda:3,3".parse::<BackendChoice>().unwrap(), once);
         for wrong in ["cuda:", "cuda:0,", "cuda:a", "cuda:0,64", "gpu"] {
-            assert!(wrong.parse::<Choice>().is_err(), "{wrong}");
+            assert!(wrong.parse::<BackendChoice>().is_err(), "{wrong}");
         }
     }
 }

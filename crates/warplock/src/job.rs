@@ -1,4 +1,4 @@
-//! A batch after all checks: what backends work on.
+//! A batch after all checks: the input of backends.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -9,13 +9,14 @@ use crate::checks::{
     check_texts, disjoint, each, inside, no_aad, no_keys, no_tags, same_count, same_lengths,
 };
 use crate::random::fill_random;
-use crate::{Error, Info};
+use crate::simple::authenticates;
+use crate::{AlgorithmInfo, Error};
 
-/// A checked batch. That one exists proves: every span lies inside its buffer, spans that are
-/// written overlap nothing else, and every key, IV, length and tag fits the algorithm. The
-/// buffers stay borrowed for `'a`. Whether IVs repeat is checked by [`crate::Engine::run`].
-pub struct Job<'a> {
-    info: &'static Info,
+/// A checked batch. Its existence proves that every span lies inside its buffer, that spans that
+/// are written overlap nothing else, and that every key, IV, length and tag fits the algorithm. The
+/// buffers stay borrowed for `'a`. [`crate::Engine::run`] checks whether IVs repeat.
+pub(crate) struct Job<'a> {
+    info: &'static AlgorithmInfo,
     direction: Direction,
     keys: Keys<'a>,
     input: *const u8,
@@ -35,7 +36,7 @@ pub struct Job<'a> {
     borrows: PhantomData<&'a mut [u8]>,
 }
 
-/// Where tags are, as pointers.
+/// The tags' place, as pointers.
 #[derive(Clone, Copy)]
 enum TagPlace {
     Appended,
@@ -63,11 +64,11 @@ pub(crate) struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// The block of input before a place: where CBC decryption of what follows starts from. To be
-    /// read before what is there is under way, since in place it is overwritten.
+    /// The block of input before `place`, from which CBC decryption of the following text starts.
+    /// Must be read before work on it starts, because in place it is overwritten.
     ///
     /// # Safety
-    /// The place is from 16 to `len`, and nobody writes to the block.
+    /// The place is from 16 to `len`, and nothing writes to the block.
     pub(crate) unsafe fn block_before(&self, place: usize) -> [u8; 16] {
         // SAFETY: by this function's contract; the input has `len` bytes.
         unsafe { self.input.add(place - 16).cast::<[u8; 16]>().read() }
@@ -92,22 +93,22 @@ impl Iv<'_> {
 
 impl<'a> Job<'a> {
     /// The algorithm's row of the table.
-    pub fn info(&self) -> &'static Info {
+    pub(crate) fn info(&self) -> &'static AlgorithmInfo {
         self.info
     }
 
-    /// Which way the job goes.
-    pub fn direction(&self) -> Direction {
+    /// The direction.
+    pub(crate) fn direction(&self) -> Direction {
         self.direction
     }
 
     /// How many messages there are.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.input_spans.count()
     }
 
     /// Text bytes of all messages together.
-    pub fn text_bytes(&self) -> u64 {
+    pub(crate) fn text_bytes(&self) -> u64 {
         self.text_bytes
     }
 
@@ -129,7 +130,7 @@ impl<'a> Job<'a> {
         matches!(self.input_spans, Spans::Even { .. })
     }
 
-    /// The bytes of text and of associated data of each message, where all are alike.
+    /// The bytes of text and of associated data of each message, if they are the same for all.
     pub(crate) fn alike(&self) -> Option<(usize, usize)> {
         let Spans::Even { len, .. } = self.input_spans else {
             return None;
@@ -169,7 +170,7 @@ impl<'a> Job<'a> {
         // SAFETY: the checks in `new` found both spans inside their buffers.
         let (input, output) = unsafe { (self.input.add(from.offset), self.output.add(to.offset)) };
         let tag = match self.tags {
-            // SAFETY: the checks in `new` found the text and the tag behind it in the buffer.
+            // SAFETY: the checks in `new` found the text and the tag after it in the buffer.
             TagPlace::Appended if self.info.algorithm.is_aead() => unsafe {
                 match self.direction {
                     Direction::Encrypt => output.add(to.len),
@@ -204,8 +205,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// After a failure: zeroes what authenticated decryption may have written, of which nobody
-    /// knows whether it verifies.
+    /// Zeroes the output of authenticated decryption after a failure, because it is not verified.
     ///
     /// # Safety
     /// Nothing else uses what the job borrows during the call.
@@ -221,7 +221,7 @@ impl<'a> Job<'a> {
     }
 
     /// The keys and the text of some messages, if each is one block under a key of its own and
-    /// they follow each other without gaps: the pointers are valid for 16 bytes a message.
+    /// there are no gaps: the pointers are valid for 16 bytes per message.
     pub(crate) fn single_blocks(
         &self,
         messages: Range<usize>,
@@ -262,10 +262,14 @@ impl<'a> Job<'a> {
             aad,
             tags,
             tag_len,
+            must_authenticate,
         } = batch;
         let algorithm = keys.algorithm().ok_or_else(no_keys)?;
         let info = algorithm.info();
         let aead = algorithm.is_aead();
+        if must_authenticate {
+            authenticates(algorithm)?;
+        }
 
         let (input, input_len, output, output_len, input_spans, output_spans, in_place) = match text
         {
@@ -311,7 +315,8 @@ impl<'a> Job<'a> {
         };
         inside(&input_spans, tag_in, input_len, "the input")?;
         inside(&output_spans, tag_out, output_len, "the output")?;
-        // In place, a message's tag must survive its neighbours also when it is only read.
+        // In place, a message's tag must not be overwritten by other messages, even if it is only
+        // read.
         disjoint(&output_spans, if in_place { appended } else { tag_out })?;
 
         let tags = match tags {
@@ -384,7 +389,12 @@ fn slice(bytes: &[u8], span: Span) -> &[u8] {
     &bytes[span.offset..][..span.len]
 }
 
-fn check_ivs(info: &Info, direction: Direction, ivs: &Ivs<'_>, count: usize) -> Result<(), Error> {
+fn check_ivs(
+    info: &AlgorithmInfo,
+    direction: Direction,
+    ivs: &Ivs<'_>,
+    count: usize,
+) -> Result<(), Error> {
     match ivs {
         Ivs::None if count == 0 => Ok(()),
         Ivs::None => check_iv_len(info, 0, 0),

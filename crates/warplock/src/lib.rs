@@ -5,29 +5,24 @@
 //!   for all or a key each.
 //! - [`Engine`]: checks a batch, then runs it on a backend. The instruction set is chosen at run
 //!   time.
-//! - [`Stream`]: one long message, fed in pieces.
+//! - [`MessageStream`]: one long message, fed in pieces.
 //! - [`cuda::Plan`]: a batch that lies in GPU memory, for kernels on the caller's stream.
-//! - [`Gatherer`]: small messages of many threads, sent off together.
 //!
 //! Take `aes-256-gcm` and random nonces unless you know why not: the other modes are there for
 //! other programs' data and do not notice changes.
 //!
 //! ```
-//! use warplock::{Algorithm, Batch, Engine, Ivs, Key, Keys, Tags, Text};
+//! use warplock::{Algorithm, Engine, Key, Nonce};
 //!
 //! let engine = Engine::new()?;
 //! let key = Key::generate(Algorithm::Aes256Gcm)?;
-//!
-//! let mut data = b"a long message".to_vec();
-//! let (mut nonce, mut tag) = ([0; 12], [0; 16]); // written by `run`: store them with the data
-//! let seal = Batch::seal(Keys::One(&key), Text::in_place(&mut data));
-//! engine.run(seal.ivs(Ivs::Random(&mut nonce)).tags(Tags::Apart(&mut tag)))?;
-//!
-//! let open = Batch::open(Keys::One(&key), Text::in_place(&mut data));
-//! engine.run(open.ivs(Ivs::Each(&nonce)).tags(Tags::Given(&tag)))?;
-//! assert_eq!(data, b"a long message");
+//! let sealed = key.seal(&engine, Nonce::random(), b"v1", b"a long message")?;
+//! assert_eq!(key.open(&engine, b"v1", &sealed)?, b"a long message");
 //! # Ok::<(), warplock::Error>(())
 //! ```
+//!
+//! [`OwnedBatch`] does this for many messages at once; a [`Batch`] works on the caller's own memory
+//! and allocates nothing.
 //!
 //! # Nonces
 //!
@@ -36,8 +31,8 @@
 //!
 //! - **Random**: [`Ivs::Random`] draws a nonce for each message and writes it to the caller's array.
 //!   Each batch draws from the operating system and keeps nothing for the next, so nonces stay
-//!   fresh in forked processes and in virtual machines resumed from a snapshot. A [`Stream`] and a
-//!   [`Gatherer`] take one nonce from the caller: draw it with [`fill_random`].
+//!   fresh in forked processes and in virtual machines resumed from a snapshot. A [`MessageStream`] takes
+//!   its nonce from the caller: draw it with [`fill_random`].
 //! - **Limit**: with 12-byte random nonces (GCM), at most 2^32 messages per key (NIST SP 800-38D,
 //!   8.3). Then the chance of a repeat stays below 2^-32. Beyond that, use more keys or a counter.
 //! - **Given**: [`Ivs::Each`] and [`Ivs::Ragged`], for protocols and counters. A counter must
@@ -53,8 +48,10 @@
 //!   separate ranges.
 
 mod algorithm;
+mod auto;
 mod backend;
 mod batch;
+mod calibrate;
 mod checks;
 mod cpu;
 pub mod cuda;
@@ -63,32 +60,34 @@ mod error;
 pub mod hazmat;
 mod job;
 mod key;
+mod lock;
+mod machine;
 mod nonces;
 pub mod pkcs7;
-mod plan;
+mod pool;
 mod portion;
 mod random;
-#[cfg(test)]
-mod random_jobs;
 mod secret;
+mod simple;
 mod single;
 mod stream;
-mod threads;
+#[cfg(test)]
+mod testing;
 
-pub use algorithm::{Algorithm, Cipher, Info, Mode};
-pub use backend::{Backend, Choice, GpuSet, Ticket};
+pub use algorithm::{Algorithm, AlgorithmInfo, Cipher, Mode};
+pub use auto::Calibration;
+#[doc(hidden)]
+pub use auto::fuzzing;
+pub use backend::{BackendChoice, GpuSet};
 pub use batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 pub use cpu::InstructionSet;
-pub use engine::{BACKEND_VARIABLE, Builder, Engine, Share};
+pub use engine::{BACKEND_VARIABLE, Builder, Engine, GpuBytes};
 pub use error::Error;
-pub use job::Job;
 pub use key::Key;
-#[doc(hidden)]
-pub use plan::fuzzing;
-pub use plan::{Calibration, Gatherer, Gathering};
+pub use pool::MOST_THREADS;
 pub use random::fill_random;
-pub use stream::Stream;
-pub use threads::MOST_THREADS;
+pub use simple::{Nonce, OwnedBatch};
+pub use stream::MessageStream;
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/misuse.md")]

@@ -1,12 +1,12 @@
-//! A batch of one message, whose checks and copies would show in its time if it is short.
+//! A batch of one message. If it is short, a job's checks and copies would show in its time.
 
 use crate::batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 use crate::job::{Iv, Message};
-use crate::{Info, Key, Mode};
+use crate::{AlgorithmInfo, Key, Mode};
 
-/// One checked message. That one exists proves what a [`crate::Job`] of it would prove.
+/// One checked message. Its existence proves what a [`crate::job::Job`] of it would prove.
 pub(crate) struct Single<'a> {
-    pub(crate) info: &'static Info,
+    pub(crate) info: &'static AlgorithmInfo,
     pub(crate) direction: Direction,
     pub(crate) key: &'a Key,
     pub(crate) message: Message<'a>,
@@ -14,8 +14,8 @@ pub(crate) struct Single<'a> {
 }
 
 impl<'a> Single<'a> {
-    /// The message of a batch that has one, with a key of its own, and in which everything fits.
-    /// None of any other batch: [`crate::Job::new`] has the rules, and the words for what is wrong.
+    /// The message of a batch that has only one, with one key, and in which everything fits. None
+    /// for any other batch: [`crate::job::Job::new`] has the rules, and the error messages.
     #[inline]
     pub(crate) fn of(batch: &mut Batch<'a>) -> Option<Self> {
         let Keys::One(key) = batch.keys else {
@@ -71,7 +71,7 @@ impl<'a> Single<'a> {
         let tag_len = batch.tag_len;
         let (tag, aad) = if info.algorithm.is_aead() {
             let tag = match &mut batch.tags {
-                // SAFETY: the text and the tag behind it lie in the buffer.
+                // SAFETY: the text and the tag after it lie in the buffer.
                 Tags::Appended if direction == Direction::Encrypt => unsafe {
                     (output_len - len >= tag_len).then(|| output.add(len))?
                 },
@@ -95,8 +95,10 @@ impl<'a> Single<'a> {
                 info.accepts_tag_len(direction, tag_len).then_some(tag)?,
                 aad,
             )
+        } else if batch.must_authenticate {
+            return None;
         } else {
-            // Without text there is nothing to do, and nothing shows.
+            // Without text there is nothing to do.
             match (&batch.tags, batch.aad) {
                 (Tags::Appended, Aad::None) if len > 0 => (output, [].as_slice()),
                 _ => return None,
@@ -129,9 +131,11 @@ impl<'a> Single<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Algorithm, Job};
+    use crate::Algorithm;
+    use crate::job::Job;
 
-    /// Whatever is taken here, a job would be, too; and of what a job takes, all with text.
+    /// Everything that is accepted here is accepted as a job; and everything with text that a job
+    /// accepts and that has this form is accepted here.
     #[test]
     fn takes_what_a_job_takes() {
         let (mut taken, mut refused) = (0, 0);

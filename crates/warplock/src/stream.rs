@@ -3,16 +3,16 @@
 use crate::cpu::{Io, Running};
 use crate::{Batch, Direction, Engine, Error, Ivs, Key, Keys, Mode, Text};
 
-/// One message that does not fit into memory at once, or is not all there yet. The pieces are
-/// worked on in place: those of ECB, CTR and CBC decryption where the engine's batches are, all
-/// others ([`Stream::stays_on_cpu`]) by the processor, long ones over all threads.
+/// One message that does not fit into memory, or is not complete yet. Its pieces are worked on in
+/// place: those of ECB, CTR and CBC decryption on the engine's backend, all others
+/// ([`MessageStream::stays_on_cpu`]) on the CPU, on all threads if they are long.
 ///
-/// When it opens authenticated ciphertext, what [`Stream::update`] gives is **unverified** until
-/// [`Stream::verify`] has returned `Ok`: keep it where nobody acts on it, and throw it away if the
-/// tag is wrong. [`crate::Batch`] has no such trap, nor have encrypted files.
+/// When it opens authenticated ciphertext, what [`MessageStream::update`] returns is **unverified**
+/// until [`MessageStream::verify`] has returned `Ok`: do not act on it before, and discard it if
+/// the tag is wrong. [`crate::Batch`] and encrypted files have no such trap.
 ///
 /// ```
-/// use warplock::{Algorithm, Direction, Engine, Key, Stream};
+/// use warplock::{Algorithm, Direction, Engine, Key, MessageStream};
 ///
 /// let engine = Engine::new()?;
 /// let key = Key::generate(Algorithm::Aes256Ctr)?;
@@ -20,24 +20,23 @@ use crate::{Batch, Direction, Engine, Error, Ivs, Key, Keys, Mode, Text};
 /// warplock::fill_random(&mut start)?; // stored with the text
 /// let mut text = *b"whole blocks, then what is left";
 /// let (head, tail) = text.split_at_mut(16);
-/// let mut stream = Stream::new(&engine, Direction::Encrypt, &key, &start, b"")?;
+/// let mut stream = MessageStream::new(&engine, Direction::Encrypt, &key, &start, b"")?;
 /// stream.update(head)?;
 /// assert_eq!(stream.finish(tail)?, None); // counter mode makes no tag
 /// # Ok::<(), warplock::Error>(())
 /// ```
-pub struct Stream<'a> {
+pub struct MessageStream<'a> {
     engine: &'a Engine,
     key: &'a Key,
     direction: Direction,
     state: Running,
     /// Text bytes so far.
     done: u64,
-    /// A piece failed: some of it may have been worked on, and what comes next would begin with the
-    /// same counter.
+    /// A piece failed: part of it may be encrypted, and the next piece would use the same counter.
     broken: bool,
 }
 
-impl<'a> Stream<'a> {
+impl<'a> MessageStream<'a> {
     /// Starts a message: `iv` and `aad` (empty if there is none) as [`crate::Batch`] takes them.
     ///
     /// # Errors
@@ -67,7 +66,7 @@ impl<'a> Stream<'a> {
         }
         let kernels = engine.cpu().kernels();
         let state = Running::start(kernels, key.prepared(kernels), info, iv, aad);
-        Ok(Stream {
+        Ok(MessageStream {
             engine,
             key,
             direction,
@@ -77,13 +76,13 @@ impl<'a> Stream<'a> {
         })
     }
 
-    /// Whether the processor does the work, whatever the engine's backend is: what one piece hands
-    /// on to the next is then no IV that a batch could begin with.
+    /// Whether the CPU does the work whatever the engine's backend is: then the state between
+    /// pieces is not an IV that a batch could start with.
     pub fn stays_on_cpu(&self) -> bool {
         self.next_iv().is_none()
     }
 
-    /// The IV of a message that would go on from here, where there is one.
+    /// The IV of a message that would continue from here, if there is one.
     fn next_iv(&self) -> Option<Ivs<'_>> {
         match (&self.state, self.direction) {
             (Running::Ecb, _) => Some(Ivs::None),
@@ -96,9 +95,9 @@ impl<'a> Stream<'a> {
     /// Works on the next piece, in place: whole blocks of 16 bytes, and not the message's end.
     ///
     /// # Errors
-    /// [`Error::Batch`] if the piece is no whole number of blocks, or the message gets too long.
-    /// [`Error::Backend`] if the machine failed: this piece may be lost, those before it are good,
-    /// and the stream is of no further use: every later call gives the same error.
+    /// [`Error::Batch`] if the piece is not a whole number of blocks, or the message gets too long.
+    /// [`Error::Backend`] if the machine failed: this piece may be lost, those before it are valid,
+    /// and every later call returns the same error.
     pub fn update(&mut self, piece: &mut [u8]) -> Result<(), Error> {
         if !piece.len().is_multiple_of(16) {
             return Err(Error::Batch(format!(
@@ -109,8 +108,8 @@ impl<'a> Stream<'a> {
         self.count(piece.len())?;
         let (algorithm, len) = (self.key.algorithm(), piece.len());
         let leaves =
-            !self.stays_on_cpu() && self.engine.wants_batches(algorithm, self.direction, 1, len);
-        // Until the piece is done; where a panic ends it, it stays so.
+            !self.stays_on_cpu() && self.engine.prefers_gpu(algorithm, self.direction, len);
+        // Until the piece is done; stays true if a panic ends it.
         self.broken = true;
         self.advance(piece, leaves)?;
         self.broken = false;
@@ -135,8 +134,8 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Works on the last piece, in place, and gives the tag if the algorithm makes one. The last
-    /// piece may be empty; for XTS, one that is no whole number of blocks has at least 17 bytes.
+    /// Works on the last piece, in place, and returns the tag if the algorithm makes one. The last
+    /// piece may be empty; for XTS, one that is not a whole number of blocks has at least 17 bytes.
     ///
     /// # Errors
     /// [`Error::Batch`] if the algorithm does not take a message of this length, [`Error::Backend`]
@@ -147,12 +146,13 @@ impl<'a> Stream<'a> {
         Ok(self.state.tag(kernels, self.key.prepared(kernels)))
     }
 
-    /// Works on the last piece as [`Stream::finish`] does, and compares the tag, in constant time.
+    /// Works on the last piece as [`MessageStream::finish`] does, and compares the tag, in constant time.
     ///
     /// # Errors
     /// [`Error::Authentication`] if the tag is wrong: all plaintext of this stream is worthless,
-    /// and `last` is zeros. [`Error::Batch`] if the tag's length is none that the algorithm
-    /// takes ([`crate::Info::accepts_tag_len`]), if it makes no tags, or as for [`Stream::finish`].
+    /// and `last` is zeros. [`Error::Batch`] if the algorithm does not take a tag of this length
+    /// ([`crate::AlgorithmInfo::accepts_tag_len`]) or makes none, or as for
+    /// [`MessageStream::finish`].
     pub fn verify(mut self, last: &mut [u8], tag: &[u8]) -> Result<(), Error> {
         if !self.key.algorithm().is_aead() {
             return Err(Error::Batch(format!(
@@ -208,7 +208,8 @@ impl<'a> Stream<'a> {
         if self.broken {
             return Err(Error::Backend {
                 backend: self.engine.backend(),
-                reason: "an earlier piece of this stream failed: start the message anew".to_owned(),
+                reason: "an earlier piece of this stream failed: start the message again"
+                    .to_owned(),
             });
         }
         let info = self.key.algorithm().info();
@@ -234,7 +235,8 @@ mod tests {
         let engine = Engine::builder().backend("cpu".parse().unwrap()).build();
         let engine = engine.unwrap();
         let key = Key::generate(Algorithm::Aes128Ctr).unwrap();
-        let mut stream = Stream::new(&engine, Direction::Encrypt, &key, &[1; 16], b"").unwrap();
+        let mut stream =
+            MessageStream::new(&engine, Direction::Encrypt, &key, &[1; 16], b"").unwrap();
         stream.update(&mut [0; 16]).unwrap();
         stream.broken = true;
         let (mut piece, before) = ([7; 32], [7; 32]);
@@ -259,7 +261,7 @@ mod tests {
                 _ => [vec![0xff; 15], vec![0xf8]].concat(),
             };
             for direction in [Direction::Encrypt, Direction::Decrypt] {
-                let start = || Stream::new(&engine, direction, &key, &iv, b"").unwrap();
+                let start = || MessageStream::new(&engine, direction, &key, &iv, b"").unwrap();
                 left += usize::from(!start().stays_on_cpu());
                 let text: Vec<u8> = (0..1000_u32).map(|i| (i * i / 7) as u8).collect();
                 let run = |leaves: [bool; 3]| {

@@ -4,7 +4,7 @@
 use warplock::cuda::{
     DeviceBatch, DeviceBuffer, DeviceIvs, DeviceText, PinnedBuffer, Plan, Stream,
 };
-use warplock::{Algorithm, Batch, Choice, Direction, Engine, Ivs, Key, Keys, Spans, Text};
+use warplock::{Algorithm, BackendChoice, Batch, Direction, Engine, Ivs, Key, Keys, Spans, Text};
 
 use super::Suite;
 use crate::error::Result;
@@ -138,8 +138,8 @@ impl Suite for CbcBatch {
         let one = processor(std::num::NonZeroUsize::MIN)?;
         let all = processor(context.threads)?;
         let number = Some(gpu.device.gpu().number);
-        let cuda = Engine::builder().backend(Choice::Cuda(number));
-        let auto = Engine::builder().backend(Choice::Auto);
+        let cuda = Engine::builder().backend(BackendChoice::Cuda(number));
+        let auto = Engine::builder().backend(BackendChoice::Auto);
         let auto = auto.threads(context.threads).build()?;
         auto.wake();
         let engines = [one, all, cuda.threads(context.threads).build()?, auto];

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use warplock::cuda::{DeviceBuffer, Stream};
-use warplock::{Algorithm, Choice, Direction, Engine, Key, Tags, Text};
+use warplock::{Algorithm, BackendChoice, Direction, Engine, Key, Tags, Text};
 
 use super::Suite;
 use crate::error::Result;
-use crate::gpu::{Gpu, HostBytes, done_on_gpus};
+use crate::gpu::{Gpu, HostBytes};
 use crate::measure::{Plan, interleave};
 use crate::report::{Column, Report, Unit, Value};
 use crate::table::grouped;
@@ -144,17 +144,17 @@ impl Suite for Host {
         let cpu = context.on_cpu();
         let machine = Machine::here(&cpu)?;
         let number = match context.choice {
-            Some(Choice::Cuda(number)) => number,
+            Some(BackendChoice::Cuda(number)) => number,
             _ => None,
         };
         let card = Gpu::open(context)?;
         let gpu = Engine::builder()
-            .backend(Choice::Cuda(number))
+            .backend(BackendChoice::Cuda(number))
             .threads(context.threads)
             .build()?;
         let cpu = cpu.all_threads()?;
         let auto = Engine::builder()
-            .backend(Choice::Auto)
+            .backend(BackendChoice::Auto)
             .threads(context.threads)
             .build()?;
         // Its start would disturb the others.
@@ -172,7 +172,6 @@ impl Suite for Host {
                     let mut buffers = Buffers::new(&card, algorithm, &text[..len], pinned, &cpu)?;
                     let copies = Copies::new(&card, &mut buffers)?;
                     let engines = [&gpu, &cpu, &auto];
-                    let (mut gpu_jobs, before) = (0, done_on_gpus(&gpu));
                     let mut measure = |plan: &Plan, count| {
                         interleave(
                             plan,
@@ -183,10 +182,7 @@ impl Suite for Host {
                                 buffers.tag.fill(0xa5);
                             },
                             |buffers, number| match (engines.get(number), &copies) {
-                                (Some(engine), _) => {
-                                    gpu_jobs += usize::from(number == 0);
-                                    buffers.encrypt(engine)
-                                }
+                                (Some(engine), _) => buffers.encrypt(engine),
                                 (None, Some(copies)) => copies.run(buffers),
                                 (None, None) => unreachable!("as many as were counted"),
                             },
@@ -199,8 +195,6 @@ impl Suite for Host {
                         ..context.plan
                     };
                     let samples = measure(&plan, engines.len() + usize::from(copies.is_some()))?;
-                    let all = (gpu_jobs * len) as f64;
-                    let part = (done_on_gpus(&gpu) - before) as f64 / all;
                     let rates = samples.iter().map(|own| own.map(|s| len as f64 / s));
                     let rates: Vec<_> = rates.collect();
                     let of_link = |number: usize| {
@@ -215,7 +209,6 @@ impl Suite for Host {
                         single.into(),
                         samples[0].into(),
                         rates[0].into(),
-                        part.into(),
                         rates
                             .get(engines.len())
                             .map_or(Value::None, |&rate| rate.into()),
@@ -240,9 +233,7 @@ impl Suite for Host {
                 "copies: the same page-locked bytes copied over the link instead, both ways at \
                  once, in the same turns; link: the GPU's rate over theirs."
                     .to_owned(),
-                "its part: how much of the text the GPU itself did; the rest was done by a thread \
-                 of the processor beside it. auto: what is taken where nothing is chosen, \
-                 which shares the work out where that is faster."
+                "auto: the default backend, which shares the work out where that is faster."
                     .to_owned(),
                 format!(
                     "Rates are of jobs, or copies, in a row that takes {} ms, one begun when the \
@@ -286,7 +277,6 @@ fn columns() -> Vec<Column> {
         Column::new("first_seconds", "first", Unit::Seconds),
         Column::new("gpu_seconds", "GPU", Unit::Seconds),
         Column::new("gpu_rate", "GPU", Unit::BytesPerSecond),
-        Column::new("gpu_part", "its part", Unit::Ratio),
         Column::new("copies_rate", "copies", Unit::BytesPerSecond),
         Column::new("of_link", "link", Unit::Ratio),
         Column::new("cpu_rate", "CPU", Unit::BytesPerSecond),

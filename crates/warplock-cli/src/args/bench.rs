@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
-use warplock::{Algorithm, Choice, InstructionSet};
+use warplock::{Algorithm, BackendChoice, InstructionSet};
 
 use super::algorithm_parser;
 
@@ -36,9 +36,9 @@ Examples:
 
 /// The name behind `cpu:`.
 fn instruction_set(name: &str) -> Result<InstructionSet, String> {
-    let choice = format!("cpu:{name}").parse::<Choice>();
+    let choice = format!("cpu:{name}").parse::<BackendChoice>();
     match choice.map_err(|error| error.to_string())? {
-        Choice::Cpu(Some(set)) if set.is_available() => Ok(set),
+        BackendChoice::Cpu(Some(set)) if set.is_available() => Ok(set),
         _ => Err("this processor does not have it".to_owned()),
     }
 }
@@ -151,7 +151,7 @@ pub(crate) enum BenchSuite {
         files: usize,
         /// Backends of the vault, a row each. [default: what --backend says]
         #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
-        backends: Vec<Choice>,
+        backends: Vec<BackendChoice>,
         /// Instruction set of the processor where a backend names none, as in cpu:NAME.
         #[arg(long, value_name = "NAME", value_parser = instruction_set)]
         instruction_set: Option<InstructionSet>,

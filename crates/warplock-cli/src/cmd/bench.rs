@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use serde_json::json;
-use warplock::{Algorithm, BACKEND_VARIABLE, Choice, Mode};
+use warplock::{Algorithm, BACKEND_VARIABLE, BackendChoice, Mode};
 use warplock_bench::suite::{
     AeadBatch, CbcBatch, Entries, FileSizes, Files, Fs, Host, Kernels, Sizes,
 };
@@ -63,7 +63,7 @@ fn files(report: &Report, json: Option<Output>, plot: Option<Output>) -> Result<
 }
 
 /// The variable stands for the option: a suite takes from it what its columns shall have.
-fn choice(common: &Common) -> Result<Option<Choice>> {
+fn choice(common: &Common) -> Result<Option<BackendChoice>> {
     match (common.backend, std::env::var(BACKEND_VARIABLE)) {
         (None, Ok(name)) if !name.is_empty() => Ok(Some(name.parse()?)),
         (choice, _) => Ok(choice),

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-use warplock_container::{Length, Runner, open, open_range};
+use warplock_container::{Length, Pipeline, open, open_range};
 
 use super::outputs::Outputs;
 use super::summary::Summary;
@@ -36,9 +36,9 @@ pub(super) fn run(options: &Decrypt, common: &Common) -> Result<Exit> {
         }
     })?;
     let unlocker = Unlocker::new(&options.unlock, common)?;
-    let runner = common.runner()?;
+    let pipeline = common.pipeline()?;
     Ok(each(&inputs, common, file_object, |input| {
-        decrypt(input, &outputs, options.range, &unlocker, &runner, common)
+        decrypt(input, &outputs, options.range, &unlocker, &pipeline, common)
     }))
 }
 
@@ -47,7 +47,7 @@ fn decrypt<N: Fn(&Path) -> Result<PathBuf>>(
     outputs: &Outputs<'_, N>,
     range: Option<Range>,
     unlocker: &Unlocker,
-    runner: &Runner,
+    pipeline: &Pipeline,
     common: &Common,
 ) -> Result<()> {
     let path = outputs.of(input)?;
@@ -57,16 +57,16 @@ fn decrypt<N: Fn(&Path) -> Result<PathBuf>>(
     let key = unlocker
         .key(&input.name, &mut source)
         .map_err(|failure| failure.about(&input.name))?;
-    let summary = Summary::start("decrypted", &input, &output, runner, common);
+    let summary = Summary::start("decrypted", &input, &output, pipeline, common);
     let sink = output.sink()?;
     // Of a part, the rest of the stream is not verified.
     let length = range.and_then(|_| source.remaining()).map(Length::of);
     let opened = match range {
-        None => open(source, sink, &key, runner),
+        None => open(source, sink, &key, pipeline),
         Some(range) => {
             let end = range.end.map_or(Bound::Unbounded, Bound::Excluded);
             let range = (Bound::Included(range.start), end);
-            open_range(source, sink, &key, range, runner)
+            open_range(source, sink, &key, range, pipeline)
         }
     };
     let content = opened.map_err(|error| about_one_of(&input, &output, error))?;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use warplock_container::{Runner, seal};
+use warplock_container::{Pipeline, seal};
 
 use super::outputs::Outputs;
 use super::summary::Summary;
@@ -36,7 +36,7 @@ pub(super) fn run(options: &Encrypt, common: &Common) -> Result<Exit> {
         name.push(".wl");
         Ok(PathBuf::from(name))
     })?;
-    let runner = common.runner()?;
+    let pipeline = common.pipeline()?;
     // Before a passphrase is asked for, all is refused that can be without one.
     let (inputs, refused) = match options.passphrase || !options.identity.is_empty() {
         true => outputs.check(inputs, common),
@@ -47,7 +47,7 @@ pub(super) fn run(options: &Encrypt, common: &Common) -> Result<Exit> {
     }
     let lock = Lock::new(options, common)?;
     let done = each(&inputs, common, file_object, |input| {
-        encrypt(input, &outputs, &lock, &runner, common)
+        encrypt(input, &outputs, &lock, &pipeline, common)
     });
     Ok(refused.max(done))
 }
@@ -56,7 +56,7 @@ fn encrypt<N: Fn(&Path) -> Result<PathBuf>>(
     input: &Path,
     outputs: &Outputs<'_, N>,
     lock: &Lock,
-    runner: &Runner,
+    pipeline: &Pipeline,
     common: &Common,
 ) -> Result<()> {
     let path = outputs.of(input)?;
@@ -65,7 +65,7 @@ fn encrypt<N: Fn(&Path) -> Result<PathBuf>>(
     outputs.refuse_terminal(&output)?;
     let named = |error| about_one_of(&input, &output, error);
     let (key, envelope) = lock.key().map_err(|failure| failure.about(&input.name))?;
-    let summary = Summary::start("encrypted", &input, &output, runner, common);
+    let summary = Summary::start("encrypted", &input, &output, pipeline, common);
 
     let mut sink = output.sink()?;
     let mut written = 0;
@@ -74,7 +74,7 @@ fn encrypt<N: Fn(&Path) -> Result<PathBuf>>(
         written = envelope.encoded_len();
     }
     let source = input.source()?;
-    written += seal(source, sink, &key, runner).map_err(named)?;
+    written += seal(source, sink, &key, pipeline).map_err(named)?;
     let content = summary.done();
     let name = summary.finish(output, content, written, None)?;
     outputs.note(&name, common);

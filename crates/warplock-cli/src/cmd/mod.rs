@@ -20,11 +20,12 @@ use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::CommandFactory;
 use serde_json::{Value, json};
 use warplock::Engine;
-use warplock_container::{Runner, Sizes};
+use warplock_container::{Concurrency, Pipeline};
 use warplock_keyring::Exposed;
 
 use crate::args::{Cli, Command, Common, Unlock};
@@ -138,15 +139,15 @@ impl Common {
     }
 
     /// What runs pipelines: each of its workers is a thread.
-    fn runner(&self) -> Result<Runner> {
+    fn pipeline(&self) -> Result<Pipeline> {
         let engine = Common {
             threads: Some(NonZeroUsize::MIN),
             ..self.clone()
         }
         .engine()?;
-        let mut sizes = Sizes::default();
-        sizes.workers = self.threads.unwrap_or(sizes.workers);
-        Ok(Runner::with_engine(engine).with_sizes(sizes))
+        let mut concurrency = Concurrency::default();
+        concurrency.workers = self.threads.unwrap_or(concurrency.workers);
+        Ok(Pipeline::with_engine(Arc::new(engine)).with_concurrency(concurrency))
     }
 
     /// Tells of something that is no error.
@@ -200,7 +201,7 @@ impl Common {
 
 /// What an engine's GPUs did, in words; empty if nothing.
 fn gpu_shares(engine: &Engine) -> String {
-    let shares = engine.shares().into_iter();
+    let shares = engine.gpu_bytes().into_iter();
     let each = shares.map(|share| format!("{} bytes on {}", share.bytes, share.backend));
     let each: Vec<_> = each.collect();
     match each.is_empty() {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 use tempfile::SpooledTempFile;
-use warplock::{Direction, Error, Info, Key, Mode, hazmat};
+use warplock::{AlgorithmInfo, Direction, Error, Key, Mode, hazmat};
 use zeroize::Zeroizing;
 
 use super::outputs::terminal_refused;
@@ -152,14 +152,19 @@ fn parameters(
     ))
 }
 
-fn not_for(info: &Info, option: &str, proper: &str) -> Failure {
+fn not_for(info: &AlgorithmInfo, option: &str, proper: &str) -> Failure {
     Failure::usage(format_args!(
         "{option} is for {proper}, not for {}",
         info.name
     ))
 }
 
-fn read_key(info: &Info, value: &Value, direction: Direction, equal_halves: bool) -> Result<Key> {
+fn read_key(
+    info: &AlgorithmInfo,
+    value: &Value,
+    direction: Direction,
+    equal_halves: bool,
+) -> Result<Key> {
     let key = value.read("--key")?;
     if key.bytes.len() != info.key_len {
         return Err(Failure::usage(format_args!(
@@ -185,7 +190,11 @@ fn read_key(info: &Info, value: &Value, direction: Direction, equal_halves: bool
     })
 }
 
-fn read_iv(info: &Info, value: Option<&Value>, sectors: bool) -> Result<Zeroizing<Vec<u8>>> {
+fn read_iv(
+    info: &AlgorithmInfo,
+    value: Option<&Value>,
+    sectors: bool,
+) -> Result<Zeroizing<Vec<u8>>> {
     let iv = match value {
         Some(value) => value.read("--iv")?,
         // The first sector of a disk.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use warplock_container::Runner;
+use warplock_container::Pipeline;
 
 use super::gpu_shares;
 use crate::args::Common;
@@ -18,8 +18,8 @@ pub(super) struct Summary<'a> {
     input: String,
     common: &'a Common,
     progress: Progress,
-    runner: &'a Runner,
-    /// The runner's count at the start.
+    pipeline: &'a Pipeline,
+    /// The pipeline's count at the start.
     before: u64,
     started: Instant,
 }
@@ -29,10 +29,10 @@ impl<'a> Summary<'a> {
         verb: &'static str,
         input: &Input,
         output: &Output,
-        runner: &'a Runner,
+        pipeline: &'a Pipeline,
         common: &'a Common,
     ) -> Self {
-        let (monitor, before) = (runner.monitor().clone(), runner.monitor().done());
+        let (monitor, before) = (pipeline.monitor().clone(), pipeline.monitor().done());
         let wanted = !common.quiet && !output.is_terminal();
         let done = move || monitor.done() - before;
         let progress = Progress::start(&input.name, input.len, done, wanted);
@@ -42,7 +42,7 @@ impl<'a> Summary<'a> {
             input,
             common,
             progress,
-            runner,
+            pipeline,
             before,
             started,
         }
@@ -50,7 +50,7 @@ impl<'a> Summary<'a> {
 
     /// Bytes of input that are done.
     pub(super) fn done(&self) -> u64 {
-        self.runner.monitor().done() - self.before
+        self.pipeline.monitor().done() - self.before
     }
 
     /// Publishes the output, into which `written` bytes went; gives its name. `length` is for
@@ -70,15 +70,15 @@ impl<'a> Summary<'a> {
             verb,
             input,
             common,
-            runner,
+            pipeline,
             ..
         } = self;
         common.note(format_args!(
             "{input}: {verb} to {name}: {content} bytes of content in {seconds:.3} s, {:.0} MB/s, \
              by {}{}",
             content as f64 / seconds / 1e6,
-            runner.engine().backend(),
-            gpu_shares(runner.engine())
+            pipeline.engine().backend(),
+            gpu_shares(pipeline.engine())
         ));
         if common.json {
             let mut object = json!({

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use warplock_container::Runner;
+use warplock_container::Pipeline;
 
 use super::{each, file_object, print, unlock_uses_stdin};
 use crate::args::{Common, Verify};
@@ -18,30 +18,30 @@ pub(super) fn run(options: &Verify, common: &Common) -> Result<Exit> {
     let inputs = or_stdin(&options.input);
     unlock_uses_stdin(&inputs, &options.unlock)?;
     let unlocker = Unlocker::new(&options.unlock, common)?;
-    let runner = common.runner()?;
+    let pipeline = common.pipeline()?;
     let object = |input: &Path| {
         let mut object = file_object(input);
         object["verified"] = false.into();
         object
     };
     Ok(each(&inputs, common, object, |input| {
-        verify(input, &unlocker, &runner, common)
+        verify(input, &unlocker, &pipeline, common)
     }))
 }
 
-fn verify(input: &Path, unlocker: &Unlocker, runner: &Runner, common: &Common) -> Result<()> {
+fn verify(input: &Path, unlocker: &Unlocker, pipeline: &Pipeline, common: &Common) -> Result<()> {
     let input = Input::open(input)?;
     let named = |failure: Failure| failure.about(&input.name);
     let mut source = input.source()?;
     let key = unlocker.key(&input.name, &mut source).map_err(named)?;
-    let (monitor, before) = (runner.monitor().clone(), runner.monitor().done());
+    let (monitor, before) = (pipeline.monitor().clone(), pipeline.monitor().done());
     let progress = Progress::start(
         &input.name,
         input.len,
         move || monitor.done() - before,
         !common.quiet,
     );
-    let verified = warplock_container::verify(source, &key, runner);
+    let verified = warplock_container::verify(source, &key, pipeline);
     drop(progress);
     let len = verified.map_err(|error| named(error.into()))?;
     if common.json {

@@ -15,7 +15,7 @@ fn range(sealed: &[u8], range: impl std::ops::RangeBounds<u64>) -> Result<Vec<u8
             to,
             &key(),
             (range.start_bound(), range.end_bound()),
-            &runner(),
+            &pipeline(),
         )
     });
     let (_, in_order) = along(WAYS[1], sealed, |from, to| {
@@ -24,7 +24,7 @@ fn range(sealed: &[u8], range: impl std::ops::RangeBounds<u64>) -> Result<Vec<u8
             to,
             &key(),
             (range.start_bound(), range.end_bound()),
-            &runner(),
+            &pipeline(),
         )
     });
     let len = result?;
@@ -115,7 +115,7 @@ fn ranges_outside_are_refused_with_the_true_length() {
     ));
 
     let pipe = Source::sequential(Cursor::new(&sealed));
-    let error = open_range(pipe, Sink::nowhere(), &key(), 0..1, &runner()).unwrap_err();
+    let error = open_range(pipe, Sink::nowhere(), &key(), 0..1, &pipeline()).unwrap_err();
     assert!(matches!(error, Error::NotSeekable));
 }
 

@@ -6,10 +6,10 @@ use warplock_container::{Error, ErrorKind, Sink, Source, open, open_bytes};
 /// Opens `sealed` in memory, from both kinds of source and to both kinds of sink: each must fail,
 /// with the same words, and must not have let out anything but a prefix of `plain`.
 fn refused(sealed: &[u8], plain: &[u8]) -> Error {
-    let (key, runner) = (key(), runner());
+    let (key, pipeline) = (key(), pipeline());
     let error = open_bytes(sealed, &key, &engine()).unwrap_err();
     for way in [WAYS[1], WAYS[2]] {
-        let (result, written) = along(way, sealed, |from, to| open(from, to, &key, &runner));
+        let (result, written) = along(way, sealed, |from, to| open(from, to, &key, &pipeline));
         let other = result.expect_err("damage was not noticed");
         assert_eq!(other.to_string(), error.to_string(), "{way:?}");
         assert!(
@@ -112,7 +112,7 @@ fn of_several_faults_the_first_is_told_every_time() {
 }
 
 fn error_text(sealed: &[u8]) -> String {
-    open(Source::bytes(sealed), Sink::nowhere(), &key(), &runner())
+    open(Source::bytes(sealed), Sink::nowhere(), &key(), &pipeline())
         .unwrap_err()
         .to_string()
 }

@@ -37,7 +37,7 @@ fn an_envelope_carries_the_key_of_its_stream() {
             let found = Envelope::read(&mut from)?;
             assert_eq!(found, envelope);
             let master = unwrap(found.wrapped(), &identities)?;
-            open(from, to, &InputKey::from(&master), &runner())
+            open(from, to, &InputKey::from(&master), &pipeline())
         });
         assert_eq!(result.unwrap(), opened.len() as u64);
         assert!(opened == pattern(SEGMENT + 9));
@@ -203,7 +203,7 @@ fn inspect_tells_what_shows_without_a_key() {
 #[test]
 fn an_envelope_given_as_a_stream_is_recognised() {
     let (bytes, ..) = file(10);
-    let error = open(Source::bytes(&bytes), Sink::nowhere(), &key(), &runner()).unwrap_err();
+    let error = open(Source::bytes(&bytes), Sink::nowhere(), &key(), &pipeline()).unwrap_err();
     assert!(matches!(
         error,
         Error::NotWarplock {

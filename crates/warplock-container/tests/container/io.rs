@@ -18,7 +18,7 @@ fn single_bytes_and_interruptions_change_nothing() {
         source,
         Sink::sequential(Slow(&mut sealed, false)),
         &key(),
-        &runner(),
+        &pipeline(),
     )
     .unwrap();
     let mut opened = Vec::new();
@@ -27,7 +27,7 @@ fn single_bytes_and_interruptions_change_nothing() {
         source,
         Sink::sequential(Slow(&mut opened, false)),
         &key(),
-        &runner(),
+        &pipeline(),
     )
     .unwrap();
     assert!(opened == plain);
@@ -37,7 +37,7 @@ fn single_bytes_and_interruptions_change_nothing() {
         Source::positioned(Pieces(&plain), 0..plain.len() as u64),
         Sink::positioned(Pieces(&memory), 0),
     );
-    seal(source, sink, &key(), &runner()).unwrap();
+    seal(source, sink, &key(), &pipeline()).unwrap();
     assert!(open_all(&memory.0.into_inner().unwrap(), &key()).unwrap() == plain);
 }
 
@@ -119,7 +119,7 @@ fn a_sink_that_fails_midway_ends_the_run_with_its_own_kind() {
                 Source::bytes(&plain),
                 Sink::sequential(Failing { left, kind }),
                 &key(),
-                &runner(),
+                &pipeline(),
             );
             let error = error.unwrap_err();
             assert_eq!(error.io_kind(), Some(kind), "{error}");
@@ -138,7 +138,7 @@ fn a_source_that_fails_midway_ends_the_run_with_its_own_kind() {
     for left in [0, SEGMENT - 1, SEGMENT, 10 * SEGMENT + 3] {
         let mut written = Vec::new();
         let source = Source::sequential(Failing { left, kind });
-        let error = seal(source, Sink::sequential(&mut written), &key(), &runner()).unwrap_err();
+        let error = seal(source, Sink::sequential(&mut written), &key(), &pipeline()).unwrap_err();
         assert_eq!(error.io_kind(), Some(kind), "{error}");
         assert!(
             written.len() < sealed_len(left as u64).unwrap() as usize,
@@ -161,7 +161,7 @@ fn a_file_that_shrinks_is_noticed() {
     let shrunk = Shrunk(pattern(3 * SEGMENT));
     for expected in [3 * SEGMENT as u64 + 1, 9 * SEGMENT as u64] {
         let source = Source::positioned(&shrunk, 0..expected);
-        let error = seal(source, Sink::nowhere(), &key(), &runner()).unwrap_err();
+        let error = seal(source, Sink::nowhere(), &key(), &pipeline()).unwrap_err();
         let found = 3 * SEGMENT as u64;
         assert!(
             matches!(error, Error::InputShrank { expected: e, found: f } if e == expected && f == found)
@@ -201,8 +201,8 @@ impl Read for &Endless {
 #[test]
 fn cancelling_stops_every_way() {
     for positioned in [true, false] {
-        let runner = runner();
-        let monitor = runner.monitor().clone();
+        let pipeline = pipeline();
+        let monitor = pipeline.monitor().clone();
         let endless = Endless {
             monitor,
             reads: AtomicUsize::new(0),
@@ -213,11 +213,13 @@ fn cancelling_stops_every_way() {
             false => Source::sequential(&endless),
         };
         let mut written = Vec::new();
-        let error = seal(source, Sink::sequential(&mut written), &key(), &runner).unwrap_err();
+        let error = seal(source, Sink::sequential(&mut written), &key(), &pipeline).unwrap_err();
         assert!(matches!(error, Error::Cancelled));
         assert_eq!(error.kind(), ErrorKind::Cancelled);
-        assert!(endless.reads.load(Ordering::Relaxed) <= 10 + 2 * runner.sizes().workers.get());
-        assert!(runner.monitor().done() >= 10 * SEGMENT as u64);
+        assert!(
+            endless.reads.load(Ordering::Relaxed) <= 10 + 2 * pipeline.concurrency().workers.get()
+        );
+        assert!(pipeline.monitor().done() >= 10 * SEGMENT as u64);
     }
 }
 
@@ -233,9 +235,9 @@ impl Read for Interrupted {
 
 #[test]
 fn a_signal_ends_a_blocked_read() {
-    let runner = runner();
-    let source = Source::sequential(Interrupted(runner.monitor().clone()));
-    let error = seal(source, Sink::nowhere(), &key(), &runner).unwrap_err();
+    let pipeline = pipeline();
+    let source = Source::sequential(Interrupted(pipeline.monitor().clone()));
+    let error = seal(source, Sink::nowhere(), &key(), &pipeline).unwrap_err();
     assert!(matches!(error, Error::Cancelled));
 }
 
@@ -262,7 +264,7 @@ fn a_panic_in_a_worker_is_passed_on_and_nobody_waits_for_ever() {
             Source::bytes(&plain),
             Sink::sequential(Panics(0)),
             &key(),
-            &runner(),
+            &pipeline(),
         )
         .map(drop)
     });

@@ -30,7 +30,7 @@ fn content(file: &File) -> Vec<u8> {
 /// Filled in place.
 fn in_place(file: &File) -> Sink<'_> {
     // SAFETY: the tests make their files, and never shorter.
-    unsafe { Sink::file_of_ones_own(file) }.unwrap()
+    unsafe { Sink::exclusive_file(file) }.unwrap()
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn every_length_comes_back() {
             Source::bytes(plain),
             in_place(&sealed),
             &key(),
-            &runner_of(workers),
+            &pipeline_of(workers),
         );
         assert_eq!(written.unwrap(), sealed_len(len as u64).unwrap());
         let bytes = content(&sealed);
@@ -78,7 +78,7 @@ fn every_length_comes_back() {
             Source::file(&sealed).unwrap(),
             in_place(&opened),
             &key(),
-            &runner_of(workers),
+            &pipeline_of(workers),
         )
         .unwrap();
         assert!(content(&opened) == [&front, plain].concat(), "{len}");
@@ -100,7 +100,7 @@ fn ranges_begin_anywhere() {
         };
         let span = range.start as u64..range.end as u64;
         let (source, sink) = (Source::bytes(&sealed), in_place(&opened));
-        open_range(source, sink, &key(), span, &runner()).unwrap();
+        open_range(source, sink, &key(), span, &pipeline()).unwrap();
         assert!(
             content(&opened) == [b"front", &plain[range.clone()]].concat(),
             "{range:?}"
@@ -116,7 +116,7 @@ fn damage_is_found_there_too() {
     sealed[middle] ^= 1;
     let Some(opened) = unnamed(b"") else { return };
     let (source, sink) = (Source::bytes(&sealed), in_place(&opened));
-    let error = open(source, sink, &key(), &runner()).unwrap_err();
+    let error = open(source, sink, &key(), &pipeline()).unwrap_err();
     let expected = open_all(&sealed, &key()).unwrap_err();
     assert_eq!(error.to_string(), expected.to_string());
 }

@@ -6,27 +6,27 @@ use std::sync::Arc;
 
 use crate::common::*;
 use warplock_container::{
-    Envelope, InputKey, Runner, Sink, Source, Suite, Writer, open, open_bytes, seal, seal_bytes,
+    Envelope, InputKey, Pipeline, Sink, Source, Suite, Writer, open, open_bytes, seal, seal_bytes,
     sealed_len, verify,
 };
 
 #[test]
 fn every_length_comes_back_along_every_way() {
-    let (key, runner) = (key(), runner());
+    let (key, pipeline) = (key(), pipeline());
     for len in lengths() {
         let plain = pattern(len);
         for way in WAYS {
-            let (result, sealed) = along(way, &plain, |from, to| seal(from, to, &key, &runner));
+            let (result, sealed) = along(way, &plain, |from, to| seal(from, to, &key, &pipeline));
             assert_eq!(result.unwrap(), sealed.len() as u64, "{len} {way:?}");
             assert_eq!(Some(sealed.len() as u64), sealed_len(len as u64));
             for way in WAYS {
                 let (result, opened) =
-                    along(way, &sealed, |from, to| open(from, to, &key, &runner));
+                    along(way, &sealed, |from, to| open(from, to, &key, &pipeline));
                 assert_eq!(result.unwrap(), len as u64);
                 assert!(opened == plain, "{len} {way:?}");
             }
             assert_eq!(
-                verify(Source::bytes(&sealed), &key, &runner).unwrap(),
+                verify(Source::bytes(&sealed), &key, &pipeline).unwrap(),
                 len as u64
             );
         }
@@ -36,15 +36,16 @@ fn every_length_comes_back_along_every_way() {
 #[test]
 fn default_sizes_serve_several_segments_and_one_worker_serves_alone() {
     let plain = Random(1).bytes(3 * 16 * CHUNK + 5);
-    for runner in [Runner::new().unwrap(), runner_of(1)] {
+    for pipeline in [Pipeline::new().unwrap(), pipeline_of(1)] {
         for way in WAYS {
-            let (_, sealed) = along(way, &plain, |from, to| seal(from, to, &key(), &runner));
-            let (result, opened) = along(way, &sealed, |from, to| open(from, to, &key(), &runner));
+            let (_, sealed) = along(way, &plain, |from, to| seal(from, to, &key(), &pipeline));
+            let (result, opened) =
+                along(way, &sealed, |from, to| open(from, to, &key(), &pipeline));
             result.unwrap();
             assert!(opened == plain);
         }
         // Twice sealed, twice opened; opening counts the header too.
-        let done = runner.monitor().done();
+        let done = pipeline.monitor().done();
         assert_eq!(
             done,
             4 * (plain.len() as u64 + sealed_len(plain.len() as u64).unwrap())
@@ -175,7 +176,7 @@ fn files_start_at_their_position_and_carry_an_envelope() {
     let output = File::create(&path).unwrap();
     let mut sink = Sink::file(&output).unwrap();
     envelope.write(&mut sink).unwrap();
-    seal(Source::file(&input).unwrap(), sink, &key(), &runner()).unwrap();
+    seal(Source::file(&input).unwrap(), sink, &key(), &pipeline()).unwrap();
     let len = std::fs::metadata(&path).unwrap().len();
     assert_eq!(
         len,
@@ -186,7 +187,7 @@ fn files_start_at_their_position_and_carry_an_envelope() {
     let mut opened = tempfile::tempfile().unwrap();
     let mut source = Source::file(&sealed).unwrap();
     assert_eq!(Envelope::read(&mut source).unwrap(), envelope);
-    open(source, Sink::file(&opened).unwrap(), &key(), &runner()).unwrap();
+    open(source, Sink::file(&opened).unwrap(), &key(), &pipeline()).unwrap();
     let mut bytes = Vec::new();
     opened.rewind().unwrap();
     opened.read_to_end(&mut bytes).unwrap();
@@ -204,7 +205,7 @@ fn a_file_opened_to_append_is_written_in_order_behind_its_content() {
         Source::bytes(&plain),
         Sink::file(&append).unwrap(),
         &key(),
-        &runner(),
+        &pipeline(),
     )
     .unwrap();
     let bytes = std::fs::read(&path).unwrap();
@@ -223,7 +224,7 @@ fn a_file_that_claims_to_be_empty_is_read_to_its_end() {
         Source::file(&file).unwrap(),
         Sink::sequential(&mut sealed),
         &key(),
-        &runner(),
+        &pipeline(),
     )
     .unwrap();
     let opened = open_all(&sealed, &key()).unwrap();

@@ -17,7 +17,7 @@ fn hex(text: &Value) -> Vec<u8> {
 
 #[test]
 fn streams_open_or_are_refused_as_wycheproof_says() {
-    let (engine, runner) = (engine(), runner());
+    let (engine, pipeline) = (engine(), pipeline());
     let mut counts = [0; 2];
     for (suite, aead) in [
         (Suite::Cobblestone128, "128"),
@@ -57,7 +57,7 @@ fn streams_open_or_are_refused_as_wycheproof_says() {
 
             for way in WAYS {
                 let (result, opened) =
-                    along(way, &sealed, |from, to| open(from, to, &key, &runner));
+                    along(way, &sealed, |from, to| open(from, to, &key, &pipeline));
                 assert_eq!(result.is_ok(), valid, "{name} {way:?}");
                 if valid {
                     assert!(is_message(&opened), "{name} {way:?}");

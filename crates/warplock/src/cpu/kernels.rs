@@ -12,10 +12,10 @@ pub(crate) struct Io {
     pub(crate) src: *const u8,
     pub(crate) dst: *mut u8,
     pub(crate) len: usize,
-    /// Whether the output is better written past the caches. Only where `src != dst`. Kernels may
-    /// do so, and get it only with an output that begins with a cache line; [`settle`] follows.
-    pub(crate) far: bool,
-    /// Whether the input comes from memory: kernels may ask for it ahead of time.
+    /// Whether to write the output with non-temporal stores. Only where `src != dst`. A kernel may do
+    /// so, and is asked only for output that begins with a cache line; [`store_fence`] follows.
+    pub(crate) non_temporal: bool,
+    /// Whether the input is in no cache, so that kernels should prefetch it.
     pub(crate) cold: bool,
 }
 
@@ -30,32 +30,35 @@ impl Io {
             src,
             dst,
             len,
-            far: false,
+            non_temporal: false,
             cold: false,
         }
     }
 
-    /// The same, to be written past the caches or not.
-    pub(crate) fn when_far(self, far: bool) -> Io {
-        Io { far, ..self }
+    /// The same, with non-temporal stores or without.
+    pub(crate) fn with_non_temporal(self, non_temporal: bool) -> Io {
+        Io {
+            non_temporal,
+            ..self
+        }
     }
 
-    /// The same, with an input that comes from memory or not.
-    pub(crate) fn when_cold(self, cold: bool) -> Io {
+    /// The same, with an input that is in no cache or in one.
+    pub(crate) fn with_cold(self, cold: bool) -> Io {
         Io { cold, ..self }
     }
 
-    /// What a kernel may write past the caches, and the blocks before it, up to the output's first
-    /// cache line. Nothing where it should not, or where blocks do not fill lines.
-    pub(crate) fn far_part(self) -> (Io, Io) {
+    /// The blocks before the output's first cache line, and the rest, which a kernel may write with
+    /// non-temporal stores. The rest is empty where it should not, or where blocks do not fill lines.
+    pub(crate) fn non_temporal_part(self) -> (Io, Io) {
         let head = (self.dst as usize).wrapping_neg() % LINE;
-        let near = match self.far && head.is_multiple_of(16) {
+        let near = match self.non_temporal && head.is_multiple_of(16) {
             true => head.min(self.len),
             false => self.len,
         };
         // SAFETY: the head is no longer than the whole.
         let (head, rest) = unsafe { (self.part(0, near), self.part(near, self.len - near)) };
-        (head.when_far(false), rest)
+        (head.with_non_temporal(false), rest)
     }
 
     /// The part of `len` bytes at `offset`.
@@ -70,7 +73,7 @@ impl Io {
                 src: self.src.add(offset),
                 dst: self.dst.add(offset),
                 len,
-                far: self.far,
+                non_temporal: self.non_temporal,
                 cold: self.cold,
             }
         }
@@ -85,8 +88,8 @@ impl Io {
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// Puts output that went past the caches before everything that this thread does from now on.
-pub(crate) fn settle() {
+/// Orders non-temporal stores before everything that this thread does from now on.
+pub(crate) fn store_fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has SSE.
     unsafe {

@@ -6,11 +6,11 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use subtle::ConstantTimeEq;
 
 use super::acorn::Acorn;
-use super::kernels::{Chain, CounterBits, GcmCounter, Io, Kernels, settle};
+use super::kernels::{Chain, CounterBits, GcmCounter, Io, Kernels, store_fence};
 use super::portable::{gf_mul, gf_pow, xts_skip};
 use super::prepared::{AesKey, GhashKey, Prepared};
 use crate::secret::declassify;
-use crate::{Direction, Info, Mode};
+use crate::{AlgorithmInfo, Direction, Mode};
 
 /// What a mode carries from one piece of a message to the next.
 #[derive(Clone)]
@@ -67,7 +67,7 @@ impl Running {
     pub(crate) fn start(
         kernels: &dyn Kernels,
         prepared: &Prepared,
-        info: &Info,
+        info: &AlgorithmInfo,
         iv: &[u8],
         aad: &[u8],
     ) -> Self {
@@ -188,7 +188,7 @@ impl Running {
     }
 
     /// What a finished part of a GCM message adds to the tag; `after` bytes of text are behind it.
-    pub(crate) fn share(&self, prepared: &Prepared, after: usize) -> Option<[u8; 16]> {
+    pub(crate) fn tag_share(&self, prepared: &Prepared, after: usize) -> Option<[u8; 16]> {
         let Running::Gcm(gcm) = self else {
             return None;
         };
@@ -214,8 +214,8 @@ impl Running {
         debug_assert!(any || io.len.is_multiple_of(16));
         // SAFETY: by this function's contract.
         unsafe {
-            match io.far {
-                true => self.update_far(kernels, prepared, direction, io),
+            match io.non_temporal {
+                true => self.update_non_temporal(kernels, prepared, direction, io),
                 false => self.call(kernels, prepared, direction, io),
             }
         }
@@ -226,22 +226,22 @@ impl Running {
     /// # Safety
     /// As there.
     #[inline(never)]
-    unsafe fn update_far(
+    unsafe fn update_non_temporal(
         &mut self,
         kernels: &dyn Kernels,
         prepared: &Prepared,
         direction: Direction,
         io: Io,
     ) {
-        let (near, far) = io.far_part();
+        let (cached, streamed) = io.non_temporal_part();
         // SAFETY: by this function's contract.
         unsafe {
-            if near.len > 0 {
-                self.call(kernels, prepared, direction, near);
+            if cached.len > 0 {
+                self.call(kernels, prepared, direction, cached);
             }
-            if far.len > 0 {
-                self.call(kernels, prepared, direction, far);
-                settle();
+            if streamed.len > 0 {
+                self.call(kernels, prepared, direction, streamed);
+                store_fence();
             }
         }
     }
@@ -249,7 +249,7 @@ impl Running {
     /// [`Running::update`] with one call of a kernel.
     ///
     /// # Safety
-    /// As there, and a far output begins with a cache line.
+    /// As there, and a non-temporal output begins with a cache line.
     #[inline(always)]
     unsafe fn call(
         &mut self,
@@ -420,7 +420,7 @@ pub(super) fn make_tweaks(kernels: &dyn Kernels, prepared: &Prepared, tweaks: &m
 /// A whole XTS message of whole blocks, in one call of a kernel.
 ///
 /// # Safety
-/// As the methods of [`Kernels`]; nothing is far.
+/// As the methods of [`Kernels`]; no store is non-temporal.
 pub(super) unsafe fn whole_xts(
     kernels: &dyn Kernels,
     prepared: &Prepared,

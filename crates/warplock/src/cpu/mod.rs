@@ -1,23 +1,35 @@
 //! The CPU backend: which instruction sets there are, and which one this machine gets.
+//!
+//! `cfg(vectors)` names the family of vector code that is compiled; `build.rs` sets it, except in
+//! builds without optimization.
+
+#![cfg_attr(
+    not(any(vectors = "x86", vectors = "arm")),
+    allow(
+        dead_code,
+        reason = "only vector code reads some of what kernels are given"
+    )
+)]
 
 mod acorn;
-#[cfg(target_arch = "aarch64")]
+#[cfg(vectors = "arm")]
 mod arm;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod backend;
+#[cfg(any(vectors = "x86", vectors = "arm"))]
 mod body;
-mod conclude;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod instruction_set;
+#[cfg(any(vectors = "x86", vectors = "arm"))]
+mod compiled;
+mod finish;
 mod kernels;
 mod message;
+mod parallel;
+mod parts;
 pub(crate) mod portable;
-mod portion;
 mod prepared;
 mod run;
-mod spread;
 #[cfg(test)]
 mod tests;
-#[cfg(target_arch = "x86_64")]
+#[cfg(vectors = "x86")]
 mod x86;
 
 #[cfg(test)]
@@ -26,10 +38,11 @@ pub(crate) use acorn::Acorn;
 pub(crate) use kernels::Chain;
 pub(crate) use kernels::{CounterBits, Io, Kernels};
 pub(crate) use message::Running;
-pub(crate) use portion::Begun;
+pub(crate) use parallel::LEAST_PIECE;
+pub(crate) use parts::MessageStart;
+
+pub(crate) use backend::CpuBackend;
 pub(crate) use prepared::{AesKey, Prepared};
-pub(crate) use run::CpuBackend;
-pub(crate) use spread::LEAST_PIECE;
 
 /// The instruction sets that the CPU backend has code for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,7 +82,8 @@ impl InstructionSet {
         }
     }
 
-    /// Whether this machine has the instructions.
+    /// Whether this machine has the instructions, and this build code for them: without
+    /// optimization there is portable code only.
     pub fn is_available(self) -> bool {
         self.kernels().is_some()
     }
@@ -82,11 +96,11 @@ impl InstructionSet {
             .expect("portable code runs everywhere")
     }
 
-    /// Whether this machine's processor gains by writing large results past its caches.
-    fn gains_past_caches(self) -> bool {
-        #[cfg(target_arch = "x86_64")]
-        return x86::gains_past_caches(self);
-        #[cfg(not(target_arch = "x86_64"))]
+    /// Whether this machine's CPU gains by non-temporal stores of large results.
+    fn gains_by_non_temporal_stores(self) -> bool {
+        #[cfg(vectors = "x86")]
+        return x86::gains_by_non_temporal_stores(self);
+        #[cfg(not(vectors = "x86"))]
         false
     }
 
@@ -94,15 +108,15 @@ impl InstructionSet {
     pub(crate) fn kernels(self) -> Option<&'static dyn Kernels> {
         match self {
             InstructionSet::Portable => Some(&portable::Portable),
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(vectors = "arm")]
             InstructionSet::Neon => arm::neon(),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors = "x86")]
             InstructionSet::AesNi => x86::aesni(),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors = "x86")]
             InstructionSet::Vaes256 => x86::vaes256(),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors = "x86")]
             InstructionSet::Vaes512 => x86::vaes512(),
-            // Another family's.
+            // Another family's, or a build without optimization.
             #[allow(unreachable_patterns, reason = "on a target whose family has all")]
             _ => None,
         }

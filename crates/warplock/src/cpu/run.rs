@@ -1,97 +1,62 @@
-//! The CPU backend: cuts a job over threads and runs its messages.
+//! Messages on one thread, in each mode.
 
-use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::time::Duration;
 
 use zeroize::Zeroize;
 
-use super::InstructionSet;
+use super::CpuBackend;
 use super::acorn;
-use super::conclude::conclude;
-use super::kernels::{Chain, Io, Kernels, LINE, MessageKey, SHORT, SHORT_PREPARED, Short, settle};
+use super::finish::write_or_verify_tag;
+use super::kernels::{
+    Chain, Io, Kernels, LINE, MessageKey, SHORT, SHORT_PREPARED, Short, store_fence,
+};
 use super::message::{Running, Tweak, make_tweaks, stolen, whole_xts};
 use super::prepared::{AesKey, Prepared};
-use crate::backend::{Backend, Ticket};
 use crate::batch::Keys;
 use crate::job::{Iv, Job, Message};
-use crate::plan::{BEYOND_CACHES, CpuModel, Shape};
 use crate::single::Single;
-use crate::threads::{MOST_THREADS, Threads};
-use crate::{Algorithm, Direction, Error, Info, Mode};
+use crate::{Algorithm, AlgorithmInfo, Direction, Mode};
 
-/// CBC chains that are handed to a kernel together.
+/// CBC chains that a kernel takes together.
 pub(super) const CHAINS: usize = 64;
 
-/// Short messages that are handed to a kernel together: enough to find some of about the same
-/// length.
+/// Short messages that a kernel takes together: enough to find some of about the same length.
 const SHORTS: usize = 256;
 
-/// Tweaks of XTS messages that are made together.
+/// XTS tweaks that are made together.
 const TWEAKS: usize = 32;
 
-/// The shortest messages, or parts of one, whose results go past the caches: where they begin with
-/// a cache line, and elsewhere, where blocks in front of the first line are a step of their own.
-const LEAST_FAR: [usize; 2] = [16 << 10, 64 << 10];
+/// The shortest messages, or parts of one, that are written with non-temporal stores: those that begin
+/// with a cache line, and others, whose blocks before the first line take a step of their own.
+const LEAST_NON_TEMPORAL: [usize; 2] = [16 << 10, 64 << 10];
 
-/// The shortest chain of CBC encryption for the same: its steps are lines in any case.
-const LEAST_FAR_CHAIN: usize = 4 << 10;
+/// The shortest chain of CBC encryption for the same: its steps are cache lines in any case.
+const LEAST_NON_TEMPORAL_CHAIN: usize = 4 << 10;
 
-/// Bytes of text in a job that caches near a thread do not hold.
+/// Jobs with at least this much text are not in the caches of one thread.
 const COLD_FROM: u64 = 8 << 20;
 
-/// Runs batches on this machine's processor.
-pub(crate) struct CpuBackend {
-    pub(super) kernels: &'static dyn Kernels,
-    /// Threads beside the one that submits, if there are any.
-    pub(super) others: Option<Threads>,
-    /// What is guessed of the machine; that is enough to tell how many threads a job is worth.
-    pub(super) model: CpuModel,
-    /// Bytes of text in a job from which its results are better written past the caches.
-    pub(super) far_from: u64,
-}
-
 impl CpuBackend {
-    /// A backend on one instruction set.
-    pub(crate) fn new(set: InstructionSet, threads: NonZeroUsize) -> Result<Self, Error> {
-        let name = format!("cpu:{}", set.name());
-        let kernels = set.kernels().ok_or_else(|| Error::NoBackend {
-            name: name.clone(),
-            reason: "this machine does not have the instructions; take cpu".to_owned(),
-        })?;
-        if threads.get() > MOST_THREADS {
-            return Err(Error::NoBackend {
-                name,
-                reason: format!("{threads} threads are too many; ask for at most {MOST_THREADS}"),
-            });
-        }
-        let others = threads.get() - 1;
-        let others = (others > 0)
-            .then(|| Threads::new(others, "cpu", || {}))
-            .transpose()
-            .map_err(|error| Error::NoBackend {
-                name,
-                reason: format!("cannot start {threads} threads ({error}); ask for fewer"),
-            })?;
-        Ok(CpuBackend {
-            kernels,
-            others,
-            model: CpuModel::guess(set, threads.get()),
-            far_from: match set.gains_past_caches() {
-                true => BEYOND_CACHES as u64,
-                false => u64::MAX,
-            },
-        })
-    }
-
-    /// Input and output of a message or a part of one, in a job with so much text.
+    /// Input and output of a message or a part of one, in a job with `bytes` of text.
     pub(super) fn io(&self, bytes: u64, src: *const u8, dst: *mut u8, len: usize) -> Io {
         let in_line = (dst as usize).is_multiple_of(LINE);
-        let least = LEAST_FAR[usize::from(!in_line)];
-        let far = bytes >= self.far_from && src != dst.cast_const() && len >= least;
+        let least = LEAST_NON_TEMPORAL[usize::from(!in_line)];
+        let non_temporal =
+            bytes >= self.non_temporal_from && src != dst.cast_const() && len >= least;
         Io::new(src, dst, len)
-            .when_far(far)
-            .when_cold(bytes >= COLD_FROM)
+            .with_non_temporal(non_temporal)
+            .with_cold(bytes >= COLD_FROM)
+    }
+
+    /// Runs a job; returns the messages that did not verify, ascending.
+    ///
+    /// # Safety
+    /// Nothing else uses what the job borrows during the call.
+    pub(crate) unsafe fn run(&self, job: &Job<'_>) -> Vec<usize> {
+        match self.worth_for(job) {
+            Some((others, threads)) => self.run_parallel(job, others, threads),
+            None => self.run_messages(job, 0..job.count()),
+        }
     }
 
     pub(crate) fn kernels(&self) -> &'static dyn Kernels {
@@ -112,7 +77,7 @@ impl CpuBackend {
         }
     }
 
-    /// A message's key; if it is for this message alone, it is made in `own`.
+    /// A message's key; if only this message has it, it is expanded in `own`.
     #[inline(always)]
     pub(super) fn prepare<'a>(
         &self,
@@ -135,7 +100,7 @@ impl CpuBackend {
         }
     }
 
-    /// Runs some messages on this thread; gives back those that did not verify.
+    /// Runs some messages on this thread; returns those that did not verify.
     pub(super) fn run_messages(&self, job: &Job<'_>, messages: Range<usize>) -> Vec<usize> {
         if job.info().mode == Mode::Cbc && job.direction() == Direction::Encrypt {
             self.run_chains(job, messages);
@@ -149,14 +114,14 @@ impl CpuBackend {
             && let Some((keys, src, dst)) = job.single_blocks(messages.clone())
         {
             let io = self.io(job.text_bytes(), src, dst, 16 * messages.len());
-            let (near, far) = io.far_part();
-            let (near_keys, far_keys) = keys.split_at(near.len);
+            let (cached, streamed) = io.non_temporal_part();
+            let (cached_keys, streamed_keys) = keys.split_at(cached.len);
             // SAFETY: by the job's checks the pointers are valid and no outputs overlap.
             unsafe {
-                self.kernels.ecb_each(near_keys, near);
-                if far.len > 0 {
-                    self.kernels.ecb_each(far_keys, far);
-                    settle();
+                self.kernels.ecb_each(cached_keys, cached);
+                if streamed.len > 0 {
+                    self.kernels.ecb_each(streamed_keys, streamed);
+                    store_fence();
                 }
             }
             return Vec::new();
@@ -167,8 +132,8 @@ impl CpuBackend {
                 false => vec![messages.start],
             };
         }
-        // Each mode by itself: a state that could be any goes through memory, which shows in a short
-        // message's time.
+        // Each mode by itself: a state that could be of any mode would live in memory, which shows
+        // in a short message's time.
         match (job.info().mode, job.keys()) {
             (Mode::Gcm, _) => return self.run_gcm(job, messages),
             (Mode::Xts, Keys::One(key)) => {
@@ -185,7 +150,7 @@ impl CpuBackend {
         Vec::new()
     }
 
-    /// Messages in modes without tags, one after the other. `start` gives the state of a message
+    /// Messages in modes without tags, one after the other. `start` makes the state of a message
     /// from its IV.
     #[inline(always)]
     fn run_tagless(
@@ -274,7 +239,11 @@ impl CpuBackend {
                 let good = if place < done {
                     // SAFETY: by the job's checks; this message is done.
                     unsafe {
-                        conclude(job.direction(), &short.message, &short.tag[..job.tag_len()])
+                        write_or_verify_tag(
+                            job.direction(),
+                            &short.message,
+                            &short.tag[..job.tag_len()],
+                        )
                     }
                 } else {
                     self.run_gcm_message(job, short.index, own)
@@ -288,8 +257,8 @@ impl CpuBackend {
         failed
     }
 
-    /// A message as one to be done together with others, if it is no longer than `longest`. `shared`:
-    /// the key of all, if they have only one.
+    /// A message for a kernel that takes several, if it is no longer than `longest`. `shared`: the
+    /// only key, if there is one.
     #[inline(always)]
     fn short<'a>(
         &self,
@@ -314,7 +283,8 @@ impl CpuBackend {
         })
     }
 
-    /// Runs one GCM message of several; false if it did not verify. `own` is room for its key.
+    /// Runs one GCM message of several; returns false if it did not verify. `own` is room for its
+    /// key.
     #[inline(always)]
     fn run_gcm_message(&self, job: &Job<'_>, index: usize, own: &mut Option<Prepared>) -> bool {
         let message = job.message(index);
@@ -323,28 +293,28 @@ impl CpuBackend {
         let mut state = Running::gcm(self.kernels, prepared, iv, aad);
         let (direction, tag_len) = (job.direction(), job.tag_len());
         // SAFETY: by the job's checks all pointers are valid for their lengths, no other message's
-        // output overlaps this one, and an appended tag lies behind the text.
+        // output overlaps this one, and an appended tag follows the text.
         unsafe {
             let io = self.io(job.text_bytes(), message.input, message.output, message.len);
             self.run_here(&mut state, prepared, direction, &message, io, tag_len)
         }
     }
 
-    /// Runs one message, on several threads if it is long; false if it did not verify.
+    /// Runs one message, on several threads if it is long; returns false if it did not verify.
     pub(super) fn run_message(&self, job: &Job<'_>, index: usize) -> bool {
         let message = job.message(index);
         let own = &mut None;
         let prepared = self.prepare(job, index, &message, own);
         let (info, direction, tag_len) = (job.info(), job.direction(), job.tag_len());
         // SAFETY: by the job's checks all pointers are valid for their lengths, no other message's
-        // output overlaps this one, and an appended tag lies behind the text.
+        // output overlaps this one, and an appended tag follows the text.
         unsafe {
             let io = self.io(job.text_bytes(), message.input, message.output, message.len);
             self.run_prepared(prepared, info, direction, &message, io, tag_len)
         }
     }
 
-    /// Runs a batch of one message; false if it did not verify.
+    /// Runs a batch of one message; returns false if it did not verify.
     ///
     /// # Safety
     /// Nothing else uses what the batch borrows during the call.
@@ -366,7 +336,7 @@ impl CpuBackend {
         }
     }
 
-    /// Runs a message, whose text is in `io`, under a key; false if it did not verify.
+    /// Runs a message, whose text is in `io`, under a key; returns false if it did not verify.
     ///
     /// # Safety
     /// The message's pointers are valid for its text and a tag of `tag_len` bytes, all its parts
@@ -375,7 +345,7 @@ impl CpuBackend {
     unsafe fn run_prepared(
         &self,
         prepared: &Prepared,
-        info: &'static Info,
+        info: &'static AlgorithmInfo,
         direction: Direction,
         message: &Message<'_>,
         io: Io,
@@ -396,28 +366,29 @@ impl CpuBackend {
                 let end = io.part(len - rest, rest);
                 return self.run_here(&mut state, prepared, direction, message, end, tag_len);
             }
-            macro_rules! here {
+            macro_rules! run_with {
                 ($state:expr) => {
                     self.run_here(&mut $state, prepared, direction, message, io, tag_len)
                 };
             }
             match info.mode {
-                Mode::Ecb => here!(Running::Ecb),
-                Mode::Cbc => here!(Running::cbc(iv)),
-                Mode::Ctr => here!(Running::ctr(iv)),
-                Mode::Xts if stolen(len) == 0 && !io.far => {
+                Mode::Ecb => run_with!(Running::Ecb),
+                Mode::Cbc => run_with!(Running::cbc(iv)),
+                Mode::Ctr => run_with!(Running::ctr(iv)),
+                Mode::Xts if stolen(len) == 0 && !io.non_temporal => {
                     whole_xts(kernels, prepared, direction, iv, io);
                     true
                 }
-                Mode::Xts => here!(Running::xts(kernels, prepared, iv)),
-                Mode::Gcm => here!(Running::gcm(kernels, prepared, iv, aad)),
-                Mode::Acorn => here!(Running::start(kernels, prepared, info, iv, aad)),
+                Mode::Xts => run_with!(Running::xts(kernels, prepared, iv)),
+                Mode::Gcm => run_with!(Running::gcm(kernels, prepared, iv, aad)),
+                Mode::Acorn => run_with!(Running::start(kernels, prepared, info, iv, aad)),
             }
         }
     }
 
-    /// Works on the rest of a message, and ends it; false if it did not verify. Inlined where the
-    /// state is known to be one mode's: for one that could be any, a short message would pay.
+    /// Works on the rest of a message, and ends it; returns false if it did not verify. Inlined
+    /// where the state's mode is known: with a state of any mode, a short message would take
+    /// longer.
     ///
     /// # Safety
     /// As [`CpuBackend::run_prepared`].
@@ -435,15 +406,15 @@ impl CpuBackend {
         unsafe {
             state.finish(self.kernels, prepared, direction, io);
             match state.tag(self.kernels, prepared) {
-                Some(tag) => conclude(direction, message, &tag[..tag_len]),
+                Some(tag) => write_or_verify_tag(direction, message, &tag[..tag_len]),
                 None => true,
             }
         }
     }
 
-    /// CBC encryption: many chains at once.
+    /// CBC encryption: many chains at the same time.
     fn run_chains(&self, job: &Job<'_>, messages: Range<usize>) {
-        let far = job.text_bytes() >= self.far_from && !job.is_in_place();
+        let non_temporal = job.text_bytes() >= self.non_temporal_from && !job.is_in_place();
         let mut own = Vec::new();
         for start in messages.clone().step_by(CHAINS) {
             let messages = start..messages.end.min(start + CHAINS);
@@ -475,38 +446,16 @@ impl CpuBackend {
                             MessageKey::Bytes(_) => &own[place],
                         },
                         prev,
-                        io: Io::new(input, output, len).when_far(far && len >= LEAST_FAR_CHAIN),
+                        io: Io::new(input, output, len)
+                            .with_non_temporal(non_temporal && len >= LEAST_NON_TEMPORAL_CHAIN),
                     }
                 })
                 .collect();
             // SAFETY: by the job's checks, the pointers are valid and no outputs overlap.
             unsafe { self.kernels.cbc_encrypt(&mut chains) };
-            if far {
-                settle();
+            if non_temporal {
+                store_fence();
             }
         }
-    }
-}
-
-impl Backend for CpuBackend {
-    fn name(&self) -> String {
-        format!("cpu:{}", self.kernels.set().name())
-    }
-
-    fn supports(&self, _job: &Job<'_>) -> bool {
-        true
-    }
-
-    fn estimate(&self, job: &Job<'_>) -> Duration {
-        let time = self.model.time(&Shape::of(job), self.threads());
-        Duration::from_nanos(time as u64)
-    }
-
-    unsafe fn submit(&self, job: &Job<'_>) -> Result<Ticket, Error> {
-        let failed = match self.worth_for(job) {
-            Some((others, threads)) => self.run_parallel(job, others, threads),
-            None => self.run_messages(job, 0..job.count()),
-        };
-        Ok(Ticket::done(failed))
     }
 }

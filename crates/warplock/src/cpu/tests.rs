@@ -6,15 +6,15 @@ use std::num::NonZeroUsize;
 
 use super::kernels::LINE;
 use super::{CpuBackend, InstructionSet, Io, Prepared, Running};
-use crate::backend::Backend;
-use crate::random_jobs::{Buffers, Random, Setup, buffers};
-use crate::{Algorithm, Batch, Direction, Ivs, Job, Key, Keys, Mode, Spans, Tags, Text};
+use crate::job::Job;
+use crate::testing::random_jobs::{Buffers, Random, Setup, buffers};
+use crate::{Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Spans, Tags, Text};
 
 /// A backend that writes results past the caches in jobs of so many bytes.
-fn backend(set: InstructionSet, threads: usize, far_from: u64) -> CpuBackend {
+fn backend(set: InstructionSet, threads: usize, non_temporal_from: u64) -> CpuBackend {
     let threads = NonZeroUsize::new(threads).unwrap();
     let mut backend = CpuBackend::new(set, threads).unwrap();
-    backend.far_from = far_from;
+    backend.non_temporal_from = non_temporal_from;
     backend
 }
 
@@ -34,7 +34,7 @@ fn far_results_are_the_near_ones_of_portable_code() {
     let near = backend(InstructionSet::Portable, 1, u64::MAX);
     let here = InstructionSet::all().filter(|set| set.kernels().is_some());
     for set in here {
-        let far = [1, 3].map(|threads| backend(set, threads, 0));
+        let non_temporal = [1, 3].map(|threads| backend(set, threads, 0));
         for algorithm in Algorithm::all() {
             for seed in 0..12 {
                 let mut random = Random::new(seed << 8 | algorithm as u64);
@@ -46,12 +46,12 @@ fn far_results_are_the_near_ones_of_portable_code() {
                 let mut received = sealed.reversed(&setup, &mut random);
                 received.forge(&setup, &mut random);
                 let (opened, refused) = run(&near, &setup, Direction::Decrypt, &received);
-                for far in &far {
-                    let context = format!("{algorithm} with {}, seed {seed}", far.name());
-                    let (found, _) = run(far, &setup, Direction::Encrypt, &plain);
+                for non_temporal in &non_temporal {
+                    let context = format!("{algorithm} with {}, seed {seed}", non_temporal.name());
+                    let (found, _) = run(non_temporal, &setup, Direction::Encrypt, &plain);
                     assert!(found.output == sealed.output, "{context}, encryption");
                     assert_eq!(found.tags, sealed.tags, "{context}");
-                    let (found, failed) = run(far, &setup, Direction::Decrypt, &received);
+                    let (found, failed) = run(non_temporal, &setup, Direction::Decrypt, &received);
                     assert!(found.output == opened.output, "{context}, decryption");
                     assert_eq!(failed, refused, "{context}");
                 }
@@ -66,7 +66,7 @@ fn far_results_at_every_place_and_length() {
     let near = backend(InstructionSet::Portable, 1, u64::MAX);
     let mut random = Random::new(1);
     let here = InstructionSet::all().filter(|set| set.kernels().is_some());
-    for far in here.map(|set| backend(set, 1, 0)) {
+    for non_temporal in here.map(|set| backend(set, 1, 0)) {
         for algorithm in Algorithm::all() {
             let key = Key::new(algorithm, &random.bytes(algorithm.key_len())).unwrap();
             let iv_len = match algorithm.info().mode {
@@ -85,7 +85,7 @@ fn far_results_at_every_place_and_length() {
                     let mut input = random.bytes(count * len);
                     let mut tags = vec![0; 16 * count];
                     for direction in [Direction::Encrypt, Direction::Decrypt] {
-                        let results = [&near, &far].map(|backend| {
+                        let results = [&near, &non_temporal].map(|backend| {
                             let mut output = vec![0xA5; count * len + 2 * LINE];
                             let place = output.as_ptr().align_offset(LINE) + at;
                             let spans = Spans::Even {
@@ -109,16 +109,15 @@ fn far_results_at_every_place_and_length() {
                             }
                             let job = Job::new(batch).unwrap();
                             // SAFETY: nothing else uses the buffers.
-                            let ticket = unsafe { backend.submit(&job) };
-                            let failed = ticket.and_then(|ticket| ticket.wait()).unwrap();
+                            let failed = unsafe { backend.run(&job) };
                             assert!(failed.is_empty());
                             let after = output.split_off(place + count * len);
                             assert!(after.iter().all(|&byte| byte == 0xA5));
                             (output.split_off(place), tags)
                         });
-                        let [near, far] = results;
+                        let [near, non_temporal] = results;
                         assert!(
-                            near == far,
+                            near == non_temporal,
                             "{algorithm}, {count} of {len} at {at}, {direction:?}"
                         );
                         // What was sealed is opened next.
@@ -134,17 +133,26 @@ fn far_results_at_every_place_and_length() {
 fn only_large_results_apart_from_their_input_go_past_the_caches() {
     let backend = backend(InstructionSet::Portable, 1, 1 << 20);
     let (src, line) = (16 as *const u8, 64 as *mut u8);
-    let far = |bytes, src, dst, len| backend.io(bytes, src, dst, len).far;
-    assert!(far(1 << 20, src, line, 16 << 10));
-    assert!(!far((1 << 20) - 1, src, line, 16 << 10), "a small job");
-    assert!(!far(1 << 20, src, line, (16 << 10) - 1), "a short message");
-    assert!(!far(1 << 20, line.cast_const(), line, 1 << 20), "in place");
+    let non_temporal = |bytes, src, dst, len| backend.io(bytes, src, dst, len).non_temporal;
+    assert!(non_temporal(1 << 20, src, line, 16 << 10));
+    assert!(
+        !non_temporal((1 << 20) - 1, src, line, 16 << 10),
+        "a small job"
+    );
+    assert!(
+        !non_temporal(1 << 20, src, line, (16 << 10) - 1),
+        "a short message"
+    );
+    assert!(
+        !non_temporal(1 << 20, line.cast_const(), line, 1 << 20),
+        "in place"
+    );
     let behind = 80 as *mut u8;
     assert!(
-        !far(1 << 20, src, behind, 16 << 10),
+        !non_temporal(1 << 20, src, behind, 16 << 10),
         "a short one behind a line's start"
     );
-    assert!(far(1 << 20, src, behind, 64 << 10));
+    assert!(non_temporal(1 << 20, src, behind, 64 << 10));
     let cold = [(8 << 20) - 1, 8 << 20].map(|bytes| backend.io(bytes, src, line, 4096).cold);
     assert_eq!(cold, [false, true], "what caches do not hold is asked for");
 }
@@ -157,20 +165,30 @@ fn what_goes_past_the_caches_begins_with_a_line() {
         for len in [0, 16, 48, 64, 160, 4000] {
             let dst = to[line + at..].as_mut_ptr();
             let io = Io::new(from.as_ptr(), dst, len.min(4096 - line - at));
-            let (near, far) = io.when_far(true).far_part();
-            assert_eq!((near.len + far.len, near.far), (io.len, false));
-            assert_eq!((near.src, near.dst), (io.src, io.dst));
-            let offset = far.dst as usize - io.dst as usize;
+            let (cached, streamed) = io.with_non_temporal(true).non_temporal_part();
             assert_eq!(
-                (offset, far.src as usize - io.src as usize),
-                (near.len, offset)
+                (cached.len + streamed.len, cached.non_temporal),
+                (io.len, false)
+            );
+            assert_eq!((cached.src, cached.dst), (io.src, io.dst));
+            let offset = streamed.dst as usize - io.dst as usize;
+            assert_eq!(
+                (offset, streamed.src as usize - io.src as usize),
+                (cached.len, offset)
             );
             match at % 16 {
-                0 => assert!(near.len < LINE || far.len == 0),
-                _ => assert_eq!(far.len, 0, "blocks that do not fill lines"),
+                0 => assert!(cached.len < LINE || streamed.len == 0),
+                _ => assert_eq!(streamed.len, 0, "blocks that do not fill lines"),
             }
-            assert!(far.len == 0 || (far.dst as usize).is_multiple_of(LINE) && far.far);
-            assert_eq!(io.far_part().1.len, 0, "where it is not to go there");
+            assert!(
+                streamed.len == 0
+                    || (streamed.dst as usize).is_multiple_of(LINE) && streamed.non_temporal
+            );
+            assert_eq!(
+                io.non_temporal_part().1.len,
+                0,
+                "where it is not to go there"
+            );
         }
     }
 }

@@ -4,12 +4,11 @@
 use std::num::NonZeroUsize;
 
 use super::valgrind::{classify, errors, is_running, publish};
-use crate::backend::Backend;
 use crate::cpu::CpuBackend;
-use crate::random_jobs::{Buffers, Random, Setup, buffers};
+use crate::testing::random_jobs::{Buffers, Random, Setup, buffers};
 use crate::{
-    Algorithm, Batch, Direction, Engine, Error, InstructionSet, Ivs, Key, Keys, Mode, Stream, Tags,
-    Text,
+    Algorithm, Batch, Direction, Engine, Error, InstructionSet, Ivs, Key, Keys, MessageStream,
+    Mode, Tags, Text,
 };
 
 #[path = "../../tests/constant_time/leaky.rs"]
@@ -129,7 +128,8 @@ fn one_message(engine: &Engine, algorithm: Algorithm, len: usize) {
         classify(text);
         let (head, tail) = text.split_at_mut(len / 32 * 16);
         silent(&format!("{what}, stream, {direction:?}"), || {
-            let mut stream = Stream::new(engine, direction, &key, iv(algorithm), b"").unwrap();
+            let mut stream =
+                MessageStream::new(engine, direction, &key, iv(algorithm), b"").unwrap();
             stream.update(head).unwrap();
             match tag {
                 Some(tag) => stream.verify(tail, &tag).map(|()| None),

@@ -1,6 +1,8 @@
 //! Keys and texts show up in no `Debug` and no error.
 
-use warplock::{Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, Spans, Stream, Tags, Text};
+use warplock::{
+    Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, MessageStream, Spans, Tags, Text,
+};
 
 /// Bytes that no message contains by chance, whatever base they are printed in.
 const SECRET: &[u8; 16] = b"PASSWORDpassword";
@@ -62,7 +64,7 @@ fn errors_tell_lengths_and_places_not_bytes() {
     let batch = Batch::encrypt(each, Text::in_place(&mut text));
     errors.push(engine.run(batch).unwrap_err());
 
-    let stream = Stream::new(&engine, Direction::Decrypt, &key, SECRET, SECRET).unwrap();
+    let stream = MessageStream::new(&engine, Direction::Decrypt, &key, SECRET, SECRET).unwrap();
     errors.push(stream.verify(&mut text, SECRET).unwrap_err());
 
     for error in errors {

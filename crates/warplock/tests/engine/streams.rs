@@ -1,7 +1,7 @@
 //! Streams: however a message is cut into pieces, the result is that of one batch.
 
 use proptest::prelude::*;
-use warplock::{Algorithm, Direction, Engine, Error, Key, Mode, Stream};
+use warplock::{Algorithm, Direction, Engine, Error, Key, MessageStream, Mode};
 
 use crate::common::case::stream;
 use crate::common::layout::{Message, Plan, assert_same};
@@ -112,9 +112,9 @@ fn some_modes_may_leave_the_processor() {
     }
 }
 
-fn start<'a>(engine: &'a Engine, direction: Direction, key: &'a Key) -> Stream<'a> {
+fn start<'a>(engine: &'a Engine, direction: Direction, key: &'a Key) -> MessageStream<'a> {
     let iv = vec![0; iv_len(key.algorithm().info().mode)];
-    Stream::new(engine, direction, key, &iv, b"").unwrap()
+    MessageStream::new(engine, direction, key, &iv, b"").unwrap()
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn wrong_ivs_and_associated_data_are_refused() {
         let key = Key::generate(algorithm).unwrap();
         let info = algorithm.info();
         for len in 0..40 {
-            let stream = Stream::new(&engine, Direction::Encrypt, &key, &vec![0; len], b"");
+            let stream = MessageStream::new(&engine, Direction::Encrypt, &key, &vec![0; len], b"");
             let fits = match info.mode {
                 Mode::Gcm => len > 0,
                 mode => len == iv_len(mode),
@@ -181,7 +181,7 @@ fn wrong_ivs_and_associated_data_are_refused() {
             assert_eq!(stream.is_ok(), fits, "{algorithm}, {len} bytes of IV");
         }
         let iv = vec![0; iv_len(info.mode)];
-        let stream = Stream::new(&engine, Direction::Encrypt, &key, &iv, b"AD");
+        let stream = MessageStream::new(&engine, Direction::Encrypt, &key, &iv, b"AD");
         assert_eq!(stream.is_ok(), algorithm.is_aead(), "{algorithm}");
     }
 }

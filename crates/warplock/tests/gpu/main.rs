@@ -29,6 +29,6 @@ fn gpu() -> Option<Engine> {
 
 /// An engine on the processor.
 fn cpu() -> Engine {
-    let best = warplock::Choice::Cpu(Some(InstructionSet::best()));
+    let best = warplock::BackendChoice::Cpu(Some(InstructionSet::best()));
     Engine::builder().backend(best).build().unwrap()
 }

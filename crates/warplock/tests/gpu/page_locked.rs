@@ -1,10 +1,8 @@
-//! Jobs in page-locked memory, which the device reads and writes by itself: what lies together goes
+//! Jobs in pinned memory, which the device reads and writes by itself: what lies together goes
 //! as one copy, and so do rows at even distances.
 
 use warplock::cuda::Device;
-use warplock::{
-    Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text,
-};
+use warplock::{Algorithm, Direction, Span};
 
 use crate::random::Random;
 use crate::sample::{Sample, fitting};
@@ -80,108 +78,6 @@ fn even_and_uneven_places() {
                 input.copy_from_slice(&both);
                 sealed = tags;
             }
-        }
-    }
-}
-
-/// Runs messages under one key, in place, and gives those that were refused.
-fn run_even(
-    engine: &Engine,
-    direction: Direction,
-    key: &Key,
-    text: (&mut [u8], Spans<'_>, &[u8]),
-    tags: &mut [u8],
-) -> Vec<usize> {
-    let (buffer, spans, ivs) = text;
-    let info = key.algorithm().info();
-    let batch = Batch::new(direction, Keys::One(key), Text::InPlace { buffer, spans });
-    let batch = match info.mode {
-        Mode::Ecb => batch,
-        Mode::Xts => batch.ivs(Ivs::Sectors { first: 7 }),
-        _ => batch.ivs(Ivs::Each(ivs)),
-    };
-    let batch = match info.mode {
-        Mode::Gcm => batch.tags(Tags::Apart(tags)),
-        _ => batch,
-    };
-    match engine.run(batch) {
-        Ok(()) => Vec::new(),
-        Err(warplock::Error::Authentication { failed, .. }) => failed,
-        Err(error) => panic!("{error}"),
-    }
-}
-
-/// The end of large jobs is the processor's.
-#[test]
-fn the_processor_takes_part() {
-    let (Some(gpu), cpu) = (gpu(), cpu()) else {
-        return;
-    };
-    let device = Device::open(0).unwrap();
-    let random = &mut Random::new(6);
-    let bytes_by = |engine: &Engine| engine.shares()[0].bytes;
-    for algorithm in [
-        Algorithm::Aes128Ctr,
-        Algorithm::Aes256Gcm,
-        Algorithm::Aes128Cbc,
-        Algorithm::Aes256Xts,
-        Algorithm::Aes192Ecb,
-    ] {
-        for (count, len) in [(1, 40 << 20), (5000, 8 << 10)] {
-            let key = Key::generate(algorithm).unwrap();
-            let spans = Spans::Even {
-                count,
-                len,
-                stride: len,
-            };
-            let iv_len = if algorithm.info().mode == Mode::Gcm {
-                12
-            } else {
-                16
-            };
-            let ivs = random.bytes(iv_len * count);
-            let mut expected = random.bytes(count * len);
-            let mut text = device.pinned(count * len).unwrap();
-            let (mut tags, mut expected_tags) = (vec![0; 16 * count], vec![0; 16 * count]);
-            let context = format!("{algorithm}, {count} of {len}");
-            text.copy_from_slice(&expected);
-            let sealing = Direction::Encrypt;
-            run_even(
-                &cpu,
-                sealing,
-                &key,
-                (&mut expected, spans, &ivs),
-                &mut expected_tags,
-            );
-            run_even(&gpu, sealing, &key, (&mut text, spans, &ivs), &mut tags);
-            assert!(text[..] == expected && tags == expected_tags, "{context}");
-            // The last messages are the processor's: one of them is forged.
-            let forged = (algorithm.info().mode == Mode::Gcm).then_some(count - 1);
-            if let Some(forged) = forged {
-                tags[16 * forged] ^= 1;
-                expected_tags[16 * forged] ^= 1;
-            }
-            let before = bytes_by(&gpu);
-            let opening = Direction::Decrypt;
-            let wanted = run_even(
-                &cpu,
-                opening,
-                &key,
-                (&mut expected, spans, &ivs),
-                &mut expected_tags,
-            );
-            let refused = run_even(&gpu, opening, &key, (&mut text, spans, &ivs), &mut tags);
-            assert!(text[..] == expected, "{context}: opened");
-            assert_eq!(
-                (&refused, &wanted),
-                (&Vec::from_iter(forged), &refused),
-                "{context}"
-            );
-            let done = (bytes_by(&gpu) - before) as usize;
-            assert!(
-                done > 0 && done < count * len,
-                "{context}: {done} bytes on the GPU"
-            );
         }
     }
 }

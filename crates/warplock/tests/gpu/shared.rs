@@ -1,6 +1,6 @@
 //! One job over the processor and all GPUs, and over several GPUs that were demanded.
 
-use warplock::{Algorithm, Choice, Engine, InstructionSet, Mode, Span};
+use warplock::{Algorithm, BackendChoice, Engine, InstructionSet, Mode, Span};
 
 use crate::random::Random;
 use crate::sample::{Sample, fitting};
@@ -44,16 +44,16 @@ fn a_slow_processor_and_all_gpus() {
     if gpu().is_none() {
         return;
     }
-    let builder = Engine::builder().backend(Choice::Auto);
+    let builder = Engine::builder().backend(BackendChoice::Auto);
     let engine = builder
         .instruction_set(InstructionSet::Portable)
         .warnings(|warning| panic!("{warning}"))
         .build()
         .unwrap();
-    assert!(engine.shares().is_empty());
+    assert!(engine.gpu_bytes().is_empty());
     engine.wake();
     compare(&engine);
-    let shares = engine.shares();
+    let shares = engine.gpu_bytes();
     assert!(!shares.is_empty() && shares.iter().all(|share| share.bytes > 0));
 }
 

@@ -6,7 +6,7 @@ mod messages;
 mod published;
 
 use warplock::cuda::{LinkRates, link_rates};
-use warplock::{Algorithm, Choice, Direction, Engine, InstructionSet};
+use warplock::{Algorithm, BackendChoice, Direction, Engine, InstructionSet};
 
 use self::gpu::Rates;
 use self::messages::Messages;
@@ -64,7 +64,7 @@ struct Contenders {
 impl Contenders {
     fn new(context: &Context<'_>) -> Result<Self> {
         let gpu = match (context.choice, Gpu::open(context)) {
-            (Some(Choice::Cpu(_)), _) | (_, Err(Error::NoGpu(_))) => None,
+            (Some(BackendChoice::Cpu(_)), _) | (_, Err(Error::NoGpu(_))) => None,
             (_, gpu) => Some(gpu?),
         };
         let gpu = match gpu {
@@ -75,7 +75,7 @@ impl Contenders {
                 Some((gpu, link))
             }
         };
-        let portable = Choice::Cpu(Some(InstructionSet::Portable));
+        let portable = BackendChoice::Cpu(Some(InstructionSet::Portable));
         let portable = Engine::builder().backend(portable).threads(context.threads);
         let cpu = context.on_cpu();
         Ok(Contenders {

@@ -9,7 +9,7 @@ mod work;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use warplock::{Choice, InstructionSet};
+use warplock::{BackendChoice, InstructionSet};
 
 use self::contender::{Contender, Standing};
 use self::tree::Tree;
@@ -29,7 +29,7 @@ pub struct Fs {
     /// How many small files.
     pub files: usize,
     /// Backends of the vault, a row each; none: the chosen one.
-    pub backends: Vec<Choice>,
+    pub backends: Vec<BackendChoice>,
     /// The instruction set of the processor where a backend names none: what `auto` does on slower
     /// machines.
     pub instruction_set: Option<InstructionSet>,
@@ -156,7 +156,11 @@ impl Fs {
         Ok(contenders)
     }
 
-    fn vault(&self, context: &Context<'_>, choice: Option<Choice>) -> Result<vault::VaultMount> {
+    fn vault(
+        &self,
+        context: &Context<'_>,
+        choice: Option<BackendChoice>,
+    ) -> Result<vault::VaultMount> {
         vault::VaultMount::new(context, choice, self.instruction_set)
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warplock::{Choice, Engine, InstructionSet};
+use warplock::{BackendChoice, Engine, InstructionSet};
 use warplock_keyring::{MasterKey, NewIdentity, NoPrompt, Recipients};
 use warplock_vault::{Options, Settings, Vault, init};
 
@@ -22,7 +22,7 @@ pub(super) struct VaultMount {
 impl VaultMount {
     pub(super) fn new(
         context: &Context<'_>,
-        choice: Option<Choice>,
+        choice: Option<BackendChoice>,
         set: Option<InstructionSet>,
     ) -> Result<Self> {
         let engine = context.other(choice, set)?;

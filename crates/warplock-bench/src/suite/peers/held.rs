@@ -53,14 +53,14 @@ impl Held {
 
 #[cfg(test)]
 mod tests {
-    use warplock::Choice;
+    use warplock::BackendChoice;
 
     use super::*;
 
     #[test]
     fn only_aesni_is_held_and_only_where_there_is_more() {
         let held = |set| {
-            let builder = Engine::builder().backend(Choice::Cpu(Some(set)));
+            let builder = Engine::builder().backend(BackendChoice::Cpu(Some(set)));
             builder.build().is_ok_and(|engine| Held::like(&engine).0)
         };
         let best = InstructionSet::best();

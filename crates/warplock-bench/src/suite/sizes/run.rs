@@ -8,7 +8,7 @@ use warplock::cuda::{
     Plan as DevicePlan, Stream,
 };
 use warplock::{
-    Batch, Choice, Direction, Engine, InstructionSet, Ivs, Key, Keys, Spans, Tags, Text,
+    BackendChoice, Batch, Direction, Engine, InstructionSet, Ivs, Key, Keys, Spans, Tags, Text,
 };
 
 use super::copies;
@@ -95,7 +95,7 @@ impl Places {
             Ok(Engine::builder().backend(choice).threads(threads).build()?)
         };
         let auto = |set: InstructionSet| -> Result<Engine> {
-            let builder = Engine::builder().backend(Choice::Auto);
+            let builder = Engine::builder().backend(BackendChoice::Auto);
             let engine = builder
                 .threads(context.threads)
                 .instruction_set(set)
@@ -104,35 +104,41 @@ impl Places {
             engine.wake();
             Ok(engine)
         };
-        let portable = Choice::Cpu(Some(InstructionSet::Portable));
+        let portable = BackendChoice::Cpu(Some(InstructionSet::Portable));
         let gpu = match (context.choice, Gpu::open(context)) {
-            (Some(Choice::Cpu(_)), _) | (_, Err(Error::NoGpu(_))) => None,
+            (Some(BackendChoice::Cpu(_)), _) | (_, Err(Error::NoGpu(_))) => None,
             (_, gpu) => Some(gpu?),
         };
         let mut ordinary = vec![
             (Place::PortableOne, engine(portable, one)?),
             (Place::PortableAll, engine(portable, context.threads)?),
-            (Place::CpuOne, engine(Choice::Cpu(None), one)?),
-            (Place::CpuAll, engine(Choice::Cpu(None), context.threads)?),
+            (Place::CpuOne, engine(BackendChoice::Cpu(None), one)?),
+            (
+                Place::CpuAll,
+                engine(BackendChoice::Cpu(None), context.threads)?,
+            ),
         ];
         let mut pinned = Vec::new();
         if let Some(gpu) = &gpu {
-            let cuda = Choice::Cuda(Some(gpu.device.gpu().number));
+            let cuda = BackendChoice::Cuda(Some(gpu.device.gpu().number));
             ordinary.push((Place::Gpu, engine(cuda, context.threads)?));
             pinned.push((Place::GpuStreams, engine(cuda, context.threads)?));
-            let cpu = engine(Choice::Cpu(None), context.threads)?;
+            let cpu = engine(BackendChoice::Cpu(None), context.threads)?;
             pinned.push((Place::CpuAllPinned, cpu));
             let slow = engine(portable, context.threads)?;
             pinned.push((Place::PortablePinned, slow));
             pinned.push((Place::AutoPinned, auto(InstructionSet::best())?));
             pinned.push((Place::AutoPortable, auto(InstructionSet::Portable)?));
-            let again = engine(Choice::Cpu(None), context.threads)?;
+            let again = engine(BackendChoice::Cpu(None), context.threads)?;
             pinned.push((Place::CpuAgainPinned, again));
         }
         ordinary.push((Place::Auto, auto(InstructionSet::best())?));
         // Engines made late are a few percent slower than those made early, wherever that comes
         // from: in each kind of memory, the processor has one on each side of `auto`.
-        ordinary.push((Place::CpuAgain, engine(Choice::Cpu(None), context.threads)?));
+        ordinary.push((
+            Place::CpuAgain,
+            engine(BackendChoice::Cpu(None), context.threads)?,
+        ));
         Ok(Places {
             ordinary,
             pinned,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use warplock::Engine;
 use warplock_container::{
-    InputKey, Result, Runner, Sink, Sizes, Source, Suite, WriteAt, open, seal,
+    Concurrency, InputKey, Pipeline, Result, Sink, Source, Suite, WriteAt, open, seal,
 };
 
 /// Chunks in a segment in these tests: small, so that short inputs have several segments.
@@ -28,12 +28,12 @@ pub(crate) fn engine() -> Arc<Engine> {
     )
 }
 
-pub(crate) fn runner() -> Runner {
-    runner_of(3)
+pub(crate) fn pipeline() -> Pipeline {
+    pipeline_of(3)
 }
 
-pub(crate) fn runner_of(workers: usize) -> Runner {
-    Runner::new().unwrap().with_sizes(Sizes {
+pub(crate) fn pipeline_of(workers: usize) -> Pipeline {
+    Pipeline::new().unwrap().with_concurrency(Concurrency {
         workers: NonZeroUsize::new(workers).unwrap(),
         segment_chunks: NonZeroUsize::new(SEGMENT_CHUNKS).unwrap(),
     })
@@ -150,7 +150,7 @@ pub(crate) fn along<T>(
 
 pub(crate) fn seal_all(plain: &[u8], key: &InputKey) -> Vec<u8> {
     let (result, sealed) = along(WAYS[0], plain, |source, sink| {
-        seal(source, sink, key, &runner())
+        seal(source, sink, key, &pipeline())
     });
     assert_eq!(result.unwrap(), sealed.len() as u64);
     sealed
@@ -158,7 +158,7 @@ pub(crate) fn seal_all(plain: &[u8], key: &InputKey) -> Vec<u8> {
 
 pub(crate) fn open_all(sealed: &[u8], key: &InputKey) -> Result<Vec<u8>> {
     let (result, plain) = along(WAYS[0], sealed, |source, sink| {
-        open(source, sink, key, &runner())
+        open(source, sink, key, &pipeline())
     });
     assert!(
         result

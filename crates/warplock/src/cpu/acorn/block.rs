@@ -96,7 +96,7 @@ pub(crate) struct Masks<W> {
 }
 
 /// A block under way: the key stream in two parts, and F in those that no control bit touches.
-struct Begun<W> {
+struct MessageStart<W> {
     key_stream: [W; 2],
     f: W,
     e34: W,
@@ -141,7 +141,7 @@ impl<W: Words> Lines<W> {
 
     /// Everything up to F.
     #[inline(always)]
-    fn begin(&mut self) -> Begun<W> {
+    fn begin(&mut self) -> MessageStart<W> {
         let (a38, a61) = (lag!(self.a, a38, 38), lag!(self.a, a61, 61));
         let (b41, b46) = (lag!(self.b, b41, 41), lag!(self.b, b46, 46));
         let (c43, c47) = (lag!(self.c, c43, 43), lag!(self.c, c47, 47));
@@ -164,7 +164,7 @@ impl<W: Words> Lines<W> {
         self.c = W::push(self.c, c);
         self.d = W::push(self.d, d);
         self.e = W::push(self.e, e);
-        Begun {
+        MessageStart {
             key_stream: [a49.xor3(c, g54.majority(a, d)), e.choose(c43, b41)],
             f: a61.xnor3(b, g45.majority(a38, d33)),
             e34,
@@ -185,7 +185,7 @@ impl<W: Words> Lines<W> {
     /// A block of anything but text: ca = cb = 1.
     #[inline(always)]
     pub(crate) fn absorb(&mut self, m: W) {
-        let Begun {
+        let MessageStart {
             key_stream: [k, l],
             f,
             e34,
@@ -198,7 +198,7 @@ impl<W: Words> Lines<W> {
     /// A block of plaintext, ca = 1 and cb = 0; gives the ciphertext.
     #[inline(always)]
     pub(crate) fn seal(&mut self, plain: W) -> W {
-        let Begun {
+        let MessageStart {
             key_stream: [k, l],
             f,
             e34,
@@ -212,7 +212,7 @@ impl<W: Words> Lines<W> {
     /// A block of ciphertext; gives the plaintext.
     #[inline(always)]
     pub(crate) fn open(&mut self, cipher: W) -> W {
-        let Begun {
+        let MessageStart {
             key_stream: [k, l],
             f,
             e34,
@@ -227,7 +227,7 @@ impl<W: Words> Lines<W> {
     /// A block of any kind; `input` is XORed with the key stream for the result.
     #[inline(always)]
     pub(crate) fn mixed(&mut self, input: W, masks: &Masks<W>) -> W {
-        let Begun {
+        let MessageStart {
             key_stream: [k, l],
             f,
             e34,

@@ -6,7 +6,7 @@
 
 mod block;
 #[cfg_attr(
-    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    not(vectors = "x86"),
     allow(dead_code, reason = "no other family has lanes")
 )]
 mod lanes;
@@ -18,9 +18,9 @@ use std::ops::Range;
 
 use subtle::ConstantTimeEq;
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(vectors = "x86")]
 pub(crate) use block::Words;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(vectors = "x86")]
 pub(crate) use lanes::{From, To, Wide, run};
 pub(crate) use lanes::{LONGEST, MOST, Work};
 pub(crate) use one::Acorn;
@@ -52,7 +52,7 @@ impl LaneKernels {
     /// # Safety
     /// Both functions may be called as [`run`] where this value is given out, with up to `lanes`
     /// messages.
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[cfg(vectors = "x86")]
     pub(crate) const unsafe fn new(
         lanes: usize,
         worth: usize,
@@ -69,12 +69,10 @@ impl LaneKernels {
 
     /// Every kind that this machine has, the best one first.
     fn all() -> impl Iterator<Item = &'static LaneKernels> {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(vectors = "x86")]
         let kinds = super::x86::acorn();
-        #[cfg(target_arch = "aarch64")]
-        let kinds = super::arm::acorn();
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        let kinds = [None];
+        #[cfg(not(vectors = "x86"))]
+        let kinds: [Option<&LaneKernels>; 0] = [];
         kinds.into_iter().flatten()
     }
 
@@ -147,7 +145,7 @@ fn run_with(kernels: Option<&LaneKernels>, job: &Job<'_>, messages: Range<usize>
             }
             for ((work, message), &(_, index)) in group.iter().zip(&places).zip(together) {
                 // SAFETY: by the job's checks; this message is done.
-                if !unsafe { conclude(job, message, work.tag) } {
+                if !unsafe { write_or_verify_tag(job, message, work.tag) } {
                     failed.push(index);
                 }
             }
@@ -204,7 +202,7 @@ fn run_one(job: &Job<'_>, index: usize) -> bool {
     // SAFETY: by the job's checks the pointers are valid and no other message's output overlaps.
     unsafe {
         state.update(job.direction(), io);
-        conclude(job, &message, state.tag())
+        write_or_verify_tag(job, &message, state.tag())
     }
 }
 
@@ -213,7 +211,7 @@ fn run_one(job: &Job<'_>, index: usize) -> bool {
 ///
 /// # Safety
 /// `message` is the job's, and nobody else works on it.
-unsafe fn conclude(job: &Job<'_>, message: &Message<'_>, tag: [u8; 16]) -> bool {
+unsafe fn write_or_verify_tag(job: &Job<'_>, message: &Message<'_>, tag: [u8; 16]) -> bool {
     let place: *mut [u8; 16] = message.tag.cast();
     // SAFETY: by the job's checks the pointers are valid for the text and a tag of 16 bytes, the
     // only length that this algorithm has.

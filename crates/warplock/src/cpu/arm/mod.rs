@@ -1,12 +1,10 @@
 //! 64-bit ARM: the bodies compiled for its instructions.
 
-mod acorn;
 mod neon;
 
 use std::arch::is_aarch64_feature_detected;
 
-use super::acorn::LaneKernels;
-use super::instruction_set::names::*;
+use super::compiled::names::*;
 
 kernels_of!(
     /// AES and PMULL on 128-bit registers.
@@ -21,9 +19,4 @@ kernels_of!(
 /// NEON with AES and PMULL, if this machine has them.
 pub(super) fn neon() -> Option<&'static dyn Kernels> {
     Neon::detect()
-}
-
-/// ACORN-128 on NEON, if this machine has it.
-pub(super) fn acorn() -> [Option<&'static LaneKernels>; 1] {
-    [acorn::detect()]
 }

@@ -24,8 +24,6 @@ macro_rules! op {
     };
 }
 
-pub(super) use op;
-
 impl Vector {
     #[inline(always)]
     fn zero() -> uint8x16_t {

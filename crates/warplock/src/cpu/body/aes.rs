@@ -14,7 +14,7 @@ use crate::cpu::prepared::AesKey;
     clippy::pointers_in_nomem_asm_block,
     reason = "nothing is read or written there"
 )]
-pub(super) fn anew<T>(key: &T) -> &T {
+pub(super) fn opaque<T>(key: &T) -> &T {
     let mut pointer: *const T = key;
     // SAFETY: no instruction at all.
     unsafe { asm!("/* {0} */", inout(reg) pointer, options(nomem, nostack, preserves_flags)) };
@@ -35,7 +35,7 @@ pub(super) fn encrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], bloc
 /// All rounds but the last, of registers whose blocks were already XORed with round key 0.
 #[inline(always)]
 pub(super) fn encrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
-    let key = anew(key);
+    let key = opaque(key);
     encrypt_before_tenth::<L, W, 0>(key, blocks);
     encrypt_further(key, blocks);
 }
@@ -43,7 +43,7 @@ pub(super) fn encrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mu
 /// The same behind the first two rounds.
 #[inline(always)]
 pub(super) fn further_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
-    let key = anew(key);
+    let key = opaque(key);
     encrypt_before_tenth::<L, W, 2>(key, blocks);
     encrypt_further(key, blocks);
 }
@@ -91,21 +91,12 @@ pub(super) fn decrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], bloc
 /// The inverse of [`encrypt_rounds`], after the XOR with `key.dec[0]`.
 #[inline(always)]
 pub(super) fn decrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
-    decrypt_known_rounds::<L, W, 10>(key, blocks);
-    decrypt_further(anew(key), blocks);
-}
-
-/// The same of a key with so many rounds.
-#[inline(always)]
-pub(super) fn decrypt_known_rounds<L: Lanes, const W: usize, const ROUNDS: usize>(
-    key: &AesKey,
-    blocks: &mut [L; W],
-) {
-    let key = anew(key);
+    let keys = opaque(key);
     // Written out: of many registers, the compiler would make a loop of it.
-    each!(ROUNDS, round => {
-        decrypt_round(&key.dec[round], blocks);
-    }, 1 2 3 4 5 6 7 8 9 10 11 12 13);
+    each!(10, round => {
+        decrypt_round(&keys.dec[round], blocks);
+    }, 1 2 3 4 5 6 7 8 9);
+    decrypt_further(opaque(key), blocks);
 }
 
 /// As [`encrypt_further`].
@@ -263,16 +254,20 @@ pub(super) unsafe fn store<L: Lanes, const W: usize>(blocks: [L; W], dst: *mut u
     });
 }
 
-/// Stores `W` registers of output, past the caches where it is `far`.
+/// Stores `W` registers of output, with non-temporal stores where `non_temporal` says so.
 ///
 /// # Safety
-/// `16 * N * W` bytes can be written; where it is far, as [`Lanes::stream`].
+/// `16 * N * W` bytes can be written; for non-temporal stores, as [`Lanes::stream`].
 #[inline(always)]
-pub(super) unsafe fn put<L: Lanes, const W: usize>(blocks: [L; W], dst: *mut u8, far: bool) {
-    debug_assert!(!far || (dst as usize).is_multiple_of(16 * L::N));
+pub(super) unsafe fn put<L: Lanes, const W: usize>(
+    blocks: [L; W],
+    dst: *mut u8,
+    non_temporal: bool,
+) {
+    debug_assert!(!non_temporal || (dst as usize).is_multiple_of(16 * L::N));
     // SAFETY: by this function's contract.
     unsafe {
-        if !far {
+        if !non_temporal {
             return store(blocks, dst);
         }
         each!(W, i => {
@@ -319,7 +314,7 @@ pub(crate) unsafe fn ecb<L: Lanes, const W: usize>(key: &AesKey, direction: Dire
     unsafe {
         while left.len >= stride {
             let blocks = ecb_step(key, direction, load::<L, W>(left.src));
-            put(blocks, left.dst, left.far);
+            put(blocks, left.dst, left.non_temporal);
             left = left.part(stride, left.len - stride);
         }
         match left.len.div_ceil(16 * L::N) {

@@ -4,121 +4,59 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use zeroize::Zeroize;
 
-use super::aes::{
-    anew, decrypt_known_rounds, decrypt_rounds, encrypt, load, load_tail, put, store_tail, xor_each,
-};
+use super::aes::{decrypt_rounds, encrypt, load, load_tail, opaque, put, store_tail, xor_each};
 use super::{Lanes, WIDE};
 use crate::cpu::kernels::{Chain, Io, LINE};
 use crate::cpu::prepared::AesKey;
 
-/// CBC decryption, see [`crate::cpu::kernels::Kernels::cbc_decrypt`], of many blocks in steps of
-/// `LONG` registers, of few in steps of `W`.
+/// CBC decryption, see [`crate::cpu::kernels::Kernels::cbc_decrypt`].
 ///
 /// # Safety
 /// As there; the machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn cbc_decrypt<L: Lanes, const W: usize, const LONG: usize>(
-    key: &AesKey,
-    prev: &mut [u8; 16],
-    io: Io,
-) {
+pub(crate) unsafe fn cbc_decrypt<L: Lanes>(key: &AesKey, prev: &mut [u8; 16], io: Io) {
     // SAFETY: by this function's contract; each step touches the blocks that it is given.
     unsafe {
         let mut before = <L::One as Lanes>::load(prev.as_ptr());
         let mut left = io;
-        if LONG > W {
-            let kept = kept::<L, W, LONG>(left.len);
-            match key.rounds {
-                10 => decrypt_steps::<L, LONG, 10>(key, &mut before, &mut left, kept),
-                12 => decrypt_steps::<L, LONG, 12>(key, &mut before, &mut left, kept),
-                _ => decrypt_steps::<L, LONG, 14>(key, &mut before, &mut left, kept),
-            }
-        }
-        decrypt_steps::<L, W, ANY>(key, &mut before, &mut left, 0);
+        decrypt_steps::<L, WIDE>(key, &mut before, &mut left);
         if left.len > 0 {
             before = match left.len.div_ceil(16 * L::N) {
                 1 => decrypt_tail::<L, 1>(key, before, left),
                 2..=4 => decrypt_tail::<L, 4>(key, before, left),
-                _ => decrypt_tail::<L, W>(key, before, left),
+                _ => decrypt_tail::<L, WIDE>(key, before, left),
             };
         }
         before.store(prev.as_mut_ptr());
     }
 }
 
-/// The bytes of a text that steps of `LONG` registers leave to steps of `W`: such that nothing is
-/// left behind both, where that can be; and everything, if there is little. One step of so many is
-/// slower than two that overlap.
-#[inline(always)]
-fn kept<L: Lanes, const W: usize, const LONG: usize>(len: usize) -> usize {
-    let registers = len / (16 * L::N);
-    if registers < 4 * LONG {
-        return len;
-    }
-    let short = const { short_steps::<W, LONG>() }[registers % LONG];
-    len - (registers - short * W) / LONG * LONG * 16 * L::N
-}
-
-/// No step has so many registers.
-const SHORT_STEPS: usize = 16;
-
-/// How many steps of `W` make so many registers, beside steps of `LONG`. None, where none do.
-const fn short_steps<const W: usize, const LONG: usize>() -> [usize; SHORT_STEPS] {
-    assert!(LONG < SHORT_STEPS);
-    let mut steps = [0; SHORT_STEPS];
-    // The fewest: those found later are fewer.
-    let mut count = LONG / 2;
-    while count > 0 {
-        steps[count * W % LONG] = count;
-        count -= 1;
-    }
-    steps[0] = 0;
-    steps
-}
-
-/// In place of a number of rounds: as many as the key has.
-const ANY: usize = 0;
-
-/// Whole steps of `W` registers, until less than one is left over what is to be `kept`. `ROUNDS`
-/// that are known need not be asked for at each step, which takes a hundredth of it.
+/// Whole steps of `W` registers, until less than one is left.
 ///
 /// # Safety
 /// As [`cbc_decrypt`].
 #[inline(always)]
-unsafe fn decrypt_steps<L: Lanes, const W: usize, const ROUNDS: usize>(
+unsafe fn decrypt_steps<L: Lanes, const W: usize>(
     key: &AesKey,
     before: &mut L::One,
     left: &mut Io,
-    kept: usize,
 ) {
     let stride = 16 * L::N * W;
     // SAFETY: by this function's contract; each step touches what it is given.
     unsafe {
         let (first, last) = (L::splat(&key.dec[0]), L::splat(&key.dec[key.rounds]));
-        while left.len >= stride + kept {
+        while left.len >= stride {
             let mut blocks = [first; W];
             each!(W, i => {
                 blocks[i] = blocks[i].xor(L::load(left.src.add(16 * L::N * i)));
             });
-            decrypt_rounds_of::<L, W, ROUNDS>(key, &mut blocks);
+            decrypt_rounds(key, &mut blocks);
+            // The ciphertext is loaded a second time: kept, it would need as many registers again.
+            compiler_fence(Ordering::SeqCst);
             *before = decrypt_last_round::<L, W>(last, blocks, *before, *left);
             *left = left.part(stride, left.len - stride);
         }
     }
-}
-
-/// The rounds between the first and the last key. `ROUNDS`: the key's, or [`ANY`].
-#[inline(always)]
-fn decrypt_rounds_of<L: Lanes, const W: usize, const ROUNDS: usize>(
-    key: &AesKey,
-    blocks: &mut [L; W],
-) {
-    match ROUNDS {
-        ANY => decrypt_rounds(key, blocks),
-        _ => decrypt_known_rounds::<L, W, ROUNDS>(key, blocks),
-    }
-    // The ciphertext is loaded a second time: kept, it would need as many registers again.
-    compiler_fence(Ordering::SeqCst);
 }
 
 /// The last round of a step. Returns the last block of ciphertext. Single blocks are stored as they
@@ -131,7 +69,12 @@ unsafe fn decrypt_last_round<L: Lanes, const W: usize>(
     last: L,
     mut blocks: [L; W],
     before: L::One,
-    Io { src, dst, far, .. }: Io,
+    Io {
+        src,
+        dst,
+        non_temporal,
+        ..
+    }: Io,
 ) -> L::One {
     // SAFETY: by this function's contract.
     unsafe {
@@ -148,11 +91,11 @@ unsafe fn decrypt_last_round<L: Lanes, const W: usize>(
                 false => chained = L::load(next),
             }
             if L::N == 1 {
-                put([*block], dst.add(at), far);
+                put([*block], dst.add(at), non_temporal);
             }
         }
         if L::N > 1 {
-            put(blocks, dst, far);
+            put(blocks, dst, non_temporal);
         }
         end
     }
@@ -174,7 +117,9 @@ unsafe fn decrypt_tail<L: Lanes, const W: usize>(
         let mut blocks = load_tail::<L, W>(src, len);
         let mut chained = blocks[0].shift_in(before);
         xor_each(&mut blocks, first);
-        decrypt_rounds_of::<L, W, ANY>(key, &mut blocks);
+        decrypt_rounds(key, &mut blocks);
+        // As in `decrypt_steps`.
+        compiler_fence(Ordering::SeqCst);
         each!(W, i => {
             let from = 16 * L::N * i;
             if i > 0 && len > from {
@@ -332,7 +277,7 @@ fn round<L: Lanes, const W: usize>(state: &mut [L; W], keys: &[u128; MOST]) {
 impl<L: Lanes> Schedules<L> for Each {
     #[inline(always)]
     unsafe fn encrypt<const W: usize>(&self, state: &mut [L; W], texts: [L; W]) {
-        let Each { keys, rounds } = anew(self);
+        let Each { keys, rounds } = opaque(self);
         // SAFETY: by this function's contract.
         let (first, last): ([L; W], [L; W]) = unsafe { (row(&keys[0]), row(&keys[*rounds])) };
         each!(W, i => {
@@ -388,7 +333,9 @@ unsafe fn run<L: Lanes, const W: usize>(
 ) {
     let mut len = usize::MAX;
     // A register is a line.
-    let far = 16 * L::N == LINE && chains.iter().all(|chain| chain.io.far) && in_line(chains, done);
+    let non_temporal = 16 * L::N == LINE
+        && chains.iter().all(|chain| chain.io.non_temporal)
+        && in_line(chains, done);
     let head = head(&chains[0], done[0]).unwrap_or(0);
     let mut prev = [[0; 16]; MOST];
     let mut src = [std::ptr::null(); MOST];
@@ -436,7 +383,7 @@ unsafe fn run<L: Lanes, const W: usize>(
                     L::transpose(&mut tiles[i]);
                     each!(L::N, lane => {
                         let to = dst[i * L::N + lane].add(offset);
-                        if far {
+                        if non_temporal {
                             tiles[i][lane].stream(to)
                         } else {
                             tiles[i][lane].store(to)

@@ -2,7 +2,7 @@
 
 use super::Lanes;
 use super::aes::{ask_ahead, further_rounds, load_tail, put, store_tail};
-use super::nearby::{Computed, Kept, Near, Source, computed};
+use super::counter_cache::{Cached, Computed, CounterCache, Source, computed};
 use crate::cpu::kernels::{CounterBits, Io, LINE};
 use crate::cpu::prepared::AesKey;
 
@@ -55,7 +55,7 @@ pub(super) unsafe fn last_round_with_text<L: Lanes, const W: usize>(
             let text = L::load(io.src.add(16 * L::N * i));
             blocks[i] = blocks[i].encrypt_last(text.xor(last));
         });
-        put(*blocks, io.dst, io.far);
+        put(*blocks, io.dst, io.non_temporal);
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
         unsafe {
             let part = io.part(done, len);
             // Behind an overflow, a line may not begin here.
-            let part = part.when_far(part.far && done.is_multiple_of(LINE));
+            let part = part.with_non_temporal(part.non_temporal && done.is_multiple_of(LINE));
             let whole = len - len % (16 * L::N * W);
             if whole > 0 {
                 ctr_whole::<L, W>(key, counter, bits, hidden, part.part(0, whole));
@@ -131,14 +131,14 @@ unsafe fn ctr_whole<L: Lanes, const W: usize>(
     let stride = 16 * L::N * W;
     let steps = io.len / stride;
     let computed = computed::<L, W>(steps, hidden);
-    let mut kept = Kept::new();
+    let mut kept = CounterCache::new();
     // SAFETY: there are so many steps in `io`; the rest by this function's contract.
     unsafe {
         let source = Computed::<L>::new::<W>(key, bits, start, hidden, computed < steps);
         let part = io.part(0, computed * stride);
         ctr_run::<L, W>(key, source, kept.states(), part);
         if computed < steps {
-            let source = Near::<L>::new(key, bits, start);
+            let source = Cached::<L>::new(key, bits, start);
             let rest = io.part(part.len, io.len - part.len);
             ctr_run::<L, W>(key, source, kept.states(), rest);
             kept.wipe::<L>();

@@ -68,6 +68,6 @@ unsafe fn step<L: Lanes>(keys: *const u8, io: Io) {
             key[i] = next_key(key[i], key[i], constant);
             block[i] = block[i].encrypt_last(key[i]);
         }
-        put(block, io.dst, io.far);
+        put(block, io.dst, io.non_temporal);
     }
 }

@@ -5,9 +5,9 @@
 //! multiplied by descending powers of H and reduced once, and only by half: the other half is done
 //! in the powers, see [`Lanes::hash`].
 
-use super::aes::{anew, ask_ahead, encrypt, encrypt_further, encrypt_round, further_rounds};
+use super::aes::{ask_ahead, encrypt, encrypt_further, encrypt_round, further_rounds, opaque};
+use super::counter_cache::{Cached, Computed, CounterCache, Source, computed};
 use super::ctr::{advance, ctr, last_round_with_text};
-use super::nearby::{Computed, Kept, Near, Source, computed};
 use super::{Lanes, WIDE};
 use crate::cpu::kernels::{CounterBits, GcmCounter, Io};
 use crate::cpu::prepared::{AesKey, MAX_POWERS, Powers};
@@ -177,7 +177,7 @@ unsafe fn encrypt_and_hash<L: Lanes>(
     data: Data<L>,
     io: Io,
 ) -> (L::One, [L; WIDE]) {
-    let (key, powers) = (anew(key), anew(powers));
+    let (key, powers) = (opaque(key), opaque(powers));
     // SAFETY: by this function's contract.
     let mut group = unsafe { Group::<L>::new(data, powers) };
     // There are six rounds to take turns with before round 9, and one product more.
@@ -229,7 +229,7 @@ pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
     let stride = 16 * L::N * WIDE;
     let whole = io.len - io.len % stride;
     // What is hashed from memory must not have left the caches.
-    let io = io.when_far(io.far && L::HOLDS);
+    let io = io.with_non_temporal(io.non_temporal && L::HOLDS);
     // SAFETY: all parts lie in `io`; the rest by this contract.
     unsafe {
         if whole > 0 {
@@ -302,7 +302,7 @@ unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
         hidden,
     } = counter;
     let computed = computed::<L, WIDE>(all, *hidden);
-    let mut kept = Kept::new();
+    let mut kept = CounterCache::new();
     let states = kept.states();
     // SAFETY: all parts lie in `io`, and the states have room; the rest by this contract.
     unsafe {
@@ -319,7 +319,7 @@ unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
         }
         (hash, data) = run::<L, ENCRYPT>(key, source, states, powers, hash, data, first);
         if computed < all {
-            let source = Near::<L>::new(key, bits, counter);
+            let source = Cached::<L>::new(key, bits, counter);
             let rest = io.part(computed * stride, io.len - computed * stride);
             (hash, data) = run::<L, ENCRYPT>(key, source, states, powers, hash, data, rest);
             kept.wipe::<L>();

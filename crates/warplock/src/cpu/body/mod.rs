@@ -18,11 +18,11 @@ macro_rules! each {
 
 mod aes;
 mod cbc;
+mod counter_cache;
 mod ctr;
 mod each;
 mod expand;
 mod gcm;
-mod nearby;
 mod short;
 mod xts;
 
@@ -47,11 +47,6 @@ pub(crate) const WIDE: usize = 8;
 /// Registers in flight, see [`Lanes::DEPTH`].
 pub(crate) const fn depth<L: Lanes>() -> usize {
     L::DEPTH
-}
-
-/// Registers in flight in long CBC decryption, see [`Lanes::CBC_DEPTH`].
-pub(crate) const fn cbc_depth<L: Lanes>() -> usize {
-    L::CBC_DEPTH
 }
 
 /// Registers in flight in XTS, see [`Lanes::XTS_DEPTH`].
@@ -91,8 +86,6 @@ pub(crate) trait Lanes: Copy {
     /// Registers in flight where a step's blocks do not depend on those of the step before. At
     /// most [`WIDE`].
     const DEPTH: usize;
-    /// The same in CBC decryption of many blocks.
-    const CBC_DEPTH: usize = Self::DEPTH;
     /// The same in XTS.
     const XTS_DEPTH: usize = Self::DEPTH;
     /// Whether there are registers for a step's results beside the next step.
@@ -145,12 +138,11 @@ pub(crate) trait Lanes: Copy {
             to.copy_from_nonoverlapping(copy.as_ptr().cast(), len);
         }
     }
-    /// A store past the caches: the line is not fetched first, and what else is in the caches
-    /// stays there.
+    /// A non-temporal store: the line is not fetched first, and the caches keep their content.
     ///
     /// # Safety
     /// As for a store; the place is aligned to the register, and
-    /// [`settle`](crate::cpu::kernels::settle) is called before anybody reads it.
+    /// [`store_fence`](crate::cpu::kernels::store_fence) is called before anybody reads it.
     #[inline(always)]
     unsafe fn stream(self, to: *mut u8) {
         // SAFETY: by this function's contract.
@@ -267,17 +259,6 @@ pub(crate) trait Lanes: Copy {
     fn xts_ahead(self, _other: Self) -> Self {
         const { assert!(!Self::AHEAD, "more lanes need one of their own") };
         self
-    }
-    /// The same four times as far: x^64 is a half, which is shifted less.
-    #[inline(always)]
-    fn xts_far_ahead(self, _other: Self) -> Self {
-        const { assert!(!(Self::AHEAD && Self::HOLDS), "it needs one of its own") };
-        self
-    }
-    /// Whether this machine gains by that, where it has to keep the tweaks of four steps for it.
-    #[inline(always)]
-    fn goes_far() -> bool {
-        false
     }
     /// Whether this machine has each tweak of [`WIDE`] from the one before sooner than with
     /// [`Lanes::xts_row_ahead`].

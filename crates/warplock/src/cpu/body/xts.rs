@@ -3,16 +3,13 @@
 use std::arch::asm;
 
 use super::aes::{
-    anew, ask_ahead, last_round, load, load_tail, put, round, rounds, rounds_behind_ninth, store,
+    ask_ahead, last_round, load, load_tail, opaque, put, round, rounds, rounds_behind_ninth, store,
     store_tail,
 };
 use super::{Lanes, WIDE};
 use crate::Direction;
 use crate::cpu::kernels::Io;
 use crate::cpu::prepared::AesKey;
-
-/// So many steps later, tweaks take three instructions instead of four.
-const FAR: usize = 4;
 
 /// XTS, see [`crate::cpu::kernels::Kernels::xts`].
 ///
@@ -54,34 +51,12 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             each!(W, i => {
                 tweaks[i] = tweaks[i].xor(last);
             });
-            macro_rules! ahead {
-                ($far:literal, $tweaks:ident, $from:ident + $growth:ident) => {{
-                    let next = step_ahead::<L, W, $far>(
-                        key, direction, ends, $tweaks, $from, $growth, left,
-                    );
-                    left = left.part(stride, left.len - stride);
-                    next
-                }};
-            }
-            if L::HOLDS && L::goes_far() && left.len > FAR * stride {
-                let mut a = tweaks;
-                let mut b = ahead!(false, a, a + growth);
-                let mut c = ahead!(false, b, b + growth);
-                let mut d = ahead!(false, c, c + growth);
-                let growth = last.xts_far_ahead(last);
-                while left.len > FAR * stride {
-                    if left.cold {
-                        ask_ahead::<L>(left.src, FAR * stride);
-                    }
-                    a = ahead!(true, d, a + growth);
-                    b = ahead!(true, a, b + growth);
-                    c = ahead!(true, b, c + growth);
-                    d = ahead!(true, c, d + growth);
-                }
-                tweaks = d;
-            }
             while L::HOLDS && left.len > stride {
-                tweaks = ahead!(false, tweaks, tweaks + growth);
+                if left.cold {
+                    ask_ahead::<L>(left.src, stride);
+                }
+                tweaks = step_ahead::<L, W>(key, direction, ends, tweaks, growth, left);
+                left = left.part(stride, left.len - stride);
             }
             while left.len > 0 {
                 step::<L, W, true, false>(key, direction, ends, tweaks, left);
@@ -152,7 +127,7 @@ pub(crate) unsafe fn rows<L: Lanes, const DOUBLES: bool>(
     let mut double = rows[0][WIDE - 1][1].xts_next();
     let mut now = 0;
     for offset in (0..io.len).step_by(stride) {
-        let keys = anew(key);
+        let keys = opaque(key);
         let round_keys = keys.round_keys(direction);
         let mut all: *mut [[[L; 2]; WIDE]; 2] = &raw mut rows;
         // SAFETY: no instruction at all, but as far as the compiler knows, one that may change what
@@ -186,62 +161,57 @@ pub(crate) unsafe fn rows<L: Lanes, const DOUBLES: bool>(
             for (block, [_, tweak]) in blocks.iter_mut().zip(&*these) {
                 *block = last_round(direction, *block, tweak.xor(last));
             }
-            put(blocks, io.dst, io.far);
+            put(blocks, io.dst, io.non_temporal);
         }
         now = 1 - now;
     }
     rows[now][0][1]
 }
 
-/// One step on tweaks to which the last round's key was added. Gives those of the next step, which
-/// follow `from`: the same tweaks or, if `IS_FAR`, those of [`FAR`] steps before the next one. Made
-/// between the rounds, they fill the units that these leave idle, where behind the rounds they would
-/// wait in one crowd.
+/// One step on tweaks to which the last round's key was added. Returns those of the next step. They
+/// are computed between the rounds, on execution units that these leave idle; after the rounds they
+/// would all wait for the same units.
 ///
 /// # Safety
 /// As [`step`]; no tail.
 #[inline(always)]
-unsafe fn step_ahead<L: Lanes, const W: usize, const IS_FAR: bool>(
+unsafe fn step_ahead<L: Lanes, const W: usize>(
     key: &AesKey,
     direction: Direction,
     [first, _]: [L; 2],
     tweaks: [L; W],
-    from: [L; W],
     growth: L,
     io: Io,
 ) -> [L; W] {
     const { assert!(!L::HOLDS || W == 4) };
-    let keys = anew(key);
+    let keys = opaque(key);
     let round_keys = keys.round_keys(direction);
     // SAFETY: by this function's contract.
     let mut blocks = unsafe { load::<L, W>(io.src) };
     for (block, tweak) in blocks.iter_mut().zip(tweaks) {
         *block = block.xor(first).xor(tweak);
     }
-    let mut next = from;
-    macro_rules! some {
+    let mut next = tweaks;
+    macro_rules! rounds_with_tweaks {
         ($($number:literal $(then $place:literal)?,)*) => {$(
             round(direction, &round_keys[$number], &mut blocks);
             // Pinned in turn, as in `rows`.
             $(
                 blocks[0] = blocks[0].pin();
-                next[$place] = match IS_FAR {
-                    true => from[$place].xts_far_ahead(growth).pin(),
-                    false => from[$place].xts_ahead(growth).pin(),
-                };
+                next[$place] = tweaks[$place].xts_ahead(growth).pin();
             )?
         )*};
     }
-    some!(1, 2 then 0, 3 then 1, 4 then 2, 5 then 3, 6, 7, 8, 9,);
+    rounds_with_tweaks!(1, 2 then 0, 3 then 1, 4 then 2, 5 then 3, 6, 7, 8, 9,);
     // There is no XTS of twelve rounds.
     if keys.rounds > 10 {
-        some!(10, 11, 12, 13,);
+        rounds_with_tweaks!(10, 11, 12, 13,);
     }
     for (block, tweak) in blocks.iter_mut().zip(tweaks) {
         *block = last_round(direction, *block, tweak);
     }
     // SAFETY: by this function's contract.
-    unsafe { put(blocks, io.dst, io.far) };
+    unsafe { put(blocks, io.dst, io.non_temporal) };
     next
 }
 
@@ -305,7 +275,7 @@ unsafe fn step<L: Lanes, const W: usize, const KEYED: bool, const TAIL: bool>(
     unsafe {
         match TAIL {
             true => store_tail(blocks, io.dst, io.len),
-            false => put(blocks, io.dst, io.far),
+            false => put(blocks, io.dst, io.non_temporal),
         }
     }
 }

@@ -152,7 +152,7 @@ impl Kernels for Portable {
             };
             // Block after block of all chains in step. Those that end meanwhile keep their place,
             // with any block in it, until they are a quarter: leaving them out means to prepare
-            // the others' keys anew.
+            // the others' keys opaque.
             let mut left = open.len();
             while 4 * left > 3 * open.len() {
                 blocks.resize(open.len(), [0; 16]);

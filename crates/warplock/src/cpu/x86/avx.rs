@@ -1,7 +1,7 @@
 //! One block in an SSE register, in AVX's encoding.
 
 use super::sse::Sse;
-use crate::cpu::instruction_set::names::*;
+use crate::cpu::compiled::names::*;
 
 kernels_of!(
     /// AES-NI and PCLMULQDQ in AVX's three-operand encoding, which saves the copies.

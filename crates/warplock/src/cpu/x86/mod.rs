@@ -12,7 +12,7 @@ use std::arch::x86_64::__cpuid;
 use std::sync::OnceLock;
 
 use super::acorn::LaneKernels;
-use super::instruction_set::names::*;
+use super::compiled::names::*;
 
 /// ACORN-128 on each kind of vectors, as far as this machine has them, the best one first.
 pub(super) fn acorn() -> [Option<&'static LaneKernels>; 3] {
@@ -38,10 +38,10 @@ pub(super) fn aesni() -> Option<&'static dyn Kernels> {
     avx::AesNiAvx::detect().or_else(sse::AesNi::detect)
 }
 
-/// Whether large results are better written past the caches, as measured on Zen 4 and Sapphire
+/// Whether non-temporal stores of large results pay, as measured on Zen 4 and Sapphire
 /// Rapids: with VAES, that makes all threads 1.1 to 1.6 times as fast, and one 0.95 to 2 times.
 /// With AES-NI a core is too slow to gain (0.8 to 1.2).
-pub(super) fn gains_past_caches(set: InstructionSet) -> bool {
+pub(super) fn gains_by_non_temporal_stores(set: InstructionSet) -> bool {
     matches!(set, InstructionSet::Vaes256 | InstructionSet::Vaes512)
 }
 

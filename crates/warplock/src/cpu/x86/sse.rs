@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use crate::cpu::body::{Block, Lanes, WIDE};
-use crate::cpu::instruction_set::names::*;
+use crate::cpu::compiled::names::*;
 
 kernels_of!(
     /// AES-NI and PCLMULQDQ in SSE's encoding: any x86-64 processor since about 2010.
@@ -48,8 +48,6 @@ impl Lanes for Sse {
     // As many as the latency of a round has cycles. The steps overlap, and the processor's waiting
     // instructions, some 60 to 100, hold more than one of them.
     const DEPTH: usize = 4;
-    // Eleven: 0.99, with AES-256 0.98 (Zen 4).
-    const CBC_DEPTH: usize = 12;
     const ROWS: bool = true;
     const PARTS: bool = true;
 
@@ -269,7 +267,7 @@ mod tests {
     use crate::cpu::body::{xts, xts_rows};
     use crate::cpu::kernels::Io;
     use crate::cpu::prepared::AesKey;
-    use crate::random_jobs::Random;
+    use crate::testing::random_jobs::Random;
     use crate::{Direction, InstructionSet};
 
     /// Whole rows with the tweaks made in one way, and the tweak behind them.

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::sse::{ONES, Sse, op};
 use crate::cpu::body::{Lanes, WIDE};
-use crate::cpu::instruction_set::names::*;
+use crate::cpu::compiled::names::*;
 
 kernels_of!(
     /// VAES and VPCLMULQDQ on 256-bit registers: processors without AVX-512 since 2020.

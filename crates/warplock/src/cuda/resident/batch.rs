@@ -1,4 +1,4 @@
-//! What a plan is made of: the same as a [`crate::Batch`], but in GPU memory.
+//! The input of a plan: the same as a [`crate::Batch`], but in GPU memory.
 
 use crate::{Algorithm, Direction, Key, Keys, Spans};
 
@@ -138,7 +138,7 @@ impl<'a> From<&'a Key> for DeviceKeys<'a> {
 pub enum DeviceIvs<'a> {
     /// None: for ECB.
     None,
-    /// One after the other, [`crate::Info::iv_len`] bytes per message (12 for GCM).
+    /// One after the other, [`crate::AlgorithmInfo::iv_len`] bytes per message (12 for GCM).
     Each(Region),
     /// Anywhere in a buffer, and for GCM of any length.
     Ragged {
@@ -148,7 +148,7 @@ pub enum DeviceIvs<'a> {
         spans: Spans<'a>,
     },
     /// Message `i` has the tweak `first + i`, as 16 bytes little-endian: sectors of a disk (XTS).
-    /// The plan brings them along.
+    /// The plan contains them.
     Sectors {
         /// The number of the first sector.
         first: u128,

@@ -1,4 +1,4 @@
-//! Memory on the device and page-locked memory of the host, for callers who have none.
+//! Memory on the device and pinned memory of the host, for callers that have none.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -7,19 +7,20 @@ use super::batch::Region;
 use super::device::Device;
 use super::stream::Stream;
 use crate::Error;
-use crate::cuda::link::{DeviceBytes, HostBytes};
-use crate::cuda::memory;
+use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
 
-/// Memory on a device, wiped and given back when dropped. Dropping it synchronises with the
-/// device; what still uses it must be done before (that is part of [`super::Plan::launch`]'s
+use crate::cuda::driver::memory;
+
+/// Memory on a device, wiped and freed when dropped. Dropping it synchronises with the device;
+/// everything that uses it must be done before (that is part of [`super::Plan::launch`]'s
 /// contract).
 pub struct DeviceBuffer {
-    memory: memory::DeviceBuffer,
+    memory: memory::DeviceMemory,
     device: Device,
 }
 
 impl DeviceBuffer {
-    pub(super) fn new(device: Device, memory: memory::DeviceBuffer) -> Self {
+    pub(super) fn new(device: Device, memory: memory::DeviceMemory) -> Self {
         DeviceBuffer { memory, device }
     }
 
@@ -35,8 +36,8 @@ impl DeviceBuffer {
 
     /// All of it, for a plan. Does not synchronise.
     pub fn region(&self) -> Region {
-        // SAFETY: the memory is this device's; that it lives while it is used is part of the
-        // contract of whatever uses the region.
+        // SAFETY: the memory is this device's; users of the region must keep it alive by their own
+        // contracts.
         unsafe { Region::new(self.memory.address(), self.len()) }
     }
 
@@ -87,11 +88,11 @@ impl DeviceBuffer {
         })
     }
 
-    /// Queues a copy of page-locked memory to the buffer's start. Does not synchronise.
+    /// Queues a copy of pinned memory to the buffer's start. Does not synchronise.
     ///
     /// # Safety
-    /// Until the stream has passed this point, both buffers live, nobody writes `from`, and nobody
-    /// else uses this buffer.
+    /// Until the stream has passed this point, both buffers live, nothing writes `from`, and
+    /// nothing else uses this buffer.
     ///
     /// # Errors
     /// [`Error::Batch`] if it does not fit, [`Error::Backend`] if the driver fails.
@@ -103,10 +104,10 @@ impl DeviceBuffer {
         })
     }
 
-    /// Queues a copy of the buffer's start that fills page-locked memory. Does not synchronise.
+    /// Queues a copy of the buffer's start that fills pinned memory. Does not synchronise.
     ///
     /// # Safety
-    /// Until the stream has passed this point, both buffers live, and nobody else uses `to` or
+    /// Until the stream has passed this point, both buffers live, and nothing else uses `to` or
     /// writes this buffer.
     ///
     /// # Errors
@@ -123,8 +124,8 @@ impl DeviceBuffer {
     /// Does not synchronise.
     ///
     /// # Safety
-    /// Until the stream has passed this point, both buffers live, nobody writes `from`, and nobody
-    /// else uses this buffer.
+    /// Until the stream has passed this point, both buffers live, nothing writes `from`, and
+    /// nothing else uses this buffer.
     ///
     /// # Errors
     /// [`Error::Batch`] if it does not fit, [`Error::Backend`] if the driver fails.
@@ -155,11 +156,11 @@ impl fmt::Debug for DeviceBuffer {
     }
 }
 
-/// Page-locked memory of the host, which the device reaches by itself; wiped when dropped.
-pub struct PinnedBuffer(memory::PinnedBuffer);
+/// Pinned memory of the host, which the device accesses directly; wiped when dropped.
+pub struct PinnedBuffer(memory::PinnedMemory);
 
 impl PinnedBuffer {
-    pub(super) fn new(memory: memory::PinnedBuffer) -> Self {
+    pub(super) fn new(memory: memory::PinnedMemory) -> Self {
         PinnedBuffer(memory)
     }
 }

@@ -1,5 +1,5 @@
-//! The checks of a batch in GPU memory: those of [`crate::Job`], and that nothing that is written
-//! overlaps anything else, which for host memory the compiler knows.
+//! The checks of a batch in GPU memory: those of [`crate::job::Job`], and that nothing that is
+//! written overlaps anything else, which the compiler ensures for host memory.
 
 use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText, Region};
 use crate::checks::{
@@ -7,11 +7,11 @@ use crate::checks::{
     check_texts, disjoint, each, inside, no_aad, no_keys, no_tags, same_count, same_lengths,
 };
 use crate::nonces;
-use crate::{Algorithm, Direction, Error, Info, Keys, Mode, Span, Spans};
+use crate::{Algorithm, AlgorithmInfo, Direction, Error, Keys, Mode, Span, Spans};
 
 /// A checked batch.
 pub(super) struct Checked<'a> {
-    pub(super) info: &'static Info,
+    pub(super) info: &'static AlgorithmInfo,
     pub(super) direction: Direction,
     pub(super) keys: DeviceKeys<'a>,
     pub(super) input: Region,
@@ -113,7 +113,7 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// Nothing that is written may be anything else, too.
+    /// Regions that are written must overlap no other region.
     fn check_overlaps(&self, in_place: bool) -> Result<(), Error> {
         let mut read = Vec::new();
         if !in_place {
@@ -192,7 +192,7 @@ fn algorithm(keys: &DeviceKeys<'_>) -> Result<Algorithm, Error> {
     known.ok_or_else(no_keys)
 }
 
-fn check_ivs(info: &Info, ivs: &DeviceIvs<'_>, count: usize) -> Result<(), Error> {
+fn check_ivs(info: &AlgorithmInfo, ivs: &DeviceIvs<'_>, count: usize) -> Result<(), Error> {
     match ivs {
         _ if count == 0 => Ok(()),
         DeviceIvs::None => check_iv_len(info, 0, 0),
@@ -206,7 +206,7 @@ fn check_ivs(info: &Info, ivs: &DeviceIvs<'_>, count: usize) -> Result<(), Error
     }
 }
 
-fn check_aad(info: &Info, aad: &DeviceAad<'_>, count: usize) -> Result<(), Error> {
+fn check_aad(info: &AlgorithmInfo, aad: &DeviceAad<'_>, count: usize) -> Result<(), Error> {
     match aad {
         DeviceAad::None => Ok(()),
         _ if !info.algorithm.is_aead() => Err(no_aad(info)),

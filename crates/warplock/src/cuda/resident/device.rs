@@ -8,26 +8,27 @@ use super::buffers::{DeviceBuffer, PinnedBuffer};
 use super::split::{Hashers, HashersAt};
 use super::stream::{Event, Stream};
 use crate::Error;
-use crate::cuda::devices::{find, no_backend};
-use crate::cuda::driver::{self, Bound, Failure};
-use crate::cuda::link::{CudaLink, Link};
-use crate::cuda::{Gpu, memory};
+use crate::cuda::Gpu;
+use crate::cuda::driver::api::{self, Bound, Failure};
+use crate::cuda::driver::devices::{find, no_backend};
+use crate::cuda::driver::memory;
+use crate::cuda::launch::link::{CudaLink, Link};
 
-/// A GPU with the kernels loaded. Clones share it; it is given back with the last of them and of
-/// the buffers, streams and plans that were made with it.
+/// A GPU with the kernels loaded. Clones share it; it is released with the last of them and of the
+/// buffers, streams and plans that were made with it.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
 struct Inner {
     link: CudaLink,
     /// For copies that are waited for.
-    stream: driver::Stream,
+    stream: api::RawStream,
     gpu: Gpu,
     hashers: OnceLock<Option<Hashers>>,
 }
 
 impl Device {
-    /// Opens the GPU behind `cuda:number`: starts its primary context, which it shares with
+    /// Opens the GPU `cuda:number`: starts its primary context, which it shares with
     /// everything else in this process, and loads the kernels. Takes a moment, and may synchronise
     /// with the device.
     ///
@@ -58,7 +59,7 @@ impl Device {
         &self.0.gpu
     }
 
-    /// Bytes of its memory that nobody has taken. Does not synchronise.
+    /// Free bytes of its memory. Does not synchronise.
     ///
     /// # Errors
     /// [`Error::Backend`] if the driver fails.
@@ -69,17 +70,17 @@ impl Device {
     /// Memory of undefined content on the device. May synchronise.
     ///
     /// # Errors
-    /// [`Error::Backend`] if there is not so much.
+    /// [`Error::Backend`] if there is not enough.
     pub fn alloc(&self, len: usize) -> Result<DeviceBuffer, Error> {
         let memory = self.call(|device| device.link().device(len))?;
         Ok(DeviceBuffer::new(self.clone(), memory))
     }
 
-    /// Page-locked memory of the host, full of zeros: what copies to and from the device are
-    /// fastest with. May synchronise.
+    /// Pinned memory of the host, full of zeros: copies to and from the device are fastest with it.
+    /// May synchronise.
     ///
     /// # Errors
-    /// [`Error::Backend`] if there is not so much.
+    /// [`Error::Backend`] if there is not enough.
     pub fn pinned(&self, len: usize) -> Result<PinnedBuffer, Error> {
         let memory = self.call(|device| device.link().host(len))?;
         Ok(PinnedBuffer::new(memory))
@@ -94,13 +95,13 @@ impl Device {
         Ok(Stream::new(self.clone(), stream))
     }
 
-    /// Somebody else's stream: a `CUstream`, such as PyTorch's `stream.cuda_stream` or CuPy's
+    /// A stream of another library: a `CUstream`, such as PyTorch's `stream.cuda_stream` or CuPy's
     /// `stream.ptr`; null is the default stream. Does not synchronise.
     ///
     /// # Safety
     /// It is a stream of this device's primary context, and outlives the result.
     pub unsafe fn stream_from_raw(&self, raw: *mut c_void) -> Stream {
-        let stream = driver::Stream::borrowed(self.link().context(), raw.cast());
+        let stream = api::RawStream::borrowed(self.link().context(), raw.cast());
         Stream::new(self.clone(), stream)
     }
 
@@ -109,7 +110,7 @@ impl Device {
     /// # Errors
     /// [`Error::Backend`] if the driver fails.
     pub fn event(&self) -> Result<Event, Error> {
-        let event = self.call(|device| driver::Event::timed(device.link().context()))?;
+        let event = self.call(|device| api::RawEvent::timed(device.link().context()))?;
         Ok(Event::new(self.clone(), event))
     }
 
@@ -171,8 +172,8 @@ impl Device {
         self.0.stream.wait("copying from the GPU")
     }
 
-    /// The multiprocessors that may hash while others encipher; found at the first call. The
-    /// context is bound. Synchronises.
+    /// The multiprocessors that may hash while others encrypt; found at the first call. The context
+    /// is bound. Synchronises.
     pub(super) fn hashers(&self) -> Result<Option<HashersAt>, Failure> {
         if self.0.hashers.get().is_none() {
             let found = Hashers::find(self.link(), self.gpu().capability, self.own_stream())?;
@@ -180,11 +181,11 @@ impl Device {
             let _ = self.0.hashers.set(found);
         }
         let found = self.0.hashers.get().and_then(Option::as_ref);
-        Ok(found.map(|hashers| hashers.at(self.link())))
+        Ok(found.map(Hashers::at))
     }
 
-    /// The stream whose work is waited for.
-    pub(super) fn own_stream(&self) -> &driver::Stream {
+    /// The stream for work that is waited for.
+    pub(super) fn own_stream(&self) -> &api::RawStream {
         &self.0.stream
     }
 }

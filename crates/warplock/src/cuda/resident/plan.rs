@@ -9,28 +9,29 @@ use super::batch::{DeviceBatch, DeviceKeys};
 use super::check::Checked;
 use super::device::Device;
 use super::selftest::ensure_tested;
-use super::sheet::{Sheet, one_key};
+use super::sheet::{PlanSheet, one_key};
 use super::split::{HashersAt, may_split};
 use super::stream::Stream;
-use crate::cuda::abi::split_bytes;
-use crate::cuda::backend::hashes;
-use crate::cuda::driver::Failure;
-use crate::cuda::keys::OneKey;
-use crate::cuda::launch::{Launcher, Step};
-use crate::cuda::link::{DeviceBytes, Link};
-use crate::cuda::memory::{self, DeviceBuffer};
-use crate::cuda::pack::Located;
-use crate::cuda::parts::{verdict, was_refused};
-use crate::cuda::policy::Policy;
-use crate::cuda::ready::Ready;
+use crate::cuda::driver::api::Failure;
+use crate::cuda::driver::memory::DeviceBytes;
+use crate::cuda::driver::memory::{self, DeviceMemory};
+use crate::cuda::launch::abi::split_bytes;
+use crate::cuda::launch::bound::BoundLaunch;
+use crate::cuda::launch::keys::OneKey;
+use crate::cuda::launch::link::Link;
+use crate::cuda::launch::parts::{verdict, was_refused};
+use crate::cuda::launch::policy::Policy;
+use crate::cuda::launch::policy::hashes;
+use crate::cuda::launch::sheet::Located;
+use crate::cuda::launch::steps::{Launcher, Step};
 use crate::{Direction, Error, Mode};
 
-/// A batch in GPU memory, checked and made ready once, to be launched as often as wanted.
+/// A batch in GPU memory, checked and prepared once, for any number of launches.
 ///
-/// Texts, IVs, associated data and tags are read anew at every launch; places, lengths and keys of
+/// Texts, IVs, associated data and tags are read again at every launch; places, lengths and keys of
 /// host memory are fixed. GCM takes tensor cores for messages of 2 KiB and more (on average) under
-/// one key; under several keys eight lanes take a message, so that few long messages should rather
-/// be a plan for each key. ACORN takes a lane a message: thousands of messages fill a GPU.
+/// one key; under several keys eight lanes take a message, so for a few long messages make a plan
+/// for each key. ACORN takes one lane per message: thousands of messages fill a GPU.
 ///
 /// ```no_run
 /// use warplock::cuda::{Device, DeviceBatch, DeviceIvs, DeviceTags, DeviceText, Plan};
@@ -38,7 +39,7 @@ use crate::{Direction, Error, Mode};
 ///
 /// let device = Device::open(0)?;
 /// let key = Key::generate(Algorithm::Aes256Gcm)?;
-/// // 1,000 messages of 16 KiB; their nonces and tags beside them.
+/// // 1,000 messages of 16 KiB; their nonces and tags in other buffers.
 /// let mut data = device.alloc(1000 * 16384)?;
 /// let mut nonces = device.alloc(1000 * 12)?;
 /// let tags = device.alloc(1000 * 16)?;
@@ -58,7 +59,7 @@ use crate::{Direction, Error, Mode};
 /// let (seal, open) = (Plan::new(&device, seal)?, Plan::new(&device, open)?);
 ///
 /// let stream = device.stream()?;
-/// // SAFETY: all buffers and plans live until the stream was waited for, and nobody else uses
+/// // SAFETY: all buffers and plans live until the stream was waited for, and nothing else uses
 /// // them.
 /// unsafe {
 ///     seal.launch(&stream)?;
@@ -68,24 +69,24 @@ use crate::{Direction, Error, Mode};
 /// # Ok::<(), warplock::Error>(())
 /// ```
 pub struct Plan {
-    steps: Vec<Ready>,
-    sheet: DeviceBuffer,
+    steps: Vec<BoundLaunch>,
+    sheet: DeviceMemory,
     mode: Mode,
-    /// What says which messages were refused: where it is in the sheet, and of how many.
+    /// The verdicts: their offset in the sheet, and their number.
     verdicts: (usize, usize),
     direction: Direction,
     device: Device,
-    /// A launch was refused behind others of its kernels, so that what those hand on is left over.
+    /// A launch was refused after others of its kernels were queued, so their state is left over.
     halfway: AtomicBool,
 }
 
-/// Where the verdicts on authenticated messages lie after a launch: an unsigned 32-bit number each, 0 for
-/// a message whose tag was right, 1 for one that was refused and is all zeros.
+/// The verdicts on authenticated messages after a launch: an unsigned 32-bit number each, 0 for a
+/// message whose tag was right, 1 for one that was refused and is all zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statuses {
     /// The device address of the first.
     pub address: u64,
-    /// From one to the next, in bytes.
+    /// The distance from one to the next, in bytes.
     pub stride: usize,
     /// How many there are: one for each message.
     pub count: usize,
@@ -126,12 +127,12 @@ impl Plan {
             true => device.call(Device::hashers)?,
             false => None,
         };
-        let layout = Sheet::new(&batch, policy, device.link().multiprocessors(), hashers);
+        let layout = PlanSheet::new(&batch, policy, device.link().multiprocessors(), hashers);
         ensure_tested(device, &batch, &layout)?;
         device.call(|device| Plan::make(device, &batch, &layout))
     }
 
-    /// The same by another policy, and without a test. `hashers`: for batches that [`may_split`].
+    /// The same with another policy, and without a test. `hashers`: for batches that [`may_split`].
     /// The context is bound.
     pub(super) fn by_policy(
         device: &Device,
@@ -139,12 +140,12 @@ impl Plan {
         policy: &Policy,
         hashers: Option<HashersAt>,
     ) -> Result<Self, Failure> {
-        let layout = Sheet::new(batch, policy, device.link().multiprocessors(), hashers);
+        let layout = PlanSheet::new(batch, policy, device.link().multiprocessors(), hashers);
         Plan::make(device, batch, &layout)
     }
 
     /// Of a batch that is not empty; `layout` is its own. The context is bound.
-    fn make(device: &Device, batch: &Checked<'_>, layout: &Sheet) -> Result<Self, Failure> {
+    fn make(device: &Device, batch: &Checked<'_>, layout: &PlanSheet) -> Result<Self, Failure> {
         let link = device.link();
         let sheet = link.device(layout.device_len)?;
         let key = one_key(batch);
@@ -154,7 +155,7 @@ impl Plan {
         drop(host);
         let located = layout.located(batch, sheet.address());
         if let Some(split) = &located.split {
-            // What blocks share is 0 before and after each launch.
+            // The blocks' shared state is 0 before and after each launch.
             let (stream, len) = (device.own_stream(), split_bytes(&split.work));
             // SAFETY: as above; what follows goes to the same stream.
             unsafe { memory::fill(stream, split.at, 0, len)? };
@@ -173,7 +174,7 @@ impl Plan {
             at_launch.raw_keys = None;
         }
         let steps = steps(batch, layout, &launcher, &at_launch, key.as_ref());
-        let ready = |step: &Step<'_>| Ready::new(step, link.module(), link.multiprocessors());
+        let ready = |step: &Step<'_>| BoundLaunch::new(step, link.module(), link.multiprocessors());
         Ok(Plan {
             steps: steps.iter().map(ready).collect::<Result<_, _>>()?,
             sheet,
@@ -185,14 +186,14 @@ impl Plan {
         })
     }
 
-    /// Queues the batch's kernels, and nothing else: no allocation, no copy, no synchronisation,
-    /// so that a stream that captures a graph may be taken. The graph then holds the kernels'
-    /// parameters, round keys among them, in the driver's memory.
+    /// Queues the batch's kernels, and nothing else: no allocation, no copy, no synchronisation, so
+    /// that the stream may be capturing a graph. The graph then holds the kernels' parameters,
+    /// including round keys, in the driver's memory.
     ///
     /// # Safety
     /// Until the stream has passed this point (for a captured graph: until its last launch is
-    /// done), the plan and all regions of its batch live, nobody else uses what is written, and
-    /// nobody writes what is read; the stream belongs to the plan's device. Launches of one plan
+    /// done), the plan and all regions of its batch live, nothing else uses what is written, and
+    /// nothing writes what is read; the stream belongs to the plan's device. Launches of one plan
     /// share its workspace: they go to one stream, or wait for each other.
     ///
     /// # Errors
@@ -205,13 +206,13 @@ impl Plan {
         }
         self.device.call(|_| {
             // SAFETY: by this function's contract; the sheet lives as long as the plan.
-            let launch = |step: &Ready| unsafe { step.launch(stream.inner()) };
+            let launch = |step: &BoundLaunch| unsafe { step.launch(stream.inner()) };
             queue_all(&self.steps, launch, &self.halfway)
         })
     }
 
-    /// Where the verdicts lie on the device; none for plans that open nothing. They are valid
-    /// after a launch until the next one. Does not synchronise.
+    /// The verdicts' place on the device; none for plans that open nothing. They are valid after a
+    /// launch until the next one. Does not synchronise.
     pub fn statuses(&self) -> Option<Statuses> {
         let (place, count) = self.verdicts;
         let (first, stride) = verdict(self.mode);
@@ -222,7 +223,7 @@ impl Plan {
         })
     }
 
-    /// Waits for the stream of the last launch, and tells which messages were refused, ascending;
+    /// Waits for the stream of the last launch; returns the messages that were refused, ascending;
     /// none for plans that open nothing. Synchronises.
     ///
     /// # Errors
@@ -247,7 +248,7 @@ impl Plan {
 }
 
 impl Drop for Plan {
-    /// Waits for the whole device, then wipes keys and workspace. Not to be done while a stream
+    /// Waits for the whole device, then wipes keys and workspace. Must not happen while a stream
     /// captures a graph.
     fn drop(&mut self) {
         if let Ok(_bound) = self.device.bind() {
@@ -264,10 +265,10 @@ impl fmt::Debug for Plan {
     }
 }
 
-/// What runs once, when the plan is made: all that depends on keys of the host alone.
+/// The steps that run once, when the plan is made: those that depend on keys of the host alone.
 pub(super) fn before<'a>(
     batch: &Checked<'_>,
-    layout: &Sheet,
+    layout: &PlanSheet,
     launcher: &Launcher,
     located: &Located,
     key: Option<&'a OneKey>,
@@ -283,10 +284,10 @@ pub(super) fn before<'a>(
     }
 }
 
-/// What runs at every launch.
+/// The steps of every launch.
 pub(super) fn steps<'a>(
     batch: &Checked<'_>,
-    layout: &Sheet,
+    layout: &PlanSheet,
     launcher: &Launcher,
     located: &Located,
     key: Option<&'a OneKey>,
@@ -306,7 +307,7 @@ pub(super) fn steps<'a>(
     }
 }
 
-/// Queues steps, and notes if one is refused when others run.
+/// Queues steps, and records if one is refused after others were queued.
 fn queue_all<S, E>(
     steps: &[S],
     mut queue: impl FnMut(&S) -> Result<(), E>,
@@ -333,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_launch_that_is_refused_behind_others_is_noted() {
+    fn a_launch_refused_after_others_is_recorded() {
         let halfway = AtomicBool::new(false);
         let queued = |refused: u32| {
             let queue = |&step: &u32| if step == refused { Err(step) } else { Ok(()) };

@@ -5,11 +5,11 @@ use super::buffers::DeviceBuffer;
 use super::check::Checked;
 use super::device::Device;
 use super::plan::Plan;
-use super::sheet::{Sheet, one_key};
-use crate::cuda::launch::{finishes, is_long};
-use crate::cuda::pack::Located;
-use crate::cuda::policy::{FEW_CHAINS, Policy};
-use crate::cuda::selftest::{Case, Shape, Tested, side_by_side};
+use super::sheet::{PlanSheet, one_key};
+use crate::cuda::launch::policy::{FEW_CHAINS, Policy};
+use crate::cuda::launch::selftest::{Case, Shape, Tested, side_by_side};
+use crate::cuda::launch::sheet::Located;
+use crate::cuda::launch::steps::{finishes, is_long};
 use crate::job::{Job, Message};
 use crate::{Direction, Error, Mode, Span, Spans};
 
@@ -17,7 +17,7 @@ use crate::{Direction, Error, Mode, Span, Spans};
 pub(super) fn ensure_tested(
     device: &Device,
     batch: &Checked<'_>,
-    layout: &Sheet,
+    layout: &PlanSheet,
 ) -> Result<(), Error> {
     Tested::on(device.gpu().number)
         .ensure_cases(cases(batch, layout), |case, job| run(device, case, job))
@@ -25,7 +25,7 @@ pub(super) fn ensure_tested(
 }
 
 /// The cases that cover every kernel that the batch's plan takes.
-pub(super) fn cases(batch: &Checked<'_>, layout: &Sheet) -> Vec<Case> {
+pub(super) fn cases(batch: &Checked<'_>, layout: &PlanSheet) -> Vec<Case> {
     let shapes = match layout.blocks {
         true => vec![Shape::Blocks],
         false => shapes(batch, &layout.located(batch, 0)),
@@ -67,7 +67,7 @@ fn shapes(batch: &Checked<'_>, located: &Located) -> Vec<Shape> {
     }]
 }
 
-/// Has a plan do a case's job.
+/// Runs a case's job with a plan.
 pub(super) fn run(device: &Device, case: Case, job: &Job<'_>) -> Result<Vec<usize>, Error> {
     let messages: Vec<Message<'_>> = (0..job.count()).map(|index| job.message(index)).collect();
     let split = case.shape.splits();
@@ -140,14 +140,14 @@ pub(super) fn run(device: &Device, case: Case, job: &Job<'_>) -> Result<Vec<usiz
         Plan::by_policy(device, &batch, &policy, hashers)
     })?;
     let stream = device.stream()?;
-    // SAFETY: all of it lives until `failed` has waited, and nobody else has it.
+    // SAFETY: all of it lives until `failed` has waited, and nothing else has it.
     unsafe { plan.launch(&stream)? };
     let refused = plan.failed(&stream)?;
     output.read(0, &mut text)?;
     tags_there.read(0, &mut tags)?;
     for (number, message) in messages.iter().enumerate() {
         let result = &text[spans[number].offset..][..message.len];
-        // SAFETY: as above; nobody else uses what the case's job borrows.
+        // SAFETY: as above; nothing else uses what the case's job borrows.
         unsafe {
             message
                 .output

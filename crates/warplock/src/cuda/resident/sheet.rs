@@ -1,24 +1,25 @@
-//! What kernels must know about a batch in GPU memory, laid out for one upload.
+//! A plan's sheet: everything that kernels must know about a batch in GPU memory, laid out for one
+//! upload.
 
 use zeroize::Zeroizing;
 
 use super::batch::{DeviceAad, DeviceIvs, DeviceKeys, DeviceTags};
 use super::check::Checked;
 use super::split::HashersAt;
-use crate::cuda::abi::{Address, Piece, TABLE_KEY, Verdict, split_bytes};
-use crate::cuda::keys::OneKey;
-use crate::cuda::pack::{Located, Split};
-use crate::cuda::pieces::{Message, Messages, Pieces, Places, Unit};
-use crate::cuda::policy::{self, Policy};
+use crate::cuda::launch::abi::{Address, Piece, TABLE_KEY, Verdict, split_bytes};
+use crate::cuda::launch::keys::OneKey;
+use crate::cuda::launch::pieces::{Message, Messages, Pieces, Places, Unit};
+use crate::cuda::launch::policy::{self, Policy};
+use crate::cuda::launch::sheet::{Located, Split};
 use crate::{Direction, Key, Keys, Mode, Span, Spans};
 
-/// Where everything lies, in bytes from the sheet's start.
-pub(super) struct Sheet {
+/// The offsets of a plan's data, in bytes from the sheet's start.
+pub(super) struct PlanSheet {
     mode: Mode,
     /// Single blocks with a key each: the kernel needs no pieces.
     pub(super) blocks: bool,
     small: bool,
-    /// CTR's kernel for one long piece works.
+    /// Whether CTR's kernel for one long piece works.
     long: bool,
     /// Bytes that the host writes.
     pub(super) len: usize,
@@ -27,20 +28,22 @@ pub(super) struct Sheet {
     pieces: Pieces,
     /// XTS: numbers of sectors.
     sectors: usize,
-    /// The keys' raw bytes and how many keys, where they come from the host and must be expanded.
+    /// The offset of the raw keys and their number, if they come from the host and must be
+    /// expanded.
     pub(super) raw_keys: Option<(usize, usize)>,
-    /// How many keys the table has, and where it is.
+    /// The offset of the table of keys, and the number of keys.
     table: Option<(usize, usize)>,
     pub(super) messages: Messages,
-    /// What says which messages were refused.
+    /// The offset of the verdicts.
     verdicts: usize,
     scratch: usize,
     powers: usize,
-    /// Where some multiprocessors only hash: what their blocks share, and who may.
+    /// If some multiprocessors only hash: the offset of their blocks' state, and the table of those
+    /// that may.
     split: Option<(usize, HashersAt)>,
 }
 
-/// The one key of a batch, where it must be expanded.
+/// The only key of a batch, if it must be expanded.
 pub(super) fn one_key(batch: &Checked<'_>) -> Option<OneKey> {
     match batch.keys {
         _ if batch.info.mode == Mode::Acorn => None,
@@ -49,7 +52,7 @@ pub(super) fn one_key(batch: &Checked<'_>) -> Option<OneKey> {
     }
 }
 
-impl Sheet {
+impl PlanSheet {
     /// `hashers`: for batches that [`may_split`](super::split::may_split).
     pub(super) fn new(
         batch: &Checked<'_>,
@@ -112,7 +115,7 @@ impl Sheet {
             Mode::Acorn => places.take(message_count * size_of::<Verdict>()),
             _ => messages.at,
         };
-        Sheet {
+        PlanSheet {
             mode,
             blocks,
             small,
@@ -131,12 +134,12 @@ impl Sheet {
         }
     }
 
-    /// Where what says which messages were refused begins.
+    /// The offset of the verdicts.
     pub(super) fn verdicts(&self) -> usize {
         self.verdicts
     }
 
-    /// Everything that the host has to say, for a copy at `sheet`.
+    /// The host's part of the sheet, for a copy at `sheet`.
     pub(super) fn write(
         &self,
         batch: &Checked<'_>,
@@ -226,8 +229,8 @@ impl Sheet {
         }
     }
 
-    /// The addresses of what was written, for a copy at `sheet`. Raw keys are named where they
-    /// must be expanded: those of the host once, those in GPU memory before every launch.
+    /// The addresses of what was written, for a copy at `sheet`. Raw keys are included if they must
+    /// be expanded: those of the host once, those in GPU memory before every launch.
     pub(super) fn located(&self, batch: &Checked<'_>, sheet: Address) -> Located {
         let at = |offset: usize| sheet + offset as Address;
         let mut raw_keys = match (self.raw_keys, &batch.keys) {
@@ -240,7 +243,6 @@ impl Sheet {
             table = table.or(raw_keys.take().map(|(raw, _)| raw));
         }
         let work = self.pieces.work(sheet);
-        let seals_many = batch.direction == Direction::Encrypt && work.count > 1;
         Located {
             work,
             steals: self.pieces.steals,
@@ -258,8 +260,7 @@ impl Sheet {
                 at: at(place),
                 work: work.in_units(self.pieces.longest),
                 places: hashers.places,
-                hashers: policy::hashers(batch.info.cipher, seals_many, hashers.memory_rate)
-                    .min(hashers.count),
+                hashers: policy::hashers(batch.info.cipher).min(hashers.count),
             }),
         }
     }

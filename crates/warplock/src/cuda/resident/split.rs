@@ -1,55 +1,54 @@
-//! GCM by multiprocessors that only hash, beside others that encipher (`kernels/gcm_split.cuh`):
-//! which multiprocessors, and for which batches.
+//! GCM with multiprocessors that only hash while others encrypt (`kernels/hopper`): which
+//! multiprocessors, and for which batches.
 
 use super::batch::DeviceKeys;
 use super::check::Checked;
 use crate::Mode;
-use crate::cuda::abi::{Address, MULTIPROCESSORS, SPLIT_CAPABILITY, SPLIT_UNIT};
-use crate::cuda::driver::{Failure, Stream};
-use crate::cuda::launch::{Grid, Parameter, Step};
-use crate::cuda::link::{CudaLink, DeviceBytes, Link};
-use crate::cuda::memory::{self, DeviceBuffer};
-use crate::cuda::module::Family;
-use crate::cuda::policy::Policy;
+use crate::cuda::driver::api::{Failure, RawStream};
+use crate::cuda::driver::memory::DeviceBytes;
+use crate::cuda::driver::memory::{self, DeviceMemory};
+use crate::cuda::driver::module::Family;
+use crate::cuda::launch::abi::{Address, MULTIPROCESSORS, SPLIT_CAPABILITY, SPLIT_UNIT};
+use crate::cuda::launch::link::{CudaLink, Link};
+use crate::cuda::launch::policy::Policy;
+use crate::cuda::launch::steps::{Grid, Parameter, Step};
 use crate::{Keys, Span};
 
-/// Sizes of clusters that are asked for their places: those of eight alone may always come to the
-/// same eight of a neighbourhood.
+/// The sizes of clusters that are launched to find GPCs: clusters of eight alone may always get the
+/// same eight multiprocessors of a GPC.
 const CLUSTERS: std::ops::RangeInclusive<u32> = 2..=8;
 
-/// The multiprocessors of one neighbourhood, which share a clock.
+/// The multiprocessors of one GPC, which share a clock.
 pub(super) struct Hashers {
-    /// By a multiprocessor's number: 0, or its place in the neighbourhood, from 1 on.
-    places: DeviceBuffer,
+    /// By a multiprocessor's number: 0, or its place in the GPC, from 1 on.
+    places: DeviceMemory,
     count: u32,
 }
 
-/// Where on the device it is said who may hash, and how many those are.
+/// The device's table of multiprocessors that may hash, and their number.
 #[derive(Clone, Copy)]
 pub(super) struct HashersAt {
     pub(super) places: Address,
     pub(super) count: u32,
-    /// Bytes that the device's memory moves in a second.
-    pub(super) memory_rate: u64,
 }
 
 impl Hashers {
-    /// Finds the largest neighbourhood; none on a device without the kernels, as where they are
-    /// compiled from intermediate code. The context is bound. Synchronises.
+    /// Finds the largest GPC; none on a device without the kernels, such as one that compiles them
+    /// from intermediate code. The context is bound. Synchronises.
     pub(super) fn find(
         link: &CudaLink,
         capability: (u32, u32),
-        stream: &Stream,
+        stream: &RawStream,
     ) -> Result<Option<Self>, Failure> {
         if capability != SPLIT_CAPABILITY {
             return Ok(None);
         }
-        let mut neighbours = Neighbours::new();
+        let mut gpcs = Gpcs::new();
         let blocks = 2 * link.multiprocessors();
         let out = link.device(4 * blocks as usize)?;
         for launch in 1..=16 {
             for cluster in CLUSTERS {
-                // Other numbers of clusters find other places free.
+                // Different numbers of clusters find different multiprocessors free.
                 let grid = cluster * (blocks / cluster * launch / 16).max(1);
                 let step = Step {
                     name: format!("neighbours_{cluster}"),
@@ -61,7 +60,7 @@ impl Hashers {
                 // SAFETY: a block writes four bytes, for which there is room; all is waited for.
                 let launched = unsafe { link.launch(stream, &step) };
                 if launched.is_err() {
-                    // A part of a GPU may have no room for clusters of this size.
+                    // A partitioned GPU may have no room for clusters of this size.
                     continue;
                 }
                 // SAFETY: as above.
@@ -73,10 +72,10 @@ impl Hashers {
                     let word = word.try_into().expect("chunks of four");
                     u32::from_le_bytes(word) as usize
                 });
-                neighbours.add(&numbers.collect::<Vec<_>>(), cluster as usize);
+                gpcs.add(&numbers.collect::<Vec<_>>(), cluster as usize);
             }
         }
-        let largest = neighbours.largest();
+        let largest = gpcs.largest();
         if largest.is_empty() {
             return Ok(None);
         }
@@ -87,32 +86,31 @@ impl Hashers {
         let places = link.device(table.len())?;
         // SAFETY: as above.
         unsafe { memory::upload(stream, places.address(), table.as_ptr(), table.len())? };
-        stream.wait("saying which multiprocessors are neighbours")?;
+        stream.wait("saying which multiprocessors are gpcs")?;
         Ok(Some(Hashers {
             places,
             count: largest.len() as u32,
         }))
     }
 
-    /// What kernels and the policy must know; `link` is that of the device it was found on.
-    pub(super) fn at(&self, link: &CudaLink) -> HashersAt {
+    /// The parameters of kernels and policy.
+    pub(super) fn at(&self) -> HashersAt {
         HashersAt {
             places: self.places.address(),
             count: self.count,
-            memory_rate: link.memory_rate(),
         }
     }
 }
 
-/// Which multiprocessors were seen with which others in one cluster, directly or by way of others.
-struct Neighbours {
-    /// Another one of the same neighbourhood, closer to the one that stands for it.
+/// The multiprocessors that were seen in one cluster with others, directly or through others.
+struct Gpcs {
+    /// Union-find: another one of the same GPC, closer to its root.
     parents: Vec<usize>,
 }
 
-impl Neighbours {
+impl Gpcs {
     fn new() -> Self {
-        Neighbours {
+        Gpcs {
             parents: (0..MULTIPROCESSORS).collect(),
         }
     }
@@ -124,10 +122,10 @@ impl Neighbours {
         number
     }
 
-    /// Clusters of so many blocks, whose multiprocessors follow each other.
+    /// Adds clusters of `cluster` blocks, whose multiprocessors are consecutive.
     fn add(&mut self, numbers: &[usize], cluster: usize) {
         for cluster in numbers.chunks_exact(cluster) {
-            // A number that cannot be would be a fault of the driver's.
+            // An impossible number would be a fault of the driver.
             if cluster.iter().any(|&number| number >= MULTIPROCESSORS) {
                 continue;
             }
@@ -138,13 +136,13 @@ impl Neighbours {
         }
     }
 
-    /// The largest neighbourhood of several, ascending; at most 255.
+    /// The largest GPC with several multiprocessors, ascending; at most 255.
     fn largest(&self) -> Vec<usize> {
         let mut all = vec![Vec::new(); MULTIPROCESSORS];
         for number in 0..MULTIPROCESSORS {
             all[self.root(number)].push(number);
         }
-        all.retain(|neighbourhood| neighbourhood.len() > 1);
+        all.retain(|gpc| gpc.len() > 1);
         let mut largest = all.into_iter().max_by_key(Vec::len).unwrap_or_default();
         largest.truncate(255);
         largest
@@ -181,14 +179,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbourhoods_grow_by_shared_members() {
-        let mut neighbours = Neighbours::new();
-        neighbours.add(&[0, 16, 1, 17, 2, 18], 2);
-        neighbours.add(&[16, 32, 1], 3);
-        // Not a whole cluster, and one with a number that cannot be.
-        neighbours.add(&[2, 0, 40], 2);
-        neighbours.add(&[7, MULTIPROCESSORS], 2);
-        assert_eq!(neighbours.largest(), [0, 1, 2, 16, 17, 18, 32]);
-        assert!(Neighbours::new().largest().is_empty());
+    fn gpcs_grow_by_shared_members() {
+        let mut gpcs = Gpcs::new();
+        gpcs.add(&[0, 16, 1, 17, 2, 18], 2);
+        gpcs.add(&[16, 32, 1], 3);
+        // An incomplete cluster, and one with an impossible number.
+        gpcs.add(&[2, 0, 40], 2);
+        gpcs.add(&[7, MULTIPROCESSORS], 2);
+        assert_eq!(gpcs.largest(), [0, 1, 2, 16, 17, 18, 32]);
+        assert!(Gpcs::new().largest().is_empty());
     }
 }

@@ -1,19 +1,19 @@
-//! Queues of work on a device, and marks in them.
+//! Streams of a device, and events in them.
 
 use std::fmt;
 
 use super::device::Device;
 use crate::Error;
-use crate::cuda::driver;
+use crate::cuda::driver::api;
 
-/// A queue of work on a device: one of its own, or somebody else's.
+/// A queue of work on a device: one of its own, or another library's.
 pub struct Stream {
-    stream: driver::Stream,
+    stream: api::RawStream,
     device: Device,
 }
 
 impl Stream {
-    pub(super) fn new(device: Device, stream: driver::Stream) -> Self {
+    pub(super) fn new(device: Device, stream: api::RawStream) -> Self {
         Stream { stream, device }
     }
 
@@ -26,13 +26,13 @@ impl Stream {
             .call(|_| self.stream.wait("waiting for the GPU"))
     }
 
-    /// The raw `CUstream`, for other libraries; it ends with this value if that made it. Does not
-    /// synchronise.
+    /// The raw `CUstream`, for other libraries; dropping this value destroys it if
+    /// [`super::Device::stream`] made it. Does not synchronise.
     pub fn raw(&self) -> *mut std::ffi::c_void {
         self.stream.handle().cast()
     }
 
-    pub(super) fn inner(&self) -> &driver::Stream {
+    pub(super) fn inner(&self) -> &api::RawStream {
         &self.stream
     }
 }
@@ -43,18 +43,18 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// A mark in a stream that notes the time.
+/// An event that records the time.
 pub struct Event {
-    event: driver::Event,
+    event: api::RawEvent,
     device: Device,
 }
 
 impl Event {
-    pub(super) fn new(device: Device, event: driver::Event) -> Self {
+    pub(super) fn new(device: Device, event: api::RawEvent) -> Self {
         Event { event, device }
     }
 
-    /// Marks what is queued in the stream so far. Does not synchronise.
+    /// Marks everything queued in the stream so far. Does not synchronise.
     ///
     /// # Errors
     /// [`Error::Backend`] if the driver fails.

@@ -1,7 +1,7 @@
-//! That chunks hold every byte of every message once, in room that they have.
+//! Chunks contain every byte of every message once, within the room that they have.
 
 use super::{Random, Setup, buffers, policy, whole};
-use crate::cuda::cut::{Chunk, Previous};
+use crate::cuda::launch::cut::{Chunk, Previous};
 use crate::job::Job;
 use crate::{Algorithm, Direction, Mode};
 
@@ -18,7 +18,7 @@ fn check_chunk(chunk: &Chunk, room: usize, mode: Mode) {
         if part.after > 0 {
             assert!(part.len.is_multiple_of(16) && part.len > 0, "{chunk:?}");
         }
-        // XTS steals from the block before the last: it must be here, too.
+        // XTS steals from the block before the last: it must be in the same chunk.
         let steals = mode == Mode::Xts && !part.len.is_multiple_of(16);
         assert!(!steals || part.len > 16, "{chunk:?}");
     }
@@ -75,9 +75,9 @@ fn every_byte_is_in_one_chunk() {
                             assert_eq!(block, unsafe { before.cast::<[u8; 16]>().read() });
                         }
                         Previous::Chained(place) => {
-                            // The end of this message's part in the chunk before.
+                            // The end of this message's part in the preceding chunk.
                             let parts: &Vec<_> = chained.as_ref().unwrap();
-                            let ends = |old: &super::super::cut::Part| {
+                            let ends = |old: &crate::cuda::launch::cut::Part| {
                                 old.message == part.message && old.place + old.len == place + 16
                             };
                             assert!(parts.iter().any(ends), "{chunk:?}");

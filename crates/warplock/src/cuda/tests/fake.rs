@@ -1,17 +1,19 @@
-//! A device that is none: queues of copies and kernels which run as late and in as odd an order as
-//! streams and events allow, so that what should have been waited for is found out.
+//! A fake device: queues of copies and kernels that run as late and in as odd an order as streams
+//! and events allow, so that a missing wait shows.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys::CUresult;
 
 use super::interpreter::{self, Launch};
-use crate::cuda::abi::Address;
-use crate::cuda::driver::{Failure, check};
-use crate::cuda::launch::{Grid, Step};
-use crate::cuda::link::{DeviceBytes, HostBytes, Link};
+use crate::cuda::driver::api::{Failure, check};
+use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
+use crate::cuda::launch::abi::Address;
+use crate::cuda::launch::link::Link;
+use crate::cuda::launch::steps::{Grid, Step};
+use crate::lock::lock;
 
 enum Work {
     Copy { to: usize, from: usize, len: usize },
@@ -32,7 +34,7 @@ struct Marks {
 struct World {
     queues: Vec<VecDeque<Work>>,
     events: Vec<Marks>,
-    /// Freed memory is kept and spoilt: who still uses it gets wrong results, not a crash.
+    /// Freed memory is kept and overwritten: a use after free gives wrong results, not a crash.
     freed: Vec<Vec<u128>>,
     random: u64,
     /// Calls until one fails.
@@ -46,7 +48,7 @@ struct World {
     broken: Option<String>,
     /// Events that are being waited for.
     looks: HashSet<usize>,
-    /// Kernels that run until none does any more.
+    /// Kernels that still run before all hang.
     kernels_left: Option<u64>,
     /// Bytes that can still be allocated.
     memory: Option<usize>,
@@ -68,7 +70,7 @@ impl World {
         }
     }
 
-    /// Runs one thing at the head of some queue.
+    /// Runs one operation at the head of a random queue.
     fn step(&mut self) {
         let ready: Vec<usize> = (0..self.queues.len())
             .filter(|&queue| self.can_run(queue))
@@ -79,8 +81,8 @@ impl World {
         assert!(!ready.is_empty(), "the host waits for what will never come");
         let queue = ready[self.random() as usize % ready.len()];
         match self.queues[queue].pop_front().expect("it can run") {
-            // SAFETY: whoever queued it guarantees that the memory is valid; nothing else runs,
-            // as the world is locked and the host waits.
+            // SAFETY: the caller that queued it guarantees that the memory is valid; nothing else
+            // runs, as the world is locked and the host waits.
             Work::Copy { to, from, len } => unsafe {
                 (from as *const u8).copy_to(to as *mut u8, len);
             },
@@ -96,7 +98,7 @@ impl World {
         }
     }
 
-    /// A call that may be the one that fails.
+    /// A driver call, which may be the one that fails.
     fn call(&mut self) -> Result<(), Failure> {
         let code = match &mut self.good_calls {
             Some(0) => CUresult::CUDA_ERROR_LAUNCH_FAILED,
@@ -112,13 +114,9 @@ impl World {
 
 type Shared = Arc<Mutex<World>>;
 
-fn lock(world: &Shared) -> MutexGuard<'_, World> {
-    world.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 pub(super) struct FakeLink {
     world: Shared,
-    /// The memory of the caller that counts as page-locked.
+    /// The memory of the caller that counts as pinned.
     pinned: Vec<Range<usize>>,
 }
 
@@ -136,7 +134,7 @@ impl FakeLink {
         }
     }
 
-    /// Lets it hang after so many kernels.
+    /// Lets kernels hang after the first `steps`.
     pub(super) fn hang_after(&self, kernels: u64) {
         lock(&self.world).kernels_left = Some(kernels);
     }
@@ -146,12 +144,12 @@ impl FakeLink {
         self.pinned.push(range.start as usize..range.end as usize);
     }
 
-    /// Lets allocations fail after so many bytes.
+    /// Lets allocations fail after `bytes`.
     pub(super) fn limit(&self, bytes: usize) {
         lock(&self.world).memory = Some(bytes);
     }
 
-    /// How many copies are queued that would write into these bytes.
+    /// How many queued copies would write into these bytes.
     pub(super) fn writes_into(&self, bytes: &[u8]) -> usize {
         let world = lock(&self.world);
         let at = bytes.as_ptr() as usize;
@@ -161,7 +159,7 @@ impl FakeLink {
         queued.filter(into).count()
     }
 
-    /// How much is queued and has not run.
+    /// How many operations are queued and have not run.
     pub(super) fn under_way(&self) -> usize {
         lock(&self.world).queues.iter().map(VecDeque::len).sum()
     }
@@ -171,7 +169,7 @@ impl FakeLink {
         lock(&self.world).leaks
     }
 
-    /// A kernel that shall do nothing from now on.
+    /// Makes a kernel do nothing from now on.
     pub(super) fn break_kernel(&self, name: &str) {
         lock(&self.world).broken = Some(name.to_owned());
     }
@@ -203,7 +201,7 @@ impl FakeLink {
         }
         drop(world);
         Ok(Buffer {
-            // What was there before.
+            // The old content.
             words: vec![u128::MAX / 5; len.div_ceil(16)],
             len,
             world: Arc::clone(&self.world),
@@ -244,7 +242,7 @@ impl HostBytes for Buffer {
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: at least so many bytes are allocated; borrowed mutably.
+        // SAFETY: at least this many bytes are allocated; borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.len) }
     }
 }
@@ -323,7 +321,7 @@ impl Link for FakeLink {
         if past(&world) {
             return Ok(true);
         }
-        // One look, one call: how often it takes is chance.
+        // One operation for each check: its number is random.
         if world.looks.insert(event) {
             world.call()?;
         }

@@ -1,12 +1,12 @@
-//! What each kernel does, on the processor: device addresses are addresses of this process.
+//! An interpreter of the kernels on the CPU: device addresses are addresses of this process.
 
 mod gcm;
 
 use crate::Direction;
 use crate::cpu::portable::xts_skip;
 use crate::cpu::{Acorn, AesKey, CounterBits, InstructionSet, Io, Kernels};
-use crate::cuda::abi::{AcornMessage, Address, GcmMessage, Piece, TABLE_KEY, Work};
-use crate::cuda::launch::{Parameter, Step};
+use crate::cuda::launch::abi::{AcornMessage, Address, GcmMessage, Piece, TABLE_KEY, Work};
+use crate::cuda::launch::steps::{Parameter, Step};
 
 type Block = [u8; 16];
 type Schedule = [Block; 15];
@@ -72,14 +72,14 @@ fn kernels() -> &'static dyn Kernels {
     InstructionSet::best().kernels().unwrap()
 }
 
-/// Where round keys come from: a parameter for all pieces, or the table.
+/// The source of round keys: a parameter for all pieces, or the table.
 enum KeySource {
     One(Box<Schedule>, usize),
     Table(Address, usize),
 }
 
 impl KeySource {
-    /// The schedule in place `which` of a table's key: encryption, decryption, tweak.
+    /// Schedule `which` of a table's key: encryption, decryption, tweak.
     unsafe fn key(&self, number: u32, which: usize) -> AesKey {
         let (schedule, rounds) = match self {
             KeySource::One(schedule, rounds) => (**schedule, *rounds),
@@ -339,7 +339,7 @@ pub(super) unsafe fn run(launch: &Launch) {
     }
 }
 
-/// A kernel's direction, and the place of its schedule in a table's key.
+/// A kernel's direction, and the index of its schedule in a table's key.
 fn way(stem: &str) -> (Direction, usize) {
     match stem.ends_with("encrypt") {
         true => (Direction::Encrypt, 0),

@@ -1,7 +1,7 @@
-//! Do the kernels' times depend on secrets? Statistically, as for the portable code (see
-//! `tests/constant_time`): many launches with a fixed key and text and with random ones, in random
-//! order, timed by marks in the GPU's own queue. `scripts/device-check` runs this, and has a
-//! profiler count bank conflicts in [`kernels_for_a_profiler`].
+//! A statistical test of whether the kernels' times depend on secrets, as for the portable code
+//! (see `tests/constant_time`): many launches with a fixed key and text and with random ones, in
+//! random order, timed by events in the GPU's own queue. `scripts/device-check` runs this, and has
+//! a profiler count bank conflicts in [`kernels_for_a_profiler`].
 
 use std::ptr::null_mut;
 
@@ -9,19 +9,20 @@ use cudarc::driver::sys;
 
 use super::welch::{THRESHOLD, largest_t};
 use super::{Random, whole};
-use crate::cuda::abi::{MULTIPROCESSORS, SPLIT_CAPABILITY, Work, split_bytes};
-use crate::cuda::driver::{Driver, Failure, Stream, check};
-use crate::cuda::keys::OneKey;
-use crate::cuda::launch::Launcher;
-use crate::cuda::link::{CudaLink, DeviceBytes, HostBytes, Link};
-use crate::cuda::memory::{DeviceBuffer, PinnedBuffer, fill, upload};
-use crate::cuda::module::{Family, Module, argument};
-use crate::cuda::pack::{Addresses, Located, Sheet, Split};
-use crate::cuda::policy::Policy;
+use crate::cuda::driver::api::{Driver, Failure, RawStream, check};
+use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
+use crate::cuda::driver::memory::{DeviceMemory, PinnedMemory, fill, upload};
+use crate::cuda::driver::module::{Family, Module, argument};
+use crate::cuda::launch::abi::{MULTIPROCESSORS, SPLIT_CAPABILITY, Work, split_bytes};
+use crate::cuda::launch::keys::OneKey;
+use crate::cuda::launch::link::{CudaLink, Link};
+use crate::cuda::launch::policy::Policy;
+use crate::cuda::launch::sheet::{Addresses, Located, Sheet, Split};
+use crate::cuda::launch::steps::Launcher;
 use crate::job::Job;
 use crate::{Algorithm, Batch, Cipher, Direction, Ivs, Key, Keys, Mode, Spans, Tags, Text};
 
-/// The leaky kernel, see the source beside it.
+/// The leaky kernel; its source is next to it.
 static LEAKY: &[u8] = include_bytes!("leaky.fatbin");
 
 /// Bytes of text of a launch.
@@ -33,21 +34,21 @@ const INPUTS: usize = 24;
 /// Launches of both classes together.
 const LAUNCHES: usize = 4000;
 
-/// Launches that are queued before anybody waits.
+/// Launches that are queued before a wait.
 const TOGETHER: usize = 100;
 
-/// What is measured.
+/// The subject of a measurement.
 #[derive(Clone, Copy, Debug)]
 struct What {
     algorithm: Algorithm,
     direction: Direction,
     /// Bytes of a message.
     each: usize,
-    /// By the kernels of GCM in which some multiprocessors only hash.
+    /// With the GCM kernels in which some multiprocessors only hash.
     split: bool,
 }
 
-/// What the leaky kernel does.
+/// The leaky kernel.
 const LEAKY_DOES: What = What {
     algorithm: Algorithm::Aes128Ecb,
     direction: Direction::Encrypt,
@@ -55,19 +56,19 @@ const LEAKY_DOES: What = What {
     split: false,
 };
 
-/// Every eighth multiprocessor hashes, where some only do that.
+/// Every eighth multiprocessor hashes, in kernels where only some do.
 const HASHERS: usize = 16;
 
-/// A key and a text. They wait on the host: from buffers of their own on the device, where these
-/// lie would show in the times.
+/// A key and a text. They wait on the host: with device buffers of their own, the buffers'
+/// addresses would show in the times.
 struct Input {
     fixed: bool,
     key: OneKey,
-    sheet: PinnedBuffer,
-    text: PinnedBuffer,
+    sheet: PinnedMemory,
+    text: PinnedMemory,
 }
 
-/// A mark in a queue that knows its time.
+/// An event that records the time.
 struct Mark(sys::CUevent);
 
 impl Mark {
@@ -79,7 +80,7 @@ impl Mark {
         Mark(event)
     }
 
-    fn record(&self, stream: &Stream) {
+    fn record(&self, stream: &RawStream) {
         // SAFETY: both live.
         let code = unsafe { sys::cuEventRecord(self.0, stream.handle()) };
         check(code, || "marking a place").unwrap();
@@ -102,25 +103,25 @@ impl Drop for Mark {
     }
 }
 
-/// What works on inputs: our kernels for an algorithm, or the leaky one.
+/// The kernels for an algorithm, or the leaky one.
 enum Subject {
     Ours(Launcher, Mode, Located),
     Leaky(Module),
 }
 
-/// A GPU with inputs of both classes and room for one at work.
+/// A GPU with inputs of both classes, and buffers for the one at work.
 struct Bench {
     link: CudaLink,
-    stream: Stream,
+    stream: RawStream,
     inputs: Vec<Input>,
-    text: DeviceBuffer,
-    sheet: DeviceBuffer,
+    text: DeviceMemory,
+    sheet: DeviceMemory,
     subject: Subject,
-    /// What [`Split`] tells of.
-    _split: Option<[DeviceBuffer; 2]>,
+    /// The memory of a [`Split`].
+    _split: Option<[DeviceMemory; 2]>,
 }
 
-/// A GPU, bound to this thread; without one, a line that says so.
+/// A GPU, bound to this thread; without one, prints that the test is skipped.
 fn gpu() -> Option<CudaLink> {
     let devices = Driver::load().and_then(|driver| driver.devices().map_err(|f| f.to_string()));
     match devices.as_deref() {
@@ -136,25 +137,26 @@ fn gpu() -> Option<CudaLink> {
     }
 }
 
-/// What kernels must know where some multiprocessors only hash, and the memory that holds it.
+/// The parameters of kernels in which some multiprocessors only hash, and the memory that holds
+/// them.
 fn hashed_apart(
     link: &CudaLink,
-    stream: &Stream,
+    stream: &RawStream,
     work: Work,
     each: usize,
-) -> Result<(Split, [DeviceBuffer; 2]), Failure> {
+) -> Result<(Split, [DeviceMemory; 2]), Failure> {
     let work = work.in_units(each);
-    let mut who = [0; MULTIPROCESSORS];
+    let mut table = [0; MULTIPROCESSORS];
     for place in 0..HASHERS {
-        who[8 * place] = place as u8 + 1;
+        table[8 * place] = place as u8 + 1;
     }
-    let (shared, places) = (link.device(split_bytes(&work))?, link.device(who.len())?);
-    // SAFETY: both are as long; `who` lives until the stream was waited for.
+    let (shared, places) = (link.device(split_bytes(&work))?, link.device(table.len())?);
+    // SAFETY: both are as long; `table` lives until the stream was waited for.
     unsafe {
         fill(stream, shared.address(), 0, shared.len())?;
-        upload(stream, places.address(), who.as_ptr(), who.len())?;
+        upload(stream, places.address(), table.as_ptr(), table.len())?;
     }
-    stream.wait("saying who hashes")?;
+    stream.wait("writing the table of hashers")?;
     let split = Split {
         at: shared.address(),
         work,
@@ -200,7 +202,7 @@ impl Bench {
         let (mut subject, mut buffers) = (None, None);
         for number in 0..2 * INPUTS {
             let fixed = number % 2 == 0;
-            // One repeated block: where lookups meet in a bank, here all or none do.
+            // One repeated block: either all lookups meet in a bank, or none do.
             let (mut key_bytes, mut plain) = (vec![0x5A; algorithm.key_len()], vec![0xA5; LEN]);
             if mode == Mode::Xts {
                 key_bytes[0] = 1;
@@ -271,7 +273,7 @@ impl Bench {
         })
     }
 
-    /// Queues what must be there before the kernels.
+    /// Queues the uploads before the kernels.
     fn prepare(&self, input: &Input) -> Result<(), Failure> {
         // SAFETY: all buffers live as long as `self`, whose stream is waited for.
         unsafe {
@@ -293,7 +295,7 @@ impl Bench {
                 let keys = &input.key.encrypt;
                 let mut arguments = [argument(&text), argument(&blocks), argument(keys)];
                 let grid = self.link.multiprocessors();
-                // SAFETY: these are its parameters; the text has so many blocks.
+                // SAFETY: these are its parameters; the text has this many blocks.
                 unsafe {
                     kernel.launch("leaky", &self.stream, grid, kernel.threads, &mut arguments)
                 }
@@ -312,7 +314,7 @@ impl Bench {
         }
     }
 
-    /// Times many launches in random order; gives the largest |t|.
+    /// Times many launches in random order; returns the largest |t|.
     fn measure(&self, name: &str) -> f64 {
         let mut random = Random::new(2);
         let marks: Vec<_> = (0..TOGETHER).map(|_| (Mark::new(), Mark::new())).collect();
@@ -348,7 +350,7 @@ impl Bench {
     }
 }
 
-/// Every kernel for one key that this GPU has, and GCM's for messages of each length.
+/// Every kernel for one key that this GPU supports, and GCM's for messages of each length.
 fn subjects() -> Vec<What> {
     let devices = Driver::load().and_then(|driver| driver.devices().map_err(|f| f.to_string()));
     let splits = devices.is_ok_and(|all| {
@@ -392,7 +394,7 @@ fn times_do_not_depend_on_secrets() {
     let mut leaks = Vec::new();
     'next: for what in subjects() {
         let name = format!("{what:?}");
-        // What chance made once, it does not make again, in other buffers.
+        // A chance result does not repeat with other buffers.
         let mut t = 0.0;
         for again in ["", ", again"] {
             let Some(link) = gpu() else {
@@ -412,7 +414,7 @@ fn times_do_not_depend_on_secrets() {
 
 #[test]
 #[ignore = "measures time; see scripts/device-check"]
-fn a_plain_table_is_found() {
+fn the_test_finds_a_leaky_kernel() {
     let Some(link) = gpu() else {
         return;
     };
@@ -424,7 +426,7 @@ fn a_plain_table_is_found() {
 }
 
 impl Bench {
-    /// What the test finds in it could be found in an AES: it gives what ours gives.
+    /// The leak that the test finds here could be one of an AES: the kernel's results are right.
     fn leaky_kernel_is_aes(&self) {
         let link = gpu().expect("there was one");
         let ours = Bench::new(link, Some(LEAKY_DOES)).unwrap();

@@ -1,6 +1,5 @@
-//! Random jobs through the ring on a device that is none, against the CPU backend: every byte of
-//! every buffer, in rings so small that all messages are cut, with copies and kernels in random
-//! order.
+//! Random jobs through the ring on a fake device, against the CPU backend: every byte of every
+//! buffer, in rings so small that all messages are cut, with copies and kernels in random order.
 
 mod cuts;
 mod fake;
@@ -15,18 +14,16 @@ use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use crate::random_jobs::{Buffers, Random, Setup, buffers};
+use crate::testing::random_jobs::{Buffers, Random, Setup, buffers};
 use fake::FakeLink;
 
-use super::copy::Copier;
-use super::cut::Cutter;
-use super::own::{OwnPart, Shares};
-use super::policy::Policy;
-use super::ring::Ring;
-use super::slot::Gpu;
 use crate::cpu::{CpuBackend, InstructionSet};
+use crate::cuda::host::copy::Copier;
+use crate::cuda::host::ring::Ring;
+use crate::cuda::host::slot::RingGpu;
+use crate::cuda::launch::cut::Cutter;
+use crate::cuda::launch::policy::Policy;
 use crate::job::Job;
-use crate::plan::cuts;
 use crate::portion::Portion;
 use crate::{Algorithm, Direction, Key};
 
@@ -51,7 +48,7 @@ fn expected(setup: &Setup, direction: Direction, buffers: &mut Buffers) -> Vec<u
     buffers.run(&cpu, setup, direction)
 }
 
-/// Bytes that must not stay behind: the keys, and plaintext.
+/// Bytes that must not be left in freed memory: the keys, and plaintext.
 fn secrets(
     setup: &Setup,
     direction: Direction,
@@ -71,7 +68,7 @@ fn secrets(
     };
     for span in spans.iter().filter(|span| span.len >= 32) {
         let text = &buffer[span.offset..][..span.len];
-        // Refused messages are zeros, and no secret.
+        // Refused messages are zeros, which are no secret.
         if text[..16] != [0; 16] {
             secrets.insert(*text.first_chunk().unwrap());
             secrets.insert(text[span.len / 32 * 16..].first_chunk().copied().unwrap());
@@ -80,23 +77,13 @@ fn secrets(
     secrets
 }
 
-/// How a job passes through a ring; gives the messages that were refused.
-type Way<'a> = &'a mut dyn FnMut(&mut Ring<FakeLink>, &Job<'_>, &Policy) -> Vec<usize>;
-
-/// All of it at once.
-fn alone(ring: &mut Ring<FakeLink>, job: &Job<'_>, _: &Policy) -> Vec<usize> {
-    // SAFETY: nothing else uses the buffers.
-    unsafe { ring.run(job) }.unwrap()
-}
-
-/// Runs a job through a ring, compares, and gives back the result.
+/// Runs a job through a ring, compares, and returns the result.
 fn check(
     setup: &Setup,
     direction: Direction,
     before: &Buffers,
     random: &mut Random,
     policy: Policy,
-    way: Way<'_>,
 ) -> Buffers {
     let context = format!(
         "{} {direction:?}, {} messages, keys {:?}, {policy:?}",
@@ -115,7 +102,7 @@ fn check(
     if random.flip() {
         link.pin(&found.output);
     }
-    let gpu = Arc::new(Gpu {
+    let gpu = Arc::new(RingGpu {
         link,
         policy,
         copier: Copier::new(NonZeroUsize::MIN, None),
@@ -127,7 +114,8 @@ fn check(
         tags,
     } = &mut found;
     let job = Job::new(setup.batch(direction, input, output, tags)).unwrap();
-    let failed = way(&mut ring, &job, &policy);
+    // SAFETY: nothing else uses the buffers.
+    let failed = unsafe { ring.run(&job) }.unwrap();
     drop(ring);
     let known = selftest::kernels_tested_for(&job, &policy);
     let launched = gpu.link.launched();
@@ -142,7 +130,11 @@ fn check(
         .position(|(a, b)| a != b);
     assert_eq!(wrong, None, "{context}: first wrong byte of the output");
     assert_eq!(gpu.link.under_way(), 0, "{context}");
-    assert_eq!(gpu.link.leaks(), 0, "{context}: secrets stayed behind");
+    assert_eq!(
+        gpu.link.leaks(),
+        0,
+        "{context}: secrets were left in memory"
+    );
     found
 }
 
@@ -159,55 +151,18 @@ fn random_jobs_in_small_rings_equal_the_cpu() {
             let mut random = Random::new(seed << 8 | algorithm as u64);
             let policy = policy(&mut random);
             let setup = Setup::random(&mut random, algorithm, policy.largest);
-            both_ways(&setup, &mut random, policy, &mut alone);
+            both_ways(&setup, &mut random, policy);
         }
     }
 }
 
 /// Encrypts, forges some, and decrypts.
-fn both_ways(setup: &Setup, random: &mut Random, policy: Policy, way: Way<'_>) {
+fn both_ways(setup: &Setup, random: &mut Random, policy: Policy) {
     let plain = buffers(setup, random);
-    let sealed = check(setup, Direction::Encrypt, &plain, random, policy, way);
+    let sealed = check(setup, Direction::Encrypt, &plain, random, policy);
     let mut sealed = sealed.reversed(setup, random);
     sealed.forge(setup, random);
-    check(setup, Direction::Decrypt, &sealed, random, policy, way);
-}
-
-/// The end of each job is the processor's.
-#[test]
-fn jobs_that_a_ring_and_the_processor_share_equal_the_cpu() {
-    let threads = NonZeroUsize::new(2).unwrap();
-    let cpu = CpuBackend::new(InstructionSet::best(), threads).unwrap();
-    // Parts of messages, and groups of whole ones.
-    let (mut parts, mut groups) = (0, 0);
-    for algorithm in Algorithm::all() {
-        for seed in 0..200 {
-            let mut random = Random::new(seed << 9 | algorithm as u64);
-            let policy = policy(&mut random);
-            let setup = Setup::random(&mut random, algorithm, policy.largest);
-            let shares = Shares::all(1 + random.below(500) as u32);
-            let way = &mut |ring: &mut Ring<FakeLink>, job: &Job<'_>, policy: &Policy| {
-                let can = cuts(job.info().algorithm, job.direction());
-                let own = can.then(|| OwnPart::new(&cpu, job, &shares)).flatten();
-                let Some(own) = own else {
-                    return alone(ring, job, policy);
-                };
-                let own = own.in_small_steps();
-                match own.is_part() {
-                    true => parts += 1,
-                    false => groups += 1,
-                }
-                let room = policy.room(job.text_bytes());
-                // SAFETY: nothing else uses the buffers.
-                unsafe { own.run(|theirs| ring.run_portions(job, theirs, room, false)) }.unwrap()
-            };
-            both_ways(&setup, &mut random, policy, way);
-        }
-    }
-    assert!(
-        parts > 100 && groups > 200,
-        "{parts} parts, {groups} groups"
-    );
+    check(setup, Direction::Decrypt, &sealed, random, policy);
 }
 
 #[test]
@@ -227,7 +182,7 @@ fn after_a_failure_nothing_is_under_way() {
             let mut link = FakeLink::new(seed, Some(good_calls), HashSet::new());
             link.pin(&buffers.input);
             link.pin(&buffers.output);
-            let gpu = Arc::new(Gpu {
+            let gpu = Arc::new(RingGpu {
                 link,
                 policy,
                 copier: Copier::new(NonZeroUsize::MIN, None),
@@ -248,7 +203,7 @@ fn after_a_failure_nothing_is_under_way() {
 
 #[test]
 fn ghash_runs_where_machine_code_was_made_for_its_tensor_cores() {
-    use crate::cuda::backend::hashes;
+    use crate::cuda::launch::policy::hashes;
     let runs = [(8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)].map(hashes);
     assert_eq!(runs, [true; 6]);
     assert_eq!([(7, 5), (13, 0)].map(hashes), [false; 2]);

@@ -6,11 +6,11 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use super::fake::FakeLink;
-use crate::cuda::copy::Copier;
-use crate::cuda::policy::Policy;
-use crate::cuda::ring::Ring;
-use crate::cuda::selftest::{Case, Shape, Tested};
-use crate::cuda::slot::Gpu;
+use crate::cuda::host::copy::Copier;
+use crate::cuda::host::ring::Ring;
+use crate::cuda::host::slot::RingGpu;
+use crate::cuda::launch::policy::Policy;
+use crate::cuda::launch::selftest::{Case, Shape, Tested};
 use crate::job::Job;
 use crate::{Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Text};
 
@@ -20,8 +20,8 @@ pub(super) fn kernels_tested_for(job: &Job<'_>, policy: &Policy) -> BTreeSet<Str
     cases.into_iter().flat_map(Case::kernels).collect()
 }
 
-fn gpu() -> Arc<Gpu<FakeLink>> {
-    Arc::new(Gpu {
+fn gpu() -> Arc<RingGpu<FakeLink>> {
+    Arc::new(RingGpu {
         link: FakeLink::new(7, None, Default::default()),
         policy: Policy::DEFAULT,
         copier: Copier::new(NonZeroUsize::MIN, None),
@@ -29,7 +29,7 @@ fn gpu() -> Arc<Gpu<FakeLink>> {
 }
 
 /// Whether a case passes on the fake device.
-fn passes(case: Case, gpu: &Arc<Gpu<FakeLink>>) -> bool {
+fn passes(case: Case, gpu: &Arc<RingGpu<FakeLink>>) -> bool {
     // SAFETY: nothing else uses what the case's jobs borrow.
     let run = |job: &Job<'_>| unsafe { Ring::new(gpu).run(job) };
     case.passes(run).unwrap()
@@ -77,7 +77,7 @@ fn each_case_runs_the_kernels_it_names_and_passes() {
 fn a_kernel_that_does_nothing_does_not_pass() {
     for case in cases() {
         for kernel in case.kernels() {
-            // The fake device's decryption needs nothing of what this one saves.
+            // The fake device's decryption needs none of what this kernel saves.
             if kernel == "cbc_save" {
                 continue;
             }
@@ -127,8 +127,8 @@ fn a_device_with_a_wrong_answer_is_not_used() {
 }
 
 #[test]
-fn a_device_that_fails_is_told_apart_from_a_wrong_answer() {
-    let gpu = Arc::new(Gpu {
+fn a_failed_call_is_distinguished_from_a_wrong_answer() {
+    let gpu = Arc::new(RingGpu {
         link: FakeLink::new(7, Some(5), Default::default()),
         policy: Policy::DEFAULT,
         copier: Copier::new(NonZeroUsize::MIN, None),

@@ -1,5 +1,5 @@
-//! Random jobs that CPU threads and devices that are none share through one queue, with faults at
-//! random places: whatever fails, the result is the processor's, and nothing is written later.
+//! Random jobs that CPU threads and fake devices share through one queue, with random faults:
+//! whatever fails, the result equals the CPU's, and nothing is written later.
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -8,26 +8,26 @@ use std::time::Duration;
 
 use super::fake::FakeLink;
 use super::{Buffers, Random, Setup, buffers, expected, policy};
+use crate::auto::{Broken, Crew, Helper, Helpers, Limits, Pace};
 use crate::cpu::{CpuBackend, InstructionSet};
-use crate::cuda::copy::Copier;
-use crate::cuda::driver::Failure;
-use crate::cuda::policy::Policy;
-use crate::cuda::ring::Ring;
-use crate::cuda::slot::Gpu;
+use crate::cuda::driver::api::Failure;
+use crate::cuda::host::copy::Copier;
+use crate::cuda::host::ring::Ring;
+use crate::cuda::host::slot::RingGpu;
+use crate::cuda::launch::policy::Policy;
 use crate::job::Job;
-use crate::plan::{Broken, Crew, Helper, Helpers, Limits, Pace};
 use crate::portion::Source;
 use crate::{Algorithm, Direction};
 
-/// What happens to a device.
+/// The fault of a device.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     None,
     /// A call into the driver fails.
     Call(u64),
-    /// After so many kernels none runs any more.
+    /// Kernels hang after this many.
     Hang(u64),
-    /// So many bytes of memory are all there is.
+    /// Allocations fail beyond this many bytes.
     Memory(usize),
 }
 
@@ -42,10 +42,10 @@ impl Fault {
     }
 }
 
-/// A ring on a device that is none.
+/// A ring on a fake device.
 struct Fake {
     name: &'static str,
-    gpu: Arc<Gpu<FakeLink>>,
+    gpu: Arc<RingGpu<FakeLink>>,
     ring: Mutex<Ring<FakeLink>>,
 }
 
@@ -70,7 +70,7 @@ impl Fake {
         for bytes in pinned {
             link.pin(bytes);
         }
-        let gpu = Arc::new(Gpu {
+        let gpu = Arc::new(RingGpu {
             link,
             policy,
             copier: Copier::new(NonZeroUsize::MIN, None),
@@ -145,7 +145,7 @@ fn check(
     });
     let hangs = faults.iter().any(|fault| matches!(fault, Fault::Hang(_)));
     let policy = Policy {
-        // Elsewhere nothing but a busy machine would make it pass.
+        // With other faults, a timeout could come only from a busy machine.
         timeout: Duration::from_millis(if hangs { 2 } else { 60_000 }),
         ..policy(random)
     };
@@ -225,7 +225,7 @@ fn random_jobs(redo: bool) -> usize {
 }
 
 #[test]
-fn whatever_fails_the_result_is_the_processors() {
+fn whatever_fails_the_result_equals_the_cpus() {
     assert!(random_jobs(true) > 100, "faults must strike");
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::layout::{Message, Plan, assert_same};
 use super::random::Random;
 use super::{engines, key};
-use warplock::{Algorithm, Direction, Engine, Error, Stream};
+use warplock::{Algorithm, Direction, Engine, Error, MessageStream};
 
 /// One vector: `cipher` and `tag` belong to `plain`, unless it is forged.
 #[derive(Clone)]
@@ -131,7 +131,7 @@ pub(crate) fn stream(
     cuts: &[usize],
 ) -> Result<(Vec<u8>, Vec<u8>), Error> {
     let key = key(plan.algorithm, &message.key);
-    let mut stream = Stream::new(engine, plan.direction, &key, &message.iv, &message.aad)?;
+    let mut stream = MessageStream::new(engine, plan.direction, &key, &message.iv, &message.aad)?;
     let mut text = message.input.clone();
     let mut start = 0;
     for &cut in cuts {

@@ -8,7 +8,7 @@ use zeroize::Zeroize;
 
 use super::step::{FIRST, MASK, NUMBERS};
 use crate::Direction;
-use crate::cpu::body::aes::{anew, encrypt_before_tenth, encrypt_further, encrypt_round};
+use crate::cpu::body::aes::{encrypt_before_tenth, encrypt_further, encrypt_round, opaque};
 use crate::cpu::body::gcm::{add_products, ghash, pin};
 use crate::cpu::body::{Lanes, WIDE};
 use crate::cpu::kernels::{SHORT, Short};
@@ -246,7 +246,7 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
     /// The machine has the instructions.
     #[inline(always)]
     unsafe fn rounds(&mut self, blocks: &mut [L; W]) -> L::One {
-        (self.key, self.powers) = (anew(self.key), anew(self.powers));
+        (self.key, self.powers) = (opaque(self.key), opaque(self.powers));
         let powers = self.powers.of(self.count);
         // SAFETY: by this function's contract.
         let mut sums = [unsafe { L::splat(&[0; 16]) }; 2];

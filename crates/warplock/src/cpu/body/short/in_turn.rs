@@ -10,7 +10,7 @@ use super::keys::{Places, expand128, expand256};
 use super::pairs::{Powers, hash_block, hash_bytes, load, powers, store};
 use super::step::{MASK, NUMBERS, Step, crypt};
 use crate::Direction;
-use crate::cpu::body::aes::anew;
+use crate::cpu::body::aes::opaque;
 use crate::cpu::body::expand::expand;
 use crate::cpu::body::{Block, WIDE};
 use crate::cpu::kernels::{Io, MessageKey, Short};
@@ -412,7 +412,7 @@ unsafe fn encrypt_first<One: Block, const W: usize>(lanes: &mut [Lane<'_>]) {
                 blocks[LANES + i] = first;
             }
         }
-        let keys: [&AesKey; LANES] = std::array::from_fn(|i| anew(lanes[i].key()));
+        let keys: [&AesKey; LANES] = std::array::from_fn(|i| opaque(lanes[i].key()));
         let rounds = keys[0].rounds;
         for round in 1..rounds {
             each!(W, i => {

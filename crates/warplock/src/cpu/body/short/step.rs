@@ -4,7 +4,7 @@
 use super::in_turn::{HALF, Lane};
 use super::pairs::{Powers, hash_pair, load};
 use crate::cpu::body::Block;
-use crate::cpu::body::aes::{anew, encrypt_further, encrypt_round};
+use crate::cpu::body::aes::{encrypt_further, encrypt_round, opaque};
 use crate::cpu::body::gcm::pin;
 use crate::cpu::kernels::SHORT;
 use crate::cpu::prepared::{AesKey, MAX_POWERS};
@@ -57,7 +57,7 @@ pub(super) unsafe fn crypt<One: Block, const W: usize, const P: usize>(
     data: *const u8,
     powers: &Powers,
 ) -> One {
-    let key = anew(lane.key());
+    let key = opaque(lane.key());
     // SAFETY: by this function's contract.
     unsafe {
         let counter: One = load(&lane.counter);
@@ -96,10 +96,10 @@ unsafe fn two_rounds<One: Block, const W: usize, const P: usize, const I: usize>
     powers: &Powers,
 ) -> One {
     const { assert!(P <= 8, "pairs of blocks go with pairs of rounds") };
-    let key = anew(key);
+    let key = opaque(key);
     encrypt_round(&key.enc[2 * I + 1], blocks);
     if 2 * I < P {
-        // Kept beside their rounds, see `body::gcm`.
+        // CounterCache beside their rounds, see `body::gcm`.
         pin(blocks);
         // SAFETY: by this function's contract.
         hash = unsafe { hash_pair(powers, hash, data.add(32 * I)) }.pin();

@@ -1,9 +1,9 @@
-//! Plans whose places, or whose counters, need more than 32 bits, against the CPU, on a GPU.
+//! Plans whose places or counters need more than 32 bits, against the CPU, on a GPU.
 
 use super::super::check::Checked;
 use super::super::{Device, DeviceBatch, DeviceIvs, DeviceTags, DeviceText, Plan};
 use super::on_gpu::{cpu, device, random, read, uploaded};
-use crate::cuda::policy::Policy;
+use crate::cuda::launch::policy::Policy;
 use crate::{Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text};
 
 #[test]
@@ -23,7 +23,7 @@ fn carries_into_every_part_of_a_counter_agree_with_the_cpu() {
             let mut expected = text.clone();
             let batch = Batch::encrypt(Keys::One(&key), Text::in_place(&mut expected));
             cpu.run(batch.ivs(Ivs::Each(&iv))).unwrap();
-            // The kernel for one long piece, and that for any pieces.
+            // The kernel for one long piece, and the one for any pieces.
             for ctr_long in [0, u64::MAX] {
                 let (data, there) = (uploaded(&device, &text), uploaded(&device, &iv));
                 let batch = DeviceBatch::encrypt(&key, DeviceText::in_place(data.region()))
@@ -132,7 +132,7 @@ fn batches_beyond_4_gib_agree_with_the_cpu() {
         len,
         stride,
     };
-    // Of no common length, at odd places.
+    // Lengths without a common factor, at odd places.
     let each = 1_000_003;
     let span = |number: usize| Span {
         offset: number * each,

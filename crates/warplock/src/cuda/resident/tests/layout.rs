@@ -1,13 +1,13 @@
-//! What kernels are told about a batch.
+//! The sheets of batches.
 
 use std::mem::offset_of;
 
 use super::super::check::Checked;
-use super::super::sheet::{Sheet, one_key};
+use super::super::sheet::{PlanSheet, one_key};
 use super::super::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText};
 use super::{apart, even, region};
-use crate::cuda::abi::{AcornMessage, GcmMessage, Piece};
-use crate::cuda::policy::Policy;
+use crate::cuda::launch::abi::{AcornMessage, GcmMessage, Piece};
+use crate::cuda::launch::policy::Policy;
 use crate::{Algorithm, Key, Keys, Span, Spans};
 
 const SHEET: u64 = 0x70_0000;
@@ -16,9 +16,9 @@ fn number(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-fn sheet(batch: DeviceBatch<'_>) -> (Sheet, Vec<u8>, Checked<'_>) {
+fn sheet(batch: DeviceBatch<'_>) -> (PlanSheet, Vec<u8>, Checked<'_>) {
     let batch = Checked::new(batch).unwrap();
-    let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, None);
+    let sheet = PlanSheet::new(&batch, &Policy::DEFAULT, 132, None);
     let host = sheet
         .write(&batch, one_key(&batch).as_ref(), SHEET)
         .to_vec();
@@ -91,7 +91,7 @@ fn plain_messages_are_found() {
 }
 
 #[test]
-fn tags_lie_behind_the_ciphertext_or_apart() {
+fn tags_are_after_the_ciphertext_or_apart() {
     let key = Key::new(Algorithm::Aes256Gcm, &[1; 32]).unwrap();
     let text = DeviceText::InPlace {
         buffer: region(0x1000, 300),
@@ -148,7 +148,7 @@ fn single_blocks_with_device_keys_need_no_sheet() {
 }
 
 #[test]
-fn keys_of_the_host_are_numbered_by_the_table() {
+fn host_keys_are_numbered_by_the_table() {
     let keys = [1, 2].map(|byte| Key::new(Algorithm::Aes128Ecb, &[byte; 16]).unwrap());
     let keys = Keys::Indexed {
         keys: &keys,

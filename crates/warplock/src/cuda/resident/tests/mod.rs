@@ -1,5 +1,5 @@
-//! Batches in GPU memory: what is refused, and what kernels are told, need no GPU; whether the
-//! results are those of the CPU is tested where there is one.
+//! Batches in GPU memory: tests of refusals and of sheets need no GPU; results are compared with
+//! the CPU's where there is one.
 
 mod large;
 mod layout;
@@ -13,14 +13,13 @@ use super::split::HashersAt;
 use super::{DeviceText, Region};
 use crate::Spans;
 
-/// Multiprocessors that only hash, told of at a place that nobody reads.
+/// Multiprocessors that only hash, in a table at an address that is never read.
 const HASHERS: HashersAt = HashersAt {
     places: 0x77,
     count: 8,
-    memory_rate: 0,
 };
 
-/// A region that nobody follows.
+/// A region that is never accessed.
 fn region(address: u64, len: usize) -> Region {
     // SAFETY: these tests never launch anything on it.
     unsafe { Region::new(address, len) }

@@ -1,6 +1,6 @@
 //! Plans against the CPU, on a GPU.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use cudarc::driver::sys;
 
@@ -8,13 +8,14 @@ use super::super::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKeys, DeviceTags, DeviceText,
     Plan,
 };
+use crate::lock::lock;
 use crate::{
-    Aad, Algorithm, Batch, Choice, Direction, Engine, Error, Ivs, Key, Keys, Mode, Span, Spans,
-    Tags, Text,
+    Aad, Algorithm, BackendChoice, Batch, Direction, Engine, Error, Ivs, Key, Keys, Mode, Span,
+    Spans, Tags, Text,
 };
 
-/// One at a time: a plan's end waits for the whole device, which no other thread's stream may
-/// capture meanwhile.
+/// One test at a time: dropping a plan waits for the whole device, which must not happen while
+/// another thread's stream captures a graph.
 static ALONE: Mutex<()> = Mutex::new(());
 
 pub(super) fn device() -> Option<(Device, MutexGuard<'static, ()>)> {
@@ -22,10 +23,7 @@ pub(super) fn device() -> Option<(Device, MutexGuard<'static, ()>)> {
     if device.is_none() {
         println!("skipped: no GPU");
     }
-    Some((
-        device?,
-        ALONE.lock().unwrap_or_else(PoisonError::into_inner),
-    ))
+    Some((device?, lock(&ALONE)))
 }
 
 pub(super) fn random(len: usize) -> Vec<u8> {
@@ -35,7 +33,7 @@ pub(super) fn random(len: usize) -> Vec<u8> {
 }
 
 pub(super) fn cpu() -> Engine {
-    let cpu = Engine::builder().backend(Choice::Cpu(None)).build();
+    let cpu = Engine::builder().backend(BackendChoice::Cpu(None)).build();
     cpu.unwrap()
 }
 
@@ -52,8 +50,8 @@ pub(super) fn uploaded(device: &Device, bytes: &[u8]) -> DeviceBuffer {
     buffer
 }
 
-/// Whether a plan for these messages gives what the CPU gives, with and without a key each, in
-/// place and apart; and that nothing else is written. `aad_len`: of associated data for all.
+/// Whether a plan for these messages equals the CPU, with one key and with several, in place and
+/// apart; and that nothing else is written. `aad_len`: bytes of associated data for all.
 fn compare(
     device: &Device,
     algorithm: Algorithm,
@@ -111,7 +109,7 @@ fn compare(
             if aead {
                 batch = batch.aad(Aad::Shared(&aad)).tags(Tags::Apart(&mut tags));
             }
-            // Random tags are wrong: all is refused, which has a result of its own.
+            // Random tags are wrong: everything is refused, which is a result, too.
             let refused = match cpu.run(batch) {
                 Ok(()) => Vec::new(),
                 Err(Error::Authentication { failed, .. }) => failed,
@@ -178,7 +176,7 @@ fn plans_agree_with_the_cpu() {
             compare(&device, algorithm, direction, &[1 << 20, 0, 16, 99_984], 33);
             compare(&device, algorithm, direction, &[512; 7], 33);
             if algorithm.info().mode == Mode::Gcm {
-                // Plain ones: several for each of some hundred teams of warps, and long ones.
+                // Plain messages: several for each of some hundred teams of warps, and long ones.
                 let ragged: Vec<usize> = (0..1500).map(|i| 1 + i * i % 20_011).collect();
                 compare(&device, algorithm, direction, &ragged, 0);
                 compare(&device, algorithm, direction, &[16 << 10; 1500], 0);
@@ -194,8 +192,8 @@ fn plans_agree_with_the_cpu() {
     }
 }
 
-/// So long that warps begin anew: shares of several portions in GCM, rows beyond what lies ready in
-/// CTR.
+/// So long that warps start a second round: shares of several portions in GCM, rows beyond those
+/// prepared in CTR.
 #[test]
 fn very_long_messages_agree_with_the_cpu() {
     let Some((device, _alone)) = device() else {
@@ -291,13 +289,13 @@ fn a_plan_opens_what_a_plan_sealed_again_and_again() {
 }
 
 #[test]
-fn keys_in_gpu_memory_are_read_anew_at_every_launch() {
+fn keys_in_gpu_memory_are_read_at_every_launch() {
     let Some((device, _alone)) = device() else {
         return;
     };
     let cpu = cpu();
     let count = 1000;
-    // Single blocks go one way, longer messages another.
+    // Single blocks take one path, longer messages another.
     for (algorithm, len) in [
         (Algorithm::Aes128Ecb, 16),
         (Algorithm::Aes192Ecb, 16),

@@ -9,11 +9,11 @@ use super::super::{
 };
 use super::on_gpu::{device, read};
 use crate::cpu::{CpuBackend, InstructionSet};
-use crate::cuda::policy::Policy;
-use crate::random_jobs::{Buffers, KeyForm, Random, Setup, buffers};
+use crate::cuda::launch::policy::Policy;
+use crate::testing::random_jobs::{Buffers, KeyForm, Random, Setup, buffers};
 use crate::{Algorithm, Direction, Keys, Spans};
 
-/// Bytes in GPU memory, often at an odd address, between others that nobody may touch.
+/// Bytes in GPU memory, often at an odd address, between others that must not be touched.
 struct Placed {
     buffer: DeviceBuffer,
     at: usize,
@@ -60,7 +60,7 @@ struct There {
     tags: Placed,
     ivs: Placed,
     aad: Placed,
-    /// For keys that each message has, where they are there.
+    /// Keys of each message, if they are in GPU memory.
     keys: Option<Placed>,
 }
 
@@ -158,8 +158,8 @@ impl There {
         }
     }
 
-    /// Launches a plan for other contents, then for those given; tells what was refused. One-key
-    /// CTR also by the kernel for one long piece, however short that is.
+    /// Launches a plan on other contents, then on those given; returns what was refused. One-key
+    /// CTR also runs on the kernel for one long piece, however short it is.
     fn run(
         &mut self,
         device: &Device,
@@ -206,7 +206,7 @@ impl There {
     }
 }
 
-/// What is opened may have shorter tags than what is sealed.
+/// Tags may be shorter when opening than when sealing.
 fn shorten(setup: &mut Setup, sealed: &mut Buffers, tag_len: usize) {
     let tags = sealed.tags.chunks(setup.tag_len);
     sealed.tags = tags.flat_map(|tag| tag[..tag_len].to_vec()).collect();

@@ -117,13 +117,13 @@ fn ivs_tags_and_keys_are_checked_as_in_host_memory() {
     let gcm = key(Algorithm::Aes128Gcm);
     let ivs = DeviceIvs::Each(region(0x10, 24));
     let seal = DeviceBatch::encrypt(&gcm, apart(2, 16)).ivs(ivs);
-    // No room for tags behind the texts.
+    // No room for tags after the texts.
     assert!(refusal(seal).contains("and a tag of 16 bytes"));
     let tags = DeviceTags::Apart(region(0x100, 31));
     assert!(refusal(seal.tags(tags)).contains("tags"));
     assert!(refusal(seal.tag_len(8)).contains("12 to 16 to seal"));
 
-    // What lies there is not known, but that it is the same is.
+    // The content is unknown, but it is the same.
     let places = [Span { offset: 0, len: 12 }; 2];
     let same = DeviceIvs::Ragged {
         bytes: region(0x10, 24),

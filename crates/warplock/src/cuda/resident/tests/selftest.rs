@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use super::super::check::Checked;
 use super::super::plan::{before, steps};
 use super::super::selftest::{cases, run};
-use super::super::sheet::{Sheet, one_key};
+use super::super::sheet::{PlanSheet, one_key};
 use super::super::split::may_split;
 use super::super::{DeviceAad, DeviceBatch, DeviceIvs, DeviceTags, DeviceText};
 use super::on_gpu::device;
 use super::{HASHERS, even, region};
-use crate::cuda::launch::Launcher;
-use crate::cuda::policy::{FEW_CHAINS, Policy};
-use crate::cuda::selftest::{Case, Shape, side_by_side};
+use crate::cuda::launch::policy::{FEW_CHAINS, Policy};
+use crate::cuda::launch::selftest::{Case, Shape, side_by_side};
+use crate::cuda::launch::steps::Launcher;
 use crate::{Algorithm, Direction, Key, Keys, Mode, Span, Spans};
 
 /// A batch of messages of one length, at made-up places.
@@ -89,7 +89,7 @@ fn every_kernel_of_a_plan_is_tested() {
             }) {
                 let batch = Checked::new(batch(keys, direction, (count, len), aad)).unwrap();
                 let hashers = may_split(&batch, &Policy::DEFAULT).then_some(HASHERS);
-                let layout = Sheet::new(&batch, &Policy::DEFAULT, 132, hashers);
+                let layout = PlanSheet::new(&batch, &Policy::DEFAULT, 132, hashers);
                 let located = layout.located(&batch, 0x70_0000);
                 let launcher = Launcher::of(batch.info, batch.direction, batch.tag_len);
                 let key = one_key(&batch);
@@ -127,7 +127,7 @@ fn ragged(spans: &[Span], size: usize) -> DeviceText<'_> {
 }
 
 #[test]
-fn empty_messages_are_no_chains() {
+fn empty_messages_need_no_chain() {
     let count = FEW_CHAINS as usize + 1;
     let lens = (0..count).map(|number| if number == 5 { 0 } else { 16 });
     let (spans, size) = side_by_side(lens, 1);
@@ -135,7 +135,7 @@ fn empty_messages_are_no_chains() {
     let batch = DeviceBatch::encrypt(&key, ragged(&spans, size))
         .ivs(DeviceIvs::Each(region(0x9000_0000, 16 * count)));
     let batch = Checked::new(batch).unwrap();
-    let layout = Sheet::new(&batch, &Policy::DEFAULT, 132, None);
+    let layout = PlanSheet::new(&batch, &Policy::DEFAULT, 132, None);
     let shapes: Vec<Shape> = (cases(&batch, &layout).iter())
         .map(|case| case.shape)
         .collect();
@@ -160,7 +160,7 @@ fn each_split_case_takes_the_kernels_it_names() {
                 batch = batch.aad(DeviceAad::Shared(region(0xB000_0000, 20)));
             }
             let batch = Checked::new(batch).unwrap();
-            let layout = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS));
+            let layout = PlanSheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS));
             let located = layout.located(&batch, 0x70_0000);
             let units = located.split.unwrap().work.each;
             assert_eq!(units == 1, shape == Shape::SplitUnits);

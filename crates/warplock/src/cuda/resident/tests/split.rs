@@ -1,8 +1,8 @@
 //! GCM with multiprocessors that only hash: which batches take it, and on a GPU against the CPU,
-//! whoever of its blocks hashes.
+//! whichever of its blocks hash.
 
 use super::super::check::Checked;
-use super::super::sheet::{Sheet, one_key};
+use super::super::sheet::{PlanSheet, one_key};
 use super::super::split::{HashersAt, may_split};
 use super::super::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, Plan,
@@ -10,14 +10,20 @@ use super::super::{
 use super::on_gpu::{cpu, device, random, read, uploaded};
 use super::{HASHERS, apart, region};
 use crate::cpu::portable::{GhashKey, gf_mul};
-use crate::cuda::abi::{MULTIPROCESSORS, split_bytes};
-use crate::cuda::keys::OneKey;
-use crate::cuda::launch::Launcher;
-use crate::cuda::policy::Policy;
+use crate::cuda::launch::abi::{MULTIPROCESSORS, split_bytes};
+use crate::cuda::launch::keys::OneKey;
+use crate::cuda::launch::policy::Policy;
+use crate::cuda::launch::steps::Launcher;
 use crate::{Aad, Algorithm, Batch, Direction, Ivs, Key, Keys, Span, Spans, Tags, Text};
 
 const ALWAYS: Policy = Policy {
     gcm_split: Some(1),
+    ..Policy::DEFAULT
+};
+
+/// With the switch off.
+const NEVER: Policy = Policy {
+    gcm_split: None,
     ..Policy::DEFAULT
 };
 
@@ -36,6 +42,8 @@ fn much_text_in_even_units_at_multiples_of_16_is_split() {
     let key = Key::new(Algorithm::Aes256Gcm, &[1; 32]).unwrap();
     assert!(splits(&key, apart(5, 16_384), 5, &ALWAYS));
     assert!(splits(&key, apart(1, 16_384), 1, &ALWAYS));
+    assert!(!splits(&key, apart(1, 16_384), 1, &NEVER));
+    assert!(!splits(&key, apart(1 << 15, 16_384), 1 << 15, &NEVER));
     assert!(splits(&key, apart(3, 49_008), 3, &ALWAYS));
     // Too little, nearly empty units.
     let from = |bytes| Policy {
@@ -65,11 +73,11 @@ fn much_text_in_even_units_at_multiples_of_16_is_split() {
 }
 
 #[test]
-fn work_is_told_in_units_and_blocks_have_room_to_agree() {
+fn work_is_counted_in_units_and_blocks_have_room_for_their_state() {
     let key = Key::new(Algorithm::Aes192Gcm, &[1; 24]).unwrap();
     let batch = Checked::new(sealing(&key, apart(40, 50_000), 40)).unwrap();
-    let plain = Sheet::new(&batch, &Policy::DEFAULT, 132, None);
-    let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS));
+    let plain = PlanSheet::new(&batch, &Policy::DEFAULT, 132, None);
+    let sheet = PlanSheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS));
     let located = sheet.located(&batch, 0x70_0000);
     let split = located.split.unwrap();
     // Four units of 16 KiB for 98 rows of 512 bytes.
@@ -85,7 +93,7 @@ fn work_is_told_in_units_and_blocks_have_room_to_agree() {
     };
     let batch = Checked::new(sealing(&key, text, 2)).unwrap();
     assert!(may_split(&batch, &ALWAYS));
-    let located = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS)).located(&batch, 0);
+    let located = PlanSheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS)).located(&batch, 0);
     assert_eq!((located.work.each, located.work.units), (0, 62));
     let uneven = located.split.unwrap().work;
     assert_eq!((uneven.each, uneven.units, uneven.count), (1, 2, 2));
@@ -97,11 +105,11 @@ fn work_is_told_in_units_and_blocks_have_room_to_agree() {
 }
 
 #[test]
-fn tags_of_few_or_short_messages_need_no_launch_of_their_own() {
+fn tags_of_few_or_short_messages_need_no_extra_launch() {
     let key = Key::new(Algorithm::Aes128Gcm, &[1; 16]).unwrap();
     let names = |count: usize, len: usize| -> Vec<String> {
         let batch = Checked::new(sealing(&key, apart(count, len), count)).unwrap();
-        let sheet = Sheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS));
+        let sheet = PlanSheet::new(&batch, &Policy::DEFAULT, 132, Some(HASHERS));
         let located = sheet.located(&batch, 0x70_0000);
         let launcher = Launcher::of(batch.info, batch.direction, batch.tag_len);
         let key = one_key(&batch).unwrap();
@@ -159,7 +167,7 @@ impl Case {
             true => wrapping_iv(&key, (len / 16) as u32),
             false => random(12 * count),
         };
-        // Behind each message something that nobody may touch.
+        // After each message, bytes that must not be touched.
         let stride = (len + 16).next_multiple_of(16);
         let missing = |number: usize| match number % 3 {
             1 => [0, 0, 700, 700, 1400][number % 5],
@@ -195,12 +203,12 @@ impl Case {
         }
     }
 
-    /// Launches a plan twice, on fresh text, in place or into a buffer that begins as `output`, and
-    /// gives text, tags and who was refused.
+    /// Launches a plan twice, on fresh text, in place or into a buffer that begins as `output`;
+    /// returns text, tags and the refused messages. Without `hashers`, the switch is off.
     fn run(
         &self,
         device: &Device,
-        hashers: HashersAt,
+        hashers: Option<HashersAt>,
         direction: Direction,
         tags: &[u8],
         output: Option<&[u8]>,
@@ -235,8 +243,9 @@ impl Case {
             .tags(DeviceTags::Apart(tags.region()));
         let batch = Checked::new(batch).unwrap();
         assert!(may_split(&batch, &ALWAYS));
+        let policy = if hashers.is_some() { ALWAYS } else { NEVER };
         let plan = device
-            .call(|device| Plan::by_policy(device, &batch, &ALWAYS, Some(hashers)))
+            .call(|device| Plan::by_policy(device, &batch, &policy, hashers))
             .unwrap();
         let stream = device.stream().unwrap();
         let mut refused = Vec::new();
@@ -257,16 +266,16 @@ impl Case {
         (result, read(&tags), refused)
     }
 
-    fn check(&self, device: &Device, hashers: HashersAt, who: &str) {
+    fn check(&self, device: &Device, hashers: Option<HashersAt>, which: &str) {
         let (count, len) = (self.spans.len(), self.spans[0].len);
-        let what = format!("{}, {count} of {len}, {who}", self.key.algorithm());
+        let what = format!("{}, {count} of {len}, {which}", self.key.algorithm());
         let none = vec![0xa5; 16 * count];
         let mut forged = self.tags.clone();
         let wrong = count / 2;
         forged[16 * wrong + 3] ^= 1;
         let mut opened = self.plain.clone();
         opened[text_of(self.spans[wrong])].fill(0);
-        // What lies between messages is the same as in place.
+        // The bytes between messages are the same as in place.
         let mut outputs = [self.sealed.clone(), opened.clone()];
         for output in &mut outputs {
             (self.spans.iter()).for_each(|&span| output[text_of(span)].fill(0xa5));
@@ -294,35 +303,37 @@ fn text_of(span: Span) -> std::ops::Range<usize> {
     span.offset..span.offset + span.len
 }
 
-/// Compares with the CPU: messages as how many, bytes and associated data, and whether the counter
-/// wraps; with a neighbourhood that hashes, with nobody who begins so, and with all.
+/// Compares with the CPU, for messages given by number, bytes and associated data, and for a
+/// counter that wraps or does not; with a GPC that hashes, with no multiprocessor that starts as a
+/// hasher, with all of them, and with the switch off, so that every plan runs both ways.
 fn compare(device: &Device, algorithm: Algorithm, cases: &[([usize; 3], bool)]) {
-    let Some(neighbours) = device.call(|device| device.hashers()).unwrap() else {
+    let Some(gpcs) = device.call(|device| device.hashers()).unwrap() else {
         println!("skipped: only GPUs of compute capability 9.0 have these kernels");
         return;
     };
-    assert!(neighbours.count >= 2, "a neighbourhood has several");
+    assert!(gpcs.count >= 2, "a GPC has several");
     let table = |place: u8| uploaded(device, &[place; MULTIPROCESSORS]);
     let (none, all) = (table(0), table(1));
     let at = |table: &DeviceBuffer| HashersAt {
         places: table.region().address(),
-        ..neighbours
+        ..gpcs
     };
     let kinds = [
-        ("a neighbourhood", neighbours),
-        ("nobody", at(&none)),
-        ("all", at(&all)),
+        ("a GPC", Some(gpcs)),
+        ("none", Some(at(&none))),
+        ("all", Some(at(&all))),
+        ("the switch off", None),
     ];
     for &(messages, wraps) in cases {
         let case = Case::new(algorithm, messages, wraps);
-        for (who, hashers) in kinds {
-            case.check(device, hashers, who);
+        for (which, hashers) in kinds {
+            case.check(device, hashers, which);
         }
     }
 }
 
 #[test]
-fn whoever_hashes_the_results_are_those_of_the_cpu() {
+fn whichever_blocks_hash_the_results_equal_the_cpus() {
     let Some((device, _alone)) = device() else {
         return;
     };
@@ -342,8 +353,8 @@ fn whoever_hashes_the_results_are_those_of_the_cpu() {
             ([1, (9 << 20) + 16_000, 13], true),
             ([5, (3 << 20) + 4077, 20], false),
             ([1, (40 << 20) + 5, 0], false),
-            // Sealed with tiles of two kinds, of which those that enciphered hash the last. And
-            // where all hash, a block takes tiles that are more than 32 apart.
+            // Sealed with tiles of two kinds, the last of which are hashed by blocks that
+            // encrypted. And if all hash, a block takes tiles that are more than 32 apart.
             ([1, (100 << 20) + 77, 5], false),
             ([1, 96 << 20, 0], false),
             ([1, (24 << 20) + 16_368, 0], true),
@@ -354,7 +365,7 @@ fn whoever_hashes_the_results_are_those_of_the_cpu() {
 
 /// Little enough for sanitizers.
 #[test]
-fn a_few_tiles_are_those_of_the_cpu() {
+fn a_few_tiles_equal_the_cpus() {
     let Some((device, _alone)) = device() else {
         return;
     };

@@ -1,12 +1,12 @@
-//! The parts of GCM (SP 800-38D) that kernels do one after the other.
+//! The parts of GCM (SP 800-38D), one for each kernel.
 
 use super::{Block, bytes, encrypt, io, kernels};
 use crate::Direction;
 use crate::cpu::portable::{gf_mul, gf_pow};
 use crate::cpu::{AesKey, CounterBits};
-use crate::cuda::abi::{GcmMessage, Piece};
+use crate::cuda::launch::abi::{GcmMessage, Piece};
 
-/// J0, its encryption, and the hash of the associated data, moved to before the text.
+/// J0, its encryption, and the hash of the associated data, multiplied to precede the text.
 pub(super) unsafe fn prepare(mut message: GcmMessage, key: &AesKey, h: Block) -> GcmMessage {
     // SAFETY: by this function's contract.
     let (iv, aad) = unsafe {

@@ -1,0 +1,109 @@
+//! Pinned memory for callers, and how fast a GPU's link copies it.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Instant;
+
+use super::api::{Context, Failure, RawStream};
+use super::devices::{find, no_backend};
+
+use super::memory::{DeviceBytes, DeviceMemory, HostBytes, PinnedMemory, download, upload};
+use crate::Error;
+
+/// Pinned bytes: a GPU copies them directly, without staging. Wiped when dropped. The pages are
+/// never swapped out, so make few and keep them.
+pub struct PinnedBytes(PinnedMemory);
+
+impl PinnedBytes {
+    /// `len` bytes of zeros, pinned for all GPUs.
+    ///
+    /// # Errors
+    /// [`Error::NoBackend`] if there is no GPU or not enough memory.
+    pub fn new(len: usize) -> Result<Self, Error> {
+        let make = || {
+            let context = Context::new(&find(None)?).map_err(failed)?;
+            let _bound = context.bind().map_err(failed)?;
+            PinnedMemory::new(&context, len).map_err(failed)
+        };
+        make().map(PinnedBytes)
+    }
+}
+
+fn failed(failure: Failure) -> Error {
+    no_backend(None, &failure.to_string())
+}
+
+impl Deref for PinnedBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: this many bytes are allocated and initialised, or none.
+        unsafe { std::slice::from_raw_parts(self.0.start(), self.0.len()) }
+    }
+}
+
+impl DerefMut for PinnedBytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.0.bytes()
+    }
+}
+
+/// Bytes per second between pinned memory of the host and a GPU.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkRates {
+    /// To the GPU.
+    pub up: f64,
+    /// From the GPU.
+    pub down: f64,
+    /// Each way while both are under way: the limit for a round trip.
+    pub both: f64,
+}
+
+/// Bytes of a copy: the engine's largest.
+const PIECE: usize = 16 << 20;
+
+/// Copies in each direction that are timed together.
+const COPIES: usize = 64;
+
+/// Measures the link of a GPU, or of the first one. Takes a tenth of a second.
+///
+/// # Errors
+/// [`Error::NoBackend`] if the GPU cannot be used.
+pub fn link_rates(number: Option<u32>) -> Result<LinkRates, Error> {
+    let failed = |failure: Failure| no_backend(number, &failure.to_string());
+    let context = Context::new(&find(number)?).map_err(failed)?;
+    let _bound = context.bind().map_err(failed)?;
+    let measure = || {
+        let stream = || RawStream::new(&context);
+        let host = || PinnedMemory::new(&context, PIECE);
+        let device = || DeviceMemory::new(&context, PIECE);
+        let (above, below) = (device()?, device()?);
+        let (from, to) = (host()?, host()?);
+        // Dropped first, after all copies were waited for.
+        let streams = [stream()?, stream()?];
+        let run = |up: bool, down: bool, copies: usize| {
+            let start = Instant::now();
+            for _ in 0..copies {
+                // SAFETY: all buffers live until both streams were waited for.
+                unsafe {
+                    if up {
+                        upload(&streams[0], above.address(), from.start(), PIECE)?;
+                    }
+                    if down {
+                        download(&streams[1], to.start(), below.address(), PIECE)?;
+                    }
+                }
+            }
+            for stream in &streams {
+                stream.wait("measuring the link")?;
+            }
+            Ok((copies * PIECE) as f64 / start.elapsed().as_secs_f64())
+        };
+        run(true, true, 4)?;
+        Ok(LinkRates {
+            up: run(true, false, COPIES)?,
+            down: run(false, true, COPIES)?,
+            both: run(true, true, COPIES)?,
+        })
+    };
+    measure().map_err(failed)
+}

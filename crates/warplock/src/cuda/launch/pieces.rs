@@ -1,0 +1,284 @@
+//! The pieces of text in a sheet, with their units of work, and the messages of authenticated
+//! algorithms (`kernels/abi.cuh`, `kernels/work.cuh`).
+
+use super::abi::{Address, GCM_POWERS, GcmMessage, Piece, ROW, Work};
+use super::acorn;
+use super::parts::{ALIGN, message_size, put};
+use super::policy::Policy;
+use crate::{Direction, Mode};
+
+/// The most warps of a block. In CBC decryption, each passes a block on to the next.
+const WARPS: usize = 32;
+
+/// Allocates offsets, one after the other.
+pub(crate) struct Places(pub(crate) usize);
+
+impl Places {
+    pub(crate) fn take(&mut self, len: usize) -> usize {
+        let at = self.0;
+        self.0 = (at + len).next_multiple_of(ALIGN);
+        at
+    }
+}
+
+/// The unit in which a piece's work is counted, which depends on the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// 16 bytes.
+    Block,
+    /// 16 bytes, except those that ciphertext stealing touches, which have a kernel of their own.
+    XtsBlock,
+    /// 32 blocks.
+    Row,
+    /// A whole piece.
+    Message,
+}
+
+impl Unit {
+    /// The unit of a mode's kernels. `small`: GCM's for short messages; `table`: with several keys.
+    pub(crate) fn of_mode(mode: Mode, direction: Direction, small: bool, table: bool) -> Self {
+        match mode {
+            Mode::Gcm if small => Unit::Message,
+            // With several keys, CTR works by blocks.
+            Mode::Ctr if table => Unit::Block,
+            Mode::Ctr | Mode::Gcm => Unit::Row,
+            Mode::Cbc if direction == Direction::Encrypt => Unit::Message,
+            Mode::Acorn => Unit::Message,
+            Mode::Xts => Unit::XtsBlock,
+            Mode::Ecb | Mode::Cbc => Unit::Block,
+        }
+    }
+
+    /// The number of units of a piece of `len` bytes.
+    fn of(self, len: usize) -> u64 {
+        let units = match self {
+            Unit::Message => 1,
+            Unit::Row => len.div_ceil(ROW),
+            Unit::Block => len.div_ceil(16),
+            Unit::XtsBlock if steals(len) => len / 16 - 1,
+            Unit::XtsBlock => len / 16,
+        };
+        units as u64
+    }
+}
+
+/// Whether XTS steals at the end of a piece of this length.
+fn steals(len: usize) -> bool {
+    !len.is_multiple_of(16)
+}
+
+/// Whether a text of this length is a piece. A GCM message without text has a tag, and so is work
+/// for the kernels that do a whole message in one thread; ACORN's kernels take no pieces.
+fn is_piece(mode: Mode, len: usize, small: bool) -> bool {
+    mode != Mode::Acorn && (len > 0 || small)
+}
+
+/// The pieces of a sheet.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    mode: Mode,
+    unit: Unit,
+    small: bool,
+    at: usize,
+    pub(crate) count: usize,
+    /// The offset of the sums of units; none if all pieces have equally many.
+    starts: Option<usize>,
+    each: u64,
+    units: u64,
+    /// Bytes of the longest piece.
+    pub(crate) longest: usize,
+    /// Whether XTS steals from any piece.
+    pub(crate) steals: bool,
+}
+
+impl Pieces {
+    /// Allocates space for texts of these lengths. `small`: for GCM's kernels for short messages.
+    pub(crate) fn new(
+        places: &mut Places,
+        (mode, unit, small): (Mode, Unit, bool),
+        lens: impl Iterator<Item = usize> + Clone,
+    ) -> Self {
+        let lens = lens.filter(|&len| is_piece(mode, len, small));
+        let units = lens.clone().map(|len| unit.of(len));
+        let count = lens.clone().count();
+        let each = units.clone().next().unwrap_or(0);
+        let even = units.clone().all(|units| units == each);
+        Pieces {
+            mode,
+            unit,
+            small,
+            at: places.take(count * size_of::<Piece>()),
+            count,
+            starts: (!even).then(|| places.take((count + 1) * 8)),
+            each: if even { each } else { 0 },
+            units: units.sum(),
+            longest: lens.clone().max().unwrap_or(0),
+            steals: unit == Unit::XtsBlock && lens.clone().any(steals),
+        }
+    }
+
+    /// Whether they are for CTR's kernel for one long piece.
+    pub(crate) fn are_long(&self, policy: &Policy) -> bool {
+        self.mode == Mode::Ctr && self.count == 1 && self.units >= policy.ctr_long
+    }
+
+    /// Bytes that CBC decryption passes on between blocks on `multiprocessors`, or bytes for XTS's
+    /// tweaks.
+    pub(crate) fn scratch(&self, direction: Direction, multiprocessors: u32) -> usize {
+        match (self.mode, direction) {
+            (Mode::Cbc, Direction::Decrypt) => multiprocessors as usize * WARPS * 16,
+            (Mode::Xts, _) => self.count * 16,
+            _ => 0,
+        }
+    }
+
+    /// Bytes for the powers of H that GCM's kernels for these messages need.
+    pub(crate) fn powers(&self, messages: &Messages) -> usize {
+        match self.mode {
+            Mode::Gcm if messages.count > 0 && !self.small => GCM_POWERS,
+            _ => 0,
+        }
+    }
+
+    /// A writer, which must be given every text in order.
+    pub(crate) fn writer(&self) -> PieceWriter<'_> {
+        PieceWriter {
+            pieces: self,
+            number: 0,
+            units: 0,
+        }
+    }
+
+    /// The kernels' parameter, for a copy of the sheet at `sheet`.
+    pub(crate) fn work(&self, sheet: Address) -> Work {
+        let at = |offset: usize| sheet + offset as Address;
+        Work {
+            pieces: at(self.at),
+            starts: self.starts.map_or(0, at),
+            each: self.each,
+            units: self.units,
+            count: self.count as u64,
+        }
+    }
+}
+
+/// Writes pieces one after the other.
+pub(crate) struct PieceWriter<'a> {
+    pieces: &'a Pieces,
+    number: usize,
+    units: u64,
+}
+
+impl PieceWriter<'_> {
+    /// The next text; written if it is a piece.
+    pub(crate) fn put(&mut self, host: &mut [u8], piece: Piece) {
+        let (all, len) = (self.pieces, piece.len as usize);
+        if !is_piece(all.mode, len, all.small) {
+            return;
+        }
+        put(host, all.at + self.number * size_of::<Piece>(), piece);
+        self.put_start(host);
+        self.units += all.unit.of(len);
+        self.number += 1;
+    }
+
+    /// Must be called after the last text.
+    pub(crate) fn finish(self, host: &mut [u8]) {
+        self.put_start(host);
+        let all = self.pieces;
+        assert_eq!((self.number, self.units), (all.count, all.units));
+    }
+
+    fn put_start(&self, host: &mut [u8]) {
+        if let Some(starts) = self.pieces.starts {
+            put(host, starts + self.number * 8, self.units);
+        }
+    }
+}
+
+/// The messages of a sheet, for an authenticated algorithm.
+#[derive(Debug)]
+pub(crate) struct Messages {
+    mode: Mode,
+    pub(crate) at: usize,
+    pub(crate) count: usize,
+    /// Whether all are plain: GCM messages with text, an IV of 96 bits and no associated data. A
+    /// plain message and its piece have the same number, and the kernels for long ones need no
+    /// `gcm_prepare`.
+    pub(crate) plain: bool,
+    /// The places of ACORN's messages in their array; empty if they are in order.
+    acorn_places: Vec<u32>,
+}
+
+/// A message of either algorithm.
+pub(crate) struct Message {
+    pub(crate) input: Address,
+    pub(crate) output: Address,
+    pub(crate) len: u64,
+    pub(crate) iv: (Address, u64),
+    pub(crate) aad: (Address, u64),
+    pub(crate) tag: Address,
+    pub(crate) key: u32,
+}
+
+impl Messages {
+    /// Allocates space; `lens` are the lengths of texts, associated data and IVs.
+    pub(crate) fn new(
+        places: &mut Places,
+        mode: Mode,
+        count: usize,
+        mut lens: impl Iterator<Item = (u64, u64, u64)> + Clone,
+    ) -> Self {
+        let acorn_places = match mode {
+            Mode::Acorn => acorn::places(lens.clone().map(|(text, aad, _)| (text, aad))),
+            _ => Vec::new(),
+        };
+        let plain = lens.all(|(text, aad, iv)| text > 0 && aad == 0 && iv == 12);
+        Messages {
+            mode,
+            at: places.take(count * message_size(mode)),
+            count,
+            plain: mode == Mode::Gcm && count > 0 && plain,
+            acorn_places,
+        }
+    }
+
+    /// Writes the message with this number.
+    pub(crate) fn put(&self, host: &mut [u8], number: usize, message: &Message) {
+        let place = match self.acorn_places.get(number) {
+            Some(&place) => place as usize,
+            None => number,
+        };
+        let at = self.at + place * message_size(self.mode);
+        let (iv, iv_len) = message.iv;
+        let (aad, aad_len) = message.aad;
+        if self.mode == Mode::Acorn {
+            let message = acorn::Message {
+                input: message.input,
+                output: message.output,
+                len: message.len,
+                aad,
+                aad_len,
+                iv,
+                tag: message.tag,
+                key: message.key,
+                number: number as u32,
+            };
+            put(host, at, message);
+        } else {
+            let message = GcmMessage {
+                iv,
+                aad,
+                tag: message.tag,
+                iv_len,
+                aad_len,
+                len: message.len,
+                key: message.key,
+                failed: 0,
+                padding: 0,
+                state: [[0; 16]; 3],
+            };
+            put(host, at, message);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Helpers of tests.
+
+pub(crate) mod random_jobs;
