@@ -9,7 +9,7 @@ use super::Memory;
 use super::clock::{Stamp, Vector};
 use super::pending::Pending;
 use super::record::Spot;
-use super::verdict::{Crash, Kind, Occupant, Past, State, Verdict, Wrong, date};
+use super::verdict::{Crash, Kind, Occupant, Past, State, Verdict, date};
 use crate::core::lock;
 use crate::error::{Error, Result, Subject};
 use crate::keys::Id;
@@ -27,7 +27,7 @@ impl Memory {
         id: &Id,
         state: &State,
         at: Option<(Spot, &OsStr)>,
-        what: &Subject,
+        what: &dyn Fn() -> Subject,
     ) -> Result<()> {
         if self.store.is_none() {
             self.clock.observe(state.stamp.number);
@@ -133,16 +133,12 @@ impl Memory {
         }
     }
 
-    fn unless_accepted(&self, verdict: Verdict, what: &Subject) -> Result<Verdict> {
+    fn unless_accepted(&self, verdict: Verdict, what: &dyn Fn() -> Subject) -> Result<Verdict> {
         match verdict {
             Verdict::Wrong(_) if self.accepting.load(Ordering::Relaxed) => Ok(Verdict::Newer),
-            Verdict::Wrong(wrong) => Err(self.refusal(wrong, what)),
+            Verdict::Wrong(wrong) => Err(Error::altered(what(), wrong.to_string())),
             right => Ok(right),
         }
-    }
-
-    fn refusal(&self, wrong: Wrong, what: &Subject) -> Error {
-        Error::altered(what.clone(), wrong.to_string())
     }
 
     /// Judges that nothing stands at a spot; gives a sentence for the user if a crash may have
@@ -164,7 +160,7 @@ impl Memory {
             return Ok(None);
         }
         let crash = verdict == Verdict::Crash;
-        self.unless_accepted(verdict, &what())?;
+        self.unless_accepted(verdict, what)?;
         // Told once.
         let stood = self.newest_at(&lock(&self.pending), &occupant, spot)?;
         self.removed(*spot, None, stood)?;
