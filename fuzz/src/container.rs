@@ -38,10 +38,12 @@ fn fixed() -> &'static Fixed {
         });
         Fixed {
             engine: engine(),
-            pipeline: Pipeline::with_engine(engine()).with_concurrency(Concurrency {
-                workers: NonZeroUsize::MIN,
-                segment_chunks: NonZeroUsize::MIN,
-            }),
+            pipeline: Pipeline::with_engine(std::sync::Arc::new(engine())).with_concurrency(
+                Concurrency {
+                    workers: NonZeroUsize::MIN,
+                    segment_chunks: NonZeroUsize::MIN,
+                },
+            ),
             key,
             streams,
         }

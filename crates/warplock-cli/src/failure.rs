@@ -281,6 +281,11 @@ impl From<warplock_container::Error> for Failure {
         let mut failure = match (error.kind(), error) {
             (_, Error::Read(source)) => return Failure::io("cannot read", &source),
             (_, Error::Write(source)) => return Failure::writing(&source),
+            (_, Error::Create(source)) => return Failure::io("cannot create", &source),
+            (_, Error::OutputExists) => {
+                return Failure::error("exists already; --force replaces it").coded("exists");
+            }
+            (_, Error::OutputUnusable(why)) => return Failure::error(why),
             (_, Error::Engine(error)) => return error.into(),
             (_, Error::Keyring(error)) => return error.into(),
             (ErrorKind::Authentication, error) => Failure::authentication(error),

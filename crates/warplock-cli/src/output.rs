@@ -2,25 +2,21 @@
 //! replaced only on request; everything else (standard output, pipes, devices) is written
 //! directly.
 
-mod place;
-
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, IsTerminal};
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{FdFlags, fcntl_getfd};
-use tempfile::NamedTempFile;
-use warplock_container::Sink;
+use warplock_container::{OutputFile, Sink};
 use warplock_keyring::shown_name;
 
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};
 use crate::startup::was_closed;
 
-pub(crate) use place::abandon_all;
-use place::{Draft, Place, is_input, same_file};
+pub(crate) use warplock_container::{Access, close};
 
 /// An output under way. Dropped without [`Output::publish`], it leaves nothing behind, except for
 /// what was written directly.
@@ -35,19 +31,8 @@ pub(crate) struct Output {
 enum Kind {
     /// Standard output, a pipe or a device.
     Direct(File),
-    /// A file without a name: gone with the process, however that ends.
-    Unnamed(File, Place),
-    /// Where the file system has no unnamed files.
-    Named(NamedTempFile, Place),
-}
-
-/// Who may read an output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// As with any other file: what the umask or the folder says, or the replaced file's mode.
-    Usual,
-    /// Its owner alone.
-    Owner,
+    /// A file that appears when it is complete.
+    File(OutputFile),
 }
 
 /// An output that nothing speaks against so far.
@@ -56,7 +41,7 @@ enum Target {
     Shared(File),
     /// A pipe or device with a name.
     Direct(PathBuf),
-    File(Place),
+    File(OutputFile),
 }
 
 impl Output {
@@ -73,8 +58,11 @@ impl Output {
         input: Option<&Input>,
         access: Access,
     ) -> Result<Self> {
-        let kind = target(path, force, input, access).and_then(Target::open);
-        match kind {
+        Output::of(path, target(path, force, input, access))
+    }
+
+    fn of(path: &Path, target: Result<Target>) -> Result<Self> {
+        match target.and_then(Target::open) {
             Ok(kind) => Ok(Output {
                 name: output_name(path, path.display().to_string()),
                 kind,
@@ -88,15 +76,15 @@ impl Output {
     pub(crate) fn check(path: &Path, force: bool, input: Option<&Input>) -> Result<Option<Self>> {
         match target(path, force, input, Access::Owner) {
             Ok(Target::Direct(_)) => Ok(None),
-            _ => Output::with_access(path, force, input, Access::Owner).map(Some),
+            target => Output::of(path, target).map(Some),
         }
     }
 
     /// The file to write to.
     pub(crate) fn file(&self) -> &File {
         match &self.kind {
-            Kind::Direct(file) | Kind::Unnamed(file, _) => file,
-            Kind::Named(file, _) => file.as_file(),
+            Kind::Direct(file) => file,
+            Kind::File(output) => output.file(),
         }
     }
 
@@ -106,13 +94,9 @@ impl Output {
     /// failure it is a prefix without holes, whose end is where the shell's next command goes on.
     pub(crate) fn sink(&self) -> Result<Sink<'_>> {
         match &self.kind {
-            Kind::Direct(file) => return Ok(Sink::sequential(file)),
-            Kind::Named(..) => Sink::file(self.file()),
-            // SAFETY: this process made it, no other has it, and nobody here sets its length before
-            // it is published.
-            Kind::Unnamed(..) => unsafe { Sink::exclusive_file(self.file()) },
+            Kind::Direct(file) => Ok(Sink::sequential(file)),
+            Kind::File(output) => Ok(output.sink()?),
         }
-        .map_err(|error| Failure::writing(&error).about(&self.name))
     }
 
     /// Whether bytes are given out as soon as they are written, not only when published.
@@ -136,14 +120,7 @@ impl Output {
                 }
                 _ => close(file).map_err(|error| Failure::writing(&error)),
             },
-            Kind::Unnamed(file, place) => place.finish(&file).and_then(|()| place.link(&file)),
-            Kind::Named(file, place) => {
-                let (file, temporary) = file.into_parts();
-                place
-                    .finish(&file)
-                    .and_then(|()| close(file).map_err(|error| Failure::writing(&error)))
-                    .and_then(|()| place.rename(temporary))
-            }
+            Kind::File(output) => output.publish().map_err(Failure::from),
         };
         published.map_err(|failure| failure.about(name))
     }
@@ -151,7 +128,6 @@ impl Output {
 
 impl Target {
     fn open(self) -> Result<Kind> {
-        let failed = |error: io::Error| Failure::io("cannot create", &error);
         match self {
             Target::Shared(file) => Ok(Kind::Direct(file)),
             Target::Direct(path) => {
@@ -159,10 +135,7 @@ impl Target {
                 file.map(Kind::Direct)
                     .map_err(|error| Failure::io("cannot write", &error))
             }
-            Target::File(mut place) => Ok(match place.draft().map_err(failed)? {
-                Draft::Unnamed(file) => Kind::Unnamed(file, place),
-                Draft::Named(file) => Kind::Named(file, place),
-            }),
+            Target::File(output) => Ok(Kind::File(output)),
         }
     }
 }
@@ -190,14 +163,15 @@ fn target(path: &Path, force: bool, input: Option<&Input>, access: Access) -> Re
             _ => Err(Failure::error(not_open)),
         };
     }
-    Ok(Target::File(match fs::metadata(path) {
-        Ok(found) if found.is_dir() => return Err(is_directory()),
-        Ok(found) if found.is_file() => Place::existing(path, force, input, &found, access)?,
+    match fs::metadata(path) {
         Ok(found) if is_input(input, &found) => return Err(same_file()),
-        Ok(_) => return Ok(Target::Direct(path.to_owned())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Place::new(path, force, access)?,
-        Err(error) => return Err(Failure::io("cannot create", &error)),
-    }))
+        Ok(found) if found.is_dir() => return Err(is_directory()),
+        Ok(found) if !found.is_file() => return Ok(Target::Direct(path.to_owned())),
+        // What has no file name ends in `..` or is a folder's.
+        _ if path.file_name().is_none() => return Err(is_directory()),
+        _ => {}
+    }
+    Ok(Target::File(OutputFile::create(path, force, access)?))
 }
 
 /// Whether `path` on the command line means standard output.
@@ -220,18 +194,12 @@ fn is_directory() -> Failure {
     )
 }
 
-/// Closes `file`, and says what dropping it would not: file systems that write late, such as
-/// network file systems, may report a failed write only here.
-pub(crate) fn close(file: File) -> io::Result<()> {
-    // SAFETY: the descriptor was owned by `file` alone, which has just given it up.
-    if unsafe { libc::close(file.into_raw_fd()) } == 0 {
-        return Ok(());
-    }
-    match io::Error::last_os_error() {
-        // Linux has closed it all the same.
-        error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-        error => Err(error),
-    }
+fn is_input(input: Option<&Input>, output: &Metadata) -> bool {
+    input.is_some_and(|input| input.is_same_file(output))
+}
+
+fn same_file() -> Failure {
+    Failure::error("input and output are the same file; give another name with -o")
 }
 
 /// The number of the open descriptor that `path` stands for.
@@ -264,96 +232,4 @@ fn shared(descriptor: BorrowedFd<'_>, input: Option<&Input>) -> Result<Target> {
         ));
     }
     Ok(Target::Shared(file))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::os::fd::FromRawFd;
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    fn mode(path: &Path) -> u32 {
-        fs::metadata(path).unwrap().permissions().mode() & 0o777
-    }
-
-    /// Publishes an output with the text "new" by either way; gives the draft's mode.
-    fn publish(path: &Path, force: bool, named: bool, access: Access) -> Result<u32> {
-        let mut place = match fs::metadata(path) {
-            Ok(found) if force => Place::existing(path, force, None, &found, access)?,
-            _ => Place::at(path.to_owned(), None, force)?,
-        };
-        let draft = match named {
-            true => place.draft_named().unwrap(),
-            false => place.draft().unwrap(),
-        };
-        let kind = match draft {
-            Draft::Unnamed(file) => Kind::Unnamed(file, place),
-            Draft::Named(file) => Kind::Named(file, place),
-        };
-        assert_eq!(matches!(kind, Kind::Named(..)), named);
-        let output = Output {
-            name: "test".to_owned(),
-            kind,
-        };
-        output.file().write_all(b"new").unwrap();
-        let mode = output.file().metadata().unwrap().permissions().mode();
-        output.publish().map(|()| mode & 0o777)
-    }
-
-    #[test]
-    fn both_ways_publish_and_refuse_alike() {
-        for named in [false, true] {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("file");
-            let publish = |force| publish(&path, force, named, Access::Usual);
-            for force in [false, true] {
-                publish(force).unwrap();
-                assert_eq!(fs::read(&path).unwrap(), b"new");
-                // Somebody else may be faster: what exists at the end is not replaced.
-                fs::write(&path, b"old").unwrap();
-                let refused = publish(false).unwrap_err().to_string();
-                assert!(refused.contains("exists already"), "{refused}");
-                assert_eq!(fs::read(&path).unwrap(), b"old");
-                publish(true).unwrap();
-                assert_eq!(fs::read(&path).unwrap(), b"new");
-                assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-                fs::remove_file(&path).unwrap();
-            }
-            let mut place = Place::at(path.clone(), None, false).unwrap();
-            drop(place.draft_named().unwrap());
-            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        }
-    }
-
-    #[test]
-    fn only_a_finished_file_has_its_final_mode() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        let plain = folder.path().join("plain");
-        fs::write(&plain, b"").unwrap();
-        for named in [false, true] {
-            let publish = |force, access| publish(&path, force, named, access).unwrap();
-            assert_eq!(publish(false, Access::Usual), 0o600);
-            assert_eq!(mode(&path), mode(&plain));
-            for replaced in [0o600, 0o640, 0o644, 0o400] {
-                fs::set_permissions(&path, fs::Permissions::from_mode(replaced)).unwrap();
-                assert_eq!(publish(true, Access::Usual), 0o600);
-                assert_eq!(mode(&path), replaced);
-            }
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-            assert_eq!(publish(true, Access::Owner), 0o600);
-            assert_eq!(mode(&path), 0o600);
-            fs::remove_file(&path).unwrap();
-        }
-    }
-
-    #[test]
-    fn closing_reports_errors() {
-        close(tempfile::tempfile().unwrap()).unwrap();
-        // SAFETY: no process has this many files open, so nobody's is closed.
-        let never_open = unsafe { File::from_raw_fd(i32::MAX) };
-        assert!(close(never_open).is_err());
-    }
 }

@@ -12,8 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
-
-use crate::output;
+use warplock_container::OutputFile;
 
 /// What to do instead of dying; whether it was done.
 type Instead = Box<dyn Fn() -> bool + Send + Sync>;
@@ -35,7 +34,7 @@ pub(crate) fn instead(work: Instead) {
 
 /// Removes temporary files and ends this process by `signal`.
 pub(crate) fn die(signal: i32) {
-    output::abandon_all();
+    OutputFile::abandon_all();
     warplock_bench::abandon();
     let _ = emulate_default_handler(signal);
 }

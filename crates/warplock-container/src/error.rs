@@ -177,6 +177,15 @@ pub enum Error {
     /// The output could not be written, for the system's reason: a full disk, a closed pipe.
     #[error("writing the output failed: {0}")]
     Write(#[source] io::Error),
+    /// A file has the output's name, and was not to be replaced.
+    #[error("the output exists already")]
+    OutputExists,
+    /// What has the output's name is no regular file.
+    #[error("the output {0}")]
+    OutputUnusable(&'static str),
+    /// The output could not be created, for the system's reason.
+    #[error("creating the output failed: {0}")]
+    Create(#[source] io::Error),
     /// The operating system gave no random bytes.
     #[error("the operating system's random generator failed")]
     Randomness,
@@ -217,7 +226,9 @@ impl Error {
     /// The system's kind of a failed read or write.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {
-            Error::Read(source) | Error::Write(source) => Some(source.kind()),
+            Error::Read(source) | Error::Write(source) | Error::Create(source) => {
+                Some(source.kind())
+            }
             _ => None,
         }
     }
@@ -235,7 +246,7 @@ impl From<warplock::Error> for Error {
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {
-            Error::Read(source) | Error::Write(source) => source,
+            Error::Read(source) | Error::Write(source) | Error::Create(source) => source,
             other if other.kind() == ErrorKind::Authentication => {
                 io::Error::new(io::ErrorKind::InvalidData, other)
             }

@@ -7,6 +7,7 @@
 //! An [`Envelope`] puts the wrapped key in front of such a stream. `docs/format.md` describes
 //! both, and how to open them without Warplock.
 //!
+//! - [`encrypt_file`], [`decrypt_file`], [`verify_file`]: whole `.wl` files by their names.
 //! - [`seal`], [`open`], [`verify`], [`open_range`]: from a [`Source`] to a [`Sink`], on all
 //!   cores, in bounded memory; files and pipes in any combination.
 //! - [`seal_bytes`], [`open_bytes`]: the same in memory.
@@ -40,10 +41,14 @@ mod diagnose;
 mod drain;
 mod envelope;
 mod error;
+#[cfg(unix)]
+mod files;
 mod foreign;
 mod inspect;
 mod key;
 mod layout;
+#[cfg(unix)]
+mod output_file;
 mod part;
 mod pipeline;
 #[cfg_attr(not(target_os = "linux"), path = "no_ram_file.rs")]
@@ -58,6 +63,8 @@ mod writer;
 pub use bytes::{open_bytes, seal_bytes};
 pub use envelope::Envelope;
 pub use error::{Error, ErrorKind, Result};
+#[cfg(unix)]
+pub use files::{decrypt_file, encrypt_file, verify_file};
 pub use foreign::Foreign;
 pub use inspect::{Format, Inspection, Length, StreamInfo, WrappedKey, inspect};
 pub use key::{InputKey, Suite};
@@ -65,6 +72,8 @@ pub use layout::{
     CHUNK_LEN, HEADER_LEN, Header, MAX_CHUNKS, SEALED_CHUNK_LEN, TAG_LEN, chunk_count,
     chunk_offset, opened_len, sealed_len,
 };
+#[cfg(unix)]
+pub use output_file::{Access, OutputFile, close};
 pub use part::PartSealer;
 pub use pipeline::{Concurrency, Monitor, Pipeline};
 pub use reader::Reader;

@@ -71,7 +71,7 @@ impl Monitor {
 
 /// Runs [`crate::seal`] and [`crate::open`] on several threads. Make one and keep it.
 pub struct Pipeline {
-    engine: Engine,
+    engine: Arc<Engine>,
     concurrency: Concurrency,
     monitor: Arc<Monitor>,
 }
@@ -83,14 +83,13 @@ impl Pipeline {
     /// [`crate::Error::Engine`] if the engine cannot be built here.
     pub fn new() -> Result<Self> {
         // The workers are the threads.
-        Ok(Pipeline::with_engine(
-            Engine::builder().threads(NonZeroUsize::MIN).build()?,
-        ))
+        let engine = Engine::builder().threads(NonZeroUsize::MIN).build()?;
+        Ok(Pipeline::with_engine(Arc::new(engine)))
     }
 
     /// A pipeline whose workers all use `engine`; on the CPU it should be built with one thread,
     /// as each worker runs its batches on itself.
-    pub fn with_engine(engine: Engine) -> Self {
+    pub fn with_engine(engine: Arc<Engine>) -> Self {
         Pipeline {
             engine,
             concurrency: Concurrency::default(),
@@ -114,8 +113,9 @@ impl Pipeline {
         &self.monitor
     }
 
-    /// The engine of all its workers.
-    pub fn engine(&self) -> &Engine {
+    /// The engine of all its workers; a clone of it serves a [`crate::Reader`], a
+    /// [`crate::Writer`] or a vault, too.
+    pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 }

@@ -5,9 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use warplock::Engine;
+use warplock_keyring::{Identities, unwrap};
 use zeroize::Zeroizing;
 
 use crate::cipher::{Cipher, Run};
+use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::key::InputKey;
 use crate::layout::{
@@ -54,6 +56,16 @@ pub struct Reader<R> {
 }
 
 impl<R: Read + Seek> Reader<R> {
+    /// Reads a `.wl` file, whose envelope one of `identities` opens.
+    ///
+    /// # Errors
+    /// Those of [`crate::decrypt_file`], as far as envelope, header and last chunk show them.
+    pub fn unlock(mut inner: R, identities: &Identities, engine: Arc<Engine>) -> Result<Self> {
+        let envelope = Envelope::read(&mut inner)?;
+        let key = unwrap(envelope.wrapped(), identities)?;
+        Reader::new(inner, &InputKey::from(&key), engine)
+    }
+
     /// Reads the stream that starts at `inner`'s position (behind an [`crate::Envelope`], say)
     /// and goes on to its end.
     ///
@@ -92,6 +104,11 @@ impl<R: Read + Seek> Reader<R> {
     /// Whether the plaintext is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// What the stream is read from, at no particular position.
+    pub fn into_inner(self) -> R {
+        self.inner
     }
 
     /// Opens `chunks` into the cache.

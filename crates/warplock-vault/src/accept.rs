@@ -58,8 +58,7 @@ fn accept_path<S: Storage>(vault: &Vault<S>, path: &Path) -> Result<()> {
             (FileType::Directory, _) => drop(vault.folder(&node)?),
             (FileType::RegularFile, None) => drop(vault.content(&node)?),
             (FileType::Symlink, None) => drop(vault.read_target(&node)?),
-            (_, None) => vault.expect_special(&vault.spot(parent, name)?, path)?,
-            (_, Some(_)) => return Err(Errno::NOTDIR.into()),
+            _ => return Err(Errno::NOTDIR.into()),
         }
         let Some(next) = next else {
             vault.forget(node.number, 1);

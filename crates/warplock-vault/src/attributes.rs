@@ -2,13 +2,16 @@
 
 use std::ffi::OsStr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
+use crate::content::Content;
 use crate::core::lock;
 use crate::error::Result;
 use crate::filesystem::OpenFile;
 use crate::fs::{Attributes, Changes, FileType, Node as Number};
+use crate::header::Owner;
 use crate::node::Node;
 use crate::storage::{At, Storage};
 use crate::vault::Vault;
@@ -27,6 +30,9 @@ impl<S: Storage> Vault<S> {
                 Some(file) => Arc::clone(&file.content),
                 None => self.content(&node)?,
             };
+            if content.kind() != FileType::RegularFile {
+                return Err(Errno::INVAL.into());
+            }
             let result = self.core.set_len(&content, len);
             self.list_uncommitted(&content);
             result?;
@@ -45,54 +51,109 @@ impl<S: Storage> Vault<S> {
         file: Option<&OpenFile<S>>,
         changes: &Changes,
     ) -> Result<()> {
-        let mut in_store = *changes;
+        let content = || match file {
+            Some(file) => Ok(Arc::clone(&file.content)),
+            None => self.content(node),
+        };
+        if changes.drop_privileges {
+            self.drop_privileges(&content()?)?;
+        }
+        if changes.mode.is_some() || changes.uid.is_some() || changes.gid.is_some() {
+            // What asks is told what is shown, and changes what is sealed.
+            let change = |sealed| self.ids.map(self.ids.map(sealed).changed(changes));
+            let in_store = |at: At<'_, S>, new: Owner| {
+                let changes = Changes {
+                    mode: changes.mode.map(|_| new.permissions_in_store()),
+                    uid: changes.uid,
+                    gid: changes.gid,
+                    ..Changes::default()
+                };
+                Ok(self.core.storage.dress(at, &changes)?)
+            };
+            match node.kind {
+                FileType::RegularFile => self.change_file_owner(&content()?, change, in_store)?,
+                FileType::Directory => self.change_folder_owner(node, change, in_store)?,
+                _ => {
+                    let owner = Changes {
+                        accessed: None,
+                        modified: None,
+                        ..*changes
+                    };
+                    self.with_at(node, file, |at| Ok(self.core.storage.change(at, &owner)?))?;
+                }
+            }
+        }
+        let mut times = Changes {
+            accessed: changes.accessed,
+            modified: changes.modified,
+            ..Changes::default()
+        };
         if let Some(modified) = changes.modified
             && node.kind == FileType::RegularFile
         {
-            let content = match file {
-                Some(file) => Arc::clone(&file.content),
-                None => self.content(node)?,
-            };
+            let content = content()?;
             self.core.set_modified(&content, modified)?;
             self.list_uncommitted(&content);
             // In the store, it tells programs that copy of changes.
-            in_store.modified = None;
+            times.modified = None;
         }
-        self.with_at(node, file, |at| self.change_at(at, &in_store))
-    }
-
-    /// Changes what the store keeps: all but the length.
-    fn change_at(&self, at: At<'_, S>, changes: &Changes) -> Result<()> {
-        if changes.drop_privileges {
-            self.drop_privileges(at)?;
-        }
-        let asks = changes.mode.is_some()
-            || changes.uid.is_some()
-            || changes.gid.is_some()
-            || changes.accessed.is_some()
-            || changes.modified.is_some();
-        if asks {
-            self.core.storage.change(at, changes)?;
+        if times != Changes::default() {
+            self.with_at(node, file, |at| Ok(self.core.storage.change(at, &times)?))?;
         }
         Ok(())
     }
 
+    /// Changes what a file's header says of its owner, at the next commit. `in_store` comes before:
+    /// if it fails, nothing is changed.
+    pub(crate) fn change_file_owner(
+        &self,
+        content: &Arc<Content<S>>,
+        change: impl Fn(Owner) -> Owner,
+        in_store: impl Fn(At<'_, S>, Owner) -> Result<()>,
+    ) -> Result<()> {
+        {
+            let mut state = content.write_state();
+            self.core.writable(content, &mut state)?;
+            let owner = change(state.now.owner);
+            in_store(At::File(&content.file), owner)?;
+            state.set_owner(owner);
+        }
+        self.list_uncommitted(content);
+        Ok(())
+    }
+
+    /// The same for a folder, durably.
+    pub(crate) fn change_folder_owner(
+        &self,
+        node: &Arc<Node<S>>,
+        change: impl Fn(Owner) -> Owner,
+        in_store: impl Fn(At<'_, S>, Owner) -> Result<()>,
+    ) -> Result<()> {
+        let folder = self.folder(node)?;
+        let before = folder.record().owner;
+        let owner = change(before);
+        in_store(At::Dir(folder.dir()), owner)?;
+        // One that was removed has no record any more.
+        if owner != before && !node.dead.load(Ordering::Relaxed) {
+            self.change_folder(&folder, |record| record.owner = change(record.owner))?;
+        }
+        node.set_owner(owner);
+        Ok(())
+    }
+
     /// Takes off what a change of content must not leave: setuid, setgid, capabilities.
-    pub(crate) fn drop_privileges(&self, at: At<'_, S>) -> Result<()> {
-        let storage = &self.core.storage;
-        let mode = storage.attributes(at)?.mode;
-        // Without execution by the group, setgid means something else.
-        let setgid = if mode & 0o010 != 0 { 0o2000 } else { 0 };
-        let drop = mode & (0o4000 | setgid);
-        if drop != 0 {
-            let changes = Changes {
-                mode: Some(mode & 0o7777 & !drop),
-                ..Changes::default()
-            };
-            storage.change(at, &changes)?;
+    pub(crate) fn drop_privileges(&self, content: &Arc<Content<S>>) -> Result<()> {
+        let owner = content.read_state().now.owner;
+        if owner != owner.unprivileged() {
+            let mut state = content.write_state();
+            let owner = state.now.owner.unprivileged();
+            state.set_owner(owner);
+            drop(state);
+            self.list_uncommitted(content);
         }
         let capability = OsStr::new("security.capability");
-        match storage.remove_xattr(at, capability) {
+        let at = At::File(&content.file);
+        match self.core.storage.remove_xattr(at, capability) {
             Err(error)
                 if !matches!(
                     Errno::from_io_error(&error),

@@ -24,8 +24,8 @@ use crate::node::Node;
 use crate::pages::Look;
 use crate::places::Places;
 use crate::storage::{Inode, Listed, Storage};
-use crate::tree::Spot;
-use crate::vault::Vault;
+use crate::tree::{Spot, foreign, is_foreign};
+use crate::vault::{Vault, put_back};
 
 /// The folder in the store to which repairs move what they take out of the tree.
 pub const LOST: &str = "warplock.lost";
@@ -238,6 +238,8 @@ pub fn check<S: Storage>(
             *lock(&node.folder) = None;
         }
     }
+    // Places are taken out of headers by a commit of their own.
+    vault.tick_unless_read_only()?;
     check.places()?;
     check.journals()?;
     vault.tick_unless_read_only()?;
@@ -359,9 +361,8 @@ impl<S: Storage> Check<'_, S> {
         let vault = self.vault;
         let found = vault.core.storage.attributes(spot.at())?;
         let node = vault.nodes.enter(&spot.node, &spot.name, &found);
-        let kind = vault.expect_kind(&spot.node, &spot.folder, &spot.name, &found);
         let result = match node.kind {
-            _ if kind.is_err() => kind,
+            _ if is_foreign(&found) => Err(foreign(path.to_string_lossy())),
             FileType::Directory => match self.new_folder(&node, &trail, path) {
                 Ok(folder) => {
                     waiting.push(Step::Enter(node, self.trails.add(trail)));
@@ -370,13 +371,9 @@ impl<S: Storage> Check<'_, S> {
                 Err(error) => Err(error),
             },
             FileType::RegularFile => self.file(&node, spot, &found, trail, path),
-            FileType::Symlink => {
-                self.report.others += 1;
-                self.symlink(&node, spot, &found, trail, path)
-            }
             _ => {
                 self.report.others += 1;
-                vault.expect_special(spot, path)
+                self.symlink(&node, spot, &found, trail, path)
             }
         };
         vault.nodes.forget(node.number, 1);
@@ -461,7 +458,7 @@ impl<S: Storage> Check<'_, S> {
         if self.vault.is_moving_symlink(spot)? {
             if self.options.repair {
                 let places = Places::at(spot.name.place);
-                self.vault.bind_symlink(node, spot, places, true)?;
+                self.vault.bind_symlink(node, spot, places, None, true)?;
             }
             self.interrupted_rename(path, self.options.repair);
         }
@@ -480,22 +477,30 @@ impl<S: Storage> Check<'_, S> {
         if let Some(seen) = self.files.get_mut(&content.id) {
             if seen.inode == found.inode() {
                 // If somebody has it open, opening it looked at no place.
-                let places = &content.read_state().now.places;
+                let state = content.read_state();
                 let what = || path.to_string_lossy().into();
-                self.vault.check_place(places, &[spot.name.place], what)?;
-                seen.places.insert(spot.name.place);
+                let (allowed, place) = (state.now.allowed(), spot.name.place);
+                self.vault.check_place(allowed.places, &[place], what)?;
+                let other = allowed.other(&place);
+                if other.is_some_and(|other| seen.places.contains(&other)) {
+                    return Err(put_back(what()));
+                }
+                seen.places.insert(place);
                 return Ok(());
             }
             return Err(copy_of(&self.trails.path(&seen.trail), path));
         }
-        self.report.files += 1;
+        match content.kind() {
+            FileType::RegularFile => self.report.files += 1,
+            _ => self.report.others += 1,
+        }
         if !self.options.quick {
             self.report.bytes += self.vault.core.verify(&content)?;
         }
         self.headers(&content, path)?;
         self.xattrs(node, path)?;
         let id = content.id;
-        let allowed = content.read_state().now.places.clone();
+        let allowed = content.read_state().places_to_be();
         let seen = Seen {
             inode: found.inode(),
             trail,

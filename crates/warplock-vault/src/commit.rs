@@ -81,6 +81,7 @@ impl<S: Storage> Core<S> {
             }
             let mut header = state.now.clone();
             header.sequence += 1;
+            header.version = self.memory.successor(&content.id, &header.version)?;
             if in_place {
                 self.commit_in_place(content, state, header)?;
             } else {
@@ -97,7 +98,7 @@ impl<S: Storage> Core<S> {
             for folder in folders {
                 self.storage.sync_dir(folder)?;
             }
-            state.now.places.retain(|other| other != place);
+            state.now.retain_places(|other| other != place);
             state.dirty = true;
             state.left.pop();
         }
@@ -267,11 +268,12 @@ impl<S: Storage> Core<S> {
         state.header_written = state.written;
         self.storage
             .write_at(&content.file, &sealed, place * HEADER_LEN as u64)?;
-        self.note(&content.id, &header)?;
+        self.note(&content.id, state.now.version.stamp, &header)?;
         state.tree().committed();
         state.damaged = false;
         state.committed_len = header.len;
         state.now.sequence = header.sequence;
+        state.now.version = header.version.clone();
         state.now.roots = header.roots;
         // What was pending may not be all that changed.
         state.dirty = state.now != header;

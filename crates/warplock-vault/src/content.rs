@@ -16,8 +16,8 @@ use rustix::io::Errno;
 use crate::blocks;
 use crate::core::{Core, hex, lock};
 use crate::error::{Error, Result};
-use crate::fs::Seek;
-use crate::header::Header;
+use crate::fs::{FileType, Seek};
+use crate::header::{Header, Owner};
 use crate::keys::{FileKeys, Id};
 use crate::names::Place;
 use crate::pages::Look;
@@ -156,6 +156,12 @@ impl<S: Storage> State<S> {
         self.now.sequence == 2 && !self.broken
     }
 
+    /// Has the next header say this of the owner.
+    pub(crate) fn set_owner(&mut self, owner: Owner) {
+        self.dirty |= self.now.owner != owner;
+        self.now.owner = owner;
+    }
+
     /// Moved blocks, for those who have the state to themselves.
     pub(crate) fn moves(&mut self) -> &mut Moves {
         self.moves.get_mut().unwrap_or_else(PoisonError::into_inner)
@@ -174,6 +180,13 @@ impl<S: Storage> State<S> {
     /// The tree of seals, for those who share the state: pages are read while this is held.
     pub(crate) fn lock_tree(&self) -> MutexGuard<'_, SealTree> {
         lock(&self.tree)
+    }
+
+    /// The places that the next commit leaves it.
+    pub(crate) fn places_to_be(&self) -> Vec<Place> {
+        let mut places = self.now.places.clone();
+        places.retain(|place| !self.left.iter().any(|(left, _)| left == place));
+        places
     }
 
     /// When the content changed last.
@@ -206,6 +219,11 @@ impl<S: Storage> Content<S> {
 
     pub(crate) fn write_state(&self) -> RwLockWriteGuard<'_, State<S>> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it is for those who use the vault.
+    pub(crate) fn kind(&self) -> FileType {
+        self.read_state().now.owner.kind()
     }
 
     /// What errors call the file.

@@ -74,6 +74,16 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// An operation on a file by its path.
+    #[error("{path}: {}", why.clone().unwrap_or_else(|| errno.to_string()))]
+    Path {
+        /// The path in the vault.
+        path: String,
+        /// The system's number for what is wrong.
+        errno: Errno,
+        /// What was altered or failed.
+        why: Option<String>,
+    },
     /// Another process has the vault open.
     #[error("the vault {what} is in use{by}; unmount it there first")]
     Locked {
@@ -119,7 +129,7 @@ impl Error {
     /// The number for the kernel: the store's own, or `EIO` for what was altered.
     pub fn errno(&self) -> Errno {
         match self {
-            Error::Errno(errno) => *errno,
+            Error::Errno(errno) | Error::Path { errno, .. } => *errno,
             Error::Store { source, .. } | Error::Memory { source, .. } => {
                 Errno::from_io_error(source).unwrap_or(Errno::IO)
             }

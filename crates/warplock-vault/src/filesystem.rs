@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use crate::content::Content;
 use crate::descriptors::is_exhausted;
 use crate::error::{Error, Result};
+use crate::folder::Folder;
 use crate::fs::{
     self, Access, Attributes, Caller, Changes, Entry, FileSystem, FileType, NewNode,
     Node as Number, RenameFlags, Seek, StatVfs, XattrFlags,
@@ -17,7 +18,7 @@ use crate::fs::{
 use crate::listings::{Found, Listing};
 use crate::names::{Place, Sealed};
 use crate::node::Node;
-use crate::storage::{At, Inode, Storage};
+use crate::storage::{Inode, Storage};
 use crate::vault::Vault;
 
 /// An open file of a vault.
@@ -71,7 +72,8 @@ impl<S: Storage> Vault<S> {
                         volume: folder.inode.volume,
                         number: entry.inode,
                     });
-                    found.push(Found::entry(name, number, entry.kind, sealed));
+                    let kind = self.listed_kind(&folder, entry.kind, &sealed.stored);
+                    found.push(Found::entry(name, number, kind, sealed));
                 }
                 // Or it was removed just now.
                 Ok(None) | Err(Error::Errno(Errno::NOENT)) => {}
@@ -84,6 +86,15 @@ impl<S: Storage> Vault<S> {
         Ok(Listing::new(found))
     }
 
+    /// What an entry is, as far as that can be told without looking into every file.
+    fn listed_kind(&self, folder: &Folder<S>, stored: FileType, name: &OsStr) -> FileType {
+        if stored != FileType::RegularFile || !folder.record().owner.may_hold_specials() {
+            return stored;
+        }
+        let header = self.core.peek(folder.dir(), name, &"".into());
+        header.map_or(stored, |header| header.owner.kind())
+    }
+
     fn open_node(&self, node: &Arc<Node<S>>, access: Access) -> Result<OpenFile<S>> {
         let content = match self.content(node) {
             Err(Error::Unfinished { .. }) if access.write && access.truncate => {
@@ -92,6 +103,10 @@ impl<S: Storage> Vault<S> {
             }
             other => other?,
         };
+        if content.kind() != FileType::RegularFile {
+            // The kernel opens these itself.
+            return Err(Errno::NXIO.into());
+        }
         if access.write {
             self.may_write()?;
             if !content.writable {
@@ -179,14 +194,14 @@ impl<S: Storage> FileSystem for Vault<S> {
         self.answer(self.changing(|| {
             let spot = self.spot(parent, name)?;
             match FileType::from_raw_mode(new.mode) {
-                FileType::RegularFile => return Ok(self.make_file(&spot, &new)?.0),
                 FileType::Directory => {
                     self.reserve_descriptors();
                     self.make_folder(&spot, &new)?;
+                    self.enter_new(&spot)
                 }
-                _ => self.make_special(&spot, &new, device)?,
+                FileType::Symlink => Err(Errno::INVAL.into()),
+                _ => Ok(self.make_file(&spot, &new, device as u32)?.0),
             }
-            self.enter_new(&spot)
         }))
     }
 
@@ -261,7 +276,7 @@ impl<S: Storage> FileSystem for Vault<S> {
     ) -> fs::Result<(Attributes, OpenFile<S>)> {
         self.answer(self.changing(|| {
             let spot = self.spot(parent, name)?;
-            match self.make_file(&spot, &new) {
+            match self.make_file(&spot, &new, 0) {
                 Ok((attributes, content)) => {
                     let sync = access.sync;
                     Ok((attributes, OpenFile { content, sync }))
@@ -297,7 +312,7 @@ impl<S: Storage> FileSystem for Vault<S> {
             self.list_uncommitted(&file.content);
             result?;
             if drop_privileges {
-                self.drop_privileges(At::File(&file.content.file))?;
+                self.drop_privileges(&file.content)?;
             }
             if file.sync {
                 self.fsync_content(&file.content, false)?;

@@ -12,7 +12,9 @@ use warplock_keyring::MasterKey;
 use crate::core::{Core, is_missing};
 use crate::error::{Error, Result, Subject};
 use crate::fs::{Changes, FileType, RenameFlags, SetTime};
+use crate::header::Owner;
 use crate::keys::{Id, VaultKeys, random};
+use crate::memory::Version;
 use crate::names::{self, ROOT_PLACE};
 use crate::places::{PLACES_LEN, Places};
 use crate::storage::{At, Inode, Listed, Storage};
@@ -22,8 +24,7 @@ pub(crate) const RECORD: &str = "warplock.dir";
 /// The record while it is being written.
 pub(crate) const RECORD_NEW: &str = "warplock.dir.new";
 const AAD: &[u8] = b"warplock-vault/2 folder";
-/// An id and places.
-const PLAIN_LEN: usize = 16 + PLACES_LEN;
+const PLAIN_LEN: usize = 16 + PLACES_LEN + Version::LEN + Owner::SHORT_LEN;
 /// The longest file beside an entry; records are shorter.
 const MAX_SPARE: usize = names::MAX_NAME + 16;
 
@@ -32,9 +33,8 @@ pub(crate) struct Folder<S: Storage> {
     pub(crate) dir: Arc<S::Dir>,
     pub(crate) inode: Inode,
     pub(crate) id: Id,
-    /// Where it may stand, as its record says: nobody but the vault changes that, so it is not read
-    /// again while the folder is open.
-    places: RwLock<Places>,
+    /// Nobody but the vault changes it, so it is not read again while the folder is open.
+    record: RwLock<Record>,
 }
 
 impl<S: Storage> Folder<S> {
@@ -43,18 +43,18 @@ impl<S: Storage> Folder<S> {
             dir: Arc::new(dir),
             inode,
             id: record.id,
-            places: RwLock::new(record.places),
+            record: RwLock::new(record),
         }
     }
 
-    /// The places where it may stand, which do not change while this is held.
-    pub(crate) fn places(&self) -> RwLockReadGuard<'_, Places> {
-        self.places.read().unwrap_or_else(PoisonError::into_inner)
+    /// Its record, which does not change while this is held.
+    pub(crate) fn record(&self) -> RwLockReadGuard<'_, Record> {
+        self.record.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, to be changed with the record.
-    pub(crate) fn places_mut(&self) -> RwLockWriteGuard<'_, Places> {
-        self.places.write().unwrap_or_else(PoisonError::into_inner)
+    /// The same, to be changed with that in the store.
+    pub(crate) fn record_mut(&self) -> RwLockWriteGuard<'_, Record> {
+        self.record.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn dir(&self) -> &S::Dir {
@@ -67,6 +67,22 @@ impl<S: Storage> Folder<S> {
 pub(crate) struct Record {
     pub(crate) id: Id,
     pub(crate) places: Places,
+    /// Which state it is, across machines.
+    pub(crate) version: Version,
+    /// No folder is a device.
+    pub(crate) owner: Owner,
+}
+
+impl Record {
+    /// The record of a new folder.
+    pub(crate) fn new(places: Places, version: Version, owner: Owner) -> Result<Self> {
+        Ok(Record {
+            id: random()?,
+            places,
+            version,
+            owner,
+        })
+    }
 }
 
 impl<S: Storage> Core<S> {
@@ -261,7 +277,7 @@ fn write_record<S: Storage>(
     })
 }
 
-/// Makes the record of the topmost folder of a new vault.
+/// Makes the record of the topmost folder of a new vault, which belongs to whom the store's does.
 pub(crate) fn write_root_record<S: Storage>(
     storage: &S,
     root: &S::Dir,
@@ -269,10 +285,15 @@ pub(crate) fn write_root_record<S: Storage>(
 ) -> Result<()> {
     let engine = Arc::new(Engine::builder().threads(NonZeroUsize::MIN).build()?);
     let keys = VaultKeys::new(master, Algorithm::Aes256Gcm, engine)?;
-    let record = Record {
-        id: random()?,
-        places: Places::at(ROOT_PLACE),
+    let found = storage.attributes(At::Dir(root))?;
+    let owner = Owner {
+        mode: found.mode,
+        uid: found.uid,
+        gid: found.gid,
+        rdev: 0,
     };
+    // Nothing was before it, on whatever machine.
+    let record = Record::new(Places::at(ROOT_PLACE), Version::default(), owner)?;
     write_record(storage, &keys, root, &record, SystemTime::now)
 }
 
@@ -292,14 +313,24 @@ fn is_temporary(stored: &OsStr) -> bool {
 }
 
 pub(crate) fn encode(record: &Record) -> [u8; PLAIN_LEN] {
-    let mut plain = [0; PLAIN_LEN];
-    plain[..16].copy_from_slice(&record.id);
-    plain[16..].copy_from_slice(&record.places.encode());
-    plain
+    let parts: [&[u8]; 4] = [
+        &record.id,
+        &record.places.encode(),
+        &record.version.encode(),
+        &record.owner.encode()[..Owner::SHORT_LEN],
+    ];
+    parts.concat().try_into().expect("the parts are as long")
 }
 
 pub(crate) fn decode(plain: &[u8]) -> Option<Record> {
     let (id, places) = plain.split_first_chunk()?;
     let (places, rest) = Places::decode(places)?;
-    rest.is_empty().then_some(Record { id: *id, places })
+    let (version, rest) = rest.split_first_chunk()?;
+    let owner: &[u8; Owner::SHORT_LEN] = rest.try_into().ok()?;
+    Some(Record {
+        id: *id,
+        places,
+        version: Version::decode(version),
+        owner: Owner::decode(owner),
+    })
 }

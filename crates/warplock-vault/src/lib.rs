@@ -6,6 +6,7 @@
 mod accept;
 mod attributes;
 mod blocks;
+mod by_path;
 mod check;
 mod commit;
 mod config;
@@ -29,6 +30,7 @@ mod memory;
 mod names;
 mod node;
 mod open;
+mod owners;
 mod pages;
 pub mod pass_through;
 mod permissions;
@@ -51,6 +53,7 @@ mod write;
 mod xattr;
 
 pub use accept::{MemoryInfo, accept, forget_memory, memory_info};
+pub use by_path::VaultFiles;
 pub use check::{CheckOptions, Class, Finding, LOST, Report, check};
 pub use config::{
     BLOCK_SIZES, CONFIG, Info, Settings, Unlocked, add_key, info, init, init_on,

@@ -11,6 +11,7 @@ use crate::content::Content;
 use crate::core::lock;
 use crate::folder::Folder;
 use crate::fs::{Attributes, FileType, ROOT};
+use crate::header::Owner;
 use crate::keys::Id;
 use crate::names::{Place, Sealed};
 use crate::places::Allowed;
@@ -23,6 +24,8 @@ const SPARE: u64 = 1 << 62;
 /// A file, folder or anything else.
 pub(crate) struct Node<S: Storage> {
     pub(crate) number: u64,
+    /// What it is in the store: a file, whose header tells whether it stands for a fifo, socket or
+    /// device; a folder; a symlink.
     pub(crate) kind: FileType,
     /// Names that are known to lead here.
     names: Mutex<Vec<Name<S>>>,
@@ -37,6 +40,8 @@ pub(crate) struct Node<S: Storage> {
     pub(crate) folder: Mutex<Option<Arc<Folder<S>>>>,
     /// The content, if this is a regular file in use.
     pub(crate) content: Mutex<Weak<Content<S>>>,
+    /// What its header or record told last of its owner and permissions.
+    owner: Mutex<Option<Owner>>,
     /// Whether the last name is gone.
     pub(crate) dead: AtomicBool,
     /// The attributes that it had in the store then, but for its links.
@@ -72,6 +77,7 @@ impl<S: Storage> Node<S> {
             contested: AtomicBool::new(false),
             folder: Mutex::new(None),
             content: Mutex::new(Weak::new()),
+            owner: Mutex::new(None),
             dead: AtomicBool::new(false),
             last: OnceLock::new(),
         })
@@ -80,6 +86,15 @@ impl<S: Storage> Node<S> {
     /// What it is in the store.
     pub(crate) fn inode(&self) -> Inode {
         *lock(&self.inode)
+    }
+
+    /// What its header or record told last of its owner and permissions.
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        *lock(&self.owner)
+    }
+
+    pub(crate) fn set_owner(&self, owner: Owner) {
+        *lock(&self.owner) = Some(owner);
     }
 
     /// A name that leads here, if one is known.
@@ -107,7 +122,8 @@ impl<S: Storage> Node<S> {
     pub(crate) fn stands_only_at(&self, allowed: Allowed<'_>) -> bool {
         let names = lock(&self.names);
         let fits = |name: &Name<S>| allowed.places.contains(&name.place);
-        names.iter().all(fits) && names.len() <= allowed.places.len() - allowed.leaving
+        let stands = |place: &Place| names.iter().any(|name| name.place == *place);
+        names.iter().all(fits) && !allowed.is_at_both(stands)
     }
 
     pub(crate) fn add_name(&self, parent: &Arc<Node<S>>, stored: &OsStr, place: Place) {

@@ -1,14 +1,11 @@
-//! Permissions that owners deny themselves, granted for a moment: the vault reads headers of files
-//! that their owner may only write, writes those of files that he may only read, and renames and
-//! removes folders that he may not write to.
+//! Permissions that the owner of an object in the store lacks. What a mount shows is sealed, so the
+//! vault lets the owner use every object in the store; a copy of the store may have lost that.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{self as sys, CWD, FileType, Mode, OFlags};
 use rustix::io::{Errno, Result};
-
-const SETGID: u32 = 0o2000;
 
 /// Holds what has a name now, so that nothing that gets the name later is meant.
 pub(crate) fn hold(dir: &OwnedFd, name: &OsStr) -> Result<OwnedFd> {
@@ -31,40 +28,31 @@ pub(crate) fn set_mode(held: BorrowedFd<'_>, mode: u32) -> Result<()> {
     )
 }
 
-/// Runs `action`; where it is denied, grants the owner's permissions `wanted` on what `hold` gives
-/// until `action` has run again.
+/// Runs `action`; where it is denied, gives what `hold` gives the owner's permissions `wanted`, and
+/// runs it again.
 pub(crate) fn granting<F: AsFd, T, E: From<Errno>>(
     hold: impl FnOnce() -> Result<F>,
     wanted: u32,
     denied: impl Fn(&E) -> bool,
     action: impl Fn() -> std::result::Result<T, E>,
 ) -> std::result::Result<T, E> {
-    let error = match action() {
-        Err(error) if denied(&error) => error,
-        other => return other,
-    };
-    let Some((held, mode)) = hold().ok().and_then(|held| grant(held, wanted).ok()) else {
-        return Err(error);
-    };
-    let result = action();
-    // Unless they were set anew meanwhile. The system may have taken a bit off.
-    let now = sys::fstat(&held)?.st_mode & 0o7777;
-    if now | SETGID == mode | wanted | SETGID {
-        set_mode(held.as_fd(), mode)?;
+    match action() {
+        Err(error) if denied(&error) => match hold().and_then(|held| grant(&held, wanted)) {
+            Ok(()) => action(),
+            Err(_) => Err(error),
+        },
+        other => other,
     }
-    result
 }
 
-/// Gives what was granted upon, and its permissions before.
-fn grant<F: AsFd>(held: F, wanted: u32) -> Result<(F, u32)> {
-    let stat = sys::fstat(&held)?;
+fn grant(held: &impl AsFd, wanted: u32) -> Result<()> {
+    let stat = sys::fstat(held)?;
     let (kind, mode) = (FileType::from_raw_mode(stat.st_mode), stat.st_mode & 0o7777);
     let ours = matches!(kind, FileType::RegularFile | FileType::Directory);
     if !ours || mode & wanted == wanted {
         return Err(Errno::ACCESS);
     }
-    set_mode(held.as_fd(), mode | wanted)?;
-    Ok((held, mode))
+    set_mode(held.as_fd(), mode | wanted)
 }
 
 #[cfg(test)]
@@ -76,16 +64,12 @@ mod tests {
 
     use super::*;
 
-    fn mode(path: &Path) -> u32 {
-        fs::metadata(path).unwrap().permissions().mode() & 0o7777
-    }
-
     /// Runs something that is denied once, on the file `entry` beside `outside`; gives the modes of
-    /// both afterwards.
-    fn denied_once(before: impl Fn(&Path), during: impl Fn(&Path)) -> (u32, u32) {
+    /// both afterwards. `before` comes before permissions are granted.
+    fn denied_once(before: impl Fn(&Path)) -> (u32, u32) {
         let folder = tempfile::tempdir().unwrap();
         let path = |name| folder.path().join(name);
-        for (name, mode) in [("entry", 0o200), ("outside", 0o640)] {
+        for (name, mode) in [("entry", 0o240), ("outside", 0o040)] {
             fs::write(path(name), "").unwrap();
             fs::set_permissions(path(name), Permissions::from_mode(mode)).unwrap();
         }
@@ -96,43 +80,27 @@ mod tests {
         };
         let tried = Cell::new(false);
         let denied = |error: &Errno| *error == Errno::ACCESS;
-        let _ = granting(held, 0o400, denied, || {
-            if !tried.replace(true) {
-                return Err(Errno::ACCESS);
-            }
-            assert_eq!(mode(&path("entry")), 0o600);
-            during(folder.path());
-            Ok(())
+        let _ = granting(held, 0o400, denied, || match tried.replace(true) {
+            false => Err(Errno::ACCESS),
+            true => Ok(()),
         });
+        let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
         let entry = ["moved", "entry"].map(path);
         let entry = entry.iter().find(|path| path.exists()).unwrap();
-        (mode(entry), mode(&path("outside")))
+        (mode(entry.clone()), mode(path("outside")))
     }
-
-    fn swap(folder: &Path) {
-        fs::rename(folder.join("entry"), folder.join("moved")).unwrap();
-        symlink("outside", folder.join("entry")).unwrap();
-    }
-
-    fn nothing(_: &Path) {}
 
     #[test]
-    fn it_is_for_a_moment() {
-        assert_eq!(denied_once(nothing, nothing), (0o200, 0o640));
+    fn what_is_missing_is_granted() {
+        assert_eq!(denied_once(|_| {}), (0o640, 0o040));
     }
 
     #[test]
     fn no_symlink_is_followed() {
-        assert_eq!(denied_once(swap, nothing), (0o200, 0o640));
-        assert_eq!(denied_once(nothing, swap), (0o200, 0o640));
-    }
-
-    #[test]
-    fn what_was_set_meanwhile_stays() {
-        let set = |folder: &Path| {
-            let mode = Permissions::from_mode(0o444);
-            fs::set_permissions(folder.join("entry"), mode).unwrap();
+        let swap = |folder: &Path| {
+            fs::rename(folder.join("entry"), folder.join("moved")).unwrap();
+            symlink("outside", folder.join("entry")).unwrap();
         };
-        assert_eq!(denied_once(nothing, set), (0o444, 0o640));
+        assert_eq!(denied_once(swap), (0o240, 0o040));
     }
 }

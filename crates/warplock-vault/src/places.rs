@@ -16,8 +16,24 @@ pub(crate) struct Places {
 #[derive(Clone, Copy)]
 pub(crate) struct Allowed<'a> {
     pub(crate) places: &'a [Place],
-    /// How many of them it is leaving: it stands there or at the new one, never at both.
-    pub(crate) leaving: usize,
+    /// The place that a rename leaves and the new one: it stands at one of them, never at both.
+    pub(crate) renamed: Option<[Place; 2]>,
+}
+
+impl Allowed<'_> {
+    /// Whether it stands at both places of a rename.
+    pub(crate) fn is_at_both(&self, stands: impl Fn(&Place) -> bool) -> bool {
+        self.renamed.is_some_and(|both| both.iter().all(stands))
+    }
+
+    /// The place of an interrupted rename at which something that was found here does not stand.
+    pub(crate) fn other(&self, here: &Place) -> Option<Place> {
+        match self.renamed? {
+            [old, new] if new == *here => Some(old),
+            [old, new] if old == *here => Some(new),
+            _ => None,
+        }
+    }
 }
 
 impl Places {
@@ -42,7 +58,7 @@ impl Places {
     pub(crate) fn allowed(&self) -> Allowed<'_> {
         Allowed {
             places: &self.list,
-            leaving: self.list.len() - 1,
+            renamed: self.list.get(1).map(|old| [*old, self.list[0]]),
         }
     }
 

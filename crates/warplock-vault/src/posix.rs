@@ -49,8 +49,8 @@ impl Posix {
         &self.root
     }
 
-    /// Whether permissions may be changed for a moment where they are in the way: only who may
-    /// change the store does that.
+    /// Whether permissions of the store's objects may be changed where they are in the way: a vault
+    /// that is open for reading changes nothing.
     pub(crate) fn granting(mut self, grants: bool) -> Self {
         self.grants = grants;
         self
@@ -244,17 +244,6 @@ impl Storage for Posix {
     fn create(&self, dir: &OwnedFd, name: &OsStr, mode: u32) -> Result<OwnedFd> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         Ok(sys::openat(dir, name, flags, Mode::from_raw_mode(mode))?)
-    }
-
-    fn make_special(&self, dir: &OwnedFd, name: &OsStr, mode: u32, device: u64) -> Result<()> {
-        let kind = FileType::from_raw_mode(mode);
-        Ok(sys::mknodat(
-            dir,
-            name,
-            kind,
-            Mode::from_raw_mode(mode),
-            device,
-        )?)
     }
 
     fn make_symlink(&self, dir: &OwnedFd, name: &OsStr, target: &[u8]) -> Result<()> {

@@ -17,7 +17,8 @@ pub(crate) struct Lacks {
     hard_links: bool,
     symlinks: bool,
     xattrs: bool,
-    /// Owners or permissions are not what they are set to.
+    /// Owners or permissions are not what they are set to. Nobody misses that in a mount, which
+    /// shows what is sealed.
     pub(crate) owners: bool,
 }
 
@@ -73,10 +74,6 @@ impl Lacks {
             (self.hard_links, "hard links"),
             (self.symlinks, "symlinks"),
             (self.xattrs, "extended attributes"),
-            (
-                self.owners,
-                "owners and permissions of its own for each file",
-            ),
         ]
         .into_iter()
         .filter_map(|(lacks, name)| lacks.then_some(name))
@@ -84,14 +81,10 @@ impl Lacks {
         if missing.is_empty() {
             return None;
         }
-        let mut said = format!(
+        Some(format!(
             "the store's file system has no {}: programs that ask for them get an error",
             missing.join(", no ")
-        );
-        if self.owners {
-            said.push_str(", and what they make is as accessible as the store");
-        }
-        Some(said)
+        ))
     }
 }
 

@@ -122,7 +122,7 @@ impl<S: Storage> Core<S> {
             self.storage.sync_dir(self.journals()?)?;
             state.journal.named = true;
         }
-        self.note(&content.id, &header)?;
+        self.note(&content.id, state.now.version.stamp, &header)?;
         state.pending = Some(Pending {
             header,
             pages,

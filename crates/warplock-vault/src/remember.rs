@@ -1,7 +1,4 @@
 //! Where the vault asks and tells the machine's memory.
-//!
-//! Headers hold sequence numbers and no stamps, records of folders and symlinks neither. Once they
-//! do, `state_of` reads them, and removals take `Memory::next_stamp`; all else stays as it is.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -15,44 +12,20 @@ use crate::config::Config;
 use crate::content::Content;
 use crate::core::{Core, hex, is_missing, journal_id, lock};
 use crate::error::{Error, Result, Subject};
-use crate::folder::Folder;
-use crate::fs::{Attributes, FileType};
+use crate::folder::{Folder, Record, encode};
+use crate::fs::FileType;
 use crate::header::Header;
 use crate::keys::{Id, VaultKeys};
-use crate::memory::{self, Binding, Kind, Memory, Spot as Key, Stamp, State, Vector};
+use crate::memory::{self, Binding, Kind, Memory, Spot as Key, Stamp, State, Vector, Version};
 use crate::names::{Place, Sealed};
 use crate::node::{Name, Node};
 use crate::storage::{At, Storage};
+use crate::symlink::Target;
 use crate::tree::Spot;
 use crate::vault::Vault;
 
-/// The machine of states whose records do not tell.
-const SOME_MACHINE: u64 = u64::MAX;
-/// What has no id of its own.
-const NO_ID: Id = [0; 16];
-
 /// A place at which something is missing, its name, and what to say.
 type Missing = (Place, OsString, Result<Option<Subject>>);
-
-fn unnumbered(tag: [u8; 16]) -> State {
-    State {
-        stamp: Stamp {
-            number: 0,
-            machine: SOME_MACHINE,
-        },
-        tag,
-        vector: Vector::default(),
-    }
-}
-
-fn kind_of(kind: FileType) -> Kind {
-    match kind {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Folder,
-        FileType::Symlink => Kind::Symlink,
-        _ => Kind::Special,
-    }
-}
 
 fn mac(keys: &VaultKeys, parts: &[&[u8]]) -> [u8; 16] {
     let mut mac = Hmac::<Sha256>::new_from_slice(&keys.memory_mac[..]).expect("HMAC takes any key");
@@ -141,32 +114,57 @@ pub(crate) fn open_memory<S: Storage>(
 }
 
 impl<S: Storage> Core<S> {
-    /// A file's state as the memory knows it.
-    fn state_of(&self, id: &Id, header: &Header) -> State {
-        let stamp = Stamp {
-            number: header.sequence,
-            machine: SOME_MACHINE,
-        };
+    /// An object's state as the memory knows it; `parts` are all of it.
+    fn state_of(&self, version: &Version, parts: &[&[u8]]) -> State {
         State {
-            stamp,
+            stamp: version.stamp,
             tag: match self.memory.exists() {
-                true => mac(&self.keys, &[id, &header.encode()]),
+                true => mac(&self.keys, parts),
                 false => [0; 16],
             },
-            vector: Vector::of(stamp),
+            vector: version.vector.clone(),
         }
+    }
+
+    fn file_state(&self, id: &Id, header: &Header) -> State {
+        self.state_of(&header.version, &[b"file", id, &header.encode()])
+    }
+
+    fn folder_state(&self, record: &Record) -> State {
+        self.state_of(&record.version, &[b"folder", &encode(record)])
+    }
+
+    /// `text` is what it holds in the store.
+    fn symlink_state(&self, version: &Version, text: &[u8]) -> State {
+        self.state_of(version, &[b"symlink", text])
     }
 
     /// A state of a file that was found fits what is known.
     pub(crate) fn expect_state(&self, id: &Id, header: &Header, what: &Subject) -> Result<()> {
-        let state = self.state_of(id, header);
+        let state = self.file_state(id, header);
         self.memory.found(Kind::File, id, &state, None, what)
     }
 
-    /// Notes a state of a file that was just written.
-    pub(crate) fn note(&self, id: &Id, header: &Header) -> Result<()> {
-        let state = self.state_of(id, header);
-        self.memory.note(Kind::File, id, &state)
+    /// Notes a state of a file that was just written, made from the one with the stamp `former`.
+    pub(crate) fn note(&self, id: &Id, former: Stamp, header: &Header) -> Result<()> {
+        let state = self.file_state(id, header);
+        self.memory.note(Kind::File, id, former, &state)
+    }
+
+    /// The record of the topmost folder, which stands at no place, fits what is known.
+    pub(crate) fn expect_root(&self, record: &Record) -> Result<()> {
+        let state = self.folder_state(record);
+        let what = "the topmost folder".into();
+        self.memory
+            .found(Kind::Folder, &record.id, &state, None, &what)
+    }
+
+    /// Notes a folder's record that was just written, durably, from the one with the stamp `former`.
+    pub(crate) fn note_folder(&self, former: Stamp, record: &Record) -> Result<()> {
+        let state = self.folder_state(record);
+        self.memory.note(Kind::Folder, &record.id, former, &state)?;
+        self.memory.record_synced(&record.id);
+        Ok(())
     }
 }
 
@@ -176,7 +174,12 @@ fn key<S: Storage>(folder: &Folder<S>, place: Place) -> Key {
 
 impl<S: Storage> Vault<S> {
     /// What is called so in a folder.
-    fn subject_in(&self, parent: &Arc<Node<S>>, folder: &Folder<S>, stored: &OsStr) -> Subject {
+    pub(crate) fn subject_in(
+        &self,
+        parent: &Arc<Node<S>>,
+        folder: &Folder<S>,
+        stored: &OsStr,
+    ) -> Subject {
         let name = match self.plain_name(folder, stored) {
             Ok(Some((name, _))) => name,
             _ => stored.to_owned(),
@@ -186,20 +189,6 @@ impl<S: Storage> Vault<S> {
             shown: format!("{}/{}", above.shown, name.to_string_lossy()),
             logged: format!("{}/{}", above.logged, stored.to_string_lossy()),
         }
-    }
-
-    /// What was found under a name is of the kind that is known to stand there.
-    pub(crate) fn expect_kind(
-        &self,
-        parent: &Arc<Node<S>>,
-        folder: &Folder<S>,
-        name: &Sealed,
-        found: &Attributes,
-    ) -> Result<()> {
-        let kind = kind_of(FileType::from_raw_mode(found.mode));
-        let what = || self.subject_in(parent, folder, &name.stored);
-        let memory = &self.core.memory;
-        memory.found_kind(kind, &key(folder, name.place), &what)
     }
 
     /// Nothing was found under a name, and nothing is known to stand there.
@@ -292,64 +281,62 @@ impl<S: Storage> Vault<S> {
         content: &Content<S>,
         what: &Subject,
     ) -> Result<()> {
-        let state = self.core.state_of(&content.id, &content.read_state().now);
+        let state = self.core.file_state(&content.id, &content.read_state().now);
         let at = Some((key(parent, name.place), name.stored.as_os_str()));
         let memory = &self.core.memory;
         memory.found(Kind::File, &content.id, &state, at, what)
     }
 
-    /// That a folder stands under this name fits what is known.
+    /// A folder's record, and that it stands under this name, fit what is known.
     pub(crate) fn expect_folder(
         &self,
         parent: &Folder<S>,
         name: &Name<S>,
-        id: &Id,
+        record: &Record,
         what: &Subject,
     ) -> Result<()> {
+        let state = self.core.folder_state(record);
         let at = Some((key(parent, name.place), name.stored.as_os_str()));
         let memory = &self.core.memory;
-        memory.found(Kind::Folder, id, &unnumbered([0; 16]), at, what)
+        memory.found(Kind::Folder, &record.id, &state, at, what)
     }
 
-    /// A symlink is the one that is known.
+    /// A symlink is the one that is known. It has no id: its place is one.
     pub(crate) fn expect_symlink(
         &self,
         node: &Arc<Node<S>>,
         folder: &Folder<S>,
-        name: &Name<S>,
+        (place, stored): (Place, &OsStr),
+        found: &Target,
     ) -> Result<()> {
-        let state = self.symlink_state(folder, &name.stored)?;
-        let at = Some((key(folder, name.place), name.stored.as_os_str()));
+        let state = self.core.symlink_state(&found.version, &found.text);
+        let at = Some((key(folder, place), stored));
         let (memory, what) = (&self.core.memory, self.path_of(node));
-        memory.found(Kind::Symlink, &name.place, &state, at, &what)
-    }
-
-    /// A symlink has no id: its place is one, and what it holds in the store its state.
-    fn symlink_state(&self, folder: &Folder<S>, stored: &OsStr) -> Result<State> {
-        let text = self.core.storage.read_symlink(folder.dir(), stored)?;
-        Ok(unnumbered(mac(&self.core.keys, &[b"symlink", &text])))
-    }
-
-    /// A fifo, socket or device that was found.
-    pub(crate) fn expect_special(&self, spot: &Spot<S>, path: &Path) -> Result<()> {
-        let at = Some((self.key_of(spot), spot.name.stored.as_os_str()));
-        let (memory, what) = (&self.core.memory, path.to_string_lossy().into());
-        memory.found(Kind::Special, &NO_ID, &unnumbered([0; 16]), at, &what)
+        memory.found(Kind::Symlink, &place, &state, at, &what)
     }
 
     fn key_of(&self, spot: &Spot<S>) -> Key {
         key(&spot.folder, spot.name.place)
     }
 
-    fn placed(&self, spot: &Spot<S>, kind: Kind, id: &Id, stamp: Stamp) {
+    /// The version of something that is made at a spot.
+    pub(crate) fn first_version(&self, folder: &Folder<S>, place: Place) -> Result<Version> {
+        self.core.memory.first(&key(folder, place))
+    }
+
+    /// What goes into whatever is put at a spot, for what stands there, or stood.
+    pub(crate) fn standing(&self, spot: &Spot<S>) -> Result<Vector> {
+        self.core.memory.standing(&self.key_of(spot))
+    }
+
+    fn placed(&self, spot: &Spot<S>, kind: Kind, id: &Id, stamp: Stamp) -> Result<()> {
         let (memory, stored) = (&self.core.memory, &spot.name.stored);
-        memory.placed(self.key_of(spot), stored, kind, id, stamp);
+        memory.placed(self.key_of(spot), stored, kind, id, stamp)
     }
 
     /// Notes a file that was just made.
-    pub(crate) fn remember_file(&self, spot: &Spot<S>, id: &Id, header: &Header) {
-        let stamp = self.core.state_of(id, header).stamp;
-        self.placed(spot, Kind::File, id, stamp);
+    pub(crate) fn remember_file(&self, spot: &Spot<S>, id: &Id, header: &Header) -> Result<()> {
+        self.placed(spot, Kind::File, id, header.version.stamp)
     }
 
     /// Notes a file that was made again in the place of one without a header.
@@ -359,73 +346,64 @@ impl<S: Storage> Vault<S> {
         name: &Name<S>,
         id: &Id,
         header: &Header,
-    ) {
-        let stamp = self.core.state_of(id, header).stamp;
+    ) -> Result<()> {
+        let stamp = header.version.stamp;
         let (memory, spot) = (&self.core.memory, key(folder, name.place));
-        memory.placed(spot, &name.stored, Kind::File, id, stamp);
+        memory.placed(spot, &name.stored, Kind::File, id, stamp)
     }
 
     /// Notes that a file stands at a spot now.
-    pub(crate) fn remember_content(&self, spot: &Spot<S>, content: &Content<S>) {
+    pub(crate) fn remember_content(&self, spot: &Spot<S>, content: &Content<S>) -> Result<()> {
         let header = &content.read_state().now;
-        self.remember_file(spot, &content.id, header);
+        self.remember_file(spot, &content.id, header)
     }
 
     /// Notes that a folder stands at a spot now.
-    pub(crate) fn remember_folder(&self, spot: &Spot<S>, id: &Id) -> Result<()> {
-        let state = unnumbered([0; 16]);
-        self.core.memory.note(Kind::Folder, id, &state)?;
-        self.placed(spot, Kind::Folder, id, state.stamp);
-        Ok(())
+    pub(crate) fn remember_folder(&self, spot: &Spot<S>, record: &Record) -> Result<()> {
+        self.placed(spot, Kind::Folder, &record.id, record.version.stamp)
     }
 
-    /// Notes a symlink that was just written.
-    pub(crate) fn remember_symlink(&self, spot: &Spot<S>) -> Result<()> {
-        if !self.core.memory.exists() {
-            return Ok(());
-        }
-        let (id, state) = (
-            spot.name.place,
-            self.symlink_state(&spot.folder, &spot.name.stored)?,
-        );
-        self.core.memory.note(Kind::Symlink, &id, &state)?;
-        self.placed(spot, Kind::Symlink, &id, state.stamp);
-        Ok(())
-    }
-
-    /// Notes that a fifo, socket or device stands at a spot now.
-    pub(crate) fn remember_special(&self, spot: &Spot<S>) {
-        self.placed(spot, Kind::Special, &NO_ID, unnumbered([0; 16]).stamp);
+    /// Notes a symlink that was just written or put at a spot.
+    pub(crate) fn remember_symlink(
+        &self,
+        spot: &Spot<S>,
+        version: &Version,
+        text: &[u8],
+    ) -> Result<()> {
+        let (id, state) = (spot.name.place, self.core.symlink_state(version, text));
+        let former = Stamp::default();
+        self.core.memory.note(Kind::Symlink, &id, former, &state)?;
+        self.placed(spot, Kind::Symlink, &id, version.stamp)
     }
 
     /// Notes that nothing stands at a spot any more; what stood there may stand elsewhere.
     pub(crate) fn remember_left(&self, spot: &Spot<S>) -> Result<()> {
-        let stamp = unnumbered([0; 16]).stamp;
-        self.core.memory.removed(self.key_of(spot), None, stamp)
+        let memory = &self.core.memory;
+        memory.removed(self.key_of(spot), None, memory.next_stamp()?)
     }
 
-    /// Notes that this was removed, which had `links` names.
+    /// Notes that this was removed, which had `links` names. `stamp` was taken before anything came
+    /// in its place.
     pub(crate) fn remember_gone(
         &self,
         spot: &Spot<S>,
-        kind: FileType,
-        links: u32,
+        (kind, links): (FileType, u32),
         content: Option<&Content<S>>,
+        stamp: Stamp,
     ) {
         let memory = &self.core.memory;
         let key = self.key_of(spot);
-        let last = match kind_of(kind) {
-            Kind::File => links < 2,
-            Kind::Folder => true,
-            // Their places tell of them.
-            Kind::Symlink | Kind::Special => false,
+        let last = match kind {
+            FileType::Directory => true,
+            // Its place tells of it.
+            FileType::Symlink => false,
+            _ => links < 2,
         };
         let id = match (last, content) {
             (false, _) => Ok(None),
             (true, Some(content)) => Ok(Some(content.id)),
             (true, None) => memory.occupant_id(&key),
         };
-        let stamp = unnumbered([0; 16]).stamp;
         let noted = id.and_then(|id| memory.removed(key, id.as_ref(), stamp));
         if let Err(error) = noted {
             self.core.tell_error(&error);

@@ -13,7 +13,7 @@ use crate::fs::{Attributes, FileType, RenameFlags};
 use crate::node::Node;
 use crate::places::Places;
 use crate::storage::Storage;
-use crate::tree::{Spot, Victim};
+use crate::tree::{Spot, Victim, foreign};
 use crate::vault::Vault;
 
 /// Something on its way from one spot to another.
@@ -29,7 +29,6 @@ enum What<S: Storage> {
     File(Arc<Content<S>>),
     Folder(Arc<Folder<S>>),
     Symlink,
-    Free,
 }
 
 impl<S: Storage> Vault<S> {
@@ -80,10 +79,17 @@ impl<S: Storage> Vault<S> {
         let node = self.nodes.enter(&from.node, &from.name, &found);
         let what = (|| -> Result<_> {
             Ok(match node.kind {
-                FileType::RegularFile => What::File(self.content(&node)?),
+                FileType::RegularFile => {
+                    let content = self.content(&node)?;
+                    self.expect_kind_in(&to.folder, content.kind())?;
+                    What::File(content)
+                }
                 FileType::Directory => What::Folder(self.folder(&node)?),
-                FileType::Symlink => What::Symlink,
-                _ => What::Free,
+                FileType::Symlink => {
+                    self.expect_symlink_at(&node, from)?;
+                    What::Symlink
+                }
+                _ => return Err(foreign(self.path_of(&node))),
             })
         })();
         let what = what.inspect_err(|_| {
@@ -111,6 +117,8 @@ impl<S: Storage> Vault<S> {
             }
         }
         self.make_beside(to)?;
+        // What takes the victim's place is newer than its removal.
+        let stamp = self.core.memory.next_stamp()?;
         self.allow(mover)?;
         if let Some(victim) = victim
             && mover.node.kind == FileType::Directory
@@ -135,7 +143,7 @@ impl<S: Storage> Vault<S> {
             return Err(error.into());
         }
         if let Some(victim) = victim {
-            self.unnamed(to, victim, unnamed);
+            self.unnamed(to, victim, unnamed, stamp);
         }
         mover.node.remove_name(&from.name.place);
         mover
@@ -208,12 +216,9 @@ impl<S: Storage> Vault<S> {
     fn remember_put(&self, mover: &Mover<'_, S>) -> Result<()> {
         match &mover.what {
             What::File(content) => self.remember_content(mover.to, content),
-            What::Folder(folder) => self.remember_folder(mover.to, &folder.id)?,
-            // It is when it is written again.
-            What::Symlink => {}
-            What::Free => self.remember_special(mover.to),
+            What::Folder(folder) => self.remember_folder(mover.to, &folder.record()),
+            What::Symlink => self.remember_moved_symlink(mover.to),
         }
-        Ok(())
     }
 
     fn remember_moved(&self, mover: &Mover<'_, S>) -> Result<()> {
@@ -226,15 +231,18 @@ impl<S: Storage> Vault<S> {
     fn allow(&self, mover: &Mover<'_, S>) -> Result<()> {
         let (from, to) = (mover.from, mover.to);
         let allowed = match &mover.what {
-            What::File(content) => self.allow_place(content, to, true),
+            What::File(content) => self.allow_place(content, to, Some(from.name.place)),
             What::Folder(folder) => {
-                self.set_folder_places(folder, Places::moving(from.name.place, to.name.place))
+                let standing = self.standing(to)?;
+                self.change_folder(folder, |record| {
+                    record.places = Places::moving(from.name.place, to.name.place);
+                    record.version.vector.join(&standing);
+                })
             }
             What::Symlink => {
                 let places = Places::moving(from.name.place, to.name.place);
-                self.bind_symlink(&mover.node, from, places, true)
+                self.bind_symlink(&mover.node, from, places, Some(to), true)
             }
-            What::Free => Ok(()),
         };
         if allowed.is_err() && !matches!(mover.what, What::File(_)) {
             self.take_back(mover);
@@ -272,9 +280,9 @@ impl<S: Storage> Vault<S> {
             }
             What::Folder(folder) => self.set_folder_places(folder, Places::at(stays.name.place)),
             What::Symlink => {
-                self.bind_symlink(&mover.node, stays, Places::at(stays.name.place), false)
+                let places = Places::at(stays.name.place);
+                self.bind_symlink(&mover.node, stays, places, None, false)
             }
-            What::Free => Ok(()),
         }
     }
 }

@@ -84,8 +84,6 @@ pub trait Storage: Send + Sync + Sized + 'static {
     fn open(&self, dir: &Self::Dir, name: &OsStr, write: bool) -> Result<Self::File>;
     /// Makes a regular file, which must not be there, and opens it for both.
     fn create(&self, dir: &Self::Dir, name: &OsStr, mode: u32) -> Result<Self::File>;
-    /// Makes a fifo, socket or device; `mode` holds the type.
-    fn make_special(&self, dir: &Self::Dir, name: &OsStr, mode: u32, device: u64) -> Result<()>;
     /// Makes a symlink.
     fn make_symlink(&self, dir: &Self::Dir, name: &OsStr, target: &[u8]) -> Result<()>;
     /// Reads a symlink.
@@ -149,9 +147,8 @@ pub trait Storage: Send + Sync + Sized + 'static {
     /// Removes an extended attribute.
     fn remove_xattr(&self, at: At<'_, Self>, name: &OsStr) -> Result<()>;
 
-    /// Runs `action` in an open folder. Where it is denied for want of permissions that are ours
-    /// to give, they are given for a moment: users rename and remove folders that they may not
-    /// write to, and that the vault then writes to them is its own affair.
+    /// Runs `action` in an open folder. Where it is denied for want of permissions that are ours to
+    /// give, the folder gets them.
     ///
     /// # Errors
     /// Those of `action`.

@@ -12,6 +12,7 @@ use crate::core::lock;
 use crate::error::{Error, Result};
 use crate::fs::{Attributes, Caller, Changes, RenameFlags, SetTime};
 use crate::layout::OVERHEAD;
+use crate::memory::Version;
 use crate::node::{Name, Node};
 use crate::places::{PLACES_LEN, Places};
 use crate::storage::{At, Storage};
@@ -22,12 +23,15 @@ const AAD: &[u8] = b"warplock-vault/2 symlink";
 /// The longest target of a symlink in the store, where Linux allows 4,095 bytes.
 const MAX_STORED: usize = 4095;
 /// The longest target.
-const MAX_TARGET: usize = MAX_STORED / 4 * 3 - OVERHEAD - PLACES_LEN;
+const MAX_TARGET: usize = MAX_STORED / 4 * 3 - OVERHEAD - PLACES_LEN - Version::LEN;
 
-/// A symlink's target and where it may stand.
+/// A symlink's target, where it may stand, and which state of it this is.
 pub(crate) struct Target {
     places: Places,
+    pub(crate) version: Version,
     target: Zeroizing<Vec<u8>>,
+    /// All of it, as it is in the store.
+    pub(crate) text: Vec<u8>,
 }
 
 impl<S: Storage> Vault<S> {
@@ -43,7 +47,9 @@ impl<S: Storage> Vault<S> {
         }
         self.make_beside(spot)?;
         let (dir, name) = spot.pair();
-        let sealed = self.seal_target(target, &Places::at(spot.name.place))?;
+        let places = Places::at(spot.name.place);
+        let version = self.first_version(&spot.folder, spot.name.place)?;
+        let sealed = self.seal_target(target, &places, &version)?;
         self.core.storage.make_symlink(dir, name, &sealed)?;
         let storage = &self.core.storage;
         if rustix::process::geteuid().is_root() {
@@ -55,7 +61,7 @@ impl<S: Storage> Vault<S> {
             };
             storage.dress(spot.at(), &changes)?;
         }
-        self.remember_symlink(spot)?;
+        self.remember_symlink(spot, &version, &sealed)?;
         self.enter_new(spot)
     }
 
@@ -73,7 +79,7 @@ impl<S: Storage> Vault<S> {
         };
         match read() {
             Ok((name, folder, target)) if fits(&name, &target) => {
-                self.expect_symlink(node, &folder, &name)?;
+                self.expect_symlink(node, &folder, (name.place, &name.stored), &target)?;
                 return Ok(target.target);
             }
             _ => {}
@@ -91,16 +97,18 @@ impl<S: Storage> Vault<S> {
         let allowed = target.places.allowed();
         self.check_place(allowed.places, &[name.place], || self.path_of(node))?;
         self.check_names(node, |check| check(allowed))?;
-        self.expect_symlink(node, &folder, &name)?;
+        self.expect_symlink(node, &folder, (name.place, &name.stored), &target)?;
         Ok(target.target)
     }
 
-    /// Writes a symlink again at the spot where it stands, bound to `places`.
+    /// Writes a symlink again at the spot where it stands, bound to `places`. `over` is where it is
+    /// to be put.
     pub(crate) fn bind_symlink(
         &self,
         node: &Arc<Node<S>>,
         stands: &Spot<S>,
         places: Places,
+        over: Option<&Spot<S>>,
         durable: bool,
     ) -> Result<()> {
         let storage = &self.core.storage;
@@ -113,7 +121,12 @@ impl<S: Storage> Vault<S> {
                 "this symlink stands under a name that was never given to it",
             ));
         }
-        let sealed = self.seal_target(&target.target, &places)?;
+        let mut version = target.version;
+        if let Some(over) = over {
+            version.vector.join(&self.standing(over)?);
+        }
+        let version = self.core.memory.successor(&stands.name.place, &version)?;
+        let sealed = self.seal_target(&target.target, &places, &version)?;
         let found = storage.attributes(stands.at())?;
         let temporary = self.core.temporary_name()?;
         let temporary = OsStr::new(&temporary);
@@ -137,11 +150,25 @@ impl<S: Storage> Vault<S> {
         }
         bound?;
         self.nodes.replace_inode(node, new.inode());
-        self.remember_symlink(stands)?;
+        self.remember_symlink(stands, &version, &sealed)?;
         if durable {
             storage.sync_dir(dir)?;
         }
         Ok(())
+    }
+
+    /// Judges a symlink that is about to be written again, which makes it the newest.
+    pub(crate) fn expect_symlink_at(&self, node: &Arc<Node<S>>, spot: &Spot<S>) -> Result<()> {
+        let (dir, stored) = spot.pair();
+        let target = self.open_target(dir, stored)?;
+        self.expect_symlink(node, &spot.folder, (spot.name.place, stored), &target)
+    }
+
+    /// Notes that a symlink stands at a spot now.
+    pub(crate) fn remember_moved_symlink(&self, spot: &Spot<S>) -> Result<()> {
+        let (dir, stored) = spot.pair();
+        let target = self.open_target(dir, stored)?;
+        self.remember_symlink(spot, &target.version, &target.text)
     }
 
     /// Whether the symlink at this spot is being renamed.
@@ -150,9 +177,11 @@ impl<S: Storage> Vault<S> {
         Ok(self.open_target(dir, name)?.places.is_moving())
     }
 
-    fn seal_target(&self, target: &[u8], places: &Places) -> Result<Vec<u8>> {
-        let mut plain = Zeroizing::new(Vec::with_capacity(PLACES_LEN + target.len()));
+    fn seal_target(&self, target: &[u8], places: &Places, version: &Version) -> Result<Vec<u8>> {
+        let len = PLACES_LEN + Version::LEN + target.len();
+        let mut plain = Zeroizing::new(Vec::with_capacity(len));
         plain.extend(places.encode());
+        plain.extend(version.encode());
         plain.extend_from_slice(target);
         let keys = &self.core.keys;
         let sealed = keys.engines.seal(&keys.symlinks, AAD, &plain)?;
@@ -167,17 +196,23 @@ impl<S: Storage> Vault<S> {
                 "its target does not verify; restore it from a backup",
             )
         };
-        let sealed = BASE64.decode(text).map_err(|_| altered())?;
+        let sealed = BASE64.decode(&text).map_err(|_| altered())?;
         let keys = &self.core.keys;
         let plain = keys.engines.open(&keys.symlinks, AAD, &sealed)?;
         let plain = plain.ok_or_else(altered)?;
-        decode(&plain).ok_or_else(altered)
+        let target = decode(&plain).ok_or_else(altered)?;
+        Ok(Target { text, ..target })
     }
 }
 
 /// What a symlink's plaintext says.
 pub(crate) fn decode(plain: &[u8]) -> Option<Target> {
-    let (places, target) = Places::decode(plain)?;
-    let target = Zeroizing::new(target.to_vec());
-    Some(Target { places, target })
+    let (places, rest) = Places::decode(plain)?;
+    let (version, target) = rest.split_first_chunk()?;
+    Some(Target {
+        places,
+        version: Version::decode(version),
+        target: Zeroizing::new(target.to_vec()),
+        text: Vec::new(),
+    })
 }

@@ -8,21 +8,20 @@ use rustix::io::Errno;
 
 use crate::content::{Content, State};
 use crate::core::{is_missing, lock};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Subject};
 use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, Changes, FileType, NewNode, RenameFlags};
-use crate::header::{Header, MAX_PLACES};
+use crate::header::{Header, MAX_PLACES, Owner};
 use crate::keys::{FileKeys, Id, random};
 use crate::layout::ROOTS;
+use crate::memory::{Stamp, Version};
 use crate::names::{Place, Sealed};
 use crate::node::Node;
+use crate::owners::{DEFAULT_ACL, SETGID, TYPE};
 use crate::places::Places;
 use crate::seals::Seal;
 use crate::storage::{At, Storage};
 use crate::vault::Vault;
-
-const SETUID: u32 = 0o4000;
-const SETGID: u32 = 0o2000;
 
 /// A name in an open folder.
 pub(crate) struct Spot<S: Storage> {
@@ -85,7 +84,9 @@ impl<S: Storage> Vault<S> {
             }
             other => other?,
         };
-        self.expect_kind(parent, folder, name, &found)?;
+        if is_foreign(&found) {
+            return Err(foreign(self.subject_in(parent, folder, &name.stored)));
+        }
         let node = self.nodes.enter(parent, name, &found);
         let shown = self.shown_entered(&node, found)?;
         Ok((node, shown))
@@ -146,7 +147,7 @@ impl<S: Storage> Vault<S> {
 
     /// The permissions to make something with, and whether they are to be set again afterwards.
     fn mode_for(&self, folder: &Folder<S>, new: &NewNode) -> (u32, bool) {
-        let acl = OsStr::new("system.posix_acl_default");
+        let acl = OsStr::new(DEFAULT_ACL);
         let inherits = self
             .core
             .storage
@@ -159,52 +160,72 @@ impl<S: Storage> Vault<S> {
         }
     }
 
-    /// Gives something new its owner and permissions.
+    /// Gives something new in the store its owner and permissions; they are what is to be sealed.
+    /// `set`: the permissions are `mode`. Else the folder's ACL has had its say, and may have made
+    /// them fewer.
     fn dress(
         &self,
         at: At<'_, S>,
         folder: &Folder<S>,
         new: &NewNode,
-        mode: Option<u32>,
-    ) -> Result<()> {
+        (mode, set): (u32, bool),
+        device: u32,
+    ) -> Result<Owner> {
         let storage = &self.core.storage;
         let made = storage.attributes(at)?;
-        let parent = storage.attributes(At::Dir(folder.dir()))?;
-        let hands_down = parent.mode & SETGID != 0;
-        let (uid, gid) = (new.caller.uid, new.caller.gid);
+        let parent = self.ids.map(folder.record().owner);
+        let mut owner = Owner {
+            mode: new.mode & TYPE | mode,
+            uid: new.caller.uid,
+            gid: new.caller.gid,
+            rdev: 0,
+        };
+        if matches!(
+            owner.kind(),
+            FileType::CharacterDevice | FileType::BlockDevice
+        ) {
+            owner.rdev = device;
+        }
+        if !set {
+            owner.mode &= !0o777 | made.mode;
+        }
+        if parent.hands_down_group() {
+            owner.gid = parent.gid;
+            if owner.kind() == FileType::Directory {
+                owner.mode |= SETGID;
+            }
+        }
         let mut changes = Changes::default();
         if rustix::process::geteuid().is_root() {
-            changes.uid = (made.uid != uid).then_some(uid);
-            changes.gid = (!hands_down && made.gid != gid).then_some(gid);
+            changes.uid = (made.uid != owner.uid).then_some(owner.uid);
+            changes.gid = (made.gid != owner.gid).then_some(owner.gid);
         }
-        let folder_bit = made.mode & 0o170_000 == 0o040_000 && hands_down;
-        let mode = mode.map(|mode| if folder_bit { mode | SETGID } else { mode });
-        let changed = changes.uid.is_some() || changes.gid.is_some();
-        changes.mode = match mode {
-            Some(mode) if changed || made.mode & 0o7777 != mode => Some(mode),
-            // A new owner takes these bits off.
-            None if changed && made.mode & (SETUID | SETGID) != 0 => Some(made.mode & 0o7777),
-            _ => None,
-        };
-        if changed || changes.mode.is_some() {
+        let permissions = owner.permissions_in_store();
+        changes.mode = (made.mode & 0o7777 != permissions).then_some(permissions);
+        if changes != Changes::default() {
             storage.dress(at, &changes)?;
         }
-        Ok(())
+        Ok(self.ids.map(owner))
     }
 
-    /// Makes an empty regular file.
+    /// Makes an empty file, or what the kernel takes for a fifo, socket or device: in the store it
+    /// is a file all the same.
     pub(crate) fn make_file(
         &self,
         spot: &Spot<S>,
         new: &NewNode,
+        device: u32,
     ) -> Result<(Attributes, Arc<Content<S>>)> {
         self.may_write()?;
-        let (mode, set) = self.mode_for(&spot.folder, new);
+        let permissions = self.mode_for(&spot.folder, new);
+        self.expect_kind_in(&spot.folder, FileType::from_raw_mode(new.mode))?;
         self.make_beside(spot)?;
         let core = &self.core;
-        let file = core
-            .storage
-            .create(spot.folder.dir(), &spot.name.stored, mode)?;
+        let file = core.storage.create(
+            spot.folder.dir(),
+            &spot.name.stored,
+            permissions.0 & 0o777 | 0o600,
+        )?;
         let undo = |error: Error| {
             let (dir, name) = spot.pair();
             let _ = core.tidied(core.storage.unlink(dir, name).map_err(Into::into));
@@ -212,9 +233,10 @@ impl<S: Storage> Vault<S> {
             error
         };
         let made = (|| -> Result<_> {
-            let (id, keys, header) = self.write_first_header(&file, spot.name.place)?;
-            self.dress(At::File(&file), &spot.folder, new, set.then_some(mode))?;
-            self.remember_file(spot, &id, &header);
+            let owner = self.dress(At::File(&file), &spot.folder, new, permissions, device)?;
+            let (id, keys, header) =
+                self.write_first_header(&file, &spot.folder, spot.name.place, owner)?;
+            self.remember_file(spot, &id, &header)?;
             let tree = core.tree_of(&header);
             let mut state = State::committed(header, tree);
             state.entry = Some(Arc::clone(&spot.folder.dir));
@@ -234,15 +256,22 @@ impl<S: Storage> Vault<S> {
     }
 
     /// Makes an empty file of a file in the store that holds nothing.
-    fn write_first_header(&self, file: &S::File, place: Place) -> Result<(Id, FileKeys, Header)> {
+    fn write_first_header(
+        &self,
+        file: &S::File,
+        folder: &Folder<S>,
+        place: Place,
+        owner: Owner,
+    ) -> Result<(Id, FileKeys, Header)> {
         let core = &self.core;
         let id = random()?;
         let keys = core.keys.file(&id)?;
-        let header = first_header(vec![place]);
+        let version = self.first_version(folder, place)?;
+        let header = first_header(version, owner, vec![place]);
         let sealed = header.seal(&core.keys.engines, &keys.header, &id)?;
         core.storage.set_len(file, core.layout.stored_len(0))?;
         core.storage.write_at(file, &sealed, 0)?;
-        core.note(&id, &header)?;
+        core.note(&id, Stamp::default(), &header)?;
         Ok((id, keys, header))
     }
 
@@ -259,8 +288,10 @@ impl<S: Storage> Vault<S> {
         if found.size > 0 || found.links > 1 || found.inode() != node.inode() {
             return Err(Error::Unfinished { what });
         }
-        let (id, _, header) = self.write_first_header(&file, name.place)?;
-        self.remember_renewed(&folder, &name, &id, &header);
+        // Whose it was to be was in the header.
+        let owner = self.ids.map(Owner::unsealed(FileType::RegularFile));
+        let (id, _, header) = self.write_first_header(&file, &folder, name.place, owner)?;
+        self.remember_renewed(&folder, &name, &id, &header)?;
         self.core.tell_of(&what, |what| {
             format!("{what} was left empty by a crash when it was made: it was made again")
         });
@@ -276,23 +307,21 @@ impl<S: Storage> Vault<S> {
             Err(error) if is_missing(&error) => {}
             Err(error) => return Err(error.into()),
         }
-        let (mode, set) = self.mode_for(&spot.folder, new);
+        let permissions @ (mode, set) = self.mode_for(&spot.folder, new);
         let temporary = self.core.temporary_name()?;
         let temporary = OsStr::new(&temporary);
         let parent = spot.folder.dir();
         storage.make_dir(parent, temporary, if set { 0o700 } else { mode | 0o700 })?;
         let made = (|| -> Result<_> {
             let dir = storage.open_dir(parent, temporary)?;
-            let record = Record {
-                id: random()?,
-                places: Places::at(spot.name.place),
-            };
+            let owner = self.dress(At::Dir(&dir), &spot.folder, new, permissions, 0)?;
+            let version = self.first_version(&spot.folder, spot.name.place)?;
+            let record = Record::new(Places::at(spot.name.place), version, owner)?;
             self.core.write_folder_record(&dir, &record)?;
-            let keep = !set && mode & 0o700 == 0o700;
-            self.dress(At::Dir(&dir), &spot.folder, new, (!keep).then_some(mode))?;
             self.make_beside(spot)?;
             storage.rename((parent, temporary), spot.pair(), RenameFlags::NOREPLACE)?;
-            self.remember_folder(spot, &record.id)?;
+            self.core.note_folder(Stamp::default(), &record)?;
+            self.remember_folder(spot, &record)?;
             Ok(storage.sync_dir(parent)?)
         })();
         if made.is_err() {
@@ -301,18 +330,15 @@ impl<S: Storage> Vault<S> {
         made
     }
 
-    /// Makes a fifo, socket or device.
-    pub(crate) fn make_special(&self, spot: &Spot<S>, new: &NewNode, device: u64) -> Result<()> {
-        self.may_write()?;
-        let (mode, set) = self.mode_for(&spot.folder, new);
-        self.make_beside(spot)?;
-        let kind = new.mode & 0o170_000;
-        let (dir, name) = spot.pair();
-        self.core
-            .storage
-            .make_special(dir, name, kind | mode, device)?;
-        self.remember_special(spot);
-        self.dress(spot.at(), &spot.folder, new, set.then_some(mode))
+    /// Something is about to stand in a folder. Where that is a fifo, socket or device, listing the
+    /// folder takes a look into what seem files from then on.
+    pub(crate) fn expect_kind_in(&self, folder: &Folder<S>, kind: FileType) -> Result<()> {
+        if kind == FileType::RegularFile || folder.record().owner.may_hold_specials() {
+            return Ok(());
+        }
+        self.change_folder(folder, |record| {
+            record.owner = record.owner.holding_specials();
+        })
     }
 
     /// Gives a file another name.
@@ -326,50 +352,44 @@ impl<S: Storage> Vault<S> {
             Err(error) => return Err(error.into()),
         }
         let content = match node.kind {
-            FileType::RegularFile => Some(self.content(node)?),
+            FileType::RegularFile => self.content(node)?,
             // A symlink is bound to one place; a folder has one name only.
-            FileType::Symlink | FileType::Directory => return Err(Errno::PERM.into()),
-            _ => None,
+            _ => return Err(Errno::PERM.into()),
         };
         let from = self.folder(&name.parent)?;
-        if let Some(content) = &content {
-            self.allow_place(content, spot, false)?;
-        }
+        self.expect_kind_in(&spot.folder, content.kind())?;
+        self.allow_place(&content, spot, None)?;
         let linked = self.make_beside(spot).and_then(|()| {
             let from = (from.dir(), name.stored.as_os_str());
             Ok(self.core.storage.link(from, spot.pair())?)
         });
-        match (&linked, &content) {
-            (Err(_), Some(content)) => {
-                self.forbid_place(content, &spot.name.place, &[&spot.folder.dir]);
-            }
-            (Ok(()), Some(content)) => self.remember_content(spot, content),
-            (Ok(()), None) => self.remember_special(spot),
-            (Err(_), None) => {}
+        match &linked {
+            Err(_) => self.forbid_place(&content, &spot.name.place, &[&spot.folder.dir]),
+            Ok(()) => self.remember_content(spot, &content)?,
         }
         linked
     }
 
-    /// Lets a file stand at a spot, durably, before it does; not if that fails. The last room for a
-    /// place is kept for a rename.
+    /// Lets a file stand at a spot, durably, before it does; not if that fails. `leaves` is the place
+    /// that a rename takes it from: the last room for a place is kept for one.
     pub(crate) fn allow_place(
         &self,
         content: &Arc<Content<S>>,
         spot: &Spot<S>,
-        rename: bool,
+        leaves: Option<Place>,
     ) -> Result<()> {
         let mut state = content.write_state();
         self.core.writable(content, &mut state)?;
         self.core.commit(content, &mut state, false)?;
-        let room = if rename { MAX_PLACES } else { MAX_PLACES - 1 };
+        let room = MAX_PLACES - usize::from(leaves.is_none());
         if state.now.places.len() >= room {
             return Err(Errno::MLINK.into());
         }
+        let standing = self.standing(spot)?;
+        state.now.version.vector.join(&standing);
         state.left.retain(|(place, _)| *place != spot.name.place);
-        if !state.now.places.contains(&spot.name.place) {
-            state.now.places.push(spot.name.place);
-            state.dirty = true;
-        }
+        state.now.add_place(spot.name.place, leaves);
+        state.dirty = true;
         let allowed = self.core.commit(content, &mut state, true);
         if allowed.is_ok() {
             state.entry = Some(Arc::clone(&spot.folder.dir));
@@ -411,8 +431,9 @@ impl<S: Storage> Vault<S> {
             let (dir, name) = spot.pair();
             // With other names left, the header must be written, so the file is opened before.
             let content = self.content_to_unname(victim)?;
+            let stamp = self.core.memory.next_stamp()?;
             self.core.storage.unlink(dir, name)?;
-            self.unnamed(spot, victim, content);
+            self.unnamed(spot, victim, content, stamp);
             self.drop_beside(spot);
             Ok(())
         })
@@ -449,16 +470,18 @@ impl<S: Storage> Vault<S> {
         }
     }
 
-    /// Draws the consequences of a name's end.
+    /// Draws the consequences of a name's end; `stamp` was taken before it.
     pub(crate) fn unnamed(
         &self,
         spot: &Spot<S>,
         victim: &Victim<S>,
         content: Option<Arc<Content<S>>>,
+        stamp: Stamp,
     ) {
         let node = &victim.node;
         node.remove_name(&spot.name.place);
-        self.remember_gone(spot, node.kind, victim.found.links, content.as_deref());
+        let what = (node.kind, victim.found.links);
+        self.remember_gone(spot, what, content.as_deref(), stamp);
         if node.kind != FileType::Directory && victim.found.links > 1 {
             if let Some(content) = content {
                 self.forbid_place(&content, &spot.name.place, &[&spot.folder.dir]);
@@ -487,8 +510,9 @@ impl<S: Storage> Vault<S> {
             return Err(Errno::NOTDIR.into());
         }
         self.with_victim(spot, found, |victim| {
+            let stamp = self.core.memory.next_stamp()?;
             let gone = self.set_aside(spot, &victim.node)?;
-            self.unnamed(spot, victim, None);
+            self.unnamed(spot, victim, None, stamp);
             self.drop_beside(spot);
             let purged = self.core.purge(spot.folder.dir(), OsStr::new(&gone));
             self.core.tidied(purged)
@@ -515,13 +539,32 @@ impl<S: Storage> Vault<S> {
     }
 }
 
+/// What a vault never makes in its store: fifos, sockets and devices are files there.
+pub(crate) fn is_foreign(found: &Attributes) -> bool {
+    !matches!(
+        FileType::from_raw_mode(found.mode),
+        FileType::RegularFile | FileType::Directory | FileType::Symlink
+    )
+}
+
+pub(crate) fn foreign(what: impl Into<Subject>) -> Error {
+    Error::altered(
+        what,
+        "a fifo, socket or device stands there in the store, where the vault has none but in \
+         files; `warplock vault check --repair` moves it out of the way",
+    )
+}
+
 /// The header of an empty file.
-pub(crate) fn first_header(places: Vec<Place>) -> Header {
+pub(crate) fn first_header(version: Version, owner: Owner, places: Vec<Place>) -> Header {
     Header {
         sequence: 1,
         len: 0,
         modified: SystemTime::now(),
         roots: [Seal::NONE; ROOTS as usize],
+        version,
+        owner,
         places,
+        leaving: None,
     }
 }

@@ -17,11 +17,13 @@ use crate::descriptors::{Budget, is_exhausted};
 use crate::error::{Error, Result, Subject};
 use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, FileType, ROOT};
+use crate::header::Owner;
 use crate::keys::VaultKeys;
 use crate::layout::Layout;
 use crate::listings::Listings;
 use crate::names::{self, Place, ROOT_PLACE, Sealed};
 use crate::node::{Name, Node, Table};
+use crate::owners::Ids;
 use crate::places::{Allowed, Places};
 use crate::pool::Pool;
 use crate::posix::Posix;
@@ -78,6 +80,7 @@ pub struct Vault<S: Storage> {
     pub(crate) naming: Mutex<()>,
     pub(crate) budget: Budget,
     pub(crate) listings: Listings<S>,
+    pub(crate) ids: Ids,
     open_folders: AtomicUsize,
 }
 
@@ -210,7 +213,11 @@ impl<S: Storage> Vault<S> {
                 "another folder's record stands in its place; restore it from a backup",
             ));
         }
-        let inode = core.storage.attributes(At::Dir(&root))?.inode();
+        core.memory.accept(options.accept);
+        core.expect_root(&record)?;
+        core.memory.accept(false);
+        let found = core.storage.attributes(At::Dir(&root))?;
+        let inode = found.inode();
         let vault = Vault {
             core,
             nodes: Table::new(inode),
@@ -219,6 +226,7 @@ impl<S: Storage> Vault<S> {
             naming: Mutex::new(()),
             budget: Budget::new(),
             listings: Listings::default(),
+            ids: Ids::new(&record.owner, &found),
             open_folders: AtomicUsize::new(0),
         };
         let top = vault.node(ROOT)?;
@@ -248,7 +256,7 @@ impl<S: Storage> Vault<S> {
         let mut folder = loop {
             let open = lock(&next.folder).clone();
             if let Some(folder) = open {
-                self.check_names(&next, |check| check(folder.places().allowed()))?;
+                self.check_names(&next, |check| check(folder.record().places.allowed()))?;
                 self.check_alone(&next)?;
                 break folder;
             }
@@ -279,8 +287,8 @@ impl<S: Storage> Vault<S> {
         };
         let record = self.core.read_folder_record(&dir, || self.path_of(node))?;
         let folder = Arc::new(Folder::new(dir, node.inode(), record));
-        self.check_names(node, |check| check(folder.places().allowed()))?;
-        self.expect_folder(parent, name, &folder.id, &self.path_of(node))?;
+        self.check_names(node, |check| check(folder.record().places.allowed()))?;
+        self.expect_folder(parent, name, &folder.record(), &self.path_of(node))?;
         self.nodes.claim(node, &folder.id);
         self.check_alone(node)?;
         if self.open_folders.fetch_add(1, Ordering::Relaxed) > self.budget.folders {
@@ -313,14 +321,29 @@ impl<S: Storage> Vault<S> {
         self.nodes.close_folders();
     }
 
+    /// Changes a folder's record, durably.
+    pub(crate) fn change_folder(
+        &self,
+        folder: &Folder<S>,
+        change: impl FnOnce(&mut Record),
+    ) -> Result<()> {
+        let core = &self.core;
+        let mut now = folder.record_mut();
+        let mut record = now.clone();
+        change(&mut record);
+        record.version = core.memory.successor(&record.id, &record.version)?;
+        let former = now.version.stamp;
+        let written = core.write_folder_record(folder.dir(), &record);
+        written
+            .and_then(|()| core.note_folder(former, &record))
+            .inspect_err(|_| core.memory.given_up(&record.id))?;
+        *now = record;
+        Ok(())
+    }
+
     /// Changes a folder's places.
     pub(crate) fn set_folder_places(&self, folder: &Folder<S>, places: Places) -> Result<()> {
-        let id = folder.id;
-        let mut allowed = folder.places_mut();
-        let record = Record { id, places };
-        self.core.write_folder_record(folder.dir(), &record)?;
-        *allowed = record.places;
-        Ok(())
+        self.change_folder(folder, |record| record.places = places)
     }
 
     /// Refuses what stands at other places than it may.
@@ -360,7 +383,7 @@ impl<S: Storage> Vault<S> {
             return Ok(());
         }
         let storage = &self.core.storage;
-        let mut standing = 0;
+        let mut standing = Vec::new();
         for name in node.names() {
             // Whoever found it there had it open. To open and check it now might lead back here.
             let parent = lock(&name.parent.folder).clone().ok_or(Errno::STALE)?;
@@ -375,15 +398,11 @@ impl<S: Storage> Vault<S> {
                     }
                 }
                 self.check_place(allowed.places, &[name.place], || self.path_of(node))?;
-                standing += 1;
-                if standing > allowed.places.len() - allowed.leaving {
-                    return Err(Error::altered(
-                        self.path_of(node),
-                        "it stands under a name that it was taken from by a rename: somebody put \
-                         it back there; remove the old name in the store",
-                    ));
+                standing.push(name.place);
+                match allowed.is_at_both(|place| standing.contains(place)) {
+                    true => Err(put_back(self.path_of(node))),
+                    false => Ok(()),
                 }
-                Ok(())
             };
             places(&mut check)?;
         }
@@ -448,12 +467,7 @@ impl<S: Storage> Vault<S> {
         }
         let mut slot = lock(&node.content);
         let check_names = |content: &Content<S>| {
-            self.check_names(node, |check| {
-                check(Allowed {
-                    places: &content.read_state().now.places,
-                    leaving: 0,
-                })
-            })
+            self.check_names(node, |check| check(content.read_state().now.allowed()))
         };
         if let Some(content) = slot.upgrade() {
             check_names(&content)?;
@@ -490,8 +504,15 @@ impl<S: Storage> Vault<S> {
             let state = content.read_state();
             state.is_young() || state.timed != state.written
         };
-        if crashed && content.writable && unfinished() {
-            self.list_uncommitted(&content);
+        if crashed && content.writable {
+            if unfinished() {
+                self.list_uncommitted(&content);
+            }
+            // Of an interrupted rename, one place is right from now on.
+            let other = content.read_state().now.allowed().other(&name.place);
+            if let Some(other) = other {
+                self.forbid_place(&content, &other, &[&parent.dir]);
+            }
         }
         Ok(content)
     }
@@ -500,7 +521,9 @@ impl<S: Storage> Vault<S> {
     pub(crate) fn shown(&self, node: &Arc<Node<S>>, mut found: Attributes) -> Result<Attributes> {
         found.node = node.number;
         found.block_size = self.core.layout.block().max(4096) as u32;
-        match node.kind {
+        // What has no name any more has no header or record to look at either.
+        let dead = node.dead.load(Ordering::Relaxed);
+        let owner = match node.kind {
             FileType::RegularFile => {
                 let content = match node.content_in_use() {
                     // What a crash left may not be what the length in the store says.
@@ -510,28 +533,62 @@ impl<S: Storage> Vault<S> {
                     },
                     content => content,
                 };
-                match content {
+                let owner = match content {
                     Some(content) => {
                         let state = content.read_state();
                         found.size = state.now.len;
                         found.modified = state.modified();
+                        Some(state.now.owner)
                     }
                     None => self.show_header(node, &mut found)?,
+                };
+                let special = owner.is_some_and(|owner| owner.kind() != FileType::RegularFile);
+                if special && !dead {
+                    // The kernel does not open these here, where it would be checked.
+                    self.content(node)?;
                 }
+                owner
             }
-            FileType::Symlink => {
+            FileType::Directory => self.owner_of_folder(node)?,
+            _ => {
                 found.size = self.read_target(node).map_or(0, |t| t.len() as u64);
+                // What is in the store never was another.
+                found.mode = FileType::Symlink.as_raw_mode() | 0o777;
+                return Ok(found);
             }
-            _ => {}
+        };
+        if let Some(owner) = owner {
+            node.set_owner(owner);
         }
+        let owner = owner.or_else(|| node.owner().filter(|_| dead));
+        let owner = owner.map_or_else(|| Owner::unsealed(node.kind), |owner| self.ids.map(owner));
+        owner.show(&mut found);
         Ok(found)
+    }
+
+    /// What the record of a folder says; `None` if it cannot be opened, which is told: the folder
+    /// can be looked at and removed all the same.
+    fn owner_of_folder(&self, node: &Arc<Node<S>>) -> Result<Option<Owner>> {
+        if let Some(owner) = node.owner() {
+            return Ok(Some(owner));
+        }
+        match self.folder(node) {
+            Ok(folder) => Ok(Some(folder.record().owner)),
+            Err(error) if is_exhausted(&error) => Err(error),
+            Err(error) => {
+                if matches!(error, Error::Altered { .. }) {
+                    self.core.tell_error(&error);
+                }
+                Ok(None)
+            }
+        }
     }
 
     /// What the header of a file that nobody uses says of it. A file without a whole header can be
     /// looked at and removed all the same, with the length that it has in the store.
-    fn show_header(&self, node: &Arc<Node<S>>, found: &mut Attributes) -> Result<()> {
+    fn show_header(&self, node: &Arc<Node<S>>, found: &mut Attributes) -> Result<Option<Owner>> {
         let Some(name) = node.name() else {
-            return Ok(());
+            return Ok(None);
         };
         let parent = self.folder(&name.parent)?;
         let peek = |what: &Subject| self.core.peek(parent.dir(), &name.stored, what);
@@ -544,6 +601,8 @@ impl<S: Storage> Vault<S> {
             Ok(header) => {
                 found.size = header.len;
                 found.modified = header.modified;
+                let here = header.places.contains(&name.place);
+                return Ok(here.then_some(header.owner));
             }
             Err(error) if is_exhausted(&error) => return Err(error),
             Err(Error::Unfinished { .. }) => found.size = 0,
@@ -553,7 +612,7 @@ impl<S: Storage> Vault<S> {
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// A path for people: the names that lead to a node. Of a long one, the end.
@@ -630,6 +689,15 @@ impl<S: Storage> Vault<S> {
     pub(crate) fn sealed_name(&self, folder: &Folder<S>, name: &OsStr) -> Result<Sealed> {
         names::seal(&self.core.keys, &folder.id, name)
     }
+}
+
+/// Something stands at both places of a rename.
+pub(crate) fn put_back(what: Subject) -> Error {
+    Error::altered(
+        what,
+        "it stands under a name that it was taken from by a rename: somebody put it back there; \
+         remove the old name in the store",
+    )
 }
 
 fn altered_entry(stored: &OsStr, why: &str) -> Error {

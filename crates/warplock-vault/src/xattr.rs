@@ -1,5 +1,6 @@
 //! Extended attributes. Those of programs (`user.` and `trusted.`) are sealed and bound to file
 //! and name; those that the kernel acts upon (`system.`, `security.`) go to the store as they are.
+//! Of an ACL, what permissions also tell is that of the sealed ones.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -13,8 +14,10 @@ use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::fs::{FileType, XattrFlags};
+use crate::header::Owner;
 use crate::keys::Id;
 use crate::node::Node;
+use crate::owners::{ACL, NO_ACL, acl_with_mode, mode_of_acl};
 use crate::storage::{At, Storage};
 use crate::vault::Vault;
 
@@ -25,28 +28,28 @@ const SPACES: [&str; 2] = ["user.", "trusted."];
 const MARK: &str = "warplock.";
 
 /// What an attribute hangs on, held open.
-enum Owner<S: Storage> {
+enum Holder<S: Storage> {
     File(Arc<Content<S>>),
     Folder(Arc<Folder<S>>),
     Name(Arc<Folder<S>>, OsString),
 }
 
-impl<S: Storage> Owner<S> {
+impl<S: Storage> Holder<S> {
     fn at(&self) -> At<'_, S> {
         match self {
-            Owner::File(content) => At::File(&content.file),
-            Owner::Folder(folder) => At::Dir(folder.dir()),
-            Owner::Name(folder, name) => At::Name(folder.dir(), name),
+            Holder::File(content) => At::File(&content.file),
+            Holder::Folder(folder) => At::Dir(folder.dir()),
+            Holder::Name(folder, name) => At::Name(folder.dir(), name),
         }
     }
 
     /// The id that values are bound to.
     fn id(&self) -> Result<&Id> {
         match self {
-            Owner::File(content) => Ok(&content.id),
-            Owner::Folder(folder) => Ok(&folder.id),
+            Holder::File(content) => Ok(&content.id),
+            Holder::Folder(folder) => Ok(&folder.id),
             // Linux allows none there, but for `trusted.`, which would have nothing to hold on to.
-            Owner::Name(..) => Err(Errno::PERM.into()),
+            Holder::Name(..) => Err(Errno::PERM.into()),
         }
     }
 }
@@ -60,22 +63,22 @@ fn space(name: &OsStr) -> Option<&'static str> {
 }
 
 impl<S: Storage> Vault<S> {
-    fn owner(&self, node: &Arc<Node<S>>, sealed: bool) -> Result<Owner<S>> {
+    fn holder(&self, node: &Arc<Node<S>>, sealed: bool) -> Result<Holder<S>> {
         match node.kind {
-            FileType::Directory => return Ok(Owner::Folder(self.folder(node)?)),
-            FileType::RegularFile if sealed => return Ok(Owner::File(self.content(node)?)),
+            FileType::Directory => return Ok(Holder::Folder(self.folder(node)?)),
+            FileType::RegularFile if sealed => return Ok(Holder::File(self.content(node)?)),
             FileType::RegularFile => {
                 if let Some(content) = node.content_in_use() {
-                    return Ok(Owner::File(content));
+                    return Ok(Holder::File(content));
                 }
             }
             _ => {}
         }
         let name = node.name().ok_or(Errno::NOENT)?;
-        Ok(Owner::Name(self.folder(&name.parent)?, name.stored))
+        Ok(Holder::Name(self.folder(&name.parent)?, name.stored))
     }
 
-    /// The name in the store: the synthetic IV of the name under the owner's id.
+    /// The name in the store: the synthetic IV of the name under the holder's id.
     fn stored_xattr(&self, space: &str, id: &Id, name: &OsStr) -> Result<OsString> {
         if name.len() > 255 {
             return Err(Errno::RANGE.into());
@@ -98,33 +101,61 @@ impl<S: Storage> Vault<S> {
         self.may_write()?;
         let storage = &self.core.storage;
         let Some(space) = space(name) else {
-            let owner = self.owner(node, false)?;
-            return Ok(storage.set_xattr(owner.at(), name, value, flags)?);
+            if name == ACL {
+                return self.write_acl(node, value, flags);
+            }
+            let holder = self.holder(node, false)?;
+            return Ok(storage.set_xattr(holder.at(), name, value, flags)?);
         };
-        let owner = self.owner(node, true)?;
-        let id = owner.id()?;
+        let holder = self.holder(node, true)?;
+        let id = holder.id()?;
         let stored = self.stored_xattr(space, id, name)?;
         let mut plain = vec![name.len() as u8];
         plain.extend_from_slice(name.as_bytes());
         plain.extend_from_slice(value);
         let keys = &self.core.keys;
         let sealed = keys.engines.seal(&keys.xattrs, &Self::aad(id), &plain)?;
-        Ok(storage.set_xattr(owner.at(), &stored, &sealed, flags)?)
+        Ok(storage.set_xattr(holder.at(), &stored, &sealed, flags)?)
+    }
+
+    /// Sets the ACL in the store, whose owner may use the object as always, and then the permissions
+    /// that it brings about.
+    fn write_acl(&self, node: &Arc<Node<S>>, value: &[u8], flags: XattrFlags) -> Result<()> {
+        let change = |sealed: Owner| match value.len() > NO_ACL {
+            true => sealed.permitting(mode_of_acl(value)),
+            false => sealed,
+        };
+        let set = |at: At<'_, S>, new: Owner| {
+            let value = acl_with_mode(value, new.permissions_in_store());
+            Ok(self
+                .core
+                .storage
+                .set_xattr(at, OsStr::new(ACL), &value, flags)?)
+        };
+        match node.kind {
+            FileType::Directory => self.change_folder_owner(node, change, set),
+            FileType::RegularFile => self.change_file_owner(&self.content(node)?, change, set),
+            _ => Err(Errno::OPNOTSUPP.into()),
+        }
     }
 
     pub(crate) fn read_xattr(&self, node: &Arc<Node<S>>, name: &OsStr) -> Result<Vec<u8>> {
         let storage = &self.core.storage;
         let Some(space) = space(name) else {
-            let owner = self.owner(node, false)?;
-            return Ok(storage.get_xattr(owner.at(), name)?);
+            let holder = self.holder(node, false)?;
+            let value = storage.get_xattr(holder.at(), name)?;
+            return Ok(match node.owner() {
+                Some(owner) if name == ACL => acl_with_mode(&value, owner.mode),
+                _ => value,
+            });
         };
         if !matches!(node.kind, FileType::RegularFile | FileType::Directory) {
             return Err(Errno::NODATA.into());
         }
-        let owner = self.owner(node, true)?;
-        let id = owner.id()?;
+        let holder = self.holder(node, true)?;
+        let id = holder.id()?;
         let stored = self.stored_xattr(space, id, name)?;
-        let sealed = storage.get_xattr(owner.at(), &stored)?;
+        let sealed = storage.get_xattr(holder.at(), &stored)?;
         let (found, value) = self.open_xattr(node, id, &sealed)?;
         if found != name {
             return Err(self.altered_xattr(node));
@@ -190,8 +221,8 @@ impl<S: Storage> Vault<S> {
     ) -> Result<()> {
         let sealed = matches!(node.kind, FileType::RegularFile | FileType::Directory);
         let storage = &self.core.storage;
-        let listed = storage.list_xattrs(self.owner(node, false)?.at())?;
-        let mut owner = None;
+        let listed = storage.list_xattrs(self.holder(node, false)?.at())?;
+        let mut holder = None;
         for stored in listed
             .split(|byte| *byte == 0)
             .filter(|name| !name.is_empty())
@@ -205,12 +236,12 @@ impl<S: Storage> Vault<S> {
             if !own || !sealed {
                 continue;
             }
-            let owner = match &owner {
-                Some(owner) => owner,
-                None => owner.insert(self.owner(node, true)?),
+            let holder = match &holder {
+                Some(holder) => holder,
+                None => holder.insert(self.holder(node, true)?),
             };
-            let id = owner.id()?;
-            let value = storage.get_xattr(owner.at(), stored)?;
+            let id = holder.id()?;
+            let value = storage.get_xattr(holder.at(), stored)?;
             let name = self.open_xattr(node, id, &value).and_then(|(name, _)| {
                 // In another name space it would be listed, but not found.
                 let fits = self::space(&name) == Some(space)
@@ -228,26 +259,26 @@ impl<S: Storage> Vault<S> {
         node: &Arc<Node<S>>,
         stored: &OsStr,
     ) -> Result<Vec<u8>> {
-        let owner = self.owner(node, true)?;
-        Ok(self.core.storage.get_xattr(owner.at(), stored)?)
+        let holder = self.holder(node, true)?;
+        Ok(self.core.storage.get_xattr(holder.at(), stored)?)
     }
 
     /// Removes an attribute by its name in the store.
     pub(crate) fn remove_stored_xattr(&self, node: &Arc<Node<S>>, stored: &OsStr) -> Result<()> {
-        let owner = self.owner(node, true)?;
-        Ok(self.core.storage.remove_xattr(owner.at(), stored)?)
+        let holder = self.holder(node, true)?;
+        Ok(self.core.storage.remove_xattr(holder.at(), stored)?)
     }
 
     pub(crate) fn delete_xattr(&self, node: &Arc<Node<S>>, name: &OsStr) -> Result<()> {
         self.may_write()?;
         let storage = &self.core.storage;
         let Some(space) = space(name) else {
-            let owner = self.owner(node, false)?;
-            return Ok(storage.remove_xattr(owner.at(), name)?);
+            let holder = self.holder(node, false)?;
+            return Ok(storage.remove_xattr(holder.at(), name)?);
         };
-        let owner = self.owner(node, true)?;
-        let stored = self.stored_xattr(space, owner.id()?, name)?;
-        Ok(storage.remove_xattr(owner.at(), &stored)?)
+        let holder = self.holder(node, true)?;
+        let stored = self.stored_xattr(space, holder.id()?, name)?;
+        Ok(storage.remove_xattr(holder.at(), &stored)?)
     }
 }
 

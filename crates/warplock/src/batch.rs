@@ -106,13 +106,15 @@ pub enum Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// One message that fills `buffer`, in place.
+    /// One message that fills `buffer`, in place: there is no room for a tag in it, so an
+    /// authenticated algorithm needs [`Tags::Apart`] or [`Tags::Given`]. ([`Key::seal`] allocates.)
     pub fn in_place(buffer: &'a mut [u8]) -> Self {
         let spans = Spans::one(buffer.len());
         Text::InPlace { buffer, spans }
     }
 
-    /// One message that fills `input`; its result fills the start of `output`.
+    /// One message that fills `input`; its result fills the start of `output`, an appended tag comes
+    /// after it. To open with an appended tag, take [`Text::Apart`] with a span that leaves it out.
     pub fn apart(input: &'a [u8], output: &'a mut [u8]) -> Self {
         let spans = Spans::one(input.len());
         Text::Apart {
@@ -244,6 +246,8 @@ pub struct Batch<'a> {
     pub(crate) aad: Aad<'a>,
     pub(crate) tags: Tags<'a>,
     pub(crate) tag_len: usize,
+    /// Made by [`Batch::seal`] or [`Batch::open`].
+    pub(crate) must_authenticate: bool,
 }
 
 impl<'a> Batch<'a> {
@@ -258,6 +262,7 @@ impl<'a> Batch<'a> {
             aad: Aad::None,
             tags: Tags::Appended,
             tag_len: 16,
+            must_authenticate: false,
         }
     }
 
@@ -271,14 +276,22 @@ impl<'a> Batch<'a> {
         Batch::new(Direction::Decrypt, keys, text)
     }
 
-    /// Authenticated encryption of a batch.
+    /// Authenticated encryption of a batch. Algorithms that do not authenticate are refused with
+    /// [`crate::Error::Batch`] when the batch runs.
     pub fn seal(keys: Keys<'a>, text: Text<'a>) -> Self {
-        Batch::new(Direction::Encrypt, keys, text)
+        Batch {
+            must_authenticate: true,
+            ..Batch::new(Direction::Encrypt, keys, text)
+        }
     }
 
-    /// Verified decryption of a batch: a message whose tag is wrong comes out as zeros.
+    /// Verified decryption of a batch: a message whose tag is wrong comes out as zeros. Algorithms
+    /// that do not authenticate are refused with [`crate::Error::Batch`] when the batch runs.
     pub fn open(keys: Keys<'a>, text: Text<'a>) -> Self {
-        Batch::new(Direction::Decrypt, keys, text)
+        Batch {
+            must_authenticate: true,
+            ..Batch::new(Direction::Decrypt, keys, text)
+        }
     }
 
     /// The IVs, nonces, start counters or tweaks. A nonce must never be used twice under one

@@ -220,7 +220,7 @@ pub(crate) fn inside(spans: &Spans<'_>, extra: usize, len: usize, what: &str) ->
             return Ok(());
         }
         let tag = if extra > 0 {
-            format!(" and a tag of {extra} bytes")
+            format!(" and a tag of {extra} bytes (Tags::Apart puts tags elsewhere)")
         } else {
             String::new()
         };

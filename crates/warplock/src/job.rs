@@ -9,6 +9,7 @@ use crate::checks::{
     check_texts, disjoint, each, inside, no_aad, no_keys, no_tags, same_count, same_lengths,
 };
 use crate::random::fill_random;
+use crate::simple::authenticates;
 use crate::{AlgorithmInfo, Error};
 
 /// A checked batch. Its existence proves that every span lies inside its buffer, that spans that
@@ -261,10 +262,14 @@ impl<'a> Job<'a> {
             aad,
             tags,
             tag_len,
+            must_authenticate,
         } = batch;
         let algorithm = keys.algorithm().ok_or_else(no_keys)?;
         let info = algorithm.info();
         let aead = algorithm.is_aead();
+        if must_authenticate {
+            authenticates(algorithm)?;
+        }
 
         let (input, input_len, output, output_len, input_spans, output_spans, in_place) = match text
         {

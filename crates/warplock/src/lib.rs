@@ -12,32 +12,17 @@
 //! other programs' data and do not notice changes.
 //!
 //! ```
-//! use warplock::{Algorithm, Batch, Engine, Ivs, Key, Keys, Tags, Text};
+//! use warplock::{Algorithm, Engine, Key, Nonce};
 //!
 //! let engine = Engine::new()?;
 //! let key = Key::generate(Algorithm::Aes256Gcm)?;
-//!
-//! let mut data = b"a long message".to_vec();
-//! let (mut nonce, mut tag) = ([0; 12], [0; 16]); // written by `run`: store them with the data
-//! let seal = Batch::seal(Keys::One(&key), Text::in_place(&mut data));
-//! engine.run(seal.ivs(Ivs::Random(&mut nonce)).tags(Tags::Apart(&mut tag)))?;
-//!
-//! let open = Batch::open(Keys::One(&key), Text::in_place(&mut data));
-//! engine.run(open.ivs(Ivs::Each(&nonce)).tags(Tags::Given(&tag)))?;
-//! assert_eq!(data, b"a long message");
+//! let sealed = key.seal(&engine, Nonce::random(), b"v1", b"a long message")?;
+//! assert_eq!(key.open(&engine, b"v1", &sealed)?, b"a long message");
 //! # Ok::<(), warplock::Error>(())
 //! ```
 //!
-//! # Debug builds
-//!
-//! Built without optimization, the engine uses portable code only, which is far slower: the
-//! vector code would need more stack than a thread has. To have full speed in debug builds, add
-//! this to the `Cargo.toml` of your workspace:
-//!
-//! ```toml
-//! [profile.dev.package.warplock]
-//! opt-level = 2
-//! ```
+//! [`OwnedBatch`] does this for many messages at once; a [`Batch`] works on the caller's own memory
+//! and allocates nothing.
 //!
 //! # Nonces
 //!
@@ -83,6 +68,7 @@ mod pool;
 mod portion;
 mod random;
 mod secret;
+mod simple;
 mod single;
 mod stream;
 #[cfg(test)]
@@ -100,6 +86,7 @@ pub use error::Error;
 pub use key::Key;
 pub use pool::MOST_THREADS;
 pub use random::fill_random;
+pub use simple::{Nonce, OwnedBatch};
 pub use stream::MessageStream;
 
 #[cfg(doctest)]

@@ -95,6 +95,8 @@ impl<'a> Single<'a> {
                 info.accepts_tag_len(direction, tag_len).then_some(tag)?,
                 aad,
             )
+        } else if batch.must_authenticate {
+            return None;
         } else {
             // Without text there is nothing to do.
             match (&batch.tags, batch.aad) {

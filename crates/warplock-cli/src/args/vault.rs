@@ -184,8 +184,8 @@ pub(crate) struct VaultMount {
     pub(crate) read_only: bool,
     /// For all users, as far as the files' permissions allow; else only for the one who mounts.
     ///
-    /// Permissions and owners are those of the files in the store: whoever can change the store can
-    /// give other users of this computer access to what is in the vault.
+    /// Permissions and owners are sealed in the vault, but access lists (ACLs) are the store's own:
+    /// whoever can change the store can give other users of this computer what a file's group may.
     #[arg(long)]
     pub(crate) allow_other: bool,
     #[command(flatten)]
@@ -199,7 +199,7 @@ pub(crate) struct VaultMount {
     /// What the kernel remembers. [default: keep; with --read-only: ask]
     #[arg(long, value_name = "HOW")]
     pub(crate) cache: Option<Cache>,
-    /// Let setuid and setgid programs have their effect.
+    /// Let setuid and setgid programs have their effect, and capabilities, which are the store's own.
     #[arg(long)]
     pub(crate) suid: bool,
     /// Let device files have their effect.

@@ -20,6 +20,7 @@ use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::CommandFactory;
 use serde_json::{Value, json};
@@ -146,7 +147,7 @@ impl Common {
         .engine()?;
         let mut concurrency = Concurrency::default();
         concurrency.workers = self.threads.unwrap_or(concurrency.workers);
-        Ok(Pipeline::with_engine(engine).with_concurrency(concurrency))
+        Ok(Pipeline::with_engine(Arc::new(engine)).with_concurrency(concurrency))
     }
 
     /// Tells of something that is no error.

@@ -5,6 +5,7 @@ mod common;
 mod damage;
 mod document;
 mod envelope;
+mod files;
 mod io;
 mod nonsense;
 mod ram_disk;

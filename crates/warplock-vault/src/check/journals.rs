@@ -8,7 +8,9 @@ use crate::content::{Content, State};
 use crate::core::{Core, JOURNALS, journal_id, lock};
 use crate::error::Result;
 use crate::fs::FileType;
+use crate::header::Owner;
 use crate::keys::Id;
+use crate::memory::Version;
 use crate::storage::{At, Listed, Storage};
 use crate::tree::first_header;
 
@@ -129,7 +131,8 @@ impl<S: Storage> Check<'_, S> {
 impl<S: Storage> Core<S> {
     /// Whether a journal ends in a record that verifies: the file's id gives the key.
     fn holds_change(&self, id: Id, file: S::File) -> Result<bool> {
-        let (keys, header) = (self.keys.file(&id)?, first_header(Vec::new()));
+        let header = first_header(Version::default(), Owner::default(), Vec::new());
+        let keys = self.keys.file(&id)?;
         let tree = self.tree_of(&header);
         let state = State::committed(header, tree);
         let journal = Content::new(file, id, keys, false, state);

@@ -271,7 +271,7 @@ impl<S: Storage> Check<'_, S> {
         )?;
         if content.writable {
             let mut state = content.write_state();
-            state.now.places.retain(stands);
+            state.now.retain_places(stands);
             state.dirty = true;
             core.commit(&content, &mut state, true)?;
         }

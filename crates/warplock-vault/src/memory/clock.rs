@@ -16,6 +16,26 @@ pub(crate) struct Stamp {
     pub(crate) machine: u64,
 }
 
+impl Stamp {
+    /// Bytes of an encoded stamp.
+    pub(crate) const LEN: usize = 16;
+
+    fn encode(self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        bytes[..8].copy_from_slice(&self.number.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.machine.to_be_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; Self::LEN]) -> Self {
+        let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().expect("8 bytes"));
+        Stamp {
+            number: number(&bytes[..8]),
+            machine: number(&bytes[8..]),
+        }
+    }
+}
+
 /// The newest state of each machine that went into a state, its own included: a version vector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Vector(Vec<Stamp>);
@@ -25,20 +45,24 @@ impl Vector {
     /// count as not included, which is told as a conflict, never passed over.
     pub(crate) const MAX: usize = 8;
     /// Bytes of an encoded vector.
-    pub(crate) const LEN: usize = Self::MAX * 16;
+    pub(crate) const LEN: usize = Self::MAX * Stamp::LEN;
 
     /// The vector of an object's first state.
+    #[cfg(test)]
     pub(crate) fn of(stamp: Stamp) -> Self {
         Vector(vec![stamp])
     }
 
-    /// Whether the state with this stamp went into the one with this vector.
+    /// Whether the state with this stamp went into the one with this vector. A state without a
+    /// number was before all others.
     pub(crate) fn covers(&self, stamp: Stamp) -> bool {
-        stamp.number > 0
-            && self
-                .0
-                .iter()
-                .any(|it| it.machine == stamp.machine && it.number >= stamp.number)
+        let newer = |it: &Stamp| it.machine == stamp.machine && it.number >= stamp.number;
+        stamp.number == 0 || self.0.iter().any(newer)
+    }
+
+    /// Includes all that another vector includes.
+    pub(crate) fn join(&mut self, other: &Vector) {
+        other.0.iter().for_each(|stamp| self.include(*stamp));
     }
 
     /// Includes a state.
@@ -59,20 +83,43 @@ impl Vector {
 
     pub(crate) fn encode(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
-        for (room, stamp) in bytes.chunks_exact_mut(16).zip(&self.0) {
-            room[..8].copy_from_slice(&stamp.number.to_be_bytes());
-            room[8..].copy_from_slice(&stamp.machine.to_be_bytes());
+        for (room, stamp) in bytes.chunks_exact_mut(Stamp::LEN).zip(&self.0) {
+            room.copy_from_slice(&stamp.encode());
         }
         bytes
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Self {
-        let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().expect("8 bytes"));
-        let stamps = bytes.chunks_exact(16).map(|bytes| Stamp {
-            number: number(&bytes[..8]),
-            machine: number(&bytes[8..]),
-        });
+        let (stamps, _) = bytes.as_chunks::<{ Stamp::LEN }>();
+        let stamps = stamps.iter().map(Stamp::decode);
         Vector(stamps.filter(|stamp| stamp.number > 0).collect())
+    }
+}
+
+/// Which state of an object this is: its stamp, and what went into it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) stamp: Stamp,
+    pub(crate) vector: Vector,
+}
+
+impl Version {
+    /// Bytes of an encoded version.
+    pub(crate) const LEN: usize = Stamp::LEN + Vector::LEN;
+
+    pub(crate) fn encode(&self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        bytes[..Stamp::LEN].copy_from_slice(&self.stamp.encode());
+        bytes[Stamp::LEN..].copy_from_slice(&self.vector.encode());
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8; Self::LEN]) -> Self {
+        let (stamp, vector) = bytes.split_first_chunk().expect("a stamp comes first");
+        Version {
+            stamp: Stamp::decode(stamp),
+            vector: Vector::decode(vector),
+        }
     }
 }
 
@@ -156,7 +203,7 @@ mod tests {
             (false, stamp(6, 1)),
             (true, stamp(9, 2)),
             (false, stamp(1, 3)),
-            (false, stamp(0, 1)),
+            (true, stamp(0, 3)),
         ] {
             assert_eq!(vector.covers(of), covered, "{of:?}");
         }

@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::atomic::Ordering;
 
 use super::Memory;
+use super::clock::{Stamp, Vector};
+use super::pending::Pending;
 use super::record::Spot;
 use super::verdict::{Crash, Kind, Occupant, Past, State, Verdict, Wrong, date};
 use crate::core::lock;
@@ -32,7 +34,16 @@ impl Memory {
             return Ok(());
         }
         let mut pending = lock(&self.pending);
-        let known = self.known_in(&pending, id)?;
+        let occupant = match &at {
+            Some((spot, _)) => self.place_in(&pending, spot)?,
+            None => None,
+        };
+        let stands = |kind| occupant.as_ref().is_some_and(|it| it.kind == Some(kind));
+        let known = match kind {
+            // One that stood there earlier was another one, with the same id.
+            Kind::Symlink if !stands(Kind::Symlink) => None,
+            _ => self.known_in(&pending, id)?,
+        };
         let mut crashes = self.crashes.clone();
         if pending.given_up.contains(id) {
             crashes.push(Crash {
@@ -43,19 +54,34 @@ impl Memory {
             });
         }
         let past = self.past(&crashes);
-        let verdict = self.unless_accepted(past.judge(known.as_ref(), state), what)?;
+        let judged = past.judge(known.as_ref(), state);
+        let mut now = self.known_now(kind, state);
+        if let Some(known) = &known {
+            now.place = known.place;
+            if matches!(judged, Verdict::Wrong(_)) {
+                // What is made from it is made from what was known, too.
+                now.state.vector.join(&known.state.vector);
+            }
+        }
+        let mut verdict = self.unless_accepted(judged, what)?;
         let ours = state.stamp.machine == self.clock.machine;
         if verdict == Verdict::First {
             self.first_seen.fetch_add(1, Ordering::Relaxed);
         }
         if let Some((spot, stored)) = at {
-            let place = match self.place_in(&pending, &spot)? {
+            let place = match &occupant {
                 Some(occupant) => {
-                    let judged = past.judge_place(&occupant, (kind, id), state, &verdict);
+                    let stood = self.newest_at(&pending, occupant, &spot)?;
+                    let judged = past.judge_place(occupant, stood, (kind, id), state);
+                    if matches!(judged, Verdict::Wrong(_)) {
+                        now.state.vector.join(&self.standing_in(&pending, &spot)?);
+                        verdict = Verdict::Newer;
+                    }
                     self.unless_accepted(judged, what)?
                 }
                 None => Verdict::First,
             };
+            now.place = spot.1;
             if place != Verdict::Same {
                 let occupant = self.occupant(Some(kind), id, state.stamp, stored);
                 let folder = pending.written.folders.entry(spot.0).or_default();
@@ -67,11 +93,36 @@ impl Memory {
             self.others.store(true, Ordering::Relaxed);
         }
         if verdict != Verdict::Same {
-            let known = self.known_now(kind, state);
             pending.written.dead.remove(id);
-            pending.written.objects.insert(*id, known);
+            pending.written.objects.insert(*id, now);
         }
         Ok(())
+    }
+
+    /// The newest state that is known of what stands at a spot.
+    fn newest_at(&self, pending: &Pending, occupant: &Occupant, spot: &Spot) -> Result<Stamp> {
+        let known = match occupant.kind {
+            Some(_) => self.known_in(pending, &occupant.id)?,
+            None => None,
+        };
+        // One that was since found elsewhere had left.
+        let here = known.filter(|it| it.place == spot.1);
+        Ok(here.map_or(occupant.stamp, |it| it.state.stamp))
+    }
+
+    /// All that is known to have gone into what stands at a spot, or stood there.
+    pub(super) fn standing_in(&self, pending: &Pending, spot: &Spot) -> Result<Vector> {
+        let Some(occupant) = self.place_in(pending, spot)? else {
+            return Ok(Vector::default());
+        };
+        let mut vector = occupant.vector;
+        vector.include(occupant.stamp);
+        if occupant.kind.is_some()
+            && let Some(known) = self.known_in(pending, &occupant.id)?
+        {
+            vector.join(&known.state.vector);
+        }
+        Ok(vector)
     }
 
     fn past<'a>(&self, crashes: &'a [Crash]) -> Past<'a> {
@@ -92,27 +143,6 @@ impl Memory {
 
     fn refusal(&self, wrong: Wrong, what: &Subject) -> Error {
         Error::altered(what.clone(), wrong.to_string())
-    }
-
-    /// Judges what stands at a spot by its kind alone, before it is opened.
-    ///
-    /// # Errors
-    /// [`Error::Altered`] if something of another kind is known to stand there.
-    pub(crate) fn found_kind(
-        &self,
-        kind: Kind,
-        spot: &Spot,
-        what: &dyn Fn() -> Subject,
-    ) -> Result<()> {
-        let occupant = self.place_in(&lock(&self.pending), spot)?;
-        let Some(occupant) = occupant.filter(|it| it.kind.is_some_and(|it| it != kind)) else {
-            return Ok(());
-        };
-        let verdict = match self.past(&self.crashes).may_have_removed(occupant.session) {
-            true => Verdict::Crash,
-            false => Verdict::Wrong(Wrong::Displaced(occupant.noted)),
-        };
-        self.unless_accepted(verdict, &what()).map(drop)
     }
 
     /// Judges that nothing stands at a spot; gives a sentence for the user if a crash may have
@@ -136,7 +166,8 @@ impl Memory {
         let crash = verdict == Verdict::Crash;
         self.unless_accepted(verdict, &what())?;
         // Told once.
-        self.removed(*spot, None, occupant.stamp)?;
+        let stood = self.newest_at(&lock(&self.pending), &occupant, spot)?;
+        self.removed(*spot, None, stood)?;
         Ok(crash.then(|| {
             what().part(|name| {
                 format!(

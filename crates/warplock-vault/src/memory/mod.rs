@@ -25,7 +25,7 @@ use zeroize::Zeroizing;
 
 pub(crate) use claim::{MAX_LEN as CLAIM_LEN, NEW, is_claim};
 use clock::Clock;
-pub(crate) use clock::{Stamp, Vector};
+pub(crate) use clock::{Stamp, Vector, Version};
 pub use path::default_memory_dir;
 pub(crate) use path::{Binding, bind, bound, remove, unbind};
 use pending::Pending;
@@ -267,8 +267,33 @@ impl Memory {
         self.accepting.store(accepting, Ordering::Relaxed);
     }
 
-    /// The stamp of the next state that this machine makes.
-    #[allow(dead_code, reason = "headers have no room for it yet")]
+    /// The version of the next state of an object, which this machine makes from `former`.
+    pub(crate) fn successor(&self, id: &Id, former: &Version) -> Result<Version> {
+        let stamp = self.next_stamp()?;
+        let mut vector = former.vector.clone();
+        // More than that went into it where somebody accepted it instead of what was known.
+        if let Some(known) = self.known_in(&lock(&self.pending), id)? {
+            vector.join(&known.state.vector);
+        }
+        vector.include(stamp);
+        Ok(Version { stamp, vector })
+    }
+
+    /// The version of the first state of an object that is made at a spot.
+    pub(crate) fn first(&self, spot: &Spot) -> Result<Version> {
+        let stamp = self.next_stamp()?;
+        let mut vector = self.standing(spot)?;
+        vector.include(stamp);
+        Ok(Version { stamp, vector })
+    }
+
+    /// All that is known to have gone into what stands at a spot, or stood there: whatever is put
+    /// there includes it, so that other machines take it as the newest.
+    pub(crate) fn standing(&self, spot: &Spot) -> Result<Vector> {
+        self.standing_in(&lock(&self.pending), spot)
+    }
+
+    /// The stamp of the next state that this machine makes, or of what it removes.
     pub(crate) fn next_stamp(&self) -> Result<Stamp> {
         self.clock.next(|last, end| match &self.store {
             Some(store) => self.reserve(store, last, end),
@@ -287,22 +312,27 @@ impl Memory {
         }
     }
 
-    /// Notes a state that this machine has just made.
+    /// Notes a state that this machine has just made of the one with the stamp `former`.
     ///
     /// # Errors
-    /// [`Error::Altered`] if a newer one is known: two files with one id are in use.
-    pub(crate) fn note(&self, kind: Kind, id: &Id, state: &State) -> Result<()> {
+    /// [`Error::Altered`] if another one is known: two objects with one id are in use.
+    pub(crate) fn note(&self, kind: Kind, id: &Id, former: Stamp, state: &State) -> Result<()> {
         if self.store.is_none() {
             return Ok(());
         }
         let mut pending = lock(&self.pending);
-        if let Some(known) = self.known_in(&pending, id)? {
+        let mut now = self.known_now(kind, state);
+        if let Some(known) = self.known_in(&pending, id)?
+            // One place may have had several symlinks.
+            && kind != Kind::Symlink
+        {
             if known.dead {
                 return Ok(());
             }
-            let (new, old) = (state.stamp.number, known.state.stamp.number);
-            let same = new == old && (new == 0 || state.tag == known.state.tag);
-            if new <= old && !same {
+            now.place = known.place;
+            let newest = &known.state;
+            let same = newest.stamp == state.stamp && newest.tag == state.tag;
+            if newest.stamp != former && !same {
                 return Err(Error::altered(
                     format!("the object with id {}", hex(id)),
                     "there are two of it in the store, and both are in use: one is a copy; remove \
@@ -310,8 +340,7 @@ impl Memory {
                 ));
             }
         }
-        let known = self.known_now(kind, state);
-        pending.written.objects.insert(*id, known);
+        pending.written.objects.insert(*id, now);
         Ok(())
     }
 
@@ -320,20 +349,39 @@ impl Memory {
             kind,
             state: state.clone(),
             dead: false,
+            place: [0; 16],
             session: self.session,
             noted: now(),
         }
     }
 
     /// Notes that this machine has put an object at a place; `stored` is its name in the store.
-    pub(crate) fn placed(&self, spot: Spot, stored: &OsStr, kind: Kind, id: &Id, stamp: Stamp) {
-        if self.store.is_some() {
-            let occupant = self.occupant(Some(kind), id, stamp, stored);
-            let written = &mut lock(&self.pending).written;
-            written.entries.insert(*id, spot);
-            let folder = written.folders.entry(spot.0).or_default();
-            folder.insert(spot.1, occupant);
+    pub(crate) fn placed(
+        &self,
+        spot: Spot,
+        stored: &OsStr,
+        kind: Kind,
+        id: &Id,
+        stamp: Stamp,
+    ) -> Result<()> {
+        if self.store.is_none() {
+            return Ok(());
         }
+        let mut pending = lock(&self.pending);
+        let known = self.known_in(&pending, id)?;
+        if let Some(known) = known.filter(|it| !it.dead && it.place != spot.1) {
+            let place = spot.1;
+            pending
+                .written
+                .objects
+                .insert(*id, Known { place, ..known });
+        }
+        let occupant = self.occupant(Some(kind), id, stamp, stored);
+        let written = &mut pending.written;
+        written.entries.insert(*id, spot);
+        let folder = written.folders.entry(spot.0).or_default();
+        folder.insert(spot.1, occupant);
+        Ok(())
     }
 
     /// Notes that this machine has emptied a place; `object` is what stood there, if that was its
@@ -343,7 +391,8 @@ impl Memory {
             return Ok(());
         }
         let mut pending = lock(&self.pending);
-        let nothing = self.occupant(None, &[0; 16], stamp, OsStr::new(""));
+        let mut nothing = self.occupant(None, &[0; 16], stamp, OsStr::new(""));
+        nothing.vector = self.standing_in(&pending, &spot)?;
         let folder = pending.written.folders.entry(spot.0).or_default();
         folder.insert(spot.1, nothing);
         let Some(id) = object else {
@@ -352,10 +401,8 @@ impl Memory {
         if let Some(known) = self.known_in(&pending, id)? {
             let mut dead = self.known_now(known.kind, &known.state);
             dead.dead = true;
-            if stamp.number > 0 {
-                dead.state.vector.include(stamp);
-                dead.state.stamp = stamp;
-            }
+            dead.state.vector.include(stamp);
+            dead.state.stamp = stamp;
             pending.written.objects.remove(id);
             pending.written.entries.remove(id);
             pending.written.dead.insert(*id, (dead, spot.0));
@@ -368,6 +415,7 @@ impl Memory {
             kind,
             id: *id,
             stamp,
+            vector: Vector::default(),
             session: self.session,
             noted: now(),
             stored: stored.as_bytes().to_vec(),

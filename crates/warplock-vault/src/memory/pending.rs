@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use super::Memory;
 use super::record::{Batch, Spot};
 use super::store::Store;
-use super::verdict::{Known, Occupant};
+use super::verdict::{Kind, Known, Occupant};
 use crate::core::lock;
 use crate::error::Result;
 use crate::keys::Id;
@@ -122,15 +122,21 @@ impl Memory {
         }
     }
 
+    /// The store has an object durably as it was last noted, but maybe not its name.
+    pub(crate) fn record_synced(&self, id: &Id) {
+        let pending = &mut *lock(&self.pending);
+        if let Some(known) = pending.written.objects.remove(id) {
+            pending.durable.objects.insert(*id, known);
+        }
+    }
+
     /// The store has an object durably as it was last noted, and its newest name.
     pub(crate) fn synced(&self, id: &Id) {
         if self.store.is_none() {
             return;
         }
+        self.record_synced(id);
         let pending = &mut *lock(&self.pending);
-        if let Some(known) = pending.written.objects.remove(id) {
-            pending.durable.objects.insert(*id, known);
-        }
         if let Some(spot) = pending.written.entries.remove(id)
             && let Some(folder) = pending.written.folders.get_mut(&spot.0)
             && let Some(occupant) = folder.remove(&spot.1)
@@ -146,6 +152,15 @@ impl Memory {
         }
         let pending = &mut *lock(&self.pending);
         let places = pending.written.folders.remove(folder).unwrap_or_default();
+        // A symlink is what its entry holds.
+        let links = places.values().filter(|it| it.kind == Some(Kind::Symlink));
+        for id in links.map(|it| it.id) {
+            let known = pending.written.objects.remove(&id);
+            pending
+                .durable
+                .objects
+                .extend(known.map(|known| (id, known)));
+        }
         let places = places.into_iter().map(|(place, it)| ((*folder, place), it));
         pending.durable.places.extend(places);
         let dead = &mut pending.written.dead;

@@ -117,17 +117,24 @@ fn get_stamp(bytes: &[u8]) -> (Stamp, u64, u64) {
     (stamp, number(&bytes[16..]), number(&bytes[24..]))
 }
 
+/// As many stamps as there are.
+fn encode_vector(vector: &Vector) -> Vec<u8> {
+    let len = Stamp::LEN * vector.machines().count();
+    vector.encode()[..len].to_vec()
+}
+
 pub(super) fn encode_known(known: &Known) -> Vec<u8> {
     let mut bytes = vec![known.kind as u8, u8::from(known.dead)];
+    bytes.extend_from_slice(&known.place);
     put_stamp(&mut bytes, known.state.stamp, known.session, known.noted);
     bytes.extend_from_slice(&known.state.tag);
-    let vector = known.state.vector.encode();
-    bytes.extend_from_slice(&vector[..16 * known.state.vector.machines().count()]);
+    bytes.extend_from_slice(&encode_vector(&known.state.vector));
     bytes
 }
 
 pub(super) fn decode_known(bytes: &[u8]) -> Option<Known> {
     let (&[kind, dead], rest) = bytes.split_first_chunk()?;
+    let (place, rest) = rest.split_first_chunk()?;
     let (stamp, rest) = rest.split_at_checked(STAMP_LEN)?;
     let (tag, vector) = rest.split_first_chunk()?;
     let (stamp, session, noted) = get_stamp(stamp);
@@ -139,6 +146,7 @@ pub(super) fn decode_known(bytes: &[u8]) -> Option<Known> {
             vector: Vector::decode(vector),
         },
         dead: dead != 0,
+        place: *place,
         session,
         noted,
     })
@@ -148,6 +156,9 @@ pub(super) fn encode_occupant(occupant: &Occupant) -> Vec<u8> {
     let mut bytes = vec![occupant.kind.map_or(0, |kind| kind as u8)];
     bytes.extend_from_slice(&occupant.id);
     put_stamp(&mut bytes, occupant.stamp, occupant.session, occupant.noted);
+    let vector = encode_vector(&occupant.vector);
+    bytes.push((vector.len() / Stamp::LEN) as u8);
+    bytes.extend_from_slice(&vector);
     bytes.extend_from_slice(&occupant.stored);
     bytes
 }
@@ -155,8 +166,10 @@ pub(super) fn encode_occupant(occupant: &Occupant) -> Vec<u8> {
 pub(super) fn decode_occupant(bytes: &[u8]) -> Option<Occupant> {
     let (&kind, rest) = bytes.split_first()?;
     let (id, rest) = rest.split_first_chunk()?;
-    let (stamp, stored) = rest.split_at_checked(STAMP_LEN)?;
+    let (stamp, rest) = rest.split_at_checked(STAMP_LEN)?;
     let (stamp, session, noted) = get_stamp(stamp);
+    let (&count, rest) = rest.split_first()?;
+    let (vector, stored) = rest.split_at_checked(usize::from(count) * Stamp::LEN)?;
     Some(Occupant {
         kind: match kind {
             0 => None,
@@ -164,6 +177,7 @@ pub(super) fn decode_occupant(bytes: &[u8]) -> Option<Occupant> {
         },
         id: *id,
         stamp,
+        vector: Vector::decode(vector),
         session,
         noted,
         stored: stored.to_vec(),

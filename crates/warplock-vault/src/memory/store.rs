@@ -218,7 +218,8 @@ impl Store {
             })?;
             transaction.open_table(PLACES)?.retain(|_, bytes| {
                 decode_occupant(bytes).is_none_or(|it| {
-                    it.kind.is_some() || !of_session(it.session) || it.stamp.machine != meta.machine
+                    let ours = it.stamp.machine == meta.machine;
+                    it.kind.is_some() || !of_session(it.session) || !ours
                 })
             })?;
             Ok(())

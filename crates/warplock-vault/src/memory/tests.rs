@@ -37,14 +37,18 @@ fn next(memory: &Memory, from: Option<&State>) -> State {
 
 fn make(memory: &Memory) -> State {
     let state = next(memory, None);
-    memory.note(Kind::File, &FILE, &state).unwrap();
-    memory.placed(SPOT, OsStr::new("f"), Kind::File, &FILE, state.stamp);
+    let none = Stamp::default();
+    memory.note(Kind::File, &FILE, none, &state).unwrap();
+    let name = OsStr::new("f");
+    memory
+        .placed(SPOT, name, Kind::File, &FILE, state.stamp)
+        .unwrap();
     state
 }
 
 fn change(memory: &Memory, from: &State) -> State {
     let state = next(memory, Some(from));
-    memory.note(Kind::File, &FILE, &state).unwrap();
+    memory.note(Kind::File, &FILE, from.stamp, &state).unwrap();
     state
 }
 
@@ -79,12 +83,6 @@ fn old_states_and_missing_files_show_in_the_next_session() {
     find(&memory, &two).unwrap();
     refused(find(&memory, &one), "an old version");
     refused(gone(&memory), "it is missing");
-    let what = || "f".into();
-    refused(
-        memory.found_kind(Kind::Special, &SPOT, &what),
-        "something else stood",
-    );
-    memory.found_kind(Kind::File, &SPOT, &what).unwrap();
     assert_eq!(memory.entries(&FOLDER).unwrap().len(), 1);
     // Removed, it neither is missing nor comes back, in this session and in the next ones.
     let stamp = memory.next_stamp().unwrap();
@@ -249,8 +247,15 @@ fn numbers_never_go_down() {
     let memory = open(dir.path());
     let one = make(&memory);
     let two = change(&memory, &one);
-    memory.note(Kind::File, &FILE, &two).unwrap();
-    refused(memory.note(Kind::File, &FILE, &one), "two of it");
+    memory.note(Kind::File, &FILE, one.stamp, &two).unwrap();
+    let none = Stamp::default();
+    refused(memory.note(Kind::File, &FILE, none, &one), "two of it");
+    // A higher number does not make it right.
+    let three = next(&memory, Some(&one));
+    refused(
+        memory.note(Kind::File, &FILE, one.stamp, &three),
+        "two of it",
+    );
     assert_eq!(memory.known(&FILE).unwrap().unwrap().state, two);
 }
 
@@ -362,7 +367,8 @@ fn one_commit_serves_all_that_wait() {
                 for round in 0..20_u8 {
                     let id = [thread, round, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9];
                     let state = next(memory, None);
-                    memory.note(Kind::File, &id, &state).unwrap();
+                    let none = Stamp::default();
+                    memory.note(Kind::File, &id, none, &state).unwrap();
                     memory.synced(&id);
                     memory.make_durable().unwrap();
                     let store = memory.store.as_ref().unwrap();

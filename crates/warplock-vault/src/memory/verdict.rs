@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::clock::{Stamp, Vector};
 use crate::keys::Id;
+use crate::names::Place;
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,13 +12,11 @@ pub(crate) enum Kind {
     File = 1,
     Folder = 2,
     Symlink = 3,
-    /// A fifo, socket or device.
-    Special = 4,
 }
 
 impl Kind {
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        [Kind::File, Kind::Folder, Kind::Symlink, Kind::Special]
+        [Kind::File, Kind::Folder, Kind::Symlink]
             .into_iter()
             .find(|kind| *kind as u8 == byte)
     }
@@ -40,6 +39,8 @@ pub(crate) struct Known {
     pub(crate) state: State,
     /// Whether it was removed; the stamp is then that of the removal.
     pub(crate) dead: bool,
+    /// The place where it was last put or found.
+    pub(crate) place: Place,
     /// The session in which it was last found right.
     pub(crate) session: u64,
     /// When, in seconds since 1970.
@@ -54,6 +55,8 @@ pub(crate) struct Occupant {
     pub(crate) id: Id,
     /// Of the state that was put there, or of the removal.
     pub(crate) stamp: Stamp,
+    /// What went into a removal: all that was known to have stood there.
+    pub(crate) vector: Vector,
     pub(crate) session: u64,
     pub(crate) noted: u64,
     /// The entry's name in the store, which is ciphertext: so that what is missing has a name.
@@ -217,11 +220,7 @@ impl Past<'_> {
                     false => Verdict::Same,
                 };
             }
-            // What has no numbers is written again when it is renamed.
-            return match stamp.number == 0 && self.may_have_removed(known.session) {
-                true => Verdict::Crash,
-                false => Verdict::Wrong(Wrong::Branch),
-            };
+            return Verdict::Wrong(Wrong::Branch);
         }
         if ours {
             return match stamp.number < newest.stamp.number {
@@ -239,14 +238,14 @@ impl Past<'_> {
         })
     }
 
-    /// What was found at a place where something is known to stand, or to have stood; `object` is
-    /// the verdict on the object itself, which is right.
+    /// What was found at a place where something is known to stand, or to have stood; `stood` is
+    /// the newest state there that is known. Whatever puts an object elsewhere gives it a new state.
     pub(crate) fn judge_place(
         &self,
         known: &Occupant,
+        stood: Stamp,
         (kind, id): (Kind, &Id),
         found: &State,
-        object: &Verdict,
     ) -> Verdict {
         if known.kind == Some(kind) && known.id == *id {
             return match self.crashed_since(known.session) {
@@ -255,25 +254,21 @@ impl Past<'_> {
             };
         }
         let stamp = found.stamp;
-        // Whatever puts a file elsewhere gives it a new state.
-        let moved = *object != Verdict::Same || stamp.number == 0;
+        let later = stamp.number > stood.number;
         let taken_away = known.kind.is_none() || self.may_have_removed(known.session);
-        if stamp.machine == self.machine || stamp.number == 0 {
-            let crash = match stamp.number {
-                0 => self.may_have_removed(known.session),
-                number => taken_away && self.excuses(number, known.session),
-            };
-            return match crash && moved {
-                true => Verdict::Crash,
-                false => Verdict::Wrong(Wrong::Displaced(known.noted)),
-            };
-        }
-        let newer = match known.stamp.number {
-            0 => known.kind.is_none_or(|known| known == kind),
-            _ => found.vector.covers(known.stamp),
+        let includes = stamp != stood && found.vector.covers(stood);
+        let (right, verdict) = match (stamp.machine == self.machine, known.kind) {
+            (true, _) => {
+                let excused = self.excuses(stamp.number, known.session);
+                (taken_away && later && excused, Verdict::Crash)
+            }
+            (false, Some(_)) => (includes, Verdict::Newer),
+            // A removal leaves nothing in the store that another machine could include: a higher
+            // number tells that what was put there is no older.
+            (false, None) => (includes || later, Verdict::Newer),
         };
-        match newer && moved {
-            true => Verdict::Newer,
+        match right {
+            true => verdict,
             false => Verdict::Wrong(Wrong::Displaced(known.noted)),
         }
     }
@@ -328,6 +323,7 @@ mod tests {
             kind: Kind::File,
             state,
             dead: false,
+            place: [0; 16],
             session,
             noted: 99,
         }
@@ -436,6 +432,7 @@ mod tests {
             kind: Some(Kind::File),
             id,
             stamp: stamp(120, US),
+            vector: Vector::default(),
             session: 3,
             noted: 99,
             stored: Vec::new(),
@@ -444,14 +441,14 @@ mod tests {
         let (calm, after) = (past(&[]), past(CRASHES));
         let displaced = Verdict::Wrong(Wrong::Displaced(99));
         let judge = |past: &Past<'_>, it: &Occupant, kind, id, found| {
-            past.judge_place(it, (kind, &id), found, &Verdict::Newer)
+            past.judge_place(it, it.stamp, (kind, &id), found)
         };
         assert_eq!(
             judge(&calm, &occupant, Kind::File, id, &found),
             Verdict::Same
         );
         assert_eq!(
-            judge(&calm, &occupant, Kind::Special, id, &found),
+            judge(&calm, &occupant, Kind::Symlink, id, &found),
             displaced
         );
         assert_eq!(
@@ -482,6 +479,15 @@ mod tests {
         occupant.kind = None;
         assert_eq!(calm.judge_missing(&occupant), Verdict::Same);
         assert_eq!(judge(&calm, &occupant, Kind::File, id, &found), displaced);
+        // Removed here: what another machine put there later is right, what stood there is not.
+        assert_eq!(
+            judge(&calm, &occupant, Kind::File, id, &apart),
+            Verdict::Newer
+        );
+        let before = state(119, THEM, &[]);
+        assert_eq!(judge(&calm, &occupant, Kind::File, id, &before), displaced);
+        occupant.stamp = apart.stamp;
+        assert_eq!(judge(&calm, &occupant, Kind::File, id, &apart), displaced);
     }
 
     #[test]

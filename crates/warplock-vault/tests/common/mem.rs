@@ -37,6 +37,7 @@ impl Mem {
             fault: None,
             full: false,
             no_exchange: false,
+            fixed_owners: false,
             longest_read: 0,
             refused: HashMap::new(),
         })))
@@ -115,10 +116,6 @@ impl Storage for Mem {
 
     fn create(&self, dir: &u64, name: &OsStr, mode: u32) -> Result<u64> {
         self.make(*dir, name, Object::new(0o100_000 | mode))
-    }
-
-    fn make_special(&self, dir: &u64, name: &OsStr, mode: u32, _: u64) -> Result<()> {
-        self.make(*dir, name, Object::new(mode)).map(drop)
     }
 
     fn make_symlink(&self, dir: &u64, name: &OsStr, target: &[u8]) -> Result<()> {
@@ -206,6 +203,9 @@ impl Storage for Mem {
     fn change(&self, at: At<'_, Self>, changes: &Changes) -> Result<()> {
         let mut disk = self.disk();
         let inode = disk.at(at)?;
+        if disk.fixed_owners && (changes.mode, changes.uid, changes.gid) != (None, None, None) {
+            return Err(Errno::PERM.into());
+        }
         let object = disk.object(inode);
         object.uid = changes.uid.unwrap_or(object.uid);
         object.gid = changes.gid.unwrap_or(object.gid);

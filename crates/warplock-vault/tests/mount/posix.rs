@@ -189,6 +189,152 @@ fn times_owners_and_modes_stay() {
 }
 
 #[test]
+fn fifos_sockets_and_devices() {
+    use rustix::fs::{FileType, Mode, makedev, mknodat};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    let make = |standing: &Standing, name: &str, kind, device| {
+        let mode = Mode::from_raw_mode(0o640);
+        mknodat(CWD, standing.path(name), kind, mode, device).unwrap();
+    };
+    let kinds = |standing: &Standing| {
+        let mut found: Vec<_> = fs::read_dir(standing.root())
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let (listed, found) = (entry.file_type().unwrap(), entry.metadata().unwrap());
+                assert_eq!(listed, found.file_type(), "{entry:?}");
+                let name = entry.file_name().into_string().unwrap();
+                (name, found.mode(), found.rdev(), found.nlink())
+            })
+            .collect();
+        found.sort();
+        // So many that the kernel asks for the rest of the listing without attributes.
+        found.retain(|found| !found.0.starts_with("filler"));
+        found
+    };
+    everywhere(
+        |standing| {
+            for number in 0..1000 {
+                File::create(standing.path(format!("filler {number:0100}"))).unwrap();
+            }
+            make(standing, "fifo", FileType::Fifo, 0);
+            make(
+                standing,
+                "characters",
+                FileType::CharacterDevice,
+                makedev(1, 3),
+            );
+            make(
+                standing,
+                "blocks",
+                FileType::BlockDevice,
+                makedev(300, 70_000),
+            );
+            fs::hard_link(standing.path("fifo"), standing.path("link")).unwrap();
+            let socket = UnixListener::bind(standing.path("socket")).unwrap();
+            let mut client = UnixStream::connect(standing.path("socket")).unwrap();
+            client.write_all(b"over the socket").unwrap();
+            drop(client);
+            let mut text = String::new();
+            socket
+                .accept()
+                .unwrap()
+                .0
+                .read_to_string(&mut text)
+                .unwrap();
+            assert_eq!(text, "over the socket");
+            // The mount does not serve devices.
+            let opened = File::open(standing.path("characters")).unwrap_err();
+            assert_eq!(opened.kind(), std::io::ErrorKind::PermissionDenied);
+        },
+        |standing| {
+            let writer = standing.path("fifo");
+            let writer = std::thread::spawn(move || fs::write(writer, "through the fifo"));
+            let text = fs::read(standing.path("link")).unwrap();
+            assert_eq!(text, b"through the fifo");
+            writer.join().unwrap().unwrap();
+            let names = ["blocks", "characters", "fifo", "link", "socket"];
+            let devices = [makedev(300, 70_000), makedev(1, 3), 0, 0, 0];
+            let modes = [0o060_640, 0o020_640, 0o010_640, 0o010_640, 0o140_755];
+            let links = [1, 1, 2, 2, 1];
+            let expected: Vec<_> = (0..names.len())
+                .map(|at| (names[at].to_owned(), modes[at], devices[at], links[at]))
+                .collect();
+            assert_eq!(kinds(standing), expected);
+        },
+    );
+}
+
+/// ACLs, of files and handed down by folders, and the permissions that go with them.
+#[test]
+fn acls() {
+    // Of the owner, of user 5, of the group, the mask, of others.
+    let acl = |permissions: [u8; 5]| {
+        let mut acl = vec![2, 0, 0, 0];
+        for (tag, permissions) in [1, 2, 4, 16, 32].into_iter().zip(permissions) {
+            let id = if tag == 2 { [5, 0, 0, 0] } else { [255; 4] };
+            acl.extend([tag, 0, permissions, 0]);
+            acl.extend(id);
+        }
+        acl
+    };
+    let access = "system.posix_acl_access";
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+    let get = |path: &Path| {
+        let mut buffer = [0; 200];
+        let len = rustix::fs::getxattr(path, access, &mut buffer).unwrap();
+        buffer[..len].to_vec()
+    };
+    let can_read = |path: &Path, user: u32| {
+        let mut cat = Command::new("cat");
+        std::os::unix::process::CommandExt::uid(&mut cat, user);
+        std::os::unix::process::CommandExt::gid(&mut cat, user);
+        cat.arg(path).stdout(Stdio::null()).stderr(Stdio::null());
+        cat.status().unwrap().success()
+    };
+    everywhere(
+        |standing| {
+            let above = standing.root().parent().unwrap();
+            fs::set_permissions(above, Permissions::from_mode(0o755)).unwrap();
+            fs::set_permissions(standing.root(), Permissions::from_mode(0o755)).unwrap();
+            let set = |name: &str, attribute, value: &[u8]| {
+                rustix::fs::setxattr(standing.path(name), attribute, value, XattrFlags::empty())
+            };
+            fs::write(standing.path("file"), "x").unwrap();
+            match set("file", access, &acl([4, 4, 0, 6, 0])) {
+                // Some stores have none.
+                Err(Errno::OPNOTSUPP) => return,
+                outcome => outcome.unwrap(),
+            }
+            fs::write(standing.path("changed"), "x").unwrap();
+            set("changed", access, &acl([6, 7, 0, 7, 4])).unwrap();
+            let changed = Permissions::from_mode(0o600);
+            fs::set_permissions(standing.path("changed"), changed).unwrap();
+            fs::create_dir(standing.path("folder")).unwrap();
+            let handed_down = acl([5, 7, 5, 5, 4]);
+            set("folder", "system.posix_acl_default", &handed_down).unwrap();
+            fs::create_dir(standing.path("folder/inner")).unwrap();
+            fs::write(standing.path("folder/inner/file"), "x").unwrap();
+        },
+        |standing| {
+            if !standing.path("folder").exists() {
+                return;
+            }
+            let path = standing.path("file");
+            assert_eq!((mode(&path), get(&path)), (0o460, acl([4, 4, 0, 6, 0])));
+            assert!(can_read(&path, 5) && !can_read(&path, 6));
+            let path = standing.path("changed");
+            assert_eq!((mode(&path), get(&path)), (0o600, acl([6, 7, 0, 0, 0])));
+            assert!(!can_read(&path, 5));
+            let path = standing.path("folder/inner");
+            assert_eq!((mode(&path), get(&path)), (0o554, acl([5, 7, 5, 5, 4])));
+            let path = standing.path("folder/inner/file");
+            assert_eq!((mode(&path), get(&path)), (0o444, acl([4, 7, 5, 4, 4])));
+        },
+    );
+}
+
+#[test]
 fn extended_attributes() {
     everywhere(
         |standing| {

@@ -7,6 +7,7 @@ mod bound_keys;
 #[cfg(target_os = "linux")]
 #[path = "../../../warplock-keyring/tests/keyring/bounded.rs"]
 mod bounded;
+mod by_path;
 mod closing;
 #[path = "../common/mod.rs"]
 mod common;
@@ -22,6 +23,7 @@ mod listing;
 mod memory;
 mod model;
 mod nonsense;
+mod owners;
 mod permissions;
 mod read_only;
 mod repair;

@@ -28,6 +28,7 @@ fn known(number: u64) -> Known {
             vector: Vector::of(stamp),
         },
         dead: false,
+        place: [6; 16],
         session: 3,
         noted: 8,
     }
@@ -41,6 +42,10 @@ fn occupant(kind: Option<Kind>) -> Occupant {
             number: 4,
             machine: 2,
         },
+        vector: Vector::of(Stamp {
+            number: 4,
+            machine: 2,
+        }),
         session: 3,
         noted: 8,
         stored: b"name".to_vec(),

@@ -111,6 +111,8 @@ pub(crate) struct Disk {
     pub(crate) full: bool,
     /// Names cannot be exchanged, as on some file systems.
     pub(crate) no_exchange: bool,
+    /// Neither owners nor permissions can be changed.
+    pub(crate) fixed_owners: bool,
     /// The most bytes that were asked for at once.
     pub(crate) longest_read: usize,
     /// Objects that cannot be opened, or not for writing only, if the flag is set.

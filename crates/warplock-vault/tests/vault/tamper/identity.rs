@@ -62,6 +62,68 @@ fn both_names_of_an_interrupted_rename() {
     assert!(both > 1);
 }
 
+/// The same with a file. Whichever name is used first stays, and only that one.
+#[test]
+fn both_names_of_an_interrupted_rename_of_a_file() {
+    for (first, other) in [("short", "new"), ("new", "short")] {
+        let mut both = 0;
+        for (faults, linked) in (0..30).flat_map(|faults| [(faults, false), (faults, true)]) {
+            let victim = Victim::new();
+            let (_, dir, stored) = victim.find("short");
+            let vault = open(victim.mem.clone(), &victim.key);
+            let os = OsStr::new;
+            if linked {
+                let node = vault.node("short").unwrap().node;
+                vault.link(node, ROOT, os("also")).unwrap();
+                vault.tick().unwrap();
+            }
+            victim.mem.disk().fault = Some((faults, Errno::IO));
+            let (from, to) = ((ROOT, os("short")), (ROOT, os("new")));
+            let _ = vault.rename(from, to, RenameFlags::empty());
+            // Nobody commits it any more.
+            let victim = Victim {
+                mem: victim.mem.fork(),
+                key: victim.key,
+            };
+            drop(vault);
+            victim.mem.disk().fault = None;
+            let fork = open(victim.mem.fork(), &victim.key);
+            if fork.node("short").is_ok() || fork.get("new").is_err() {
+                continue;
+            }
+            drop(fork);
+            both += 1;
+            let inode = victim.inode("new");
+            {
+                let mut disk = victim.mem.disk();
+                disk.object(dir).entries.insert(stored, inode);
+                disk.object(inode).links += 1;
+                if linked {
+                    // The rule is not about how many names there are.
+                    disk.object(inode).links -= 1;
+                }
+            }
+            assert_eq!(victim.altered().len(), 1, "{faults}");
+            let used = |vault: &Vault<Mem>| [first, other].map(|name| vault.get(name).is_ok());
+            let told = Told::default();
+            let vault = Vault::open_on(victim.mem.clone(), &victim.key, options(&told)).unwrap();
+            // The kernel knows both names.
+            assert!(vault.get(first).is_ok(), "{faults}");
+            assert_eq!(vault.get(other), Err(Errno::IO), "{faults}");
+            assert!(told.lock().unwrap().join("").contains("by a rename"));
+            vault.close().unwrap();
+            drop(vault);
+            for _ in 0..2 {
+                let vault = open(victim.mem.clone(), &victim.key);
+                assert_eq!(used(&vault), [true, false], "{faults}");
+                vault.close().unwrap();
+            }
+            assert_eq!(victim.altered().len(), 1, "{faults}");
+        }
+        assert!(both > 1);
+    }
+}
+
 /// A copy of an object under a new number.
 fn copied(disk: &mut Disk, inode: u64) -> u64 {
     let new = disk.objects.keys().max().unwrap() + (1 << 40);

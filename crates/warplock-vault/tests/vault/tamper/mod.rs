@@ -7,6 +7,7 @@ mod contents;
 mod forms;
 mod identity;
 mod names;
+mod owners;
 mod vaults;
 
 use std::ffi::{OsStr, OsString};

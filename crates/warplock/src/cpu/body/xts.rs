@@ -3,7 +3,8 @@
 use std::arch::asm;
 
 use super::aes::{
-    last_round, load, load_tail, opaque, put, round, rounds, rounds_behind_ninth, store, store_tail,
+    ask_ahead, last_round, load, load_tail, opaque, put, round, rounds, rounds_behind_ninth, store,
+    store_tail,
 };
 use super::{Lanes, WIDE};
 use crate::Direction;
@@ -51,6 +52,9 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
                 tweaks[i] = tweaks[i].xor(last);
             });
             while L::HOLDS && left.len > stride {
+                if left.cold {
+                    ask_ahead::<L>(left.src, stride);
+                }
                 tweaks = step_ahead::<L, W>(key, direction, ends, tweaks, growth, left);
                 left = left.part(stride, left.len - stride);
             }

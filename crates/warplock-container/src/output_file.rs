@@ -1,0 +1,429 @@
+//! An output file that appears under its name only when it is complete.
+//!
+//! Until then it is a draft: a file without a name, or, where the file system has no such files,
+//! one with a temporary name. Whatever its final mode, only the owner may read a draft: it may hold
+//! plaintext or keys, and what another process has opened it can read for ever.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fchmod, linkat, openat, stat};
+use rustix::io::Errno;
+use tempfile::{NamedTempFile, TempPath};
+
+use crate::error::{Error, Result};
+use crate::sink::Sink;
+
+/// Who may read a finished output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// As with any other file: what the umask or the folder says, or the replaced file's mode.
+    Usual,
+    /// Its owner alone.
+    Owner,
+}
+
+/// An output file under way. Dropped without [`OutputFile::publish`], it leaves nothing behind.
+///
+/// ```
+/// use std::io::Write;
+/// use warplock_container::{Access, OutputFile};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("report");
+/// let output = OutputFile::create(&path, false, Access::Usual)?;
+/// output.file().write_all(b"all of it").unwrap();
+/// assert!(!path.exists());
+/// output.publish()?;
+/// assert_eq!(std::fs::read(&path).unwrap(), b"all of it");
+/// # Ok::<(), warplock_container::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct OutputFile {
+    place: Place,
+    draft: Draft,
+}
+
+impl OutputFile {
+    /// An empty draft of the file `path`. If a regular file has this name, it is refused, or with
+    /// `replace` replaced in one step when the draft is published; symbolic links to it stay.
+    ///
+    /// # Errors
+    /// [`Error::OutputExists`]; [`Error::OutputUnusable`] for a folder, pipe, device or a symbolic
+    /// link to nothing; [`Error::Create`].
+    pub fn create(path: impl AsRef<Path>, replace: bool, access: Access) -> Result<Self> {
+        let mut place = Place::of(path.as_ref(), replace, access)?;
+        let draft = place.draft().map_err(Error::Create)?;
+        Ok(OutputFile { place, draft })
+    }
+
+    /// The draft, to be written to.
+    pub fn file(&self) -> &File {
+        match &self.draft {
+            Draft::Unnamed(file) => file,
+            Draft::Named(file) => file.as_file(),
+        }
+    }
+
+    /// The draft, for [`crate::seal`] and [`crate::open`].
+    ///
+    /// # Errors
+    /// [`Error::Write`]: what the system says about the draft.
+    pub fn sink(&self) -> Result<Sink<'_>> {
+        match &self.draft {
+            Draft::Named(file) => Sink::file(file.as_file()),
+            // SAFETY: this process made it, no other has it, and nobody here sets its length before
+            // it is published.
+            Draft::Unnamed(file) => unsafe { Sink::exclusive_file(file) },
+        }
+        .map_err(Error::Write)
+    }
+
+    /// Lets the finished file appear under its name. Waits until its bytes and name are on the
+    /// disk.
+    ///
+    /// # Errors
+    /// [`Error::Write`], [`Error::Create`], and [`Error::OutputExists`] if another process has taken
+    /// the name since. Then nothing is left behind.
+    pub fn publish(self) -> Result<()> {
+        let OutputFile { place, draft } = self;
+        match draft {
+            Draft::Unnamed(file) => {
+                place.finish(&file)?;
+                place.link(&file)
+            }
+            Draft::Named(file) => {
+                let (file, temporary) = file.into_parts();
+                place.finish(&file)?;
+                close(file).map_err(Error::Write)?;
+                place.rename(temporary)
+            }
+        }
+    }
+
+    /// Removes the drafts that have a temporary name, and lets no output be created or published
+    /// any more: for a process about to end by a signal.
+    pub fn abandon_all() {
+        let list = named();
+        for path in list.iter() {
+            let _ = fs::remove_file(path);
+        }
+        std::mem::forget(list);
+    }
+}
+
+/// Closes `file`, and says what dropping it would not: file systems that write late, such as
+/// network file systems, may report a failed write only here.
+///
+/// # Errors
+/// What the system says.
+pub fn close(file: File) -> io::Result<()> {
+    // SAFETY: the descriptor was owned by `file` alone, which has just given it up.
+    if unsafe { libc::close(file.into_raw_fd()) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        // Linux has closed it all the same.
+        error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+        error => Err(error),
+    }
+}
+
+const FOLDER: &str = "is a folder; name a file";
+/// The mode of drafts and of secrets.
+const OWNER: u32 = 0o600;
+/// The mode that files are made with; the umask or an access list of the folder takes from it.
+const USUAL: u32 = 0o666;
+
+/// Named drafts that exist at this moment. Whoever holds the lock may create, publish or remove
+/// one.
+static NAMED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn named() -> MutexGuard<'static, Vec<PathBuf>> {
+    // A list of paths is never in a state that a panic could spoil.
+    NAMED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where a finished file shall appear.
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
+    folder: PathBuf,
+    /// The finished file's permission bits; known once there is a draft.
+    mode: Option<u32>,
+    replace: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+enum Draft {
+    Unnamed(File),
+    Named(NamedTempFile),
+}
+
+impl Place {
+    fn of(path: &Path, replace: bool, access: Access) -> Result<Self> {
+        match fs::metadata(path) {
+            Ok(found) if found.is_file() && !replace => Err(Error::OutputExists),
+            Ok(found) if found.is_file() => {
+                let path = fs::canonicalize(path).map_err(Error::Create)?;
+                Place::at(path, mode(access, Some(&found)), replace)
+            }
+            Ok(found) => Err(Error::OutputUnusable(match found.is_dir() {
+                true => FOLDER,
+                false => "is a pipe or device, not a regular file",
+            })),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::Create(error)),
+            Err(_) if fs::symlink_metadata(path).is_ok() => Err(Error::OutputUnusable(
+                "is a symbolic link to nothing; remove it first",
+            )),
+            Err(_) => Place::at(path.to_owned(), mode(access, None), replace),
+        }
+    }
+
+    fn at(path: PathBuf, mode: Option<u32>, replace: bool) -> Result<Self> {
+        let folder = match (path.parent(), path.file_name()) {
+            (Some(folder), Some(_)) if folder.as_os_str().is_empty() => PathBuf::from("."),
+            (Some(folder), Some(_)) => folder.to_owned(),
+            _ => return Err(Error::OutputUnusable(FOLDER)),
+        };
+        Ok(Place {
+            path,
+            folder,
+            mode,
+            replace,
+        })
+    }
+
+    /// An empty draft.
+    fn draft(&mut self) -> io::Result<Draft> {
+        match self.unnamed()? {
+            Some(file) => Ok(Draft::Unnamed(file)),
+            None => self.draft_named(),
+        }
+    }
+
+    /// A file without a name, or `None` where there is no such thing.
+    #[cfg(target_os = "linux")]
+    fn unnamed(&mut self) -> io::Result<Option<File>> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = match openat(CWD, &self.folder, flags, Mode::from_raw_mode(USUAL)) {
+            Ok(file) => File::from(file),
+            // By file system and kernel.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        // Without /proc there is no way to give it a name later.
+        if stat(descriptor_path(&file)).is_err() {
+            return Ok(None);
+        }
+        // Without a name it cannot have been opened by another process.
+        let usual = file.metadata()?.mode() & 0o777;
+        self.mode.get_or_insert(usual);
+        let _ = fchmod(&file, Mode::from_raw_mode(OWNER));
+        Ok(Some(file))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn unnamed(&mut self) -> io::Result<Option<File>> {
+        Ok(None)
+    }
+
+    /// A file with a temporary name, which is removed if a signal comes.
+    fn draft_named(&mut self) -> io::Result<Draft> {
+        let mut list = named();
+        let (prefix, folder) = (self.hidden_prefix(), &self.folder);
+        let make = |mode| {
+            tempfile::Builder::new()
+                .prefix(&prefix)
+                .permissions(fs::Permissions::from_mode(mode))
+                .tempfile_in(folder)
+        };
+        if self.mode.is_none() {
+            // Another file, which stays empty, tells what the umask or the folder makes of it.
+            let usual = make(USUAL)?.as_file().metadata()?.mode() & 0o777;
+            self.mode = Some(usual);
+        }
+        let file = make(OWNER)?;
+        list.push(file.path().to_owned());
+        Ok(Draft::Named(file))
+    }
+
+    /// What the name of a temporary file begins with.
+    fn hidden_prefix(&self) -> OsString {
+        let mut prefix = OsString::from(".");
+        prefix.push(self.path.file_name().unwrap_or_default());
+        // Room for the random part within the 255 bytes of a name.
+        if prefix.len() > 240 {
+            OsString::from(".warplock-")
+        } else {
+            prefix
+        }
+    }
+
+    /// Gives a complete draft its final mode and brings everything to the disk, so that no crash
+    /// can leave a name without its bytes.
+    fn finish(&self, file: &File) -> Result<()> {
+        if let Some(mode) = self.mode {
+            // Best effort: some file systems have no permissions.
+            let _ = file.set_permissions(fs::Permissions::from_mode(mode));
+        }
+        file.sync_all().map_err(Error::Write)
+    }
+
+    /// Gives the unnamed `file` its name.
+    fn link(&self, file: &File) -> Result<()> {
+        let source = descriptor_path(file);
+        let give = |name: &Path| linkat(CWD, &source, CWD, name, AtFlags::SYMLINK_FOLLOW);
+        match give(&self.path) {
+            Ok(()) => {}
+            Err(Errno::EXIST) if self.replace => {
+                // No call replaces a name by an unnamed file, so it gets a name just before.
+                let mut list = named();
+                let before = list.len();
+                let temporary = tempfile::Builder::new()
+                    .prefix(&self.hidden_prefix())
+                    .make_in(&self.folder, |name| {
+                        list.push(name.to_owned());
+                        give(name).map_err(io::Error::from)
+                    })
+                    .map_err(Error::Create)?;
+                // The lock is held: a signal waits until this is done.
+                temporary
+                    .persist(&self.path)
+                    .map_err(|error| Error::Create(error.error))?;
+                list.truncate(before);
+            }
+            Err(Errno::EXIST) => return Err(Error::OutputExists),
+            Err(error) => return Err(Error::Create(error.into())),
+        }
+        self.sync_folder();
+        Ok(())
+    }
+
+    /// Gives the named draft its final name.
+    fn rename(&self, draft: TempPath) -> Result<()> {
+        let mut list = named();
+        list.retain(|path| **path != *draft);
+        let renamed = if self.replace {
+            draft.persist(&self.path)
+        } else {
+            draft.persist_noclobber(&self.path)
+        };
+        match renamed {
+            Ok(()) => {}
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(Error::OutputExists);
+            }
+            Err(error) => return Err(Error::Create(error.error)),
+        }
+        drop(list);
+        self.sync_folder();
+        Ok(())
+    }
+
+    /// Makes the new name durable; file systems that cannot do this need no error.
+    fn sync_folder(&self) {
+        if let Ok(folder) = File::open(&self.folder) {
+            let _ = folder.sync_all();
+        }
+    }
+}
+
+/// The finished file's mode, as far as it is known before there is a draft.
+fn mode(access: Access, replaced: Option<&Metadata>) -> Option<u32> {
+    match access {
+        Access::Owner => Some(OWNER),
+        Access::Usual => replaced.map(|found| found.mode() & 0o777),
+    }
+}
+
+fn descriptor_path(file: impl AsFd) -> String {
+    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::FromRawFd;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    /// Publishes an output with the text "new" by either way; gives the draft's mode.
+    fn publish(path: &Path, force: bool, named: bool, access: Access) -> Result<u32> {
+        let mut place =
+            Place::of(path, force, access).or_else(|_| Place::at(path.to_owned(), None, force))?;
+        let draft = match named {
+            true => place.draft_named().unwrap(),
+            false => place.draft().unwrap(),
+        };
+        assert_eq!(matches!(draft, Draft::Named(_)), named);
+        let output = OutputFile { place, draft };
+        output.file().write_all(b"new").unwrap();
+        let mode = output.file().metadata().unwrap().permissions().mode();
+        output.publish().map(|()| mode & 0o777)
+    }
+
+    #[test]
+    fn both_ways_publish_and_refuse_alike() {
+        for named in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("file");
+            let publish = |force| publish(&path, force, named, Access::Usual);
+            for force in [false, true] {
+                publish(force).unwrap();
+                assert_eq!(fs::read(&path).unwrap(), b"new");
+                // Somebody else may be faster: what exists at the end is not replaced.
+                fs::write(&path, b"old").unwrap();
+                assert!(matches!(publish(false), Err(Error::OutputExists)));
+                assert_eq!(fs::read(&path).unwrap(), b"old");
+                publish(true).unwrap();
+                assert_eq!(fs::read(&path).unwrap(), b"new");
+                assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+                fs::remove_file(&path).unwrap();
+            }
+            let mut place = Place::at(path.clone(), None, false).unwrap();
+            drop(place.draft_named().unwrap());
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        }
+    }
+
+    #[test]
+    fn only_a_finished_file_has_its_final_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let plain = folder.path().join("plain");
+        fs::write(&plain, b"").unwrap();
+        for named in [false, true] {
+            let publish = |force, access| publish(&path, force, named, access).unwrap();
+            assert_eq!(publish(false, Access::Usual), 0o600);
+            assert_eq!(mode(&path), mode(&plain));
+            for replaced in [0o600, 0o640, 0o644, 0o400] {
+                fs::set_permissions(&path, fs::Permissions::from_mode(replaced)).unwrap();
+                assert_eq!(publish(true, Access::Usual), 0o600);
+                assert_eq!(mode(&path), replaced);
+            }
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+            assert_eq!(publish(true, Access::Owner), 0o600);
+            assert_eq!(mode(&path), 0o600);
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn closing_reports_errors() {
+        close(tempfile::tempfile().unwrap()).unwrap();
+        // SAFETY: no process has this many files open, so nobody's is closed.
+        let never_open = unsafe { File::from_raw_fd(i32::MAX) };
+        assert!(close(never_open).is_err());
+    }
+}

@@ -1,0 +1,86 @@
+//! Whole files by their names: nothing is replaced, nothing unverified or incomplete appears.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use warplock_container::{
+    Error, ErrorKind, OutputFile, Pipeline, decrypt_file, encrypt_file, verify_file,
+};
+use warplock_keyring::{Identities, NewIdentity, NoPrompt, Recipients};
+
+fn pair() -> (Recipients, Identities) {
+    let me = NewIdentity::generate();
+    let mut recipients = Recipients::new(Arc::new(NoPrompt));
+    recipients.add(&me.recipient()).unwrap();
+    let mut identities = Identities::new(Arc::new(NoPrompt));
+    identities.add("me", me.file_text().as_bytes()).unwrap();
+    (recipients, identities)
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn files_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (recipients, identities) = pair();
+    let pipeline = Pipeline::new().unwrap();
+    for len in [0, 1, 16_383, 16_384, 1_000_000] {
+        let text: Vec<u8> = (0..len).map(|i: u32| (i % 251) as u8).collect();
+        fs::write(path("a"), &text).unwrap();
+        let sealed = encrypt_file(path("a"), path("a.wl"), &recipients, &pipeline).unwrap();
+        let verified = verify_file(path("a.wl"), &identities, &pipeline).unwrap();
+        let opened = decrypt_file(path("a.wl"), path("b"), &identities, &pipeline).unwrap();
+        assert_eq!([sealed, verified, opened], [u64::from(len); 3]);
+        assert_eq!(fs::read(path("b")).unwrap(), text);
+        fs::remove_file(path("a.wl")).unwrap();
+        fs::remove_file(path("b")).unwrap();
+    }
+}
+
+#[test]
+fn nothing_is_replaced_and_nothing_unverified_appears() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (recipients, identities) = pair();
+    let pipeline = Pipeline::new().unwrap();
+    fs::write(path("a"), [7; 100_000]).unwrap();
+    encrypt_file(path("a"), path("a.wl"), &recipients, &pipeline).unwrap();
+    let sealed = fs::read(path("a.wl")).unwrap();
+
+    let exists = encrypt_file(path("a"), path("a.wl"), &recipients, &pipeline).unwrap_err();
+    assert!(matches!(exists, Error::OutputExists), "{exists}");
+    let exists = decrypt_file(path("a.wl"), path("a"), &identities, &pipeline).unwrap_err();
+    assert!(matches!(exists, Error::OutputExists), "{exists}");
+    let into_folder = decrypt_file(path("a.wl"), folder.path(), &identities, &pipeline);
+    assert!(matches!(into_folder, Err(Error::OutputUnusable(_))));
+    let nowhere = decrypt_file(path("a.wl"), path("no/b"), &identities, &pipeline);
+    assert!(matches!(nowhere, Err(Error::Create(_))));
+
+    for at in [0, 20, 300, sealed.len() - 50_000, sealed.len() - 1] {
+        let mut altered = sealed.clone();
+        altered[at] ^= 1;
+        fs::write(path("bad.wl"), &altered).unwrap();
+        decrypt_file(path("bad.wl"), path("b"), &identities, &pipeline).unwrap_err();
+        verify_file(path("bad.wl"), &identities, &pipeline).unwrap_err();
+    }
+    let (_, stranger) = pair();
+    let wrong = decrypt_file(path("a.wl"), path("b"), &stranger, &pipeline).unwrap_err();
+    assert_eq!(wrong.kind(), ErrorKind::Authentication);
+    assert_eq!(names(folder.path()), ["a", "a.wl", "bad.wl"]);
+    assert_eq!(fs::read(path("a.wl")).unwrap(), sealed);
+}
+
+#[test]
+fn a_pipe_is_no_output_file() {
+    let pipe = OutputFile::create("/dev/null", true, warplock_container::Access::Usual);
+    assert!(matches!(pipe, Err(Error::OutputUnusable(_))));
+}

@@ -1,0 +1,69 @@
+//! What a person says is right.
+
+use super::*;
+
+#[test]
+fn a_deliberate_restore_is_accepted_whole_or_by_path() {
+    let world = World::new();
+    world.session(|vault| {
+        vault.put("f", b"old");
+        vault.put("g", b"old");
+    });
+    let backup = world.copy();
+    world.session(|vault| {
+        overwrite(vault, "f", b"new");
+        save(vault, "g", b"new");
+        vault.put("h", b"new");
+    });
+    world.restore(&backup);
+    assert_eq!(
+        world
+            .findings()
+            .iter()
+            .filter(|it| it.class == Class::Altered)
+            .count(),
+        3
+    );
+    let accepting = |paths: &[PathBuf]| {
+        let session = world.try_open(&world.mem, &world.state(), true).unwrap();
+        accept(&session.vault, paths).unwrap();
+        session.close();
+    };
+    accepting(&["/f".into(), "h".into()]);
+    let session = world.open();
+    assert_eq!(session.vault.get("f").unwrap(), b"old");
+    assert_eq!(session.vault.get("g"), Err(Errno::IO));
+    assert_eq!(session.vault.get("h"), Err(Errno::NOENT));
+    session.close();
+    accepting(&[]);
+    assert_eq!(world.findings(), []);
+    world.session(|vault| {
+        assert_eq!(vault.get("g").unwrap(), b"old");
+        overwrite(vault, "f", b"more");
+    });
+    assert_eq!(world.findings(), []);
+}
+
+#[test]
+fn a_memory_from_an_older_copy_is_refused_until_accepted() {
+    let world = World::new();
+    world.session(|vault| vault.put("f", b"1"));
+    let vaults = fs::read_dir(world.state()).unwrap();
+    let folder = vaults.map(|it| it.unwrap().path()).next().unwrap();
+    let file = folder.join("memory.redb");
+    let copy = fs::read(&file).unwrap();
+    world.session(|vault| overwrite(vault, "f", b"2"));
+    fs::write(&file, copy).unwrap();
+    // As often as it is tried.
+    for _ in 0..4 {
+        let refused = world.try_open(&world.mem, &world.state(), false).err();
+        let refused = refused.unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Authentication);
+        assert!(refused.to_string().contains("restored from an older copy"));
+    }
+    let session = world.try_open(&world.mem, &world.state(), true).unwrap();
+    accept(&session.vault, &[]).unwrap();
+    session.close();
+    world.session(|vault| assert_eq!(vault.get("f").unwrap(), b"2"));
+    assert_eq!(world.findings(), []);
+}

@@ -1,0 +1,224 @@
+//! What a crash may excuse, and what it may not.
+
+use super::*;
+use crate::common::rng::Rng;
+
+/// After an overwrite that was synced, a crash, and the removal of the journal, nothing is left of
+/// it in the store.
+#[test]
+fn a_journal_that_is_taken_away_after_a_crash_is_missed() {
+    let world = World::new();
+    world.session(|vault| vault.put("f", &[1; 50_000]));
+    world.crash(|vault| overwrite(vault, "f", &[2; 4096]));
+    {
+        let mut disk = world.mem.disk();
+        let journals = disk.objects[&TOP].entries[OsStr::new(JOURNALS)];
+        assert_eq!(disk.objects[&journals].entries.len(), 1);
+        disk.object(journals).entries.clear();
+    }
+    world.refuses("f", "an old version");
+}
+
+#[test]
+fn a_branch_does_not_replace_what_was_made_since() {
+    let world = World::new();
+    world.session(|vault| vault.put("f", &[1; 50_000]));
+    let before = world.copy();
+    world.crash(|vault| overwrite(vault, "f", &[2; 4096]));
+    let branch = world.copy();
+    // Somebody takes the first branch for good: the second begins from the same state.
+    world.restore(&before);
+    let session = world.try_open(&world.mem, &world.state(), true).unwrap();
+    accept(&session.vault, &[]).unwrap();
+    overwrite(&session.vault, "f", &[3; 4096]);
+    session.close();
+    world.session(|vault| assert_eq!(vault.get("f").unwrap()[0], 3));
+    let rest = world.copy();
+    world.restore(&branch);
+    world.refuses("f", "an old version");
+    world.restore(&rest);
+    world.session(|vault| assert_eq!(vault.get("f").unwrap()[0], 3));
+}
+
+/// An append, a save by rename, a new file: each synced, then a crash within the same second, and
+/// the store as it was before.
+#[test]
+fn what_was_synced_before_a_crash_cannot_be_taken_back() {
+    type Change = fn(&Vault<Mem>);
+    let changes: [(Change, &str, &str); 3] = [
+        (
+            |vault| {
+                let file = vault.file("f").unwrap();
+                vault.write(&file, 8192, &[2; 4096], false).unwrap();
+                vault.fsync(&file, false).unwrap();
+            },
+            "f",
+            "an old version",
+        ),
+        (
+            |vault| {
+                save(vault, "f", &[2; 5000]);
+                overwrite(vault, "f", &[2; 5000]);
+                sync_top(vault);
+            },
+            "f",
+            "came back",
+        ),
+        (
+            |vault| {
+                vault.put("g", b"new");
+                overwrite(vault, "g", b"new");
+            },
+            "g",
+            "it is missing",
+        ),
+    ];
+    for (change, name, why) in changes {
+        let world = World::new();
+        world.session(|vault| vault.put("f", &[1; 8192]));
+        let before = world.copy();
+        world.crash(change);
+        world.restore(&before);
+        let session = world.open();
+        assert_eq!(session.vault.get(name), Err(Errno::IO), "{why}");
+        session.says(why);
+        session.close();
+        assert!(
+            world.findings().iter().any(|it| it.class == Class::Altered),
+            "{why}"
+        );
+    }
+}
+
+/// What was not synced may be lost in a crash, or be there; neither is anybody's fault.
+#[test]
+fn a_crash_alone_raises_no_alarm() {
+    for kept in [false, true] {
+        let world = World::new();
+        world.session(|vault| {
+            vault.put("f", &[1; 5000]);
+            vault.put("g", b"g");
+        });
+        let before = world.copy();
+        world.crash(|vault| {
+            let file = vault.file("f").unwrap();
+            vault.write(&file, 0, &[2; 5000], false).unwrap();
+            drop(file);
+            vault.put("h", b"h");
+            save(vault, "g", b"new");
+        });
+        if !kept {
+            world.restore(&before);
+        }
+        let session = world.open();
+        for name in ["f", "g"] {
+            session.vault.get(name).unwrap();
+        }
+        session.close();
+        let findings = world.findings();
+        assert!(
+            findings.iter().all(|it| it.class == Class::Crash),
+            "{kept}: {findings:?}"
+        );
+    }
+}
+
+/// Links, folders and files, and a crash that keeps of what was not synced what it likes.
+#[test]
+fn whatever_a_crash_leaves_raises_no_alarm() {
+    for seed in 0..40 {
+        let world = World::new();
+        let os = OsStr::new;
+        let plain = RenameFlags::empty();
+        world.session(|vault| {
+            vault.put("f", &[1; 5000]);
+            vault.put("g", b"g");
+            vault.make(ROOT, os("dir"), FOLDER, 0).unwrap();
+            vault
+                .symlink(ROOT, os("link"), os("old"), FILE.caller)
+                .unwrap();
+        });
+        let before = world.copy();
+        world.mem.disk().log.clear();
+        let session = world.open();
+        {
+            let vault = &session.vault;
+            let dir = vault.node("dir").unwrap().node;
+            vault
+                .rename((ROOT, os("g")), (dir, os("g")), plain)
+                .unwrap();
+            vault.unlink(ROOT, os("link")).unwrap();
+            vault
+                .symlink(ROOT, os("link"), os("new"), FILE.caller)
+                .unwrap();
+            vault
+                .rename((ROOT, os("link")), (dir, os("link")), plain)
+                .unwrap();
+            if seed % 2 == 0 {
+                sync_top(vault);
+            }
+            vault
+                .rename((ROOT, os("dir")), (ROOT, os("moved")), plain)
+                .unwrap();
+            save(vault, "f", &[2; 5000]);
+            if seed % 3 == 0 {
+                vault.tick().unwrap();
+            }
+            vault
+                .rename((ROOT, os("f")), (dir, os("g")), RenameFlags::EXCHANGE)
+                .unwrap();
+            vault.make(ROOT, os("dir"), FOLDER, 0).unwrap();
+            vault.unlink(dir, os("link")).unwrap();
+            vault.put("f2", b"2");
+        }
+        let log = world.mem.disk().log.clone();
+        let now = before.disk().crash(&log, log.len(), &mut Rng::new(seed));
+        drop(session);
+        *world.mem.disk() = now;
+        for round in 0..2 {
+            let findings = world.findings();
+            let calm = |it: &Finding| it.class == Class::Crash;
+            assert!(findings.iter().all(calm), "{seed}, {round}: {findings:#?}");
+        }
+        let session = world.open();
+        let options = CheckOptions {
+            quick: false,
+            repair: true,
+        };
+        check(&session.vault, options, &mut |_| {}).unwrap();
+        session.close();
+        assert_eq!(world.findings(), [], "{seed}");
+    }
+}
+
+/// A symlink and a name of a folder that were synced do not go back in a crash.
+#[test]
+fn synced_names_of_links_and_folders_stay() {
+    let world = World::new();
+    let os = OsStr::new;
+    world.session(|vault| {
+        vault
+            .symlink(ROOT, os("link"), os("old"), FILE.caller)
+            .unwrap();
+        vault.make(ROOT, os("dir"), FOLDER, 0).unwrap();
+    });
+    let before = world.copy();
+    world.crash(|vault| {
+        vault.unlink(ROOT, os("link")).unwrap();
+        vault
+            .symlink(ROOT, os("link"), os("new"), FILE.caller)
+            .unwrap();
+        let (from, to) = ((ROOT, os("dir")), (ROOT, os("new")));
+        vault.rename(from, to, RenameFlags::empty()).unwrap();
+        sync_top(vault);
+    });
+    world.restore(&before);
+    let findings = world.findings();
+    for path in ["/link", "/dir", "/new"] {
+        let found = findings.iter().find(|it| it.path == Path::new(path));
+        assert!(
+            found.is_some_and(|it| it.class == Class::Altered),
+            "{path}: {findings:#?}"
+        );
+    }
+}
