@@ -457,7 +457,11 @@ impl<S: Storage> Vault<S> {
     /// The content of a file that is about to lose one of several names.
     pub(crate) fn content_to_unname(&self, victim: &Victim<S>) -> Result<Option<Arc<Content<S>>>> {
         let last = victim.found.links < 2;
-        if victim.node.kind != FileType::RegularFile || last {
+        if victim.node.kind != FileType::RegularFile {
+            return Ok(None);
+        }
+        if last {
+            self.empty_journal(&victim.node);
             return Ok(None);
         }
         match self.content(&victim.node) {
@@ -467,6 +471,23 @@ impl<S: Storage> Vault<S> {
                 Ok(None)
             }
             other => other.map(Some),
+        }
+    }
+
+    /// Makes sure that no journal holds what was synced to a file that is about to lose its last
+    /// name: after a crash, it would look as if somebody had hidden the file. If that fails, it
+    /// will, and nothing is lost.
+    fn empty_journal(&self, node: &Arc<Node<S>>) {
+        let content = match node.content_in_use() {
+            // Opening it deals with what a crash left.
+            None if !lock(&self.core.left_over).is_empty() => self.content(node).ok(),
+            content => content,
+        };
+        let Some(content) = content else { return };
+        let mut state = content.write_state();
+        if !state.broken && content.writable && self.core.apply(&content, &mut state).is_ok() {
+            let journal = state.journal.file.as_ref();
+            let _ = journal.map(|journal| self.core.storage.sync(journal, false));
         }
     }
 
@@ -494,7 +515,12 @@ impl<S: Storage> Vault<S> {
         });
         self.nodes.bury(node);
         if let Some(in_use) = node.content_in_use() {
-            in_use.write_state().dead = true;
+            let mut state = in_use.write_state();
+            state.dead = true;
+            // What is committed from now on says that it stands nowhere.
+            let folders = vec![Arc::clone(&spot.folder.dir)];
+            state.left.push((spot.name.place, folders));
+            drop(state);
             drop(content);
             self.let_go(in_use);
         }

@@ -129,13 +129,16 @@ impl<S: Storage> Check<'_, S> {
 }
 
 impl<S: Storage> Core<S> {
-    /// Whether a journal ends in a record that verifies: the file's id gives the key.
+    /// Whether a journal ends in a record that verifies, of a file that stood somewhere: the file's
+    /// id gives the key.
     fn holds_change(&self, id: Id, file: S::File) -> Result<bool> {
         let header = first_header(Version::default(), Owner::default(), Vec::new());
         let keys = self.keys.file(&id)?;
         let tree = self.tree_of(&header);
         let state = State::committed(header, tree);
         let journal = Content::new(file, id, keys, false, state);
-        Ok(self.read_record(&journal, &journal.file)?.is_some())
+        let record = self.read_record(&journal, &journal.file)?;
+        // What has no name any more can be in use, and commits.
+        Ok(record.is_some_and(|record| !record.pending.header.places.is_empty()))
     }
 }

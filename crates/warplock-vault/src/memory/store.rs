@@ -201,15 +201,18 @@ impl Store {
     }
 
     /// Ends a session: its numbers are excused no more. On the only machine, what it removed can be
-    /// forgotten, too: a state of this machine that it does not know was removed.
+    /// forgotten, too: a state of this machine that it does not know was removed. Not after a crash,
+    /// whose numbers excuse what is not known.
     pub(super) fn end_session(&self, meta: &Meta) -> Result<()> {
         self.write(|transaction| {
             let bytes = meta.encode(&self.key);
             transaction.open_table(META)?.insert(META_KEY, &*bytes)?;
-            transaction.open_table(SESSIONS)?.remove(meta.session)?;
-            if meta.others {
+            let mut sessions = transaction.open_table(SESSIONS)?;
+            sessions.remove(meta.session)?;
+            if meta.others || !sessions.is_empty()? {
                 return Ok(());
             }
+            drop(sessions);
             let of_session = |session: u64| session == meta.session;
             transaction.open_table(OBJECTS)?.retain(|_, bytes| {
                 decode_known(bytes).is_none_or(|it| {

@@ -34,6 +34,8 @@ impl Mem {
             on_write: None,
             on_last_name: None,
             log: Vec::new(),
+            image_in: None,
+            image: None,
             fault: None,
             full: false,
             no_exchange: false,
@@ -155,9 +157,18 @@ impl Storage for Mem {
 
     fn rename(&self, from: (&u64, &OsStr), to: (&u64, &OsStr), flags: RenameFlags) -> Result<()> {
         let mut disk = self.disk();
-        disk.find(*from.0, from.1)?;
+        let moved = disk.find(*from.0, from.1)?;
         let exchange = flags.contains(RenameFlags::EXCHANGE);
         let other = disk.find(*to.0, to.1);
+        let into_itself = |one: u64, dir: u64| disk.holds(one, dir);
+        if into_itself(moved, *to.0)
+            || exchange
+                && other
+                    .as_ref()
+                    .is_ok_and(|other| into_itself(*other, *from.0))
+        {
+            return Err(Errno::INVAL.into());
+        }
         match &other {
             Ok(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Errno::EXIST.into()),
             Ok(other) if !exchange && !disk.objects[other].entries.is_empty() => {

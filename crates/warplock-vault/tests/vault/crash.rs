@@ -319,3 +319,33 @@ fn names_at_every_cut() {
         assert_eq!(report.findings, [], "cut {cut}");
     }
 }
+
+/// A file that is removed although a journal holds what was synced to it, or while it is open: a
+/// crash leaves nothing that looks as if somebody had hidden the file.
+#[test]
+fn removed_at_every_cut() {
+    let (mem, key) = new_vault(&Settings::default());
+    let vault = open(mem.clone(), &key);
+    vault.put("f", &[1; 50_000]);
+    vault.unmounted();
+    drop(vault);
+    mem.disk().log.clear();
+    let before = mem.disk().clone();
+    let vault = open(mem.clone(), &key);
+    let file = vault.file("f").unwrap();
+    vault.write(&file, 0, &[2; 4096], false).unwrap();
+    vault.fsync(&file, false).unwrap();
+    vault.unlink(ROOT, OsStr::new("f")).unwrap();
+    vault.write(&file, 8192, &[3; 4096], false).unwrap();
+    vault.tick().unwrap();
+    let log = mem.disk().log.clone();
+    let mut rng = Rng::new(5);
+    for cut in (0..=log.len()).flat_map(|cut| [cut; 20]) {
+        let disk = before.crash(&log, cut, &mut rng);
+        let mem = Mem(std::sync::Arc::new(std::sync::Mutex::new(disk)));
+        let vault = open(mem, &key);
+        let report = check(&vault, CheckOptions::default(), &mut |_| {}).unwrap();
+        let altered = report.findings.iter().find(|it| it.class == Class::Altered);
+        assert_eq!(altered, None, "cut {cut}");
+    }
+}

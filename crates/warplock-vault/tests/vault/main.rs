@@ -1,6 +1,7 @@
 //! Vaults without a mount, most of them in memory: one program, since what each store takes of the
 //! vault is compiled anew in every program.
 
+mod adversary;
 #[cfg(target_os = "linux")]
 mod bombs;
 mod bound_keys;

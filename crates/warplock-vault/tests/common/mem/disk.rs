@@ -104,6 +104,9 @@ pub(crate) struct Disk {
     /// Called once with the number of an object that has just lost its last name.
     pub(crate) on_last_name: Option<Hook>,
     pub(crate) log: Vec<Op>,
+    /// Before the change after so many others, what a crash would find is kept in `image`.
+    pub(crate) image_in: Option<(u64, Hook)>,
+    pub(crate) image: Option<Box<Disk>>,
     /// So many changes succeed before all others fail with this.
     pub(crate) fault: Option<(u64, Errno)>,
     /// There is no room: what is there can be replaced, also by zeros, which make room; of other
@@ -135,6 +138,26 @@ impl Disk {
         }
     }
 
+    /// Whether a folder is another one, or holds it somewhere below.
+    pub(super) fn holds(&self, folder: u64, other: u64) -> bool {
+        let mut waiting = vec![folder];
+        while let Some(at) = waiting.pop() {
+            if at == other {
+                return true;
+            }
+            waiting.extend(self.objects[&at].entries.values());
+        }
+        false
+    }
+
+    /// Puts an object on the disk that has no name yet; gives its number.
+    pub(crate) fn plant(&mut self, object: Object) -> u64 {
+        let inode = self.next;
+        self.next += 1;
+        self.objects.insert(inode, object);
+        inode
+    }
+
     /// Whether all changes fail as on a read-only file system.
     pub(super) fn is_read_only(&self) -> bool {
         self.fault == Some((0, Errno::ROFS))
@@ -150,6 +173,7 @@ impl Disk {
 
     /// Does and logs a change.
     pub(super) fn change(&mut self, op: Op) -> Result<()> {
+        self.take_image();
         if let Some((left, errno)) = &mut self.fault {
             if *left == 0 {
                 return Err((*errno).into());
@@ -176,6 +200,20 @@ impl Disk {
         self.apply(&op);
         self.log.push(op);
         Ok(())
+    }
+
+    /// Keeps what a crash would find now, if it is time for that, and calls the hook, which must not
+    /// use the disk.
+    fn take_image(&mut self) {
+        match &mut self.image_in {
+            Some((0, _)) => {
+                let hook = self.image_in.take();
+                self.image = Some(Box::new(self.clone()));
+                hook.into_iter().for_each(|(_, hook)| hook(0));
+            }
+            Some((left, _)) => *left -= 1,
+            None => {}
+        }
     }
 
     /// How much of a write has room on a full disk, if not all: bytes in pages that hold something.
@@ -230,7 +268,8 @@ impl Disk {
             }
             Op::Unlink { dir, name } => {
                 let inode = self.object(*dir).entries.remove(name).unwrap();
-                self.object(inode).links -= 1;
+                let links = &mut self.object(inode).links;
+                *links = links.saturating_sub(1);
             }
             Op::Rename { from, to, exchange } => {
                 let inode = self.object(from.0).entries.remove(&from.1).unwrap();
@@ -239,7 +278,8 @@ impl Disk {
                     if *exchange {
                         self.object(from.0).entries.insert(from.1.clone(), other);
                     } else {
-                        self.object(other).links -= 1;
+                        let links = &mut self.object(other).links;
+                        *links = links.saturating_sub(1);
                     }
                 }
             }

@@ -272,3 +272,19 @@ fn a_store_that_fails_before_a_crash_raises_no_alarm() {
     }
     assert!(faults > 30);
 }
+
+/// The numbers of a crash excuse what it left, not what was removed since.
+#[test]
+fn what_a_crash_left_and_was_removed_does_not_come_back() {
+    let world = World::new();
+    world.crash(|vault| vault.put("f", b"attacker"));
+    world.session(|vault| assert_eq!(vault.get("f").unwrap(), b"attacker"));
+    let ((name, inode), old) = (world.entry(), world.object());
+    world.session(|vault| vault.unlink(ROOT, OsStr::new("f")).unwrap());
+    {
+        let mut disk = world.mem.disk();
+        disk.objects.insert(inode, old);
+        disk.object(TOP).entries.insert(name, inode);
+    }
+    world.refuses("f", "came back");
+}

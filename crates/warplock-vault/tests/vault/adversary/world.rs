@@ -1,0 +1,566 @@
+//! One history: sessions, crashes and attacks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tempfile::TempDir;
+use warplock_keyring::MasterKey;
+use warplock_vault::{Class, Settings, Vault};
+
+use super::attacks::Attack;
+use super::model::{Floors, Kind, Model, Obj, TOP, Window};
+use super::oracle::{Ask, Seen, View};
+use super::work::Work;
+use crate::common::mem::{Disk, Mem};
+use crate::common::rng::Rng;
+use crate::common::{Told, new_vault, options};
+
+/// Copies that somebody keeps of the store.
+const COPIES: usize = 7;
+
+type Judged<T = ()> = Result<T, String>;
+
+pub(super) struct World<'a> {
+    rng: Rng,
+    steps: &'a AtomicU64,
+    trace: &'a mut Vec<String>,
+    mem: Mem,
+    key: MasterKey,
+    state: TempDir,
+    /// Whether the machine has a memory.
+    remembers: bool,
+    model: Model,
+    copies: Vec<Disk>,
+    /// The store as the last session began.
+    before: Disk,
+    crashed: bool,
+    /// Attributes may be old, or gone.
+    loose_xattrs: bool,
+    /// Somebody did something that nobody noticed so far.
+    tainted: bool,
+}
+
+/// The store and the machine's memory.
+struct Moment {
+    disk: Disk,
+    memory: Option<Vec<u8>>,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(mut rng: Rng, steps: &'a AtomicU64, trace: &'a mut Vec<String>) -> Self {
+        let (mem, key) = new_vault(&Settings::default());
+        mem.disk().log.clear();
+        let before = mem.disk().clone();
+        // Where syncing costs nothing.
+        let memory_dir = Path::new("/dev/shm");
+        let state = match memory_dir.is_dir() {
+            true => tempfile::tempdir_in(memory_dir).unwrap(),
+            false => tempfile::tempdir().unwrap(),
+        };
+        let remembers = rng.below(5) > 0;
+        trace.push(format!("with a memory: {remembers}"));
+        World {
+            rng,
+            steps,
+            trace,
+            copies: vec![before.clone()],
+            mem,
+            key,
+            state,
+            remembers,
+            model: Model::new(),
+            before,
+            crashed: false,
+            loose_xattrs: false,
+            tainted: false,
+        }
+    }
+
+    fn state(&self) -> PathBuf {
+        self.state.path().join("state")
+    }
+
+    fn try_open(&self, told: &Told, read_only: bool) -> Judged<Vault<Mem>> {
+        let mut options = options(told);
+        options.memory = self.remembers.then(|| self.state());
+        options.read_only = read_only;
+        Vault::open_on(self.mem.clone(), &self.key, options).map_err(|error| error.to_string())
+    }
+
+    /// The files of the machine's memory.
+    fn memory_file(state: &Path) -> Option<PathBuf> {
+        let vaults = fs::read_dir(state).ok()?;
+        let mut files = vaults.map(|it| it.unwrap().path().join("memory.redb"));
+        files.find(|file| file.exists())
+    }
+
+    fn moment(&self) -> Moment {
+        let file = Self::memory_file(&self.state());
+        Moment {
+            disk: self.mem.disk().clone(),
+            memory: file.map(|file| fs::read(file).unwrap()),
+        }
+    }
+
+    fn restore(&self, moment: &Moment) {
+        *self.mem.disk() = moment.disk.clone();
+        let file = Self::memory_file(&self.state());
+        match (&moment.memory, file) {
+            (Some(memory), Some(file)) => fs::write(file, memory).unwrap(),
+            (None, Some(file)) => fs::remove_file(file).unwrap(),
+            _ => {}
+        }
+    }
+
+    fn keep_copy(&mut self) {
+        let mut copy = self.mem.disk().clone();
+        copy.log.clear();
+        if self.copies.len() >= COPIES {
+            let at = self.rng.below(COPIES as u64) as usize;
+            self.copies.remove(at);
+        }
+        self.copies.push(copy);
+    }
+
+    /// All of a history; an error says what is wrong.
+    pub(super) fn live(&mut self) -> Judged {
+        for _ in 0..2 + self.rng.below(4) {
+            if self.rng.below(6) == 0 {
+                if !self.attacked_session()? {
+                    return Ok(());
+                }
+            } else if let Err(wrong) = self.session() {
+                // What went unnoticed before may be noticed now.
+                let noticed =
+                    wrong.starts_with("honest work fails") || wrong.starts_with("closing");
+                return if self.tainted && noticed {
+                    Ok(())
+                } else {
+                    Err(wrong)
+                };
+            }
+            self.keep_copy();
+            for _ in 0..self.rng.below(7) {
+                self.attack()?;
+            }
+            if self.crashed {
+                self.recover()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Honest work, then closing the vault, or a crash.
+    fn session(&mut self) -> Judged {
+        let crash = self.rng.below(4) == 0;
+        self.trace.push(format!("a session, crash: {crash}"));
+        self.mem.disk().log.clear();
+        self.before = self.mem.disk().clone();
+        let told = Told::default();
+        let vault = self.try_open(&told, false)?;
+        let count = 1 + self.rng.below(25);
+        let image_at = if crash { self.rng.below(count) } else { count };
+        let taken: Arc<std::sync::Mutex<Option<Vec<u8>>>> = Arc::default();
+        let mut floors = self.model.floors.clone();
+        let mut work = Work {
+            vault: &vault,
+            model: &mut self.model,
+            rng: &mut self.rng,
+            trace: self.trace,
+            files: Vec::new(),
+            crashes: crash && self.remembers,
+        };
+        let mut copied = None;
+        for step in 0..count {
+            if step == image_at {
+                let (taken, state) = (Arc::clone(&taken), self.state.path().join("state"));
+                let hook = move |_| {
+                    let file = Self::memory_file(&state);
+                    *taken.lock().unwrap() = file.map(|file| fs::read(file).unwrap());
+                };
+                let changes = work.rng.below(12);
+                self.mem.disk().image_in = Some((changes, Arc::new(hook)));
+            }
+            floors = work.model.floors.clone();
+            work.step()
+                .map_err(|errno| format!("honest work fails: {errno}"))?;
+            work.read_open_files()?;
+            self.steps.fetch_add(1, Ordering::Relaxed);
+            if self.mem.disk().image.is_some() {
+                break;
+            }
+            if work.rng.below(30) == 0 {
+                copied = Some(self.mem.disk().clone());
+            }
+        }
+        work.files.clear();
+        drop(work);
+        if let Some(mut copy) = copied {
+            copy.log.clear();
+            self.copies.push(copy);
+        }
+        if crash {
+            self.crash(vault, floors, &taken);
+        } else {
+            vault.close().map_err(|error| format!("closing: {error}"))?;
+            drop(vault);
+            self.model.synced_all();
+            self.mem.disk().log.clear();
+        }
+        let told = std::mem::take(&mut *told.lock().unwrap());
+        let unexpected = told
+            .iter()
+            .find(|text| !text.contains("does not know this vault yet"));
+        match unexpected.filter(|_| !self.tainted) {
+            Some(text) => Err(format!("honest work is told: {text}")),
+            None => Ok(()),
+        }
+    }
+
+    /// What a power failure leaves.
+    fn crash(
+        &mut self,
+        vault: Vault<Mem>,
+        floors: Floors,
+        taken: &std::sync::Mutex<Option<Vec<u8>>>,
+    ) {
+        let image = {
+            let mut disk = self.mem.disk();
+            disk.image_in = None;
+            disk.image.take()
+        };
+        let (image, memory) = match image {
+            Some(image) => {
+                self.model.floors = floors;
+                (*image, taken.lock().unwrap().take())
+            }
+            None => {
+                let moment = self.moment();
+                (moment.disk, moment.memory)
+            }
+        };
+        drop(vault);
+        let cut = image.log.len();
+        let mut disk = match self.rng.below(3) {
+            // Only the machine stopped.
+            0 => image.clone(),
+            _ => self.before.crash(&image.log, cut, &mut self.rng),
+        };
+        self.trace.push(format!("crash after {cut} changes"));
+        disk.log.clear();
+        disk.image_in = None;
+        self.restore(&Moment { disk, memory });
+        self.crashed = true;
+    }
+
+    fn window(&self) -> Window {
+        match (self.remembers, self.crashed) {
+            (false, _) => Window::Ever,
+            (true, true) => Window::Crash,
+            (true, false) => Window::Now,
+        }
+    }
+
+    fn judge(&mut self, view: &View, ask: &Ask) -> Judged {
+        let judged = view.judge(&self.model, ask);
+        judged.inspect_err(|_| self.trace.extend(view.describe()))
+    }
+
+    /// Opens and looks at everything, in some order.
+    fn view(&mut self, window: Window) -> View {
+        let mut view = View::default();
+        let read_only = self.rng.below(4) == 0;
+        let order = self.rng.below(4);
+        self.trace
+            .push(format!("look, order {order}, for reading {read_only}"));
+        let told = Told::default();
+        match self.try_open(&told, read_only) {
+            Err(refused) => view.refused = Some(refused),
+            Ok(vault) => {
+                if order == 0 {
+                    view.check(&vault, false);
+                }
+                view.walk(&vault, &self.model, window);
+                if order == 1 {
+                    view.check(&vault, false);
+                }
+                if let Err(error) = vault.close() {
+                    view.told.push(error.to_string());
+                }
+                drop(vault);
+                if order > 1 {
+                    match self.try_open(&told, read_only) {
+                        Err(refused) => view.refused = Some(refused),
+                        Ok(vault) => {
+                            view.check(&vault, false);
+                            let _ = vault.close();
+                        }
+                    }
+                }
+            }
+        }
+        view.hear(&told);
+        view
+    }
+
+    /// Somebody changes the store while nobody uses it.
+    fn attack(&mut self) -> Judged {
+        let moment = self.moment();
+        let Some(done) = self.change_store() else {
+            return Ok(());
+        };
+        let xattrs = done.xattrs;
+        let window = match done.harmless && !self.crashed {
+            true => Window::Now,
+            false => self.window(),
+        };
+        let view = self.view(window);
+        if done.refused && view.refused.is_none() {
+            return Err("altered settings are taken".into());
+        }
+        let ask = Ask {
+            window,
+            may_miss: !self.remembers && window != Window::Now,
+            xattrs: !xattrs && !self.loose_xattrs && !self.crashed && self.remembers,
+            honest: false,
+        };
+        self.judge(&view, &ask)?;
+        if window == Window::Now && done.harmless && !view.is_readable() {
+            self.trace.extend(view.describe());
+            return Err("something that changes nothing changed something".into());
+        }
+        if !self.crashed && view.is_silent() && self.rng.below(2) == 0 {
+            let told = Told::default();
+            let vault = self.try_open(&told, false)?;
+            let mut exact = View::default();
+            exact.walk(&vault, &self.model, Window::Now);
+            let newest = Ask {
+                window: Window::Now,
+                may_miss: false,
+                ..ask
+            };
+            let kept = exact.judge(&self.model, &newest).is_ok();
+            let _ = vault.close();
+            drop(vault);
+            if kept {
+                self.trace.push("it stays so".into());
+                self.tainted = true;
+                self.loose_xattrs |= xattrs;
+                return Ok(());
+            }
+        } else if view.refused.is_none() && self.rng.below(3) == 0 {
+            self.repair(&view, window)?;
+        }
+        self.restore(&moment);
+        Ok(())
+    }
+
+    /// Up to three things at the same time.
+    fn change_store(&mut self) -> Option<Attack> {
+        let mut done: Option<Attack> = None;
+        let count = [1, 1, 2, 3][self.rng.below(4) as usize];
+        for _ in 0..count {
+            let mut disk = self.mem.disk();
+            if let Some(attack) = Attack::any(&mut disk, &self.copies, &mut self.rng) {
+                self.trace.push(format!("attack: {}", attack.what));
+                done = Some(match done {
+                    None => attack,
+                    // The second may have undone the first.
+                    Some(before) => Attack {
+                        xattrs: before.xattrs | attack.xattrs,
+                        refused: false,
+                        harmless: false,
+                        ..attack
+                    },
+                });
+                self.steps.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        done
+    }
+
+    /// A repair keeps all that was right.
+    fn repair(&mut self, before: &View, window: Window) -> Judged {
+        self.trace.push("repair".into());
+        let told = Told::default();
+        let mut after = View::default();
+        if let Ok(vault) = self.try_open(&told, false) {
+            after.check(&vault, true);
+            let _ = vault.close();
+        }
+        let Ok(vault) = self.try_open(&told, false) else {
+            return Err("it cannot be opened after a repair".into());
+        };
+        after.walk(&vault, &self.model, window);
+        let _ = vault.close();
+        after.hear(&told);
+        before.keeps(&after).inspect_err(|_| {
+            self.trace.extend(before.describe());
+            self.trace.push("after the repair:".into());
+            self.trace.extend(after.describe());
+        })
+    }
+
+    /// After a crash that nobody made use of: no alarm, and what is there is taken as it is.
+    fn recover(&mut self) -> Judged {
+        self.trace.push("recover".into());
+        let told = Told::default();
+        let vault = self.try_open(&told, false)?;
+        let mut view = View::default();
+        view.walk(&vault, &self.model, Window::Crash);
+        let ask = Ask {
+            window: Window::Crash,
+            may_miss: false,
+            xattrs: false,
+            honest: !self.tainted,
+        };
+        view.check(&vault, true);
+        view.hear(&told);
+        self.judge(&view, &ask)?;
+        vault.close().map_err(|error| error.to_string())?;
+        drop(vault);
+        // Again, as what was repaired is different.
+        let vault = self.try_open(&Told::default(), false)?;
+        let mut view = View::default();
+        view.walk(&vault, &self.model, Window::Crash);
+        view.check(&vault, false);
+        let crash = view.findings.iter().find(|it| it.class != Class::Note);
+        if let Some(finding) = crash.filter(|_| !self.tainted) {
+            return Err(format!("a repaired vault is not clean: {finding:?}"));
+        }
+        vault.close().map_err(|error| error.to_string())?;
+        self.rebase(&view);
+        self.crashed = false;
+        Ok(())
+    }
+
+    /// The model becomes what is seen.
+    fn rebase(&mut self, view: &View) {
+        let old = self.model.clone();
+        self.model.clear();
+        let mut nodes: Vec<(u64, Obj)> = Vec::new();
+        let mut folders: Vec<(Vec<String>, Obj)> = vec![(Vec::new(), TOP)];
+        for item in &view.items {
+            let Seen::Thing(thing) = &item.seen else {
+                continue;
+            };
+            let (name, above) = item.path.split_last().expect("it has a name");
+            let parent = folders.iter().find(|(path, _)| path == above);
+            let Some((_, parent)) = parent else {
+                continue;
+            };
+            let known = nodes
+                .iter()
+                .find(|(node, _)| *node == thing.node())
+                .copied();
+            let is_new = known.is_none();
+            let obj = match known {
+                Some((_, obj)) => obj,
+                None => {
+                    let was = old.occupants(&item.parents, name, Window::Crash);
+                    let was = was.into_iter().flatten().collect();
+                    let obj = self.model.add(thing.kind, thing.bytes.clone(), was);
+                    nodes.push((thing.node(), obj));
+                    obj
+                }
+            };
+            if is_new {
+                self.model.set_mode(obj, thing.mode);
+            }
+            for (name, value) in thing.xattrs.iter().flatten() {
+                self.model.set_xattr(obj, name, Some(value.clone()));
+            }
+            self.model.bind(*parent, name, Some(obj));
+            if thing.kind == Kind::Folder {
+                folders.push((item.path.clone(), obj));
+            }
+        }
+        self.model.synced_all();
+    }
+
+    /// A session during which somebody changes the store; whether it can go on after it.
+    fn attacked_session(&mut self) -> Judged<bool> {
+        self.trace.push("a session under attack".into());
+        self.mem.disk().log.clear();
+        self.before = self.mem.disk().clone();
+        let told = Told::default();
+        let vault = match self.try_open(&told, false) {
+            Ok(vault) => vault,
+            Err(_) if self.tainted => return Ok(false),
+            Err(refused) => return Err(refused),
+        };
+        let mut files = Vec::new();
+        let mut failed = false;
+        let mut loose = false;
+        for round in 0..2 {
+            let mut work = Work {
+                vault: &vault,
+                model: &mut self.model,
+                rng: &mut self.rng,
+                trace: self.trace,
+                files: std::mem::take(&mut files),
+                crashes: false,
+            };
+            for _ in 0..1 + work.rng.below(10) {
+                self.steps.fetch_add(1, Ordering::Relaxed);
+                if let Err(errno) = work.step() {
+                    work.trace.push(format!("fails: {errno}"));
+                    failed = true;
+                    break;
+                }
+            }
+            work.read_open_files()?;
+            files = work.files;
+            if failed {
+                break;
+            }
+            if round == 0 {
+                self.keep_copy();
+                loose = self.change_store().is_some_and(|done| done.xattrs);
+            }
+        }
+        let window = match (self.remembers, failed) {
+            (false, _) => Window::Ever,
+            (true, true) => Window::Crash,
+            (true, false) => Window::Now,
+        };
+        let ask = Ask {
+            window,
+            may_miss: !self.remembers,
+            xattrs: !loose && !self.loose_xattrs && self.remembers && !failed,
+            honest: false,
+        };
+        let mut view = View::default();
+        view.walk(&vault, &self.model, window);
+        files.clear();
+        let closed = vault.close();
+        drop(vault);
+        view.hear(&told);
+        let said = failed || closed.is_err() || !view.is_silent();
+        self.judge(&view, &ask)
+            .map_err(|wrong| format!("in use: {wrong}"))?;
+        // What was said may concern what was written and not synced.
+        let window = match (self.remembers, said) {
+            (false, _) => Window::Ever,
+            (true, true) => Window::Crash,
+            (true, false) => Window::Now,
+        };
+        let view = self.view(window);
+        let ask = Ask {
+            window,
+            xattrs: ask.xattrs && !said,
+            ..ask
+        };
+        self.judge(&view, &ask)
+            .map_err(|wrong| format!("closed: {wrong}"))?;
+        self.tainted = true;
+        self.loose_xattrs |= loose;
+        let on = !said && view.is_silent() && self.remembers;
+        if on {
+            self.model.synced_all();
+        }
+        Ok(on)
+    }
+}
