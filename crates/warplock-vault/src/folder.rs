@@ -292,7 +292,7 @@ pub(crate) fn write_root_record<S: Storage>(
         gid: found.gid,
         rdev: 0,
     };
-    // Nothing was before it, on whatever machine.
+    // No machine made an earlier one, so it needs no stamp.
     let record = Record::new(Places::at(ROOT_PLACE), Version::default(), owner)?;
     write_record(storage, &keys, root, &record, SystemTime::now)
 }

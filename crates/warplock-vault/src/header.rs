@@ -130,7 +130,8 @@ impl Header {
         }
         self.places.retain(|other| *other != place);
         match self.leaving {
-            // Of an earlier rename, it is not known yet at which of its places the file stands.
+            // An earlier rename was interrupted, and it is not known yet at which of its places the
+            // file stands.
             Some(_) => self.places.insert(self.places.len() - 1, place),
             None => {
                 self.leaving = leaves.filter(|leaves| self.places.contains(leaves));

@@ -26,7 +26,7 @@ impl Allowed<'_> {
         self.renamed.is_some_and(|both| both.iter().all(stands))
     }
 
-    /// The place of an interrupted rename at which something that was found here does not stand.
+    /// The place of a rename that is not `here`; `None` if `here` is neither of the two.
     pub(crate) fn other(&self, here: &Place) -> Option<Place> {
         match self.renamed? {
             [old, new] if new == *here => Some(old),

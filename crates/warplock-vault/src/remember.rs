@@ -142,7 +142,8 @@ impl<S: Storage> Core<S> {
     /// A state of a file that was found fits what is known.
     pub(crate) fn expect_state(&self, id: &Id, header: &Header, what: &Subject) -> Result<()> {
         let state = self.file_state(id, header);
-        self.memory.found(Kind::File, id, &state, None, what)
+        self.memory
+            .found(Kind::File, id, &state, None, &|| what.clone())
     }
 
     /// Notes a state of a file that was just written, made from the one with the stamp `former`.
@@ -154,7 +155,7 @@ impl<S: Storage> Core<S> {
     /// The record of the topmost folder, which stands at no place, fits what is known.
     pub(crate) fn expect_root(&self, record: &Record) -> Result<()> {
         let state = self.folder_state(record);
-        let what = "the topmost folder".into();
+        let what = || "the topmost folder".into();
         self.memory
             .found(Kind::Folder, &record.id, &state, None, &what)
     }
@@ -284,7 +285,7 @@ impl<S: Storage> Vault<S> {
         let state = self.core.file_state(&content.id, &content.read_state().now);
         let at = Some((key(parent, name.place), name.stored.as_os_str()));
         let memory = &self.core.memory;
-        memory.found(Kind::File, &content.id, &state, at, what)
+        memory.found(Kind::File, &content.id, &state, at, &|| what.clone())
     }
 
     /// A folder's record, and that it stands under this name, fit what is known.
@@ -293,7 +294,7 @@ impl<S: Storage> Vault<S> {
         parent: &Folder<S>,
         name: &Name<S>,
         record: &Record,
-        what: &Subject,
+        what: &dyn Fn() -> Subject,
     ) -> Result<()> {
         let state = self.core.folder_state(record);
         let at = Some((key(parent, name.place), name.stored.as_os_str()));
@@ -311,7 +312,7 @@ impl<S: Storage> Vault<S> {
     ) -> Result<()> {
         let state = self.core.symlink_state(&found.version, &found.text);
         let at = Some((key(folder, place), stored));
-        let (memory, what) = (&self.core.memory, self.path_of(node));
+        let (memory, what) = (&self.core.memory, || self.path_of(node));
         memory.found(Kind::Symlink, &place, &state, at, &what)
     }
 

@@ -288,7 +288,8 @@ impl<S: Storage> Vault<S> {
         let record = self.core.read_folder_record(&dir, || self.path_of(node))?;
         let folder = Arc::new(Folder::new(dir, node.inode(), record));
         self.check_names(node, |check| check(folder.record().places.allowed()))?;
-        self.expect_folder(parent, name, &folder.record(), &self.path_of(node))?;
+        let what = || self.path_of(node);
+        self.expect_folder(parent, name, &folder.record(), &what)?;
         self.nodes.claim(node, &folder.id);
         self.check_alone(node)?;
         if self.open_folders.fetch_add(1, Ordering::Relaxed) > self.budget.folders {
@@ -508,7 +509,7 @@ impl<S: Storage> Vault<S> {
             if unfinished() {
                 self.list_uncommitted(&content);
             }
-            // Of an interrupted rename, one place is right from now on.
+            // If a rename was interrupted, the file stands here, so the other place is dropped.
             let other = content.read_state().now.allowed().other(&name.place);
             if let Some(other) = other {
                 self.forbid_place(&content, &other, &[&parent.dir]);

@@ -9,7 +9,7 @@ use super::Memory;
 use super::clock::{Stamp, Vector};
 use super::pending::Pending;
 use super::record::Spot;
-use super::verdict::{Crash, Kind, Occupant, Past, State, Verdict, Wrong, date};
+use super::verdict::{Crash, Kind, Occupant, Past, State, Verdict, date};
 use crate::core::lock;
 use crate::error::{Error, Result, Subject};
 use crate::keys::Id;
@@ -27,7 +27,7 @@ impl Memory {
         id: &Id,
         state: &State,
         at: Option<(Spot, &OsStr)>,
-        what: &Subject,
+        what: &dyn Fn() -> Subject,
     ) -> Result<()> {
         if self.store.is_none() {
             self.clock.observe(state.stamp.number);
@@ -40,7 +40,7 @@ impl Memory {
         };
         let stands = |kind| occupant.as_ref().is_some_and(|it| it.kind == Some(kind));
         let known = match kind {
-            // One that stood there earlier was another one, with the same id.
+            // An earlier symlink at this place had the same id, but was another object.
             Kind::Symlink if !stands(Kind::Symlink) => None,
             _ => self.known_in(&pending, id)?,
         };
@@ -59,7 +59,7 @@ impl Memory {
         if let Some(known) = &known {
             now.place = known.place;
             if matches!(judged, Verdict::Wrong(_)) {
-                // What is made from it is made from what was known, too.
+                // If it is accepted, the next state includes what was known, too.
                 now.state.vector.join(&known.state.vector);
             }
         }
@@ -105,7 +105,7 @@ impl Memory {
             Some(_) => self.known_in(pending, &occupant.id)?,
             None => None,
         };
-        // One that was since found elsewhere had left.
+        // If it was found elsewhere since, it has left this place.
         let here = known.filter(|it| it.place == spot.1);
         Ok(here.map_or(occupant.stamp, |it| it.state.stamp))
     }
@@ -133,16 +133,12 @@ impl Memory {
         }
     }
 
-    fn unless_accepted(&self, verdict: Verdict, what: &Subject) -> Result<Verdict> {
+    fn unless_accepted(&self, verdict: Verdict, what: &dyn Fn() -> Subject) -> Result<Verdict> {
         match verdict {
             Verdict::Wrong(_) if self.accepting.load(Ordering::Relaxed) => Ok(Verdict::Newer),
-            Verdict::Wrong(wrong) => Err(self.refusal(wrong, what)),
+            Verdict::Wrong(wrong) => Err(Error::altered(what(), wrong.to_string())),
             right => Ok(right),
         }
-    }
-
-    fn refusal(&self, wrong: Wrong, what: &Subject) -> Error {
-        Error::altered(what.clone(), wrong.to_string())
     }
 
     /// Judges that nothing stands at a spot; gives a sentence for the user if a crash may have
@@ -164,7 +160,7 @@ impl Memory {
             return Ok(None);
         }
         let crash = verdict == Verdict::Crash;
-        self.unless_accepted(verdict, &what())?;
+        self.unless_accepted(verdict, what)?;
         // Told once.
         let stood = self.newest_at(&lock(&self.pending), &occupant, spot)?;
         self.removed(*spot, None, stood)?;

@@ -271,7 +271,7 @@ impl Memory {
     pub(crate) fn successor(&self, id: &Id, former: &Version) -> Result<Version> {
         let stamp = self.next_stamp()?;
         let mut vector = former.vector.clone();
-        // More than that went into it where somebody accepted it instead of what was known.
+        // If somebody accepted `former` in place of a known state, that one goes into it, too.
         if let Some(known) = self.known_in(&lock(&self.pending), id)? {
             vector.join(&known.state.vector);
         }

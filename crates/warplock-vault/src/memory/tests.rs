@@ -54,7 +54,7 @@ fn change(memory: &Memory, from: &State) -> State {
 
 fn find(memory: &Memory, state: &State) -> Result<()> {
     let at = Some((SPOT, OsStr::new("f")));
-    memory.found(Kind::File, &FILE, state, at, &"f".into())
+    memory.found(Kind::File, &FILE, state, at, &|| "f".into())
 }
 
 #[track_caller]

@@ -223,6 +223,56 @@ fn synced_names_of_links_and_folders_stay() {
     }
 }
 
+/// The store fails at any point, and the machine crashes then.
+#[test]
+fn a_store_that_fails_before_a_crash_raises_no_alarm() {
+    let os = OsStr::new;
+    let (plain, exchange) = (RenameFlags::empty(), RenameFlags::EXCHANGE);
+    let mut finished = false;
+    let mut faults = 0;
+    while !finished {
+        let world = World::new();
+        world.session(|vault| {
+            vault.put("f", &[1; 5000]);
+            vault.put("g", b"g");
+            vault.make(ROOT, os("dir"), FOLDER, 0).unwrap();
+            let target = os("old");
+            vault
+                .symlink(ROOT, os("link"), target, FILE.caller)
+                .unwrap();
+        });
+        let before = world.copy();
+        world.mem.disk().log.clear();
+        let session = world.open();
+        world.mem.disk().fault = Some((faults, Errno::IO));
+        let vault = &session.vault;
+        let dir = vault.node("dir").unwrap().node;
+        let results = [
+            vault.rename((ROOT, os("link")), (dir, os("link")), plain),
+            vault.rename((ROOT, os("g")), (dir, os("g")), plain),
+            vault.rename((ROOT, os("f")), (dir, os("g")), exchange),
+            vault.rename((ROOT, os("dir")), (ROOT, os("moved")), plain),
+            vault.unlink(dir, os("link")),
+            vault.rename((dir, os("g")), (ROOT, os("f")), plain),
+            vault.tick().map_err(|error| error.errno()),
+        ];
+        finished = results.iter().all(Result::is_ok);
+        world.mem.disk().fault = None;
+        let log = world.mem.disk().log.clone();
+        let now = before.disk().crash(&log, log.len(), &mut Rng::new(faults));
+        drop(session);
+        *world.mem.disk() = now;
+        for round in 0..2 {
+            let findings = world.findings();
+            let calm = |it: &Finding| it.class == Class::Crash;
+            let at = (faults, round);
+            assert!(findings.iter().all(calm), "{at:?}: {findings:#?}");
+        }
+        faults += 1;
+    }
+    assert!(faults > 30);
+}
+
 /// The numbers of a crash excuse what it left, not what was removed since.
 #[test]
 fn what_a_crash_left_and_was_removed_does_not_come_back() {

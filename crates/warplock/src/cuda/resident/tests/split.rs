@@ -43,7 +43,6 @@ fn much_text_in_even_units_at_multiples_of_16_is_split() {
     assert!(splits(&key, apart(5, 16_384), 5, &ALWAYS));
     assert!(splits(&key, apart(1, 16_384), 1, &ALWAYS));
     assert!(!splits(&key, apart(1, 16_384), 1, &NEVER));
-    assert!(!splits(&key, apart(1 << 15, 16_384), 1 << 15, &NEVER));
     assert!(splits(&key, apart(3, 49_008), 3, &ALWAYS));
     // Too little, nearly empty units.
     let from = |bytes| Policy {
