@@ -235,14 +235,18 @@ impl Memory {
     /// Makes all notes durable; `sync` makes everything in the store durable, and is called if
     /// there is anything to note.
     pub(crate) fn save(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
-        {
+        loop {
+            // First what is older: what becomes durable from here on counts as newer.
+            self.make_durable()?;
             let mut pending = lock(&self.pending);
             if pending.written.is_empty() && pending.marked.is_empty() {
-                drop(pending);
-                return self.make_durable();
+                return Ok(());
             }
-            let written = std::mem::take(&mut pending.written).into_batch();
-            pending.marked.extend(written);
+            if pending.durable.is_empty() {
+                let written = std::mem::take(&mut pending.written).into_batch();
+                pending.marked.extend(written);
+                break;
+            }
         }
         // If this fails, they stay marked until it does not.
         sync()?;

@@ -235,3 +235,33 @@ fn the_first_look_at_a_vault_is_honest() {
     let session = world.try_open(&world.mem, &state, false).unwrap();
     assert_eq!(session.vault.get("f"), Err(Errno::IO));
 }
+
+/// A folder's record is durable at once, and was remembered after its removal.
+#[test]
+fn a_folder_that_was_made_and_removed_between_two_ticks_does_not_come_back() {
+    let world = World::new();
+    let session = world.open();
+    let dir = OsStr::new("dir");
+    session.vault.make(ROOT, dir, FOLDER, 0).unwrap();
+    let old = world.copy();
+    session.vault.rmdir(ROOT, dir).unwrap();
+    session.close();
+    {
+        let old = old.disk();
+        let entries = &old.objects[&TOP].entries;
+        let is_dir = |name: &&std::ffi::OsString| !name.to_string_lossy().contains('.');
+        let name = entries.keys().find(is_dir).unwrap();
+        let mut disk = world.mem.disk();
+        let folder = old.objects[&entries[name]].clone();
+        for inode in folder.entries.values() {
+            disk.objects.insert(*inode, old.objects[inode].clone());
+        }
+        disk.objects.insert(entries[name], folder);
+        disk.object(TOP).entries.insert(name.clone(), entries[name]);
+    }
+    let session = world.open();
+    let node = session.vault.node("dir").map(|it| it.node);
+    let shown = node.and_then(|node| session.vault.open_dir(node).map(drop));
+    assert_eq!(shown, Err(Errno::IO));
+    session.says("came back");
+}
