@@ -160,7 +160,11 @@ const FOREIGN: [&str; 14] = [
     "lost+found",
 ];
 /// How names of such things begin and end that have something between.
-const FOREIGN_PARTS: [(&str, &str); 7] = [
+const FOREIGN_PARTS: [(&str, &str); 10] = [
+    // Transfers that were interrupted.
+    (".unison.", ".unison.tmp"),
+    (".syncthing.", ".tmp"),
+    ("~syncthing~", ".tmp"),
     (".sync_", ".db"),
     (".sync_", ".db-shm"),
     (".sync_", ".db-wal"),

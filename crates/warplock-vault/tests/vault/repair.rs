@@ -281,7 +281,14 @@ fn files_of_sync_programs_stay() {
     vault.unmounted();
     drop(vault);
     let (dir, ..) = find(&mem, &key, "dir");
-    let names = [".stfolder", ".DS_Store", ".sync_0a1b.db-wal", ".Trash-1000"];
+    let names = [
+        ".stfolder",
+        ".DS_Store",
+        ".sync_0a1b.db-wal",
+        ".Trash-1000",
+        ".unison.xSws4dEb3auL.d1def299.unison.tmp",
+        ".syncthing.xSws4dEb3auL.tmp",
+    ];
     for (number, name) in (1 << 50..).zip(names) {
         let mut disk = mem.disk();
         disk.objects.insert(number, Object::new(0o100_600));
