@@ -8,8 +8,13 @@ use sha2::{Digest, Sha256};
 
 fn main() {
     choose_instruction_sets();
-    // A link to the workspace's folder, which a package has as a folder of its own.
-    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // A link to the workspace's folder, so that a package has them as a folder of its own. Checkouts
+    // without links (Windows) have a file there.
+    let kernels = match here.join("kernels") {
+        own if own.is_dir() => own,
+        _ => here.join("../../kernels"),
+    };
     if let Err(problem) = check(&kernels) {
         panic!("{problem}: run scripts/build-kernels (it needs no GPU)");
     }
