@@ -97,8 +97,12 @@ pub(crate) fn split_time(time: SystemTime) -> (i64, u32) {
         Err(error) => {
             let before = error.duration();
             match before.subsec_nanos() {
-                0 => (-(before.as_secs() as i64), 0),
-                nanos => (-(before.as_secs() as i64) - 1, 1_000_000_000 - nanos),
+                // The earliest second has no positive counterpart.
+                0 => (0i64.wrapping_sub_unsigned(before.as_secs()), 0),
+                nanos => {
+                    let second = (-1i64).wrapping_sub_unsigned(before.as_secs());
+                    (second, 1_000_000_000 - nanos)
+                }
             }
         }
     }
@@ -308,7 +312,9 @@ mod tests {
 
     #[test]
     fn times_before_and_after_1970() {
-        for (seconds, nanos) in [(0, 0), (0, 1), (5, 999_999_999), (-1, 0), (-1, 1), (-7, 5)] {
+        let usual = [(0, 0), (0, 1), (5, 999_999_999), (-1, 0), (-1, 1), (-7, 5)];
+        let extreme = [(i64::MIN, 0), (i64::MIN, 1), (i64::MAX, 999_999_999)];
+        for (seconds, nanos) in usual.into_iter().chain(extreme) {
             let time = join_time(seconds, nanos).unwrap();
             assert_eq!(split_time(time), (seconds, nanos));
         }

@@ -11,6 +11,7 @@ use rustix::fs::{self as sys, AtFlags, CWD, FallocateFlags, Gid, Mode, OFlags, S
 use rustix::io::Errno;
 
 use crate::fs::{Attributes, Changes, FileType, RenameFlags, SetTime, StatVfs, XattrFlags};
+use crate::header::split_time;
 use crate::permissions::{granting, hold, set_mode};
 use crate::probe::Lacks;
 use crate::storage::{At, Listed, Storage};
@@ -132,19 +133,10 @@ fn timespec(set: Option<SetTime>) -> sys::Timespec {
     let (tv_sec, tv_nsec) = match set {
         None => (0, sys::UTIME_OMIT),
         Some(SetTime::Now) => (0, sys::UTIME_NOW),
-        Some(SetTime::To(time)) => match time.duration_since(UNIX_EPOCH) {
-            Ok(after) => (after.as_secs() as i64, after.subsec_nanos().into()),
-            Err(before) => {
-                let before = before.duration();
-                match before.subsec_nanos() {
-                    0 => (-(before.as_secs() as i64), 0),
-                    part => (
-                        -(before.as_secs() as i64) - 1,
-                        i64::from(1_000_000_000 - part),
-                    ),
-                }
-            }
-        },
+        Some(SetTime::To(time)) => {
+            let (seconds, nanos) = split_time(time);
+            (seconds, nanos.into())
+        }
     };
     sys::Timespec { tv_sec, tv_nsec }
 }

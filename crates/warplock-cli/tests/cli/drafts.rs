@@ -80,6 +80,10 @@ impl Drop for NamedOnly {
 
 /// Starts a command that reads `input` through the pipe `fifo`, of which it gets the first part.
 fn half_fed(folder: &Folder, args: &[&str], input: &[u8]) -> (Child, fs::File) {
+    // A new one each time: a process that another test is just starting may still hold the last one,
+    // and with it what nobody has read of it.
+    let _ = fs::remove_file(folder.path("fifo"));
+    make_fifo(&folder.path("fifo"));
     let mut child = folder.command(args).stdout(Stdio::null()).spawn().unwrap();
     let fifo = fs::OpenOptions::new().write(true).open(folder.path("fifo"));
     let mut fifo = fifo.unwrap();
@@ -96,7 +100,6 @@ fn only_the_owner_may_read_what_is_not_finished() {
         return;
     };
     let folder = &mounted.0;
-    make_fifo(&folder.path("fifo"));
     folder.write("a", pattern(20 << 20));
     folder.write("key", pattern(16));
     folder.run(["encrypt", "-R", "recipient.txt", "a"]).code(0);
