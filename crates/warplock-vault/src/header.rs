@@ -1,6 +1,6 @@
 //! A file's header: what its content must be, and where the file may stand.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use warplock::Key;
 
@@ -11,6 +11,7 @@ use crate::memory::Version;
 use crate::names::Place;
 use crate::places::Allowed;
 use crate::seals::{Roots, SEAL_LEN, Seal};
+use crate::times::{join_time, split_time};
 
 /// Associated data of a header.
 const AAD: &[u8] = b"warplock-vault/2 header";
@@ -88,33 +89,6 @@ pub(crate) struct Header {
     pub(crate) places: Vec<Place>,
     /// That of its places which a rename leaves: it stands there or at the last one, never at both.
     pub(crate) leaving: Option<Place>,
-}
-
-/// Seconds and nanoseconds since 1970, the seconds rounded down.
-pub(crate) fn split_time(time: SystemTime) -> (i64, u32) {
-    match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(after) => (after.as_secs() as i64, after.subsec_nanos()),
-        Err(error) => {
-            let before = error.duration();
-            match before.subsec_nanos() {
-                // The earliest second has no positive counterpart.
-                0 => (0i64.wrapping_sub_unsigned(before.as_secs()), 0),
-                nanos => {
-                    let second = (-1i64).wrapping_sub_unsigned(before.as_secs());
-                    (second, 1_000_000_000 - nanos)
-                }
-            }
-        }
-    }
-}
-
-fn join_time(seconds: i64, nanos: u32) -> Option<SystemTime> {
-    let whole = Duration::from_secs(seconds.unsigned_abs());
-    let second = match seconds < 0 {
-        true => SystemTime::UNIX_EPOCH.checked_sub(whole),
-        false => SystemTime::UNIX_EPOCH.checked_add(whole),
-    };
-    second?.checked_add(Duration::from_nanos(u64::from(nanos)))
 }
 
 impl Header {
@@ -308,16 +282,5 @@ mod tests {
             plain[at] = byte;
             assert_eq!(Header::decode(&plain), None, "{at}: {byte}");
         }
-    }
-
-    #[test]
-    fn times_before_and_after_1970() {
-        let usual = [(0, 0), (0, 1), (5, 999_999_999), (-1, 0), (-1, 1), (-7, 5)];
-        let extreme = [(i64::MIN, 0), (i64::MIN, 1), (i64::MAX, 999_999_999)];
-        for (seconds, nanos) in usual.into_iter().chain(extreme) {
-            let time = join_time(seconds, nanos).unwrap();
-            assert_eq!(split_time(time), (seconds, nanos));
-        }
-        assert_eq!(join_time(i64::MAX, u32::MAX), None);
     }
 }

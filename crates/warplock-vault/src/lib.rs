@@ -46,6 +46,7 @@ mod seals;
 pub mod storage;
 mod store_lock;
 mod symlink;
+mod times;
 mod tree;
 mod uncommitted;
 mod vault;

@@ -8,10 +8,11 @@ use rustix::io::Errno;
 use crate::content::{Content, State};
 use crate::core::{Core, lock};
 use crate::error::{Error, Result, Subject};
-use crate::header::{Header, split_time};
+use crate::header::Header;
 use crate::keys::{FileKeys, Id};
 use crate::layout::{BLOCKS_START, HEADER_LEN};
 use crate::storage::{At, Storage};
+use crate::times::split_time;
 
 /// What a file's headers say.
 struct Headers {

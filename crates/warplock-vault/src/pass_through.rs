@@ -11,19 +11,18 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps,
-    UTIME_NOW, UTIME_OMIT, Uid,
+    AtFlags, CWD, FallocateFlags, Gid, Mode, OFlags, SeekFrom, Stat, Timestamps, Uid,
 };
 use rustix::io::pread;
 
 use self::nodes::Nodes;
 use crate::fs::{
     Access, Attributes, Caller, Changes, Entry, Errno, FileSystem, FileType, NewNode, Node, ROOT,
-    RenameFlags, Result, Seek, SetTime, StatVfs, XattrFlags,
+    RenameFlags, Result, Seek, StatVfs, XattrFlags,
 };
+use crate::times::{stat_time, timespec};
 
 /// Serves a folder of the underlying file system.
 #[derive(Debug)]
@@ -88,9 +87,9 @@ impl PassThrough {
             size: stat.st_size.cast_unsigned(),
             blocks: stat.st_blocks.cast_unsigned(),
             block_size: stat.st_blksize as u32,
-            accessed: time(stat.st_atime, stat.st_atime_nsec),
-            modified: time(stat.st_mtime, stat.st_mtime_nsec),
-            changed: time(stat.st_ctime, stat.st_ctime_nsec),
+            accessed: stat_time(stat.st_atime, stat.st_atime_nsec),
+            modified: stat_time(stat.st_mtime, stat.st_mtime_nsec),
+            changed: stat_time(stat.st_ctime, stat.st_ctime_nsec),
         }
     }
 
@@ -115,32 +114,6 @@ impl PassThrough {
 /// The path by which the kernel finds what a descriptor stands for.
 fn path_of(fd: &impl AsRawFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
-}
-
-fn time(seconds: i64, nanoseconds: u64) -> SystemTime {
-    let whole = Duration::from_secs(seconds.unsigned_abs());
-    let whole = match seconds < 0 {
-        true => UNIX_EPOCH.checked_sub(whole),
-        false => UNIX_EPOCH.checked_add(whole),
-    };
-    whole.unwrap_or(UNIX_EPOCH) + Duration::from_nanos(nanoseconds)
-}
-
-fn timespec(time: Option<SetTime>) -> Timespec {
-    let (tv_sec, tv_nsec) = match time {
-        None => (0, UTIME_OMIT),
-        Some(SetTime::Now) => (0, UTIME_NOW),
-        Some(SetTime::To(time)) => match time.duration_since(UNIX_EPOCH) {
-            Ok(after) => (after.as_secs().cast_signed(), after.subsec_nanos().into()),
-            Err(before) => {
-                let before = before.duration();
-                let up = u64::from(before.subsec_nanos() > 0);
-                let nanos = (1_000_000_000 - before.subsec_nanos()) % 1_000_000_000;
-                (-(before.as_secs() + up).cast_signed(), nanos.into())
-            }
-        },
-    };
-    Timespec { tv_sec, tv_nsec }
 }
 
 fn flags(access: Access) -> OFlags {

@@ -5,17 +5,16 @@ use std::io::{Error, Result};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{self as sys, AtFlags, CWD, FallocateFlags, Gid, Mode, OFlags, SeekFrom, Uid};
 use rustix::io::Errno;
 
-use crate::fs::{Attributes, Changes, FileType, RenameFlags, SetTime, StatVfs, XattrFlags};
-use crate::header::split_time;
+use crate::fs::{Attributes, Changes, FileType, RenameFlags, StatVfs, XattrFlags};
 use crate::permissions::{granting, hold, set_mode};
 use crate::probe::Lacks;
 use crate::storage::{At, Listed, Storage};
 use crate::store_lock::Lock;
+use crate::times::{stat_time, timespec};
 
 /// A store in a folder of this machine.
 pub struct Posix {
@@ -119,28 +118,6 @@ fn proc_path(dir: &OwnedFd, name: &OsStr) -> PathBuf {
     path
 }
 
-fn time(seconds: i64, nanoseconds: u64) -> SystemTime {
-    let whole = Duration::from_secs(seconds.unsigned_abs());
-    let start = if seconds < 0 {
-        UNIX_EPOCH - whole
-    } else {
-        UNIX_EPOCH + whole
-    };
-    start + Duration::from_nanos(nanoseconds)
-}
-
-fn timespec(set: Option<SetTime>) -> sys::Timespec {
-    let (tv_sec, tv_nsec) = match set {
-        None => (0, sys::UTIME_OMIT),
-        Some(SetTime::Now) => (0, sys::UTIME_NOW),
-        Some(SetTime::To(time)) => {
-            let (seconds, nanos) = split_time(time);
-            (seconds, nanos.into())
-        }
-    };
-    sys::Timespec { tv_sec, tv_nsec }
-}
-
 #[allow(
     clippy::unnecessary_cast,
     reason = "the fields' types differ from one architecture to the next"
@@ -157,9 +134,9 @@ fn attributes(stat: &sys::Stat) -> Attributes {
         size: stat.st_size as u64,
         blocks: stat.st_blocks as u64,
         block_size: stat.st_blksize as u32,
-        accessed: time(stat.st_atime as i64, stat.st_atime_nsec as u64),
-        modified: time(stat.st_mtime as i64, stat.st_mtime_nsec as u64),
-        changed: time(stat.st_ctime as i64, stat.st_ctime_nsec as u64),
+        accessed: stat_time(stat.st_atime as i64, stat.st_atime_nsec as u64),
+        modified: stat_time(stat.st_mtime as i64, stat.st_mtime_nsec as u64),
+        changed: stat_time(stat.st_ctime as i64, stat.st_ctime_nsec as u64),
     }
 }
 

@@ -69,7 +69,11 @@ impl Key {
             spans: Spans::one(text.len()),
             buffer: body,
         };
-        engine.run(Batch::seal(Keys::One(self), text).ivs(ivs).aad(shared(aad)))?;
+        engine.run(
+            Batch::seal(Keys::One(self), text)
+                .ivs(ivs)
+                .aad(Aad::Shared(aad)),
+        )?;
         Ok(sealed)
     }
 
@@ -97,15 +101,8 @@ impl Key {
             output_spans: Spans::one(len),
         };
         let open = Batch::open(Keys::One(self), text).ivs(Ivs::Each(nonce));
-        engine.run(open.aad(shared(aad)))?;
+        engine.run(open.aad(Aad::Shared(aad)))?;
         Ok(output)
-    }
-}
-
-fn shared(aad: &[u8]) -> Aad<'_> {
-    match aad {
-        [] => Aad::None,
-        aad => Aad::Shared(aad),
     }
 }
 
