@@ -8,7 +8,8 @@ use rustix::io::Errno;
 
 use crate::content::Content;
 use crate::core::lock;
-use crate::error::Result;
+use crate::descriptors::is_exhausted;
+use crate::error::{Error, Result, Subject};
 use crate::filesystem::OpenFile;
 use crate::fs::{Attributes, Changes, FileType, Node as Number};
 use crate::header::Owner;
@@ -17,6 +18,104 @@ use crate::storage::{At, Storage};
 use crate::vault::Vault;
 
 impl<S: Storage> Vault<S> {
+    /// The attributes of what stands under a name in the store, as the vault shows them.
+    pub(crate) fn shown(&self, node: &Arc<Node<S>>, mut found: Attributes) -> Result<Attributes> {
+        found.node = node.number;
+        found.block_size = self.core.layout.block().max(4096) as u32;
+        // What has no name any more has no header or record to look at either.
+        let dead = node.dead.load(Ordering::Relaxed);
+        let owner = match node.kind {
+            FileType::RegularFile => {
+                let content = match node.content_in_use() {
+                    // What a crash left may not be what the length in the store says.
+                    None if self.core.unclean.load(Ordering::Relaxed) => match self.content(node) {
+                        Err(error) if is_exhausted(&error) => return Err(error),
+                        content => content.ok(),
+                    },
+                    content => content,
+                };
+                let owner = match content {
+                    Some(content) => {
+                        let state = content.read_state();
+                        found.size = state.now.len;
+                        found.modified = state.modified();
+                        Some(state.now.owner)
+                    }
+                    None => self.show_header(node, &mut found)?,
+                };
+                let special = owner.is_some_and(|owner| owner.kind() != FileType::RegularFile);
+                if special && !dead {
+                    // The kernel does not open these here, where it would be checked.
+                    self.content(node)?;
+                }
+                owner
+            }
+            FileType::Directory => self.owner_of_folder(node)?,
+            _ => {
+                found.size = self.read_target(node).map_or(0, |t| t.len() as u64);
+                // What is in the store never was another.
+                found.mode = FileType::Symlink.as_raw_mode() | 0o777;
+                return Ok(found);
+            }
+        };
+        if let Some(owner) = owner {
+            node.set_owner(owner);
+        }
+        let owner = owner.or_else(|| node.owner().filter(|_| dead));
+        let owner = owner.map_or_else(|| Owner::unsealed(node.kind), |owner| self.ids.map(owner));
+        owner.show(&mut found);
+        Ok(found)
+    }
+
+    /// What the record of a folder says; `None` if it cannot be opened, which is told: the folder
+    /// can be looked at and removed all the same.
+    fn owner_of_folder(&self, node: &Arc<Node<S>>) -> Result<Option<Owner>> {
+        if let Some(owner) = node.owner() {
+            return Ok(Some(owner));
+        }
+        match self.folder(node) {
+            Ok(folder) => Ok(Some(folder.record().owner)),
+            Err(error) if is_exhausted(&error) => Err(error),
+            Err(error) => {
+                if matches!(error, Error::Altered { .. }) {
+                    self.core.tell_error(&error);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// What the header of a file that nobody uses says of it. A file without a whole header can be
+    /// looked at and removed all the same, with the length that it has in the store.
+    fn show_header(&self, node: &Arc<Node<S>>, found: &mut Attributes) -> Result<Option<Owner>> {
+        let Some(name) = node.name() else {
+            return Ok(None);
+        };
+        let parent = self.folder(&name.parent)?;
+        let peek = |what: &Subject| self.core.peek(parent.dir(), &name.stored, what);
+        // What it is called takes longer to find than its header.
+        let header = match peek(&"".into()) {
+            Err(Error::Altered { .. }) => peek(&self.path_of(node)),
+            header => header,
+        };
+        match header {
+            Ok(header) => {
+                found.size = header.len;
+                found.modified = header.modified;
+                let here = header.places.contains(&name.place);
+                return Ok(here.then_some(header.owner));
+            }
+            Err(error) if is_exhausted(&error) => return Err(error),
+            Err(Error::Unfinished { .. }) => found.size = 0,
+            Err(error) => {
+                if matches!(error, Error::Altered { .. }) {
+                    self.core.tell_error(&error);
+                }
+            }
+        }
+        Ok(None)
+    }
+
     pub(crate) fn change_node(
         &self,
         node: Number,

@@ -23,9 +23,10 @@ use crate::names::{Place, Sealed};
 use crate::node::Node;
 use crate::pages::Look;
 use crate::places::Places;
+use crate::standing::put_back;
 use crate::storage::{Inode, Listed, Storage};
 use crate::tree::{Spot, foreign, is_foreign};
-use crate::vault::{Vault, put_back};
+use crate::vault::Vault;
 
 /// The folder in the store to which repairs move what they take out of the tree.
 pub const LOST: &str = "warplock.lost";

@@ -13,18 +13,17 @@ use warplock_keyring::MasterKey;
 use crate::config::Config;
 use crate::content::Content;
 use crate::core::{Core, Hearers, JOURNALS, Trouble, is_missing, journal_id, lock, open_own_dir};
-use crate::descriptors::{Budget, is_exhausted};
-use crate::error::{Error, Result, Subject};
+use crate::descriptors::Budget;
+use crate::error::{Error, Result};
 use crate::folder::{Folder, Record};
-use crate::fs::{Attributes, FileType, ROOT};
-use crate::header::Owner;
+use crate::fs::{FileType, ROOT};
 use crate::keys::VaultKeys;
 use crate::layout::Layout;
 use crate::listings::Listings;
-use crate::names::{self, Place, ROOT_PLACE, Sealed};
+use crate::names::ROOT_PLACE;
 use crate::node::{Name, Node, Table};
 use crate::owners::Ids;
-use crate::places::{Allowed, Places};
+use crate::places::Places;
 use crate::pool::Pool;
 use crate::posix::Posix;
 use crate::remember::open_memory;
@@ -45,9 +44,6 @@ const NO_LOCKS: &str = "the store's file system has no locks, so a second mount 
 /// Folders in each other: more are refused. Also where the store is changed so that two lie in each
 /// other, a search upwards ends.
 pub(crate) const MAX_DEPTH: usize = 100_000;
-/// Bytes of a path that a sentence shows, about.
-const MAX_SHOWN: usize = 2000;
-
 /// How a vault is to be opened.
 #[derive(Clone, Default)]
 pub struct Options {
@@ -347,118 +343,6 @@ impl<S: Storage> Vault<S> {
         self.change_folder(folder, |record| record.places = places)
     }
 
-    /// Refuses what stands at other places than it may.
-    pub(crate) fn check_place(
-        &self,
-        allowed: &[Place],
-        found: &[Place],
-        what: impl FnOnce() -> Subject,
-    ) -> Result<()> {
-        if found.iter().all(|place| allowed.contains(place)) {
-            return Ok(());
-        }
-        Err(Error::altered(
-            what(),
-            "it stands under a name that was never given to it: somebody moved or swapped it in \
-             the store; move it back, or restore it from a backup",
-        ))
-    }
-
-    /// Refuses what stands under a name that was never given to it. What links or renames it allows
-    /// the new place first; what removes a name forbids the place later. `places` calls what it is
-    /// given with the places where it may stand, to which none is added meanwhile.
-    ///
-    /// This is asked at each use, not only when something is opened: below a mount, the store may
-    /// be changed at any time, and then the kernel brings another name for a node that is known.
-    pub(crate) fn check_names(
-        &self,
-        node: &Arc<Node<S>>,
-        places: impl Fn(&mut dyn FnMut(Allowed<'_>) -> Result<()>) -> Result<()>,
-    ) -> Result<()> {
-        let mut fine = false;
-        places(&mut |allowed| {
-            fine = node.stands_only_at(allowed);
-            Ok(())
-        })?;
-        if fine {
-            return Ok(());
-        }
-        let storage = &self.core.storage;
-        let mut standing = Vec::new();
-        for name in node.names() {
-            // Whoever found it there had it open. To open and check it now might lead back here.
-            let parent = lock(&name.parent.folder).clone().ok_or(Errno::STALE)?;
-            let mut check = |allowed: Allowed<'_>| {
-                // A name may be noted although it is just gone: who looked it up was overtaken.
-                match storage.attributes(At::Name(parent.dir(), &name.stored)) {
-                    Ok(found) if found.inode() == node.inode() => {}
-                    Err(error) if !is_missing(&error) => return Err(error.into()),
-                    _ => {
-                        node.remove_name(&name.place);
-                        return Ok(());
-                    }
-                }
-                self.check_place(allowed.places, &[name.place], || self.path_of(node))?;
-                standing.push(name.place);
-                match allowed.is_at_both(|place| standing.contains(place)) {
-                    true => Err(put_back(self.path_of(node))),
-                    false => Ok(()),
-                }
-            };
-            places(&mut check)?;
-        }
-        Ok(())
-    }
-
-    /// Refuses an object whose id another one has, too: a copy, by a backup program that parted
-    /// hard links or by somebody who wants parts of it in two places. Which is the right one nobody
-    /// knows, and with one id they would share a journal.
-    fn check_alone(&self, node: &Arc<Node<S>>) -> Result<()> {
-        if !node.is_contested() {
-            return Ok(());
-        }
-        let mut gone = Vec::new();
-        for rival in self.nodes.rivals(node) {
-            if self.stands(&rival)? {
-                let (one, other) = (self.path_of(node), self.path_of(&rival));
-                return Err(Error::altered(
-                    one,
-                    format!(
-                        "{} is a copy of it in the store; remove the wrong one there, or let \
-                         `warplock vault check --repair` do that",
-                        other.logged
-                    ),
-                ));
-            }
-            if rival.is_in_use() {
-                return Err(Error::altered(
-                    self.path_of(node),
-                    "another file was put in its place in the store while it is in use; try again \
-                     when those who use it have closed it, and a few seconds later",
-                ));
-            }
-            gone.push(rival);
-        }
-        self.nodes.give_up_claims(node, &gone);
-        Ok(())
-    }
-
-    /// Whether the store may still have a node's object under one of the names that are known.
-    fn stands(&self, node: &Arc<Node<S>>) -> Result<bool> {
-        for name in node.names() {
-            let Some(parent) = lock(&name.parent.folder).clone() else {
-                return Ok(true);
-            };
-            let at = At::Name(parent.dir(), &name.stored);
-            match self.core.storage.attributes(at) {
-                Ok(found) if found.inode() == node.inode() => return Ok(true),
-                Err(error) if !is_missing(&error) => return Err(error.into()),
-                _ => {}
-            }
-        }
-        Ok(false)
-    }
-
     /// The content of a regular file, shared by all who use it.
     pub(crate) fn content(&self, node: &Arc<Node<S>>) -> Result<Arc<Content<S>>> {
         match node.kind {
@@ -517,193 +401,4 @@ impl<S: Storage> Vault<S> {
         }
         Ok(content)
     }
-
-    /// The attributes of what stands under a name in the store, as the vault shows them.
-    pub(crate) fn shown(&self, node: &Arc<Node<S>>, mut found: Attributes) -> Result<Attributes> {
-        found.node = node.number;
-        found.block_size = self.core.layout.block().max(4096) as u32;
-        // What has no name any more has no header or record to look at either.
-        let dead = node.dead.load(Ordering::Relaxed);
-        let owner = match node.kind {
-            FileType::RegularFile => {
-                let content = match node.content_in_use() {
-                    // What a crash left may not be what the length in the store says.
-                    None if self.core.unclean.load(Ordering::Relaxed) => match self.content(node) {
-                        Err(error) if is_exhausted(&error) => return Err(error),
-                        content => content.ok(),
-                    },
-                    content => content,
-                };
-                let owner = match content {
-                    Some(content) => {
-                        let state = content.read_state();
-                        found.size = state.now.len;
-                        found.modified = state.modified();
-                        Some(state.now.owner)
-                    }
-                    None => self.show_header(node, &mut found)?,
-                };
-                let special = owner.is_some_and(|owner| owner.kind() != FileType::RegularFile);
-                if special && !dead {
-                    // The kernel does not open these here, where it would be checked.
-                    self.content(node)?;
-                }
-                owner
-            }
-            FileType::Directory => self.owner_of_folder(node)?,
-            _ => {
-                found.size = self.read_target(node).map_or(0, |t| t.len() as u64);
-                // What is in the store never was another.
-                found.mode = FileType::Symlink.as_raw_mode() | 0o777;
-                return Ok(found);
-            }
-        };
-        if let Some(owner) = owner {
-            node.set_owner(owner);
-        }
-        let owner = owner.or_else(|| node.owner().filter(|_| dead));
-        let owner = owner.map_or_else(|| Owner::unsealed(node.kind), |owner| self.ids.map(owner));
-        owner.show(&mut found);
-        Ok(found)
-    }
-
-    /// What the record of a folder says; `None` if it cannot be opened, which is told: the folder
-    /// can be looked at and removed all the same.
-    fn owner_of_folder(&self, node: &Arc<Node<S>>) -> Result<Option<Owner>> {
-        if let Some(owner) = node.owner() {
-            return Ok(Some(owner));
-        }
-        match self.folder(node) {
-            Ok(folder) => Ok(Some(folder.record().owner)),
-            Err(error) if is_exhausted(&error) => Err(error),
-            Err(error) => {
-                if matches!(error, Error::Altered { .. }) {
-                    self.core.tell_error(&error);
-                }
-                Ok(None)
-            }
-        }
-    }
-
-    /// What the header of a file that nobody uses says of it. A file without a whole header can be
-    /// looked at and removed all the same, with the length that it has in the store.
-    fn show_header(&self, node: &Arc<Node<S>>, found: &mut Attributes) -> Result<Option<Owner>> {
-        let Some(name) = node.name() else {
-            return Ok(None);
-        };
-        let parent = self.folder(&name.parent)?;
-        let peek = |what: &Subject| self.core.peek(parent.dir(), &name.stored, what);
-        // What it is called takes longer to find than its header.
-        let header = match peek(&"".into()) {
-            Err(Error::Altered { .. }) => peek(&self.path_of(node)),
-            header => header,
-        };
-        match header {
-            Ok(header) => {
-                found.size = header.len;
-                found.modified = header.modified;
-                let here = header.places.contains(&name.place);
-                return Ok(here.then_some(header.owner));
-            }
-            Err(error) if is_exhausted(&error) => return Err(error),
-            Err(Error::Unfinished { .. }) => found.size = 0,
-            Err(error) => {
-                if matches!(error, Error::Altered { .. }) {
-                    self.core.tell_error(&error);
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// A path for people: the names that lead to a node. Of a long one, the end.
-    pub(crate) fn path_of(&self, node: &Arc<Node<S>>) -> Subject {
-        let (mut shown, mut logged) = (String::new(), String::new());
-        let mut node = Arc::clone(node);
-        while let Some(name) = node.name() {
-            if shown.len().max(logged.len()) > MAX_SHOWN {
-                shown.insert_str(0, "...");
-                logged.insert_str(0, "...");
-                break;
-            }
-            let folder = lock(&name.parent.folder).clone();
-            let plain = folder.and_then(|folder| self.plain_name(&folder, &name.stored).ok()?);
-            let plain = plain.as_ref().map_or(&name.stored, |(plain, _)| plain);
-            shown.insert_str(0, &format!("/{}", plain.to_string_lossy()));
-            logged.insert_str(0, &format!("/{}", name.stored.to_string_lossy()));
-            node = name.parent;
-        }
-        if shown.is_empty() {
-            return "the topmost folder".into();
-        }
-        let logged = format!("the entry {} in the store", logged.trim_start_matches('/'));
-        Subject { shown, logged }
-    }
-
-    /// The name that a name in the store stands for; `None` if it is none of the vault's entries.
-    ///
-    /// # Errors
-    /// [`Error::Altered`] if it looks like one, but was never given in this folder.
-    pub(crate) fn plain_name(
-        &self,
-        folder: &Folder<S>,
-        stored: &OsStr,
-    ) -> Result<Option<(std::ffi::OsString, Place)>> {
-        let sealed = match names::kind(stored) {
-            names::Kind::Other => return Ok(None),
-            names::Kind::Short(sealed) => sealed,
-            names::Kind::Long(beside) => self.sealed_beside(folder, stored, &beside)?,
-        };
-        names::open(&self.core.keys, &folder.id, stored, &sealed)
-            .map(Some)
-            .ok_or_else(|| {
-                altered_entry(
-                    stored,
-                    "it was never given that name in this folder; move it back or remove it",
-                )
-            })
-    }
-
-    /// The ciphertext name of an entry with a long name.
-    ///
-    /// # Errors
-    /// `ENOENT` if the entry was removed meanwhile.
-    fn sealed_beside(&self, folder: &Folder<S>, stored: &OsStr, beside: &OsStr) -> Result<Vec<u8>> {
-        let storage = &self.core.storage;
-        let read = || self.core.read_beside(folder.dir(), beside);
-        match read() {
-            Err(Error::Errno(Errno::NOENT)) => {}
-            other => return other,
-        }
-        // Both may be gone. If the entry is there, so is the file, even if both were just made.
-        storage.attributes(At::Name(folder.dir(), stored))?;
-        match read() {
-            Err(Error::Errno(Errno::NOENT)) => Err(altered_entry(
-                stored,
-                "the file with its name is missing; restore it from a backup",
-            )),
-            other => other,
-        }
-    }
-
-    /// Encrypts a name in a folder.
-    pub(crate) fn sealed_name(&self, folder: &Folder<S>, name: &OsStr) -> Result<Sealed> {
-        names::seal(&self.core.keys, &folder.id, name)
-    }
-}
-
-/// Something stands at both places of a rename.
-pub(crate) fn put_back(what: Subject) -> Error {
-    Error::altered(
-        what,
-        "it stands under a name that it was taken from by a rename: somebody put it back there; \
-         remove the old name in the store",
-    )
-}
-
-fn altered_entry(stored: &OsStr, why: &str) -> Error {
-    Error::altered(
-        format!("the entry {} in the store", stored.to_string_lossy()),
-        why,
-    )
 }

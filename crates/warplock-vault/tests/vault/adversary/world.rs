@@ -1,5 +1,7 @@
 //! One history: sessions, crashes and attacks.
 
+mod in_use;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -478,89 +480,5 @@ impl<'a> World<'a> {
             }
         }
         self.model.synced_all();
-    }
-
-    /// A session during which somebody changes the store; whether it can go on after it.
-    fn attacked_session(&mut self) -> Judged<bool> {
-        self.trace.push("a session under attack".into());
-        self.mem.disk().log.clear();
-        self.before = self.mem.disk().clone();
-        let told = Told::default();
-        let vault = match self.try_open(&told, false) {
-            Ok(vault) => vault,
-            Err(_) if self.tainted => return Ok(false),
-            Err(refused) => return Err(refused),
-        };
-        let mut files = Vec::new();
-        let mut failed = false;
-        let mut loose = false;
-        for round in 0..2 {
-            let mut work = Work {
-                vault: &vault,
-                model: &mut self.model,
-                rng: &mut self.rng,
-                trace: self.trace,
-                files: std::mem::take(&mut files),
-                crashes: false,
-            };
-            for _ in 0..1 + work.rng.below(10) {
-                self.steps.fetch_add(1, Ordering::Relaxed);
-                if let Err(errno) = work.step() {
-                    work.trace.push(format!("fails: {errno}"));
-                    failed = true;
-                    break;
-                }
-            }
-            work.read_open_files()?;
-            files = work.files;
-            if failed {
-                break;
-            }
-            if round == 0 {
-                self.keep_copy();
-                loose = self.change_store().is_some_and(|done| done.xattrs);
-            }
-        }
-        let window = match (self.remembers, failed) {
-            (false, _) => Window::Ever,
-            (true, true) => Window::Crash,
-            (true, false) => Window::Now,
-        };
-        let ask = Ask {
-            window,
-            may_miss: !self.remembers,
-            xattrs: !loose && !self.loose_xattrs && self.remembers && !failed,
-            honest: false,
-        };
-        let mut view = View::default();
-        view.walk(&vault, &self.model, window);
-        files.clear();
-        let closed = vault.close();
-        drop(vault);
-        view.hear(&told);
-        let said = failed || closed.is_err() || !view.is_silent();
-        self.judge(&view, &ask)
-            .map_err(|wrong| format!("in use: {wrong}"))?;
-        // What was said may concern what was written and not synced.
-        let window = match (self.remembers, said) {
-            (false, _) => Window::Ever,
-            (true, true) => Window::Crash,
-            (true, false) => Window::Now,
-        };
-        let view = self.view(window);
-        let ask = Ask {
-            window,
-            xattrs: ask.xattrs && !said,
-            ..ask
-        };
-        self.judge(&view, &ask)
-            .map_err(|wrong| format!("closed: {wrong}"))?;
-        self.tainted = true;
-        self.loose_xattrs |= loose;
-        let on = !said && view.is_silent() && self.remembers;
-        if on {
-            self.model.synced_all();
-        }
-        Ok(on)
     }
 }
