@@ -6,6 +6,7 @@ use std::io;
 use serde_json::{Map, Value};
 use warplock_container::CHUNK_LEN;
 
+use crate::advice;
 use crate::exit::Exit;
 use crate::startup::ignores_sigpipe;
 
@@ -191,7 +192,9 @@ impl From<warplock::Error> for Failure {
             warplock::Error::Authentication { .. } => Failure::authentication(
                 "authentication failed: wrong key, IV or associated data, or the data was changed",
             ),
-            other => Failure::error(other).coded("engine"),
+            other => {
+                Failure::error(format_args!("{other}{}", advice::engine(&other))).coded("engine")
+            }
         }
     }
 }
@@ -216,6 +219,7 @@ impl From<warplock_keyring::Error> for Failure {
             Error::Io { .. } => Some("io"),
             _ => None,
         };
+        let sentence = format!("{error}{}", advice::keyring(&error));
         let failure = match (&error, error.kind()) {
             // Nothing was tried.
             (
@@ -225,10 +229,10 @@ impl From<warplock_keyring::Error> for Failure {
                     ..
                 },
                 _,
-            ) => Failure::usage(error),
-            (_, ErrorKind::Authentication) => Failure::authentication(error),
-            (_, ErrorKind::Usage) => Failure::usage(error),
-            (_, ErrorKind::Failure) => Failure::error(error),
+            ) => Failure::usage(sentence),
+            (_, ErrorKind::Authentication) => Failure::authentication(sentence),
+            (_, ErrorKind::Usage) => Failure::usage(sentence),
+            (_, ErrorKind::Failure) => Failure::error(sentence),
         };
         match code {
             Some(code) => failure.coded(code),
@@ -290,7 +294,7 @@ impl From<warplock_container::Error> for Failure {
             (_, Error::Keyring(error)) => return error.into(),
             (ErrorKind::Authentication, error) => Failure::authentication(error),
             (ErrorKind::Usage, error) => Failure::usage(error),
-            (_, error) => Failure::error(error),
+            (_, error) => Failure::error(format_args!("{error}{}", advice::container(&error))),
         };
         failure.chunk = chunk;
         failure.coded(code)

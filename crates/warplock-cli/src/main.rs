@@ -1,5 +1,6 @@
 //! The command line of Warplock: parse, run, report.
 
+mod advice;
 mod args;
 mod cmd;
 mod exit;

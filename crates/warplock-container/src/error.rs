@@ -226,9 +226,10 @@ impl Error {
     /// The system's kind of a failed read or write.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {
-            Error::Read(source) | Error::Write(source) | Error::Create(source) => {
-                Some(source.kind())
-            }
+            Error::Read(source)
+            | Error::Write(source)
+            | Error::Create(source)
+            | Error::Keyring(warplock_keyring::Error::Io { source, .. }) => Some(source.kind()),
             _ => None,
         }
     }
@@ -263,9 +264,6 @@ fn place(chunk: u64) -> String {
 fn foreign_hint(looks_like: &Option<Foreign>) -> String {
     match looks_like {
         Some(foreign) => format!(": it looks like {foreign}"),
-        None => {
-            ": it does not begin with 'warplock/1' (for a bare stream give its key: --key-file)"
-                .to_owned()
-        }
+        None => ": it does not begin with 'warplock/1'".to_owned(),
     }
 }

@@ -82,7 +82,7 @@ pub use backend::{BackendChoice, GpuSet};
 pub use batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 pub use cpu::InstructionSet;
 pub use engine::{BACKEND_VARIABLE, Builder, Engine, GpuBytes};
-pub use error::Error;
+pub use error::{BatchProblem, Error, Lack};
 pub use key::Key;
 pub use pool::MOST_THREADS;
 pub use random::fill_random;

@@ -196,7 +196,7 @@ fn another_key_or_context_is_told_before_any_chunk() {
 #[test]
 fn other_formats_are_called_by_their_names() {
     for (start, name) in [
-        (&b"warplock/1\n"[..], "leave out --key-file"),
+        (&b"warplock/1\n"[..], "carries its own wrapped key"),
         (b"age-encryption.org/v1\n", "age -d"),
         (b"Salted__", "openssl enc -d"),
         (b"\x1f\x8b\x08", "gzip"),

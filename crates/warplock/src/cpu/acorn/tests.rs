@@ -237,7 +237,7 @@ fn tags_have_16_bytes() {
             };
             let batch = Batch::new(direction, Keys::One(&key), text);
             let refused = Job::new(batch.ivs(Ivs::Each(&[0; 16])).tag_len(len));
-            assert!(matches!(refused, Err(Error::Batch(_))), "{len}");
+            assert!(matches!(refused, Err(Error::Batch { .. })), "{len}");
         }
     }
 }
