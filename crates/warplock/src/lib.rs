@@ -24,6 +24,9 @@
 //! [`OwnedBatch`] does this for many messages at once; a [`Batch`] works on the caller's own memory
 //! and allocates nothing.
 //!
+//! The feature `cuda`, on by default, is support for NVIDIA GPUs: the compiled kernels (4 MB) and
+//! the loader of the driver. Without it the backends `cuda` are refused, and `auto` is the CPU.
+//!
 //! # Nonces
 //!
 //! Two messages under the same key and nonce reveal the XOR of their texts, and with GCM allow
@@ -54,7 +57,11 @@ mod batch;
 mod calibrate;
 mod checks;
 mod cpu;
+#[cfg(feature = "cuda")]
 pub mod cuda;
+#[cfg(not(feature = "cuda"))]
+#[path = "cuda/absent.rs"]
+mod cuda;
 mod engine;
 mod error;
 pub mod hazmat;
@@ -65,6 +72,8 @@ mod machine;
 mod nonces;
 pub mod pkcs7;
 mod pool;
+// Parts of the interface that only GPUs use.
+#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
 mod portion;
 mod random;
 mod secret;

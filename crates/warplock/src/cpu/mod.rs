@@ -32,9 +32,9 @@ mod tests;
 #[cfg(vectors = "x86")]
 mod x86;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cuda"))]
 pub(crate) use acorn::Acorn;
-#[cfg(test)]
+#[cfg(all(test, feature = "cuda"))]
 pub(crate) use kernels::Chain;
 pub(crate) use kernels::{CounterBits, Io, Kernels};
 pub(crate) use message::Running;
