@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use warplock::{Algorithm, BackendChoice, MOST_THREADS};
 
-use crate::cmd::{print_with, report};
+use crate::console::{print_with, report};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::range::Range;

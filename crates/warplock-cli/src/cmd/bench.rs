@@ -10,8 +10,8 @@ use warplock_bench::suite::{
 };
 use warplock_bench::{Context, Error, Report, Suite};
 
-use super::print;
 use crate::args::{Bench, BenchSuite, Common};
+use crate::console::print;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::output::Output;

@@ -7,8 +7,8 @@ use std::time::Instant;
 use serde_json::json;
 use warplock::Calibration;
 
-use super::print;
 use crate::args::{Calibrate, Common};
+use crate::console::print;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 

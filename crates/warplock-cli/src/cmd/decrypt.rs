@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use warplock_container::{Length, Pipeline, open, open_range};
 
+use super::inputs::{about_one_of, each, file_object, unlock_uses_stdin};
+use super::inspect;
 use super::outputs::Outputs;
 use super::summary::Summary;
-use super::{about_one_of, each, file_object, inspect, unlock_uses_stdin};
 use crate::args::{Common, Decrypt};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use warplock::cuda::{self, Gpu};
 use warplock::{Algorithm, Calibration, Error, InstructionSet};
 
-use super::print;
 use crate::args::{Common, Devices};
+use crate::console::print;
 use crate::exit::Exit;
 use crate::failure::Result;
 

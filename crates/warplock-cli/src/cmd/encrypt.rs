@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use warplock_container::{Pipeline, seal};
 
+use super::inputs::{about_one_of, each, file_object, stdin_once};
 use super::outputs::Outputs;
 use super::summary::Summary;
-use super::{about_one_of, each, file_object, stdin_once};
 use crate::args::{Common, Encrypt};
 use crate::exit::Exit;
 use crate::failure::Result;

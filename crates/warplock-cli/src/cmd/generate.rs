@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::json;
 use warplock_bench::{Context, Generate};
 
-use super::print;
 use crate::args::{Common, Gen};
+use crate::console::print;
 use crate::exit::Exit;
 use crate::failure::{Result, escaped};
 use crate::progress::Progress;

@@ -5,8 +5,9 @@ use std::path::Path;
 use serde_json::json;
 use warplock_container::{Format, Inspection, Length, StreamInfo};
 
-use super::{each, file_object, print, report};
+use super::inputs::{each, file_object};
 use crate::args::{Common, Inspect};
+use crate::console::{print, report};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 use crate::input::{Input, or_stdin};

@@ -9,8 +9,8 @@ use serde_json::json;
 use warplock_keyring::{MasterKey, NewIdentity, Terminal};
 use zeroize::Zeroizing;
 
-use super::{print, say};
 use crate::args::{Common, Keygen};
+use crate::console::{print, say};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};

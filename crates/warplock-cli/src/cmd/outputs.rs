@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, fstat};
 use warplock_keyring::shown_name;
 
-use super::{each, file_object, say};
+use super::inputs::{each, file_object};
 use crate::args::Common;
+use crate::console::say;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash, place};

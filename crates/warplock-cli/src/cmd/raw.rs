@@ -10,8 +10,8 @@ use tempfile::SpooledTempFile;
 use warplock::{AlgorithmInfo, Direction, Error, Key, Mode, hazmat};
 use zeroize::Zeroizing;
 
+use super::inputs::{gpu_shares, stdin_once};
 use super::outputs::terminal_refused;
-use super::{gpu_shares, stdin_once};
 use crate::args::{Common, Pad, Raw, RawOptions};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};

@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use warplock_container::Pipeline;
 
-use super::gpu_shares;
+use super::inputs::gpu_shares;
 use crate::args::Common;
 use crate::failure::Result;
 use crate::input::Input;

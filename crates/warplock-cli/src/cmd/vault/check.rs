@@ -12,7 +12,7 @@ use warplock_vault::{
 
 use super::{in_use, memory, refuse_used, unlock};
 use crate::args::{Common, VaultCheck};
-use crate::cmd::{print, say};
+use crate::console::{print, say};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped, one_line};
 

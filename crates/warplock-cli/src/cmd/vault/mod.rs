@@ -23,10 +23,11 @@ use warplock_vault::{
     remove_altered_keys, remove_key, replace_key,
 };
 
-use super::{print, say, stdin_once};
+use super::inputs::stdin_once;
 use crate::args::{
     Common, NewKey, Vault, VaultInfo, VaultInit, VaultMemory, VaultPasswd, VaultUnlock,
 };
+use crate::console::{print, say};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 use crate::input::is_dash;

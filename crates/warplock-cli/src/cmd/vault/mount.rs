@@ -18,7 +18,7 @@ use super::log::Log;
 use super::notices::Notices;
 use super::{in_use, master_key, memory, refuse_used};
 use crate::args::{Cache, Common, VaultMount};
-use crate::cmd::say;
+use crate::console::say;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::signals;

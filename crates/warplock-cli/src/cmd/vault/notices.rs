@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::log::Log;
-use crate::cmd::say;
+use crate::console::say;
 use crate::failure::one_line;
 
 const MINUTE: Duration = Duration::from_secs(60);
