@@ -27,7 +27,7 @@ fn kinds() -> impl Iterator<Item = Option<&'static LaneKernels>> {
     std::iter::once(None).chain(LaneKernels::all().map(Some))
 }
 
-/// Spans of the given lengths with room for a tag behind each.
+/// Spans of the given lengths with room for a tag after each.
 fn spans(lens: &[usize]) -> (Vec<Span>, usize) {
     let mut end = 0;
     let spans = lens.iter().map(|&len| {

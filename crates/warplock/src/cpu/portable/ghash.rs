@@ -47,7 +47,7 @@ impl GhashKey {
     ///
     /// # Panics
     ///
-    /// If the length of `blocks` is no multiple of 16.
+    /// If the length of `blocks` is not a multiple of 16.
     pub(crate) fn update(&self, y: &mut [u8; 16], blocks: &[u8]) {
         let (blocks, []) = blocks.as_chunks::<16>() else {
             panic!(
