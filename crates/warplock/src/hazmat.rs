@@ -5,7 +5,7 @@ use crate::{Algorithm, Error, Key, Lack, Mode};
 /// An XTS key whose halves may be equal, to decrypt data that was encrypted with such a key.
 ///
 /// [`Key::new`] refuses these keys. XTS is only secure under two independent keys: if they are
-/// equal, whoever can have chosen texts decrypted learns the tweaks. FIPS 140 forbids them.
+/// equal, an attacker who can have chosen texts decrypted learns the tweaks. FIPS 140 forbids them.
 ///
 /// # Errors
 /// [`Error::KeyLength`] if the length does not fit, [`Error::Batch`] if the algorithm is not XTS.

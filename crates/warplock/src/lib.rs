@@ -1,7 +1,7 @@
 //! Warplock's engine: symmetric encryption in batches, at the speed of the machine.
 //!
 //! - [`Algorithm`]: the table of ciphers and modes; [`Key`]: secret bytes for one of them.
-//! - [`Batch`]: many messages at once, as a structure of arrays: ragged, in place or not, a key
+//! - [`Batch`]: many messages in one call, as a structure of arrays: ragged, in place or not, a key
 //!   for all or a key each.
 //! - [`Engine`]: checks a batch, then runs it on a backend. The instruction set is chosen at run
 //!   time.
@@ -21,7 +21,7 @@
 //! # Ok::<(), warplock::Error>(())
 //! ```
 //!
-//! [`OwnedBatch`] does this for many messages at once; a [`Batch`] works on the caller's own memory
+//! [`OwnedBatch`] does this for many messages in one call; a [`Batch`] works on the caller's own memory
 //! and allocates nothing.
 //!
 //! The feature `cuda`, on by default, is support for NVIDIA GPUs: the compiled kernels (4 MB) and

@@ -96,7 +96,7 @@ fn long_pieces() {
 
 /// What hands on an IV goes where batches go.
 #[test]
-fn some_modes_may_leave_the_processor() {
+fn some_modes_may_leave_the_cpu() {
     let engine = &engines(&[1])[0];
     for algorithm in Algorithm::all() {
         let key = Key::generate(algorithm).unwrap();
