@@ -1,9 +1,9 @@
-//! Which option mends an error of a library: libraries know no command line.
+//! The options that mend a library's errors. The libraries do not know the command line.
 
 use warplock_container::Foreign;
 use warplock_keyring::StanzaKind;
 
-/// Ends the engine's sentence.
+/// What to add to the engine's sentence.
 pub(crate) fn engine(error: &warplock::Error) -> &'static str {
     match error {
         warplock::Error::NoBackend { name, .. } if name.starts_with("cuda") => {
@@ -13,11 +13,12 @@ pub(crate) fn engine(error: &warplock::Error) -> &'static str {
     }
 }
 
-/// Ends the keyring's sentence.
+/// What to add to the keyring's sentence.
 pub(crate) fn keyring(error: &warplock_keyring::Error) -> String {
     use warplock_keyring::Error;
     match error {
         Error::UnconfirmedWork { log_n, .. } => format!(" (--max-work {log_n})"),
+        Error::NoTerminal { .. } => "; use --passphrase-file FILE".to_owned(),
         Error::NoRecipients => ": give -r, -R or -i for recipients, or -p".to_owned(),
         Error::NoMatch {
             wanted,

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Result, escaped};
 use crate::signals;
 use crate::startup::was_closed;
 
-/// Prints a failure as one line; gives its exit code.
+/// Prints a failure as one line; returns its exit code.
 pub(crate) fn report(failure: &Failure) -> Exit {
     if !failure.is_silent() {
         signals::wait_if_ending();

@@ -44,7 +44,7 @@ impl Failure {
         Failure::new(Exit::Error, "failed", sentence)
     }
 
-    /// The command line asks for something that cannot be.
+    /// The command line asks for something impossible.
     pub(crate) fn usage(sentence: impl Display) -> Self {
         Failure::new(Exit::Usage, "usage", sentence)
     }
@@ -68,7 +68,7 @@ impl Failure {
         Failure::io("cannot write", error)
     }
 
-    /// Something that needs no message, or had one already.
+    /// Something that needs no message, or was already reported.
     pub(crate) fn reported(exit: Exit) -> Self {
         Failure {
             exit,
@@ -85,7 +85,7 @@ impl Failure {
         self
     }
 
-    /// Adds what programs are told of it to a JSON object.
+    /// Adds the fields for programs to a JSON object.
     pub(crate) fn describe(&self, object: &mut Map<String, Value>) {
         let mut add = |name: &str, value: Value| object.insert(name.to_owned(), value);
         add("error", self.code.into());
@@ -175,7 +175,7 @@ pub(crate) fn one_line(sentence: &str) -> String {
     escaped(&without_numbers(sentence.to_owned()))
 }
 
-/// Takes out what Rust puts behind the system's reasons: "(os error 2)".
+/// Removes what Rust appends to the system's reasons: "(os error 2)".
 fn without_numbers(mut text: String) -> String {
     while let Some(start) = text.find(" (os error ") {
         let Some(len) = text[start..].find(')') else {
@@ -214,7 +214,7 @@ impl From<warplock_keyring::Error> for Failure {
         let code = match &error {
             Error::NoMatch { .. } => Some("no_key"),
             Error::WrongPassphrase { .. } => Some("wrong_passphrase"),
-            Error::NoPassphrase { .. } => Some("no_passphrase"),
+            Error::NoPassphrase { .. } | Error::NoTerminal { .. } => Some("no_passphrase"),
             Error::Altered { .. } => Some("envelope_altered"),
             Error::Io { .. } => Some("io"),
             _ => None,

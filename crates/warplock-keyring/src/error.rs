@@ -1,4 +1,4 @@
-//! What can go wrong, as sentences for people and kinds for programs.
+//! Errors: variants and kinds for programs, sentences for people.
 
 use crate::header::{MAX_STANZAS, StanzaKind};
 
@@ -187,13 +187,21 @@ pub enum Error {
         /// What is wrong with it and what to do.
         why: String,
     },
-    /// A passphrase was needed and could not be had.
+    /// A passphrase was needed and not available.
     #[error("no {wanted}: {why}")]
     NoPassphrase {
         /// Which passphrase.
         wanted: String,
         /// Why there is none and what to do.
         why: String,
+    },
+    /// A passphrase was needed, and there is no terminal to ask for it.
+    #[error("no {wanted}: the terminal cannot be asked ({source})")]
+    NoTerminal {
+        /// Which passphrase.
+        wanted: String,
+        /// The system's reason.
+        source: std::io::Error,
     },
     /// The operating system gave no random bytes.
     #[error("the operating system gave no random bytes: {0}")]

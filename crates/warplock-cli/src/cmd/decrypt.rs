@@ -60,7 +60,7 @@ fn decrypt<N: Fn(&Path) -> Result<PathBuf>>(
         .map_err(|failure| failure.about(&input.name))?;
     let summary = Summary::start("decrypted", &input, &output, pipeline, common);
     let sink = output.sink()?;
-    // Of a part, the rest of the stream is not verified.
+    // For a part, the rest of the stream is not verified.
     let length = range.and_then(|_| source.remaining()).map(Length::of);
     let opened = match range {
         None => open(source, sink, &key, pipeline),

@@ -37,7 +37,7 @@ pub(super) fn run(options: &Encrypt, common: &Common) -> Result<Exit> {
         Ok(PathBuf::from(name))
     })?;
     let pipeline = common.pipeline()?;
-    // Before a passphrase is asked for, all is refused that can be without one.
+    // Everything that can be refused is refused before the prompt for a passphrase.
     let (inputs, refused) = match options.passphrase || !options.identity.is_empty() {
         true => outputs.check(inputs, common),
         false => (inputs, Exit::Done),

@@ -15,7 +15,7 @@ use crate::progress::Progress;
 /// Bytes of an entry in all three files.
 const ENTRY: u64 = 48;
 
-/// Makes the files and tells the seed.
+/// Makes the files and prints the seed.
 pub(super) fn run(options: Gen, common: &Common) -> Result<Exit> {
     let Gen {
         entries,

@@ -1,4 +1,4 @@
-//! What several commands do with their inputs.
+//! Steps with inputs that several commands share.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub(super) fn file_object(input: &Path) -> Value {
     json!({ "file": input_name(input) })
 }
 
-/// What an engine's GPUs did, in words; empty if nothing.
+/// The work of an engine's GPUs, in words; empty if there was none.
 pub(super) fn gpu_shares(engine: &Engine) -> String {
     let shares = engine.gpu_bytes().into_iter();
     let each = shares.map(|share| format!("{} bytes on {}", share.bytes, share.backend));

@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 use crate::input::{Input, or_stdin};
 
-/// Tells about each input what shows without a key.
+/// Prints what each input shows without a key.
 pub(super) fn run(options: &Inspect, common: &Common) -> Result<Exit> {
     let inputs = or_stdin(&options.input);
     Ok(each(&inputs, common, file_object, |input| {
@@ -80,7 +80,7 @@ fn inspect(input: &Path, common: &Common) -> Result<()> {
     }
 }
 
-/// What programs are told about a length.
+/// The JSON fields about a length.
 pub(super) fn length_name(length: Length) -> &'static str {
     match length {
         Length::Plausible => "plausible",

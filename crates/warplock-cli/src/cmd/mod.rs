@@ -60,7 +60,7 @@ pub(crate) fn run(cli: Cli) -> Exit {
     exit.max(close_stdout())
 }
 
-/// Whether standard output is where a command's data goes, so that JSON must go elsewhere.
+/// Whether a command's data goes to standard output, so that JSON must go elsewhere.
 fn data_on_stdout(command: &Command) -> bool {
     let goes_there = |output: &Option<PathBuf>, inputs: &[PathBuf]| match output {
         Some(path) => is_stdout(path),
@@ -74,8 +74,8 @@ fn data_on_stdout(command: &Command) -> bool {
     }
 }
 
-/// What a failed command's JSON object begins with. Commands with any number of inputs have an
-/// object for each; this is then for what refuses all of them.
+/// The first fields of a failed command's JSON object. Commands with any number of inputs have an
+/// object for each; this is then for failures of the whole command.
 fn subject(command: &Command) -> Value {
     match command {
         Command::Raw(raw) => file_object(raw.options().input.as_deref().unwrap_or(Path::new("-"))),

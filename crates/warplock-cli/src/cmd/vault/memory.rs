@@ -1,4 +1,4 @@
-//! `warplock vault memory`, and where memories are.
+//! `warplock vault memory`, and the place of memories.
 
 use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
