@@ -14,7 +14,7 @@ constexpr uint32_t LONG_THREADS = SLICED ? 768 : 1024;
 constexpr uint32_t LONG_WARPS = LONG_THREADS / 32;
 constexpr uint32_t STRIDE = 512 * LONG_WARPS; // from a warp's row to its next
 constexpr uint32_t FAR_STEPS = 16; // steps whose `far` lies ready: two groups each
-// Where shared memory has no room beside the tables, the lanes keep `far` in registers.
+// Where shared memory has no room next to the tables, the lanes keep `far` in registers.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 constexpr bool FAR_STORED = false;
 #else

@@ -95,7 +95,7 @@ __device__ __forceinline__ void store_two(Lane t, const Cursor& at, uint64_t bas
     }
 }
 
-// The units of a warp: chunks of 32, `step` units apart.
+// A warp's units: chunks of 32, `step` units apart.
 struct Chunks {
     uint64_t from, to, step;
 };
@@ -169,8 +169,8 @@ __device__ __forceinline__ void ctr_blocks(const Work& work, const Keys& keys) {
     }
 }
 
-// CBC decryption needs the ciphertext block before each. In place, another warp may already have
-// overwritten the one before this warp's first: `cbc_save` puts those aside.
+// CBC decryption needs the ciphertext block before each block. In place, another warp may already
+// have overwritten the block before this warp's first: `cbc_save` copies those blocks beforehand.
 __device__ __forceinline__ void save_neighbours(const Work& work, uint4* before) {
     if ((threadIdx.x & 31) != 0) return;
     const Range range = share(work.units, warp_number(), warp_count());
@@ -288,8 +288,8 @@ __device__ __forceinline__ void make_tweaks(const Work& work, const Keys& keys, 
     }
 }
 
-// Ciphertext stealing (IEEE 1619, 5.3.2): the last whole block and the partial one behind it, of
-// each piece with whose end a message ends. A thread a piece; runs after `xts`.
+// Ciphertext stealing (IEEE 1619, 5.3.2): the last whole block and the partial block after it, of
+// each piece that ends its message. A thread a piece; runs after `xts`.
 template <bool DECRYPT, class Keys>
 __device__ __forceinline__ void xts_steal(const Work& work, const Keys& keys,
                                           const uint4* tweaks) {

@@ -1,9 +1,10 @@
 // GCM (SP 800-38D) under one key: rows of 32 blocks, GHASH on the tensor cores.
 //
-// gcm_powers makes a key's powers of H; gcm_prepare each message's J0, its cipher and the hash of
-// the associated data; gcm_encrypt or gcm_decrypt adds the texts, any piece of any message in any
-// order; gcm_finish makes or compares tags; gcm_wipe erases what did not verify. gcm_long.cuh needs
-// no gcm_prepare for plain messages: with text, an IV of 96 bits and no associated data.
+// gcm_powers computes a key's powers of H; gcm_prepare each message's J0, its encryption and the
+// hash of the associated data; gcm_encrypt or gcm_decrypt processes the texts, any piece of any
+// message in any order; gcm_finish writes or compares tags; gcm_wipe erases what did not verify.
+// gcm_long.cuh needs no gcm_prepare for plain messages: those with text, an IV of 96 bits and no
+// associated data.
 #pragma once
 #include "counter.cuh"
 #include "ghash.cuh"
@@ -90,7 +91,7 @@ __device__ __forceinline__ uint4 standard_counter(const uint8_t* iv) {
     return make_uint4(words[0], words[1], words[2], 0x01000000);
 }
 
-// J0 of any. All lanes of the warp must take part.
+// J0 of any IV. All lanes of the warp must take part.
 __device__ inline uint4 start_counter(const GcmMessage& message, uint32_t lane8, uint4 h, uint4 h8,
                                       uint4 h_lane) {
     const bool standard = message.iv_len == 12;
@@ -103,7 +104,7 @@ __device__ inline uint4 start_counter(const GcmMessage& message, uint32_t lane8,
 
 constexpr uint32_t PREPARE_THREADS = 256;
 
-// A lane a message; for what must be hashed, eight lanes a message, four messages at a time.
+// A lane a message; hashing uses eight lanes a message, four messages at a time.
 template <int ROUNDS>
 __device__ __forceinline__ void gcm_prepare(GcmMessage* messages, uint64_t count,
                                             const RoundKeys& keys, const GcmPowers* powers) {
@@ -207,7 +208,7 @@ __device__ __forceinline__ void gcm_rows(Lane t, uint32_t strings, const Piece& 
     };
     if (even) run(Constant<true>{});
     else run(Constant<false>{});
-    // The rest; rows that a batch does not have are zeros behind the text.
+    // The rest; rows that a batch does not have are zeros after the text.
 #pragma unroll 1
     while (row < rows) {
         uint4 blocks[GCM_ROWS] = {};
@@ -265,7 +266,7 @@ __device__ __forceinline__ bool differ(uint4 a, uint4 b, uint32_t len) {
     return any != 0;
 }
 
-// Puts a message's tag where it belongs, or compares what is there with it.
+// Writes a message's tag, or compares it with the given one.
 __device__ __forceinline__ void give_tag(GcmMessage& message, uint4 tag, uint32_t tag_len,
                                          bool open) {
     // For the next launch, which may begin without gcm_prepare.
@@ -274,11 +275,11 @@ __device__ __forceinline__ void give_tag(GcmMessage& message, uint4 tag, uint32_
     else store(message.tag, tag, tag_len);
 }
 
-// Makes a message's tag, or compares it. `rest`: what is still to be added to its hash.
+// Computes a message's tag, or compares it. `rest`: what is still to be added to its hash.
 __device__ __forceinline__ void finish_message(GcmMessage& message, uint4 rest,
                                                const GcmPowers* powers, uint32_t tag_len,
                                                bool open) {
-    // Past the first cache: other multiprocessors may just have written them.
+    // Not through the L1 cache: other multiprocessors may just have written them.
     const uint4 hash = __ldcg(&message.hash), mask = __ldcg(&message.mask);
     const uint4 sum = hash ^ rest ^ lengths(message.aad_len, message.len);
     give_tag(message, reflect(multiply(sum, powers->powers[0][1])) ^ mask, tag_len, open);
@@ -293,7 +294,7 @@ extern "C" __global__ void __launch_bounds__(128)
         finish_message(messages[number], make_uint4(0, 0, 0, 0), powers, tag_len, open != 0);
 }
 
-// Nothing unverified is given out.
+// Text that did not verify is wiped.
 extern "C" __global__ void __launch_bounds__(256)
     gcm_wipe(const __grid_constant__ Work work, const GcmMessage* messages) {
     const uint64_t threads = uint64_t(gridDim.x) * blockDim.x;
@@ -301,7 +302,7 @@ extern "C" __global__ void __launch_bounds__(256)
     const Range rows = share(work.units, uint32_t(thread / 32), uint32_t(threads / 32));
     if (rows.from == rows.to) return;
     const uint32_t lane = threadIdx.x & 31;
-    // A lane looks at a piece, and all of them wipe those that failed.
+    // Each lane checks one piece, and all lanes wipe those that failed.
     for (uint64_t base = find_piece(work, rows.from);
          base < work.count && first_unit(work, base) < rows.to; base += 32) {
         const uint64_t mine = base + lane;

@@ -8,7 +8,7 @@ __device__ __forceinline__ bool aligned(const void* at, uint32_t to) {
     return (reinterpret_cast<uintptr_t>(at) & (to - 1)) == 0;
 }
 
-// Texts lie in global memory, never in shared: said here, because a pointer does not say it.
+// Texts lie in global memory, never in shared memory: stated here because pointers do not say it.
 __device__ __forceinline__ uint4 load_aligned(const uint8_t* at) {
     uint4 block;
     asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -25,7 +25,7 @@ __device__ __forceinline__ void store_aligned(uint8_t* at, uint4 block) {
 }
 
 // Any alignment, any length up to 16. Loops, not calls: a call would take registers from the code
-// that hardly ever comes here.
+// that rarely gets here.
 __device__ __forceinline__ uint4 load_slowly(const uint8_t* at, uint32_t len) {
     uint4 block = make_uint4(0, 0, 0, 0);
 #pragma unroll 1
@@ -39,7 +39,7 @@ __device__ __forceinline__ uint4 load_slowly(const uint8_t* at, uint32_t len) {
     return block;
 }
 
-// How the second cache is told of text that nobody will ask for again: let go of it first.
+// How the L2 cache is told of text that is not needed again: evict it first.
 __device__ __forceinline__ uint64_t used_once() {
     uint64_t policy;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -195,7 +195,7 @@ __device__ __forceinline__ void store_shared(uint32_t at, uint4 a) {
                  : "memory");
 }
 
-// Copies of blocks to shared memory that go on by themselves, from compute capability 8.0 on.
+// Asynchronous copies of blocks to shared memory, from compute capability 8.0 on.
 __device__ __forceinline__ void fetch(uint32_t to, const uint8_t* from) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
@@ -230,7 +230,7 @@ __device__ __forceinline__ uint4 shuffle(uint4 a, uint32_t lane) {
                       __shfl_sync(~0u, a.z, lane), __shfl_sync(~0u, a.w, lane));
 }
 
-// A block with zeros behind its first `len` bytes.
+// A block with zeros after its first `len` bytes.
 __device__ __forceinline__ uint4 first_bytes(uint4 block, uint32_t len) {
     const uint32_t bits = 8 * len;
     const auto kept = [bits](uint32_t word, uint32_t at) {

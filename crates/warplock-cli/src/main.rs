@@ -1,7 +1,10 @@
 //! The command line of Warplock: parse, run, report.
 
+mod advice;
 mod args;
 mod cmd;
+mod common;
+mod console;
 mod exit;
 mod failure;
 mod hex;
@@ -33,7 +36,7 @@ fn main() -> ExitCode {
         Err(exit) => exit,
         Ok(cli) => match signals::install() {
             Ok(()) => cmd::run(cli),
-            Err(error) => cmd::report(&Failure::io("cannot wait for signals", &error)),
+            Err(error) => console::report(&Failure::io("cannot wait for signals", &error)),
         },
     };
     // Only now is everything dropped that would leave a temporary file behind.

@@ -4,10 +4,12 @@
 use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText, Region};
 use crate::checks::{
     check_array, check_iv_array, check_iv_len, check_keys, check_sectors, check_tag_len,
-    check_texts, disjoint, each, inside, no_aad, no_keys, no_tags, same_count, same_lengths,
+    check_texts, disjoint, each, inside, same_count, same_lengths,
 };
 use crate::nonces;
-use crate::{Algorithm, AlgorithmInfo, Direction, Error, Keys, Mode, Span, Spans};
+use crate::{
+    Algorithm, AlgorithmInfo, BatchProblem, Direction, Error, Keys, Lack, Mode, Span, Spans,
+};
 
 /// A checked batch.
 pub(super) struct Checked<'a> {
@@ -49,9 +51,7 @@ impl<'a> Checked<'a> {
         let in_place = matches!(text, DeviceText::InPlace { .. });
         let count = input_spans.count();
         if u32::try_from(count).is_err() {
-            return Err(Error::Batch(format!(
-                "{count} messages are too many for one plan: make several"
-            )));
+            return Err(BatchProblem::TooManyMessages { count }.of_batch());
         }
         match &keys {
             DeviceKeys::Host(keys) => check_keys(direction, keys, count)?,
@@ -76,7 +76,7 @@ impl<'a> Checked<'a> {
         inside(&output_spans, tag_out, output.len(), "the output")?;
         disjoint(&output_spans, if in_place { appended } else { tag_out })?;
         match tags {
-            DeviceTags::Apart(_) if !aead => return Err(no_tags(info)),
+            DeviceTags::Apart(_) if !aead => return Err(Lack::Tags.of(info.algorithm)),
             DeviceTags::Apart(array) => check_array(array.len(), count, tag_len, "tags")?,
             DeviceTags::Appended => {}
         }
@@ -137,10 +137,11 @@ impl<'a> Checked<'a> {
         for (place, (name, region)) in written.iter().enumerate() {
             let others = written[place + 1..].iter().chain(&read);
             if let Some((other, _)) = others.into_iter().find(|(_, other)| region.overlaps(other)) {
-                return Err(Error::Batch(format!(
-                    "{name} and {other} overlap in GPU memory: each needs a place of its own (for \
-                     work in place take DeviceText::InPlace)"
-                )));
+                return Err(BatchProblem::RegionsOverlap {
+                    first: name,
+                    second: other,
+                }
+                .of_batch());
             }
         }
         Ok(())
@@ -189,7 +190,7 @@ fn algorithm(keys: &DeviceKeys<'_>) -> Result<Algorithm, Error> {
         DeviceKeys::Host(keys) => keys.algorithm(),
         DeviceKeys::Each { algorithm, .. } => Some(*algorithm),
     };
-    known.ok_or_else(no_keys)
+    known.ok_or_else(|| BatchProblem::NoKeys.of_batch())
 }
 
 fn check_ivs(info: &AlgorithmInfo, ivs: &DeviceIvs<'_>, count: usize) -> Result<(), Error> {
@@ -209,7 +210,7 @@ fn check_ivs(info: &AlgorithmInfo, ivs: &DeviceIvs<'_>, count: usize) -> Result<
 fn check_aad(info: &AlgorithmInfo, aad: &DeviceAad<'_>, count: usize) -> Result<(), Error> {
     match aad {
         DeviceAad::None => Ok(()),
-        _ if !info.algorithm.is_aead() => Err(no_aad(info)),
+        _ if !info.algorithm.is_aead() => Err(Lack::AssociatedData.of(info.algorithm)),
         DeviceAad::Shared(_) => Ok(()),
         DeviceAad::Each { bytes, spans } => {
             same_count(spans.count(), count, "spans of associated data")?;

@@ -98,16 +98,19 @@ impl Plan {
     /// also tests its kernels on small messages with known answers. Synchronises.
     ///
     /// # Errors
-    /// [`Error::Batch`] and [`Error::Message`] if the parts of the batch do not fit together,
-    /// [`Error::Backend`] if the device has too little memory or fails.
+    /// [`Error::Batch`] if the parts of the batch do not fit together, [`Error::NoBackend`] if its
+    /// algorithm does not run on the device, [`Error::Backend`] if the device has too little memory or fails.
     pub fn new(device: &Device, batch: DeviceBatch<'_>) -> Result<Self, Error> {
         let batch = Checked::new(batch)?;
         let gpu = device.gpu();
         if batch.info.mode == Mode::Gcm && !hashes(gpu.capability) {
-            return Err(Error::Batch(format!(
-                "{} does not run on {}: its tensor cores lack what GHASH needs",
-                batch.info.name, gpu.name
-            )));
+            return Err(Error::NoBackend {
+                name: format!("cuda:{}", gpu.number),
+                reason: format!(
+                    "{} does not run on {}: its tensor cores lack what GHASH needs",
+                    batch.info.name, gpu.name
+                ),
+            });
         }
         let idle = batch.text_bytes() == 0 && !batch.info.algorithm.is_aead();
         if idle || batch.count() == 0 {
