@@ -179,31 +179,35 @@ __device__ __forceinline__ void gcm_rows(Lane t, uint32_t strings, const Piece& 
         return rounds_from<false, ROUNDS, 3>(t, near_part(t, column) ^ groups.far, keys);
     };
 
-    uint32_t batches = 0;
-    if (aligned(piece.input, 16) && aligned(piece.output, 16)) {
-        const uint64_t whole = (piece.len - 512 * from) / 512;
-        batches = (whole < rows ? uint32_t(whole) : rows) / GCM_ROWS;
-    }
+    const bool even = aligned(piece.input, 16) && aligned(piece.output, 16);
+    const uint64_t whole = (piece.len - 512 * from) / 512;
+    uint32_t batches = (whole < rows ? uint32_t(whole) : rows) / GCM_ROWS;
     row = batches * GCM_ROWS;
     uint32_t cycle = 0;
+    const auto run = [&](auto is_even) {
 #pragma unroll 1
-    for (; batches > 0; batches--) {
-        groups.start_cycle(t, keys);
-        uint4 blocks[GCM_ROWS];
+        for (; batches > 0; batches--) {
+            groups.start_cycle(t, keys);
+            uint4 blocks[GCM_ROWS], results[GCM_ROWS];
 #pragma unroll
-        for (uint32_t i = 0; i < GCM_ROWS; i++) {
-            const uint4 text = load_aligned(input + 512 * i);
-            const uint4 result = text ^ stream(cycle + i);
-            store_aligned(output + 512 * i, result);
-            blocks[i] = apart(DECRYPT ? text : result, one);
+            for (uint32_t i = 0; i < GCM_ROWS; i++) {
+                Coming<is_even.value> coming(input + 512 * i);
+                const uint4 pad = stream(cycle + i), text = coming.take(pad);
+                results[i] = text ^ pad;
+                if constexpr (is_even.value) store_aligned(output + 512 * i, results[i]);
+                blocks[i] = apart(DECRYPT ? text : results[i], one);
+            }
+            if constexpr (!is_even.value) store_rows(output, results);
+            Quad quad[1] = {Quad(blocks)};
+            quad[0].add(running);
+            running = ghash_rows(StringsAt{strings_anew<1>(strings, lane)}, quad);
+            input += 512 * GCM_ROWS;
+            output += 512 * GCM_ROWS;
+            cycle ^= GCM_ROWS;
         }
-        Quad quad[1] = {Quad(blocks)};
-        quad[0].add(running);
-        running = ghash_rows(StringsAt{strings_anew<1>(strings, lane)}, quad);
-        input += 512 * GCM_ROWS;
-        output += 512 * GCM_ROWS;
-        cycle ^= GCM_ROWS;
-    }
+    };
+    if (even) run(Constant<true>{});
+    else run(Constant<false>{});
     // The rest; rows that a batch does not have are zeros after the text.
 #pragma unroll 1
     while (row < rows) {
@@ -217,13 +221,11 @@ __device__ __forceinline__ void gcm_rows(Lane t, uint32_t strings, const Piece& 
             groups.start_cycle(t, keys);
             const uint4 pad = stream(row & CYCLE - 1);
             const uint64_t at = 512 * (from + row) + 16 * lane;
-            if (at < piece.len) {
-                const uint32_t len = block_len(piece.len, at);
-                const uint4 text = load(input, len);
-                const uint4 result = first_bytes(text ^ pad, len);
-                store(output, result, len);
-                blocks[GCM_ROWS - 1] = DECRYPT ? text : result;
-            }
+            const uint32_t len = at < piece.len ? block_len(piece.len, at) : 0;
+            const uint4 text = len ? load(input, len) : make_uint4(0, 0, 0, 0);
+            const uint4 result = first_bytes(text ^ pad, len);
+            store_row(output, result, len, lane > 0);
+            blocks[GCM_ROWS - 1] = DECRYPT ? text : result;
             input += 512;
             output += 512;
         }

@@ -213,32 +213,45 @@ __device__ __forceinline__ void encipher(const Work& work, GcmMessage* messages,
         const uint8_t* input = chapter.input + at;
         uint8_t* output = chapter.output + at;
         uint64_t left = chapter.left; // from this lane's block on, after the fast steps
-        uint32_t fast = 0;
-        if (aligned(chapter.input, 16) && aligned(chapter.output, 16)) {
-            const uint64_t whole = left / STEP_BYTES;
-            fast = rows / STEP_ROWS < whole ? rows / STEP_ROWS : uint32_t(whole);
-        }
+        const bool even = aligned(chapter.input, 16) && aligned(chapter.output, 16);
+        const uint64_t whole = left / STEP_BYTES;
+        uint32_t fast = rows / STEP_ROWS < whole ? rows / STEP_ROWS : uint32_t(whole);
         const uint64_t skip = fast * STEP_BYTES + at;
         left = left > skip ? left - skip : 0;
         rows -= fast * STEP_ROWS;
+        const auto steps = [&](auto is_even) {
 #pragma unroll 1
-        for (; fast > 0; fast--) {
-            uint4 text[ROWS_EACH], result[ROWS_EACH];
+            for (; fast > 0; fast--) {
+                static_assert(ROWS_EACH == 2, "two texts are on their way");
+                Coming<is_even.value> coming[] = {Coming<is_even.value>(input),
+                                                  Coming<is_even.value>(input + 512)};
+                uint4 text[ROWS_EACH], result[ROWS_EACH];
 #pragma unroll
-            for (uint32_t i = 0; i < ROWS_EACH; i++) text[i] = load_aligned(input + 512 * i);
+                for (uint32_t i = 0; i < ROWS_EACH; i++)
+                    result[i] =
+                        rounds_from<false, ROUNDS, 3>(t, near[i] ^ load_shared(group[i]), keys);
 #pragma unroll
-            for (uint32_t i = 0; i < ROWS_EACH; i++)
-                result[i] = text[i] ^ rounds_from<false, ROUNDS, 3>(
-                                          t, near[i] ^ load_shared(group[i]), keys);
+                for (uint32_t i = 0; i < ROWS_EACH; i++) {
+                    text[i] = coming[i].take(result[i]);
+                    result[i] = text[i] ^ result[i];
+                }
+                if constexpr (is_even.value) {
 #pragma unroll
-            for (uint32_t i = 0; i < ROWS_EACH; i++) store_aligned(output + 512 * i, result[i]);
-            wait_for(read);
-            store_pair(pair_at, DECRYPT ? text : result);
-            signal(written);
-            group[0] += 16, group[1] += 16;
-            input += STEP_BYTES;
-            output += STEP_BYTES;
-        }
+                    for (uint32_t i = 0; i < ROWS_EACH; i++)
+                        store_aligned(output + 512 * i, result[i]);
+                } else {
+                    store_rows(output, result);
+                }
+                wait_for(read);
+                store_pair(pair_at, DECRYPT ? text : result);
+                signal(written);
+                group[0] += 16, group[1] += 16;
+                input += STEP_BYTES;
+                output += STEP_BYTES;
+            }
+        };
+        if (even) steps(Constant<true>{});
+        else steps(Constant<false>{});
 #pragma unroll 1
         while (rows > 0) {
             uint4 blocks[ROWS_EACH] = {};
@@ -248,13 +261,12 @@ __device__ __forceinline__ void encipher(const Work& work, GcmMessage* messages,
                 const uint32_t place = i == 0 ? group[0] : group[1];
                 const uint4 stream =
                     rounds_from<false, ROUNDS, 3>(t, base ^ load_shared(place), keys);
-                if (first + i < rows && left > 512 * i) {
-                    const uint32_t len = block_len(left, 512 * i);
-                    const uint4 text = load(input + 512 * i, len);
-                    const uint4 result = first_bytes(text ^ stream, len);
-                    store(output + 512 * i, result, len);
-                    blocks[1] = DECRYPT ? text : result;
-                }
+                const uint32_t len =
+                    first + i < rows && left > 512 * i ? block_len(left, 512 * i) : 0;
+                const uint4 text = len ? load(input + 512 * i, len) : make_uint4(0, 0, 0, 0);
+                const uint4 result = first_bytes(text ^ stream, len);
+                store_row(output + 512 * i, result, len, lane > 0);
+                blocks[1] = DECRYPT ? text : result;
                 if (i == 0) blocks[0] = blocks[1], blocks[1] = make_uint4(0, 0, 0, 0);
             }
             wait_for(read);

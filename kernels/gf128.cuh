@@ -130,11 +130,21 @@ __device__ __forceinline__ uint4 times_x2048(uint4 a) {
                   make_uint4(s4 ^ a.w ^ s1, s2, s3, s4));
 }
 
-// Times x^count, for any count.
+// Times x^count; takes time in proportion to the count, but no call.
 __device__ __forceinline__ uint4 times_x_many(uint4 a, uint64_t count) {
 #pragma unroll 1
     for (; count >= 2048; count -= 2048) a = times_x2048(a);
 #pragma unroll 1
     for (; count >= 32; count -= 32) a = times_x32(a);
     return times_x_few(a, uint32_t(count));
+}
+
+// Times x^count, however large the count is.
+inline __device__ uint4 times_x_any(uint4 a, uint64_t count) {
+    if (count < 64 * 2048) return times_x_many(a, count);
+    uint4 power = make_uint4(1, 0, 0, 0);
+#pragma unroll 1
+    for (int bit = 63 - __clzll(count); bit >= 0; bit--)
+        power = times_x_few(square(power), uint32_t(count >> bit) & 1);
+    return multiply(a, power);
 }

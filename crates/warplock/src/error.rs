@@ -162,6 +162,27 @@ pub enum BatchProblem {
         /// The key's algorithm.
         algorithm: Algorithm,
     },
+    /// A call's batch has other keys than the device key that it is queued with.
+    #[error("the batch's keys are not the device key that it is queued with: give it that one")]
+    OtherKey,
+    /// A call's workspace is too short.
+    #[error(
+        "the workspace has {found} bytes, but the call needs {needed}: DeviceKey::workspace_len tells"
+    )]
+    Workspace {
+        /// Bytes that it needs.
+        needed: usize,
+        /// Bytes that it has.
+        found: usize,
+    },
+    /// A region of a call begins at a wrong address.
+    #[error("{what} must begin at a multiple of {to}")]
+    Alignment {
+        /// Which region, in words.
+        what: &'static str,
+        /// The multiple.
+        to: u64,
+    },
     /// The algorithm does not take an IV of this length.
     #[error("{algorithm} needs {}, not {found} bytes", algorithm.info().iv_rule())]
     IvLength {

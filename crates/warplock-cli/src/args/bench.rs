@@ -131,6 +131,8 @@ pub(crate) enum BenchSuite {
         #[arg(value_parser = warplock_bench::size::parse)]
         size: Vec<u64>,
     },
+    /// Batches in GPU memory as programs have them: many lengths, at any byte
+    Calls,
     /// AES-128-CBC on messages of 16 KiB, from host memory through a GPU and back
     CbcBatch {
         /// How many messages at a time. [default: 1 to 65,536 in steps of four]

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use warplock::{Algorithm, BACKEND_VARIABLE, BackendChoice, Mode};
 use warplock_bench::suite::{
-    AeadBatch, CbcBatch, Entries, FileSizes, Files, Fs, Host, Kernels, Sizes,
+    AeadBatch, Calls, CbcBatch, Entries, FileSizes, Files, Fs, Host, Kernels, Sizes,
 };
 use warplock_bench::{Context, Error, Report, Suite};
 
@@ -136,6 +136,7 @@ fn suite(which: BenchSuite, context: &Context<'_>) -> Result<Box<dyn Suite>> {
             true => Kernels::default(),
             false => Kernels { sizes: size },
         }),
+        BenchSuite::Calls => Box::new(Calls),
         BenchSuite::CbcBatch { messages } => Box::new(match messages.is_empty() {
             true => CbcBatch::default(),
             false => CbcBatch { counts: messages },
