@@ -313,7 +313,7 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
                 if (straight) AcornTiles::fetch_whole(buffer + place, from[i]);
                 else store_shared(buffer + place, load(from[i]));
                 from[i] += TILE;
-                // The text behind it, so that the next tile need not wait for memory.
+                // The text after it, so that the next tile need not wait for memory.
                 if (!straight && at + 2 * TILE <= whole * TILE) prefetch(from[i]);
             }
         } else if (at < longest) {

@@ -41,7 +41,7 @@ __device__ __forceinline__ void ctr_rows(Lane t, const Piece& piece, uint64_t fr
                 groups.start_cycle(t, keys);
 #pragma unroll
                 for (uint32_t i = 0; i < CYCLE; i++) {
-                    // There are no registers for two lines of text beside `near`.
+                    // There are no registers for two lines of text in addition to `near`.
                     uint4 text;
                     if constexpr (is_even.value) text = load_aligned(input + 512 * i);
                     else prefetch(input + 512 * i);

@@ -156,7 +156,7 @@ __device__ __forceinline__ void store_end(uint8_t* at, uint4 block) {
     if (len & 8) *reinterpret_cast<uint2*>(at) = make_uint2(block.x, block.y);
 }
 
-// What of a block lies in the line behind that in which it begins: `shift` bytes.
+// The part of a block that lies in the line after the one in which it begins: `shift` bytes.
 __device__ __forceinline__ uint4 carried(uint4 block, uint32_t shift) {
     return across(block, make_uint4(0, 0, 0, 0), 16 - shift);
 }
@@ -286,7 +286,7 @@ __device__ __forceinline__ void store_rows(uint8_t* at, const uint4 (&rows)[N]) 
     if (lane == 31) store_start(line + 512 * (N - 1) + 16, carried(rows[N - 1], shift), shift);
 }
 
-// Rows of whole blocks, one after the other, each right behind the one before.
+// Rows of whole blocks, one after the other, without gaps.
 struct Joined {
     uint4 last;        // in the last lane, its block of the row before
     bool first = true; // there is none
@@ -302,7 +302,7 @@ struct Joined {
         first = false;
     }
 
-    // Behind the last row; `at` is where this lane's next block would be.
+    // After the last row; `at` is where this lane's next block would be.
     __device__ __forceinline__ void end(uint8_t* at) const {
         const uint32_t shift = shift_of(at);
         if (!first && (threadIdx.x & 31) == 31 && shift != 0)

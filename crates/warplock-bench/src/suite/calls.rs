@@ -109,7 +109,7 @@ impl Suite for Calls {
                      same lengths but for that."
                 ),
                 "Plan: what the host takes to make one, the median of 5.".to_owned(),
-                "Every output byte and tag is compared with the processor's.".to_owned(),
+                "Every output byte and tag is compared with the CPU's.".to_owned(),
             ],
             columns: vec![
                 Column::new("batch", "batch", Unit::Text),
@@ -185,7 +185,7 @@ impl Messages {
         })
     }
 
-    /// The same by the processor: the result, and the tags.
+    /// The CPU's result and tags.
     fn expected(&self, engine: &Engine) -> Result<(Vec<u8>, Vec<u8>)> {
         let mut text = self.text.clone();
         let aead = self.algorithm.is_aead();
@@ -253,7 +253,7 @@ impl Messages {
         there.read(0, &mut found_tags)?;
         if &found != wanted || found_tags != tags {
             return Err(Error::Wrong(format!(
-                "{name}: not what the processor makes of it"
+                "{name}: differs from the CPU's result"
             )));
         }
         // Opened in place once more, texts would be refused: the ciphertexts come back before.

@@ -143,7 +143,7 @@ impl DeviceKey {
 
     /// Queues a batch whose keys are this one: copies, kernels, and the wiping of the workspace.
     /// Nothing is allocated on the device, waited for or freed, unless 64 earlier calls are still
-    /// under way: then it waits for one of them. Where messages lie is copied at once; texts,
+    /// under way: then it waits for one of them. The messages' places are copied in the call; texts,
     /// nonces, associated data and tags are read in stream order. Refused messages are zeros
     /// before anything that is queued later.
     ///
