@@ -127,7 +127,7 @@ __device__ __forceinline__ void store_end(uint8_t* at, uint4 block) {
     if (len & 8) *reinterpret_cast<uint2*>(at) = make_uint2(block.x, block.y);
 }
 
-// What of a block lies in the line behind that in which it begins: `shift` bytes.
+// The part of a block that lies in the line after the one in which it begins: `shift` bytes.
 __device__ __forceinline__ uint4 carried(uint4 block, uint32_t shift) {
     return across(block, make_uint4(0, 0, 0, 0), 16 - shift);
 }

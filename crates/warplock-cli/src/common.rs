@@ -10,6 +10,7 @@ use warplock::Engine;
 use warplock_container::{Concurrency, Pipeline};
 use warplock_keyring::Exposed;
 
+use crate::advice;
 use crate::args::Common;
 use crate::console::{closed, print, report, say};
 use crate::exit::Exit;
@@ -31,7 +32,9 @@ impl Common {
         if let Some(threads) = self.threads {
             builder = builder.threads(threads);
         }
-        builder.build().map_err(Failure::usage)
+        builder
+            .build()
+            .map_err(|error| Failure::usage(format_args!("{error}{}", advice::engine(&error))))
     }
 
     /// A pipeline, each of whose workers is one thread.

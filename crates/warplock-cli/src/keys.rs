@@ -9,6 +9,7 @@ use warplock_keyring::{
     Terminal, read_key_file, unwrap, wrap,
 };
 
+use crate::advice;
 use crate::args::{Common, Encrypt, MaxWork, Unlock};
 use crate::failure::{Failure, Result, escaped};
 
@@ -138,7 +139,8 @@ impl Unlocker {
                 match unwrapped {
                     Ok(key) => Ok(InputKeyRef::Own(InputKey::from(&key))),
                     Err(error @ Error::NoMatch { .. }) if *nothing_given => {
-                        Err(Failure::usage(error))
+                        let advice = advice::keyring(&error);
+                        Err(Failure::usage(format_args!("{error}{advice}")))
                     }
                     Err(error) => {
                         prompt.forget();

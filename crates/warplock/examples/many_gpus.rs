@@ -9,7 +9,7 @@ use std::sync::Barrier;
 use std::time::Instant;
 
 use warplock::cuda::{
-    Device, DeviceBatch, DeviceIvs, DeviceTags, DeviceText, PinnedBytes, Plan, devices, link_rates,
+    Device, DeviceBatch, DeviceIvs, DeviceTags, DeviceText, Plan, devices, link_rates,
 };
 use warplock::{Algorithm, Batch, Engine, Ivs, Key, Keys, Spans, Tags, Text};
 
@@ -149,8 +149,8 @@ fn main() -> Result<()> {
         println!();
     }
     let bytes = gib << 30;
-    let mut input = PinnedBytes::new(bytes)?;
-    let mut output = PinnedBytes::new(bytes)?;
+    let first = Device::open(0)?;
+    let (mut input, mut output) = (first.pinned(bytes)?, first.pinned(bytes)?);
     for (place, chunk) in input.chunks_mut(8).enumerate() {
         let word = (place as u64)
             .wrapping_mul(0x9E37_79B9_7F4A_7C15)

@@ -11,7 +11,7 @@ use crate::auto::{
 };
 use crate::batch::Tags;
 use crate::cpu::CpuBackend;
-use crate::cuda::{CudaBackend, PinnedBytes};
+use crate::cuda::{CudaBackend, pinned};
 use crate::job::Job;
 use crate::machine;
 use crate::{
@@ -351,7 +351,7 @@ fn gpu(cpu: &CpuBackend, threads: NonZeroUsize, memory: f64) -> Result<Option<Gp
     };
     let mut model = GpuModel::guess(threads.get());
     model.start = start;
-    let (mut plain, mut sealed) = (PinnedBytes::new(MEMORY[1])?, PinnedBytes::new(MEMORY[1])?);
+    let (mut plain, mut sealed) = (pinned(MEMORY[1])?, pinned(MEMORY[1])?);
     let mut buffers = Buffers(&mut plain, &mut sealed);
     model.costs = costs(&scale, model.costs, &mut buffers, &run)?;
     let time = |bytes, buffers: &mut Buffers<'_>, run: &dyn Fn(&Job<'_>) -> _| {

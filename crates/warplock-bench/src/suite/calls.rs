@@ -116,7 +116,7 @@ impl Suite for Calls {
                  with the copy of their places. Host: what it takes to make a plan, the median of 5, \
                  and to queue a call."
                     .to_owned(),
-                "Every output byte and tag of a plan and of a call is compared with the processor's."
+                "Every output byte and tag of a plan and of a call is compared with the CPU's."
                     .to_owned(),
             ],
             columns: vec![
@@ -198,7 +198,7 @@ impl Messages {
         })
     }
 
-    /// The same by the processor: the result, and the tags.
+    /// The CPU's result and tags.
     fn expected(&self, engine: &Engine) -> Result<(Vec<u8>, Vec<u8>)> {
         let mut text = self.text.clone();
         let aead = self.algorithm.is_aead();
@@ -266,7 +266,7 @@ impl Messages {
         there.read(0, &mut found_tags)?;
         if &found != wanted || found_tags != tags {
             return Err(Error::Wrong(format!(
-                "{name}: not what the processor makes of it"
+                "{name}: differs from the CPU's result"
             )));
         }
         // Opened in place once more, texts would be refused: the ciphertexts come back before.

@@ -1,7 +1,6 @@
 //! Stands in for GPUs in builds without the feature `cuda`: there are none.
 
 use std::num::NonZeroUsize;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use crate::auto::{Broken, Helper, Limits};
@@ -11,9 +10,6 @@ use crate::{Algorithm, BackendChoice, Error};
 
 /// Never made.
 pub(crate) enum CudaBackend {}
-
-/// Never made.
-pub(crate) enum PinnedBytes {}
 
 impl CudaBackend {
     pub(crate) fn new(number: Option<u32>, _threads: NonZeroUsize) -> Result<Self, Error> {
@@ -29,10 +25,9 @@ impl CudaBackend {
     }
 }
 
-impl PinnedBytes {
-    pub(crate) fn new(_len: usize) -> Result<Self, Error> {
-        Err(no_support(None))
-    }
+/// Pinned memory for measurements.
+pub(crate) fn pinned(_len: usize) -> Result<Vec<u8>, Error> {
+    Err(no_support(None))
 }
 
 fn no_support(number: Option<u32>) -> Error {
@@ -66,20 +61,6 @@ impl Helper for CudaBackend {
     }
 
     unsafe fn help(&self, _: &Job<'_>, _: &mut dyn Source, _keep: bool) -> Result<(), Broken> {
-        match *self {}
-    }
-}
-
-impl Deref for PinnedBytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match *self {}
-    }
-}
-
-impl DerefMut for PinnedBytes {
-    fn deref_mut(&mut self) -> &mut [u8] {
         match *self {}
     }
 }

@@ -19,9 +19,14 @@ mod resident;
 mod tests;
 
 pub use driver::devices::{Devices, Gpu, devices};
-pub use driver::pinned::{LinkRates, PinnedBytes, link_rates};
+pub use driver::link_rates::{LinkRates, link_rates};
 pub(crate) use host::backend::CudaBackend;
 pub use resident::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKey, DeviceKeys, DeviceTags,
     DeviceText, DeviceVerdicts, Event, PinnedBuffer, Plan, Region, Statuses, Stream,
 };
+
+/// Pinned memory for measurements.
+pub(crate) fn pinned(len: usize) -> Result<PinnedBuffer, crate::Error> {
+    Device::open(0)?.pinned(len)
+}

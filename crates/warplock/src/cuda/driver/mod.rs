@@ -2,8 +2,8 @@
 
 pub(super) mod api;
 pub(super) mod devices;
+pub(super) mod link_rates;
 pub(super) mod memory;
 pub(super) mod module;
 pub(super) mod numa;
-pub(super) mod pinned;
 pub(super) mod rows;

@@ -144,7 +144,7 @@ impl<'a> Checked<'a> {
         Ok(())
     }
 
-    /// What is only read, beside the input.
+    /// Regions that are only read, in addition to the input.
     fn others(&self) -> Vec<Reach<'a>> {
         let mut read = Vec::new();
         if let DeviceKeys::Each { bytes, .. } = self.keys {
@@ -200,7 +200,7 @@ impl<'a> Checked<'a> {
 struct Reach<'a> {
     name: &'static str,
     region: Region,
-    /// These alone, and so many bytes after each; none: all of the region.
+    /// Only these spans, and this many bytes after each; none: all of the region.
     spans: Option<(Spans<'a>, usize)>,
 }
 

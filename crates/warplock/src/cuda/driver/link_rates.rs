@@ -1,51 +1,11 @@
-//! Pinned memory for callers, and how fast a GPU's link copies it.
+//! The speed at which a GPU's link copies pinned memory.
 
-use std::ops::{Deref, DerefMut};
 use std::time::Instant;
 
 use super::api::{Context, Failure, RawStream};
 use super::devices::{find, no_backend};
-
 use super::memory::{DeviceBytes, DeviceMemory, HostBytes, PinnedMemory, download, upload};
 use crate::Error;
-
-/// Pinned bytes: a GPU copies them directly, without staging. Wiped when dropped. The pages are
-/// never swapped out, so make few and keep them.
-pub struct PinnedBytes(PinnedMemory);
-
-impl PinnedBytes {
-    /// `len` bytes of zeros, pinned for all GPUs.
-    ///
-    /// # Errors
-    /// [`Error::NoBackend`] if there is no GPU or not enough memory.
-    pub fn new(len: usize) -> Result<Self, Error> {
-        let make = || {
-            let context = Context::new(&find(None)?).map_err(failed)?;
-            let _bound = context.bind().map_err(failed)?;
-            PinnedMemory::new(&context, len).map_err(failed)
-        };
-        make().map(PinnedBytes)
-    }
-}
-
-fn failed(failure: Failure) -> Error {
-    no_backend(None, &failure.to_string())
-}
-
-impl Deref for PinnedBytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        // SAFETY: this many bytes are allocated and initialised, or none.
-        unsafe { std::slice::from_raw_parts(self.0.start(), self.0.len()) }
-    }
-}
-
-impl DerefMut for PinnedBytes {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        self.0.bytes()
-    }
-}
 
 /// Bytes per second between pinned memory of the host and a GPU.
 #[derive(Clone, Copy, Debug)]
