@@ -131,7 +131,11 @@ fn wrong_first_lines_and_lengths_are_named() {
             "{error}"
         );
     }
-    assert!(read(&[0x80; 72]).to_string().contains("does not begin with"));
+    assert!(
+        read(&[0x80; 72])
+            .to_string()
+            .contains("does not begin with")
+    );
 }
 
 #[test]

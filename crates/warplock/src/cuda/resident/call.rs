@@ -142,7 +142,7 @@ impl DeviceKey {
         Ok(self.layout(&batch).device_len)
     }
 
-    /// Makes room on the host for so many calls like this batch to be under way at the same time.
+    /// Makes room on the host for `calls` calls like this batch to be under way at the same time.
     /// There is room for eight with about a thousand messages each from the start; a call that
     /// finds none allocates, which waits for the whole device. Synchronises.
     ///
@@ -157,7 +157,7 @@ impl DeviceKey {
 
     /// Queues a batch whose keys are this one: copies, kernels, and the wiping of the workspace.
     /// Nothing is allocated, waited for or freed, as long as there is room for one more call
-    /// ([`DeviceKey::reserve`]). Where messages lie is copied at once; texts,
+    /// ([`DeviceKey::reserve`]). The messages' places are copied in the call; texts,
     /// nonces, associated data and tags are read in stream order. Refused messages are zeros
     /// before anything that is queued later.
     ///
