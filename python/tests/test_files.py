@@ -6,6 +6,7 @@ import io
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -330,3 +331,23 @@ def test_a_temporary_file_object():
             file.write(b"text")
         with warplock.open(store, key=bytes(32)) as file:
             assert file.readline() == b"text"
+
+
+def test_the_command_line_mounts_in_the_background():
+    """It starts itself once more: with this environment's interpreter."""
+    if not os.path.exists("/dev/fuse") or shutil.which("fusermount3") is None:
+        pytest.skip("there is no FUSE here")
+    write_identity("key.txt")
+    (recipient,) = recipients_of("key.txt")
+    subprocess.run([*CLI, "vault", "init", "-r", str(recipient), "store"], check=True)
+    os.mkdir("mount")
+    mount = [*CLI, "vault", "mount", "-i", "key.txt", "store", "mount"]
+    mounted = subprocess.run(mount, capture_output=True, text=True, timeout=60)
+    if mounted.returncode != 0 and "fuse" in mounted.stderr.lower():
+        pytest.skip(f"FUSE does not work here: {mounted.stderr}")
+    assert mounted.returncode == 0, mounted.stderr
+    try:
+        pathlib.Path("mount/a").write_bytes(b"text")
+        assert pathlib.Path("mount/a").read_bytes() == b"text"
+    finally:
+        subprocess.run(["fusermount3", "-u", "mount"], check=True)

@@ -30,7 +30,7 @@ def test_pyca_tests_pass(tmp_path):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
     command += ["--rootdir", str(tmp_path), "tests/hazmat/primitives/test_aead.py"]
     done = subprocess.run(
-        [*command, "-k", "TestAESGCM"], cwd=tmp_path, capture_output=True, text=True
+        [*command, "-k", "TestAESGCM and not SIV"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed" in done.stdout and "failed" not in done.stdout, done.stdout

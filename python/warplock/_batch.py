@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from warplock._errors import BatchError
 from warplock._native import Engine, KeySet
@@ -11,7 +11,7 @@ from warplock._native import Engine, KeySet
 if TYPE_CHECKING:
     from collections.abc import Buffer
 
-Integers: TypeAlias = "Buffer | list[int] | tuple[int, ...]"
+    _Integers = Buffer | list[int] | tuple[int, ...]
 
 _TAG_LEN = 16
 
@@ -317,13 +317,13 @@ class Key(_Keys):
         *,
         nonces: Buffer | None = None,
         aad: Buffer | None = None,
-        aad_offsets: Integers | None = None,
+        aad_offsets: _Integers | None = None,
         out: Buffer | None = None,
         tags: Buffer | Literal["appended"] | None = None,
         tag_len: int = _TAG_LEN,
-        offsets: Integers | None = None,
-        sizes: Integers | None = None,
-        out_offsets: Integers | None = None,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
+        out_offsets: _Integers | None = None,
         engine: Engine | None = None,
     ) -> Sealed:
         """Authenticated encryption of one message or many.
@@ -351,12 +351,12 @@ class Key(_Keys):
         *,
         nonces: Buffer | None = None,
         aad: Buffer | None = None,
-        aad_offsets: Integers | None = None,
+        aad_offsets: _Integers | None = None,
         out: Buffer | None = None,
         tag_len: int = _TAG_LEN,
-        offsets: Integers | None = None,
-        sizes: Integers | None = None,
-        out_offsets: Integers | None = None,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
+        out_offsets: _Integers | None = None,
         engine: Engine | None = None,
     ) -> Any:
         """Verified decryption of what `seal` made: its result, or the parts of it.
@@ -376,8 +376,8 @@ class Key(_Keys):
         ivs: Buffer | None = None,
         sector: int | None = None,
         out: Buffer | None = None,
-        offsets: Integers | None = None,
-        sizes: Integers | None = None,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
         engine: Engine | None = None,
     ) -> Encrypted:
         """Encryption that notices no changes: ECB, CBC (without padding), CTR and XTS.
@@ -399,8 +399,8 @@ class Key(_Keys):
         ivs: Buffer | None = None,
         sector: int | None = None,
         out: Buffer | None = None,
-        offsets: Integers | None = None,
-        sizes: Integers | None = None,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
         engine: Engine | None = None,
     ) -> Any:
         """The opposite of `encrypt`. Nothing is verified."""
@@ -443,16 +443,16 @@ class Keys(_Keys):
         self,
         data: Buffer,
         *,
-        index: Integers | None = None,
+        index: _Integers | None = None,
         nonces: Buffer | None = None,
         aad: Buffer | None = None,
-        aad_offsets: Integers | None = None,
+        aad_offsets: _Integers | None = None,
         out: Buffer | None = None,
         tags: Buffer | Literal["appended"] | None = None,
         tag_len: int = _TAG_LEN,
-        offsets: Integers | None = None,
-        sizes: Integers | None = None,
-        out_offsets: Integers | None = None,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
+        out_offsets: _Integers | None = None,
         engine: Engine | None = None,
     ) -> Sealed:
         """As `Key.seal`."""
@@ -467,15 +467,15 @@ class Keys(_Keys):
         data: Buffer | Sealed,
         tags: Buffer | Literal["appended"] | None = None,
         *,
-        index: Integers | None = None,
+        index: _Integers | None = None,
         nonces: Buffer | None = None,
         aad: Buffer | None = None,
-        aad_offsets: Integers | None = None,
+        aad_offsets: _Integers | None = None,
         out: Buffer | None = None,
         tag_len: int = _TAG_LEN,
-        offsets: Integers | None = None,
-        sizes: Integers | None = None,
-        out_offsets: Integers | None = None,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
+        out_offsets: _Integers | None = None,
         engine: Engine | None = None,
     ) -> Any:
         """As `Key.open`."""
@@ -488,12 +488,12 @@ class Keys(_Keys):
         self,
         data: Buffer,
         *,
-        index: Integers | None = None,
+        index: _Integers | None = None,
         ivs: Buffer | None = None,
         sector: int | None = None,
         out: Buffer | None = None,
-        offsets: Integers | None = None,
-        sizes: Integers | None = None,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
         engine: Engine | None = None,
     ) -> Encrypted:
         """As `Key.encrypt`."""
@@ -508,12 +508,12 @@ class Keys(_Keys):
         self,
         data: Buffer,
         *,
-        index: Integers | None = None,
+        index: _Integers | None = None,
         ivs: Buffer | None = None,
         sector: int | None = None,
         out: Buffer | None = None,
-        offsets: Integers | None = None,
-        sizes: Integers | None = None,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
         engine: Engine | None = None,
     ) -> Any:
         """As `Key.decrypt`."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from warplock import _native
 from warplock._errors import CorruptedError
@@ -16,27 +15,27 @@ if TYPE_CHECKING:
 
     from warplock.keys import Identity, Recipient
 
-Path: TypeAlias = "str | os.PathLike[str]"
-File: TypeAlias = "Path | IO[bytes]"
-Passphrase: TypeAlias = "str | Buffer | Callable[[str], str]"
-SomeRecipients: TypeAlias = "str | Recipient | Identity | os.PathLike[str]"
-Recipients: TypeAlias = "SomeRecipients | Iterable[SomeRecipients]"
-SomeIdentities: TypeAlias = "Path | Identity"
-Identities: TypeAlias = "SomeIdentities | Iterable[SomeIdentities]"
-Key: TypeAlias = "Path | Buffer"
-Progress: TypeAlias = "Callable[[int], object]"
+    _Path = str | os.PathLike[str]
+    _File = _Path | IO[bytes]
+    _Passphrase = str | Buffer | Callable[[str], str]
+    _SomeRecipients = str | Recipient | Identity | os.PathLike[str]
+    _Recipients = _SomeRecipients | Iterable[_SomeRecipients]
+    _SomeIdentities = _Path | Identity
+    _Identities = _SomeIdentities | Iterable[_SomeIdentities]
+    _Key = _Path | Buffer
+    _Progress = Callable[[int], object]
 
 
 def encrypt_file(
-    src: File,
-    dst: File,
+    src: _File,
+    dst: _File,
     *,
-    recipients: Recipients | None = None,
-    identities: Identities | None = None,
-    passphrase: Passphrase | None = None,
-    key: Key | None = None,
+    recipients: _Recipients | None = None,
+    identities: _Identities | None = None,
+    passphrase: _Passphrase | None = None,
+    key: _Key | None = None,
     replace: bool = False,
-    progress: Progress | None = None,
+    progress: _Progress | None = None,
     engine: Engine | None = None,
 ) -> int:
     """Encrypts `src` to `dst`; returns the bytes of plaintext.
@@ -67,16 +66,16 @@ def encrypt_file(
 
 
 def decrypt_file(
-    src: File,
-    dst: File,
+    src: _File,
+    dst: _File,
     *,
-    identities: Identities | None = None,
-    passphrase: Passphrase | None = None,
-    key: Key | None = None,
+    identities: _Identities | None = None,
+    passphrase: _Passphrase | None = None,
+    key: _Key | None = None,
     range: tuple[int, int | None] | None = None,
     replace: bool = False,
     max_work: int | None = None,
-    progress: Progress | None = None,
+    progress: _Progress | None = None,
     engine: Engine | None = None,
 ) -> int:
     """Decrypts `src` to `dst`; returns the bytes written.
@@ -94,13 +93,13 @@ def decrypt_file(
 
 
 def verify_file(
-    src: File,
+    src: _File,
     *,
-    identities: Identities | None = None,
-    passphrase: Passphrase | None = None,
-    key: Key | None = None,
+    identities: _Identities | None = None,
+    passphrase: _Passphrase | None = None,
+    key: _Key | None = None,
     max_work: int | None = None,
-    progress: Progress | None = None,
+    progress: _Progress | None = None,
     engine: Engine | None = None,
 ) -> int:
     """Verifies every byte of `src`, and keeps none; returns the bytes of plaintext."""
@@ -109,8 +108,7 @@ def verify_file(
     )
 
 
-@dataclass(frozen=True)
-class Inspection:
+class Inspection(NamedTuple):
     """What a file tells without any key. Nothing of it is verified."""
 
     size: int
@@ -130,7 +128,7 @@ class Inspection:
     """Whether no stream can have this length."""
 
 
-def inspect(file: File) -> Inspection:
+def inspect(file: _File) -> Inspection:
     """What a file tells without any key."""
     return Inspection(**_native.inspect(file))
 
@@ -255,34 +253,34 @@ class Writer(io.BufferedIOBase):
 
 @overload
 def open(
-    file: File,
+    file: _File,
     mode: Literal["rb", "r"] = "rb",
     *,
-    identities: Identities | None = None,
-    passphrase: Passphrase | None = None,
-    key: Key | None = None,
+    identities: _Identities | None = None,
+    passphrase: _Passphrase | None = None,
+    key: _Key | None = None,
     max_work: int | None = None,
     engine: Engine | None = None,
 ) -> io.BufferedReader: ...
 @overload
 def open(
-    file: File,
+    file: _File,
     mode: Literal["wb", "w", "xb", "x"],
     *,
-    recipients: Recipients | None = None,
-    identities: Identities | None = None,
-    passphrase: Passphrase | None = None,
-    key: Key | None = None,
+    recipients: _Recipients | None = None,
+    identities: _Identities | None = None,
+    passphrase: _Passphrase | None = None,
+    key: _Key | None = None,
     engine: Engine | None = None,
 ) -> Writer: ...
 def open(
-    file: File,
+    file: _File,
     mode: str = "rb",
     *,
-    recipients: Recipients | None = None,
-    identities: Identities | None = None,
-    passphrase: Passphrase | None = None,
-    key: Key | None = None,
+    recipients: _Recipients | None = None,
+    identities: _Identities | None = None,
+    passphrase: _Passphrase | None = None,
+    key: _Key | None = None,
     max_work: int | None = None,
     engine: Engine | None = None,
 ) -> io.BufferedReader | Writer:

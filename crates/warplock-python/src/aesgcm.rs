@@ -22,14 +22,14 @@ const MOST: usize = (1 << 31) - 1;
 /// use all cores; other threads run meanwhile.
 ///
 /// Never use a nonce twice with one key.
-#[pyclass(frozen, subclass, module = "warplock")]
-pub(crate) struct AESGCM {
+#[pyclass(frozen, subclass, name = "AESGCM", module = "warplock")]
+pub(crate) struct AesGcm {
     key: Key,
     engine: Option<Arc<Set>>,
 }
 
 #[pymethods]
-impl AESGCM {
+impl AesGcm {
     #[new]
     #[pyo3(signature = (key, *, engine=None))]
     fn new(key: &Bound<'_, PyAny>, engine: Option<PyRef<'_, Engine>>) -> PyResult<Self> {
@@ -46,7 +46,7 @@ impl AESGCM {
         };
         let key =
             Key::new(algorithm, bytes.bytes()).map_err(|error| errors::engine(key.py(), error))?;
-        Ok(AESGCM {
+        Ok(AesGcm {
             key,
             engine: engine.map(|engine| engine.set().clone()),
         })
@@ -120,9 +120,9 @@ impl AESGCM {
         check(nonce.bytes(), len, aad.bytes())?;
         let place = into(py, &output, len + TAG_LEN, &data, [&nonce, &aad])?;
         let text = match place {
-            // SAFETY: it is writable, and `into` found that nothing else lies there but the text,
-            // whose slice is not used any more.
             Place::Same => Text::InPlace {
+                // SAFETY: it is writable, and `into` found that nothing else lies there but the
+                // text, whose slice is not used any more.
                 buffer: unsafe { output.bytes_mut() },
                 spans: Spans::one(len),
             },
@@ -177,7 +177,7 @@ impl AESGCM {
     }
 }
 
-impl AESGCM {
+impl AesGcm {
     #[inline]
     fn run(
         &self,

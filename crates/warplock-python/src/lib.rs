@@ -50,7 +50,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     refuse_sub_interpreters(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<engine::Engine>()?;
-    module.add_class::<aesgcm::AESGCM>()?;
+    module.add_class::<aesgcm::AesGcm>()?;
     module.add_class::<batch::KeySet>()?;
     module.add_class::<secrets::Identity>()?;
     module.add_class::<secrets::Recipient>()?;

@@ -179,7 +179,8 @@ fn a_reader_gives_out_nothing_unverified() {
     let error = reader.read_to_end(&mut all).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidData);
     assert!(error.to_string().starts_with("chunk 20 "), "{error}");
-    assert!(all.len() <= 20 * CHUNK && plain.starts_with(&all));
+    // Reading ahead does not keep the chunks before it from being read.
+    assert!(all == plain[..20 * CHUNK], "{} bytes", all.len());
     // It goes on failing there, and other places go on being readable.
     assert!(
         reader.read(&mut [0; 10]).is_err()
