@@ -9,8 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use warplock_container::{
-    Envelope, Error, Header, InputKey, OutputFile, ReadAt, Reader, Result, Sink, Source, WriteAt,
-    Writer,
+    Envelope, Error, Header, InputKey, OutputFile, ReadAt, Reader, Result, Sink, Source, Writer,
 };
 
 use crate::buffer::{Input, View, new_bytes};
@@ -198,16 +197,13 @@ impl NativeReader {
         let pipeline = chosen(py, &engine)?.pipeline();
         let pipeline = pipeline.map_err(|error| errors::engine(py, error))?;
         let range = offset..offset + memory.len() as u64;
-        let target = Memory {
-            start: memory.as_mut_ptr(),
-            len: memory.len(),
-        };
+        let len = memory.len();
         watch(py, pipeline.monitor(), None, || {
             let source = Source::positioned(Shared(&self.handle), self.start..self.end);
-            let sink = Sink::positioned(target, 0);
+            let sink = Sink::bytes(memory);
             warplock_container::open_range(source, sink, &self.key, range, &pipeline).map(drop)
         })?;
-        Ok(memory.len())
+        Ok(len)
     }
 }
 
@@ -216,28 +212,6 @@ struct Shared<'a>(&'a Handle);
 impl ReadAt for Shared<'_> {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.0.read_at(buffer, offset)
-    }
-}
-
-/// Memory that many threads write to, each to its own place.
-struct Memory {
-    start: *mut u8,
-    len: usize,
-}
-
-// SAFETY: the memory is borrowed mutably for as long as this is in use, and the pipeline writes
-// each byte once.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
-
-impl WriteAt for Memory {
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        let offset = usize::try_from(offset).map_err(io::Error::other)?;
-        let room = self.len.saturating_sub(offset).min(bytes.len());
-        // SAFETY: there is room for them, and no other thread writes to this place.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(offset), room) };
-        Ok(room)
     }
 }
 
