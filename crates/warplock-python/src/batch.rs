@@ -72,9 +72,9 @@ impl KeySet {
         let kind = match count {
             None => Kind::One(Key::generate(algorithm).map_err(failed)?),
             Some(count) => {
-                let len = count
-                    .checked_mul(algorithm.key_len())
-                    .ok_or_else(|| errors::batch(py, "there is no memory for so many keys"))?;
+                let len = count.checked_mul(algorithm.key_len()).ok_or_else(|| {
+                    errors::batch(py, format!("there is no memory for {count} keys"))
+                })?;
                 let mut bytes = Zeroizing::new(vec![0; len]);
                 warplock::fill_random(&mut bytes).map_err(failed)?;
                 Kind::Many {
@@ -157,7 +157,7 @@ impl KeySet {
         let out_layout = out_layout.transpose()?;
         let aad_layout = aad_layout.map(|layout| Layout::of(layout, 0)).transpose()?;
 
-        // Every buffer first: while they are held, nobody can resize them.
+        // Every buffer first: while they are held, they cannot be resized.
         let target = out.unwrap_or(data);
         let output = View::write(target, "out")?;
         let input = View::read(data, "data")?;

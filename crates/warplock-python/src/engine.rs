@@ -91,7 +91,7 @@ fn make_default(py: Python<'_>) -> PyResult<&'static Set> {
         // SAFETY: it is never freed.
         Ok(_) => Ok(unsafe { &*made }),
         Err(other) => {
-            // SAFETY: it was just made, and nobody has seen it.
+            // SAFETY: it was just made, and is known to no other thread.
             drop(unsafe { Box::from_raw(made) });
             // SAFETY: as in `default`.
             Ok(unsafe { &*other })

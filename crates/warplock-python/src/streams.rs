@@ -20,7 +20,7 @@ use crate::python_file::PythonFile;
 use crate::secrets::{Lock, Secrets, Unlock, enveloped, input_key, opened};
 use crate::watch::watch;
 
-/// Bytes from which a read is done by all cores at once.
+/// Bytes from which a read is shared by all cores.
 const LARGE: usize = 1 << 20;
 
 /// What encrypted bytes are read from.
