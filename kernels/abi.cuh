@@ -1,4 +1,5 @@
-// What the host hands to kernels: the same structures as in crates/warplock/src/cuda/abi.rs.
+// What the host passes to kernels: the same structures as in
+// crates/warplock/src/cuda/launch/abi.rs.
 // All addresses are device addresses; every size is in bytes unless it says blocks (of 16 bytes).
 #pragma once
 #include <stdint.h>
@@ -27,7 +28,7 @@ struct Piece {
                        // GCM: unused
     uint32_t key;     // place in the table of keys; 0 with one key
     uint32_t message; // GCM: place in the array of GcmMessage; else unused
-    uint64_t after;   // bytes of the message behind this piece (GCM)
+    uint64_t after;   // bytes of the message after this piece (GCM)
 
 #ifdef __CUDACC__
     __device__ __forceinline__ uint64_t after_blocks() const { return (after + 15) / 16; }
@@ -73,7 +74,7 @@ struct Work {
     uint64_t count; // pieces
 };
 
-constexpr uint32_t FEW_BYTES = 3840; // the most that `put` takes
+constexpr uint32_t FEW_BYTES = 3840; // the longest that `put` writes
 
 constexpr uint32_t INVERSES = 320;
 

@@ -1,4 +1,5 @@
-// That both sides mean the same structures: crates/warplock/src/cuda/abi.rs has the same numbers.
+// Both sides must have the same layout: crates/warplock/src/cuda/launch/abi.rs has the same
+// numbers.
 #pragma once
 #include <stddef.h>
 #include "hopper/gcm_split.cuh"

@@ -44,7 +44,7 @@ struct AcornState {
     __device__ __forceinline__ AcornState()
         : a{0, 0}, b{0, 0}, c{0, 0}, d{0, 0}, e{0, 0}, g{0, 0}, f(0) {}
 
-    // 32 steps; gives the text that comes out, or the key stream.
+    // 32 steps; returns the text that comes out, or the key stream.
     template <Acorn KIND>
     __device__ __forceinline__ uint32_t block(uint32_t m) {
         const uint32_t a38 = a.lag<38>(), a61 = a.lag<61>(),
@@ -88,7 +88,8 @@ struct AcornState {
         return out;
     }
 
-    // Goes back from the last block's end to its first `bytes`, 1 to 3, of the state `before` it.
+    // Goes back from the end of the last block to its first `bytes`, 1 to 3, starting from the
+    // state `before` it.
     __device__ __forceinline__ void keep(const AcornState& before, uint32_t bytes) {
         const uint32_t bits = 8 * bytes;
         const auto cut = [bits](Line& line, const Line& old) {
@@ -115,7 +116,7 @@ struct AcornState {
         }
     }
 
-    // The 256 steps behind the associated data, or behind the text.
+    // The 256 steps after the associated data, or after the text.
     template <Acorn FULL, Acorn CUT>
     __device__ __forceinline__ void pad() {
         block<FULL>(1), block<FULL>(0), block<FULL>(0), block<FULL>(0);
@@ -151,8 +152,8 @@ struct AcornTiles {
     // The messages that this lane touches.
     __device__ __forceinline__ uint32_t row(uint32_t i) const { return ROWS * i + lane / CHUNKS; }
 
-    // Where chunk `c` of message `m` stands in a tile: so that eight lanes which read the same
-    // chunk of neighbouring messages, or all chunks of neighbouring messages, touch all banks once.
+    // The place of chunk `c` of message `m` in a tile. Eight lanes that read the same chunk of
+    // neighbouring messages, or all chunks of neighbouring messages, touch each bank once.
     static __device__ __forceinline__ uint32_t place(uint32_t m, uint32_t c) {
         return m * BYTES + ((c ^ m >> 1) % CHUNKS) * 16;
     }
@@ -163,7 +164,7 @@ struct AcornTiles {
         return reinterpret_cast<T*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(pointer), m));
     }
 
-    // Fetches what is left at `at`, at most a tile, for this lane alone.
+    // Fetches at most a tile of what is left at `at`, for this lane alone.
     __device__ __forceinline__ void fetch_own(uint32_t to, const uint8_t* at,
                                               uint64_t left) const {
         const uint32_t bytes = left < BYTES ? uint32_t(left) : BYTES;
@@ -197,8 +198,8 @@ struct AcornTiles {
 
     static __device__ __forceinline__ void fetch_whole(uint32_t to, const uint8_t* from) {
 #if __CUDA_ARCH__ >= 800
-        // Lines of 128 bytes, as the next tile wants the other half: 1,232 instead of 1,039 GB/s
-        // for messages of 4 KiB.
+        // In lines of 128 bytes, because the next tile needs the other half: 1,232 instead of 1,039
+        // GB/s for messages of 4 KiB.
         asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from)
                      : "memory");
 #else
@@ -213,8 +214,8 @@ struct AcornTiles {
         for (uint32_t i = 0; i < CHUNKS; i++) {
             const uint32_t m = row(i), bytes = __shfl_sync(~0u, mine, m);
             uint8_t* to = of_lane(at, m) + 16 * part;
-            if (16 * part < bytes)
-                store(to, load_shared(from + place(m, part)), bytes - 16 * part);
+            const uint32_t left = 16 * part < bytes ? bytes - 16 * part : 0;
+            store_row(to, load_shared(from + place(m, part)), left < 16 ? left : 16, part > 0);
         }
     }
 };
@@ -259,7 +260,7 @@ __device__ __forceinline__ void acorn_some(AcornState& state, uint32_t tile, uin
     }
 }
 
-// The shortest and the longest of a warp's.
+// The shortest and the longest text of a warp.
 __device__ __forceinline__ uint64_t warp_min(uint64_t value) {
 #pragma unroll
     for (uint32_t mask = 16; mask > 0; mask /= 2) {
@@ -301,7 +302,7 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
         to[i] = AcornTiles::of_lane(output, m) + offset;
     }
     const bool straight = __all_sync(~0u, aligned(input, 16) && aligned(output, 16));
-    uint64_t whole = straight ? warp_min(len) / TILE : 0;
+    const uint64_t whole = warp_min(len) / TILE;
     const uint64_t longest = warp_max(len), longest_aad = warp_max(aad_len);
     const auto fetch_text = [&](uint32_t buffer, uint64_t at) {
         // `from` is at the next tile.
@@ -309,8 +310,11 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
 #pragma unroll
             for (uint32_t i = 0; i < AcornTiles::CHUNKS; i++) {
                 const uint32_t place = AcornTiles::place(tiles.row(i), tiles.part);
-                AcornTiles::fetch_whole(buffer + place, from[i]);
+                if (straight) AcornTiles::fetch_whole(buffer + place, from[i]);
+                else store_shared(buffer + place, load(from[i]));
                 from[i] += TILE;
+                // The text behind it, so that the next tile need not wait for memory.
+                if (!straight && at + 2 * TILE <= whole * TILE) prefetch(from[i]);
             }
         } else if (at < longest) {
             tiles.fetch_some(buffer, input + at, len > at ? len - at : 0);
@@ -359,7 +363,9 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
         __syncwarp();
 #pragma unroll
         for (uint32_t i = 0; i < AcornTiles::CHUNKS; i++) {
-            store_aligned(to[i], load_shared(tile + AcornTiles::place(tiles.row(i), tiles.part)));
+            const uint4 made = load_shared(tile + AcornTiles::place(tiles.row(i), tiles.part));
+            if (straight) store_aligned(to[i], made);
+            else store_row(to[i], made, 16, tiles.part > 0);
             to[i] += TILE;
         }
         const uint32_t swap = tile;
@@ -387,7 +393,7 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
     const bool wrong = ((tag.x ^ given.x) | (tag.y ^ given.y) | (tag.z ^ given.z) |
                         (tag.w ^ given.w)) != 0;
     if (active) failed[message.number] = wrong;
-    // Nothing unverified is given out.
+    // Text that did not verify is wiped.
     __syncwarp();
     uint32_t refused = __ballot_sync(~0u, active && wrong);
     while (refused) {

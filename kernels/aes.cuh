@@ -46,14 +46,14 @@ constexpr uint32_t SHARED_LIMIT = 64 << 10;
 constexpr uint32_t SHARED_LIMIT = 99 << 10;
 #endif
 
-// Tells the host what a family's kernels need of it.
+// Tells the host how much shared memory a family's kernels need.
 #define WARPLOCK_SHARED(FAMILY, BYTES)                                         \
     static_assert((BYTES) <= SHARED_LIMIT, #FAMILY ": the driver would refuse"); \
     extern "C" __device__ const uint32_t shared_##FAMILY = (BYTES)
 
-// What a lane needs to look up: its column of the tables. `PERMUTED`: of so many of a word's bytes,
-// counted from the last, a permutation makes the address. `BACKWARDS`: lookups are added up from
-// the last byte on, which only changes how the compiler arranges them.
+// A lane's column of the tables, and how it forms addresses. `PERMUTED`: for this many bytes of a
+// word, counted from the last, a permutation forms the address. `BACKWARDS`: lookups are added from
+// the last byte on, which only changes how the compiler schedules them.
 template <int PERMUTED, bool BACKWARDS = false>
 struct LaneOf {
     uint32_t column; // 4 * lane; the other three bytes are 0
@@ -67,9 +67,9 @@ struct LaneOf {
 
     __device__ __forceinline__ uint32_t number() const { return column >> 2; }
 
-    // { 4 * lane, byte `k` of `word`, 0, 0 }: one instruction, of two kinds. A permutation of bytes
-    // runs on the unit for logic and is ready sooner; a dot product of two halves and two bytes
-    // runs on that for products, which has little to do.
+    // { 4 * lane, byte `k` of `word`, 0, 0 } in one instruction, of one of two kinds. A permutation
+    // of bytes runs on the ALU and is ready sooner; a dot product of two halves and two bytes runs
+    // on the unit for products, which has little else to do.
     template <int k>
     __device__ __forceinline__ uint32_t address(uint32_t word) const {
         if constexpr (k >= 4 - PERMUTED) return __byte_perm(column, word, 0x1100 | (4 + k) << 4);
@@ -86,9 +86,9 @@ struct LaneOf {
         return at;
     }
 };
-// With all tables each unit gets half of them; with two, rotations need the unit for logic.
+// With all four tables each unit gets half of the addresses; with two, rotations need the ALU.
 using Lane = LaneOf<WARPLOCK_ALL_TABLES ? 2 : 0>;
-// For kernels that wait for a chain's end, not for a unit.
+// For kernels that wait for the end of a chain, not for a unit.
 using QuickLane = LaneOf<4>;
 
 // T_index of byte `k` of `word`.
@@ -117,8 +117,8 @@ struct Entries {
     uint32_t decrypt[256]; // 0e, 09, 0d, 0b times the inverse S-box
 };
 
-// From the definition (FIPS 197, 5.1.1): 3 generates the field's units, so the powers of 3 walk
-// through all of them, and those of 1/3 beside them through their inverses.
+// From the definition (FIPS 197, 5.1.1): 3 generates the multiplicative group of the field, so the
+// powers of 3 visit all its elements, and the powers of 1/3 visit their inverses in step.
 constexpr Entries entries() {
     Entries table = {};
     uint32_t a = 1, inverse = 1;
@@ -147,7 +147,7 @@ __device__ inline void fill_tables() {
     if (__cvta_generic_to_shared(shared) != SHARED_BASE) __trap();
     const uint32_t lane = threadIdx.x & 31, warps = blockDim.x >> 5;
     for (uint32_t first = threadIdx.x >> 5; first < 256; first += 32 * warps) {
-        // The lanes fetch a warp's entries at once: one wait, not one for each.
+        // The lanes fetch all entries of a warp together: one wait instead of one for each.
         const uint32_t mine = first + lane * warps < 256 ? first + lane * warps : 0;
         const uint32_t entry = DECRYPT ? ENTRIES.decrypt[mine] : ENTRIES.encrypt[mine];
 #pragma unroll 4
@@ -186,8 +186,8 @@ __device__ __forceinline__ uint4 inner_round(Lane t, uint4 s, uint4 key) {
                       column<DECRYPT>(t, s.w, s.x, s.y, s.z) ^ key.w);
 }
 
-// SubBytes of four bytes, each from another column: the S-box's value stands in two bytes of each
-// table's word, so it needs no table of its own. Takes what T2, T3, T0, T1 have for bytes 0 to 3.
+// SubBytes of four bytes, each from another column. Two bytes of each table's word hold the S-box's
+// value, so no table of its own is needed: bytes 0 to 3 come from T2, T3, T0, T1.
 __device__ __forceinline__ uint32_t last_column(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     return choose<0x0000ffff>(choose<0x000000ff>(a, b), choose<0x00ff0000>(c, d));
 }
@@ -198,8 +198,8 @@ __device__ __forceinline__ uint32_t last_encrypt(Lane t, uint32_t a, uint32_t b,
     return last_column(look<2, 0>(t, a), look<3, 1>(t, b), look<0, 2>(t, c), look<1, 3>(t, d));
 }
 
-// Of the inverse tables no byte is the inverse S-box's value, but the sum of a word's four bytes
-// is: 0e ^ 09 ^ 0d ^ 0b = 01.
+// No byte of an inverse table is the inverse S-box's value, but the XOR of a word's four bytes is:
+// 0e ^ 09 ^ 0d ^ 0b = 01.
 template <class Lane>
 __device__ __forceinline__ uint32_t last_decrypt(Lane t, uint32_t a, uint32_t b, uint32_t c,
                                                  uint32_t d) {

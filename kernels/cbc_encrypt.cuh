@@ -6,7 +6,7 @@
 #pragma once
 #include "flat.cuh"
 
-// What shared memory beside the tables allows.
+// The shared memory that is left next to the tables.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 constexpr bool CBC_STAGED = false;
 constexpr uint32_t CBC_THREADS = 512;
@@ -21,8 +21,8 @@ constexpr uint32_t STAGE = 4;               // blocks of each message that are f
 constexpr uint32_t STAGE_BYTES = 32 * 16 * STAGE; // of a warp
 constexpr uint32_t STAGES = 3;              // two of text, one of results
 
-// Where block `c` of message `m` stands in a stage: so that eight lanes which read the same block
-// of neighbouring messages, or all blocks of two messages, touch all banks once.
+// The place of block `c` of message `m` in a stage. Eight lanes that read the same block of
+// neighbouring messages, or all blocks of two messages, touch each bank once.
 __device__ __forceinline__ uint32_t stage_place(uint32_t m, uint32_t c) {
     return m * 64 + ((c ^ m >> 1) & 3) * 16;
 }
@@ -123,9 +123,10 @@ __device__ __forceinline__ void cbc_encrypt(const Work& work, const Keys& keys) 
     }
 }
 
-// Few messages: four lanes a message, a column of the state each. One lane alone waits for 16
-// lookups a round, 97 cycles on an H100; four wait for four and for the exchange of what they
-// found, 70. So nothing else may stand in the chain's way: texts come early, and no lane branches.
+// For few messages: four lanes a message, one for each column of the state. A single lane waits for
+// 16 lookups a round, 97 cycles on an H100; four lanes wait for four lookups and for the exchange
+// of the results, 70 cycles. Nothing else may lengthen the chain: texts are fetched early, and no
+// lane branches.
 constexpr uint32_t FEW_THREADS = 512;
 constexpr uint32_t FEW_AHEAD = 4; // blocks of text that are fetched together
 
@@ -194,7 +195,8 @@ __device__ __forceinline__ void few_chains(QuickLane t, const uint32_t (&keys)[R
     uint32_t chain = iv ^ last_key;
 #pragma unroll 1
     for (uint64_t at = 0; at < longest; at += FEW_AHEAD) {
-        // All at once: who waits for one load waits for all that began before.
+        // All loads together: waiting for one load means waiting for all that were issued before
+        // it.
         uint32_t next[FEW_AHEAD];
         fetch(next, at + FEW_AHEAD);
 #pragma unroll

@@ -1,9 +1,9 @@
-// Counter blocks (SP 800-38A, 6.5), and the cipher of many of them at once.
+// Counter blocks (SP 800-38A, 6.5), and the encryption of many of them together.
 #pragma once
 #include "aes.cuh"
 #include "memory.cuh"
 
-// A counter block as the number it is.
+// A counter block as a number.
 struct Counter {
     uint64_t high, low;
 
@@ -28,11 +28,11 @@ struct Counter {
     }
 };
 
-// Two rounds of neighbouring counter blocks cost nearly nothing. Byte 15 of the block enters
-// column 0 of the first round, and column 0 enters each column of the second by one term; all
-// other terms depend on the other bytes alone, and those are the same for 256 blocks. So the
-// state after two rounds is near(byte 15) ^ far(all other bytes). `near` also depends on bytes 0,
-// 5 and 10, which stay the same until the counter carries into bit 40.
+// The first two rounds of neighbouring counter blocks cost nearly nothing. Byte 15 of the block
+// enters column 0 of the first round, and column 0 enters each column of the second by one term;
+// all other terms depend on the other bytes alone, which are the same for 256 blocks. So the state
+// after two rounds is near(byte 15) ^ far(all other bytes). `near` also depends on bytes 0, 5 and
+// 10, which stay the same until the counter carries into bit 40.
 template <class Lane>
 __device__ __forceinline__ uint4 near_part(Lane t, uint32_t column_0) {
     return make_uint4(look<0, 0>(t, column_0), look<3, 3>(t, column_0), look<2, 2>(t, column_0),
@@ -66,12 +66,13 @@ __device__ __forceinline__ uint32_t pick(const uint4& block, uint32_t index) {
     return index & 1 ? odd : even;
 }
 
-// Lays `far` of eight groups of 256 counters, that of `start` first, into shared memory: each lane
-// makes a word. (A lane for each group makes twice as many accesses.)
+// Writes `far` of eight groups of 256 counters, starting with the group of `start`, to shared
+// memory: each lane computes a word. (One lane for each group would make twice as many accesses.)
 template <class Lane>
 __device__ __forceinline__ void lay_far_of_eight(Lane t, Counter start, const RoundKeys& keys,
                                                  uint32_t to, uint32_t lane) {
-    // What `far` leaves out (see far_part) is looked up as for 0, and taken back with the keys.
+    // What `far` leaves out (see far_part) is looked up as for 0, and removed again together with
+    // the keys.
     constexpr uint32_t none = ENTRIES.encrypt[0];
     constexpr uint32_t none_1 = none << 8 | none >> 24, none_2 = none << 16 | none >> 16,
                        none_3 = none << 24 | none >> 8;
@@ -91,7 +92,7 @@ __device__ __forceinline__ void lay_far_of_eight(Lane t, Counter start, const Ro
     __syncwarp();
 }
 
-// How many counters until the one that carries into bit 40.
+// How many counters are left until one carries into bit 40.
 __device__ __forceinline__ uint64_t until_carry(Counter c) {
     return (1ull << 40) - (c.low & (1ull << 40) - 1);
 }
@@ -99,9 +100,9 @@ __device__ __forceinline__ uint64_t until_carry(Counter c) {
 constexpr uint32_t CYCLE = 8; // rows of 32 blocks until byte 15 comes round
 
 // A warp's walk over rows of 32 counters. `far` is the same for a group of 256 counters; the lanes
-// hold it for 32 groups ahead. `Start` gives the counter of lane 0 in the first row plus a number
-// of blocks: GCM counts in 32 bits, CTR in all 128. It is asked rarely, and so may be slow: the
-// registers that the counter would take are worth more.
+// hold it for the next 32 groups. `Start` returns the counter of lane 0 in the first row plus a
+// number of blocks: GCM counts in 32 bits, CTR in all 128. It is called rarely, so it may be slow:
+// the registers that a stored counter would take are worth more.
 template <class Start>
 struct Groups {
     uint4 ahead;

@@ -19,7 +19,7 @@ __device__ __forceinline__ void ctr_rows(Lane t, const Piece& piece, uint64_t fr
     uint8_t* output = piece.output + 512 * from + 16 * lane;
 
     const bool even = aligned(piece.input, 16) && aligned(piece.output, 16);
-    const uint64_t whole = even ? (piece.len / 512 < to ? piece.len / 512 : to) : from;
+    const uint64_t whole = piece.len / 512 < to ? piece.len / 512 : to;
     // Cycles of whole rows without a carry into bit 40.
     uint32_t cycles = 0;
     if (whole > from && until_carry(start(0)) > 32 * (to - from))
@@ -34,31 +34,40 @@ __device__ __forceinline__ void ctr_rows(Lane t, const Piece& piece, uint64_t fr
             c.low = c.low & ~255ull | (groups.position + 32 * i & 255);
             near[i] = near_part(t, near_column(t, c.block(), keys));
         }
+        const auto run = [&](auto is_even) {
+            [[maybe_unused]] Joined joined;
 #pragma unroll 1
-        for (; cycles > 0; cycles--) {
-            groups.start_cycle(t, keys);
+            for (; cycles > 0; cycles--) {
+                groups.start_cycle(t, keys);
 #pragma unroll
-            for (uint32_t i = 0; i < CYCLE; i++) {
-                const uint4 text = load_aligned(input + 512 * i);
-                groups.enter(i);
-                groups.position += 32;
-                const uint4 stream =
-                    rounds_from<false, ROUNDS, 3>(t, near[i] ^ groups.far, keys);
-                store_aligned(output + 512 * i, text ^ stream);
+                for (uint32_t i = 0; i < CYCLE; i++) {
+                    // There are no registers for two lines of text beside `near`.
+                    uint4 text;
+                    if constexpr (is_even.value) text = load_aligned(input + 512 * i);
+                    else prefetch(input + 512 * i);
+                    groups.enter(i);
+                    groups.position += 32;
+                    const uint4 stream =
+                        rounds_from<false, ROUNDS, 3>(t, near[i] ^ groups.far, keys);
+                    if constexpr (is_even.value) store_aligned(output + 512 * i, text ^ stream);
+                    else joined.store(output + 512 * i, load_across(input + 512 * i) ^ stream);
+                }
+                input += 512 * CYCLE;
+                output += 512 * CYCLE;
             }
-            input += 512 * CYCLE;
-            output += 512 * CYCLE;
-        }
+            if constexpr (!is_even.value) joined.end(output);
+        };
+        if (even) run(Constant<true>{});
+        else run(Constant<false>{});
     }
 #pragma unroll 1
     for (; row < to; row++) {
         const uint64_t at = 512 * row + 16 * lane;
         const uint4 block = start(32 * (row - from) + lane).block();
         const uint4 stream = cipher<false, ROUNDS>(t, block, keys);
-        if (at < piece.len) {
-            const uint32_t len = block_len(piece.len, at);
-            store(output, load(input, len) ^ stream, len);
-        }
+        const uint32_t len = at < piece.len ? block_len(piece.len, at) : 0;
+        const uint4 text = len ? load(input, len) : make_uint4(0, 0, 0, 0);
+        store_row(output, text ^ stream, len, lane > 0);
         input += 512;
         output += 512;
     }

@@ -14,7 +14,7 @@ constexpr uint32_t LONG_THREADS = SLICED ? 768 : 1024;
 constexpr uint32_t LONG_WARPS = LONG_THREADS / 32;
 constexpr uint32_t STRIDE = 512 * LONG_WARPS; // from a warp's row to its next
 constexpr uint32_t FAR_STEPS = 16; // steps whose `far` lies ready: two groups each
-// Where shared memory has no room beside the tables, the lanes keep `far` in registers.
+// Where shared memory has no room next to the tables, the lanes keep `far` in registers.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 constexpr bool FAR_STORED = false;
 #else
@@ -41,7 +41,7 @@ __device__ __forceinline__ void ctr_long(const Work& work, const RoundKeys& keys
     const uint8_t* input = piece.input + 512 * row + 16 * lane;
     uint8_t* output = piece.output + 512 * row + 16 * lane;
     const bool even = aligned(piece.input, 16) && aligned(piece.output, 16);
-    const uint64_t whole = even ? (piece.len / 512 < to ? piece.len / 512 : to) : 0;
+    const uint64_t whole = piece.len / 512 < to ? piece.len / 512 : to;
     uint32_t fast = 0; // steps with a whole row and without a carry into bit 40
     if (row < whole && until_carry(first) > 32 * (to - row))
         fast = uint32_t((whole - row + LONG_WARPS - 1) / LONG_WARPS);
@@ -64,36 +64,44 @@ __device__ __forceinline__ void ctr_long(const Work& work, const RoundKeys& keys
                 const uint32_t place = 2 * step + group;
                 return near ^ (FAR_STORED ? load_shared(stash + 16 * place) : shuffle(made, place));
             };
-            uint32_t i = 0;
-            if constexpr (SLICED) {
+            const auto run = [&](auto is_even) {
+                const auto put = [&](uint8_t* at, uint4 block) {
+                    if constexpr (is_even.value) store_aligned(at, block);
+                    else store_row(at, block, 16, lane > 0);
+                };
+                uint32_t i = 0;
+                if constexpr (SLICED) {
 #pragma unroll 1
-                for (; i + 2 <= count; i += 2) {
-                    const uint4 first = load_aligned(input), second = load_aligned(input + STRIDE);
-                    uint4 a = begin(i), b = begin(i + 1);
-                    rounds_of_two<false, ROUNDS, 3>(t, a, b, keys);
-                    store_aligned(output, first ^ a);
-                    store_aligned(output + STRIDE, second ^ b);
-                    input += 2 * STRIDE;
-                    output += 2 * STRIDE;
+                    for (; i + 2 <= count; i += 2) {
+                        Coming<is_even.value> first(input), second(input + STRIDE);
+                        uint4 a = begin(i), b = begin(i + 1);
+                        rounds_of_two<false, ROUNDS, 3>(t, a, b, keys);
+                        put(output, first.take(a) ^ a);
+                        put(output + STRIDE, second.take(b) ^ b);
+                        input += 2 * STRIDE;
+                        output += 2 * STRIDE;
+                    }
                 }
-            }
 #pragma unroll 1
-            for (; i < count; i++) {
-                const uint4 text = load_aligned(input);
-                store_aligned(output, text ^ rounds_from<false, ROUNDS, 3>(t, begin(i), keys));
-                input += STRIDE;
-                output += STRIDE;
-            }
+                for (; i < count; i++) {
+                    Coming<is_even.value> text(input);
+                    const uint4 stream = rounds_from<false, ROUNDS, 3>(t, begin(i), keys);
+                    put(output, text.take(stream) ^ stream);
+                    input += STRIDE;
+                    output += STRIDE;
+                }
+            };
+            if (even) run(Constant<true>{});
+            else run(Constant<false>{});
         }
     }
 #pragma unroll 1
     for (; row < to; row += LONG_WARPS) {
         const uint64_t at = 512 * row + 16 * lane;
         const uint4 stream = cipher<false, ROUNDS>(t, start(row).plus(lane).block(), keys);
-        if (at < piece.len) {
-            const uint32_t len = block_len(piece.len, at);
-            store(piece.output + at, load(piece.input + at, len) ^ stream, len);
-        }
+        const uint32_t len = at < piece.len ? block_len(piece.len, at) : 0;
+        const uint4 text = len ? load(piece.input + at, len) : make_uint4(0, 0, 0, 0);
+        store_row(piece.output + at, text ^ stream, len, lane > 0);
     }
 }
 

@@ -67,9 +67,35 @@ struct Cursor {
         output = piece.output;
         key = piece.key;
     }
+
+    __device__ __forceinline__ const uint8_t* input_of(uint64_t unit) const {
+        return input + 16 * (unit - start);
+    }
+    __device__ __forceinline__ uint8_t* output_of(uint64_t unit) const {
+        return output + 16 * (unit - start);
+    }
+    // Whether the lane below has the block in front of this one.
+    template <class Lane>
+    __device__ __forceinline__ bool joins(Lane t, uint64_t unit) const {
+        return t.number() > 0 && unit != start;
+    }
 };
 
-// The units of a warp: chunks of 32, `step` units apart.
+// Stores two neighbouring rows from unit `base` on, the second at the cursor's piece.
+template <class Lane>
+__device__ __forceinline__ void store_two(Lane t, const Cursor& at, uint64_t base, uint8_t* first,
+                                          bool joins, uint4 a, uint4 b) {
+    const uint64_t next = base + 32 + t.number();
+    if (__all_sync(~0u, at.start <= base && base + 64 <= at.end)) {
+        const uint4 rows[2] = {a, b};
+        store_rows(first, rows);
+    } else {
+        store_row(first, a, 16, joins);
+        store_row(at.output_of(next), b, 16, at.joins(t, next));
+    }
+}
+
+// A warp's units: chunks of 32, `step` units apart.
 struct Chunks {
     uint64_t from, to, step;
 };
@@ -92,27 +118,29 @@ __device__ __forceinline__ void ecb(const Work& work, const Keys& keys) {
     const Lane t = Lane::here();
     const Chunks chunk = chunks(work);
     Cursor at;
-    uint64_t unit = chunk.from + t.number();
+    uint64_t base = chunk.from; // lane 0's
     if constexpr (Keys::TAKES_TWO) {
-        for (; unit + chunk.step < chunk.to; unit += 2 * chunk.step) {
+        for (; base + chunk.step + 32 <= chunk.to; base += 2 * chunk.step) {
+            const uint64_t unit = base + t.number(), next = unit + chunk.step;
             if (unit >= at.end) at.move(work, unit);
-            const uint64_t offset = 16 * (unit - at.start);
-            uint4 a = load(at.input + offset);
-            uint8_t* first = at.output + offset;
-            const uint64_t next = unit + chunk.step;
+            uint8_t* first = at.output_of(unit);
+            const bool joins = at.joins(t, unit);
+            uint4 a = load(at.input_of(unit));
             if (next >= at.end) at.move(work, next);
-            const uint64_t behind = 16 * (next - at.start);
-            uint4 b = load(at.input + behind);
+            uint4 b = load(at.input_of(next));
             keys.template run_two<DECRYPT>(t, a, b);
-            store(first, a);
-            store(at.output + behind, b);
+            store_row(first, a, 16, joins);
+            store_row(at.output_of(next), b, 16, at.joins(t, next));
         }
     }
-    for (; unit < chunk.to; unit += chunk.step) {
-        if (unit >= at.end) at.move(work, unit);
-        const uint64_t offset = 16 * (unit - at.start);
-        const uint4 text = load(at.input + offset);
-        store(at.output + offset, keys.template run<DECRYPT>(t, text, at.key));
+    for (; base < chunk.to; base += chunk.step) {
+        const uint64_t unit = base + t.number();
+        const bool active = unit < chunk.to;
+        if (active && unit >= at.end) at.move(work, unit);
+        uint4 text = make_uint4(0, 0, 0, 0);
+        if (active) text = load(at.input_of(unit));
+        text = keys.template run<DECRYPT>(t, text, at.key);
+        store_row(at.output_of(unit), text, active ? 16 : 0, at.joins(t, unit));
     }
 }
 
@@ -123,9 +151,11 @@ __device__ __forceinline__ void ctr_blocks(const Work& work, const Keys& keys) {
     const Chunks chunk = chunks(work);
     Cursor at;
     Counter first;
-    uint64_t end;
-    for (uint64_t unit = chunk.from + t.number(); unit < chunk.to; unit += chunk.step) {
-        if (unit >= at.end) {
+    uint64_t end = 0;
+    for (uint64_t base = chunk.from; base < chunk.to; base += chunk.step) {
+        const uint64_t unit = base + t.number();
+        const bool active = unit < chunk.to;
+        if (active && unit >= at.end) {
             at.move(work, unit);
             const Piece& piece = work.pieces[at.number];
             first = Counter::of(load(piece.iv)).plus(piece.before / 16);
@@ -133,13 +163,14 @@ __device__ __forceinline__ void ctr_blocks(const Work& work, const Keys& keys) {
         }
         const uint64_t block = unit - at.start;
         const uint4 stream = keys.template run<false>(t, first.plus(block).block(), at.key);
-        const uint32_t len = block_len(end, 16 * block);
-        store(at.output + 16 * block, load(at.input + 16 * block, len) ^ stream, len);
+        const uint32_t len = active ? block_len(end, 16 * block) : 0;
+        const uint4 text = len ? load(at.input_of(unit), len) : make_uint4(0, 0, 0, 0);
+        store_row(at.output_of(unit), text ^ stream, len, at.joins(t, unit));
     }
 }
 
-// CBC decryption needs the ciphertext block before each. In place, another warp may already have
-// overwritten the one before this warp's first: `cbc_save` puts those aside.
+// CBC decryption needs the ciphertext block before each block. In place, another warp may already
+// have overwritten the block before this warp's first: `cbc_save` copies those blocks beforehand.
 __device__ __forceinline__ void save_neighbours(const Work& work, uint4* before) {
     if ((threadIdx.x & 31) != 0) return;
     const Range range = share(work.units, warp_number(), warp_count());
@@ -172,33 +203,30 @@ __device__ __forceinline__ void cbc_decrypt(const Work& work, const Keys& keys,
     if constexpr (Keys::TAKES_TWO) {
         const auto next = [&](uint64_t unit, uint4& text, uint4& previous) {
             if (unit >= at.end) at.move(work, unit);
-            const uint64_t block = unit - at.start;
-            text = load(at.input + 16 * block);
+            text = load(at.input_of(unit));
             previous = before_text(text);
-            if (block == 0) previous = load(work.pieces[at.number].iv);
-            return at.output + 16 * block;
+            if (unit == at.start) previous = load(work.pieces[at.number].iv);
+            return at.output_of(unit);
         };
         for (; base + 64 <= range.to; base += 64) {
             uint4 a, before_a, b, before_b;
             uint8_t* first = next(base + lane, a, before_a);
-            uint8_t* second = next(base + lane + 32, b, before_b);
+            const bool joins = at.joins(t, base + lane);
+            next(base + lane + 32, b, before_b);
             keys.template run_two<true>(t, a, b);
-            store(first, a ^ before_a);
-            store(second, b ^ before_b);
+            store_two(t, at, base, first, joins, a ^ before_a, b ^ before_b);
         }
     }
     for (; base < range.to; base += 32) {
         const uint64_t unit = base + lane;
         const bool active = unit < range.to;
         if (active && unit >= at.end) at.move(work, unit);
-        const uint64_t block = unit - at.start;
         uint4 text = make_uint4(0, 0, 0, 0);
-        if (active) text = load(at.input + 16 * block);
+        if (active) text = load(at.input_of(unit));
         uint4 previous = before_text(text);
-        if (!active) continue;
-        if (block == 0) previous = load(work.pieces[at.number].iv);
+        if (active && unit == at.start) previous = load(work.pieces[at.number].iv);
         const uint4 plain = keys.template run<true>(t, text, at.key) ^ previous;
-        store(at.output + 16 * block, plain);
+        store_row(at.output_of(unit), plain, active ? 16 : 0, at.joins(t, unit));
     }
 }
 
@@ -209,8 +237,8 @@ __device__ __forceinline__ void xts(const Work& work, const Keys& keys, const ui
     const Lane t = Lane::here();
     const Range range = share(work.units, warp_number(), warp_count());
     Cursor at;
-    uint4 tweak;
-    // Goes on to a unit: where it begins in its piece.
+    uint4 tweak = make_uint4(0, 0, 0, 0);
+    // Goes on to a unit, and to its tweak.
     const auto go = [&](uint64_t unit) {
         if (unit < at.end) {
             tweak = times_x32(tweak);
@@ -218,26 +246,32 @@ __device__ __forceinline__ void xts(const Work& work, const Keys& keys, const ui
             at.move(work, unit);
             tweak = times_x_many(tweaks[at.number], unit - at.start);
         }
-        return 16 * (unit - at.start);
     };
-    uint64_t unit = range.from + t.number();
+    uint64_t base = range.from; // lane 0's
     if constexpr (Keys::TAKES_TWO) {
-        for (; unit + 32 < range.to; unit += 64) {
-            const uint64_t offset = go(unit);
+        for (; base + 64 <= range.to; base += 64) {
+            const uint64_t unit = base + t.number(), next = unit + 32;
+            go(unit);
             const uint4 first_tweak = tweak;
-            uint4 a = load(at.input + offset) ^ tweak;
-            uint8_t* first = at.output + offset;
-            const uint64_t behind = go(unit + 32);
-            uint4 b = load(at.input + behind) ^ tweak;
+            uint8_t* first = at.output_of(unit);
+            const bool joins = at.joins(t, unit);
+            uint4 a = load(at.input_of(unit)) ^ tweak;
+            go(next);
+            uint4 b = load(at.input_of(next)) ^ tweak;
             keys.template run_two<DECRYPT>(t, a, b);
-            store(first, a ^ first_tweak);
-            store(at.output + behind, b ^ tweak);
+            store_two(t, at, base, first, joins, a ^ first_tweak, b ^ tweak);
         }
     }
-    for (; unit < range.to; unit += 32) {
-        const uint64_t offset = go(unit);
-        const uint4 text = load(at.input + offset) ^ tweak;
-        store(at.output + offset, keys.template run<DECRYPT>(t, text, at.key) ^ tweak);
+    for (; base < range.to; base += 32) {
+        const uint64_t unit = base + t.number();
+        const bool active = unit < range.to;
+        uint4 text = make_uint4(0, 0, 0, 0);
+        if (active) {
+            go(unit);
+            text = load(at.input_of(unit)) ^ tweak;
+        }
+        text = keys.template run<DECRYPT>(t, text, at.key) ^ tweak;
+        store_row(at.output_of(unit), text, active ? 16 : 0, at.joins(t, unit));
     }
 }
 
@@ -250,12 +284,12 @@ __device__ __forceinline__ void make_tweaks(const Work& work, const Keys& keys, 
          number += uint64_t(gridDim.x) * blockDim.x) {
         const Piece& piece = work.pieces[number];
         const uint4 tweak = keys.template run<false>(t, load(piece.iv), piece.key);
-        tweaks[number] = times_x_many(tweak, piece.before / 16);
+        tweaks[number] = times_x_any(tweak, piece.before / 16);
     }
 }
 
-// Ciphertext stealing (IEEE 1619, 5.3.2): the last whole block and the partial one behind it, of
-// each piece with whose end a message ends. A thread a piece; runs after `xts`.
+// Ciphertext stealing (IEEE 1619, 5.3.2): the last whole block and the partial block after it, of
+// each piece that ends its message. A thread a piece; runs after `xts`.
 template <bool DECRYPT, class Keys>
 __device__ __forceinline__ void xts_steal(const Work& work, const Keys& keys,
                                           const uint4* tweaks) {
@@ -267,7 +301,7 @@ __device__ __forceinline__ void xts_steal(const Work& work, const Keys& keys,
         const uint32_t rest = uint32_t(piece.len & 15);
         if (rest == 0) continue;
         const uint64_t whole = piece.len / 16 - 1; // blocks before the two
-        const uint4 earlier = times_x_many(tweaks[number], whole);
+        const uint4 earlier = times_x_any(tweaks[number], whole);
         const uint4 later = times_x_few(earlier, 1);
         const uint8_t* input = piece.input + 16 * whole;
         uint8_t* output = piece.output + 16 * whole;

@@ -1,9 +1,10 @@
 // GCM (SP 800-38D) under one key: rows of 32 blocks, GHASH on the tensor cores.
 //
-// gcm_powers makes a key's powers of H; gcm_prepare each message's J0, its cipher and the hash of
-// the associated data; gcm_encrypt or gcm_decrypt adds the texts, any piece of any message in any
-// order; gcm_finish makes or compares tags; gcm_wipe erases what did not verify. gcm_long.cuh needs
-// no gcm_prepare for plain messages: with text, an IV of 96 bits and no associated data.
+// gcm_powers computes a key's powers of H; gcm_prepare each message's J0, its encryption and the
+// hash of the associated data; gcm_encrypt or gcm_decrypt processes the texts, any piece of any
+// message in any order; gcm_finish writes or compares tags; gcm_wipe erases what did not verify.
+// gcm_long.cuh needs no gcm_prepare for plain messages: those with text, an IV of 96 bits and no
+// associated data.
 #pragma once
 #include "counter.cuh"
 #include "ghash.cuh"
@@ -90,7 +91,7 @@ __device__ __forceinline__ uint4 standard_counter(const uint8_t* iv) {
     return make_uint4(words[0], words[1], words[2], 0x01000000);
 }
 
-// J0 of any. All lanes of the warp must take part.
+// J0 of any IV. All lanes of the warp must take part.
 __device__ inline uint4 start_counter(const GcmMessage& message, uint32_t lane8, uint4 h, uint4 h8,
                                       uint4 h_lane) {
     const bool standard = message.iv_len == 12;
@@ -103,7 +104,7 @@ __device__ inline uint4 start_counter(const GcmMessage& message, uint32_t lane8,
 
 constexpr uint32_t PREPARE_THREADS = 256;
 
-// A lane a message; for what must be hashed, eight lanes a message, four messages at a time.
+// A lane a message; hashing uses eight lanes a message, four messages at a time.
 template <int ROUNDS>
 __device__ __forceinline__ void gcm_prepare(GcmMessage* messages, uint64_t count,
                                             const RoundKeys& keys, const GcmPowers* powers) {
@@ -178,32 +179,36 @@ __device__ __forceinline__ void gcm_rows(Lane t, uint32_t strings, const Piece& 
         return rounds_from<false, ROUNDS, 3>(t, near_part(t, column) ^ groups.far, keys);
     };
 
-    uint32_t batches = 0;
-    if (aligned(piece.input, 16) && aligned(piece.output, 16)) {
-        const uint64_t whole = (piece.len - 512 * from) / 512;
-        batches = (whole < rows ? uint32_t(whole) : rows) / GCM_ROWS;
-    }
+    const bool even = aligned(piece.input, 16) && aligned(piece.output, 16);
+    const uint64_t whole = (piece.len - 512 * from) / 512;
+    uint32_t batches = (whole < rows ? uint32_t(whole) : rows) / GCM_ROWS;
     row = batches * GCM_ROWS;
     uint32_t cycle = 0;
+    const auto run = [&](auto is_even) {
 #pragma unroll 1
-    for (; batches > 0; batches--) {
-        groups.start_cycle(t, keys);
-        uint4 blocks[GCM_ROWS];
+        for (; batches > 0; batches--) {
+            groups.start_cycle(t, keys);
+            uint4 blocks[GCM_ROWS], results[GCM_ROWS];
 #pragma unroll
-        for (uint32_t i = 0; i < GCM_ROWS; i++) {
-            const uint4 text = load_aligned(input + 512 * i);
-            const uint4 result = text ^ stream(cycle + i);
-            store_aligned(output + 512 * i, result);
-            blocks[i] = apart(DECRYPT ? text : result, one);
+            for (uint32_t i = 0; i < GCM_ROWS; i++) {
+                Coming<is_even.value> coming(input + 512 * i);
+                const uint4 pad = stream(cycle + i), text = coming.take(pad);
+                results[i] = text ^ pad;
+                if constexpr (is_even.value) store_aligned(output + 512 * i, results[i]);
+                blocks[i] = apart(DECRYPT ? text : results[i], one);
+            }
+            if constexpr (!is_even.value) store_rows(output, results);
+            Quad quad[1] = {Quad(blocks)};
+            quad[0].add(running);
+            running = ghash_rows(StringsAt{strings_anew<1>(strings, lane)}, quad);
+            input += 512 * GCM_ROWS;
+            output += 512 * GCM_ROWS;
+            cycle ^= GCM_ROWS;
         }
-        Quad quad[1] = {Quad(blocks)};
-        quad[0].add(running);
-        running = ghash_rows(StringsAt{strings_anew<1>(strings, lane)}, quad);
-        input += 512 * GCM_ROWS;
-        output += 512 * GCM_ROWS;
-        cycle ^= GCM_ROWS;
-    }
-    // The rest; rows that a batch does not have are zeros behind the text.
+    };
+    if (even) run(Constant<true>{});
+    else run(Constant<false>{});
+    // The rest; rows that a batch does not have are zeros after the text.
 #pragma unroll 1
     while (row < rows) {
         uint4 blocks[GCM_ROWS] = {};
@@ -216,13 +221,11 @@ __device__ __forceinline__ void gcm_rows(Lane t, uint32_t strings, const Piece& 
             groups.start_cycle(t, keys);
             const uint4 pad = stream(row & CYCLE - 1);
             const uint64_t at = 512 * (from + row) + 16 * lane;
-            if (at < piece.len) {
-                const uint32_t len = block_len(piece.len, at);
-                const uint4 text = load(input, len);
-                const uint4 result = first_bytes(text ^ pad, len);
-                store(output, result, len);
-                blocks[GCM_ROWS - 1] = DECRYPT ? text : result;
-            }
+            const uint32_t len = at < piece.len ? block_len(piece.len, at) : 0;
+            const uint4 text = len ? load(input, len) : make_uint4(0, 0, 0, 0);
+            const uint4 result = first_bytes(text ^ pad, len);
+            store_row(output, result, len, lane > 0);
+            blocks[GCM_ROWS - 1] = DECRYPT ? text : result;
             input += 512;
             output += 512;
         }
@@ -263,7 +266,7 @@ __device__ __forceinline__ bool differ(uint4 a, uint4 b, uint32_t len) {
     return any != 0;
 }
 
-// Puts a message's tag where it belongs, or compares what is there with it.
+// Writes a message's tag, or compares it with the given one.
 __device__ __forceinline__ void give_tag(GcmMessage& message, uint4 tag, uint32_t tag_len,
                                          bool open) {
     // For the next launch, which may begin without gcm_prepare.
@@ -272,11 +275,11 @@ __device__ __forceinline__ void give_tag(GcmMessage& message, uint4 tag, uint32_
     else store(message.tag, tag, tag_len);
 }
 
-// Makes a message's tag, or compares it. `rest`: what is still to be added to its hash.
+// Computes a message's tag, or compares it. `rest`: what is still to be added to its hash.
 __device__ __forceinline__ void finish_message(GcmMessage& message, uint4 rest,
                                                const GcmPowers* powers, uint32_t tag_len,
                                                bool open) {
-    // Past the first cache: other multiprocessors may just have written them.
+    // Not through the L1 cache: other multiprocessors may just have written them.
     const uint4 hash = __ldcg(&message.hash), mask = __ldcg(&message.mask);
     const uint4 sum = hash ^ rest ^ lengths(message.aad_len, message.len);
     give_tag(message, reflect(multiply(sum, powers->powers[0][1])) ^ mask, tag_len, open);
@@ -291,7 +294,7 @@ extern "C" __global__ void __launch_bounds__(128)
         finish_message(messages[number], make_uint4(0, 0, 0, 0), powers, tag_len, open != 0);
 }
 
-// Nothing unverified is given out.
+// Text that did not verify is wiped.
 extern "C" __global__ void __launch_bounds__(256)
     gcm_wipe(const __grid_constant__ Work work, const GcmMessage* messages) {
     const uint64_t threads = uint64_t(gridDim.x) * blockDim.x;
@@ -299,7 +302,7 @@ extern "C" __global__ void __launch_bounds__(256)
     const Range rows = share(work.units, uint32_t(thread / 32), uint32_t(threads / 32));
     if (rows.from == rows.to) return;
     const uint32_t lane = threadIdx.x & 31;
-    // A lane looks at a piece, and all of them wipe those that failed.
+    // Each lane checks one piece, and all lanes wipe those that failed.
     for (uint64_t base = find_piece(work, rows.from);
          base < work.count && first_unit(work, base) < rows.to; base += 32) {
         const uint64_t mine = base + lane;

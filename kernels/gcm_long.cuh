@@ -1,14 +1,14 @@
 // GCM (SP 800-38D) of long messages under one key, with a division of labour.
 //
-// In gcm.cuh a warp enciphers rows and then hashes them, and whichever of the two units it uses
-// then, the other waits. Here four warps encipher and a fifth, beside them, hashes what they have
-// made: a team. Ciphertext passes through shared memory, in steps of eight rows. Rows that a step
-// does not have are zeros behind the message, whose power of H is taken away at the end.
+// In gcm.cuh a warp encrypts rows and then hashes them, and the unit that it does not use at the
+// time is idle. Here four warps encrypt, and a fifth hashes at the same time what they have
+// written: a team. Ciphertext passes through shared memory, in steps of eight rows. Rows that a
+// step does not have are zeros after the message, whose power of H is removed at the end.
 //
-// What binds is shared memory, and the clock: as soon as a multiprocessor uses its tensor cores, its
-// neighbourhood slows down from 1.98 to 1.83 GHz, however few products it asks for (see
-// docs/performance.md). On Hopper the hash warps take registers that cipher warps do not need, and
-// keep their strings in them.
+// The limits are shared memory and the clock: as soon as a multiprocessor uses its tensor cores,
+// its GPC slows down from 1.98 to 1.83 GHz, however few products are computed (see
+// docs/performance.md). On Hopper the hash warps take over registers that cipher warps do not need,
+// and keep their strings in them.
 #pragma once
 #include "gcm.cuh"
 
@@ -25,7 +25,7 @@ constexpr uint32_t CHAPTERS = 3;        // of a team
 constexpr uint32_t CHAPTER_BYTES = 608; // a Chapter, and the `far` of 32 groups of counters
 constexpr uint32_t GCM_LONG_SHARED = CHAPTERS_AT + TEAMS * CHAPTERS * CHAPTER_BYTES;
 
-// Barriers of a team: its first chapters lie ready; a step was written; a step was read.
+// Barriers of a team: its first chapters are ready; a step was written; a step was read.
 constexpr uint32_t BEGUN = 0, WRITTEN = 1, READ = 2;
 __device__ __forceinline__ uint32_t barrier_of(uint32_t team, uint32_t which) {
     return 1 + 3 * team + which;
@@ -80,21 +80,21 @@ __device__ __forceinline__ Quad load_quad(uint32_t at) {
     return quad;
 }
 
-// What a team does next: up to 31 steps of one portion, as many as 32 groups of counters suffice
-// for. The hash warp makes chapters two ahead, so that cipher warps never wait for global memory
-// or for each other where short messages begin.
+// A team's next work: up to 31 steps of one portion, as many as 32 groups of counters suffice for.
+// The hash warp prepares chapters two ahead, so that cipher warps wait neither for global memory
+// nor for each other where short messages begin.
 struct Chapter {
     const uint8_t* input; // its first row
     uint8_t* output;
     uint64_t left;    // bytes of the piece from there on
-    uint64_t behind;  // blocks of the message behind it
+    uint64_t behind;  // blocks of the message after it
     Counter start;    // of its first block
     uint32_t rows;    // 0: all is done
     uint32_t message;
     uint32_t last;    // of its portion
-    uint32_t beyond;  // blocks of zeros that its last step has behind the portion
-    // Where the next one begins: of all rows, the team's last, and the piece. Kept here, not in
-    // registers, of which the hash warp has none to spare.
+    uint32_t beyond;  // blocks of zeros that its last step has after the portion
+    // Where the next chapter begins: among all rows, the team's last row, and the piece. Kept here
+    // because the hash warp has no registers to spare.
     Range rest;
     uint64_t piece;
     uint32_t next_message;
@@ -120,7 +120,7 @@ __device__ __forceinline__ uint32_t slot_before(uint32_t slot) {
     return slot == 0 ? CHAPTERS - 1 : slot - 1;
 }
 
-// Makes the chapter behind that in the slot before; a whole warp does.
+// Prepares the chapter that follows the one in the slot before; takes a whole warp.
 __device__ __forceinline__ void make_chapter(const Work& work, const GcmMessage* messages,
                                              const RoundKeys& keys, bool plain, Lane t,
                                              uint32_t team, uint32_t slot) {
@@ -136,7 +136,7 @@ __device__ __forceinline__ void make_chapter(const Work& work, const GcmMessage*
         const uint4 counter = plain ? standard_counter(message.iv) : message.counter;
         const uint64_t rows = (end < chapter.rest.to ? end : chapter.rest.to) - chapter.rest.from;
         const uint64_t from = chapter.rest.from - first_unit(work, piece);
-        // The last of 32 groups is only the second of a step.
+        // The last of 32 groups is only ever the second of a step.
         chapter.last = rows <= 31 * STEP_ROWS;
         chapter.rows = chapter.last ? uint32_t(rows) : 31 * STEP_ROWS;
         chapter.rest.from += chapter.rows;
@@ -160,7 +160,7 @@ __device__ __forceinline__ void make_chapter(const Work& work, const GcmMessage*
     __syncwarp();
 }
 
-// Brings what the next piece's message says into the cache; nobody waits for it.
+// Prefetches the next piece's message into the cache, without waiting.
 __device__ __forceinline__ void fetch(const GcmMessage& message, bool plain) {
     [[maybe_unused]] uint32_t word;
     const void* at = plain ? static_cast<const void*>(&message.iv) : &message.counter;
@@ -212,33 +212,46 @@ __device__ __forceinline__ void encipher(const Work& work, GcmMessage* messages,
         const uint32_t at = 512 * first + 16 * lane;
         const uint8_t* input = chapter.input + at;
         uint8_t* output = chapter.output + at;
-        uint64_t left = chapter.left; // from this lane's block on, behind what is fast
-        uint32_t fast = 0;
-        if (aligned(chapter.input, 16) && aligned(chapter.output, 16)) {
-            const uint64_t whole = left / STEP_BYTES;
-            fast = rows / STEP_ROWS < whole ? rows / STEP_ROWS : uint32_t(whole);
-        }
+        uint64_t left = chapter.left; // from this lane's block on, after the fast steps
+        const bool even = aligned(chapter.input, 16) && aligned(chapter.output, 16);
+        const uint64_t whole = left / STEP_BYTES;
+        uint32_t fast = rows / STEP_ROWS < whole ? rows / STEP_ROWS : uint32_t(whole);
         const uint64_t skip = fast * STEP_BYTES + at;
         left = left > skip ? left - skip : 0;
         rows -= fast * STEP_ROWS;
+        const auto steps = [&](auto is_even) {
 #pragma unroll 1
-        for (; fast > 0; fast--) {
-            uint4 text[ROWS_EACH], result[ROWS_EACH];
+            for (; fast > 0; fast--) {
+                static_assert(ROWS_EACH == 2, "two texts are on their way");
+                Coming<is_even.value> coming[] = {Coming<is_even.value>(input),
+                                                  Coming<is_even.value>(input + 512)};
+                uint4 text[ROWS_EACH], result[ROWS_EACH];
 #pragma unroll
-            for (uint32_t i = 0; i < ROWS_EACH; i++) text[i] = load_aligned(input + 512 * i);
+                for (uint32_t i = 0; i < ROWS_EACH; i++)
+                    result[i] =
+                        rounds_from<false, ROUNDS, 3>(t, near[i] ^ load_shared(group[i]), keys);
 #pragma unroll
-            for (uint32_t i = 0; i < ROWS_EACH; i++)
-                result[i] = text[i] ^ rounds_from<false, ROUNDS, 3>(
-                                          t, near[i] ^ load_shared(group[i]), keys);
+                for (uint32_t i = 0; i < ROWS_EACH; i++) {
+                    text[i] = coming[i].take(result[i]);
+                    result[i] = text[i] ^ result[i];
+                }
+                if constexpr (is_even.value) {
 #pragma unroll
-            for (uint32_t i = 0; i < ROWS_EACH; i++) store_aligned(output + 512 * i, result[i]);
-            wait_for(read);
-            store_pair(pair_at, DECRYPT ? text : result);
-            signal(written);
-            group[0] += 16, group[1] += 16;
-            input += STEP_BYTES;
-            output += STEP_BYTES;
-        }
+                    for (uint32_t i = 0; i < ROWS_EACH; i++)
+                        store_aligned(output + 512 * i, result[i]);
+                } else {
+                    store_rows(output, result);
+                }
+                wait_for(read);
+                store_pair(pair_at, DECRYPT ? text : result);
+                signal(written);
+                group[0] += 16, group[1] += 16;
+                input += STEP_BYTES;
+                output += STEP_BYTES;
+            }
+        };
+        if (even) steps(Constant<true>{});
+        else steps(Constant<false>{});
 #pragma unroll 1
         while (rows > 0) {
             uint4 blocks[ROWS_EACH] = {};
@@ -248,13 +261,12 @@ __device__ __forceinline__ void encipher(const Work& work, GcmMessage* messages,
                 const uint32_t place = i == 0 ? group[0] : group[1];
                 const uint4 stream =
                     rounds_from<false, ROUNDS, 3>(t, base ^ load_shared(place), keys);
-                if (first + i < rows && left > 512 * i) {
-                    const uint32_t len = block_len(left, 512 * i);
-                    const uint4 text = load(input + 512 * i, len);
-                    const uint4 result = first_bytes(text ^ stream, len);
-                    store(output + 512 * i, result, len);
-                    blocks[1] = DECRYPT ? text : result;
-                }
+                const uint32_t len =
+                    first + i < rows && left > 512 * i ? block_len(left, 512 * i) : 0;
+                const uint4 text = len ? load(input + 512 * i, len) : make_uint4(0, 0, 0, 0);
+                const uint4 result = first_bytes(text ^ stream, len);
+                store_row(output + 512 * i, result, len, lane > 0);
+                blocks[1] = DECRYPT ? text : result;
                 if (i == 0) blocks[0] = blocks[1], blocks[1] = make_uint4(0, 0, 0, 0);
             }
             wait_for(read);
@@ -299,7 +311,7 @@ __device__ __forceinline__ void hash(const Work& work, GcmMessage* messages, con
     for (uint32_t slot = 0;; slot = slot + 1 == CHAPTERS ? 0 : slot + 1) {
         uint32_t steps = (chapter_of(team, slot).rows + STEP_ROWS - 1) / STEP_ROWS; // left
         if (steps == 0) break;
-        // All have left the chapter before this one: its last step was written.
+        // All warps have left the chapter before this one: its last step was written.
         make_chapter(work, messages, keys, plain, t, team, slot_before(slot));
 #pragma unroll 1
         for (; steps > 0; steps--) {

@@ -1,15 +1,16 @@
 // GCM (SP 800-38D) of many short messages, or under many keys: eight lanes a message.
 //
-// A power of H per message would cost more to turn into matrices than short messages take, so
+// Turning a power of H for each message into matrices would cost more than short messages take, so
 // GHASH multiplies with integers here. Lane u of a message's eight takes every eighth block of the
-// sequence that GHASH sees: associated data, ciphertext, lengths. In place of the lengths, which
-// need no cipher, the lane encrypts J0, so that the tag's mask comes with the texts.
+// sequence that GHASH sees: associated data, ciphertext, lengths. The block of lengths needs no
+// encryption; in its place the lane encrypts J0, so that the tag's mask is computed along with the
+// texts.
 #pragma once
 #include "gcm.cuh"
 #include "keys.cuh"
 
-// 64 registers a thread: what the spills cost, the warps more than win back (151 instead of
-// 144 GB/s for messages of 1 KiB).
+// 64 registers a thread: the additional warps gain more than the spills cost (151 instead of 144
+// GB/s for messages of 1 KiB).
 constexpr uint32_t SMALL_THREADS = 1024;
 
 template <bool DECRYPT>
@@ -88,7 +89,7 @@ __device__ __forceinline__ void gcm_small(const Work& work, GcmMessage* messages
     for (uint64_t base = 4ull * warp_number(); base < work.count; base += step) {
         const uint64_t number = base + (threadIdx.x & 31) / 8;
         const bool write = number < work.count;
-        // Lanes without a message repeat the last one's work without writing.
+        // Lanes without a message repeat the last one's work and write nothing.
         const Piece& piece = work.pieces[write ? number : work.count - 1];
         gcm_small<DECRYPT>(t, piece, messages[piece.message], keys[piece.key], rounds, tag_len,
                            write);

@@ -27,7 +27,7 @@ __device__ __forceinline__ uint4 reflect(uint4 a) {
 
 // The sum of `low` and `high` times x^128.
 __device__ __forceinline__ uint4 reduce(uint4 low, uint4 high) {
-    // x^128 = x^7 + x^2 + x + 1; what the shifts push out at the top comes round once more.
+    // x^128 = x^7 + x^2 + x + 1; bits shifted out at the top are folded in again.
     const uint32_t over = high.w >> 31 ^ high.w >> 30 ^ high.w >> 25;
     const uint32_t first = high.x ^ over;
     low.x ^= first ^ first << 1 ^ first << 2 ^ first << 7;
@@ -77,7 +77,7 @@ __device__ __forceinline__ uint4 multiply_here(uint4 a, uint4 b) {
                   make_uint4(high.x ^ middle.z, high.y ^ middle.w, high.z, high.w));
 }
 
-// Some 500 instructions: kept out of line, but for one loop that a call would take registers from.
+// Some 500 instructions: kept out of line, except in one loop where a call would take registers.
 inline __device__ __noinline__ uint4 multiply(uint4 a, uint4 b) { return multiply_here(a, b); }
 
 // The bits of half a word, spread to every other place.
@@ -108,7 +108,7 @@ inline __device__ uint4 power(uint4 a, uint64_t exponent) {
 
 // Times x^count, for a count below 32.
 __device__ __forceinline__ uint4 times_x_few(uint4 a, uint32_t count) {
-    // Shifted out at the top: below 2^31, so no bit of its product with x^7 is lost in 64 bits.
+    // Shifted out at the top: below 2^31, so its product with x^7 loses no bit in 64 bits.
     const uint64_t over = __funnelshift_l(a.w, 0, count);
     const uint64_t sum = over ^ over << 1 ^ over << 2 ^ over << 7;
     return make_uint4(a.x << count ^ uint32_t(sum),
@@ -130,11 +130,21 @@ __device__ __forceinline__ uint4 times_x2048(uint4 a) {
                   make_uint4(s4 ^ a.w ^ s1, s2, s3, s4));
 }
 
-// Times x^count, for any count.
+// Times x^count; takes time in proportion to the count, but no call.
 __device__ __forceinline__ uint4 times_x_many(uint4 a, uint64_t count) {
 #pragma unroll 1
     for (; count >= 2048; count -= 2048) a = times_x2048(a);
 #pragma unroll 1
     for (; count >= 32; count -= 32) a = times_x32(a);
     return times_x_few(a, uint32_t(count));
+}
+
+// Times x^count, however large the count is.
+inline __device__ uint4 times_x_any(uint4 a, uint64_t count) {
+    if (count < 64 * 2048) return times_x_many(a, count);
+    uint4 power = make_uint4(1, 0, 0, 0);
+#pragma unroll 1
+    for (int bit = 63 - __clzll(count); bit >= 0; bit--)
+        power = times_x_few(square(power), uint32_t(count >> bit) & 1);
+    return multiply(a, power);
 }

@@ -1,9 +1,9 @@
 // GHASH (SP 800-38D, 6.4) of many blocks on the tensor cores.
 //
 // Multiplying by a fixed power of H is a product with a matrix of bits; the sum over many blocks
-// is a product of longer matrices, of whose sums only the parity counts. That is what
-// `mma .b1 .and.popc` computes. What is here keeps both the products and what surrounds them few:
-// the board's power, not a unit, binds GCM.
+// is a product of longer matrices, of whose sums only the parity counts. That is what `mma .b1
+// .and.popc` computes. The code here minimises both the products and the work around them: GCM is
+// limited by the board's power, not by a unit.
 //
 // The matrix. Let t(a) be the coefficient of x^127 in a. If a product z is wanted as the bits
 // y_i = t(z x^i), then the matrix of a power P is y_i = sum of x_j t(P x^(i+j)): every entry stands
@@ -73,8 +73,8 @@ __device__ __forceinline__ uint4 shuffle_xor(uint4 a, uint32_t mask) {
                       __shfl_xor_sync(~0u, a.z, mask), __shfl_xor_sync(~0u, a.w, mask));
 }
 
-// The strings' address again, in a way that the compiler cannot see through: it would load all
-// strings once for all batches, and spill them.
+// The strings' address, made opaque to the compiler, which would otherwise load all strings once
+// for all batches, and spill them.
 template <int QUADS>
 __device__ __forceinline__ uint32_t strings_anew(uint32_t address, uint32_t lane) {
     uint32_t zero;
@@ -88,7 +88,7 @@ struct Sums {
     int32_t of[4]; // of row g: columns 2t, 2t + 1; of row g + 8: the same
 };
 
-// Whether tensor cores multiply bits. Elsewhere nobody takes the kernels that need it.
+// Whether tensor cores multiply bits. Kernels that need it are not selected elsewhere.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 constexpr bool HASHES = false;
 #else
@@ -145,7 +145,7 @@ struct LowBytes {
     }
 };
 
-// The four words of a row's result, in lane 0 of each group, from what each of its lanes has.
+// The four words of a row's result, in lane 0 of each group, from the parts in each of its lanes.
 __device__ __forceinline__ uint4 gather(uint32_t columns) {
     // A four by four matrix of pairs of bits, in each byte: transposed.
     const uint32_t a = columns, b = __shfl_down_sync(~0u, columns, 1),
@@ -158,9 +158,10 @@ __device__ __forceinline__ uint4 gather(uint32_t columns) {
                       choose<0x0f0f0f0f>(odd_ab >> 4, odd_cd));
 }
 
-// The same words in registers of their own: an operand of `mma` takes four neighbouring ones, a
-// store four others, and the compiler would copy them again for each of the products.
-// A multiplication by one, on a unit that is idle; that it is one, the compiler must not see.
+// The same words in registers of their own: an operand of `mma` takes four neighbouring registers
+// and a store takes four others, and otherwise the compiler would copy the words again for each
+// product. Copied by a multiplication by one, on an idle unit; the compiler must not see that it is
+// one.
 __device__ __forceinline__ uint4 apart(uint4 a, uint32_t one) {
     return make_uint4(a.x * one, a.y * one, a.z * one, a.w * one);
 }
@@ -254,11 +255,11 @@ __device__ __forceinline__ Running ghash_rows(const Strings& strings, const Quad
             stored_of_dual(gather(low.columns<1>(high)))};
 }
 
-// The sum over all groups at the end of a run of rows with `behind` blocks of the message behind
-// it, each weighted by its place: the sum of X_b * H^(n + behind - b) over the run's n blocks; in
-// lane 0. `beyond` blocks of zeros were hashed behind the run.
+// The sum over all groups at the end of a run of rows with `after` blocks of the message after it,
+// each weighted by its place: the sum of X_b * H^(n + after - b) over the run's n blocks; in lane
+// 0. `beyond` blocks of zeros were hashed after the run.
 __device__ __forceinline__ uint4 join_groups(const Running& running, uint32_t beyond,
-                                             uint64_t behind, const GcmPowers* powers) {
+                                             uint64_t after, const GcmPowers* powers) {
     // Lane 0 of a group takes its first row's value, lane 1 its second row's. Group g's first
     // block stands 64 - 4g blocks before the end of a pair and was given H^64; in the second row,
     // 32 less.
@@ -277,9 +278,9 @@ __device__ __forceinline__ uint4 join_groups(const Running& running, uint32_t be
             sum = sum ^ shuffle_xor(sum, 16);
             joined = true;
         }
-        for (; behind > 0 && (behind & 255) == 0; behind >>= 8) digit++;
-        if (behind == 0) return sum;
-        factor = powers->powers[digit++][behind & 255];
-        behind >>= 8;
+        for (; after > 0 && (after & 255) == 0; after >>= 8) digit++;
+        if (after == 0) return sum;
+        factor = powers->powers[digit++][after & 255];
+        after >>= 8;
     }
 }

@@ -11,3 +11,4 @@
 #include "hopper/gcm_split.cuh"
 #include "keys.cuh"
 #include "put.cuh"
+#include "verdicts.cuh"

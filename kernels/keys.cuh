@@ -25,7 +25,7 @@ __device__ __forceinline__ uint32_t times_x_each(uint32_t a) {
 __device__ __forceinline__ uint32_t unmix(uint32_t a) {
     const uint32_t a2 = times_x_each(a), a4 = times_x_each(a2), a8 = times_x_each(a4);
     const uint32_t e = a8 ^ a4 ^ a2, nine = a8 ^ a, d = a8 ^ a4 ^ a, b = a8 ^ a2 ^ a;
-    // Byte i of the result takes 0e of byte i, 0b, 0d, 09 of those behind it.
+    // Byte i of the result takes 0e of byte i, and 0b, 0d, 09 of those after it.
     return e ^ __byte_perm(b, 0, 0x0321) ^ __byte_perm(d, 0, 0x1032) ^ __byte_perm(nine, 0, 0x2103);
 }
 
@@ -56,7 +56,7 @@ __device__ __forceinline__ void expand(Lane t, const uint8_t* raw, uint32_t roun
     else expand<8>(t, raw, out);
 }
 
-// What to derive beside the encryption schedule.
+// What to derive in addition to the encryption schedule.
 constexpr uint32_t PART_DECRYPT = 1, PART_TWEAK = 2, PART_HASH = 4;
 constexpr uint32_t KEY_THREADS = 128;
 
@@ -109,7 +109,7 @@ struct KeyAndText {
     }
 };
 
-// Encryption. The schedule runs beside the rounds; the next key and block are on their way.
+// Encryption. The schedule runs alongside the rounds, while the next key and block are loaded.
 template <int WORDS>
 __device__ __forceinline__ void ecb_each(const uint8_t* keys, const uint8_t* input,
                                          uint8_t* output, uint64_t count) {
@@ -120,7 +120,7 @@ __device__ __forceinline__ void ecb_each(const uint8_t* keys, const uint8_t* inp
     const uint64_t to = 32 * rows.to < count ? 32 * rows.to : count;
     uint64_t i = 32 * rows.from + threadIdx.x;
     KeyAndText<WORDS> next = {};
-    // On their way while the tables are filled.
+    // Loaded while the tables are filled.
     if (i < to) next.fetch(keys, input, i, even);
     fill_tables<false>();
     const Lane t = Lane::here();

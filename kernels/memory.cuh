@@ -8,7 +8,7 @@ __device__ __forceinline__ bool aligned(const void* at, uint32_t to) {
     return (reinterpret_cast<uintptr_t>(at) & (to - 1)) == 0;
 }
 
-// Texts lie in global memory, never in shared: said here, because a pointer does not say it.
+// Texts lie in global memory, never in shared memory: stated here because pointers do not say it.
 __device__ __forceinline__ uint4 load_aligned(const uint8_t* at) {
     uint4 block;
     asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -25,7 +25,7 @@ __device__ __forceinline__ void store_aligned(uint8_t* at, uint4 block) {
 }
 
 // Any alignment, any length up to 16. Loops, not calls: a call would take registers from the code
-// that hardly ever comes here.
+// that rarely gets here.
 __device__ __forceinline__ uint4 load_slowly(const uint8_t* at, uint32_t len) {
     uint4 block = make_uint4(0, 0, 0, 0);
 #pragma unroll 1
@@ -39,7 +39,7 @@ __device__ __forceinline__ uint4 load_slowly(const uint8_t* at, uint32_t len) {
     return block;
 }
 
-// How the second cache is told of text that nobody will ask for again: let go of it first.
+// How the L2 cache is told of text that is not needed again: evict it first.
 __device__ __forceinline__ uint64_t used_once() {
     uint64_t policy;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -55,14 +55,61 @@ __device__ __forceinline__ uint4 load_aligned(const uint8_t* at, uint64_t policy
     return block;
 }
 
+// The 16 bytes from byte `shift` (0 to 15) of two neighbouring lines on.
+__device__ __forceinline__ uint4 across(uint4 a, uint4 b, uint32_t shift) {
+    if (shift & 8) a = make_uint4(a.z, a.w, b.x, b.y), b.x = b.z, b.y = b.w;
+    if (shift & 4) a = make_uint4(a.y, a.z, a.w, b.x), b.x = b.y;
+    const uint32_t bits = 8 * (shift & 3);
+    return make_uint4(__funnelshift_r(a.x, a.y, bits), __funnelshift_r(a.y, a.z, bits),
+                      __funnelshift_r(a.z, a.w, bits), __funnelshift_r(a.w, b.x, bits));
+}
+
+// How far into its line of 16 bytes something lies. An address, so never secret.
+__device__ __forceinline__ uint32_t shift_of(const void* at) {
+    return uint32_t(reinterpret_cast<uintptr_t>(at)) & 15;
+}
+
+// A whole block, wherever it lies. Both lines have bytes of it, so both may be read; the second load
+// hits the first cache, as the neighbouring lane asks for the same line.
+__device__ __forceinline__ uint4 load_across(const uint8_t* at) {
+    const uint32_t shift = shift_of(at);
+    const uint8_t* line = at - shift;
+    return across(load_aligned(line), load_aligned(line + (shift ? 16 : 0)), shift);
+}
+
+// Brings a line nearer without a register for it.
+__device__ __forceinline__ void prefetch(const uint8_t* at) {
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
+}
+
+// A whole block that is on its way: taken from its lines only where it is needed, as nothing should
+// wait for memory before. `EVEN`: it is aligned.
+template <bool EVEN>
+struct Coming {
+    uint4 first, second;
+    uint32_t shift;
+
+    __device__ __forceinline__ explicit Coming(const uint8_t* at) : shift(EVEN ? 0 : shift_of(at)) {
+        first = load_aligned(at - shift);
+        if constexpr (!EVEN) second = load_aligned(at - shift + (shift ? 16 : 0));
+    }
+
+    // `after`: what is computed meanwhile.
+    __device__ __forceinline__ uint4 take(uint4 after) {
+        if constexpr (EVEN) return first;
+        // No instruction, but the compiler would move what follows to the loads.
+        asm volatile(""
+                     : "+r"(first.x), "+r"(first.y), "+r"(first.z), "+r"(first.w), "+r"(second.x),
+                       "+r"(second.y), "+r"(second.z), "+r"(second.w)
+                     : "r"(after.x), "r"(after.y), "r"(after.z), "r"(after.w));
+        return across(first, second, shift);
+    }
+};
+
 // A block, or its first `len` bytes and zeros.
 __device__ __forceinline__ uint4 load(const uint8_t* at, uint32_t len = 16) {
-    if (len >= 16 && aligned(at, 16)) return load_aligned(at);
-    if (len >= 16 && aligned(at, 4)) {
-        const uint32_t* words = reinterpret_cast<const uint32_t*>(at);
-        return make_uint4(words[0], words[1], words[2], words[3]);
-    }
-    return load_slowly(at, len < 16 ? len : 16);
+    if (len < 16) return load_slowly(at, len);
+    return aligned(at, 16) ? load_aligned(at) : load_across(at);
 }
 
 __device__ __forceinline__ void store_slowly(uint8_t* at, uint4 block, uint32_t len) {
@@ -73,14 +120,57 @@ __device__ __forceinline__ void store_slowly(uint8_t* at, uint4 block, uint32_t 
     }
 }
 
+// The first `len` bytes, fewer than 16, at the start of a line.
+__device__ __forceinline__ void store_start(uint8_t* at, uint4 block, uint32_t len) {
+    if (len & 8) {
+        *reinterpret_cast<uint2*>(at) = make_uint2(block.x, block.y);
+        block.x = block.z, block.y = block.w, at += 8;
+    }
+    if (len & 4) {
+        *reinterpret_cast<uint32_t*>(at) = block.x;
+        block.x = block.y, at += 4;
+    }
+    if (len & 2) {
+        *reinterpret_cast<uint16_t*>(at) = uint16_t(block.x);
+        block.x >>= 16, at += 2;
+    }
+    if (len & 1) *at = uint8_t(block.x);
+}
+
+// The first bytes of a block, as many as there are to the end of the line.
+__device__ __forceinline__ void store_end(uint8_t* at, uint4 block) {
+    const uint4 zeros = make_uint4(0, 0, 0, 0);
+    const uint32_t len = 16 - shift_of(at);
+    if (len & 1) {
+        *at = uint8_t(block.x);
+        block = across(block, zeros, 1), at += 1;
+    }
+    if (len & 2) {
+        *reinterpret_cast<uint16_t*>(at) = uint16_t(block.x);
+        block = across(block, zeros, 2), at += 2;
+    }
+    if (len & 4) {
+        *reinterpret_cast<uint32_t*>(at) = block.x;
+        block = across(block, zeros, 4), at += 4;
+    }
+    if (len & 8) *reinterpret_cast<uint2*>(at) = make_uint2(block.x, block.y);
+}
+
+// What of a block lies in the line behind that in which it begins: `shift` bytes.
+__device__ __forceinline__ uint4 carried(uint4 block, uint32_t shift) {
+    return across(block, make_uint4(0, 0, 0, 0), 16 - shift);
+}
+
+// A block, or its first `len` bytes, by this lane alone.
 __device__ __forceinline__ void store(uint8_t* at, uint4 block, uint32_t len = 16) {
-    if (len >= 16 && aligned(at, 16)) {
+    const uint32_t shift = shift_of(at);
+    if (len < 16) {
+        store_slowly(at, block, len);
+    } else if (shift == 0) {
         store_aligned(at, block);
-    } else if (len >= 16 && aligned(at, 4)) {
-        uint32_t* words = reinterpret_cast<uint32_t*>(at);
-        words[0] = block.x, words[1] = block.y, words[2] = block.z, words[3] = block.w;
     } else {
-        store_slowly(at, block, len < 16 ? len : 16);
+        store_end(at, block);
+        store_start(at + 16 - shift, carried(block, shift), shift);
     }
 }
 
@@ -105,7 +195,7 @@ __device__ __forceinline__ void store_shared(uint32_t at, uint4 a) {
                  : "memory");
 }
 
-// Copies of blocks to shared memory that go on by themselves, from compute capability 8.0 on.
+// Asynchronous copies of blocks to shared memory, from compute capability 8.0 on.
 __device__ __forceinline__ void fetch(uint32_t to, const uint8_t* from) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
@@ -140,7 +230,7 @@ __device__ __forceinline__ uint4 shuffle(uint4 a, uint32_t lane) {
                       __shfl_sync(~0u, a.z, lane), __shfl_sync(~0u, a.w, lane));
 }
 
-// A block with zeros behind its first `len` bytes.
+// A block with zeros after its first `len` bytes.
 __device__ __forceinline__ uint4 first_bytes(uint4 block, uint32_t len) {
     const uint32_t bits = 8 * len;
     const auto kept = [bits](uint32_t word, uint32_t at) {
@@ -148,3 +238,80 @@ __device__ __forceinline__ uint4 first_bytes(uint4 block, uint32_t len) {
     };
     return make_uint4(kept(block.x, 0), kept(block.y, 32), kept(block.z, 64), kept(block.w, 96));
 }
+
+// Stores a block for each lane, or its first `len` bytes, or nothing if that is 0. `joins`: the
+// lane below stores a whole block right in front of this one. All lanes of the warp take part: of a
+// line that two blocks share, the upper lane writes all, as bytes by themselves would take a
+// transaction each.
+__device__ __forceinline__ void store_row(uint8_t* at, uint4 block, uint32_t len, bool joins) {
+    const uint32_t shift = shift_of(at);
+    if (__all_sync(~0u, shift == 0)) {
+        if (len >= 16) store_aligned(at, block);
+        else store_slowly(at, block, len);
+        return;
+    }
+    const uint32_t lane = threadIdx.x & 31;
+    const uint32_t joining = __ballot_sync(~0u, joins && len > 0);
+    const uint4 below = shuffle(block, lane - 1 & 31);
+    if (len == 0) return;
+    uint8_t* line = at - shift;
+    const uint32_t end = shift + len;
+    const bool whole = shift == 0 || joining >> lane & 1;
+    const uint4 made = shift == 0 ? block : across(below, block, 16 - shift);
+    if (whole && end >= 16) store_aligned(line, made);
+    else if (whole) store_start(line, made, end);
+    else if (end >= 16) store_end(at, block);
+    else store_slowly(at, block, len);
+    const bool above = lane < 31 && joining >> (lane + 1) & 1;
+    if (end > 16 && !above) store_start(line + 16, carried(block, shift), end - 16);
+}
+
+// Stores `N` neighbouring rows of whole blocks. All lanes take part.
+template <uint32_t N>
+__device__ __forceinline__ void store_rows(uint8_t* at, const uint4 (&rows)[N]) {
+    const uint32_t lane = threadIdx.x & 31, shift = shift_of(at);
+    if (shift == 0) {
+#pragma unroll
+        for (uint32_t i = 0; i < N; i++) store_aligned(at + 512 * i, rows[i]);
+        return;
+    }
+    uint8_t* line = at - shift;
+#pragma unroll
+    for (uint32_t i = 0; i < N; i++) {
+        const uint4 below =
+            shuffle(i > 0 && lane == 31 ? rows[i > 0 ? i - 1 : 0] : rows[i], lane - 1 & 31);
+        if (i == 0 && lane == 0) store_end(at, rows[0]);
+        else store_aligned(line + 512 * i, across(below, rows[i], 16 - shift));
+    }
+    if (lane == 31) store_start(line + 512 * (N - 1) + 16, carried(rows[N - 1], shift), shift);
+}
+
+// Rows of whole blocks, one after the other, each right behind the one before.
+struct Joined {
+    uint4 last;        // in the last lane, its block of the row before
+    bool first = true; // there is none
+
+    // `at`: of this lane. All lanes take part.
+    __device__ __forceinline__ void store(uint8_t* at, uint4 block) {
+        const uint32_t lane = threadIdx.x & 31, shift = shift_of(at);
+        const uint4 below = shuffle(lane == 31 ? last : block, lane - 1 & 31);
+        last = block;
+        if (shift == 0) store_aligned(at, block);
+        else if (first && lane == 0) store_end(at, block);
+        else store_aligned(at - shift, across(below, block, 16 - shift));
+        first = false;
+    }
+
+    // Behind the last row; `at` is where this lane's next block would be.
+    __device__ __forceinline__ void end(uint8_t* at) const {
+        const uint32_t shift = shift_of(at);
+        if (!first && (threadIdx.x & 31) == 31 && shift != 0)
+            store_start(at - shift - 512 + 16, carried(last, shift), shift);
+    }
+};
+
+// A constant that a lambda takes.
+template <bool VALUE>
+struct Constant {
+    static constexpr bool value = VALUE;
+};

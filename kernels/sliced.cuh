@@ -1,13 +1,14 @@
 // The last round of two blocks without tables.
 //
-// Lookups bind every kernel that ciphers, while the units for logic have time left. So the last
-// round's 32 lookups are calculated: bit k of all 32 bytes stands in word k (a slice), and the
-// S-box is a circuit of functions of three slices, each one instruction. CTR gains 8 to 11 % by it;
-// a second round made so would cost what it saves (see docs/performance.md).
+// Lookups limit every kernel that encrypts, while the ALUs have time left. So the last round's 32
+// lookups are calculated: bit k of all 32 bytes stands in word k (a slice), and the S-box is a
+// circuit of functions of three slices, each one instruction. CTR gains 8 to 11 %; a second round
+// computed this way would cost what it saves (see docs/performance.md).
 #pragma once
 #include "aes.cuh"
 
-// Only where all four tables are: with two, the units for logic also rotate what is looked up.
+// Only where all four tables are in shared memory: with two, the ALUs also rotate what is looked
+// up.
 constexpr bool SLICED = WARPLOCK_ALL_TABLES;
 
 // Output of a gate: bit a + 2b + 4c of `table`, for the bits a, b, c of three signals. Signals 0 to
@@ -66,7 +67,7 @@ struct SubBytesBack {
     static constexpr uint8_t outputs[8] = {72, 85, 80, 73, 83, 84, 82, 79};
 };
 
-// What a circuit makes of one byte.
+// The circuit's result for one byte.
 template <class Circuit>
 constexpr uint32_t output_of(uint32_t input) {
     uint32_t signal[8 + Circuit::GATES] = {}, output = 0;

@@ -1,4 +1,4 @@
-// How the units of a launch are shared out and which piece a unit belongs to.
+// How the units of a launch are divided, and which piece a unit belongs to.
 #pragma once
 #include "abi.cuh"
 
@@ -35,7 +35,7 @@ __device__ __forceinline__ uint32_t warp_number() {
 }
 __device__ __forceinline__ uint32_t warp_count() { return (gridDim.x * blockDim.x) >> 5; }
 
-// Rows of one piece that a warp, or several together, work on without a break.
+// Rows of one piece that a warp, or several warps together, work on without a break.
 struct Portion {
     uint64_t number; // of the piece
     uint64_t from;   // row in the piece

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use warplock_keyring::{Identities, NewIdentity, NoPrompt, Recipients, Result};
 
-/// A new identity, for whom files are encrypted and who opens them. Real programs keep one in a
+/// A new identity, which files are encrypted for and opened with. Real programs keep one in a
 /// file (`warplock keygen -o key.txt`) and read it with [`Identities::add_file`].
 ///
 /// # Errors

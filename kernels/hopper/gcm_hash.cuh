@@ -2,16 +2,16 @@
 //
 // The products are those of ghash.cuh, three for each block. Here a row of an operand is a stretch
 // of text with a running value of its own, and a batch is its next 64 blocks: lane t of four takes
-// block 4s + t in step s, whose matrix is that of H^(64 - 4s - t). The matrices of all steps lie in
-// shared memory; text comes there by asynchronous copies, a batch ahead. A stretch ends with a
-// batch: what is shorter has zeros in front, which change nothing.
+// block 4s + t in step s, whose matrix is that of H^(64 - 4s - t). The matrices of all steps are in
+// shared memory; text is copied there asynchronously, a batch ahead. A stretch ends with a batch: a
+// shorter one begins with zeros, which change nothing.
 //
-// Two groups of four warps hash a tile, 64 stretches each: while one turns sums to running values,
-// the other keeps the tensor cores busy. Four more warps, the scouts, find out what comes next and
-// put away what was made; so neither waits for global memory. Adding up is left to the end
-// (gcm_split_join.cuh): whatever else runs beside the groups slows them. But of a message alone,
-// scouts add up what their block hashed, and of messages to open that are a stretch each they make
-// the tags. All other warps lend their registers.
+// Two groups of four warps hash a tile, 64 stretches each: while one reduces sums to running
+// values, the other keeps the tensor cores busy. Four more warps, the scouts, find the next tile
+// and store the results of the last, so that neither group waits for global memory. Adding up is
+// left to the end (gcm_split_join.cuh): whatever else runs alongside the groups slows them.
+// Exceptions: for a message alone, scouts add up what their block hashed; for messages to open that
+// are a stretch each, they compute the tags. All other warps lend their registers.
 #pragma once
 #include "../gcm.cuh"
 
@@ -27,8 +27,8 @@ constexpr uint32_t BATCH_BYTES = 64 * HASH_STEPS;
 constexpr uint32_t UNIT_BATCHES = UNIT_BYTES / BATCH_BYTES;
 // The fewest batches of a stretch, and units of such a tile.
 constexpr uint32_t LEAST_BATCHES = 4, TILE = STRETCHES * LEAST_BATCHES / UNIT_BATCHES;
-// Where a message alone is sealed: of most tiles; of those of the last units, so that these are
-// hashed soon after they were enciphered.
+// Where a message alone is sealed: the batches of most tiles, and of those of the last units, so
+// that these are hashed soon after they were encrypted.
 constexpr uint32_t LONG_BATCHES = 8, SHORT_BATCHES = 2, SHORT_UNITS = 3072;
 static_assert(SHORT_BATCHES >= 2, "the first batch of a stretch is not its last");
 static_assert(LONG_BATCHES % LEAST_BATCHES == 0 && LEAST_BATCHES % SHORT_BATCHES == 0,
@@ -42,12 +42,12 @@ constexpr uint32_t RESULTS_AT = STRETCHES_AT + 8 * STRETCHES;
 constexpr uint32_t HASH_SHARED = RESULTS_AT + 16 * STRETCHES;
 static_assert(HASH_SHARED <= 227 * 1024 && STRETCHES == 128, "two groups, 64 rows each");
 
-// For each `TILE` units. Short tiles share one: of them only the last, if it is not whole, is put
-// away.
+// For each `TILE` units. Short tiles share one: of them only the last is stored, if it is not
+// whole.
 struct Tile {
-    uint4 results[STRETCHES]; // hashes of the tile that begins there, where they are put away
-    // When sealing, 8 for each unit that was enciphered; then 1 of each scout warp, once the tile
-    // that begins there was read, hashed and put away.
+    uint4 results[STRETCHES]; // hashes of the tile that begins there, where they are stored
+    // When sealing, 8 for each unit that was encrypted; then 1 of each scout warp, once the tile
+    // that begins there was read, hashed and stored.
     uint32_t ready;
     uint32_t padding[3];
 };
@@ -70,14 +70,14 @@ __device__ __forceinline__ uint32_t tile_units(uint32_t batches) {
     return STRETCHES / UNIT_BATCHES * batches;
 }
 
-// The tiles of a launch, in their order. Where hashing and enciphering wait for each other, they
-// are small; else a stretch is a unit, and there is less to add up.
+// The tiles of a launch, in their order. Where hashing and encryption wait for each other, they are
+// small; otherwise a stretch is a unit, and there is less to add up.
 template <bool DECRYPT>
 struct Tiles {
     uint32_t usual;   // batches of a stretch
     uint32_t shorts;  // the first tile with short ones
     uint32_t count;
-    uint32_t carried; // so many scouts add up themselves: the whole ones of a message alone
+    uint32_t carried; // tiles that scouts add up themselves: the whole ones of a message alone
 
     __device__ __forceinline__ explicit Tiles(const Work& work)
         : usual(DECRYPT && is_apart(work) ? UNIT_BATCHES : LEAST_BATCHES), shorts(NONE) {
@@ -104,20 +104,20 @@ struct Tiles {
     }
 };
 
-// Whether they make the tags: of messages that are a stretch each.
+// Whether scouts compute the tags: those of messages that are a stretch each.
 template <bool DECRYPT>
 __device__ __forceinline__ bool makes_tags(const Work& work) {
     return DECRYPT && work.each == 1 && is_apart(work);
 }
 
-// What `ready` of a tile is once all of it was enciphered.
+// The value of a tile's `ready` once all of it was encrypted.
 __device__ __forceinline__ uint32_t enciphered(const Work& work, uint32_t tile) {
     const uint32_t left = uint32_t(work.units) - TILE * tile;
     return 8 * (left < TILE ? left : TILE);
 }
 
-// The thread's number in a way that the compiler cannot see through: what hashing makes of it would
-// be kept in registers, or spilled, while text is enciphered.
+// The thread's number, made opaque to the compiler: otherwise what hashing computes from it would
+// be kept in registers, or spilled, during encryption.
 __device__ __forceinline__ uint32_t thread_anew() {
     uint32_t number;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
@@ -134,7 +134,7 @@ __device__ __forceinline__ void add_release(uint32_t* at, uint32_t value) {
     asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
 }
 
-// Adds, and gives what was there before.
+// Adds, and returns the value before.
 __device__ __forceinline__ uint32_t add_acquire_release(uint32_t* at, uint32_t value) {
     uint32_t before;
     asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
@@ -144,7 +144,7 @@ __device__ __forceinline__ uint32_t add_acquire_release(uint32_t* at, uint32_t v
     return before;
 }
 
-// Waits until a number is reached. False: it took a millisecond, and `patient` is not for ever.
+// Waits until a number is reached. If `patient`, gives up after a millisecond and returns false.
 __device__ __forceinline__ bool comes(const uint32_t* at, uint32_t wanted, bool patient) {
     constexpr uint64_t PATIENCE = 2'000'000; // cycles
     const uint64_t from = clock64();
@@ -170,9 +170,9 @@ __host__ __device__ constexpr uint32_t matrix_at(uint32_t step, uint32_t product
     return (3 * step + product) * MATRIX_BYTES;
 }
 
-// The matrices of so many steps, a column's bits in two halves: [8 columns][half][column][16
-// bytes]. `power` gives the power of H by which the block with a number is multiplied. All threads
-// take part, a barrier must follow.
+// The matrices of this many steps, a column's bits in two halves: [8 columns][half][column][16
+// bytes]. `power` returns the power of H for a block's number. All threads take part, and a barrier
+// must follow.
 template <int STEPS, class Power>
 __device__ __forceinline__ void fill_matrices(Power power) {
     // What strings of 127 bits hold.
@@ -208,7 +208,7 @@ __device__ __forceinline__ void fill_matrices(Power power) {
             halves[32] = reflect(__funnelshift_r(word(1), word(2), shift));
         }
     }
-    // `wgmma` reads by another way.
+    // `wgmma` reads through the asynchronous proxy.
     asm volatile("fence.proxy.async;" ::: "memory");
 }
 

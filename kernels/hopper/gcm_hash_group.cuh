@@ -42,8 +42,8 @@ __host__ __device__ constexpr uint64_t matrix(uint32_t step, uint32_t product) {
            uint64_t(256 / 16) << 32;
 }
 
-// A stretch as scouts hand it on: where, at a multiple of 16, how many bytes, whether there is a
-// tile at all, and whether it is short.
+// A stretch as scouts pass it on: its address, at a multiple of 16, its length in bytes, whether
+// there is a tile at all, and whether it is short.
 __device__ __forceinline__ uint64_t stretch_of(uint64_t at, uint32_t len, bool tile,
                                                bool is_short = false) {
     return at | uint64_t(len) << 48 | uint64_t(tile) << 63 | uint64_t(is_short);
@@ -64,8 +64,8 @@ struct Row {
         at = (stretch & 0xffffffffffff) - zeros;
     }
 
-    // The block of a pair of steps. When sealing, nobody reads it again, and the second cache has
-    // more room for what was just enciphered.
+    // The block of a pair of steps. When sealing, it is not read again, and the L2 cache has more
+    // room for what was just encrypted.
     template <int PAIR, bool DECRYPT>
     __device__ __forceinline__ void copy(uint32_t to) const {
         if (DECRYPT)
@@ -115,8 +115,8 @@ struct HashGroup {
         const uint32_t thread = thread_anew();
         const uint32_t lane = thread & 31, warp = thread >> 5 & 3;
         number = thread >> 7, lane4 = lane & 3, lane8 = lane & 7;
-        // A warp has 16 rows. Those of 128 bytes lie one behind the other, with the halves of every
-        // second one exchanged: no bank conflicts.
+        // A warp has 16 rows. Those of 128 bytes follow each other, with the halves of every second
+        // one exchanged: no bank conflicts.
         const uint32_t ring = SHARED_BASE + RING_AT + number * RING_BYTES + 2048 * warp;
         to = ring + 128 * (lane >> 3) + 16 * (lane8 ^ (lane >> 1 & 4));
         even = ring + 128 * (lane >> 2) + 16 * (lane4 ^ (lane & 4));
@@ -202,7 +202,7 @@ __device__ __forceinline__ void hash_step(const HashGroup<DECRYPT>& group, Produ
             await_fetches<7>();
             __syncwarp();
         }
-        // The last but one loads the next batch's first.
+        // The last step but one loads the first blocks of the next batch.
         group.template load<(STEP + 2) % HASH_STEPS>(x, y);
         hash_step<STEP + 1>(group, sums, operands, x, y, last);
     }
@@ -228,7 +228,7 @@ __device__ __forceinline__ void hash_group(uint32_t usual) {
         Running running = {};
 #pragma unroll 1
         for (uint32_t left = group.batches; left > 0; left--) {
-            // The last batch already copies the next tile's first.
+            // The last batch already copies the first batch of the next tile.
             if (left == 1) group.next_rows();
             if (group.lane4 == 0) x = x ^ running.first, y = y ^ running.second;
             Operands operands[2];

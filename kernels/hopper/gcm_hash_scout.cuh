@@ -1,5 +1,5 @@
-// The four warps that tell hashing warps what comes next, and put away or add up what those made:
-// see gcm_hash.cuh. A lane has a stretch of each tile.
+// The four warps that tell hashing warps what comes next, and store or add up their results: see
+// gcm_hash.cuh. A lane has a stretch of each tile.
 #pragma once
 #include "gcm_hash_group.cuh"
 
@@ -30,14 +30,14 @@ struct Carried {
     uint4 sum;
     uint32_t units;       // of each tile that is in the sum
     uint4 ahead;          // H to the power of as many tiles' blocks as this lane's number + 1,
-    uint32_t ahead_units; // of so many units; 0: not known
+    uint32_t ahead_units; // the `units` of `ahead`; 0: not computed yet
     uint4 weight;         // of the last tile's stretch
 
     __device__ __forceinline__ uint64_t blocks(uint32_t tiles) const {
         return uint64_t(UNIT_BYTES / 16) * units * tiles;
     }
 
-    // To a tile so many further on.
+    // To a tile this many further on.
     __device__ __forceinline__ void move_on(const GcmPowers* powers, uint32_t tiles,
                                             uint32_t lane) {
         if (ahead_units != units) ahead = h_power(powers, blocks(lane + 1)), ahead_units = units;
@@ -70,7 +70,7 @@ struct Carried {
     }
 };
 
-// Out of line: within the kernel, it changes how the compiler arranges enciphering.
+// Out of line: inline, it changes how the compiler schedules encryption.
 template <bool DECRYPT>
 __device__ __noinline__ void scout(const Work& work, GcmMessage* messages,
                                    const GcmPowers* powers, Split* split, uint32_t masks,
@@ -81,7 +81,8 @@ __device__ __noinline__ void scout(const Work& work, GcmMessage* messages,
     uint64_t* stretches = reinterpret_cast<uint64_t*>(shared + STRETCHES_AT);
     volatile uint32_t* said = reinterpret_cast<volatile uint32_t*>(shared + RESULTS_AT);
     const uint32_t results = SHARED_BASE + RESULTS_AT + 16 * row;
-    // The first scout's: a tile that was taken, and whether it, or masks, let us wait for too long.
+    // Of the first scout: a tile that was taken, and whether the wait for it, or for masks, was too
+    // long.
     bool waits = tags && row == 0 && !comes(&split->masked, masks, patient);
     uint32_t given = NONE, before = NONE; // tiles: the last one, and the one before it
     const Piece& piece = work.pieces[0];
@@ -122,10 +123,10 @@ __device__ __noinline__ void scout(const Work& work, GcmMessage* messages,
                                       : stretch_of(uint64_t(work.pieces), 0, false);
         pass(GIVEN, 256);
         pass(GIVEN + 1, 256);
-        // Short ones are left to others until it is their turn.
+        // Short tiles are left to others until their turn comes.
         if (row == 0 && next != NONE)
             pending = next < tiles.shorts ? atomicAdd(&split->next_tile, 1) : NONE;
-        // While the groups hash: what can be done before they have.
+        // While the groups hash: whatever can be done before they are finished.
         if (tiles.carried > 0) {
             const bool had = before < tiles.carried, has = given < tiles.carried;
             if (had && has && tiles.units(given) == carried.units) {
@@ -134,7 +135,7 @@ __device__ __noinline__ void scout(const Work& work, GcmMessage* messages,
                 if (had) carried.add(messages[piece.message], lane);
                 carried.units = tiles.units(given);
             }
-            // The last of its kind, of this block's?
+            // The last of its kind that belongs to this block?
             const bool ends = next >= tiles.carried || tiles.units(next) != carried.units;
             if (has && ends)
                 carried.weigh(piece, powers, tiles.first_unit(given) + carried.units, row);

@@ -1,19 +1,19 @@
 // GCM (SP 800-38D) of much text under one key, on Hopper: some multiprocessors only hash what all
-// others encipher.
+// others encrypt.
 //
-// As soon as a multiprocessor uses its tensor cores, the clock of its whole neighbourhood (a GPC of
-// 16 or 18) falls from 1.98 to some 1.83 GHz. In gcm_long.cuh every multiprocessor hashes, and so
-// all are slow; here only those of one GPC do. Work is handed out by counters: enciphering warps
-// take parts of units (16 KiB each), hashing blocks take tiles of 16 to 128 units. When sealing,
-// those that only hash encipher until there is something to hash, and those that enciphered hash
-// what is left.
+// As soon as a multiprocessor uses its tensor cores, the clock of its whole GPC (16 or 18
+// multiprocessors) falls from 1.98 to about 1.83 GHz. In gcm_long.cuh every multiprocessor hashes,
+// and so all are slow; here only those of one GPC are. Work is handed out by counters: encrypting
+// warps take parts of units (16 KiB each), hashing blocks take tiles of 16 to 128 units. When
+// sealing, the hashing blocks encrypt until there is something to hash, and the encrypting blocks
+// hash what is left at the end.
 //
-// When sealing, a tile is hashed once all of it was enciphered; when opening in place, it is
-// enciphered once it was hashed. So one side leads and never waits; the other follows. (Opening
-// into other memory, neither waits, but hashing for the masks that tags need.) What if the blocks
-// that should lead find no multiprocessor? A block that waits for long leads itself for a while,
-// and if nobody hashes, those that enciphered hash everything. So no launch hangs, whoever shares
-// the device.
+// When sealing, a tile is hashed once all of it was encrypted; when opening in place, it is
+// decrypted once it was hashed. So one side leads and never waits; the other follows. (When opening
+// into other memory, neither waits, except that hashing waits for the masks that tags need.) If the
+// blocks that should lead get no multiprocessor, a block that has waited for long leads for a while
+// itself, and if none hashes, the encrypting blocks hash everything. So no launch hangs, even if
+// other work shares the device.
 //
 // Needs pieces with equally many units each, texts at multiples of 16 bytes, and, unless all
 // messages are plain, gcm_prepare.
@@ -25,19 +25,19 @@
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 constexpr uint32_t SPLIT_THREADS = 768, SPLIT_WARPS = SPLIT_THREADS / 32;
-// Every eighth row of a unit is a strand: byte 15 of its counters stays the same. A warp enciphers
-// two neighbouring strands at once, whose groups of counters are the same, but for some lanes.
+// Every eighth row of a unit is a strand: byte 15 of its counters stays the same. A warp encrypts
+// two neighbouring strands together, whose groups of counters are the same, except in some lanes.
 constexpr uint32_t STRANDS = 8, STRAND_ROWS = UNIT_BYTES / 512 / STRANDS, PAIRS = STRANDS / 2;
-// Units of a message alone of which four warps take two strands each. When sealing, more would be
-// hashed too late.
+// Units of a message alone of which four warps take two strands each. When sealing, more units
+// would be hashed too late.
 template <bool DECRYPT>
 constexpr uint32_t RUN = DECRYPT ? 4 : 2;
 // Of the first and the last units a warp takes no more than two strands: hashing begins sooner, and
-// what is hashed last does not all become ready at the very end.
+// the units that are hashed last do not all become ready at the very end.
 constexpr uint32_t RAMP = 384, LATE = 2048;
-// Parts of a warp that will hash, when sealing: at first there is nothing to hash.
+// Parts for a warp that will hash, when sealing: at first there is nothing to hash.
 constexpr uint32_t FIRST_PARTS = 1;
-// Of a warp: `far` of the groups of its part, one for each lane.
+// Of a warp: `far` of its part's groups, one for each lane.
 constexpr uint32_t STASH_BYTES = 512;
 static_assert(RUN<true> * STRAND_ROWS + 1 <= 32, "a lane for each group");
 constexpr uint32_t IMPATIENT_AT = TABLES + SPLIT_WARPS * STASH_BYTES;
@@ -47,12 +47,12 @@ static_assert(ALONE_AT + 64 <= SPLIT_SHARED, "hashing needs more");
 static_assert(UNIT_BYTES == STRANDS * STRAND_ROWS * 512 && SPLIT_WARPS % PAIRS == 0, "whole rows");
 static_assert(RAMP % RUN<true> == 0 && TILE % RUN<true> == 0, "no part lies in two tiles");
 
-// With a permutation for two bytes of four, the unit for logic is so full that it depends on the
-// compiler's order how fast this is. (Still it does a little: hence the other order when sealing.)
+// With a permutation for two bytes of four, the ALU is so busy that the speed depends on the
+// compiler's schedule. (It still does, a little: hence the other order when sealing.)
 template <bool DECRYPT>
 using SplitLane = LaneOf<1, !DECRYPT>;
 
-// What a warp takes at once: strands of a unit, or, of a message alone, two of several units.
+// What a warp takes at a time: strands of a unit, or, of a message alone, two of several units.
 struct Part {
     uint32_t unit, units, strand, strands;
 };
@@ -97,7 +97,7 @@ __device__ __forceinline__ uint32_t column_without(Lane t, uint4 block, const Ro
     return near_column(t, block, keys) ^ look<3, 3>(t, block.w ^ keys.round[0].w);
 }
 
-// Lays `far` of 32 groups, that of each lane's counter, into the warp's stash.
+// Writes `far` of 32 groups, one for each lane's counter, to the warp's stash.
 template <class Lane>
 __device__ __forceinline__ void lay_far(Lane t, uint4 block, const RoundKeys& keys,
                                         uint32_t stash) {
@@ -107,7 +107,7 @@ __device__ __forceinline__ void lay_far(Lane t, uint4 block, const RoundKeys& ke
     __syncwarp();
 }
 
-// Finds a unit, and lays `far` of its groups ready.
+// Finds a unit, and prepares `far` of its groups.
 template <class Lane>
 __device__ __forceinline__ Unit ready_unit(Lane t, const Work& work, const GcmMessage* messages,
                                            const RoundKeys& keys, bool plain, uint32_t unit,
@@ -120,7 +120,8 @@ __device__ __forceinline__ Unit ready_unit(Lane t, const Work& work, const GcmMe
                               .plus32(1 + (piece.before + from) / 16);
     const uint64_t left = piece.len - from;
     lay_far_of_eight(t, start, keys, stash, thread_anew() & 31);
-    // Of each lane's counter, though it is the same: so the compiler arranges enciphering better.
+    // For each lane's counter, although it is the same: then the compiler schedules encryption
+    // better.
     const uint32_t column = column_without(t, start.plus32(256 * t.number()).block(), keys);
     return {uint64_t(piece.input) + from + 16 * t.number(),
             uint64_t(piece.output) + from + 16 * t.number(),
@@ -159,8 +160,8 @@ __device__ __forceinline__ Unit ready_alone(Lane t, const RoundKeys& keys, uint3
     return {alone.input + from, alone.output + from, UNIT_BYTES, low, column};
 }
 
-// What lanes need of two neighbouring strands: `near` of both, where `far` of the first row's group
-// lies, and how many bytes further that of the second one's.
+// What lanes need of two neighbouring strands: `near` of both, the place of `far` of the first
+// row's group, and the distance in bytes to that of the second one's.
 struct Pair {
     uint4 near, second_near;
     uint32_t far, further;
@@ -208,7 +209,7 @@ __device__ __forceinline__ void encipher_end(Lane t, const RoundKeys& keys, cons
     }
 }
 
-// Masks of plain messages are parts, too: 32 messages each, a part for each of eight warps.
+// Masks of plain messages are parts, too: 32 messages a part, which eight warps share.
 __device__ __forceinline__ uint32_t mask_parts(const Work& work, bool plain) {
     return plain ? (uint32_t(work.count) + 255) / 256 * 8 : 0;
 }
@@ -224,8 +225,8 @@ __device__ __forceinline__ void make_masks(Lane t, const Work& work, GcmMessage*
     if (t.number() == 0) add_release(&split->masked, 1);
 }
 
-// Enciphers parts until all are taken, or each warp has done `most`. `pending`: one that this warp
-// took before and has not begun. False: others let it wait for too long.
+// Encrypts parts until all are taken, or each warp has done `most`. `pending`: a part that this
+// warp took before and has not begun. False: the wait for others was too long.
 template <int ROUNDS, bool DECRYPT>
 __device__ __forceinline__ bool encipher_parts(const Work& work, GcmMessage* messages,
                                                const RoundKeys& keys, Split* split, bool plain,
@@ -254,7 +255,7 @@ __device__ __forceinline__ bool encipher_parts(const Work& work, GcmMessage* mes
     uint32_t low = 0, column = 0;
     const uint64_t alone_bytes = work.count == 1 ? Alone::get().len : 0;
     if (alone_bytes > 0) {
-        // Byte 15 apart, column 0 is the same for all counters of a message.
+        // Column 0 without byte 15 is the same for all counters of a message.
         const uint4 start = Alone::get().counter().block();
         low = start.w >> 24, column = column_without(t, start, keys);
         find_near(column, low + 64 * (warp % PAIRS) + t.number());
@@ -268,7 +269,7 @@ __device__ __forceinline__ bool encipher_parts(const Work& work, GcmMessage* mes
         }
         const Part part = parts.part(pending - masks);
         if (DECRYPT && Alone::get().input == Alone::get().output) {
-            // One lane asks: all must have the same answer.
+            // One lane asks: all must get the same answer.
             const bool ready = t.number() != 0 ||
                                comes(&split->tiles[part.unit / TILE].ready, SCOUT_WARPS, patient);
             if (!__all_sync(~0u, ready)) {
@@ -309,8 +310,8 @@ __device__ __forceinline__ bool encipher_parts(const Work& work, GcmMessage* mes
     return done;
 }
 
-// Hashes tiles until all are taken. `pending`: one that was taken before and not begun (of the
-// first scout). False: others let it wait for too long.
+// Hashes tiles until all are taken. `pending`: a tile that was taken before and not begun (of the
+// first scout). False: the wait for others was too long.
 template <bool DECRYPT>
 __device__ __forceinline__ bool hash_tiles(const Work& work, GcmMessage* messages,
                                            const GcmPowers* powers, Split* split, uint32_t masks,
@@ -328,7 +329,7 @@ __device__ __forceinline__ bool hash_tiles(const Work& work, GcmMessage* message
     } else if (threadIdx.x < 384) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
         scout<DECRYPT>(work, messages, powers, split, masks, tag_len, patient, pending);
-        // No sooner: the groups would never get theirs.
+        // Not earlier: the groups would never get their registers.
         wait_at(GIVEN_BACK, 384);
         asm volatile("setmaxnreg.inc.sync.aligned.u32 80;");
     } else {
@@ -350,7 +351,7 @@ __device__ __forceinline__ bool is_hasher(const uint8_t* places, uint32_t hasher
     return place != 0 && place <= hashers;
 }
 
-// Whether a block that has enciphered hashes, too, said by its first scout. If hashers are there,
+// Whether a block that has encrypted also hashes, as its first scout decides. If hashers are there,
 // only if there is a tile left, which it takes.
 __device__ __forceinline__ bool helps(const Work& work, Split* split, const uint8_t* places,
                                       uint32_t hashers, uint32_t& pending) {
@@ -360,7 +361,7 @@ __device__ __forceinline__ bool helps(const Work& work, Split* split, const uint
     return pending < Tiles<false>(work).count;
 }
 
-// What is left when all is taken.
+// The work left when all is taken.
 template <bool DECRYPT>
 __device__ __forceinline__ void end_split(const Work& work, GcmMessage* messages,
                                           const GcmPowers* powers, Split* split, bool plain,
@@ -368,12 +369,12 @@ __device__ __forceinline__ void end_split(const Work& work, GcmMessage* messages
     if (work.each > 1) join_tiles<DECRYPT>(work, messages, powers, split, 1);
     else if (!makes_tags<DECRYPT>(work))
         join_messages<DECRYPT>(work, messages, powers, split, tag_len, mask_parts(work, plain));
-    // The last block makes the tags that are not made yet, if there are few (else `tag_len` is 0),
-    // and readies everything for the next launch.
+    // The last block computes the tags that are missing, if there are few (else `tag_len` is 0),
+    // and resets everything for the next launch.
     __syncthreads();
     bool last = false;
     if (threadIdx.x == 0) {
-        // Behind the barrier, so that it orders what other threads did (PTX ISA, causality order).
+        // After the barrier, so that it orders what other threads did (PTX ISA, causality order).
         last = add_acquire_release(&split->left, 1) == gridDim.x - 1;
     }
     if (!__syncthreads_or(last)) return;
@@ -386,8 +387,8 @@ __device__ __forceinline__ void end_split(const Work& work, GcmMessage* messages
         split->tiles[i].ready = 0;
 }
 
-// Out of line, so that nothing is kept in registers for it. When opening, the compiler arranges
-// enciphering better, by a hundredth, if it is in line.
+// Out of line, so that nothing is kept in registers for it. When opening, inlining it speeds up the
+// cipher by a hundredth.
 __device__ __noinline__ void end_sealing(const Work& work, GcmMessage* messages,
                                          const GcmPowers* powers, Split* split, bool plain,
                                          uint32_t tag_len) {
@@ -401,7 +402,7 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
                                           bool plain, uint32_t tag_len) {
     const bool hasher = is_hasher(places, hashers);
     if (hasher && threadIdx.x == 0) atomicAdd(&split->hashing, 1);
-    // What the side that follows has taken, but not begun. The other takes nothing before it can
+    // What the following side has taken, but not begun. The other takes nothing before it can
     // begin.
     uint32_t pending = NONE;
     bool hashes = DECRYPT && hasher, patient = true;
@@ -416,7 +417,7 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
                                                         most, DECRYPT ? pending : none);
         const bool follows = hashes != DECRYPT;
         if (follows && done) {
-            // Those that open into other memory did not wait for hashing: it may be behind, or not
+            // Blocks that open into other memory did not wait for hashing: it may be late, or not
             // have begun.
             if (!DECRYPT) break;
             const bool is_behind = threadIdx.x == 0 && is_apart(work) &&
@@ -426,12 +427,12 @@ __device__ __forceinline__ void gcm_split(const Work& work, GcmMessage* messages
         if (!follows) {
             const bool hash = DECRYPT || helps(work, split, places, hashers, pending);
             if (!__syncthreads_or(hash)) break;
-            // All is taken by blocks that run: it will come. (Masks, too, once this block has
-            // enciphered, if it waited for them in vain.)
+            // All is taken by blocks that run, so it will arrive. (Masks, too, once this block has
+            // encrypted, if it waited for them in vain.)
             patient = most != NONE;
             most = NONE;
-            // Those that hashed add up before they encipher, so that nothing is left for the end.
-            // (Of messages of one unit, scouts have made the tags.)
+            // Blocks that hashed add up before they encrypt, so that nothing is left for the end.
+            // (The tags of messages of one unit were computed by scouts.)
             if (DECRYPT && work.each > 1 && is_apart(work))
                 join_tiles<DECRYPT>(work, messages, powers, split, JOINED);
         }
@@ -457,13 +458,13 @@ WARPLOCK_GCM_SPLIT(192, 12)
 WARPLOCK_GCM_SPLIT(256, 14)
 WARPLOCK_SHARED(gcm_split, SPLIT_SHARED);
 
-// Says on which multiprocessor each block runs. The blocks of a cluster are neighbours.
+// Records on which multiprocessor each block runs. The blocks of a cluster are neighbours.
 __device__ __forceinline__ void say_where(uint32_t* out) {
     if (threadIdx.x != 0) return;
     uint32_t multiprocessor;
     asm("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
     out[blockIdx.x] = multiprocessor;
-    // So that other blocks need other multiprocessors, as far as there are any.
+    // So that other blocks get other multiprocessors, as far as there are any.
     const uint64_t from = clock64();
     while (clock64() - from < 10000) {}
 }

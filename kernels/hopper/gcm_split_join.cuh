@@ -1,16 +1,16 @@
-// The end of gcm_split.cuh: adds the hashes of stretches that were put away to those of their
-// messages, or, of messages that are a unit each, makes the tags.
+// The end of gcm_split.cuh: adds the stored hashes of stretches to those of their messages, or, for
+// messages that are a unit each, computes the tags.
 #pragma once
 #include "gcm_hash_group.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// Groups of 32 units of which a warp multiplies the sums by their powers at once, eight lanes each.
+// Groups of 32 units whose sums a warp multiplies by their powers together, eight lanes each.
 constexpr uint32_t JOINED = 4;
 static_assert(8 * JOINED <= 32, "the lanes of a warp");
 
-// Sums of whole groups of units, each to be multiplied by a power of H. It takes long to multiply,
-// so what can is done side by side: a factor of the product for each of eight lanes.
+// Sums of whole groups of units, each to be multiplied by a power of H. Multiplying takes long, so
+// it is done side by side: a factor of the product for each of eight lanes.
 struct Weighted {
     uint4 factor = make_uint4(1, 0, 0, 0);
     uint32_t message = NONE, count = 0;
@@ -39,7 +39,7 @@ struct Weighted {
     }
 };
 
-// The hash of a unit of so many bytes, of which each stretch's was put away.
+// The hash of a unit of this many bytes, from the stored hashes of its stretches.
 __device__ __forceinline__ uint4 join_stretches(uint32_t len, const uint4* results,
                                                 uint32_t batches, const GcmPowers* powers) {
     const uint32_t stretch = BATCH_BYTES * batches;
@@ -83,14 +83,14 @@ __device__ __forceinline__ void join_units(const Work& work, GcmMessage* message
     sums.put(sum, __shfl_sync(~0u, behind, 31), piece.message, powers, lane);
 }
 
-// Adds tiles that scouts have not, `at_once` times 32 units at a time, until all are taken. What
-// was taken is being hashed by blocks that run: it will come.
+// Adds tiles that scouts have not added, `at_once` times 32 units at a time, until all are taken.
+// Tiles that were taken are being hashed by blocks that run, so they will arrive.
 template <bool DECRYPT>
 __device__ __noinline__ void join_tiles(const Work& work, GcmMessage* messages,
                                         const GcmPowers* powers, Split* split, uint32_t at_once) {
     const uint32_t lane = threadIdx.x & 31;
     const Tiles<DECRYPT> tiles(work);
-    // From here on all are alike.
+    // From here on all tiles are alike.
     const uint32_t from_unit = tiles.first_unit(tiles.carried);
     if (from_unit >= uint32_t(work.units)) return;
     const uint32_t batches = tiles.batches(tiles.carried), units = tile_units(batches);
@@ -117,9 +117,9 @@ __device__ __noinline__ void join_tiles(const Work& work, GcmMessage* messages,
     }
 }
 
-// Makes the tags of messages that are a unit each, or compares them. What their stretches' hashes
-// are multiplied by depends on the length alone, so tensor cores do that for all messages as long
-// as the first one: for 16 at once, a row of a matrix each. A group of four lanes has two rows; in
+// Computes the tags of messages that are a unit each, or compares them. The factors of their
+// stretches' hashes depend on the length alone, so tensor cores multiply for all messages as long
+// as the first one: 16 together, a row of a matrix each. A group of four lanes has two rows; in
 // each, a stretch for each lane. `masks` parts of masks are awaited, as tiles are.
 template <bool DECRYPT>
 __device__ __noinline__ void join_messages(const Work& work, GcmMessage* messages,
@@ -147,7 +147,7 @@ __device__ __noinline__ void join_messages(const Work& work, GcmMessage* message
         const bool mine = lane4 < 2 && first + place < units;
         const Piece& piece = work.pieces[mine ? first + place : 0];
         GcmMessage& message = messages[piece.message];
-        // Past the first cache: other multiprocessors may just have written them.
+        // Not through the L1 cache: other multiprocessors may just have written them.
         const uint4 mask = __ldcg(&message.mask);
         const uint4 rest = __ldcg(&message.hash) ^ lengths(message.aad_len, message.len);
         const Tile& tile = split->tiles[first / TILE];

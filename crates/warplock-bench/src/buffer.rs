@@ -1,4 +1,4 @@
-//! Buffers on page boundaries: what direct I/O needs and copies like.
+//! Buffers on page boundaries, which direct I/O needs and copies prefer.
 
 /// Alignment of direct I/O that every file system and disk accepts.
 pub(crate) const PAGE: usize = 4096;
@@ -7,7 +7,7 @@ pub(crate) const PAGE: usize = 4096;
 #[repr(C, align(4096))]
 struct Page([u8; PAGE]);
 
-/// Bytes that begin on a page boundary; made once and used again and again.
+/// Bytes that begin on a page boundary; allocated once and reused.
 pub(crate) struct Buffer(Vec<Page>);
 
 impl Buffer {
@@ -22,7 +22,7 @@ impl std::ops::Deref for Buffer {
 
     fn deref(&self) -> &[u8] {
         let len = self.0.len() * PAGE;
-        // SAFETY: a page is `PAGE` bytes without padding, and pages in a vector lie side by side.
+        // SAFETY: a page is `PAGE` bytes without padding, and pages in a vector are contiguous.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), len) }
     }
 }

@@ -1,4 +1,4 @@
-//! What every suite gets: which backend, how many threads, how patiently.
+//! The settings that every suite gets: the backend, the threads, how often to repeat.
 
 use std::num::NonZeroUsize;
 
@@ -11,18 +11,18 @@ use crate::error::Result;
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The backend that was named; none: what `WARPLOCK_BACKEND` says, or `auto`. Columns of the
-    /// processor take its instruction set from here, and nothing else.
+    /// CPU take its instruction set from here, and nothing else.
     pub choice: Option<BackendChoice>,
     /// Threads of the columns with all threads.
     pub threads: NonZeroUsize,
     /// How often to repeat.
     pub plan: Plan,
-    /// Called with a line for people whenever a step begins.
+    /// Called with a line for the user whenever a step begins.
     pub notify: &'a dyn Fn(&str),
 }
 
 impl Default for Context<'_> {
-    /// No backend named, all cores that this process may use, and nobody to tell.
+    /// No backend named, all cores that this process may use, and no progress reports.
     fn default() -> Self {
         Context {
             choice: None,
@@ -66,7 +66,7 @@ impl Context<'_> {
         }
     }
 
-    /// The same without a GPU, which `auto` would use, too: for columns of the processor.
+    /// The same without a GPU, which `auto` would also use: for columns of the CPU.
     pub(crate) fn on_cpu(self) -> Self {
         let choice = match self.choice {
             Some(choice @ BackendChoice::Cpu(_)) => choice,
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_of_the_processor_never_take_a_gpu() {
+    fn columns_of_the_cpu_never_use_a_gpu() {
         let on_cpu = |name: Option<&str>| {
             let context = Context {
                 choice: name.map(|name| name.parse().unwrap()),

@@ -1,4 +1,4 @@
-//! What can go wrong, in sentences.
+//! Errors, as sentences.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,17 +23,17 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// What was asked for cannot be done; says why, and what to do.
+    /// The request cannot be done; says why, and what to do.
     #[error("{0}")]
     Input(String),
     /// A result did not agree with the reference: no number of this run may be trusted.
     #[error("{0}; nothing is reported")]
     Wrong(String),
-    /// A suite about GPUs, where there is none and none was asked for by its name: no failure, but
-    /// no result either.
+    /// A suite needs a GPU, there is none, and none was named: not a failure, but not a result
+    /// either.
     #[error("skipped: no GPU ({0})")]
     NoGpu(String),
-    /// A suite about mounts, where nothing can be mounted: as with [`Error::NoGpu`].
+    /// A suite needs mounts, and nothing can be mounted: as with [`Error::NoGpu`].
     #[error("skipped: no /dev/fuse")]
     NoFuse,
     /// The plot could not be drawn.

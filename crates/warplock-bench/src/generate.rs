@@ -29,10 +29,10 @@ pub(crate) const CIPHERS: &str = "ciphers.bin";
 /// `warplock gen`: fills a folder with `keys.bin`, `plains.bin` and `ciphers.bin`.
 ///
 /// Entry `i` of `ciphers.bin` is the AES-128 encryption of entry `i` of `plains.bin` under entry
-/// `i` of `keys.bin`, by the portable backend. Keys and plaintexts follow from the seed: entry
-/// `i` is the AES-128 encryption of the block `D || i` (a byte 0 for keys, 1 for plaintexts, and
-/// `i` in 15 bytes, big-endian) under the key `seed || "entries."` (the seed in 8 bytes,
-/// little-endian). They are for benchmarks: who knows the seed knows the keys.
+/// `i` of `keys.bin`, by the portable backend. Keys and plaintexts follow from the seed: entry `i`
+/// is the AES-128 encryption of the block `D || i` (a byte 0 for keys, 1 for plaintexts, and `i` in
+/// 15 bytes, big-endian) under the key `seed || "entries."` (the seed in 8 bytes, little-endian).
+/// They are for benchmarks: knowing the seed means knowing the keys.
 #[derive(Clone, Debug)]
 pub struct Generate {
     /// The folder; it is made if it does not exist.
@@ -47,7 +47,7 @@ pub struct Generate {
     pub threads: NonZeroUsize,
 }
 
-/// What [`Generate::run`] has made.
+/// The result of [`Generate::run`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generated {
     /// The seed that gives the same files again.
@@ -58,7 +58,7 @@ pub struct Generated {
     pub bytes: u64,
 }
 
-/// What a thread keeps: three files' pieces.
+/// A thread's buffers: a piece of each of three files.
 struct State {
     keys: Buffer,
     plains: Buffer,
@@ -66,8 +66,8 @@ struct State {
 }
 
 impl Generate {
-    /// Writes the files; `progress` is told now and then how many entries are done. They appear
-    /// under their names when all are complete. Memory does not grow with the entries.
+    /// Writes the files; `progress` is told from time to time how many entries are done. They
+    /// appear under their names when all are complete. Memory use does not grow with the entries.
     ///
     /// # Errors
     /// [`Error::Input`] if there are no entries to make, files exist already or the disk has not

@@ -1,4 +1,4 @@
-//! The GPU that suites about GPUs run on.
+//! The GPU that suites run on.
 
 use std::num::NonZeroUsize;
 
@@ -14,14 +14,14 @@ const WARM_UP: usize = 2;
 /// Measured launches, at least.
 pub(crate) const LAUNCHES: usize = 15;
 
-/// Ordinary memory or page-locked memory.
+/// Pageable memory or pinned memory.
 pub(crate) enum HostBytes {
     Pageable(Vec<u8>),
     Pinned(PinnedBuffer),
 }
 
 impl HostBytes {
-    /// Zeros, page-locked for a GPU.
+    /// Zeros, pinned for a GPU.
     pub(crate) fn new(gpu: Option<&Gpu>, len: usize) -> Result<Self> {
         Ok(match gpu {
             Some(gpu) => HostBytes::Pinned(gpu.device.pinned(len)?),
@@ -37,7 +37,7 @@ impl HostBytes {
     }
 }
 
-/// A GPU, a stream and two marks in it.
+/// A GPU, a stream and two events in it.
 pub(crate) struct Gpu {
     pub(crate) device: Device,
     pub(crate) stream: Stream,
@@ -51,7 +51,7 @@ impl Gpu {
         let number = match context.choice {
             Some(BackendChoice::Cuda(number)) => number.unwrap_or(0),
             _ => {
-                // Nobody asked for one by its name: that there is none is no failure.
+                // None was named, so its absence is not a failure.
                 devices().map_err(|error| Error::NoGpu(error.to_string()))?;
                 0
             }
@@ -65,7 +65,7 @@ impl Gpu {
         })
     }
 
-    /// A line for people.
+    /// A line for the report.
     pub(crate) fn line(&self) -> String {
         let gpu = self.device.gpu();
         let (major, minor) = gpu.capability;
@@ -84,8 +84,8 @@ impl Gpu {
         Ok(samples[0])
     }
 
-    /// The same for several kinds of work, with numbers from 0 on: in turn, so that all have the
-    /// same clocks. The highest number comes last.
+    /// The same for several kinds of work, numbered from 0 on: in turn, so that all run at the same
+    /// clock rates. The highest number comes last.
     pub(crate) fn time_in_turn(
         &self,
         count: usize,
@@ -121,8 +121,8 @@ pub(crate) fn done_on_gpus(engine: &Engine) -> u64 {
     engine.gpu_bytes().iter().map(|share| share.bytes).sum()
 }
 
-/// The processor, all threads: what results are compared with.
-pub(crate) fn processor(threads: NonZeroUsize) -> Result<Engine> {
+/// The CPU with all threads, which results are compared with.
+pub(crate) fn cpu_engine(threads: NonZeroUsize) -> Result<Engine> {
     let builder = Engine::builder().backend(BackendChoice::Cpu(None));
     Ok(builder.threads(threads).build()?)
 }

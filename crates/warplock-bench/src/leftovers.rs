@@ -1,6 +1,6 @@
-//! What a run has outside of itself: folders of files, mounts in them, and files that have a name
-//! before they are whole. They go with it, and through [`abandon`] where a signal ends it: nothing
-//! else would free a RAM disk.
+//! What a run leaves outside of its process: folders of files, mounts in them, and files before
+//! they have their final name. They are removed with it, or by [`abandon`] if a signal ends it:
+//! nothing else would free a RAM disk.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -13,7 +13,7 @@ use rustix::mount::UnmountFlags;
 use tempfile::{NamedTempFile, TempDir, TempPath};
 use warplock_vault::fuse;
 
-/// What exists at this moment. Whoever holds the lock may make a folder or a file.
+/// Everything that exists at the moment. The lock must be held to make a folder or a file.
 static LEFTOVERS: Mutex<Leftovers> = Mutex::new(Leftovers {
     folders: Vec::new(),
     files: Vec::new(),
@@ -32,17 +32,18 @@ fn leftovers() -> MutexGuard<'static, Leftovers> {
     LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How often, and how far apart, a folder is removed to which threads and children still write.
+/// How often, and how far apart, removing a folder is tried to which threads and children still
+/// write.
 const TRIES: (usize, Duration) = (200, Duration::from_millis(10));
 
-/// Unmounts and removes all that the runs of this process have outside of it, and makes them wait
-/// for ever before they would say that it is gone: for a process about to die.
+/// Unmounts and removes everything that the runs of this process have outside of it, and blocks
+/// them for ever when they would report that it is gone: for a process about to die.
 pub fn abandon() {
     let list = leftovers();
     for _ in 0..TRIES.0 {
         list.points.iter().for_each(|point| tear_down(point));
         for file in &list.files {
-            // One that is not there any more has got its lasting name.
+            // A file that is gone has got its final name.
             let _ = fs::remove_file(file);
         }
         let is_gone = |folder: &PathBuf| match fs::remove_dir_all(folder) {
@@ -58,9 +59,9 @@ pub fn abandon() {
     std::mem::forget(list);
 }
 
-/// Unmounts what is mounted at a point, if anything is, whatever is under way there. Its connection
-/// is broken first: if this process serves it and has written to it, its end would wait for the
-/// writes, and those for this process.
+/// Unmounts what is mounted at a point, if anything is, even in use. Its connection is broken
+/// first: if this process serves it and has written to it, its end would wait for the writes, and
+/// the writes for this process.
 fn tear_down(point: &Path) {
     if let Ok(Some(mounted)) = fuse::mounted_at(point)
         && let Some((_, number)) = mounted.device.split_once(':')
@@ -74,7 +75,7 @@ fn tear_down(point: &Path) {
     }
 }
 
-/// A folder that goes when dropped.
+/// A folder that is removed when dropped.
 pub(crate) struct WorkFolder(Option<TempDir>);
 
 impl WorkFolder {
@@ -102,9 +103,9 @@ impl Drop for WorkFolder {
     }
 }
 
-/// A file under a passing name, which goes when dropped.
+/// A file under a temporary name, which is removed when dropped.
 pub(crate) struct WorkFile {
-    /// Until it has its lasting name.
+    /// Until it has its final name.
     file: Option<TempPath>,
     passing: PathBuf,
 }
@@ -120,7 +121,7 @@ impl WorkFile {
         Ok((open, WorkFile { file, passing }))
     }
 
-    /// Gives it its lasting name. An older file of this name is replaced.
+    /// Gives it its final name. An older file of this name is replaced.
     pub(crate) fn publish(mut self, path: &Path) -> io::Result<()> {
         let file = self.file.take().expect("it is published once");
         file.persist(path).map_err(|error| error.error)
@@ -147,7 +148,7 @@ pub(crate) struct Point(PathBuf);
 impl Point {
     /// To be made before mounting.
     pub(crate) fn new(path: &Path) -> Self {
-        // As the system's table has it.
+        // In the form of the system's table.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         leftovers().points.push(path.clone());
         Point(path)

@@ -1,4 +1,4 @@
-//! The suites behind `warplock bench`: what Warplock does on this machine, measured and verified.
+//! The suites of `warplock bench`: what Warplock does on this machine, measured and verified.
 //!
 //! - [`Suite`]: one table of results; [`suite`] has them all.
 //! - [`Report`]: its rows and columns, as a table for people ([`Report::table`]), as JSON for
@@ -6,8 +6,8 @@
 //! - [`Generate`]: files of keys, plaintexts and ciphertexts for the suite [`suite::Entries`].
 //!
 //! Every measured number is the median of repeated runs after a warm-up, on random data, and every
-//! run's result is compared with another implementation's before its time counts. Numbers of other
-//! people are marked as quoted.
+//! run's result is compared with another implementation's before its time counts. Published numbers
+//! of others are marked as quoted.
 //!
 //! ```
 //! use warplock_bench::{Context, Plan, Suite, suite::FileSizes};

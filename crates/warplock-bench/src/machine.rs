@@ -10,10 +10,10 @@ use crate::Context;
 use crate::error::Result;
 use crate::table::scaled;
 
-/// What a reader needs to know about the machine to compare a report with another one's.
+/// What is needed to compare a report with another machine's.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// The processor's name.
+    /// The CPU's name.
     pub cpu: String,
     /// Cores that this process may use.
     pub cores: usize,
@@ -33,8 +33,8 @@ pub struct Machine {
     pub warplock: &'static str,
     /// When, in UTC: `2026-01-31T23:59:59Z`.
     pub date: String,
-    /// Runnable tasks in the minute before the run (load average), if known: above 0.5 somebody
-    /// else was working here.
+    /// Runnable tasks in the minute before the run (load average), if known: above 0.5, other work
+    /// was running.
     pub load: Option<f64>,
     /// The arguments of this process.
     pub command: Vec<String>,

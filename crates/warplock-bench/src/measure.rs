@@ -13,14 +13,14 @@ pub struct Plan {
     pub min_runs: usize,
     /// Most measured runs of each contender.
     pub max_runs: usize,
-    /// About how long all runs of the fastest contender may take together, without what is not
-    /// timed; slower ones run as often, if that does not take too long.
+    /// About how long all runs of the fastest contender may take together, without untimed work;
+    /// slower ones run as often, if that does not take too long.
     pub budget: Duration,
-    /// A warm-up round that took longer than this is itself the measurement: caches and clocks
-    /// settled long before its end, and nobody waits for a second one.
+    /// A warm-up round that took longer than this counts as the measurement: caches and clock rates
+    /// were stable long before its end.
     pub enough: Duration,
-    /// Work shorter than this is repeated inside one run, so that the clock's own cost (some 25
-    /// ns) does not show.
+    /// Work shorter than this is repeated inside one run, so that the cost of reading the clock
+    /// (some 25 ns) does not show.
     pub shortest: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// A look instead of a measurement: for tests and trials.
+    /// A quick check instead of a measurement: for tests and trials.
     pub fn quick() -> Self {
         Plan {
             min_runs: 1,
@@ -48,7 +48,7 @@ impl Plan {
     }
 }
 
-/// The median of some runs, with the extremes beside it.
+/// The median of some runs, and the extremes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// The middle run; the mean of the two middle ones where their number is even.
@@ -98,9 +98,9 @@ impl Sample {
 /// Seconds that something took.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Timing {
-    /// On the clock.
+    /// Wall-clock time.
     pub(crate) wall: f64,
-    /// Of all threads of this process, in user code and in the system (as `getrusage` has it).
+    /// CPU time of all threads of this process, in user code and in the system (by `getrusage`).
     pub(crate) cpu: f64,
 }
 
@@ -119,18 +119,20 @@ fn cpu_seconds() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-/// Up to so many times the shortest run, work is done once before it is timed.
+/// Work is done once before it is timed if it takes up to this many times the shortest run.
 const WARM: f64 = 10.0;
 
-/// Who takes less than so many times as long as the fastest has that one's habit.
+/// Contenders that take less than this many times as long as the fastest are run in the same way as
+/// it.
 const ALIKE: f64 = 4.0;
 
-/// Contenders may take so many times their budget to run as often as the fastest.
+/// Contenders may take this many times their budget to run as often as the fastest.
 const PATIENCE: f64 = 8.0;
 
-/// Runs contenders 0 to `count` in turn, round after round, so that what disturbs the machine
-/// disturbs all of them; each round in another order, so that nobody always follows the one that
-/// leaves the caches cold. Who takes longer is left out of some rounds. `run` prepares, times and
+/// Runs contenders 0 to `count` in turn, round after round, so that disturbances of the machine
+/// affect all of them; each round in another order, so that no contender always follows the one
+/// that leaves the caches cold. Slow contenders are left out of some rounds. `run` prepares, times
+/// and verifies one run.
 /// verifies one run.
 pub(crate) fn rounds(
     plan: &Plan,
@@ -164,7 +166,7 @@ pub(crate) fn rounds(
     Ok(all)
 }
 
-/// Another order, the same for all programs.
+/// Another order in each round, the same in every program.
 fn shuffle(order: &mut [usize], state: &mut u64) {
     for last in (1..order.len()).rev() {
         // Marsaglia's xorshift.
@@ -178,7 +180,7 @@ fn shuffle(order: &mut [usize], state: &mut u64) {
 /// Wall times of contenders that work on shared buffers: `prepare` spoils them before each run,
 /// `work(state, i)` is timed, `check(state, i)` refuses a wrong result.
 ///
-/// Short work is repeated inside a run, after one time that does not count, so `work` must give the
+/// Short work is repeated inside a run, after one repeat that is not timed, so `work` must give the
 /// same result when repeated, or the plan must not ask for it (`shortest` zero).
 pub(crate) fn interleave<S>(
     plan: &Plan,
@@ -195,22 +197,22 @@ pub(crate) fn interleave<S>(
 /// How a contender does one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Habit {
-    /// How often it works.
+    /// How often it does the work.
     repeats: u32,
-    /// Whether it works once before it is timed: what was done before has cooled the caches, and
-    /// that is not asked of short work.
+    /// Whether it does the work once before it is timed: the preparation has cooled the caches, and
+    /// short work should not pay for that.
     warm: bool,
 }
 
-/// The habits of contenders that took so many seconds at first.
+/// The habits of contenders that took these seconds in the first round.
 fn habits(shortest: f64, took: &[f64]) -> Vec<Habit> {
     let habit = |took: f64| Habit {
         repeats: (shortest / took).clamp(1.0, 1000.0) as u32,
         warm: took < WARM * shortest,
     };
-    // The first of a run's repeats is not as fast as the others, nor is who comes cold: who are
-    // alike do the same, also where one takes a little less than what is short, and one a little
-    // more.
+    // The first repeat of a run is slower than the others, and so is a contender with cold caches.
+    // So contenders of similar speed are run in the same way, even if one takes a little less than
+    // `shortest` and another a little more.
     let fastest = took.iter().copied().fold(f64::INFINITY, f64::min);
     let alike = |took: f64| {
         if took < ALIKE * fastest {
@@ -303,7 +305,7 @@ mod tests {
         for pair in order[3..].windows(2) {
             after[pair[0]][pair[1]] += 1;
         }
-        // Everybody follows everybody else.
+        // Every contender follows every other one.
         for (first, row) in after.iter().enumerate() {
             let others = row
                 .iter()
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_long_runs_less_often() {
+    fn slow_contenders_run_less_often() {
         let plan = Plan {
             min_runs: 2,
             max_runs: 20,
@@ -373,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn who_are_alike_do_the_same() {
+    fn contenders_of_similar_speed_run_in_the_same_way() {
         let habits = |took: &[f64]| super::habits(1e-4, took);
         let of = |repeats, warm| Habit { repeats, warm };
         let unknown = f64::INFINITY;
@@ -383,7 +385,7 @@ mod tests {
             habits(&[0.99e-3, 1.01e-3, unknown, 1e-5, 3e-5, 5e-5]),
             [slow, fast].concat()
         );
-        // One takes a little more than what is short.
+        // One takes a little longer than `shortest`.
         assert_eq!(habits(&[1.01e-3, 0.99e-3]), [of(1, true); 2]);
         assert_eq!(habits(&[unknown; 2]), [of(1, false); 2]);
     }

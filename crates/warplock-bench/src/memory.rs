@@ -1,10 +1,10 @@
-//! Main memory: whether a size fits. A process that takes more is ended without a word.
+//! Main memory: whether a size fits. A process that uses more is killed without a message.
 
 use crate::Error;
 use crate::error::Result;
 use crate::table::grouped;
 
-/// Bytes that are free; where that is unknown, what can be asked for at all.
+/// Bytes that are free; if that is unknown, the most that can be requested.
 fn free() -> u64 {
     let most = isize::MAX as u64;
     let known = || {
@@ -17,7 +17,7 @@ fn free() -> u64 {
     known().map_or(most, |free| free.min(most))
 }
 
-/// Whether so many bytes fit, and leave some for others.
+/// Whether `needed` bytes fit, and leave some for others.
 pub(crate) fn fits(needed: u64) -> bool {
     fits_in(free(), needed)
 }
@@ -26,7 +26,7 @@ fn fits_in(free: u64, needed: u64) -> bool {
     needed <= free / 10 * 9
 }
 
-/// Refuses what does not fit: so many bytes, for `what`.
+/// Refuses `needed` bytes if they do not fit; `what` needs them.
 pub(crate) fn check(what: &str, needed: u64) -> Result<()> {
     let free = free();
     if fits_in(free, needed) {

@@ -1,4 +1,4 @@
-//! One message, as several suites make and run it.
+//! One message, as several suites build and run it.
 
 use warplock::{Batch, Direction, Engine, Ivs, Key, Keys, Mode, Tags, Text};
 

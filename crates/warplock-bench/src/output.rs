@@ -29,7 +29,7 @@ impl Output {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let (file, temporary) = match openat(CWD, folder, flags, Mode::from_raw_mode(0o666)) {
             Ok(file) => (File::from(file), None),
-            // By file system and kernel.
+            // Depends on file system and kernel.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
                 let (file, temporary) =
                     WorkFile::new(folder).map_err(Error::file("create", path))?;
@@ -49,8 +49,8 @@ impl Output {
         &self.file
     }
 
-    /// Takes the room for `len` bytes on the disk, so that a full one shows now, not in the
-    /// middle. File systems that cannot do this find out later.
+    /// Allocates `len` bytes on the disk, so that a full disk shows now instead of in the middle.
+    /// File systems that cannot do this report it later.
     pub(crate) fn allocate(&self, len: u64) -> Result<()> {
         match fallocate(&self.file, FallocateFlags::empty(), 0, len) {
             Err(Errno::NOSPC | Errno::FBIG | Errno::DQUOT) => {
@@ -73,8 +73,8 @@ impl Output {
     }
 }
 
-/// Gives an unnamed file its name. No call replaces a name by an unnamed file, so that the older
-/// file goes first.
+/// Gives an unnamed file its name. No system call replaces a named file by an unnamed one, so the
+/// older file is removed first.
 fn link(file: &File, path: &Path) -> io::Result<()> {
     let source = format!("/proc/self/fd/{}", file.as_raw_fd());
     let give = || linkat(CWD, &source, CWD, path, AtFlags::SYMLINK_FOLLOW);
@@ -104,12 +104,12 @@ fn room(path: &Path) -> rustix::io::Result<u64> {
     Ok(room.f_bavail.saturating_mul(room.f_frsize))
 }
 
-/// A folder in `dir` that goes when dropped, with room for `len` bytes, where there is memory for
-/// so many besides.
+/// A folder in `dir` that is removed when dropped, with room for `len` bytes; on a RAM disk there
+/// must also be as much memory left.
 pub(crate) fn work_folder(dir: &Path, len: u64, memory: u64) -> Result<WorkFolder> {
     let folder = WorkFolder::new(dir).map_err(Error::file("make a folder in", dir))?;
     check_room(folder.path(), len)?;
-    // A RAM disk takes its room from the memory.
+    // A RAM disk takes its room from main memory.
     let is_ram_disk = statfs(dir).is_ok_and(|found| found.f_type as u64 == TMPFS);
     let in_memory = memory.saturating_add(if is_ram_disk { len } else { 0 });
     memory::check(&format!("a run in {}", dir.display()), in_memory)?;

@@ -10,7 +10,7 @@ use crate::Error;
 use crate::error::Result;
 use crate::table::scaled;
 
-/// How an axis runs.
+/// The scale of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Axis {
     /// Each step multiplies; all values are above zero.
@@ -28,7 +28,7 @@ pub struct Series {
     pub name: String,
     /// x and y.
     pub points: Vec<(f64, f64)>,
-    /// Somebody else's numbers: drawn pale.
+    /// Published numbers of others: drawn pale.
     pub quoted: bool,
 }
 
@@ -43,7 +43,7 @@ pub struct Plot {
     pub x: Axis,
     /// What y is.
     pub y_label: String,
-    /// How y runs; not by names.
+    /// The scale of y; not by names.
     pub y: Axis,
     /// The data.
     pub series: Vec<Series>,
@@ -52,7 +52,7 @@ pub struct Plot {
 const SIZE: (u32, u32) = (960, 600);
 const FONT: (&str, u32) = ("sans-serif", 14);
 
-/// Told apart by people who see colours differently, too (Okabe and Ito's palette).
+/// Distinguishable with impaired colour vision, too (Okabe and Ito's palette).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -83,7 +83,7 @@ impl Plot {
         Ok(text)
     }
 
-    /// From where to where an axis goes.
+    /// The range of an axis.
     fn extent(&self, axis: &Axis, of: impl Fn(&(f64, f64)) -> f64) -> Result<Range<f64>> {
         let values = || {
             self.series

@@ -1,4 +1,5 @@
-//! Results as data: rows and columns, the machine they come from, and what becomes of them.
+//! Results as data: rows and columns, the machine that they were measured on, and their output
+//! formats.
 
 use serde_json::{Map, json};
 
@@ -64,7 +65,7 @@ impl Column {
         }
     }
 
-    /// The column with somebody else's numbers.
+    /// The column with published numbers of others.
     #[must_use]
     pub fn quoted(mut self, source: &'static str) -> Self {
         self.source = Some(source);
@@ -147,7 +148,7 @@ pub struct Report {
     pub suite: &'static str,
     /// What the table shows, in one line.
     pub title: String,
-    /// What a reader must know to judge the numbers, a line each.
+    /// What is needed to judge the numbers, a line each.
     pub notes: Vec<String>,
     /// The columns.
     pub columns: Vec<Column>,

@@ -58,7 +58,7 @@ fn format(value: &Value, unit: Unit) -> String {
     };
     match unit {
         Unit::Text => number.to_string(),
-        // One digit behind the point where it matters.
+        // One digit after the point where it matters.
         Unit::Count if number < 100.0 && number.fract() != 0.0 => format!("{number:.1}"),
         Unit::Count | Unit::Bytes => grouped(number.round() as u64),
         Unit::Seconds => scaled(number, "s"),

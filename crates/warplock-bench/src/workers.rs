@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Result;
 
-/// Cuts `0..total` into pieces of `piece` and runs `work` on each, on `threads` threads with a
-/// state of their own each. After an error no further piece is begun.
+/// Cuts `0..total` into pieces of `piece` and runs `work` on each, on `threads` threads, each with
+/// its own state. After an error no further piece is begun.
 pub(crate) fn run<S>(
     threads: NonZeroUsize,
     total: u64,

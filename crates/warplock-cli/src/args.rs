@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use warplock::{Algorithm, BackendChoice, MOST_THREADS};
 
-use crate::cmd::{print_with, report};
+use crate::console::{print_with, report};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::range::Range;
@@ -53,7 +53,7 @@ Exit codes: 0 done: all verified, all written; 1 error; 2 wrong usage; 3 authent
 the reader of a pipe ends early, the command dies by SIGPIPE (a shell shows 141): in scripts, use
 `set -o pipefail`.";
 
-/// What every command takes.
+/// The options of every command.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Common {
@@ -62,7 +62,7 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) backend: Option<BackendChoice>,
     /// CPU threads to use, at most 4096. [default: one for each core; for encrypted files at most
-    /// 32, as more would wait for each other]
+    /// 32, because more would wait for each other]
     #[arg(long, global = true, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<NonZeroUsize>,
     /// Print results as JSON, one object a line for each input, failed ones too; to stderr if the
@@ -175,13 +175,13 @@ pub(crate) struct Encrypt {
     pub(crate) force: bool,
 }
 
-/// What opens an encrypted file.
+/// The keys that open an encrypted file.
 #[derive(Args, Debug)]
 pub(crate) struct Unlock {
     /// Use the identities in FILE (an age identity file or SSH private key); may be repeated.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) identity: Vec<PathBuf>,
-    /// Ask for a passphrase; without any key option this happens where a file wants one.
+    /// Ask for a passphrase; without any key option this happens for each file that needs one.
     #[arg(short, long)]
     pub(crate) passphrase: bool,
     /// Take the passphrase from the first line of FILE (- for stdin).
@@ -241,29 +241,29 @@ pub(crate) struct Verify {
     pub(crate) unlock: Unlock,
 }
 
-/// Bare ciphers, byte for byte as the standards and `openssl enc` have them.
+/// Bare ciphers, byte for byte as in the standards and in `openssl enc`.
 ///
-/// For interoperability and tests. Nothing but gcm and acorn-128 notices changes; ecb and cbc are
-/// here for other programs' data and for benchmarks only, acorn-128 (ACORN v3) for small devices'
-/// data and for research. To keep your own files safe take `warplock encrypt`.
+/// For interoperability and tests. Only gcm and acorn-128 notice changes; ecb and cbc are here for
+/// other programs' data and for benchmarks only, acorn-128 (ACORN v3) for small devices' data and
+/// for research. To keep your own files safe, use `warplock encrypt`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Raw {
     /// Encrypt with a bare cipher
     ///
-    /// Nothing but gcm and acorn-128 notices changes; ecb and cbc are here for other programs'
-    /// data and for benchmarks only, acorn-128 for small devices' data and for research.
+    /// Only gcm and acorn-128 notice changes; ecb and cbc are here for other programs' data and for
+    /// benchmarks only, acorn-128 for small devices' data and for research.
     #[command(after_help = RAW_EXAMPLES)]
     Encrypt(RawOptions),
     /// Decrypt with a bare cipher
     ///
-    /// Nothing but gcm and acorn-128 notices changes; ecb and cbc are here for other programs'
-    /// data and for benchmarks only, acorn-128 for small devices' data and for research.
+    /// Only gcm and acorn-128 notice changes; ecb and cbc are here for other programs' data and for
+    /// benchmarks only, acorn-128 for small devices' data and for research.
     #[command(after_help = RAW_EXAMPLES)]
     Decrypt(RawDecrypt),
 }
 
 impl Raw {
-    /// What both directions have.
+    /// The options of both directions.
     pub(crate) fn options(&self) -> &RawOptions {
         match self {
             Raw::Encrypt(options) => options,
@@ -362,13 +362,13 @@ pub(crate) struct Devices {
 
 /// Measure this machine for --backend auto.
 ///
-/// Takes a few seconds, and keeps the result in the cache folder ($XDG_CACHE_HOME/warplock or
-/// ~/.cache/warplock), from where all later commands have it. It decides where work is done, never
-/// what comes out. Repeat it when little else runs on the machine; a new GPU, driver or version of
-/// warplock makes it invalid. Without it, careful guesses are used.
+/// Takes a few seconds, and stores the result in the cache folder ($XDG_CACHE_HOME/warplock or
+/// ~/.cache/warplock), where all later commands find it. It decides where work is done, never the
+/// result. Repeat it when little else runs on the machine; a new GPU, driver or version of warplock
+/// makes it invalid. Without it, careful guesses are used.
 #[derive(Args, Debug)]
 pub(crate) struct Calibrate {
-    /// Print the result, and keep nothing.
+    /// Print the result, and store nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -392,7 +392,7 @@ pub(crate) struct Gen {
     pub(crate) dir: PathBuf,
 }
 
-/// As many as the engine takes: whoever asks for more has mistyped.
+/// As many as the engine accepts: a larger number is a typing error.
 fn threads(text: &str) -> Result<NonZeroUsize, String> {
     match text.parse() {
         Ok(count @ 1..=MOST_THREADS) => Ok(NonZeroUsize::new(count).expect("it is at least 1")),
@@ -418,7 +418,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli
     })
 }
 
-/// What clap says in paragraphs, in one line, and without arguments that might be secrets.
+/// clap's paragraphs in one line, and without arguments that might be secrets.
 fn one_line(error: &clap::Error) -> String {
     let given = |kind| match error.get(kind) {
         Some(ContextValue::String(given)) => Some(given.as_str()),
@@ -453,7 +453,7 @@ fn one_line(error: &clap::Error) -> String {
 }
 
 fn unknown(argument: &str) -> String {
-    // A key torn apart by a space would land here.
+    // A key that contains a space would end up here.
     let name = argument.split('=').next().unwrap_or_default();
     if name.starts_with('-') && name.len() <= MAX_SHOWN {
         format!("there is no option {name} here; --help lists all")
@@ -462,7 +462,7 @@ fn unknown(argument: &str) -> String {
     }
 }
 
-/// Whatever its length: after `--passphrase=` it is one.
+/// Whatever its length: after `--passphrase=` it is a secret.
 fn without_value(option: &str) -> String {
     let asks = match option.ends_with("passphrase") {
         true => " and asks",
@@ -471,7 +471,7 @@ fn without_value(option: &str) -> String {
     format!("{option} takes no value{asks}; the one given {NOT_SHOWN} is not used")
 }
 
-/// What is longer is no mistyped option or value.
+/// Anything longer is not a mistyped option or value.
 const MAX_SHOWN: usize = 20;
 const NOT_SHOWN: &str = "(not shown, it may be a secret)";
 

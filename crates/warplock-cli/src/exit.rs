@@ -1,6 +1,6 @@
 //! The exit codes.
 
-/// How a run ended, as the shell sees it. Ordered: of several inputs the worst one counts.
+/// The result of a run, as the shell sees it. Ordered: of several inputs the worst one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Exit {

@@ -6,6 +6,7 @@ use std::io;
 use serde_json::{Map, Value};
 use warplock_container::CHUNK_LEN;
 
+use crate::advice;
 use crate::exit::Exit;
 use crate::startup::ignores_sigpipe;
 
@@ -43,7 +44,7 @@ impl Failure {
         Failure::new(Exit::Error, "failed", sentence)
     }
 
-    /// The command line asks for something that cannot be.
+    /// The command line asks for something impossible.
     pub(crate) fn usage(sentence: impl Display) -> Self {
         Failure::new(Exit::Usage, "usage", sentence)
     }
@@ -67,7 +68,7 @@ impl Failure {
         Failure::io("cannot write", error)
     }
 
-    /// Something that needs no message, or had one already.
+    /// Something that needs no message, or was already reported.
     pub(crate) fn reported(exit: Exit) -> Self {
         Failure {
             exit,
@@ -84,7 +85,7 @@ impl Failure {
         self
     }
 
-    /// Adds what programs are told of it to a JSON object.
+    /// Adds the fields for programs to a JSON object.
     pub(crate) fn describe(&self, object: &mut Map<String, Value>) {
         let mut add = |name: &str, value: Value| object.insert(name.to_owned(), value);
         add("error", self.code.into());
@@ -174,7 +175,7 @@ pub(crate) fn one_line(sentence: &str) -> String {
     escaped(&without_numbers(sentence.to_owned()))
 }
 
-/// Takes out what Rust puts behind the system's reasons: "(os error 2)".
+/// Removes what Rust appends to the system's reasons: "(os error 2)".
 fn without_numbers(mut text: String) -> String {
     while let Some(start) = text.find(" (os error ") {
         let Some(len) = text[start..].find(')') else {
@@ -191,7 +192,9 @@ impl From<warplock::Error> for Failure {
             warplock::Error::Authentication { .. } => Failure::authentication(
                 "authentication failed: wrong key, IV or associated data, or the data was changed",
             ),
-            other => Failure::error(other).coded("engine"),
+            other => {
+                Failure::error(format_args!("{other}{}", advice::engine(&other))).coded("engine")
+            }
         }
     }
 }
@@ -211,11 +214,12 @@ impl From<warplock_keyring::Error> for Failure {
         let code = match &error {
             Error::NoMatch { .. } => Some("no_key"),
             Error::WrongPassphrase { .. } => Some("wrong_passphrase"),
-            Error::NoPassphrase { .. } => Some("no_passphrase"),
+            Error::NoPassphrase { .. } | Error::NoTerminal { .. } => Some("no_passphrase"),
             Error::Altered { .. } => Some("envelope_altered"),
             Error::Io { .. } => Some("io"),
             _ => None,
         };
+        let sentence = format!("{error}{}", advice::keyring(&error));
         let failure = match (&error, error.kind()) {
             // Nothing was tried.
             (
@@ -225,10 +229,10 @@ impl From<warplock_keyring::Error> for Failure {
                     ..
                 },
                 _,
-            ) => Failure::usage(error),
-            (_, ErrorKind::Authentication) => Failure::authentication(error),
-            (_, ErrorKind::Usage) => Failure::usage(error),
-            (_, ErrorKind::Failure) => Failure::error(error),
+            ) => Failure::usage(sentence),
+            (_, ErrorKind::Authentication) => Failure::authentication(sentence),
+            (_, ErrorKind::Usage) => Failure::usage(sentence),
+            (_, ErrorKind::Failure) => Failure::error(sentence),
         };
         match code {
             Some(code) => failure.coded(code),
@@ -290,7 +294,7 @@ impl From<warplock_container::Error> for Failure {
             (_, Error::Keyring(error)) => return error.into(),
             (ErrorKind::Authentication, error) => Failure::authentication(error),
             (ErrorKind::Usage, error) => Failure::usage(error),
-            (_, error) => Failure::error(error),
+            (_, error) => Failure::error(format_args!("{error}{}", advice::container(&error))),
         };
         failure.chunk = chunk;
         failure.coded(code)

@@ -1,4 +1,4 @@
-//! Where the bytes come from: a file, a device, a pipe, standard input.
+//! Inputs: a file, a device, a pipe, standard input.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Seek};
@@ -91,7 +91,7 @@ impl Input {
         })
     }
 
-    /// Whether `other` is the same file or device, under whatever name.
+    /// Whether `other` is the same file or device, even under another name.
     pub(crate) fn is_same_file(&self, other: &Metadata) -> bool {
         let own = place(&self.metadata);
         own.is_some() && own == place(other)
@@ -161,7 +161,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let node = |name: &str, kind, minor| {
             let path = folder.path().join(name);
-            // Looked at, never opened: no driver needs to be behind it.
+            // Examined, never opened: no driver needs to exist.
             let device = makedev(7, minor);
             mknodat(CWD, &path, kind, Mode::from_raw_mode(0o600), device)?;
             std::fs::metadata(path)

@@ -12,7 +12,7 @@ use warplock_keyring::{
 use crate::args::{Common, Encrypt, MaxWork, Unlock};
 use crate::failure::{Failure, Result, escaped};
 
-/// What files are encrypted with.
+/// The keys that files are encrypted with.
 pub(crate) enum Lock {
     /// The same key for all of them, kept elsewhere: bare streams.
     KeyFile(InputKey),
@@ -46,7 +46,7 @@ impl Lock {
         }
         if recipients.is_empty() {
             return Err(Failure::usage(
-                "say who shall be able to open it: -r RECIPIENT, -R FILE or -i IDENTITY, -p for a \
+                "name the keys that shall open it: -r RECIPIENT, -R FILE or -i IDENTITY, -p for a \
                  passphrase, or --key-file FILE (`warplock keygen` makes keys)",
             ));
         }
@@ -83,13 +83,13 @@ impl std::ops::Deref for InputKeyRef<'_> {
     }
 }
 
-/// What opens files.
+/// The keys that open files.
 pub(crate) enum Unlocker {
     KeyFile(InputKey),
     Identities {
         identities: Identities,
         prompt: Arc<FilePrompt>,
-        /// Without any key option a passphrase is asked for where a file wants one.
+        /// Without any key option, a passphrase is asked for if a file needs one.
         nothing_given: bool,
     },
 }
@@ -118,7 +118,7 @@ impl Unlocker {
         })
     }
 
-    /// The key of the file called `name`; takes the envelope off `source`, if there must be one.
+    /// The key of the file called `name`; reads the envelope from `source`, if there must be one.
     pub(crate) fn key(&self, name: &str, source: &mut Source<'_>) -> Result<InputKeyRef<'_>> {
         match self {
             Unlocker::KeyFile(key) => Ok(InputKeyRef::Shared(key)),
@@ -184,11 +184,11 @@ pub(crate) struct FilePrompt {
 struct PromptState {
     file: String,
     known: Option<SecretString>,
-    /// The current file got the known one, without being asked about.
+    /// The known passphrase was offered to the current file, without a prompt.
     reused: bool,
 }
 
-/// What the keyring calls the key of a file when it asks.
+/// The keyring's name for the key of a file in a prompt.
 const WRAPPED_KEY: &str = "the wrapped key";
 
 impl FilePrompt {
@@ -305,7 +305,7 @@ mod tests {
             ("a too", "one", true, 1),
             ("b", "two", true, 2),
             ("b too", "two", true, 2),
-            // Who mistypes is told so, and not asked again.
+            // A mistyped passphrase is reported, and not asked for again.
             ("wrong", "three", false, 3),
             ("c", "one", true, 4),
         ] {

@@ -1,8 +1,11 @@
 //! The command line of Warplock as a library, for the program `warplock` and for Python, whose
 //! `python -m warplock` is the same. There is nothing else to use in here: it is not an API.
 
+mod advice;
 mod args;
 mod cmd;
+mod common;
+mod console;
 mod exit;
 mod failure;
 mod hex;
@@ -36,10 +39,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Err(exit) => exit,
         Ok(cli) => match signals::install() {
             Ok(()) => cmd::run(cli),
-            Err(error) => cmd::report(&Failure::io("cannot wait for signals", &error)),
+            Err(error) => console::report(&Failure::io("cannot wait for signals", &error)),
         },
     };
-    // Only now is everything dropped that would leave a temporary file behind.
+    // Only now is everything dropped that would leave a temporary file.
     if exit == Exit::Pipe {
         signals::die(SIGPIPE);
     }

@@ -50,7 +50,7 @@ fn end(size: usize) -> ! {
     static TOLD: AtomicBool = AtomicBool::new(false);
     // When memory runs out, it does so in several threads.
     if !TOLD.swap(true, Ordering::Relaxed) {
-        /// With the default work; nothing else takes so much at a time.
+        /// With the default work; nothing else needs this much at a time.
         const PASSPHRASE: usize = 100 << 20;
         let mut line = Cursor::new([0; 256]);
         let what = match size {

@@ -1,6 +1,5 @@
-//! Where the bytes go. A regular file appears only when it is complete, and an existing one is
-//! replaced only on request; everything else (standard output, pipes, devices) is written
-//! directly.
+//! Outputs. A regular file appears only when it is complete, and an existing one is replaced only
+//! on request; everything else (standard output, pipes, devices) is written directly.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, IsTerminal};
@@ -18,7 +17,7 @@ use crate::startup::was_closed;
 
 pub(crate) use warplock_container::{Access, close};
 
-/// An output under way. Dropped without [`Output::publish`], it leaves nothing behind, except for
+/// An unfinished output. Dropped without [`Output::publish`], it leaves nothing behind, except for
 /// what was written directly.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -35,7 +34,7 @@ enum Kind {
     File(OutputFile),
 }
 
-/// An output that nothing speaks against so far.
+/// An output that has passed the checks.
 enum Target {
     /// A descriptor that this process was started with.
     Shared(File),
@@ -140,7 +139,7 @@ impl Target {
     }
 }
 
-/// Looks at what is at `path`, and refuses what cannot or shall not be written.
+/// Checks what is at `path`, and refuses what cannot or must not be written.
 fn target(path: &Path, force: bool, input: Option<&Input>, access: Access) -> Result<Target> {
     if is_dash(path) {
         if was_closed(1) {
@@ -148,16 +147,16 @@ fn target(path: &Path, force: bool, input: Option<&Input>, access: Access) -> Re
         }
         return shared(io::stdout().as_fd(), input);
     }
-    // Whoever names a descriptor has opened it for this purpose.
+    // A descriptor that is named was opened for this purpose.
     if let Some(number) = descriptor(path) {
         let not_open = "is not open; let the shell open it, as in: 3> FILE";
         let is_open = || Path::new("/dev/fd").join(number.to_string()).exists();
         if was_closed(number) || !is_open() {
             return Err(Failure::error(not_open));
         }
-        // SAFETY: it is open, and nobody closes it: this program's own are refused below.
+        // SAFETY: it is open, and no code here closes it: this program's own are refused below.
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-        // Our own are closed on exec; none that was handed over can be.
+        // Our own are closed on exec; none that was inherited can be.
         return match fcntl_getfd(descriptor) {
             Ok(flags) if !flags.contains(FdFlags::CLOEXEC) => shared(descriptor, input),
             _ => Err(Failure::error(not_open)),
@@ -204,7 +203,7 @@ fn same_file() -> Failure {
 
 /// The number of the open descriptor that `path` stands for.
 ///
-/// Linux would open its file anew: without the position, without appending.
+/// Linux would open its file again: without the position, without appending.
 fn descriptor(path: &Path) -> Option<RawFd> {
     let folders = ["/dev/fd", "/proc/self/fd"];
     let name = match path.to_str()? {
@@ -218,7 +217,7 @@ fn descriptor(path: &Path) -> Option<RawFd> {
     name.parse().ok().filter(|&number| number >= 0)
 }
 
-/// An output that shares its position with whoever else has the descriptor.
+/// An output that shares its position with other users of the descriptor.
 fn shared(descriptor: BorrowedFd<'_>, input: Option<&Input>) -> Result<Target> {
     let failed = |error: io::Error| Failure::io("cannot write", &error);
     let file = File::from(descriptor.try_clone_to_owned().map_err(failed)?);

@@ -8,17 +8,17 @@ use std::thread;
 
 use crate::failure::{Failure, Result};
 
-/// Every piece but the last is as long as the caller asked for; the last one has at least this
-/// many bytes (if there are so many): a tag and a whole block, or a block to be padded.
+/// Every piece but the last has the length that the caller asked for; the last one has at least
+/// this many bytes (if the input does): a tag and a whole block, or a block to be padded.
 const TAIL: usize = 64;
-/// By so much may the work lengthen the last piece without a new allocation.
+/// The work may lengthen the last piece by this many bytes without a new allocation.
 const ROOM: usize = 32;
 /// Buffers in flight: one each to read, work on and write, and one to even out.
 const BUFFERS: usize = 4;
 
-/// What is done to the input on its way.
+/// The work on the input.
 pub(crate) trait Work {
-    /// Replaces a piece that is exactly as long as asked for.
+    /// Replaces a piece that has exactly the requested length.
     fn update(&mut self, piece: &mut [u8]) -> Result<()>;
 
     /// Replaces what is left, perhaps nothing; it may become longer or shorter.

@@ -26,8 +26,8 @@ static INSTEAD: OnceLock<Instead> = OnceLock::new();
 /// Set by the signal handlers themselves.
 static RECEIVED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Has signals do something else than end this process; where it answers false, they do. The first
-/// caller's is taken.
+/// Makes signals do something else than end this process; if that returns false, they do. The first
+/// caller's function is used.
 pub(crate) fn instead(work: Instead) {
     let _ = INSTEAD.set(work);
 }

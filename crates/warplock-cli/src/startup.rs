@@ -1,8 +1,8 @@
 //! State inherited from the parent process, read before Rust's runtime changes it.
 //!
-//! Before `main`, the runtime opens closed standard descriptors on /dev/null: what goes there would
-//! be lost without an error, and what comes from there would pass for an empty input. It also
-//! ignores SIGPIPE, whatever the parent wanted.
+//! Before `main`, the runtime opens closed standard descriptors on /dev/null: output to them would
+//! be lost without an error, and input from them would look like an empty input. It also ignores
+//! SIGPIPE, whatever the parent wanted.
 
 use std::env;
 use std::ffi::OsString;

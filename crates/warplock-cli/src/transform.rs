@@ -1,4 +1,4 @@
-//! What `raw` does to its input: a bare cipher with padding, tag or sectors, fed in pieces.
+//! The work of `raw`: a bare cipher with padding, tag or sectors, fed in pieces.
 
 use warplock::{
     Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, MessageStream, Spans, Text, pkcs7,
@@ -64,7 +64,7 @@ impl Parameters {
     }
 }
 
-/// A cipher at work.
+/// A cipher in use.
 pub(crate) struct Transform<'a> {
     parameters: Parameters,
     cipher: Cipher<'a>,
@@ -107,7 +107,7 @@ impl<'a> Transform<'a> {
         })
     }
 
-    /// The length of pieces for [`Transform::update`], near to `wanted` bytes.
+    /// The length of pieces for [`Transform::update`], about `wanted` bytes.
     pub(crate) fn piece_len(&self, wanted: usize) -> usize {
         match self.parameters.sector {
             None => wanted,
@@ -115,7 +115,7 @@ impl<'a> Transform<'a> {
         }
     }
 
-    /// Whether the processor does the work, whatever the engine's backend is.
+    /// Whether the CPU does the work, whatever the engine's backend is.
     pub(crate) fn stays_on_cpu(&self) -> bool {
         match &self.cipher {
             Cipher::Message(stream) => stream.stays_on_cpu(),

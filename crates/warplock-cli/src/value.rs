@@ -16,7 +16,7 @@ use crate::hex;
 /// The longest value accepted, in bytes: associated data is held in memory.
 const LIMIT: usize = 64 << 20;
 
-/// A value as it stands on the command line, perhaps a secret: never shown.
+/// A value from the command line, perhaps a secret: never shown.
 #[derive(Clone)]
 pub(crate) struct Value(Zeroizing<String>);
 
@@ -76,7 +76,7 @@ pub(crate) struct Bytes {
 }
 
 impl Bytes {
-    /// So many zeros.
+    /// This many zeros.
     pub(crate) fn zeros(len: usize) -> Self {
         Bytes {
             bytes: Zeroizing::new(vec![0; len]),

@@ -14,10 +14,10 @@ use crate::layout::{CHUNK_LEN, Header, MAX_CHUNKS, SEALED_CHUNK_LEN, TAG_LEN};
 const INFO: &[u8] = b"c2sp.org/chunked-encryption@v1+";
 const NONCE_LEN: usize = 12;
 const COMMITMENT_LEN: usize = 32;
-/// What is derived for the longest key.
+/// Bytes that are derived for the longest key.
 const DERIVED_LEN: usize = 32 + NONCE_LEN + COMMITMENT_LEN;
 
-/// What seals or opens the chunks of one stream.
+/// Seals or opens the chunks of one stream.
 pub(crate) struct Cipher {
     header: Header,
     key: Key,
@@ -227,7 +227,7 @@ fn plain_spans<'a>(count: usize) -> Spans<'a> {
     }
 }
 
-/// The texts of whole chunks, each with its tag behind it.
+/// The texts of whole chunks, each followed by its tag.
 fn sealed_spans<'a>(count: usize) -> Spans<'a> {
     Spans::Even {
         count,
@@ -236,7 +236,7 @@ fn sealed_spans<'a>(count: usize) -> Spans<'a> {
     }
 }
 
-/// One message of `len` bytes; its tag lies behind it in one of the buffers.
+/// One message of `len` bytes, followed by its tag in one of the buffers.
 fn one_apart<'a>(input: &'a [u8], output: &'a mut [u8], len: usize) -> Text<'a> {
     let spans = Spans::one(len);
     Text::Apart {

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::sink::{self, Memory, Sink, WriteAt, write_full};
 use crate::workers::lock;
 
-/// Where segments go.
+/// The destination of segments.
 pub(crate) enum Drain<'d> {
     Positioned {
         data: Box<dyn WriteAt + 'd>,
@@ -24,7 +24,7 @@ pub(crate) enum Drain<'d> {
 
 pub(crate) struct Turn<'d> {
     writer: Box<dyn Write + Send + 'd>,
-    /// Whose turn it is.
+    /// The next segment's turn.
     next: u64,
     /// The lowest segment that will never come.
     abandoned: u64,
@@ -115,7 +115,7 @@ impl<'d> Drain<'d> {
         Ok(true)
     }
 
-    /// Segment `index` will never come: nobody waits for it any more.
+    /// Segment `index` will never come, so waiting for it ends.
     pub(crate) fn abandon(&self, index: u64) {
         if let Drain::Sequential { turn, changed } = self {
             let mut turn = lock(turn);

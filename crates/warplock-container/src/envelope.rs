@@ -1,4 +1,4 @@
-//! The envelope: the wrapped key in front of the stream, so that one file carries all.
+//! The envelope: the wrapped key before the stream, so that one file has everything.
 
 use std::io::{Read, Write};
 
@@ -10,7 +10,7 @@ use crate::source::take;
 
 /// The first line of every envelope.
 pub(crate) const MAGIC: &[u8; 11] = b"warplock/1\n";
-/// What every version's first line begins with.
+/// The beginning of every version's first line.
 const FAMILY: &[u8] = b"warplock/";
 const LENGTH_LEN: usize = 4;
 /// The most bytes of a wrapped key that is written: what every reader must accept. Warplock's reader
@@ -19,8 +19,8 @@ const MAX_WRITTEN_LEN: usize = 128 * 1024;
 /// The most of an unknown first line that is shown.
 const SHOWN: usize = 24;
 
-/// What stands before the stream in a `.wl` file: `warplock/1\n`, the length of the wrapped key as
-/// a 32-bit big-endian number, the wrapped key (an age file).
+/// The part of a `.wl` file before the stream: `warplock/1\n`, the length of the wrapped key as a
+/// 32-bit big-endian number, the wrapped key (an age file).
 ///
 /// ```no_run
 /// # fn run(wrapped: Vec<u8>, key: &warplock_container::InputKey) -> warplock_container::Result<()> {
@@ -77,7 +77,7 @@ impl Envelope {
         output.write_all(&bytes).map_err(Error::Write)
     }
 
-    /// Takes the envelope off the front of `input`; the stream is what is left.
+    /// Reads the envelope from the start of `input`; the stream is left.
     ///
     /// # Errors
     /// [`Error::Empty`], [`Error::NotWarplock`], [`Error::NewerVersion`], [`Error::BadEnvelope`],

@@ -1,4 +1,4 @@
-//! What can go wrong, in sentences. The caller adds which file it was.
+//! Errors: variants for programs, sentences for people. The caller adds which file it was.
 
 use std::io;
 use std::ops::Range;
@@ -14,7 +14,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum ErrorKind {
     /// The key does not fit, or the data was altered or cut.
     Authentication,
-    /// The request does not fit the input, for example a range behind its end.
+    /// The request does not fit the input, for example a range after its end.
     Usage,
     /// [`crate::Monitor::cancel`] was called.
     Cancelled,
@@ -31,7 +31,7 @@ pub enum Error {
     /// No bytes at all.
     #[error("the input is empty: not even an empty file encrypts to nothing; fetch it again")]
     Empty,
-    /// The input begins as something else does.
+    /// The input does not begin as an encrypted file does.
     #[error("not an encrypted Warplock file{}", foreign_hint(.looks_like))]
     NotWarplock {
         /// What it looks like.
@@ -79,7 +79,7 @@ pub enum Error {
          header was altered"
     )]
     WrongKey,
-    /// The stream ends behind a whole chunk.
+    /// The stream ends after a whole chunk.
     #[error(
         "the file was cut short: its last chunk is missing after {} bytes of content; \
          fetch it again", *chunk as u128 * CHUNK_LEN as u128
@@ -117,17 +117,17 @@ pub enum Error {
         /// Where it belongs.
         belongs: u64,
     },
-    /// The stream goes on behind its last chunk.
+    /// The stream continues after its last chunk.
     #[error(
         "data follows the end: the file is complete after {content} bytes of content, but at least \
-         {extra} bytes were added behind it; cut them off or restore the file from a copy"
+         {extra} bytes were added after it; cut them off or restore the file from a copy"
     )]
     TrailingData {
         /// The chunk that should be the last.
         chunk: u64,
         /// Bytes of plaintext that verify.
         content: u64,
-        /// Bytes known to lie behind the end.
+        /// Bytes known to lie after the end.
         extra: u64,
     },
     /// More than the format can hold.
@@ -168,7 +168,7 @@ pub enum Error {
         /// The bytes that were given.
         found: u64,
     },
-    /// Somebody asked to stop.
+    /// [`crate::Monitor::cancel`] was called.
     #[error("cancelled")]
     Cancelled,
     /// The input could not be read, for the system's reason.
@@ -226,9 +226,10 @@ impl Error {
     /// The system's kind of a failed read or write.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {
-            Error::Read(source) | Error::Write(source) | Error::Create(source) => {
-                Some(source.kind())
-            }
+            Error::Read(source)
+            | Error::Write(source)
+            | Error::Create(source)
+            | Error::Keyring(warplock_keyring::Error::Io { source, .. }) => Some(source.kind()),
             _ => None,
         }
     }
@@ -263,9 +264,6 @@ fn place(chunk: u64) -> String {
 fn foreign_hint(looks_like: &Option<Foreign>) -> String {
     match looks_like {
         Some(foreign) => format!(": it looks like {foreign}"),
-        None => {
-            ": it does not begin with 'warplock/1' (for a bare stream give its key: --key-file)"
-                .to_owned()
-        }
+        None => ": it does not begin with 'warplock/1'".to_owned(),
     }
 }

@@ -18,8 +18,8 @@ use crate::stream::{open, seal};
 /// `recipients`. Returns the length of the plaintext in bytes.
 ///
 /// The output appears under its name only when it is complete and on the disk; an existing file is
-/// refused (replace it by way of [`OutputFile`]). Its usual suffix is `.wl`; `warplock decrypt`
-/// opens it.
+/// refused (use [`OutputFile`] to replace it). Its usual suffix is `.wl`; the command `warplock
+/// decrypt` opens it.
 ///
 /// ```
 /// use std::sync::Arc;

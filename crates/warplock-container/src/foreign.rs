@@ -66,9 +66,7 @@ impl Foreign {
 impl fmt::Display for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Foreign::Envelope => {
-                "a Warplock envelope, which carries its own wrapped key: leave out --key-file"
-            }
+            Foreign::Envelope => "a Warplock envelope, which carries its own wrapped key",
             Foreign::Age => "an age file: open it with age -d",
             Foreign::AgeArmor => "an age file in armor: open it with age -d",
             Foreign::OpenSsl => "output of openssl enc: open it with openssl enc -d",

@@ -1,4 +1,4 @@
-//! What a file tells without any key.
+//! Information about a file that needs no key.
 
 use std::io::{self, Read};
 
@@ -10,7 +10,7 @@ use crate::foreign::{Foreign, LONGEST_MAGIC};
 use crate::layout::{CHUNK_LEN, HEADER_LEN, SEALED_CHUNK_LEN, TAG_LEN};
 use crate::source::{Source, take};
 
-/// What [`inspect`] found. Nothing of it is verified: that takes the key.
+/// The result of [`inspect`]. Nothing in it is verified: that takes the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     /// Bytes of the whole input.
@@ -21,14 +21,14 @@ pub struct Inspection {
     pub stream: Option<StreamInfo>,
 }
 
-/// What an input is.
+/// The kind of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
     /// No bytes at all.
     Empty,
     /// An envelope of version 1.
     Envelope(WrappedKey),
-    /// It begins like nothing known: a bare stream begins with random bytes, and so may be one.
+    /// Unlike anything known: a bare stream begins with random bytes, so this may be one.
     MaybeStream,
     /// Something else.
     Foreign(Foreign),
@@ -112,7 +112,7 @@ impl StreamInfo {
     }
 }
 
-/// Says what `source` is, as far as that shows without a key. A sequential source is read to its
+/// Finds out what `source` is, as far as possible without a key. A sequential source is read to its
 /// end.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Input keys, and what a stream's key is derived from.
+//! Input keys and the values that a stream's key is derived from.
 
 use std::fmt;
 

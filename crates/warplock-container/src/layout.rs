@@ -1,4 +1,4 @@
-//! Where things lie in a stream: sizes, offsets, the header.
+//! The layout of a stream: sizes, offsets, the header.
 
 use crate::error::{Error, Result};
 
@@ -50,7 +50,7 @@ impl Header {
             .expect("the header is longer than the salt")
     }
 
-    /// What binds the stream to its input key and context: checked before any chunk.
+    /// Binds the stream to its input key and context: checked before any chunk.
     pub fn commitment(&self) -> &[u8; 32] {
         self.0
             .last_chunk()
@@ -124,7 +124,8 @@ mod tests {
     #[test]
     fn lengths_are_inverse_and_their_gaps_are_refused() {
         let mut expected = 0;
-        // Every length of a stream of up to three chunks either is one plaintext's or nobody's.
+        // Every length of a stream of up to three chunks belongs to one length of plaintext or to
+        // none.
         for sealed in 0..3 * SEALED_CHUNK_LEN as u64 {
             match opened_len(sealed) {
                 Some(plain) => {

@@ -1,4 +1,4 @@
-//! Where there is no tmpfs, no file lies in memory.
+//! For systems without tmpfs: no file lies in memory.
 
 use std::fs::File;
 use std::marker::PhantomData;

@@ -19,7 +19,7 @@ use tempfile::{NamedTempFile, TempPath};
 use crate::error::{Error, Result};
 use crate::sink::Sink;
 
-/// Who may read a finished output.
+/// The readers of a finished output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// As with any other file: what the umask or the folder says, or the replaced file's mode.
@@ -28,7 +28,7 @@ pub enum Access {
     Owner,
 }
 
-/// An output file under way. Dropped without [`OutputFile::publish`], it leaves nothing behind.
+/// An unfinished output file. Dropped without [`OutputFile::publish`], it leaves nothing behind.
 ///
 /// ```
 /// use std::io::Write;
@@ -77,8 +77,8 @@ impl OutputFile {
     pub fn sink(&self) -> Result<Sink<'_>> {
         match &self.draft {
             Draft::Named(file) => Sink::file(file.as_file()),
-            // SAFETY: this process made it, no other has it, and nobody here sets its length before
-            // it is published.
+            // SAFETY: this process made it, no other has it, and nothing here sets its length
+            // before it is published.
             Draft::Unnamed(file) => unsafe { Sink::exclusive_file(file) },
         }
         .map_err(Error::Write)
@@ -106,8 +106,8 @@ impl OutputFile {
         }
     }
 
-    /// Removes the drafts that have a temporary name, and lets no output be created or published
-    /// any more: for a process about to end by a signal.
+    /// Removes the drafts that have a temporary name, and blocks creating and publishing outputs
+    /// from then on: for a process about to end by a signal.
     pub fn abandon_all() {
         let list = named();
         for path in list.iter() {
@@ -140,8 +140,7 @@ const OWNER: u32 = 0o600;
 /// The mode that files are made with; the umask or an access list of the folder takes from it.
 const USUAL: u32 = 0o666;
 
-/// Named drafts that exist at this moment. Whoever holds the lock may create, publish or remove
-/// one.
+/// Named drafts that exist at this moment. The lock must be held to create, publish or remove one.
 static NAMED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn named() -> MutexGuard<'static, Vec<PathBuf>> {
@@ -149,7 +148,7 @@ fn named() -> MutexGuard<'static, Vec<PathBuf>> {
     NAMED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where a finished file shall appear.
+/// The place of a finished file.
 #[derive(Debug)]
 struct Place {
     path: PathBuf,
@@ -245,7 +244,8 @@ impl Place {
                 .tempfile_in(folder)
         };
         if self.mode.is_none() {
-            // Another file, which stays empty, tells what the umask or the folder makes of it.
+            // Another file, which stays empty, shows what the umask or the folder makes of the
+            // mode.
             let usual = make(USUAL)?.as_file().metadata()?.mode() & 0o777;
             self.mode = Some(usual);
         }
@@ -254,7 +254,7 @@ impl Place {
         Ok(Draft::Named(file))
     }
 
-    /// What the name of a temporary file begins with.
+    /// The beginning of a temporary file's name.
     fn hidden_prefix(&self) -> OsString {
         let mut prefix = OsString::from(".");
         prefix.push(self.path.file_name().unwrap_or_default());
@@ -283,7 +283,8 @@ impl Place {
         match give(&self.path) {
             Ok(()) => {}
             Err(Errno::EXIST) if self.replace => {
-                // No call replaces a name by an unnamed file, so it gets a name just before.
+                // No system call replaces a named file by an unnamed one, so it gets a name just
+                // before.
                 let mut list = named();
                 let before = list.len();
                 let temporary = tempfile::Builder::new()
@@ -358,7 +359,7 @@ mod tests {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
     }
 
-    /// Publishes an output with the text "new" by either way; gives the draft's mode.
+    /// Publishes an output with the text "new" in either way; returns the draft's mode.
     fn publish(path: &Path, force: bool, named: bool, access: Access) -> Result<u32> {
         let mut place =
             Place::of(path, force, access).or_else(|_| Place::at(path.to_owned(), None, force))?;
@@ -382,7 +383,7 @@ mod tests {
             for force in [false, true] {
                 publish(force).unwrap();
                 assert_eq!(fs::read(&path).unwrap(), b"new");
-                // Somebody else may be faster: what exists at the end is not replaced.
+                // Another process may be faster: what exists at the end is not replaced.
                 fs::write(&path, b"old").unwrap();
                 assert!(matches!(publish(false), Err(Error::OutputExists)));
                 assert_eq!(fs::read(&path).unwrap(), b"old");
@@ -422,7 +423,7 @@ mod tests {
     #[test]
     fn closing_reports_errors() {
         close(tempfile::tempfile().unwrap()).unwrap();
-        // SAFETY: no process has this many files open, so nobody's is closed.
+        // SAFETY: no process has this many files open, so no open file is closed.
         let never_open = unsafe { File::from_raw_fd(i32::MAX) };
         assert!(close(never_open).is_err());
     }

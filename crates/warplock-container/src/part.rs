@@ -60,7 +60,7 @@ impl PartSealer {
         })
     }
 
-    /// Goes on with the stream of `plain_len` bytes that has this header.
+    /// Continues the stream of `plain_len` bytes that has this header.
     ///
     /// # Errors
     /// [`Error::WrongKey`], [`Error::TooLong`], [`Error::Engine`].
@@ -88,13 +88,13 @@ impl PartSealer {
         chunk_count(self.plain_len)
     }
 
-    /// Which bytes of the plaintext `chunks` hold; those behind the last chunk hold none.
+    /// The bytes of the plaintext that `chunks` hold; chunks after the last one hold none.
     pub fn plain_range(&self, chunks: &Range<u64>) -> Range<u64> {
         let at = |chunk: u64| chunk.saturating_mul(CHUNK_LEN as u64).min(self.plain_len);
         at(chunks.start)..at(chunks.end)
     }
 
-    /// Which bytes of the stream [`PartSealer::seal`] makes for `chunks`.
+    /// The bytes of the stream that [`PartSealer::seal`] makes for `chunks`.
     pub fn sealed_range(&self, chunks: &Range<u64>) -> Range<u64> {
         let at = |chunk: u64| match chunk {
             0 => 0,

@@ -13,7 +13,8 @@ use crate::error::Result;
 pub struct Concurrency {
     /// Threads; each reads, seals or opens, and writes its own segments.
     pub workers: NonZeroUsize,
-    /// Chunks in a segment, what a worker handles at once. It has two buffers of this size.
+    /// Chunks in a segment, which a worker handles at a time. A worker has two buffers of this
+    /// size.
     pub segment_chunks: NonZeroUsize,
 }
 

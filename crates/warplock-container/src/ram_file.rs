@@ -1,7 +1,7 @@
 //! A file on a RAM disk (tmpfs) that is filled in place, in huge pages.
 //!
-//! `pwrite` of new pages costs tmpfs more than the copy: it finds, charges and files each page of
-//! 4 KiB by itself. A stretch of 2 MiB that is one huge page costs half, and as it is memory that
+//! `pwrite` of new pages costs tmpfs more than the copy: it finds, charges and files each page of 4
+//! KiB separately. A stretch of 2 MiB that is one huge page costs half, and since it is memory that
 //! can be mapped, a worker seals or opens straight into it. `madvise(MADV_COLLAPSE)` (Linux 6.1)
 //! makes such a page without any setting of the system.
 //!
@@ -10,8 +10,9 @@
 //! the next stretches are left to `pwrite`, more of them each time.
 //!
 //! The mapping is touched only where the kernel has just confirmed that pages are there: a full
-//! disk stays an error of `pwrite` and never becomes a SIGBUS. That nobody cuts the file meanwhile
-//! is the caller's promise ([`crate::Sink::exclusive_file`]); with a name, it could not be kept.
+//! disk stays an error of `pwrite` and never becomes a SIGBUS. The caller promises that the file is
+//! not cut meanwhile ([`crate::Sink::exclusive_file`]); for a file with a name, that promise could
+//! not be kept.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -31,8 +32,8 @@ use crate::sink::is_on_tmpfs;
 const STRETCH: usize = 2 << 20;
 /// Stretches of the shortest file for which the mapping is made.
 const LEAST: usize = 8;
-/// What writing a stretch in small pages takes: a huge page that took longer was no gain.
-/// Measured: 0.5 ms from memory at hand, 1.1 ms in small pages, 3.3 ms from the host.
+/// The time for writing a stretch in small pages: a huge page that took longer was no gain.
+/// Measured: 0.5 ms from free memory of the guest, 1.1 ms in small pages, 3.3 ms from the host.
 const SLOW: Duration = Duration::from_micros(900);
 /// Stretches that are left to `pwrite` after a slow one, and after many in a row.
 const REST: usize = 4;
@@ -46,7 +47,7 @@ pub(crate) struct RamFile<'a> {
     stretches: Vec<Stretch>,
     /// No huge pages are made before this stretch.
     resting_until: AtomicUsize,
-    /// How long the next rest is.
+    /// The length of the next rest.
     rest: AtomicUsize,
 }
 
@@ -54,15 +55,14 @@ pub(crate) struct RamFile<'a> {
 struct Stretch {
     /// Whether it is a huge page; not set before the first use.
     is_huge: OnceLock<bool>,
-    /// Whether somebody has gone to make it ahead of its use.
+    /// Whether a worker is making it ahead of its use.
     claimed: AtomicBool,
-    /// Bytes that are there.
+    /// Bytes that are in the file.
     filled: AtomicUsize,
 }
 
 impl<'a> RamFile<'a> {
-    /// For a file that will end at `end`, if it is one that this is good for. Gives the file its
-    /// final length.
+    /// For a file that will end at `end`, if it is suitable. Gives the file its final length.
     pub(crate) fn reserve(file: &'a File, end: u64) -> Option<Self> {
         let count = usize::try_from(end).ok()? / STRETCH;
         let metadata = file.metadata().ok()?;
@@ -81,8 +81,8 @@ impl<'a> RamFile<'a> {
         })
     }
 
-    /// Where `len` bytes of the file from `offset` on lie in memory, to be filled there: valid for
-    /// reads and writes while `self` lives. `None` where the file is to be written instead.
+    /// The memory of `len` bytes of the file from `offset` on, to be filled there: valid for reads
+    /// and writes while `self` lives. `None` where the file is to be written instead.
     pub(crate) fn memory(&self, offset: u64, len: usize) -> Option<NonNull<u8>> {
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(len)?;
@@ -95,8 +95,8 @@ impl<'a> RamFile<'a> {
         })
     }
 
-    /// Told when the bytes from `offset` on are in the file, whichever way. Takes full stretches
-    /// out of the process's memory, and makes the next one ahead, so that nobody waits for it.
+    /// Called when the bytes from `offset` on are in the file, either way. Unmaps full stretches,
+    /// and makes the next one ahead, so that no worker waits for it.
     pub(crate) fn filled(&self, offset: u64, len: usize) {
         let start = offset as usize;
         let end = start + len;
@@ -184,7 +184,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Advises about the stretch at `offset`; whether the kernel took it.
+    /// Advises about the stretch at `offset`; returns whether the kernel accepted it.
     fn advise(&self, offset: usize, advice: i32) -> bool {
         // SAFETY: within the mapping, and neither of the two kinds of advice given here changes
         // what is read from a shared mapping of a file.
@@ -224,9 +224,9 @@ mod tests {
         let ram = RamFile::reserve(&file, END).unwrap();
         let (offset, len) = (3 * STRETCH - 7, STRETCH + 20);
         match ram.memory(offset as u64, len) {
-            // SAFETY: nobody else has it.
+            // SAFETY: no other code has it.
             Some(memory) => unsafe { memory.write_bytes(0xA5, len) },
-            // An old kernel, or no huge page to be had.
+            // An old kernel, or no huge page is available.
             None => file.write_all_at(&vec![0xA5; len], offset as u64).unwrap(),
         }
         ram.filled(offset as u64, len);

@@ -17,7 +17,7 @@ use crate::layout::{
 };
 use crate::source::take;
 
-/// Chunks that a miss reads and opens at once, when it follows the chunks before.
+/// Chunks that a miss reads and opens together, if it follows the chunks before.
 const AHEAD: u64 = 16;
 
 /// The plaintext of a stream, readable at any place. Only verified bytes come out; the length is
@@ -66,8 +66,7 @@ impl<R: Read + Seek> Reader<R> {
         Reader::new(inner, &InputKey::from(&key), engine)
     }
 
-    /// Reads the stream that starts at `inner`'s position (behind an [`crate::Envelope`], say)
-    /// and goes on to its end.
+    /// Reads the stream from `inner`'s position (after an [`crate::Envelope`], say) to its end.
     ///
     /// # Errors
     /// Those of [`crate::open`], as far as header and last chunk show them.
@@ -153,7 +152,7 @@ impl<R: Read + Seek> Read for Reader<R> {
         }
         let chunk = self.position / CHUNK_LEN as u64;
         if !self.cached.contains(&chunk) {
-            // Reading on from the cache or asking for much: open several chunks at once.
+            // Continues after the cache, or asks for much: open several chunks together.
             let ahead = match chunk == self.cached.end {
                 true => AHEAD,
                 false => (buffer.len() as u64)

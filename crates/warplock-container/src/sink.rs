@@ -1,4 +1,4 @@
-//! Where output goes: anything that can be written at a position, or only front to back.
+//! Destinations of output: anything that can be written at a position, or only front to back.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use crate::ram_file::RamFile;
 
-/// Output that can be written at any position, by many threads at once.
+/// Output that can be written at any position, by many threads at the same time.
 pub trait WriteAt: Sync {
     /// Writes some of `bytes` from byte `offset` on, as `pwrite` does, and returns how many.
     ///
@@ -15,7 +15,7 @@ pub trait WriteAt: Sync {
     /// What the system says; `Interrupted` is tried again.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// Told once the length is known, before the first write: bytes up to `end` will come.
+    /// Called once the length is known, before the first write: bytes up to `end` will come.
     ///
     /// # Errors
     /// If it is already clear that they cannot be kept, such as on a full disk.
@@ -31,8 +31,8 @@ impl WriteAt for &File {
         std::os::unix::fs::FileExt::write_at(*self, bytes, offset)
     }
 
-    /// Takes the space on the disk, so that a full one is noticed at once and the file lies in
-    /// one piece. The file's length stays what was written.
+    /// Allocates the space on the disk, so that a full disk is noticed before any work and the file
+    /// is contiguous. The file's length stays what was written.
     #[cfg(target_os = "linux")]
     fn reserve(&self, end: u64) -> io::Result<()> {
         use rustix::fs::{FallocateFlags, fallocate};
@@ -58,8 +58,8 @@ pub(crate) fn is_on_tmpfs(file: &File) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|stat| stat.f_type == TMPFS)
 }
 
-/// Where output goes. `Write` puts bytes in front of what [`crate::seal`] or [`crate::open`] will
-/// write, an envelope for example.
+/// The destination of output. `Write` puts bytes before those of [`crate::seal`] or
+/// [`crate::open`], an envelope for example.
 pub struct Sink<'a>(pub(crate) Kind<'a>);
 
 pub(crate) enum Kind<'a> {
@@ -118,8 +118,8 @@ impl WriteAt for Bytes<'_> {
 }
 
 impl<'a> Sink<'a> {
-    /// An open file, from its current position on: a regular file is written by many threads at
-    /// once, anything else (a pipe, a terminal, a file opened to append) from front to back.
+    /// An open file, from its current position on: a regular file is written by many threads at the
+    /// same time, anything else (a pipe, a terminal, a file opened to append) from front to back.
     ///
     /// While it is written, a regular file may have holes. If an error comes back, what it holds
     /// is to be thrown away.
@@ -139,8 +139,8 @@ impl<'a> Sink<'a> {
     /// As [`Sink::file`]; one without a name on a RAM disk is filled in place, which is faster.
     ///
     /// # Safety
-    /// While the sink lives, nobody makes the file shorter, be it by this descriptor or by another:
-    /// what was mapped there would end the process.
+    /// While the sink lives, the file is not made shorter, be it by this descriptor or by another:
+    /// accessing the mapping of a missing part would end the process.
     ///
     /// # Errors
     /// What the system says about the file.

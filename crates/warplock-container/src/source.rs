@@ -1,10 +1,10 @@
-//! Where input comes from: anything that can be read at a position, or only front to back.
+//! Sources of input: anything that can be read at a position, or only front to back.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::ops::Range;
 
-/// Input that can be read at any position, by many threads at once.
+/// Input that can be read at any position, by many threads at the same time.
 pub trait ReadAt: Sync {
     /// Reads into `buffer` from byte `offset` on, as `pread` does: returns how many bytes it
     /// read, and 0 only at the end.
@@ -28,8 +28,8 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// Where input comes from. `Read` takes bytes off its front, an envelope for example; what is
-/// left is for [`crate::seal`] or [`crate::open`].
+/// The source of input. `Read` takes bytes from its start, an envelope for example; the rest is for
+/// [`crate::seal`] or [`crate::open`].
 pub struct Source<'a>(pub(crate) Kind<'a>);
 
 pub(crate) enum Kind<'a> {
@@ -43,8 +43,8 @@ pub(crate) enum Kind<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// An open file, from its current position to its end: a regular file is read by many
-    /// threads at once, anything else (a pipe, a terminal, a file in `/proc` that claims to be
+    /// An open file, from its current position to its end: a regular file is read by many threads
+    /// at the same time, anything else (a pipe, a terminal, a file in `/proc` that claims to be
     /// empty) from front to back.
     ///
     /// A regular file's length is taken now: what is appended later is left out.

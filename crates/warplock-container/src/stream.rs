@@ -58,9 +58,9 @@ pub fn seal(
 /// content is to be thrown away.
 ///
 /// # Errors
-/// Those of kind [`crate::ErrorKind::Authentication`] say what is wrong with the stream; of
-/// several faults the one with the lowest chunk number is told (the length of a positioned source
-/// is looked at first). Also [`Error::Empty`], [`Error::NotWarplock`], and those of [`seal`].
+/// Those of kind [`crate::ErrorKind::Authentication`] say what is wrong with the stream; of several
+/// faults, the one with the lowest chunk number is reported (the length of a positioned source is
+/// checked first). Also [`Error::Empty`], [`Error::NotWarplock`], and those of [`seal`].
 pub fn open(
     mut source: Source<'_>,
     mut sink: Sink<'_>,
@@ -181,7 +181,7 @@ pub fn open_range(
 }
 
 impl Cipher {
-    /// Takes the header off the front of a stream, and checks that the key is the stream's.
+    /// Reads the header from the start of a stream, and checks that the key is the stream's.
     pub(crate) fn for_stream(key: &InputKey, stream: &mut impl io::Read) -> Result<Self> {
         let mut header = [0; HEADER_LEN];
         let found = take(stream, &mut header).map_err(Error::Read)?;

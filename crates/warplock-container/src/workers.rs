@@ -7,11 +7,11 @@
 //! pages of the output).
 //!
 //! Files are read and written with `pread` and `pwrite` of whole segments. Measured on tmpfs, one
-//! core: `pread` 6.3 GB/s, reading a mapping 6.5 GB/s (not worth the SIGBUS when somebody cuts the
-//! file); `pwrite` of new pages 2.3 GB/s, filling a mapping of small pages 0.6 GB/s (for one of
-//! huge pages see `ram_file`). Segments of 128 KiB to 512 KiB made no difference. Input and output
-//! have a buffer each, so that a refused chunk is still there to be diagnosed, and no scattered
-//! reads and writes are needed around the tags.
+//! core: `pread` 6.3 GB/s, reading a mapping 6.5 GB/s (not worth the SIGBUS if the file is cut);
+//! `pwrite` of new pages 2.3 GB/s, filling a mapping of small pages 0.6 GB/s (for one of huge pages
+//! see `ram_file`). Segments of 128 KiB to 512 KiB made no difference. Input and output have a
+//! buffer each, so that a refused chunk is still there to be diagnosed, and no scattered reads and
+//! writes are needed around the tags.
 //!
 //! Errors: a worker that fails stops the others from claiming more, but segments already claimed
 //! are finished. As every segment before a failed one was claimed before it, the error of the
@@ -199,8 +199,8 @@ impl Workers<'_> {
         let expected = self.task.output_len(segment);
         let place = self.place(start, expected);
         let output = match place {
-            // SAFETY: a segment is claimed by one worker only and segments do not overlap, so
-            // nobody else has this part of the memory.
+            // SAFETY: a segment is claimed by one worker only and segments do not overlap, so no
+            // other worker has this part of the memory.
             Some(memory) => unsafe { std::slice::from_raw_parts_mut(memory.as_ptr(), expected) },
             None => output,
         };
@@ -208,7 +208,7 @@ impl Workers<'_> {
             Direction::Encrypt => cipher.seal(pipeline.engine(), nonces, run, output)?,
             Direction::Decrypt => cipher.open(pipeline.engine(), nonces, run, output)?,
         };
-        // The part of the output that was asked for, and its place.
+        // The requested part of the output, and its place.
         let clip = &self.task.clip;
         let from = clip.start.clamp(start, start + len as u64);
         let to = clip.end.clamp(from, start + len as u64);
@@ -236,7 +236,7 @@ impl Workers<'_> {
             .flatten()
     }
 
-    /// Records an error about the segment `place`, and lets nobody claim another.
+    /// Records an error about the segment `place`, and stops further claims.
     fn stop(&self, place: u64, error: Error) {
         // A read or write that a signal interrupted to stop the run is no failure of the file.
         let (index, error) = match error.io_kind() {

@@ -46,7 +46,7 @@ impl<W: Write> Writer<W> {
             engine,
             // Never grows, so that no copy of the plaintext is left behind.
             plain: Zeroizing::new(Vec::with_capacity(RUN_CHUNKS * CHUNK_LEN)),
-            // The last run may be full, and the empty last chunk comes behind it.
+            // The last run may be full, and the empty last chunk follows it.
             sealed: vec![0; RUN_CHUNKS * SEALED_CHUNK_LEN + TAG_LEN],
             nonces: Vec::new(),
             first: 0,
@@ -54,7 +54,7 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Seals the last chunk, and gives back the writer underneath (flushed).
+    /// Seals the last chunk, and returns the underlying writer (flushed).
     ///
     /// # Errors
     /// [`Error::Write`], [`Error::TooLong`], [`Error::Engine`].
@@ -98,7 +98,7 @@ impl<W: Write> Write for Writer<W> {
         Ok(taken)
     }
 
-    /// Flushes the writer underneath; a chunk that is not full yet stays here.
+    /// Flushes the underlying writer; a chunk that is not full yet stays here.
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }

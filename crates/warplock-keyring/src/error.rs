@@ -1,4 +1,4 @@
-//! What can go wrong, as sentences for people and kinds for programs.
+//! Errors: variants and kinds for programs, sentences for people.
 
 use crate::header::{MAX_STANZAS, StanzaKind};
 
@@ -94,8 +94,8 @@ pub enum Error {
         /// Base-2 logarithm of the most work accepted.
         max: u8,
     },
-    /// The passphrase stretching asked for by the input takes long, and nobody agreed to it.
-    #[error("{what} asks for {work}: if you trust its maker, allow that with --max-work {log_n}")]
+    /// The passphrase stretching asked for by the input takes long, and was not confirmed.
+    #[error("{what} asks for {work}: allow that only if you trust its maker")]
     UnconfirmedWork {
         /// Which input.
         what: String,
@@ -116,7 +116,7 @@ pub enum Error {
         /// What is needed, in MiB.
         mib: usize,
     },
-    /// So many recipients and identities that to try all would take too long.
+    /// Too many recipients and identities: trying all would take too long.
     #[error(
         "the wrapped key is for {stanzas} recipients, too many to try {identities} identities on \
          each: give only the identity that opens it"
@@ -136,8 +136,8 @@ pub enum Error {
          age files have either one passphrase or any number of recipients"
     )]
     MixedPassphrase,
-    /// There is nobody to wrap the key for.
-    #[error("there is nobody to encrypt for: name a recipient (-r, -R, -i) or a passphrase (-p)")]
+    /// Neither a recipient nor a passphrase was given to wrap the key for.
+    #[error("there is neither a recipient nor a passphrase to encrypt for")]
     NoRecipients,
     /// Some recipients refuse to be combined, such as post-quantum and classic ones.
     #[error(
@@ -148,7 +148,7 @@ pub enum Error {
         /// The labels not shared by all.
         labels: String,
     },
-    /// So many recipients that the wrapped key would be refused when read.
+    /// Too many recipients: the wrapped key would be refused when read.
     #[error(
         "too many recipients: the wrapped key would take {found} bytes, the most is {limit}, \
          enough for about {} recipients that are X25519 keys; encrypt for fewer",
@@ -187,13 +187,21 @@ pub enum Error {
         /// What is wrong with it and what to do.
         why: String,
     },
-    /// A passphrase was needed and could not be had.
+    /// A passphrase was needed and not available.
     #[error("no {wanted}: {why}")]
     NoPassphrase {
         /// Which passphrase.
         wanted: String,
         /// Why there is none and what to do.
         why: String,
+    },
+    /// A passphrase was needed, and there is no terminal to ask for it.
+    #[error("no {wanted}: the terminal cannot be asked ({source})")]
+    NoTerminal {
+        /// Which passphrase.
+        wanted: String,
+        /// The system's reason.
+        source: std::io::Error,
     },
     /// The operating system gave no random bytes.
     #[error("the operating system gave no random bytes: {0}")]
@@ -234,10 +242,9 @@ fn no_match(wanted: &[StanzaKind], had_identities: bool, had_passphrase: bool) -
         .any(|kind| matches!(kind, StanzaKind::Scrypt { .. }));
     if needs_passphrase {
         return if had_identities {
-            "the wrapped key needs a passphrase, and only identities were given: \
-             leave out -i or add -p"
+            "the wrapped key needs a passphrase, and only identities were given"
         } else {
-            "the wrapped key needs a passphrase, and none was given: add -p"
+            "the wrapped key needs a passphrase, and none was given"
         }
         .into();
     }
@@ -258,8 +265,8 @@ fn no_match(wanted: &[StanzaKind], had_identities: bool, had_passphrase: bool) -
     if had_identities {
         format!("none of the identities given opens the wrapped key (it is for: {list})")
     } else if had_passphrase {
-        format!("a passphrase does not open the wrapped key (it is for: {list}): give -i IDENTITY")
+        format!("a passphrase does not open the wrapped key (it is for: {list})")
     } else {
-        format!("the wrapped key needs an identity (it is for: {list}): give -i IDENTITY")
+        format!("the wrapped key needs an identity (it is for: {list})")
     }
 }

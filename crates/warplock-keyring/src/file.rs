@@ -38,7 +38,7 @@ impl Exposed {
         use std::os::unix::fs::PermissionsExt;
         let metadata = file.metadata().ok()?;
         let mode = metadata.permissions().mode() & 0o7777;
-        // Pipes and terminals are somebody else's business.
+        // Pipes and terminals are not checked.
         (metadata.is_file() && mode & 0o077 != 0).then(|| Self {
             path: path.into(),
             mode,
@@ -162,13 +162,13 @@ fn write_new(path: &Path, content: &[u8]) -> Result<()> {
     file.write_all(content)
         .and_then(|()| file.sync_all())
         .map_err(|error| {
-            // Half a key helps nobody.
+            // Half a key is useless.
             let _ = fs::remove_file(path);
             Error::io(format!("cannot write {}", path.display()))(error)
         })
 }
 
-/// A new name beside `path`.
+/// A new name next to `path`.
 fn sibling(path: &Path) -> Result<PathBuf> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(Error::Random)?;

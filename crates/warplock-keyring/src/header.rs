@@ -1,4 +1,4 @@
-//! Looking at an age file's header without any key, in linear time and bounded memory.
+//! Reads an age file's header without any key, in linear time and bounded memory.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -219,7 +219,7 @@ pub(crate) fn read_content(
 /// `read_until` here returns the whole header, and the time is linear.
 pub(crate) struct AgeFile<'a> {
     rest: &'a [u8],
-    /// Of what is still to come out in one piece.
+    /// Bytes that are still to be returned in one piece.
     header_len: usize,
 }
 
@@ -232,7 +232,7 @@ pub(crate) fn check_limits(bytes: &[u8]) -> Result<()> {
 
 /// The length of the header: up to the line of its MAC, the only one that begins so.
 ///
-/// Headers of more stanzas and arguments than anybody needs are refused here: age takes a hundred
+/// Headers with far more stanzas and arguments than real ones are refused here: age takes a hundred
 /// times their length of memory.
 fn header_len(bytes: &[u8]) -> std::result::Result<usize, &'static str> {
     let (mut len, mut stanzas) = (0, 0);

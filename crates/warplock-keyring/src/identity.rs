@@ -1,4 +1,4 @@
-//! Identities: what opens a wrapped key.
+//! Identities: the secrets that open a wrapped key.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ use crate::work::{MAX_WORK, UNASKED_WORK, Work};
 /// The largest identity file read, in bytes.
 const MAX_IDENTITY_FILE: usize = 1024 * 1024;
 
-/// What is offered to open a wrapped key: identity files, SSH private keys, a passphrase.
+/// The secrets offered to open a wrapped key: identity files, SSH private keys, a passphrase.
 ///
 /// Passphrases, of the wrapped key and of encrypted identity files, are asked for only when
 /// they are needed, and those of identity files once only.
@@ -62,8 +62,8 @@ impl Identities {
     /// Adds the identities in the content of a file called `file`.
     ///
     /// # Errors
-    /// [`Error::Identity`], [`Error::Malformed`] and their like if the content is none of
-    /// the known kinds; no part of the content is in the message.
+    /// [`Error::Identity`], [`Error::Malformed`] and similar if the content is of no known kind; no
+    /// part of the content is in the message.
     pub fn add(&mut self, file: &str, content: &[u8]) -> Result<()> {
         self.entries.push(Entry::parse(file, content)?);
         Ok(())

@@ -1,4 +1,4 @@
-//! The 32 secret bytes everything hangs on, and the files they can live in.
+//! The 32 secret bytes that everything depends on, and the files that hold them.
 
 use std::fmt;
 use std::path::Path;
@@ -66,7 +66,7 @@ impl PartialEq for MasterKey {
 
 impl Eq for MasterKey {}
 
-/// What [`read_key_file`] found.
+/// The result of [`read_key_file`].
 #[derive(Debug)]
 pub struct KeyFile {
     /// The key.
@@ -114,7 +114,7 @@ pub fn parse_key(content: &[u8]) -> std::result::Result<MasterKey, String> {
             "{found}; a key file holds 32 raw bytes or 64 hex digits"
         ));
     }
-    // Every digit is looked at before the verdict, so that time tells nothing about it.
+    // Every digit is checked before the verdict, so that the time reveals nothing about it.
     let mut bad = 0;
     for (byte, pair) in key.0.iter_mut().zip(text.as_chunks::<2>().0) {
         let (high, low) = (hex_value(pair[0]), hex_value(pair[1]));

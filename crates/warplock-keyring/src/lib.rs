@@ -1,19 +1,19 @@
-//! Keys of Warplock: how they are made, kept, wrapped and derived.
+//! Keys of Warplock: made, stored, wrapped and derived.
 //!
-//! Everything Warplock encrypts hangs on 32 secret bytes, a [`MasterKey`]: the input key of
-//! one encrypted file, or the master key of a vault. This crate answers two questions.
+//! Everything Warplock encrypts depends on 32 secret bytes, a [`MasterKey`]: the input key of one
+//! encrypted file, or the master key of a vault. This crate answers two questions.
 //!
-//! **Who may have the key?** The key is *wrapped*: stored as a small
-//! [age](https://age-encryption.org/v1) file whose content is exactly those 32 bytes.
-//! [`wrap()`] makes it for [`Recipients`] (a passphrase, `age1...` keys, SSH public keys,
-//! plugins such as hardware tokens), and [`unwrap`] opens it with [`Identities`] (a
-//! passphrase, identity files, SSH private keys, plugins). The `age` program opens the same
-//! bytes: key management is age's, nothing here is a format of our own.
+//! **Which secrets open the key?** The key is *wrapped*: stored as a small
+//! [age](https://age-encryption.org/v1) file whose content is exactly those 32 bytes. [`wrap()`]
+//! makes it for [`Recipients`] (a passphrase, `age1...` keys, SSH public keys, plugins such as
+//! hardware tokens), and [`unwrap`] opens it with [`Identities`] (a passphrase, identity files, SSH
+//! private keys, plugins). The `age` program opens the same bytes: key management is age's, and no
+//! format here is our own.
 //!
 //! **Which key for which purpose?** [`derive`](derive()) makes independent sub-keys from a
 //! master key with HKDF, one for each label.
 //!
-//! A key can also live bare in a key file ([`read_key_file`], [`write_key_file`]).
+//! A key can also be stored bare in a key file ([`read_key_file`], [`write_key_file`]).
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Where passphrases come from: a terminal, a file, or a test.
+//! Sources of passphrases: a terminal, a file, or a test.
 
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
@@ -23,11 +23,11 @@ pub trait AskPassphrase: Send + Sync {
     /// ask for their PINs here.
     ///
     /// # Errors
-    /// [`Error::NoPassphrase`] where nobody can answer, or reading fails.
+    /// [`Error::NoPassphrase`] if there is no one to answer, or reading fails.
     fn ask(&self, what: &str) -> Result<SecretString>;
 
-    /// A new passphrase for `what`. A person is asked twice, so that a slip of the finger
-    /// does not lock the data away; by default this is [`ask`](Self::ask).
+    /// A new passphrase for `what`. A person is asked twice, so that a typing mistake does not lock
+    /// the data away; by default this is [`ask`](Self::ask).
     ///
     /// # Errors
     /// As [`ask`](Self::ask), and where the passphrase is empty or the two differ.
@@ -41,13 +41,13 @@ pub trait AskPassphrase: Send + Sync {
     }
 
     /// A question with two answers, of a plugin, or whether to do more work for a passphrase than
-    /// the usual; `None` where nobody can answer.
+    /// usual; `None` if there is no one to answer.
     fn confirm(&self, message: &str, yes: &str, no: Option<&str>) -> Option<bool> {
         let _ = (message, yes, no);
         None
     }
 
-    /// A plugin's question with an answer that is no secret; `None` where nobody can answer.
+    /// A plugin's question with an answer that is not secret; `None` if there is no one to answer.
     fn ask_public(&self, message: &str) -> Option<String> {
         let _ = message;
         None
@@ -66,14 +66,14 @@ pub struct NoPrompt;
 
 impl AskPassphrase for NoPrompt {
     fn ask(&self, what: &str) -> Result<SecretString> {
-        Err(no_passphrase(what, "there is nobody to ask"))
+        Err(no_passphrase(what, "there is no prompt to ask"))
     }
 }
 
 /// Answers every request with the first line of a file, without its line end.
 ///
-/// The file is read at the first request and once only, so that a pipe serves too
-/// (`/dev/fd/3`); `-` is standard input, of which nothing past the first line is taken.
+/// The file is read at the first request and only once, so that a pipe can be used, too
+/// (`/dev/fd/3`); `-` is standard input, which is not read past the first line.
 pub struct PassphraseFile {
     path: PathBuf,
     read: Mutex<Option<SecretString>>,
@@ -95,7 +95,7 @@ impl PassphraseFile {
         } else {
             File::open(&self.path)
         };
-        // Unbuffered, as what follows in a pipe is not ours to take.
+        // Unbuffered, because the bytes after the first line belong to another reader.
         let line = file.and_then(|file| first_line(&mut ByteReader { file, byte: None }));
         let line = line.map_err(Error::io(format!(
             "cannot read the passphrase from {shown}"
@@ -177,48 +177,17 @@ impl BufRead for ByteReader {
     }
 }
 
-/// The option that most commands have for those without a terminal.
-const PASSPHRASE_FILE: &str = "--passphrase-file";
-
 /// Asks the person at the terminal (`/dev/tty`, not standard input) without echo.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal;
 
 impl Terminal {
-    /// A new passphrase as by [`ask_new`](AskPassphrase::ask_new); where there is no terminal, the
-    /// error names the option `instead`.
-    ///
-    /// # Errors
-    /// As [`ask_new`](AskPassphrase::ask_new).
-    pub fn ask_new_or(&self, what: &str, instead: &str) -> Result<SecretString> {
-        let first = Self::prompt(what, &format!("Enter new {what}: "), instead)?;
-        if first.expose_secret().is_empty() {
-            return Err(no_passphrase(
-                what,
-                "it is empty; type at least one character",
-            ));
-        }
-        let second = Self::prompt(what, "Enter it once more: ", instead)?;
-        let (first_bytes, second_bytes) = (
-            first.expose_secret().as_bytes(),
-            second.expose_secret().as_bytes(),
-        );
-        if !bool::from(first_bytes.ct_eq(second_bytes)) {
-            return Err(no_passphrase(
-                what,
-                "the two that were typed differ; try again",
-            ));
-        }
-        Ok(first)
-    }
-
-    fn prompt(what: &str, text: &str, instead: &str) -> Result<SecretString> {
-        let typed = rpassword::prompt_password(text)
-            .map(Zeroizing::new)
-            .map_err(|error| {
-                let why = format!("the terminal cannot be asked ({error}); use {instead} FILE");
-                no_passphrase(what, &why)
-            })?;
+    fn prompt(what: &str, text: &str) -> Result<SecretString> {
+        let typed = rpassword::prompt_password(text).map(Zeroizing::new);
+        let typed = typed.map_err(|source| Error::NoTerminal {
+            wanted: what.to_owned(),
+            source,
+        })?;
         Ok(secret(&typed))
     }
 
@@ -238,11 +207,29 @@ impl Terminal {
 
 impl AskPassphrase for Terminal {
     fn ask(&self, what: &str) -> Result<SecretString> {
-        Self::prompt(what, &format!("Enter {what}: "), PASSPHRASE_FILE)
+        Self::prompt(what, &format!("Enter {what}: "))
     }
 
     fn ask_new(&self, what: &str) -> Result<SecretString> {
-        self.ask_new_or(what, PASSPHRASE_FILE)
+        let first = Self::prompt(what, &format!("Enter new {what}: "))?;
+        if first.expose_secret().is_empty() {
+            return Err(no_passphrase(
+                what,
+                "it is empty; type at least one character",
+            ));
+        }
+        let second = Self::prompt(what, "Enter it once more: ")?;
+        let (first_bytes, second_bytes) = (
+            first.expose_secret().as_bytes(),
+            second.expose_secret().as_bytes(),
+        );
+        if !bool::from(first_bytes.ct_eq(second_bytes)) {
+            return Err(no_passphrase(
+                what,
+                "the two that were typed differ; try again",
+            ));
+        }
+        Ok(first)
     }
 
     fn show(&self, message: &str) {

@@ -1,4 +1,4 @@
-//! Recipients: for whom a key is wrapped.
+//! Recipients, for whom a key is wrapped.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const MAX_RECIPIENTS_FILE: usize = 1024 * 1024;
 /// busy machine choose too little.
 const WORK: u8 = 17;
 
-/// For whom a key is wrapped: any number of recipients, or one passphrase.
+/// The recipients of a wrapped key: any number of them, or one passphrase.
 pub struct Recipients {
     prompt: Arc<dyn AskPassphrase>,
     keys: Vec<Box<dyn age::Recipient + Send>>,
@@ -34,7 +34,7 @@ pub struct Recipients {
 }
 
 impl Recipients {
-    /// Nobody yet; `prompt` will answer questions of plugins.
+    /// No recipients yet; `prompt` will answer questions of plugins.
     pub fn new(prompt: Arc<dyn AskPassphrase>) -> Self {
         Self {
             prompt,
@@ -48,7 +48,7 @@ impl Recipients {
     /// Adds a recipient: `age1...` (also of plugins), `ssh-ed25519 ...` or `ssh-rsa ...`.
     ///
     /// # Errors
-    /// [`Error::Recipient`] if the text is none.
+    /// [`Error::Recipient`] if the text is not one.
     pub fn add(&mut self, recipient: &str) -> Result<()> {
         let recipient = recipient.trim();
         self.parse(recipient).map_err(|why| {
@@ -66,7 +66,7 @@ impl Recipients {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::TooLarge`], and [`Error::Recipient`] naming the first line
-    /// that is no recipient, or the file if it holds none.
+    /// that is not a recipient, or the file if it holds none.
     pub fn add_file(&mut self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         // Read as a secret, as an identity may be given here by mistake.
@@ -116,8 +116,8 @@ impl Recipients {
     /// Wraps for a passphrase, which excludes everything else.
     ///
     /// # Errors
-    /// [`Error::MixedPassphrase`] if there is one already (recipients besides it are
-    /// noticed by [`wrap`](crate::wrap())).
+    /// [`Error::MixedPassphrase`] if there is one already (recipients in addition to it are noticed
+    /// by [`wrap`](crate::wrap())).
     pub fn add_passphrase(&mut self, passphrase: SecretString) -> Result<()> {
         match self.passphrase.replace(passphrase) {
             None => Ok(()),
@@ -127,7 +127,7 @@ impl Recipients {
 
     /// Sets the scrypt work for a passphrase to 2^`log_n`, instead of 17.
     ///
-    /// For tests, which have no second to spare; less than 17 weakens every passphrase.
+    /// For tests, which must be fast; less than 17 weakens every passphrase.
     ///
     /// # Panics
     /// Unless `log_n` is within 1 and 22, the most that is accepted when reading.
@@ -136,7 +136,7 @@ impl Recipients {
         self.work = log_n;
     }
 
-    /// Whether there is nobody to wrap for.
+    /// Whether there is neither a recipient nor a passphrase.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.plugins.is_empty() && self.passphrase.is_none()
     }
@@ -224,8 +224,8 @@ impl std::fmt::Debug for Recipients {
     }
 }
 
-/// Whether a text that somebody gave by mistake is one that must not reach a log: an identity, or a
-/// key in hex digits.
+/// Whether a text that was given by mistake must not reach a log: an identity, or a key in hex
+/// digits.
 pub(crate) fn looks_secret(text: &str) -> bool {
     // The shortest keys are those of AES-128.
     const DIGITS: usize = 32;

@@ -15,8 +15,8 @@ const MAX_WORK: u8 = 20;
 struct TotalWork(u64);
 
 impl TotalWork {
-    /// That of 64 keys as [`wrap`](crate::wrap()) makes them. Cheap keys come first, so in a list
-    /// of 64 no others keep one of those from being tried.
+    /// The work of 64 keys as [`wrap`](crate::wrap()) makes them. Cheap keys come first, so in a
+    /// list of 64, other keys cannot keep one of those from being tried.
     const MOST: u64 = 64 << 17;
 
     /// Whether a key with this work may be tried as well.
@@ -30,15 +30,14 @@ impl TotalWork {
 /// Opens those of several wrapped keys that `identities` open, one after the other, until `accept`
 /// takes one: it gets the key's index and the key.
 ///
-/// Whoever can write to the list may have added keys of their own, so one that cannot be opened,
-/// or is not accepted, does not end the search, and what costs least is tried first: keys for
-/// identities before those for passphrases, few recipients before many, little work before much.
-/// No question is asked about work: more than 2^20 of scrypt for one key, or 2^23 for all, is not
-/// done.
+/// An attacker who can write to the list may have added keys, so a key that cannot be opened, or is
+/// not accepted, does not end the search, and the cheapest is tried first: keys for identities
+/// before those for passphrases, few recipients before many, little work before much. No question
+/// is asked about work: more than 2^20 of scrypt for one key, or 2^23 for all, is not done.
 ///
 /// # Errors
-/// If none is taken: [`Error::WrongPassphrase`] if a passphrase was wrong for any, else the error
-/// that says most, else [`Error::NoMatch`].
+/// If none is accepted: [`Error::WrongPassphrase`] if a passphrase was wrong for any, else the most
+/// informative error, else [`Error::NoMatch`].
 pub fn unwrap_any<T>(
     wrapped: &[Vec<u8>],
     identities: &Identities,
@@ -79,8 +78,10 @@ pub fn unwrap_any<T>(
                     return Ok(taken);
                 }
             }
-            // Nobody can be asked for the others either.
-            Err(error @ Error::NoPassphrase { .. }) => return Err(error),
+            // The prompt cannot answer for the others either.
+            Err(error @ (Error::NoPassphrase { .. } | Error::NoTerminal { .. })) => {
+                return Err(error);
+            }
             Err(error) => failed(error),
         }
     }
@@ -91,8 +92,8 @@ pub fn unwrap_any<T>(
     }))
 }
 
-/// Of several failures the one with the lowest number is reported: what is wrong with other keys
-/// of the list says least.
+/// Of several failures the one with the lowest number is reported: problems with other keys of the
+/// list are the least informative.
 fn rank(error: &Error) -> u8 {
     match error {
         Error::WrongPassphrase { .. } => 0,

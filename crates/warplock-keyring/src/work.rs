@@ -14,7 +14,7 @@ pub const MAX_WORK: u8 = 22;
 /// what the age program chooses for its files.
 pub const UNASKED_WORK: u8 = 18;
 
-/// What opening something with a passphrase costs.
+/// The cost of opening something with a passphrase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Of an age file.
@@ -70,15 +70,15 @@ impl Work {
         }
     }
 
-    /// Succeeds if there is memory for the work. age allocates it in a way that ends the process
-    /// where there is not.
+    /// Succeeds if there is memory for the work. age's allocation would end the process if there is
+    /// not.
     pub(crate) fn reserve(self, what: &str) -> Result<()> {
-        /// For what age allocates besides.
+        /// For age's other allocations.
         const REST: usize = 4 << 20;
         let bytes = self.memory() + REST;
         let mut probe = Vec::<u8>::new();
         let reserved = probe.try_reserve_exact(bytes);
-        // An allocation that nothing looks at may be optimized away.
+        // An allocation that is not used may be optimized away.
         std::hint::black_box(&mut probe);
         reserved.map_err(|_| Error::NoMemory {
             what: what.into(),

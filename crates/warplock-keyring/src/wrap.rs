@@ -12,7 +12,7 @@ use crate::identity::{self, Identities};
 use crate::key::{KEY_LEN, MasterKey};
 use crate::recipient::Recipients;
 
-/// What errors call the input of [`unwrap`].
+/// The name of the input of [`unwrap`] in errors.
 pub(crate) const WHAT: &str = "the wrapped key";
 
 /// Wraps `key` for `recipients`: a binary age file (`age-encryption.org/v1`) whose content
@@ -60,7 +60,7 @@ pub fn wrap(key: &MasterKey, recipients: &Recipients) -> Result<Vec<u8>> {
 /// * [`Error::PayloadLength`]: it opens, but does not hold 32 bytes.
 /// * [`Error::ExcessiveWork`], [`Error::UnconfirmedWork`], [`Error::NoMemory`],
 ///   [`Error::TooManyAttempts`]: it takes more work, memory or time than is spent on it.
-/// * [`Error::Plugin`], [`Error::NoPassphrase`].
+/// * [`Error::Plugin`], [`Error::NoPassphrase`], [`Error::NoTerminal`].
 pub fn unwrap(wrapped: &[u8], identities: &Identities) -> Result<MasterKey> {
     let header = Header::read(wrapped, WHAT)?;
     if let Some(work) = header
@@ -72,16 +72,15 @@ pub fn unwrap(wrapped: &[u8], identities: &Identities) -> Result<MasterKey> {
     open(wrapped, &header, identities, &mut Attempts::default())
 }
 
-/// Trying one identity on one recipient's stanza takes a seventh of a millisecond, and only that
-/// tells whether they belong together.
+/// Trying one identity on one recipient's stanza takes a seventh of a millisecond, and is the only
+/// way to find out whether they belong together.
 #[derive(Default)]
 pub(crate) struct Attempts(usize);
 
 impl Attempts {
     /// Takes less than a second.
     const MOST: usize = 6000;
-    /// So few recipients are always tried: the rest is the choice of whoever gives that many
-    /// identities.
+    /// This few recipients are always tried: the number of identities is the choice of the caller.
     const FEW: usize = 16;
 
     fn add(&mut self, stanzas: usize, identities: usize) -> Result<()> {

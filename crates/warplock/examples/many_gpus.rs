@@ -1,8 +1,8 @@
 //! What one machine's GPUs do together: `cargo run --release -p warplock --example many_gpus [GiB]`
 //!
-//! First on data in the memory of each GPU, all at once; then from page-locked host memory to
-//! page-locked host memory, on the GPUs alone, on the processor alone and on everything (`auto`).
-//! Each block of rows takes 1, 2, 4.. GPUs. Results are compared with the processor's.
+//! First on data in the memory of each GPU, on all of them together; then from pinned host memory to
+//! pinned host memory, on the GPUs alone, on the CPU alone and on everything (`auto`).
+//! Each block of rows takes 1, 2, 4.. GPUs. Results are compared with the CPU's.
 
 use std::error::Error;
 use std::sync::Barrier;
@@ -17,7 +17,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 const ALGORITHMS: [Algorithm; 2] = [Algorithm::Aes128Ctr, Algorithm::Aes256Gcm];
 
-/// The medians of so many runs are printed.
+/// The median of this many runs is printed.
 const RUNS: usize = 5;
 
 fn iv(algorithm: Algorithm) -> &'static [u8] {
@@ -32,7 +32,7 @@ fn median(mut seconds: Vec<f64>) -> f64 {
     seconds[seconds.len() / 2]
 }
 
-/// Seconds in which each of the first `count` GPUs enciphers `bytes` of its own memory `launches`
+/// Seconds in which each of the first `count` GPUs encrypts `bytes` of its own memory `launches`
 /// times, side by side.
 fn resident(algorithm: Algorithm, count: u32, bytes: usize, launches: usize) -> Result<f64> {
     let barrier = Barrier::new(count as usize);
@@ -112,7 +112,7 @@ fn host(
     Ok((median(seconds.split_off(1)), (sum, tag)))
 }
 
-/// Seconds of a copy by so many threads: what the memory allows.
+/// Seconds of a copy by `threads` threads: the limit of the memory.
 fn copy(input: &[u8], output: &mut [u8], threads: usize) -> f64 {
     let each = input.len().div_ceil(threads);
     let mut seconds = Vec::new();
@@ -157,7 +157,7 @@ fn main() -> Result<()> {
             .to_le_bytes();
         chunk.copy_from_slice(&word[..chunk.len()]);
     }
-    println!("\nfrom page-locked memory to page-locked memory, {gib} GiB: GB/s");
+    println!("\nfrom pinned memory to pinned memory, {gib} GiB: GB/s");
     let threads = std::thread::available_parallelism()?.get();
     let seconds = copy(&input, &mut output, threads);
     println!(
@@ -167,7 +167,7 @@ fn main() -> Result<()> {
     for number in 0..all {
         let link = link_rates(Some(number))?;
         println!(
-            "link of cuda:{number}: {:.1} up, {:.1} down, {:.1} each way at once",
+            "link of cuda:{number}: {:.1} up, {:.1} down, {:.1} each way together",
             link.up / 1e9,
             link.down / 1e9,
             link.both / 1e9
@@ -187,7 +187,7 @@ fn main() -> Result<()> {
             engine.wake();
             let (seconds, sum) = host(&engine, &key, &input, &mut output)?;
             if *right.get_or_insert(sum) != sum {
-                return Err(format!("{algorithm} on {name}: not the processor's result").into());
+                return Err(format!("{algorithm} on {name}: not the CPU's result").into());
             }
             print!(
                 "{algorithm:<12} {name:<14} {:.1}",

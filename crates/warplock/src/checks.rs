@@ -1,11 +1,10 @@
-//! The rules for batches that [`crate::job::Job`] and batches in GPU memory have in common, and the words
-//! for what breaks them.
+//! The rules that batches in host memory ([`crate::job::Job`]) and in GPU memory have in common.
 
 use subtle::ConstantTimeEq;
 
 use crate::batch::{Direction, Keys, Span, Spans};
 use crate::secret::declassify;
-use crate::{AlgorithmInfo, Error, Mode};
+use crate::{AlgorithmInfo, BatchProblem, Error, Lack, Mode};
 
 /// Calls `check` for every message, but only once where all are alike.
 pub(crate) fn each(
@@ -22,28 +21,35 @@ pub(crate) fn each(
     }
 }
 
-pub(crate) fn same_count(found: usize, messages: usize, what: &str) -> Result<(), Error> {
+pub(crate) fn same_count(found: usize, messages: usize, what: &'static str) -> Result<(), Error> {
     if found == messages {
         return Ok(());
     }
-    Err(Error::Batch(format!(
-        "the batch has {messages} messages but {found} {what}"
-    )))
+    Err(BatchProblem::Count {
+        what,
+        messages,
+        found,
+    }
+    .of_batch())
 }
 
 pub(crate) fn check_array(
     found: usize,
     messages: usize,
     each: usize,
-    what: &str,
+    what: &'static str,
 ) -> Result<(), Error> {
     if messages.checked_mul(each) == Some(found) {
         return Ok(());
     }
-    Err(Error::Batch(format!(
-        "the array of {what} has {found} bytes; {messages} messages with {each} bytes each need {}",
-        messages as u128 * each as u128
-    )))
+    Err(BatchProblem::ArrayLength {
+        what,
+        messages,
+        each,
+        found,
+        any_iv: false,
+    }
+    .of_batch())
 }
 
 pub(crate) fn check_keys(direction: Direction, keys: &Keys<'_>, count: usize) -> Result<(), Error> {
@@ -57,13 +63,10 @@ pub(crate) fn check_keys(direction: Direction, keys: &Keys<'_>, count: usize) ->
             let mut each = bytes.chunks_exact(algorithm.key_len());
             match each.position(has_equal_halves) {
                 None => Ok(()),
-                Some(index) => Err(Error::Message {
-                    index,
-                    problem: Error::EqualHalves {
-                        algorithm: *algorithm,
-                    }
-                    .to_string(),
-                }),
+                Some(index) => {
+                    let algorithm = *algorithm;
+                    Err(BatchProblem::EqualHalves { algorithm }.of_message(index))
+                }
             }
         }
         Keys::Indexed { keys, index } => {
@@ -72,24 +75,18 @@ pub(crate) fn check_keys(direction: Direction, keys: &Keys<'_>, count: usize) ->
                 .iter()
                 .any(|key| key.algorithm() != keys[0].algorithm())
             {
-                return Err(Error::Batch(
-                    "the table mixes keys of several algorithms: one batch, one algorithm"
-                        .to_owned(),
-                ));
+                return Err(BatchProblem::MixedKeys.of_batch());
             }
             match index
                 .iter()
                 .position(|&number| number as usize >= keys.len())
             {
                 None => Ok(()),
-                Some(place) => Err(Error::Message {
-                    index: place,
-                    problem: format!(
-                        "takes key number {}, but the table has {} keys",
-                        index[place],
-                        keys.len()
-                    ),
-                }),
+                Some(place) => Err(BatchProblem::KeyNumber {
+                    number: index[place],
+                    keys: keys.len(),
+                }
+                .of_message(place)),
             }
         }
     }
@@ -103,10 +100,11 @@ pub(crate) fn check_tag_len(
     if info.accepts_tag_len(direction, len) || !info.algorithm.is_aead() {
         return Ok(());
     }
-    Err(Error::Batch(format!(
-        "a tag of {len} bytes is not allowed: {}",
-        info.tag_rule()
-    )))
+    Err(BatchProblem::TagLength {
+        algorithm: info.algorithm,
+        found: len,
+    }
+    .of_batch())
 }
 
 /// Every text has a length that the algorithm takes.
@@ -115,11 +113,11 @@ pub(crate) fn check_texts(info: &AlgorithmInfo, spans: &Spans<'_>) -> Result<(),
         if info.accepts_text_len(span.len as u64) {
             return Ok(());
         }
-        let (name, rule) = (info.name, info.text_rule());
-        Err(Error::Message {
-            index,
-            problem: format!("{name} needs a text of {rule}, not {} bytes", span.len),
-        })
+        Err(BatchProblem::TextLength {
+            algorithm: info.algorithm,
+            found: span.len as u64,
+        }
+        .of_message(index))
     })
 }
 
@@ -144,9 +142,14 @@ pub(crate) fn check_iv_array(
     let len = info.iv_len();
     match check_array(found, count, len, "IVs") {
         Err(_) if info.mode == Mode::Ecb && count > 0 => check_iv_len(info, 0, found / count),
-        Err(error) if info.mode == Mode::Gcm => Err(Error::Batch(format!(
-            "{error} (nonces of another length: Ivs::Ragged)"
-        ))),
+        Err(_) if info.mode == Mode::Gcm => Err(BatchProblem::ArrayLength {
+            what: "IVs",
+            messages: count,
+            each: len,
+            found,
+            any_iv: true,
+        }
+        .of_batch()),
         checked => checked,
     }
 }
@@ -155,38 +158,18 @@ pub(crate) fn check_iv_len(info: &AlgorithmInfo, index: usize, len: usize) -> Re
     if info.accepts_iv_len(len) {
         return Ok(());
     }
-    Err(Error::Message {
-        index,
-        problem: format!("{} needs {}, not {len} bytes", info.name, info.iv_rule()),
-    })
+    Err(BatchProblem::IvLength {
+        algorithm: info.algorithm,
+        found: len,
+    }
+    .of_message(index))
 }
 
 pub(crate) fn check_sectors(info: &AlgorithmInfo) -> Result<(), Error> {
     if info.mode == Mode::Xts {
         return Ok(());
     }
-    Err(Error::Batch(format!(
-        "{} has no sectors: only XTS numbers them",
-        info.name
-    )))
-}
-
-/// What is wrong with tags for an algorithm that has none.
-pub(crate) fn no_tags(info: &AlgorithmInfo) -> Error {
-    Error::Batch(format!("{} makes no tags: leave the tags away", info.name))
-}
-
-/// What is wrong with associated data for an algorithm that takes none.
-pub(crate) fn no_aad(info: &AlgorithmInfo) -> Error {
-    Error::Batch(format!(
-        "{} takes no associated data: it would not be authenticated",
-        info.name
-    ))
-}
-
-/// What is wrong with a table of keys that has none.
-pub(crate) fn no_keys() -> Error {
-    Error::Batch("the batch has an empty table of keys: give it at least one".to_owned())
+    Err(Lack::Sectors.of(info.algorithm))
 }
 
 pub(crate) fn same_lengths(input: &Spans<'_>, output: &Spans<'_>) -> Result<(), Error> {
@@ -198,54 +181,49 @@ pub(crate) fn same_lengths(input: &Spans<'_>, output: &Spans<'_>) -> Result<(), 
     };
     match (0..looked_at).find(|&i| input.get(i).len != output.get(i).len) {
         None => Ok(()),
-        Some(index) => Err(Error::Message {
-            index,
-            problem: format!(
-                "has {} bytes of text but {} bytes of room for its result",
-                input.get(index).len,
-                output.get(index).len
-            ),
-        }),
+        Some(index) => Err(BatchProblem::ResultLength {
+            text: input.get(index).len,
+            room: output.get(index).len,
+        }
+        .of_message(index)),
     }
 }
 
-/// Every span and the `extra` bytes behind it must lie in a buffer of `len` bytes.
-pub(crate) fn inside(spans: &Spans<'_>, extra: usize, len: usize, what: &str) -> Result<(), Error> {
+/// Every span and the tag of `tag` bytes after it must lie in a buffer of `len` bytes.
+pub(crate) fn inside(
+    spans: &Spans<'_>,
+    tag: usize,
+    len: usize,
+    what: &'static str,
+) -> Result<(), Error> {
     let check = |index, span: Span| {
         let end = span
             .offset
             .checked_add(span.len)
-            .and_then(|end| end.checked_add(extra));
+            .and_then(|end| end.checked_add(tag));
         if end.is_some_and(|end| end <= len) {
             return Ok(());
         }
-        let tag = if extra > 0 {
-            format!(" and a tag of {extra} bytes (Tags::Apart puts tags elsewhere)")
-        } else {
-            String::new()
-        };
-        Err(Error::Message {
-            index,
-            problem: format!(
-                "lies outside {what}: {} bytes at {}{tag}, in a buffer of {len} bytes",
-                span.len, span.offset
-            ),
-        })
+        Err(BatchProblem::OutOfBounds {
+            what,
+            offset: span.offset,
+            len: span.len,
+            tag,
+            buffer: len,
+        }
+        .of_message(index))
     };
     match spans {
         Spans::Even { count: 0, .. } => Ok(()),
-        // The last one lies furthest.
+        // The last one ends last.
         Spans::Even { count, .. } => check(count - 1, spans.get(count - 1)),
         Spans::Ragged(_) => each(spans, check),
     }
 }
 
-/// No two spans (with the `extra` bytes behind each) may share a byte.
+/// No two spans (with the `extra` bytes after each) may share a byte.
 pub(crate) fn disjoint(spans: &Spans<'_>, extra: usize) -> Result<(), Error> {
-    let overlap = |index: usize| Error::Message {
-        index,
-        problem: "overlaps another message's result: each needs a place of its own".to_owned(),
-    };
+    let overlap = |index: usize| BatchProblem::ResultsOverlap.of_message(index);
     match spans {
         Spans::Even { count, len, stride } => {
             if *count > 1 && *stride < len + extra {

@@ -6,11 +6,11 @@ use std::ops::Range;
 use crate::batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 use crate::checks::{
     check_array, check_iv_array, check_iv_len, check_keys, check_sectors, check_tag_len,
-    check_texts, disjoint, each, inside, no_aad, no_keys, no_tags, same_count, same_lengths,
+    check_texts, disjoint, each, inside, same_count, same_lengths,
 };
 use crate::random::fill_random;
 use crate::simple::authenticates;
-use crate::{AlgorithmInfo, Error};
+use crate::{AlgorithmInfo, BatchProblem, Error, Lack};
 
 /// A checked batch. Its existence proves that every span lies inside its buffer, that spans that
 /// are written overlap nothing else, and that every key, IV, length and tag fits the algorithm. The
@@ -264,7 +264,9 @@ impl<'a> Job<'a> {
             tag_len,
             must_authenticate,
         } = batch;
-        let algorithm = keys.algorithm().ok_or_else(no_keys)?;
+        let algorithm = keys
+            .algorithm()
+            .ok_or_else(|| BatchProblem::NoKeys.of_batch())?;
         let info = algorithm.info();
         let aead = algorithm.is_aead();
         if must_authenticate {
@@ -321,15 +323,13 @@ impl<'a> Job<'a> {
 
         let tags = match tags {
             Tags::Appended => TagPlace::Appended,
-            _ if !aead => return Err(no_tags(info)),
+            _ if !aead => return Err(Lack::Tags.of(info.algorithm)),
             Tags::Apart(array) => {
                 check_array(array.len(), count, tag_len, "tags")?;
                 TagPlace::Apart(array.as_mut_ptr())
             }
             Tags::Given(_) if direction == Direction::Encrypt => {
-                return Err(Error::Batch(
-                    "sealing writes tags: give it a mutable array, not tags to compare".to_owned(),
-                ));
+                return Err(BatchProblem::GivenTags.of_batch());
             }
             Tags::Given(array) => {
                 check_array(array.len(), count, tag_len, "tags")?;
@@ -340,7 +340,7 @@ impl<'a> Job<'a> {
         check_ivs(info, direction, &ivs, count)?;
         match aad {
             Aad::None => {}
-            _ if !aead => return Err(no_aad(info)),
+            _ if !aead => return Err(Lack::AssociatedData.of(info.algorithm)),
             Aad::Shared(_) => {}
             Aad::Each { bytes, spans } => {
                 same_count(spans.count(), count, "spans of associated data")?;
@@ -398,10 +398,9 @@ fn check_ivs(
     match ivs {
         Ivs::None if count == 0 => Ok(()),
         Ivs::None => check_iv_len(info, 0, 0),
-        Ivs::Random(_) if direction == Direction::Decrypt => Err(Error::Batch(
-            "Ivs::Random is for encryption: to decrypt, give the IVs of the encryption with Ivs::Each"
-                .to_owned(),
-        )),
+        Ivs::Random(_) if direction == Direction::Decrypt => {
+            Err(BatchProblem::RandomIvs.of_batch())
+        }
         Ivs::Random(array) => check_iv_array(info, array.len(), count),
         Ivs::Each(bytes) => check_iv_array(info, bytes.len(), count),
         Ivs::Ragged { bytes, spans } => {

@@ -1,7 +1,7 @@
 //! Warplock's engine: symmetric encryption in batches, at the speed of the machine.
 //!
 //! - [`Algorithm`]: the table of ciphers and modes; [`Key`]: secret bytes for one of them.
-//! - [`Batch`]: many messages at once, as a structure of arrays: ragged, in place or not, a key
+//! - [`Batch`]: many messages in one call, as a structure of arrays: ragged, in place or not, a key
 //!   for all or a key each.
 //! - [`Engine`]: checks a batch, then runs it on a backend. The instruction set is chosen at run
 //!   time.
@@ -21,8 +21,11 @@
 //! # Ok::<(), warplock::Error>(())
 //! ```
 //!
-//! [`OwnedBatch`] does this for many messages at once; a [`Batch`] works on the caller's own memory
+//! [`OwnedBatch`] does this for many messages in one call; a [`Batch`] works on the caller's own memory
 //! and allocates nothing.
+//!
+//! The feature `cuda`, on by default, is support for NVIDIA GPUs: the compiled kernels (4 MB) and
+//! the loader of the driver. Without it the backends `cuda` are refused, and `auto` is the CPU.
 //!
 //! # Nonces
 //!
@@ -54,7 +57,11 @@ mod batch;
 mod calibrate;
 mod checks;
 mod cpu;
+#[cfg(feature = "cuda")]
 pub mod cuda;
+#[cfg(not(feature = "cuda"))]
+#[path = "cuda/absent.rs"]
+mod cuda;
 mod engine;
 mod error;
 pub mod hazmat;
@@ -65,6 +72,8 @@ mod machine;
 mod nonces;
 pub mod pkcs7;
 mod pool;
+// Parts of the interface that only GPUs use.
+#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
 mod portion;
 mod random;
 mod secret;
@@ -82,7 +91,7 @@ pub use backend::{BackendChoice, GpuSet};
 pub use batch::{Aad, Batch, Direction, Ivs, Keys, Span, Spans, Tags, Text};
 pub use cpu::InstructionSet;
 pub use engine::{BACKEND_VARIABLE, Builder, Engine, GpuBytes};
-pub use error::Error;
+pub use error::{BatchProblem, Error, Lack};
 pub use key::Key;
 pub use pool::MOST_THREADS;
 pub use random::fill_random;

@@ -20,9 +20,10 @@ pub(crate) fn planner(set: InstructionSet, threads: NonZeroUsize, warn: fn(&str)
 /// Whether the system shows devices of NVIDIA's driver. Looks at a file: loading the driver would
 /// take a tenth of a second.
 pub(crate) fn may_have_gpu() -> bool {
-    !cfg!(target_os = "linux")
-        || Path::new("/dev/nvidiactl").exists()
-        || Path::new("/dev/dxg").exists()
+    cfg!(feature = "cuda")
+        && (!cfg!(target_os = "linux")
+            || Path::new("/dev/nvidiactl").exists()
+            || Path::new("/dev/dxg").exists())
 }
 
 /// The model that was measured on this machine, or guesses.

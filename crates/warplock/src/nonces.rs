@@ -247,7 +247,7 @@ fn suspects(hashes: &[u64]) -> Vec<(u64, usize)> {
     if again.is_empty() {
         return Vec::new();
     }
-    // All places of these hashes, by other bits: so few hashes need a table that fits the L1 cache.
+    // All places of these hashes, by other bits: for these few, the table fits the L1 cache.
     let mut marks = vec![0_u64; again.len().next_power_of_two()];
     let mask = marks.len() - 1;
     let place = |hash: u64| ((hash >> 38) as usize & mask, 1 << (hash >> 32 & 63));

@@ -28,8 +28,8 @@ pub fn pad(text: &mut Vec<u8>) {
 /// alone.
 ///
 /// # Errors
-/// [`Error::Padding`] if the text does not end in PKCS#7 padding. Whoever tells an attacker which
-/// ciphertexts fail this way helps them to decrypt: authenticate CBC ciphertexts first.
+/// [`Error::Padding`] if the text does not end in PKCS#7 padding. An attacker who
+/// learns which ciphertexts fail this way can decrypt with it: authenticate CBC ciphertexts first.
 pub fn unpadded_len(text: &[u8]) -> Result<usize, Error> {
     let Some(block) = text
         .len()

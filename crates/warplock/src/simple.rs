@@ -2,7 +2,7 @@
 //! allocated, and everything that opening needs is in it.
 
 use crate::batch::{Aad, Batch, Ivs, Keys, Span, Spans, Tags, Text};
-use crate::{Algorithm, Engine, Error, Key};
+use crate::{Algorithm, Engine, Error, Key, Lack};
 
 const TAG_LEN: usize = 16;
 
@@ -110,10 +110,7 @@ impl Key {
 pub(crate) fn authenticates(algorithm: Algorithm) -> Result<(), Error> {
     match algorithm.is_aead() {
         true => Ok(()),
-        false => Err(Error::Batch(format!(
-            "{algorithm} does not authenticate, so it can neither seal nor open: take an \
-             authenticated algorithm such as aes-256-gcm, or Batch::encrypt and Batch::decrypt"
-        ))),
+        false => Err(Lack::Authentication.of(algorithm)),
     }
 }
 
@@ -273,7 +270,7 @@ mod tests {
             let again = key.seal(&engine, Nonce::given(nonce), b"ad", b"text");
             assert_eq!(again.unwrap(), sealed);
             let short = key.seal(&engine, Nonce::given(&nonce[1..]), b"", b"");
-            assert!(matches!(short, Err(Error::Batch(_))), "{short:?}");
+            assert!(matches!(short, Err(Error::Batch { .. })), "{short:?}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! One long message, fed in pieces.
 
 use crate::cpu::{Io, Running};
-use crate::{Batch, Direction, Engine, Error, Ivs, Key, Keys, Mode, Text};
+use crate::{Batch, BatchProblem, Direction, Engine, Error, Ivs, Key, Keys, Lack, Mode, Text};
 
 /// One message that does not fit into memory, or is not complete yet. Its pieces are worked on in
 /// place: those of ECB, CTR and CBC decryption on the engine's backend, all others
@@ -51,18 +51,14 @@ impl<'a> MessageStream<'a> {
     ) -> Result<Self, Error> {
         let info = key.algorithm().info();
         if !info.accepts_iv_len(iv.len()) {
-            return Err(Error::Batch(format!(
-                "{} needs {}, not {} bytes",
-                info.name,
-                info.iv_rule(),
-                iv.len()
-            )));
+            return Err(BatchProblem::IvLength {
+                algorithm: info.algorithm,
+                found: iv.len(),
+            }
+            .of_batch());
         }
         if !aad.is_empty() && !key.algorithm().is_aead() {
-            return Err(Error::Batch(format!(
-                "{} takes no associated data: it would not be authenticated",
-                info.name
-            )));
+            return Err(Lack::AssociatedData.of(info.algorithm));
         }
         let kernels = engine.cpu().kernels();
         let state = Running::start(kernels, key.prepared(kernels), info, iv, aad);
@@ -100,10 +96,7 @@ impl<'a> MessageStream<'a> {
     /// and every later call returns the same error.
     pub fn update(&mut self, piece: &mut [u8]) -> Result<(), Error> {
         if !piece.len().is_multiple_of(16) {
-            return Err(Error::Batch(format!(
-                "a piece of {} bytes is no whole number of 16-byte blocks: only the last may be",
-                piece.len()
-            )));
+            return Err(BatchProblem::PieceLength { found: piece.len() }.of_batch());
         }
         self.count(piece.len())?;
         let (algorithm, len) = (self.key.algorithm(), piece.len());
@@ -155,18 +148,15 @@ impl<'a> MessageStream<'a> {
     /// [`MessageStream::finish`].
     pub fn verify(mut self, last: &mut [u8], tag: &[u8]) -> Result<(), Error> {
         if !self.key.algorithm().is_aead() {
-            return Err(Error::Batch(format!(
-                "{} makes no tags, so there is nothing to verify: finish instead",
-                self.key.algorithm()
-            )));
+            return Err(Lack::Tags.of(self.key.algorithm()));
         }
         let info = self.key.algorithm().info();
         if !info.accepts_tag_len(Direction::Decrypt, tag.len()) {
-            return Err(Error::Batch(format!(
-                "a tag of {} bytes is not allowed: {}",
-                tag.len(),
-                info.tag_rule()
-            )));
+            return Err(BatchProblem::TagLength {
+                algorithm: info.algorithm,
+                found: tag.len(),
+            }
+            .of_batch());
         }
         self.end(last)?;
         let kernels = self.engine.cpu().kernels();
@@ -185,14 +175,15 @@ impl<'a> MessageStream<'a> {
         let info = self.key.algorithm().info();
         let partial = !last.len().is_multiple_of(16);
         let stolen = info.mode == Mode::Xts && partial;
-        if !info.accepts_text_len(self.done) || stolen && last.len() < 17 {
-            return Err(Error::Batch(format!(
-                "{} needs a text of {}; this one has {} bytes, {} of them in its last piece",
-                info.name,
-                info.text_rule(),
-                self.done,
-                last.len()
-            )));
+        if !info.accepts_text_len(self.done) {
+            return Err(self.wrong_len());
+        }
+        if stolen && last.len() < 17 {
+            return Err(BatchProblem::LastPieceLength {
+                algorithm: info.algorithm,
+                found: last.len(),
+            }
+            .of_batch());
         }
         let cpu = self.engine.cpu();
         let prepared = self.key.prepared(cpu.kernels());
@@ -215,13 +206,18 @@ impl<'a> MessageStream<'a> {
         let info = self.key.algorithm().info();
         self.done += len as u64;
         if info.mode == Mode::Gcm && !info.accepts_text_len(self.done) {
-            return Err(Error::Batch(format!(
-                "{} takes {} with one IV",
-                info.name,
-                info.text_rule()
-            )));
+            return Err(self.wrong_len());
         }
         Ok(())
+    }
+
+    /// The error if the algorithm does not take a message of this length.
+    fn wrong_len(&self) -> Error {
+        BatchProblem::TextLength {
+            algorithm: self.key.algorithm(),
+            found: self.done,
+        }
+        .of_batch()
     }
 }
 

@@ -55,7 +55,7 @@ fn a_thousand_forked_children_repeat_no_nonce() {
                     .iter()
                     .map(|(_, nonces)| to_parent.write_all(nonces));
                 let failed = told.any(|told| told.is_err());
-                // SAFETY: ends the child at once; it has nothing to clean up.
+                // SAFETY: ends the child without cleanup; it has nothing to clean up.
                 unsafe { libc::_exit(i32::from(failed)) }
             }
             child => {

@@ -13,7 +13,7 @@ fn engine() -> Engine {
 }
 
 /// Spans in any order, one of them empty, with a partial block where the mode takes one, and room
-/// behind each for a tag.
+/// after each for a tag.
 fn spans(mode: Mode) -> [Span; 4] {
     let partial = !matches!(mode, Mode::Ecb | Mode::Cbc) as usize;
     [

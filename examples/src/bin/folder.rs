@@ -9,7 +9,7 @@ fn main() -> Result<(), Error> {
     std::fs::create_dir(&store)?;
     init(&store, &Settings::default(), "me", &recipients)?;
 
-    // This machine's memory of the vault lies beside it, so that the example leaves nothing behind.
+    // This machine's memory of the vault lies next to it, so that the example leaves nothing behind.
     let options = Options {
         memory: Some(folder.path().join("memory")),
         ..Options::default()

@@ -1,5 +1,5 @@
 //! `cbc-batch`: AES-128-CBC on batches of 16 KiB messages, from host memory through the GPU and
-//! back, beside a published measurement of a Tesla C2075.
+//! back, next to a published measurement of a Tesla C2075.
 
 use warplock::cuda::{
     DeviceBatch, DeviceBuffer, DeviceIvs, DeviceText, PinnedBuffer, Plan, Stream,
@@ -8,17 +8,17 @@ use warplock::{Algorithm, BackendChoice, Batch, Direction, Engine, Ivs, Key, Key
 
 use super::Suite;
 use crate::error::Result;
-use crate::gpu::{Gpu, processor};
+use crate::gpu::{Gpu, cpu_engine};
 use crate::measure::{interleave, time};
 use crate::report::{Column, Report, Unit, Value};
 use crate::table::grouped;
 use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, memory, random};
 
-/// Who measured the quoted columns.
+/// The source of the quoted columns.
 const SOURCE: &str = "quoted from Zhang and Chen, AES Encryption and Decryption on Tesla C2075; \
                       not measured here";
 
-/// SSL's largest record: the length of every message.
+/// The largest SSL record: the length of every message.
 const RECORD: usize = 16 << 10;
 
 const ALGORITHM: Algorithm = Algorithm::Aes128Cbc;
@@ -26,7 +26,7 @@ const ALGORITHM: Algorithm = Algorithm::Aes128Cbc;
 /// How many streams take batches in turn.
 const STREAMS: [usize; 2] = [1, 4];
 
-/// Their microseconds and Mbit/s for 1, 2, 4, ... 4,096 messages.
+/// Its microseconds and Mbit/s for 1, 2, 4, ... 4,096 messages.
 type Published = [(u32, u32); 13];
 
 const ENCRYPT_1: Published = [
@@ -77,7 +77,7 @@ const DECRYPT_4: Published = [
     (28366, 18926),
 ];
 
-/// What they published for a row: seconds, and bits a second.
+/// The published numbers for a row: seconds, and bits a second.
 fn published(direction: Direction, streams: usize, count: usize) -> Option<(f64, f64)> {
     let table = match (direction, streams) {
         (Direction::Encrypt, 1) => &ENCRYPT_1,
@@ -106,14 +106,14 @@ impl Default for CbcBatch {
     }
 }
 
-/// What a number of messages and a direction have in common.
+/// The data shared by all measurements of a number of messages and a direction.
 struct Work {
     direction: Direction,
     count: usize,
     key: Key,
     ivs: Vec<u8>,
     input: PinnedBuffer,
-    /// What the processor makes of it.
+    /// The CPU's result.
     expected: Vec<u8>,
 }
 
@@ -135,8 +135,8 @@ impl Suite for CbcBatch {
     fn run(&self, context: &Context<'_>) -> Result<Report> {
         let gpu = Gpu::open(context)?;
         let machine = Machine::here(context)?;
-        let one = processor(std::num::NonZeroUsize::MIN)?;
-        let all = processor(context.threads)?;
+        let one = cpu_engine(std::num::NonZeroUsize::MIN)?;
+        let all = cpu_engine(context.threads)?;
         let number = Some(gpu.device.gpu().number);
         let cuda = Engine::builder().backend(BackendChoice::Cuda(number));
         let auto = Engine::builder().backend(BackendChoice::Auto);
@@ -153,7 +153,7 @@ impl Suite for CbcBatch {
                 if count == 0 {
                     return Err(Error::Input("a batch has at least one message".to_owned()));
                 }
-                // Plaintexts, ciphertexts, one that passes by, and results of engines and streams.
+                // Plaintexts, ciphertexts, one spare, and results of engines and streams.
                 let needed = (count as u64).saturating_mul(8 * RECORD as u64);
                 let batch = format!("a batch of {} messages", grouped(count as u64));
                 memory::check(&batch, needed)?;
@@ -172,7 +172,7 @@ impl Suite for CbcBatch {
             ),
             notes: vec![
                 gpu.line(),
-                "Copy in, kernel, copy out, from and to page-locked memory, with plans made \
+                "Copy in, kernel, copy out, from and to pinned memory, with plans made \
                  before. Batches take the streams in turn, and wait until the stream's last one \
                  is back; the latency is the time of all, divided by the number of batches, as \
                  in the quoted measurement."
@@ -180,7 +180,7 @@ impl Suite for CbcBatch {
                 "Share of copies: of the time of a batch that is alone, on the device's clock."
                     .to_owned(),
                 "Engine: what `--backend cuda` makes of the same call, which cuts a batch so that \
-                 copies and kernels overlap. CPU: the processor, one thread and all."
+                 copies and kernels overlap. CPU: one thread and all."
                     .to_owned(),
                 format!("Tesla C2075: {SOURCE}."),
             ],
@@ -249,12 +249,12 @@ impl Work {
         })
     }
 
-    fn check(&self, output: &[u8], who: &str) -> Result<()> {
+    fn check(&self, output: &[u8], contender: &str) -> Result<()> {
         if output == self.expected {
             return Ok(());
         }
         Err(Error::Wrong(format!(
-            "{ALGORITHM} on {} messages: {who} does not agree with the processor ({:?})",
+            "{ALGORITHM} on {} messages: {contender} does not agree with the CPU ({:?})",
             self.count, self.direction
         )))
     }
@@ -275,7 +275,7 @@ impl Lane {
     }
 }
 
-/// The time of engines: the processor's on one thread and on all, and the GPU's.
+/// The time of engines: the CPU's on one thread and on all, and the GPU's.
 fn time_engines(
     context: &Context<'_>,
     gpu: &Gpu,
@@ -298,7 +298,7 @@ fn time_engines(
     )
 }
 
-/// How many batches each stream takes in a run: few of large ones, so that a run stays short.
+/// How many batches each stream takes in a run: few large ones, so that a run stays short.
 fn turns(count: usize) -> usize {
     (4096 / count).clamp(2, 64)
 }
@@ -319,7 +319,7 @@ fn time_streams(context: &Context<'_>, gpu: &Gpu, work: &Work, streams: usize) -
         let ((), timing) = time(|| {
             for _ in 0..turns {
                 for lane in &mut lanes {
-                    // Its batch before must have come back.
+                    // The batch before on this stream must have come back.
                     lane.stream.synchronize()?;
                     // SAFETY: everything lives until the streams were waited for, here or, after
                     // an error, when a plan is dropped.
@@ -341,7 +341,7 @@ fn time_streams(context: &Context<'_>, gpu: &Gpu, work: &Work, streams: usize) -
     Ok(Sample::of(seconds))
 }
 
-/// The copies' share of the time of a batch that is alone.
+/// The copies' share of the time of a single batch.
 fn copy_share(gpu: &Gpu, work: &Work) -> Result<f64> {
     let mut lane = work.lane(gpu)?;
     let copies = gpu.time(|stream| {
@@ -403,14 +403,14 @@ fn columns() -> Vec<Column> {
 fn plot(rows: &[Vec<Value>]) -> Plot {
     let mut series = Vec::new();
     for direction in ["encrypt", "decrypt"] {
-        for (column, who) in [(4, "GPU"), (8, "CPU, all threads"), (11, "Tesla C2075")] {
+        for (column, contender) in [(4, "GPU"), (8, "CPU, all threads"), (11, "Tesla C2075")] {
             let points: Vec<_> = rows
                 .iter()
                 .filter(|row| row[0] == Value::from(direction) && row[2].number() == Some(4.0))
                 .filter_map(|row| row[1].number().zip(row[column].number()))
                 .collect();
             series.push(Series {
-                name: format!("{direction}, {who}"),
+                name: format!("{direction}, {contender}"),
                 points,
                 quoted: column == 11,
             });

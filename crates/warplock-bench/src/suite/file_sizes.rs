@@ -1,5 +1,5 @@
-//! `file-sizes`: seconds to encrypt and decrypt buffers of the sizes that a published comparison
-//! of a GPU and a CPU took, beside its numbers.
+//! `file-sizes`: seconds to encrypt and decrypt buffers of the sizes in a published comparison of a
+//! GPU and a CPU, next to its numbers.
 
 use std::num::NonZeroUsize;
 
@@ -15,14 +15,14 @@ use crate::report::{Column, Report, Unit, Value};
 use crate::table::grouped;
 use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, memory, message, random};
 
-/// Who measured the quoted columns.
+/// The source of the quoted columns.
 pub(super) const SOURCE: &str = "quoted from the README of Iluvatar's GPU AES sample (BI-V100 GPU; CPU: \
                       Xeon Gold 6338), which does not name its mode; not measured here";
 
 /// Bytes; then seconds on their CPU and GPU to encrypt, and to decrypt.
 pub(super) type Published = (usize, [Option<f64>; 2], [Option<f64>; 2]);
 
-/// What they published; of the largest size the GPU's times alone.
+/// The published numbers; for the largest size the GPU's times alone.
 const PUBLISHED: [Published; 27] = [
     (
         1_028,
@@ -179,7 +179,7 @@ impl Default for FileSizes {
     }
 }
 
-/// The place of the engine with all threads among them.
+/// The index of the engine with all threads among them.
 const ALL_THREADS: usize = 2;
 
 /// One size's buffers, shared by all contenders.
@@ -200,7 +200,7 @@ impl Suite for FileSizes {
 
     fn run(&self, context: &Context<'_>) -> Result<Report> {
         for &size in &self.sizes {
-            // The plaintext, the ciphertext, and what is made of them.
+            // The plaintext, the ciphertext, and the results.
             let needed = (padded(self.algorithm, size) as u64).saturating_mul(3);
             memory::check(
                 &format!("a buffer of {} bytes", grouped(size as u64)),
@@ -303,7 +303,7 @@ fn padded(algorithm: Algorithm, size: usize) -> usize {
 }
 
 impl Buffers {
-    /// Random data and what the reference makes of it.
+    /// Random data and the reference's result.
     fn new(algorithm: Algorithm, size: usize, reference: &Engine) -> Result<Self> {
         let len = padded(algorithm, size);
         let mut buffers = Buffers {
@@ -377,7 +377,7 @@ pub(super) fn crew(threads: NonZeroUsize) -> Result<ThreadPool> {
 }
 
 /// The engines' seconds, and with a `crew` those of copies, last: by the crew, and by the calling
-/// thread alone, which is done with a short one before a crew has begun.
+/// thread alone, whose copy of a short text is done before a crew has begun.
 fn measure(
     context: &Context<'_>,
     engines: &[Engine],

@@ -1,4 +1,4 @@
-//! `files`: one file into another and back, inside one warm process, beside a plain copy.
+//! `files`: one file into another and back, inside one warm process, next to a plain copy.
 
 use std::fs::{self, File};
 use std::num::NonZeroUsize;
@@ -20,7 +20,7 @@ use crate::output::work_folder;
 use crate::report::{Column, Report, Unit, Value};
 use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, message, random, size};
 
-/// What a thread reads or writes at a time.
+/// Bytes that a thread reads or writes at a time.
 const PIECE: usize = 8 << 20;
 
 /// The suite and its options.
@@ -60,10 +60,10 @@ struct State {
 }
 
 impl State {
-    /// A file of random bytes, and one of what the reference makes of them.
+    /// A file of random bytes, and one of the reference's result.
     fn new(suite: &Files, gpu: Option<&Gpu>, threads: NonZeroUsize) -> Result<Self> {
         let len = suite.size as u64;
-        // In memory the plaintext, the ciphertext, and what is read and written.
+        // In memory: the plaintext, the ciphertext, and buffers for reading and writing.
         let folder = work_folder(&suite.dir, len.saturating_mul(3), len.saturating_mul(4))?;
         let mut state = State {
             folder,
@@ -117,13 +117,13 @@ impl State {
         write(&self.crew, &to, result.all()).map_err(Error::file("write", &to))
     }
 
-    /// Whether the new file is what it should be.
+    /// Whether the new file has the right content.
     fn check(&self, name: Option<&str>, direction: Direction) -> Result<()> {
         let path = self.path("out");
         let found = fs::read(&path).map_err(Error::file("read", &path))?;
         let encrypts = direction == Direction::Encrypt;
         let sealed = name.is_some() && encrypts && self.key.algorithm().is_aead();
-        // A copy gives the file that it was made of.
+        // A copy has the content of its input.
         let expected = match name.is_some() == encrypts {
             true => &self.cipher,
             false => &self.plain,
@@ -132,7 +132,7 @@ impl State {
             return Ok(());
         }
         Err(Error::Wrong(format!(
-            "{} bytes, {direction:?}: {} does not give what cpu:portable gave",
+            "{} bytes, {direction:?}: {} differs from the result of cpu:portable",
             found.len(),
             name.unwrap_or("a copy")
         )))
@@ -260,7 +260,7 @@ fn notes(bytes: usize) -> Vec<String> {
     let mut notes = vec![
         "start: until the engine stood and had encrypted once; for a GPU with its context, \
          kernels and their self-test. The rest in the warm process: all threads read the file \
-         into memory (page-locked where there is a GPU), the engine works, all threads write a \
+         into memory (pinned where there is a GPU), the engine works, all threads write a \
          new file. A copy does the same without the engine. Results are compared with \
          cpu:portable."
             .to_owned(),

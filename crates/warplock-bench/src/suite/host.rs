@@ -1,5 +1,5 @@
 //! `host`: a GPU on data in host memory, against copies of the same bytes over the link both ways,
-//! and against the processor.
+//! and against the CPU.
 
 use std::time::Duration;
 
@@ -33,17 +33,17 @@ impl Default for Host {
     }
 }
 
-/// How long jobs follow one another in a run, at least.
+/// How long a run lasts at least, as a series of jobs.
 const ROW: Duration = Duration::from_millis(10);
 
-/// A link that is busy both ways: what goes up, and what comes down.
+/// A link that is busy both ways: the bytes up, and the bytes down.
 struct Copies {
     up: (DeviceBuffer, Stream),
     down: (DeviceBuffer, Stream),
 }
 
 impl Copies {
-    /// None for ordinary memory, which the link does not reach.
+    /// None for pageable memory, which the link does not reach.
     fn new(gpu: &Gpu, buffers: &mut Buffers) -> Result<Option<Self>> {
         let HostBytes::Pinned(input) = &mut buffers.input else {
             return Ok(None);
@@ -59,7 +59,7 @@ impl Copies {
         Ok(Some(Copies { up, down }))
     }
 
-    /// Copies the input up and, at the same time, what is expected down to the output.
+    /// Copies the input up and, at the same time, the expected result down to the output.
     fn run(&self, buffers: &mut Buffers) -> Result<()> {
         let (HostBytes::Pinned(input), HostBytes::Pinned(output)) =
             (&buffers.input, &mut buffers.output)
@@ -135,7 +135,7 @@ impl Suite for Host {
             return Err(Error::Input("nothing to measure with --size 0".to_owned()));
         }
         let longest = self.sizes.iter().copied().max().unwrap_or(0);
-        // Text, input, output, what is expected, and one that passes by.
+        // Text, input, output, the expected result, and one spare.
         let needed = (longest as u64).saturating_mul(5);
         memory::check(
             &format!("a message of {} bytes", grouped(longest as u64)),
@@ -230,7 +230,7 @@ impl Suite for Host {
                 context.threads
             ),
             notes: vec![
-                "copies: the same page-locked bytes copied over the link instead, both ways at \
+                "copies: the same pinned bytes copied over the link instead, both ways at \
                  once, in the same turns; link: the GPU's rate over theirs."
                     .to_owned(),
                 "auto: the default backend, which shares the work out where that is faster."
@@ -256,13 +256,13 @@ fn check(buffers: &Buffers, engine: Option<&Engine>) -> Result<()> {
         HostBytes::Pageable(bytes) => bytes,
         HostBytes::Pinned(bytes) => bytes,
     };
-    // Without authentication nobody writes the tag.
+    // Without authentication no tag is written.
     let sealed = engine.is_some() && buffers.key.algorithm().is_aead();
     if output == buffers.expected && (!sealed || buffers.tag == buffers.expected_tag) {
         return Ok(());
     }
     Err(Error::Wrong(format!(
-        "{} on {} bytes: {} does not give what the processor gave",
+        "{} on {} bytes: {} differs from the CPU's result",
         buffers.key.algorithm(),
         output.len(),
         engine.map_or("a copy".to_owned(), |engine| engine.backend().to_string())

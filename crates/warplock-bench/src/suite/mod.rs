@@ -1,6 +1,7 @@
 //! All suites, one file or folder each.
 
 mod aead_batch;
+mod calls;
 mod cbc_batch;
 mod entries;
 mod file_sizes;
@@ -13,6 +14,7 @@ mod peers;
 mod sizes;
 
 pub use aead_batch::AeadBatch;
+pub use calls::Calls;
 pub use cbc_batch::CbcBatch;
 pub use entries::Entries;
 pub use file_sizes::FileSizes;

@@ -34,7 +34,7 @@ Examples:
   warplock bench kernels --size 1GiB -o kernels.json
   warplock bench sizes --quick --plot sizes.svg";
 
-/// The name behind `cpu:`.
+/// The name after `cpu:`.
 fn instruction_set(name: &str) -> Result<InstructionSet, String> {
     let choice = format!("cpu:{name}").parse::<BackendChoice>();
     match choice.map_err(|error| error.to_string())? {
@@ -58,7 +58,7 @@ pub(crate) enum BenchSuite {
         #[arg(value_parser = warplock_bench::size::parse)]
         size: Vec<u64>,
     },
-    /// One file into another and back, in one warm process, beside a plain copy
+    /// One file into another and back, in one warm process, next to a plain copy
     Files {
         /// Where the files go. [default: /dev/shm, a RAM disk]
         #[arg(long, value_hint = ValueHint::DirPath)]
@@ -85,10 +85,10 @@ pub(crate) enum BenchSuite {
         #[arg(long)]
         cold: bool,
     },
-    /// Sealing and opening many short messages with associated data: ACORN-128 beside AES-GCM
+    /// Sealing and opening many short messages with associated data: ACORN-128 next to AES-GCM
     AeadBatch {
-        /// How many messages, a key each; the processor is measured with the first number only.
-        /// [default: 65536,131072,262144]
+        /// How many messages, a key each; the CPU is measured with the first number only. [default:
+        /// 65536,131072,262144]
         #[arg(long, value_name = "N,..", value_delimiter = ',')]
         #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
         messages: Vec<u64>,
@@ -97,7 +97,7 @@ pub(crate) enum BenchSuite {
         #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
         text: Vec<u64>,
     },
-    /// A GPU on data in host memory, against its link and the processor
+    /// A GPU on data in host memory, against its link and the CPU
     Host {
         /// Ciphers and modes. [default: aes-128-ctr,aes-256-gcm]
         #[arg(short, long, value_name = "NAME,..", value_delimiter = ',')]
@@ -124,20 +124,22 @@ pub(crate) enum BenchSuite {
         #[arg(value_parser = warplock_bench::size::parse)]
         size: Vec<u64>,
     },
-    /// Every algorithm on data in GPU memory, beside a copy inside that memory
+    /// Every algorithm on data in GPU memory, next to a copy inside that memory
     Kernels {
-        /// Bytes to work on; what the card has no room for is left out. [default: 1GiB,4GiB]
+        /// Bytes to work on; sizes that the GPU has no room for are left out. [default: 1GiB,4GiB]
         #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
         #[arg(value_parser = warplock_bench::size::parse)]
         size: Vec<u64>,
     },
+    /// Batches in GPU memory as programs have them: many lengths, at any byte
+    Calls,
     /// AES-128-CBC on messages of 16 KiB, from host memory through a GPU and back
     CbcBatch {
         /// How many messages at a time. [default: 1 to 65,536 in steps of four]
         #[arg(long, value_name = "N,..", value_delimiter = ',')]
         messages: Vec<usize>,
     },
-    /// Mounted file systems: the vault beside a bare folder, a pass-through and what is installed
+    /// Mounted file systems: the vault, a bare folder, a pass-through and what is installed
     Fs {
         /// Where the files go. [default: /dev/shm, a RAM disk]
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -152,7 +154,7 @@ pub(crate) enum BenchSuite {
         /// Backends of the vault, a row each. [default: what --backend says]
         #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
         backends: Vec<BackendChoice>,
-        /// Instruction set of the processor where a backend names none, as in cpu:NAME.
+        /// Instruction set of the CPU where a backend names none, as in cpu:NAME.
         #[arg(long, value_name = "NAME", value_parser = instruction_set)]
         instruction_set: Option<InstructionSet>,
         /// Other file systems. [default: of gocryptfs, gocryptfs-acl (with access lists, as the vault
@@ -160,6 +162,6 @@ pub(crate) enum BenchSuite {
         #[arg(long, value_name = "PROGRAM,..", value_delimiter = ',')]
         peers: Option<Vec<String>>,
     },
-    /// What a user would take instead: other libraries, on the same buffers
+    /// The usual alternatives: other libraries, on the same buffers
     Peers,
 }

@@ -1,4 +1,4 @@
-//! The definition of the command line, and what is said of wrong ones.
+//! The definition of the command line, and the messages about wrong ones.
 
 use clap::CommandFactory;
 

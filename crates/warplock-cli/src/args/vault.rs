@@ -61,24 +61,24 @@ pub(crate) struct VaultInit {
     pub(crate) memory: MemoryPlace,
 }
 
-/// Where this machine keeps what it knows of vaults.
+/// Where this machine stores what it knows of vaults.
 #[derive(Args, Debug)]
 pub(crate) struct MemoryPlace {
-    /// Keep this machine's memory in DIR: how new each file is and what stands where, so that
-    /// whoever puts something old back, or takes something away, is noticed. Keep it where the
-    /// vault is not, for each machine its own. [default: warplock/vaults in $XDG_STATE_HOME or
+    /// Store this machine's memory in DIR: how new each file is and what is stored where, so that
+    /// it is noticed if old files are put back or files are taken away. Use a place outside of the
+    /// vault, a separate one for each machine. [default: warplock/vaults in $XDG_STATE_HOME or
     /// ~/.local/state]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) memory: Option<PathBuf>,
-    /// Do without: old versions of files and missing files are not noticed then.
+    /// Use no memory: then old versions of files and missing files are not noticed.
     #[arg(long, conflicts_with = "memory")]
     pub(crate) no_memory: bool,
 }
 
 /// What this machine remembers of a vault.
 ///
-/// A vault's memory notices old, missing and exchanged files. These commands are for when it is
-/// right that they are so: the vault was restored from a backup, changed on two machines at once, or
+/// A vault's memory notices old, missing and exchanged files. These commands are for when this is
+/// intended: the vault was restored from a backup, changed on two machines at the same time, or
 /// exchanged for another.
 #[derive(Debug, Subcommand)]
 pub(crate) enum VaultMemory {
@@ -98,7 +98,7 @@ pub(crate) struct MemoryInfo {
     pub(crate) memory: Option<PathBuf>,
 }
 
-/// Take a vault as it is now, whatever this machine remembers.
+/// Accept a vault as it is now, whatever this machine remembers.
 ///
 /// For a vault that was restored from a backup on purpose, for files that were changed on two
 /// machines, and for a memory that was itself restored from an older copy.
@@ -119,8 +119,8 @@ pub(crate) struct MemoryAccept {
 
 /// Forget which vault was used at this path, and all that this machine remembers of it.
 ///
-/// For a memory that is damaged: the next mount takes what it sees as right. Where another vault
-/// was put in the place of one on purpose, only the path is forgotten.
+/// For a memory that is damaged: the next mount accepts what it finds. If the vault at the path was
+/// replaced by another on purpose, only the path is forgotten.
 #[derive(Args, Debug)]
 pub(crate) struct MemoryForget {
     /// The vault, or the path where it was.
@@ -131,7 +131,7 @@ pub(crate) struct MemoryForget {
     pub(crate) memory: Option<PathBuf>,
 }
 
-/// Who shall be able to open a vault.
+/// The keys that shall open a vault.
 #[derive(Args, Debug)]
 pub(crate) struct NewKey {
     /// For RECIPIENT (age1..., an SSH public key, a plugin's); may be repeated.
@@ -146,7 +146,7 @@ pub(crate) struct NewKey {
     pub(crate) new_passphrase_file: Option<PathBuf>,
 }
 
-/// What opens a vault.
+/// The keys that open a vault.
 #[derive(Args, Debug)]
 pub(crate) struct VaultUnlock {
     /// Use the identities in FILE (an age identity file or SSH private key); may be repeated.
@@ -162,15 +162,16 @@ pub(crate) struct VaultUnlock {
 
 /// Show a vault's files in a folder.
 ///
-/// Goes to the background once the mount stands. Permissions are checked by the kernel; setuid
-/// programs and device files have no effect unless asked for. Trouble (files that were altered) is
-/// told on stderr in the foreground, else to the system's log, which calls files as the store does.
+/// Goes to the background once the mount is ready. Permissions are checked by the kernel; setuid
+/// programs and device files have no effect unless asked for. Warnings (files that were altered) go
+/// to stderr in the foreground, else to the system's log, which names files by their names in the
+/// store.
 #[derive(Args, Debug)]
 pub(crate) struct VaultMount {
     /// The vault.
     #[arg(value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
-    /// An empty folder, where the files are to be seen.
+    /// An empty folder, where the files will be seen.
     #[arg(value_name = "MNT", value_hint = ValueHint::DirPath)]
     pub(crate) point: PathBuf,
     #[command(flatten)]
@@ -178,14 +179,15 @@ pub(crate) struct VaultMount {
     /// Stay in the foreground; Ctrl-C unmounts.
     #[arg(short, long)]
     pub(crate) foreground: bool,
-    /// Change nothing; several may then mount the same vault. So it is, too, if the vault lies on
-    /// a read-only file system.
+    /// Change nothing; several may then mount the same vault. This is also the case if the vault is
+    /// on a read-only file system.
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// For all users, as far as the files' permissions allow; else only for the one who mounts.
+    /// For all users, as far as the files' permissions allow; else only for the user who mounts.
     ///
     /// Permissions and owners are sealed in the vault, but access lists (ACLs) are the store's own:
-    /// whoever can change the store can give other users of this computer what a file's group may.
+    /// an attacker who can change the store can give other users of this computer the rights of a
+    /// file's group.
     #[arg(long)]
     pub(crate) allow_other: bool,
     #[command(flatten)]
@@ -193,10 +195,10 @@ pub(crate) struct VaultMount {
     /// Refuse any other vault than the one with this id, which `vault info` shows.
     #[arg(long, value_name = "HEX")]
     pub(crate) id: Option<String>,
-    /// Unmount when nothing was used for so long: 90s, 30m, 8h.
+    /// Unmount after this time without use: 90s, 30m, 8h.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) idle: Option<Duration>,
-    /// What the kernel remembers. [default: keep; with --read-only: ask]
+    /// What the kernel caches. [default: keep; with --read-only: ask]
     #[arg(long, value_name = "HOW")]
     pub(crate) cache: Option<Cache>,
     /// Let setuid and setgid programs have their effect, and capabilities, which are the store's own.
@@ -207,13 +209,13 @@ pub(crate) struct VaultMount {
     pub(crate) dev: bool,
 }
 
-/// How far the kernel relies on what it was told.
+/// How long the kernel relies on earlier answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Cache {
-    /// Names, attributes and contents for long: nobody but this mount changes the vault.
+    /// Names, attributes and contents for long: the vault is changed by this mount alone.
     Keep,
-    /// It asks after a second, and reads contents anew whenever a file is opened: others, such as a
-    /// sync program, may change the vault below the mount.
+    /// It asks after a second, and reads contents again whenever a file is opened: others, such as
+    /// a sync program, may change the vault below the mount.
     Ask,
 }
 
@@ -225,15 +227,15 @@ pub(crate) struct VaultUnmount {
     /// Where it is mounted.
     #[arg(value_name = "MNT", value_hint = ValueHint::DirPath)]
     pub(crate) point: PathBuf,
-    /// Even if it is in use: it is gone at once, and ends with its last user.
+    /// Even if it is in use: it disappears immediately, and ends with its last user.
     #[arg(long)]
     pub(crate) lazy: bool,
 }
 
 /// Change a vault's passphrase, or add and remove keys.
 ///
-/// Only the wrapped master key is written anew, no file. Who knew an old passphrase and has an old
-/// copy of warplock.vault can still open it: to lock somebody out, move the files to a new vault.
+/// Only the wrapped master key is written again, no file. An old passphrase still opens an old copy
+/// of warplock.vault: to lock its owner out, move the files to a new vault.
 #[derive(Args, Debug)]
 pub(crate) struct VaultPasswd {
     /// The vault.
@@ -254,18 +256,18 @@ pub(crate) struct VaultPasswd {
     #[arg(long, value_name = "NAME", conflicts_with = "add")]
     #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file"])]
     pub(crate) remove: Option<String>,
-    /// Remove the keys that were renamed, changed or put there without the vault's key instead.
-    /// Nothing else can be done with such keys, as their names say nothing about them.
+    /// Instead, remove the keys that were renamed, changed or added without the vault's key.
+    /// Nothing else can be done with such keys, because their names say nothing about them.
     #[arg(long, conflicts_with_all = ["add", "remove", "name"])]
     #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file"])]
     pub(crate) remove_altered: bool,
 }
 
-/// Check that nothing in a vault was changed, and mend what a crash left.
+/// Check that nothing in a vault was changed, and repair what a crash left.
 ///
-/// The vault must not be mounted for writing. Exit code 3: something was altered, also if a repair
-/// has moved it away. Exit code 1: something could not be read, or a crash left something that was not
-/// repaired. What is only noted does not count.
+/// The vault must not be mounted for writing. Exit code 3: something was altered, even if a repair
+/// has moved it away. Exit code 1: something could not be read, or a crash left something that was
+/// not repaired. Mere notes do not count.
 #[derive(Args, Debug)]
 pub(crate) struct VaultCheck {
     /// The vault.
@@ -278,14 +280,14 @@ pub(crate) struct VaultCheck {
     /// Refuse any other vault than the one with this id, which `vault info` shows.
     #[arg(long, value_name = "HEX")]
     pub(crate) id: Option<String>,
-    /// Mend what can be mended without losing anything that was synced.
+    /// Repair what can be repaired without losing anything that was synced.
     ///
-    /// What was altered goes to `warplock.lost` in the store. Moved back from there to where it
-    /// was, which is printed, it is as before. Nothing is removed but what is provably the vault's own
-    /// and holds nothing.
+    /// Altered files go to `warplock.lost` in the store. Moving a file from there back to its
+    /// place, which is printed, undoes this. Nothing is removed except what is provably the vault's
+    /// own and empty.
     #[arg(long)]
     pub(crate) repair: bool,
-    /// Names and headers alone, not all contents.
+    /// Names and headers only, not all contents.
     #[arg(long)]
     pub(crate) quick: bool,
 }

@@ -1,4 +1,4 @@
-//! `warplock bench`: measures, and shows what came out.
+//! `warplock bench`: measures, and prints the results.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::path::Path;
 use serde_json::json;
 use warplock::{Algorithm, BACKEND_VARIABLE, BackendChoice, Mode};
 use warplock_bench::suite::{
-    AeadBatch, CbcBatch, Entries, FileSizes, Files, Fs, Host, Kernels, Sizes,
+    AeadBatch, Calls, CbcBatch, Entries, FileSizes, Files, Fs, Host, Kernels, Sizes,
 };
 use warplock_bench::{Context, Error, Report, Suite};
 
-use super::print;
 use crate::args::{Bench, BenchSuite, Common};
+use crate::console::print;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
@@ -32,7 +32,7 @@ pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
     let plot = options.plot.as_deref().map(create).transpose()?;
 
     let report = match suite.run(&context) {
-        // Said where the table would be; no file appears.
+        // Printed instead of the table; no file appears.
         Err(skipped @ (Error::NoGpu(_) | Error::NoFuse)) => {
             match common.json {
                 true => common.emit(&json!({ "skipped": skipped.to_string() }))?,
@@ -42,8 +42,8 @@ pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
         }
         outcome => outcome?,
     };
-    // Files first: the reader of the table may leave before its end. And the table whatever became
-    // of them: nobody wants to measure again.
+    // Files first: the reader of the table may leave before its end. And the table even if a file
+    // failed: the measurement must not be lost.
     let written = files(&report, json, plot);
     let printed = match common.json {
         true => common.emit(&report.json()),
@@ -62,7 +62,7 @@ fn files(report: &Report, json: Option<Output>, plot: Option<Output>) -> Result<
     }
 }
 
-/// The variable stands for the option: a suite takes from it what its columns shall have.
+/// The variable stands for the option: a suite reads the settings of its columns from it.
 fn choice(common: &Common) -> Result<Option<BackendChoice>> {
     match (common.backend, std::env::var(BACKEND_VARIABLE)) {
         (None, Ok(name)) if !name.is_empty() => Ok(Some(name.parse()?)),
@@ -136,6 +136,7 @@ fn suite(which: BenchSuite, context: &Context<'_>) -> Result<Box<dyn Suite>> {
             true => Kernels::default(),
             false => Kernels { sizes: size },
         }),
+        BenchSuite::Calls => Box::new(Calls),
         BenchSuite::CbcBatch { messages } => Box::new(match messages.is_empty() {
             true => CbcBatch::default(),
             false => CbcBatch { counts: messages },
@@ -203,8 +204,8 @@ fn sizes(quick: bool, algorithms: Vec<Algorithm>, mut sizes: Vec<u64>) -> Result
     Ok(suite)
 }
 
-/// Starts anew where libraries must find something in the environment, which they read as soon as
-/// they are loaded.
+/// Restarts the program if libraries must find something in the environment, which they read as
+/// soon as they are loaded.
 #[cfg(feature = "peers")]
 fn peers(context: &Context<'_>) -> Result<Box<dyn Suite>> {
     use warplock_bench::suite::Peers;
@@ -214,7 +215,7 @@ fn peers(context: &Context<'_>) -> Result<Box<dyn Suite>> {
         use std::os::unix::process::CommandExt;
 
         let error = crate::startup::again().env(name, value).exec();
-        return Err(Failure::io("cannot start anew", &error));
+        return Err(Failure::io("cannot restart", &error));
     }
     Ok(Box::new(Peers))
 }

@@ -1,4 +1,4 @@
-//! `warplock calibrate`: measures the machine, and keeps what came out for `--backend auto`.
+//! `warplock calibrate`: measures the machine, and stores the result for `--backend auto`.
 
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
@@ -7,12 +7,12 @@ use std::time::Instant;
 use serde_json::json;
 use warplock::Calibration;
 
-use super::print;
 use crate::args::{Calibrate, Common};
+use crate::console::print;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 
-/// Measures, keeps and prints.
+/// Measures, stores and prints.
 pub(super) fn run(options: &Calibrate, common: &Common) -> Result<Exit> {
     let cores = || available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let started = Instant::now();

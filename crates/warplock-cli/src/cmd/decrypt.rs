@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use warplock_container::{Length, Pipeline, open, open_range};
 
+use super::inputs::{about_one_of, each, file_object, unlock_uses_stdin};
+use super::inspect;
 use super::outputs::Outputs;
 use super::summary::Summary;
-use super::{about_one_of, each, file_object, inspect, unlock_uses_stdin};
 use crate::args::{Common, Decrypt};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -59,7 +60,7 @@ fn decrypt<N: Fn(&Path) -> Result<PathBuf>>(
         .map_err(|failure| failure.about(&input.name))?;
     let summary = Summary::start("decrypted", &input, &output, pipeline, common);
     let sink = output.sink()?;
-    // Of a part, the rest of the stream is not verified.
+    // For a part, the rest of the stream is not verified.
     let length = range.and_then(|_| source.remaining()).map(Length::of);
     let opened = match range {
         None => open(source, sink, &key, pipeline),

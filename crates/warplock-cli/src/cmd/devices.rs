@@ -1,4 +1,4 @@
-//! `warplock devices`: what this machine can compute on.
+//! `warplock devices`: the backends of this machine.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use warplock::cuda::{self, Gpu};
 use warplock::{Algorithm, Calibration, Error, InstructionSet};
 
-use super::print;
 use crate::args::{Common, Devices};
+use crate::console::print;
 use crate::exit::Exit;
 use crate::failure::Result;
 
@@ -50,7 +50,7 @@ fn devices_text(chosen: &str) -> String {
     )
 }
 
-/// What `auto` goes by.
+/// The model that `auto` uses.
 fn calibration_text() -> String {
     let lines = match Calibration::load() {
         Ok(Some(calibration)) => calibration.lines(),
@@ -95,7 +95,7 @@ fn capability(gpu: &Gpu) -> String {
     format!("{}.{}", gpu.capability.0, gpu.capability.1)
 }
 
-/// The reason alone: the rest of the sentence stands before it.
+/// Only the reason: the rest of the sentence is printed before it.
 fn no_gpu(error: Error) -> String {
     match error {
         Error::NoBackend { reason, .. } => reason,
@@ -169,7 +169,7 @@ fn cores() -> usize {
     available_parallelism().map_or(1, Into::into)
 }
 
-/// The processor's name as the system tells it.
+/// The CPU's name in the system's words.
 fn cpu_model() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| {

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use warplock_container::{Pipeline, seal};
 
+use super::inputs::{about_one_of, each, file_object, stdin_once};
 use super::outputs::Outputs;
 use super::summary::Summary;
-use super::{about_one_of, each, file_object, stdin_once};
 use crate::args::{Common, Encrypt};
 use crate::exit::Exit;
 use crate::failure::Result;
@@ -37,7 +37,7 @@ pub(super) fn run(options: &Encrypt, common: &Common) -> Result<Exit> {
         Ok(PathBuf::from(name))
     })?;
     let pipeline = common.pipeline()?;
-    // Before a passphrase is asked for, all is refused that can be without one.
+    // Everything that can be refused is refused before the prompt for a passphrase.
     let (inputs, refused) = match options.passphrase || !options.identity.is_empty() {
         true => outputs.check(inputs, common),
         false => (inputs, Exit::Done),

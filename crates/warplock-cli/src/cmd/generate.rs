@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::json;
 use warplock_bench::{Context, Generate};
 
-use super::print;
 use crate::args::{Common, Gen};
+use crate::console::print;
 use crate::exit::Exit;
 use crate::failure::{Result, escaped};
 use crate::progress::Progress;
@@ -15,7 +15,7 @@ use crate::progress::Progress;
 /// Bytes of an entry in all three files.
 const ENTRY: u64 = 48;
 
-/// Makes the files and tells the seed.
+/// Makes the files and prints the seed.
 pub(super) fn run(options: Gen, common: &Common) -> Result<Exit> {
     let Gen {
         entries,

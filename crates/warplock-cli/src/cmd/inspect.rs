@@ -5,13 +5,14 @@ use std::path::Path;
 use serde_json::json;
 use warplock_container::{Format, Inspection, Length, StreamInfo};
 
-use super::{each, file_object, print, report};
+use super::inputs::{each, file_object};
 use crate::args::{Common, Inspect};
+use crate::console::{print, report};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 use crate::input::{Input, or_stdin};
 
-/// Tells about each input what shows without a key.
+/// Prints what each input shows without a key.
 pub(super) fn run(options: &Inspect, common: &Common) -> Result<Exit> {
     let inputs = or_stdin(&options.input);
     Ok(each(&inputs, common, file_object, |input| {
@@ -79,7 +80,7 @@ fn inspect(input: &Path, common: &Common) -> Result<()> {
     }
 }
 
-/// What programs are told about a length.
+/// The JSON fields about a length.
 pub(super) fn length_name(length: Length) -> &'static str {
     match length {
         Length::Plausible => "plausible",

@@ -9,8 +9,8 @@ use serde_json::json;
 use warplock_keyring::{MasterKey, NewIdentity, Terminal};
 use zeroize::Zeroizing;
 
-use super::{print, say};
 use crate::args::{Common, Keygen};
+use crate::console::{print, say};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};
@@ -25,7 +25,7 @@ pub(super) fn run(options: &Keygen, common: &Common) -> Result<Exit> {
     }
     let path = options.output.as_deref().unwrap_or(Path::new("-"));
     let output = Output::with_access(path, options.force, None, Access::Owner)?;
-    // As JSON, standard output gets the key itself, a file what others read as a key.
+    // As JSON, standard output gets the key itself, a file the key that others read.
     let json_key = common.json && is_stdout(path);
     match options.raw_key {
         true => raw_key(output, json_key, common)?,

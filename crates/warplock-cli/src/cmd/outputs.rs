@@ -9,15 +9,16 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, fstat};
 use warplock_keyring::shown_name;
 
-use super::{each, file_object, say};
+use super::inputs::{each, file_object};
 use crate::args::Common;
+use crate::console::say;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash, place};
 use crate::output::Output;
 use crate::startup::was_closed;
 
-/// Where the results of a command's inputs go.
+/// The destinations of a command's results.
 pub(super) struct Outputs<'a, N> {
     /// As given with `-o`.
     given: Option<&'a Path>,
@@ -26,7 +27,7 @@ pub(super) struct Outputs<'a, N> {
     /// Makes the output's name from the input's.
     name: N,
     several: bool,
-    /// Whether it was said where the results are.
+    /// Whether the user was told where the results are.
     noted: Cell<bool>,
 }
 
@@ -92,7 +93,7 @@ impl<'a, N: Fn(&Path) -> Result<PathBuf>> Outputs<'a, N> {
         Output::create(path, self.force, Some(input))
     }
 
-    /// Refuses what can be refused before a passphrase is asked for. Gives the inputs that are
+    /// Refuses what can be refused before a passphrase is asked for. Returns the inputs that are
     /// left, and the worst exit code of the others.
     pub(super) fn check(&self, inputs: Vec<PathBuf>, common: &Common) -> (Vec<PathBuf>, Exit) {
         let mut left = Vec::new();
@@ -116,8 +117,7 @@ impl<'a, N: Fn(&Path) -> Result<PathBuf>> Outputs<'a, N> {
         }
     }
 
-    /// Says once that results are in files, if standard output leads to where someone may look for
-    /// them.
+    /// Says once that results are in files, if a user may look for them on standard output.
     pub(super) fn note(&self, output: &str, common: &Common) {
         let is_told = common.quiet || common.verbose || common.json;
         if self.given.is_some() || output == "stdout" || is_told || !stdout_is_read() {

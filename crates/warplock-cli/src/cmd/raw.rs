@@ -10,8 +10,8 @@ use tempfile::SpooledTempFile;
 use warplock::{AlgorithmInfo, Direction, Error, Key, Mode, hazmat};
 use zeroize::Zeroizing;
 
+use super::inputs::{gpu_shares, stdin_once};
 use super::outputs::terminal_refused;
-use super::{gpu_shares, stdin_once};
 use crate::args::{Common, Pad, Raw, RawOptions};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -26,7 +26,7 @@ use crate::value::{Bytes, Value};
 const PIECE: usize = 4 << 20;
 /// IEEE 1619 allows at most 2^20 blocks in a unit.
 const MAX_SECTOR: usize = 16 << 20;
-/// Plaintext that must wait for its verification waits in memory up to this size.
+/// Plaintext that has to be verified first waits in memory up to this size.
 const SPOOL: usize = 8 << 20;
 
 /// Runs the bare cipher over the input.
@@ -61,10 +61,10 @@ pub(super) fn run(raw: Raw, common: &Common) -> Result<Exit> {
     }
     let transform = Transform::new(&engine, &key, parameters)?;
     let stays = transform.stays_on_cpu();
-    // Named, not one of those that `auto` may take.
+    // Named, not one of those that `auto` may use.
     if stays && engine.backend().starts_with("cuda") {
         common.warn(format_args!(
-            "the processor does the work: {} takes files in ctr and ecb, cbc decryption, and xts \
+            "the CPU does the work: {} takes files in ctr and ecb, cbc decryption, and xts \
              with --sector, but no single long message of {} here",
             engine.backend(),
             options.algorithm
@@ -75,7 +75,7 @@ pub(super) fn run(raw: Raw, common: &Common) -> Result<Exit> {
     common.note(format_args!(
         "{from}: to {to} by {}{}",
         match stays {
-            true => "the processor".to_owned(),
+            true => "the CPU".to_owned(),
             false => engine.backend(),
         },
         gpu_shares(&engine)
@@ -220,7 +220,7 @@ fn read_iv(
     Ok(iv.bytes)
 }
 
-/// Runs the input through the cipher to the output; gives the input's length.
+/// Runs the input through the cipher to the output; returns the input's length.
 fn convert(transform: Transform<'_>, input: Input, output: Output, common: &Common) -> Result<u64> {
     let done = Arc::new(AtomicU64::new(0));
     let wanted = !common.quiet && !output.is_terminal();

@@ -1,11 +1,11 @@
-//! Progress of an encrypted or decrypted file, and at its end what was done.
+//! Progress of an encrypted or decrypted file, and a summary at its end.
 
 use std::time::Instant;
 
 use serde_json::{Value, json};
 use warplock_container::Pipeline;
 
-use super::gpu_shares;
+use super::inputs::gpu_shares;
 use crate::args::Common;
 use crate::failure::Result;
 use crate::input::Input;
@@ -53,8 +53,8 @@ impl<'a> Summary<'a> {
         self.pipeline.monitor().done() - self.before
     }
 
-    /// Publishes the output, into which `written` bytes went; gives its name. `length` is for
-    /// programs: what the input's length tells, if that was not verified.
+    /// Publishes the output, which has `written` bytes; returns its name. `length` is for programs:
+    /// the information from the input's length, if that was not verified.
     pub(super) fn finish(
         self,
         output: Output,

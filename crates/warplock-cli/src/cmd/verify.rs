@@ -5,8 +5,9 @@ use std::path::Path;
 use serde_json::json;
 use warplock_container::Pipeline;
 
-use super::{each, file_object, print, unlock_uses_stdin};
+use super::inputs::{each, file_object, unlock_uses_stdin};
 use crate::args::{Common, Verify};
+use crate::console::print;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 use crate::input::{Input, or_stdin};

@@ -57,7 +57,7 @@ fn entries_are_measured_and_reported_in_every_form() {
 }
 
 #[test]
-fn files_are_written_though_nobody_reads_the_table() {
+fn files_are_written_even_if_the_table_is_not_read() {
     let folder = Folder::new();
     let args = ["bench", "file-sizes", "--size", "1028"];
     let outputs = ["-o", "report.json", "--plot", "plot.svg"];

@@ -1,4 +1,4 @@
-//! Outputs under way: who may read them, and what is left of them. On a file system without unnamed
+//! Unfinished outputs: their readers, and what is left of them. On a file system without unnamed
 //! files, for which a mounted vault stands, they have names.
 
 use std::fs;
@@ -81,7 +81,7 @@ impl Drop for NamedOnly {
 /// Starts a command that reads `input` through the pipe `fifo`, of which it gets the first part.
 fn half_fed(folder: &Folder, args: &[&str], input: &[u8]) -> (Child, fs::File) {
     // A new one each time: a process that another test is just starting may still hold the last one,
-    // and with it what nobody has read of it.
+    // and with it what was not read.
     let _ = fs::remove_file(folder.path("fifo"));
     make_fifo(&folder.path("fifo"));
     let mut child = folder.command(args).stdout(Stdio::null()).spawn().unwrap();
@@ -185,7 +185,7 @@ fn only_the_owner_may_read_what_is_not_finished() {
 }
 
 #[test]
-fn a_folder_may_say_who_reads_new_files() {
+fn a_folder_may_choose_the_readers_of_new_files() {
     let folder = Folder::new();
     folder.write("a", "text");
     fs::create_dir(folder.path("shared")).unwrap();

@@ -16,7 +16,7 @@ fn decrypt<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn files_round_trip_beside_each_other() {
+fn files_round_trip_next_to_each_other() {
     let folder = Folder::new();
     // Nothing, a part of a chunk, around one and two chunks, several segments.
     for len in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 1_000_000] {

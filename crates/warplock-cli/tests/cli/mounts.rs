@@ -1,4 +1,4 @@
-//! `vault mount` and `vault unmount` where something goes wrong, or somebody wants it to.
+//! `vault mount` and `vault unmount` where something goes wrong, or is attacked.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -53,9 +53,9 @@ fn unmount_says_whether_the_vault_was_closed() {
     assert_eq!(served.wait().unwrap().code(), Some(0));
 }
 
-/// Whoever may read a store could otherwise keep its owner out.
+/// A reader of the store could otherwise keep its owner out.
 #[test]
-fn a_lock_on_the_stores_folder_keeps_nobody_out() {
+fn a_lock_on_the_stores_folder_keeps_no_one_out() {
     if !can_mount() {
         return;
     }
@@ -165,7 +165,7 @@ fn the_systems_log_learns_no_names_and_holds_no_mount() {
 }
 
 /// The limit of the length of files is that of the program that mounts; beyond it the system ends
-/// whoever writes.
+/// the writer.
 #[test]
 fn a_limit_of_file_lengths_does_not_end_the_mount() {
     if !can_mount() || !has("setpriv") {

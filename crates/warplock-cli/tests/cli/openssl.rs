@@ -29,7 +29,7 @@ fn openssl_makes_and_reads_the_same_bytes() {
             String::from_utf8_lossy(&output.stderr)
         );
     };
-    // Around a block, and around what is read at once.
+    // Around a block, and around what is read at a time.
     for len in [
         0,
         1,

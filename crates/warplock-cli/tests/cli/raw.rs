@@ -4,7 +4,7 @@
 use crate::common::{Folder, pattern};
 use warplock::{Aad, Algorithm, Batch, Engine, Ivs, Key, Keys, Mode, Spans, Tags, Text, pkcs7};
 
-/// What `raw` reads at once, and what it holds back.
+/// What `raw` reads at a time, and what it holds back.
 const PIECE: usize = 4 << 20;
 const TAIL: usize = 64;
 

@@ -307,7 +307,7 @@ fn keys_are_added_changed_and_removed() {
         .says("last key");
 }
 
-/// Whoever can write to the store exchanges the names of two keys.
+/// An attacker who can write to the store exchanges the names of two keys.
 #[test]
 fn altered_names_of_keys_are_told_and_removed() {
     let folder = vault();

@@ -76,7 +76,7 @@ fn a_range_reads_only_its_chunks_and_the_end_is_verified() {
     let error = range(&sealed, 5 * CHUNK as u64 - 1..5 * CHUNK as u64 + 1).unwrap_err();
     assert!(matches!(error, Error::Chunk { chunk: 5 }));
 
-    // Cut behind a chunk: what is there opens, but not as if it were all.
+    // Cut after a chunk: what is there opens, but not as if it were all.
     let cut = &sealed[..56 + 9 * SEALED];
     assert!(range(cut, 8 * CHUNK as u64..9 * CHUNK as u64).unwrap() == plain[8 * CHUNK..9 * CHUNK]);
     for error in [

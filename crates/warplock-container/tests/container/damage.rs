@@ -141,7 +141,7 @@ fn moved_chunks_are_named_with_both_places() {
         assert!(expected, "{order:?}: {error}");
         assert_eq!(error.kind(), ErrorKind::Authentication);
     }
-    // Behind the last chunk, a chunk of the stream itself is data after the end.
+    // After the last chunk, a chunk of the stream itself is data after the end.
     let error = refused(&rebuild(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 3]), &plain);
     assert!(matches!(error, Error::TrailingData { .. }), "{error}");
     // The last chunk twice.
@@ -150,7 +150,7 @@ fn moved_chunks_are_named_with_both_places() {
 }
 
 #[test]
-fn data_behind_the_end_is_named_whatever_its_length() {
+fn data_after_the_end_is_reported_whatever_its_length() {
     for len in [0, CHUNK - 1, 2 * CHUNK + 300] {
         let (sealed, plain) = sealed_pattern(len);
         let missing = SEALED - (sealed.len() - 56) % SEALED;
@@ -196,7 +196,7 @@ fn another_key_or_context_is_told_before_any_chunk() {
 #[test]
 fn other_formats_are_called_by_their_names() {
     for (start, name) in [
-        (&b"warplock/1\n"[..], "leave out --key-file"),
+        (&b"warplock/1\n"[..], "carries its own wrapped key"),
         (b"age-encryption.org/v1\n", "age -d"),
         (b"Salted__", "openssl enc -d"),
         (b"\x1f\x8b\x08", "gzip"),

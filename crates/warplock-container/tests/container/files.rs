@@ -1,8 +1,8 @@
 //! Whole files by their names: nothing is replaced, nothing unverified or incomplete appears.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::{fs, io};
 
 use warplock_container::{
     Error, ErrorKind, OutputFile, Pipeline, decrypt_file, encrypt_file, verify_file,
@@ -83,4 +83,53 @@ fn nothing_is_replaced_and_nothing_unverified_appears() {
 fn a_pipe_is_no_output_file() {
     let pipe = OutputFile::create("/dev/null", true, warplock_container::Access::Usual);
     assert!(matches!(pipe, Err(Error::OutputUnusable(_))));
+}
+
+/// What a program needs to decide what to do about a file.
+#[test]
+fn programs_can_tell_failures_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (recipients, identities) = pair();
+    let pipeline = Pipeline::new().unwrap();
+    fs::write(path("a"), [7; 100_000]).unwrap();
+    encrypt_file(path("a"), path("a.wl"), &recipients, &pipeline).unwrap();
+    let sealed = fs::read(path("a.wl")).unwrap();
+    let stream = sealed.len() - warplock_container::sealed_len(100_000).unwrap() as usize;
+    let mut altered = sealed.clone();
+    altered[stream + 56 + 20_000] ^= 1;
+    let extended = [&sealed[..], b"more"].concat();
+    let class = |error: &Error| match error {
+        Error::Keyring(warplock_keyring::Error::NoMatch { .. }) | Error::WrongKey => "wrong key",
+        Error::Chunk { .. } | Error::Misplaced { .. } | Error::TrailingData { .. } => "altered",
+        Error::EnvelopeCut | Error::HeaderCut { .. } | Error::LastChunkMissing { .. } => "cut",
+        Error::LastChunk { .. } => "cut or altered",
+        Error::Empty | Error::NotWarplock { .. } => "not encrypted",
+        error if error.io_kind() == Some(io::ErrorKind::NotFound) => "missing",
+        _ => "something else",
+    };
+    let (_, others) = pair();
+    for (content, keys, expected) in [
+        (Some(&sealed[..]), &others, "wrong key"),
+        (Some(&altered), &identities, "altered"),
+        (Some(&extended), &identities, "altered"),
+        (Some(&sealed[..20]), &identities, "cut"),
+        (Some(&sealed[..stream + 30]), &identities, "cut"),
+        (Some(&sealed[..stream + 56 + 16_400]), &identities, "cut"),
+        (
+            Some(&sealed[..sealed.len() - 1]),
+            &identities,
+            "cut or altered",
+        ),
+        (Some(b""), &identities, "not encrypted"),
+        (Some(b"PK\x03\x04 an archive"), &identities, "not encrypted"),
+        (None, &identities, "missing"),
+    ] {
+        let _ = fs::remove_file(path("b.wl"));
+        if let Some(content) = content {
+            fs::write(path("b.wl"), content).unwrap();
+        }
+        let error = decrypt_file(path("b.wl"), path("b"), keys, &pipeline).unwrap_err();
+        assert_eq!(class(&error), expected, "{error}");
+    }
 }

@@ -257,7 +257,7 @@ impl Write for Panics {
 }
 
 #[test]
-fn a_panic_in_a_worker_is_passed_on_and_nobody_waits_for_ever() {
+fn a_panic_in_a_worker_is_passed_on_and_no_thread_waits_for_ever() {
     let plain = pattern(30 * SEGMENT);
     let run = std::panic::AssertUnwindSafe(|| {
         seal(

@@ -195,7 +195,7 @@ fn files_start_at_their_position_and_carry_an_envelope() {
 }
 
 #[test]
-fn a_file_opened_to_append_is_written_in_order_behind_its_content() {
+fn a_file_opened_to_append_is_written_in_order_after_its_content() {
     let work = tempfile::tempdir().unwrap();
     let path = work.path().join("file");
     std::fs::write(&path, b"before").unwrap();

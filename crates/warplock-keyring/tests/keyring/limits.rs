@@ -89,8 +89,9 @@ fn much_scrypt_work_is_asked_about() {
         match log_n {
             18 => assert!(matches!(error, Error::NoPassphrase { .. }), "{text}"),
             19..=22 => {
-                assert!(matches!(error, Error::UnconfirmedWork { .. }), "{text}");
-                assert!(text.contains(&format!("--max-work {log_n}")), "{text}");
+                let wanted =
+                    matches!(error, Error::UnconfirmedWork { log_n: work, .. } if work == log_n);
+                assert!(wanted, "{text}");
                 assert!(text.contains("GiB") || text.contains("512 MiB"), "{text}");
             }
             _ => assert!(
@@ -98,7 +99,7 @@ fn much_scrypt_work_is_asked_about() {
                 "{text}"
             ),
         }
-        // Where nobody can answer.
+        // Where there is no one to answer.
         let nobody = passphrase_identity("p");
         if log_n > 18 {
             assert!(unwrap(&asking_for(log_n), &nobody).is_err());
@@ -247,7 +248,7 @@ fn recipients_times_identities_are_limited() {
 fn as_many_recipients_as_can_be_read_are_written() {
     let own = NewIdentity::generate();
     let recipient = own.recipient();
-    // age adds a stanza that nobody opens.
+    // age adds a stanza that opens nothing.
     let most = vec![&*recipient; 2047];
     let wrapped = wrap(&known_key(), &recipients(&most)).unwrap();
     let mut identities = Identities::new(Arc::new(NoPrompt));
@@ -297,8 +298,8 @@ fn of_several_keys_the_right_one_opens() {
         matches!(refused, Error::WrongPassphrase { .. }),
         "{refused}"
     );
-    let nobody = unwrap_any(&[], &identities, |_, _| None::<()>).unwrap_err();
-    assert!(matches!(nobody, Error::NoMatch { .. }), "{nobody}");
+    let unmatched = unwrap_any(&[], &identities, |_, _| None::<()>).unwrap_err();
+    assert!(matches!(unmatched, Error::NoMatch { .. }), "{unmatched}");
     let damaged = unwrap_any(&list[..1], &identities, |_, _| None::<()>).unwrap_err();
     assert!(matches!(damaged, Error::NotAgeFile { .. }), "{damaged}");
 }

@@ -70,7 +70,7 @@ fn inner() {
     let mut identities = Identities::new(Arc::new(NoPrompt));
     identities.add("token", identity.as_bytes()).unwrap();
 
-    // For the identity itself, and for the plugin's recipient beside an ordinary one.
+    // For the identity itself, and for the plugin's recipient next to an ordinary one.
     let mut itself = Recipients::new(Arc::new(NoPrompt));
     itself.add_identities(&identities).unwrap();
     let other = NewIdentity::generate().recipient();

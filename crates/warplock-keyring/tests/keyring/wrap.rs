@@ -119,7 +119,7 @@ fn no_match_says_what_is_needed() {
             Identities::new(Arc::new(NoPrompt)),
             "needs a passphrase",
         ),
-        (&for_stranger, nothing, "give -i IDENTITY"),
+        (&for_stranger, nothing, "needs an identity"),
     ] {
         let error = unwrap(wrapped, &identities).unwrap_err();
         assert!(matches!(error, Error::NoMatch { .. }), "{error}");

@@ -205,7 +205,7 @@ impl Calibration {
         let parsed = Calibration::parse(&text, Machine::here());
         parsed.map(Some).map_err(|reason| {
             format!(
-                "the calibration {} is ignored: {reason}; `warplock calibrate` makes a new one",
+                "the calibration {} is ignored: {reason}; calibrate this machine again",
                 path.display()
             )
         })

@@ -18,6 +18,7 @@ pub(crate) struct HelperLease<'s, 'q, 'job> {
 
 /// CPU work for a helper's thread: a worker of its own, and a function that does one of its
 /// portions or returns false if there is none.
+#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
 pub(super) struct SideWork<'s> {
     pub(super) worker: usize,
     /// From this age of the helper's oldest portion on, there is no time for another one.

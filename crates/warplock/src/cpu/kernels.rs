@@ -110,7 +110,7 @@ pub(crate) enum CounterBits {
 #[derive(Clone, Copy)]
 pub(crate) struct GcmCounter {
     pub(crate) block: [u8; 16],
-    /// Whether nobody may know it: where the IV does not have 12 bytes it comes from the hash key
+    /// Whether it is secret: if the IV does not have 12 bytes, the counter depends on the hash key
     /// (SP 800-38D, 7.1). Then no branch and no address may depend on it.
     pub(crate) hidden: bool,
 }
@@ -133,7 +133,7 @@ pub(crate) const SHORT_PREPARED: usize = 768;
 
 /// A GCM message of at most [`SHORT`] bytes of text, for work on many of them together.
 pub(crate) struct Short<'a> {
-    /// Which one it is in its batch.
+    /// Its index in the batch.
     pub(crate) index: usize,
     pub(crate) key: MessageKey<'a>,
     /// Has an IV of 12 bytes, and at most [`SHORT`] bytes of text and of associated data.
@@ -173,7 +173,7 @@ pub(crate) trait Kernels: Sync {
     /// equivalent inverse cipher (5.3.5). In place: a key for each message is moved nowhere.
     fn expand(&self, key: &[u8], inverse: bool, to: &mut AesKey);
 
-    /// What GHASH needs of its key `h` (SP 800-38D, 6.4) for messages of up to `blocks` blocks.
+    /// What GHASH derives from its key `h` (SP 800-38D, 6.4) for messages of up to `blocks` blocks.
     fn ghash_key(&self, h: [u8; 16], blocks: usize, to: &mut Option<GhashKey>);
 
     /// Each block by itself.
@@ -182,8 +182,8 @@ pub(crate) trait Kernels: Sync {
     /// AES-128 encryption of each block under the 16 bytes at the same place of `keys`.
     unsafe fn ecb_each(&self, keys: &[u8], io: Io);
 
-    /// XOR with the key stream from `counter` on; any length. `counter` ends behind the last
-    /// block begun.
+    /// XOR with the key stream from `counter` on; any length. `counter` ends after the last block
+    /// begun.
     unsafe fn ctr(&self, key: &AesKey, counter: &mut [u8; 16], bits: CounterBits, io: Io);
 
     /// CBC decryption; `prev` is the IV and becomes the last ciphertext block.
@@ -216,13 +216,13 @@ pub(crate) trait Kernels: Sync {
         io: Io,
     );
 
-    /// Short GCM messages together. They are put in another order; how many of the first ones are
-    /// done is returned, and the others are left for [`Kernels::gcm`].
+    /// Short GCM messages together. They are reordered; returns how many of the first ones are
+    /// done, and the others are left for [`Kernels::gcm`].
     unsafe fn gcm_short(&self, _direction: Direction, _messages: &mut [Short<'_>]) -> usize {
         0
     }
 
-    /// Whether [`Kernels::gcm_short`] is the better way for all [`Short`] messages under one key.
+    /// Whether [`Kernels::gcm_short`] is faster for all [`Short`] messages under one key.
     fn gcm_rows(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! One message under way: what its mode carries from piece to piece, and how it starts and ends.
+//! A message in progress: the state that its mode carries from piece to piece, its start and end.
 
 use std::ptr::write_volatile;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -12,7 +12,7 @@ use super::prepared::{AesKey, GhashKey, Prepared};
 use crate::secret::declassify;
 use crate::{AlgorithmInfo, Direction, Mode};
 
-/// What a mode carries from one piece of a message to the next.
+/// The state that a mode carries from one piece of a message to the next.
 #[derive(Clone)]
 pub(crate) enum Running {
     Ecb,
@@ -23,8 +23,8 @@ pub(crate) enum Running {
     Acorn(Acorn),
 }
 
-/// A block that lies in one cache line: one that is written and at once read across two is waited
-/// for, which shows in a short message's time.
+/// A block within one cache line: a block that is written and then immediately read across two
+/// lines is waited for, which shows in a short message's time.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 pub(crate) struct Carried(pub(crate) [u8; 16]);
@@ -187,7 +187,8 @@ impl Running {
             .unwrap_or_default()
     }
 
-    /// What a finished part of a GCM message adds to the tag; `after` bytes of text are behind it.
+    /// The contribution of a finished part of a GCM message to the tag; `after` bytes of text
+    /// follow it.
     pub(crate) fn tag_share(&self, prepared: &Prepared, after: usize) -> Option<[u8; 16]> {
         let Running::Gcm(gcm) = self else {
             return None;
@@ -221,7 +222,7 @@ impl Running {
         }
     }
 
-    /// [`Running::update`] past the caches.
+    /// [`Running::update`] with non-temporal stores.
     ///
     /// # Safety
     /// As there.
@@ -292,7 +293,7 @@ impl Running {
     ///
     /// # Safety
     /// As the methods of [`Kernels`].
-    // A call would be a tenth of a short message, and is what the compiler makes of it on some days.
+    // A call would be a tenth of a short message's time, and the compiler sometimes makes it one.
     #[inline(always)]
     pub(crate) unsafe fn finish(
         &mut self,
@@ -434,8 +435,8 @@ pub(super) unsafe fn whole_xts(
     unsafe { kernels.xts(key, tweak_key, direction, &mut tweak.0, io) };
 }
 
-/// Bytes at the end of an XTS message that its whole blocks leave over: a partial block, and the
-/// one in front of it.
+/// Bytes at the end of an XTS message that are left after its whole blocks: a partial block, and
+/// the one before it.
 pub(super) fn stolen(len: usize) -> usize {
     match len % 16 {
         0 => 0,
@@ -443,8 +444,8 @@ pub(super) fn stolen(len: usize) -> usize {
     }
 }
 
-/// XTS's ciphertext stealing (IEEE 1619, 5.3.2 and 5.4.2): the last whole block and the partial
-/// one behind it.
+/// XTS's ciphertext stealing (IEEE 1619, 5.3.2 and 5.4.2): the last whole block and the partial one
+/// after it.
 ///
 /// # Safety
 /// As the methods of [`Kernels`]; `io` has 17 to 31 bytes.
@@ -456,7 +457,7 @@ unsafe fn steal(
     io: Io,
 ) {
     let partial = io.len - 16;
-    // Decryption takes the tweaks in the other order.
+    // Decryption uses the tweaks in the other order.
     let (mut first, mut second) = match direction {
         Direction::Encrypt => (tweak, xts_skip(tweak, 1)),
         Direction::Decrypt => (xts_skip(tweak, 1), tweak),

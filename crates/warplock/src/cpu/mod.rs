@@ -1,4 +1,4 @@
-//! The CPU backend: which instruction sets there are, and which one this machine gets.
+//! The CPU backend: the instruction sets, and the choice of one for this machine.
 //!
 //! `cfg(vectors)` names the family of vector code that is compiled; `build.rs` sets it, except in
 //! builds without optimization.
@@ -32,9 +32,9 @@ mod tests;
 #[cfg(vectors = "x86")]
 mod x86;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cuda"))]
 pub(crate) use acorn::Acorn;
-#[cfg(test)]
+#[cfg(all(test, feature = "cuda"))]
 pub(crate) use kernels::Chain;
 pub(crate) use kernels::{CounterBits, Io, Kernels};
 pub(crate) use message::Running;
@@ -47,13 +47,12 @@ pub(crate) use prepared::{AesKey, Prepared};
 /// The instruction sets that the CPU backend has code for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InstructionSet {
-    /// Plain integer code in constant time; runs everywhere, and is what the others are tested
-    /// against.
+    /// Plain integer code in constant time; runs everywhere, and the others are tested against it.
     Portable,
-    /// ARMv8's AES and PMULL on NEON registers: nearly every 64-bit ARM processor of servers,
-    /// telephones and notebooks.
+    /// ARMv8's AES and PMULL on NEON registers: nearly every 64-bit ARM CPU of servers, phones and
+    /// laptops.
     Neon,
-    /// AES-NI and PCLMULQDQ: nearly every x86-64 processor.
+    /// AES-NI and PCLMULQDQ: nearly every x86-64 CPU.
     AesNi,
     /// VAES and VPCLMULQDQ on 256-bit registers: two blocks an instruction.
     Vaes256,
@@ -71,7 +70,7 @@ impl InstructionSet {
         [Portable, Neon, AesNi, Vaes256, Vaes512].into_iter()
     }
 
-    /// The name behind `cpu:`.
+    /// The name after `cpu:`.
     pub fn name(self) -> &'static str {
         match self {
             InstructionSet::Portable => "portable",
@@ -82,7 +81,7 @@ impl InstructionSet {
         }
     }
 
-    /// Whether this machine has the instructions, and this build code for them: without
+    /// Whether this machine has the instructions and this build has code for them: without
     /// optimization there is portable code only.
     pub fn is_available(self) -> bool {
         self.kernels().is_some()

@@ -1,4 +1,4 @@
-//! What is derived from a key once and used for every block.
+//! Data that is derived from a key once and used for every block.
 
 use zeroize::{Zeroize, Zeroizing};
 
@@ -85,7 +85,7 @@ pub(crate) enum GhashKey {
 }
 
 impl GhashKey {
-    /// Makes `to` the key `h`; what it gives back takes the powers.
+    /// Writes the key `h` to `to`; returns the room for the powers.
     pub(crate) fn clmul(h: [u8; 16], to: &mut Option<GhashKey>) -> &mut Powers {
         let empty = || GhashKey::Clmul {
             h,
@@ -151,8 +151,8 @@ impl Prepared {
     }
 
     /// Makes this the key with these bytes, for messages of at most `len` bytes, and for their
-    /// decryption only if that is wanted: what others need is left out. Its keys before were the
-    /// same algorithm's.
+    /// decryption only if `decrypts`: what is not needed is left out. Its earlier keys had the same
+    /// algorithm.
     pub(crate) fn set(
         &mut self,
         kernels: &dyn Kernels,

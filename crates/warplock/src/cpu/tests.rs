@@ -1,5 +1,5 @@
-//! Results that go past the caches: the same bytes in the same places. And wiping: a message leaves
-//! no counter in memory that reveals the hash key.
+//! Non-temporal results: the same bytes in the same places. And wiping: a message leaves no counter
+//! in memory that reveals the hash key.
 
 use std::mem::MaybeUninit;
 use std::num::NonZeroUsize;
@@ -10,7 +10,7 @@ use crate::job::Job;
 use crate::testing::random_jobs::{Buffers, Random, Setup, buffers};
 use crate::{Algorithm, Batch, Direction, Ivs, Key, Keys, Mode, Spans, Tags, Text};
 
-/// A backend that writes results past the caches in jobs of so many bytes.
+/// A backend that uses non-temporal stores in jobs of at least this many bytes.
 fn backend(set: InstructionSet, threads: usize, non_temporal_from: u64) -> CpuBackend {
     let threads = NonZeroUsize::new(threads).unwrap();
     let mut backend = CpuBackend::new(set, threads).unwrap();
@@ -38,7 +38,7 @@ fn far_results_are_the_near_ones_of_portable_code() {
         for algorithm in Algorithm::all() {
             for seed in 0..12 {
                 let mut random = Random::new(seed << 8 | algorithm as u64);
-                // Some are long enough to go past the caches at any place.
+                // Some are long enough for non-temporal stores at any place.
                 let mut setup = Setup::random(&mut random, algorithm, 24 << 10);
                 setup.in_place &= seed == 0;
                 let plain = buffers(&setup, &mut random);
@@ -60,7 +60,7 @@ fn far_results_are_the_near_ones_of_portable_code() {
     }
 }
 
-/// Places behind a line's start, and lengths, around which kernels change their way.
+/// Places after a line's start, and lengths, around which kernels change their path.
 #[test]
 fn far_results_at_every_place_and_length() {
     let near = backend(InstructionSet::Portable, 1, u64::MAX);
@@ -130,7 +130,7 @@ fn far_results_at_every_place_and_length() {
 }
 
 #[test]
-fn only_large_results_apart_from_their_input_go_past_the_caches() {
+fn only_large_results_apart_from_their_input_are_non_temporal() {
     let backend = backend(InstructionSet::Portable, 1, 1 << 20);
     let (src, line) = (16 as *const u8, 64 as *mut u8);
     let non_temporal = |bytes, src, dst, len| backend.io(bytes, src, dst, len).non_temporal;
@@ -150,7 +150,7 @@ fn only_large_results_apart_from_their_input_go_past_the_caches() {
     let behind = 80 as *mut u8;
     assert!(
         !non_temporal(1 << 20, src, behind, 16 << 10),
-        "a short one behind a line's start"
+        "a short one after a line's start"
     );
     assert!(non_temporal(1 << 20, src, behind, 64 << 10));
     let cold = [(8 << 20) - 1, 8 << 20].map(|bytes| backend.io(bytes, src, line, 4096).cold);
@@ -158,7 +158,7 @@ fn only_large_results_apart_from_their_input_go_past_the_caches() {
 }
 
 #[test]
-fn what_goes_past_the_caches_begins_with_a_line() {
+fn non_temporal_results_begin_with_a_line() {
     let (from, mut to) = (vec![0u8; 4096], vec![0u8; 4096]);
     let line = to.as_ptr().align_offset(LINE);
     for at in 0..=LINE {

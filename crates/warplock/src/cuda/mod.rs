@@ -21,6 +21,6 @@ pub use driver::devices::{Devices, Gpu, devices};
 pub use driver::pinned::{LinkRates, PinnedBytes, link_rates};
 pub(crate) use host::backend::CudaBackend;
 pub use resident::{
-    Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKeys, DeviceTags, DeviceText,
-    Event, PinnedBuffer, Plan, Region, Statuses, Stream,
+    Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKey, DeviceKeys, DeviceTags,
+    DeviceText, Event, PinnedBuffer, Plan, Region, Statuses, Stream,
 };

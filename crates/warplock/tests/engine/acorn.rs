@@ -1,5 +1,5 @@
 //! ACORN-128 v3: the vectors of its specification and of four authors' implementations. The lanes
-//! of each kind of vectors are tested beside the code, as `cpu:NAME` does not choose them.
+//! of each kind of vectors are tested next to the code, as `cpu:NAME` does not choose them.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -91,7 +91,7 @@ fn seed(value: &Value) -> u64 {
     u64::from_str_radix(value.as_str().unwrap(), 16).unwrap()
 }
 
-/// Where the messages lie: one behind the other.
+/// Where the messages lie: one after the other.
 fn spans(value: &Value, count: usize) -> Vec<Span> {
     let lens: Vec<usize> = match value["fixed"].as_u64() {
         Some(len) => vec![len as usize; count],

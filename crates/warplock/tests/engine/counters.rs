@@ -75,7 +75,7 @@ fn start(random: &mut Random, bits: u32, blocks: u32) -> u128 {
 }
 
 /// Messages of all lengths of [`near_texts`], whose counters overflow in the last byte, and in
-/// more at once.
+/// more bytes together.
 fn near(
     algorithm: Algorithm,
     key: &[u8],

@@ -188,7 +188,7 @@ fn chains_with_the_same_start_in_a_line() {
                 let fill = random.bytes(64 + start + count * stride);
                 for engine in &engines {
                     let (mut buffer, mut expected) = (fill.clone(), fill.clone());
-                    // So that it is `start` bytes behind a line's.
+                    // So that it is `start` bytes after a line's.
                     let line = buffer.as_ptr().align_offset(64) + start;
                     for (number, message) in messages.iter().enumerate() {
                         let at = line + number * stride;

@@ -83,7 +83,7 @@ fn xts() {
 }
 
 /// The records of one GCM file: the first five of each fifteen that NIST has (see the README
-/// beside them).
+/// next to them).
 fn gcm(kind: &str, bits: usize) -> Vec<Case> {
     let record = |record: Record| {
         let key = record.bytes("key");

@@ -96,7 +96,7 @@ fn long_pieces() {
 
 /// What hands on an IV goes where batches go.
 #[test]
-fn some_modes_may_leave_the_processor() {
+fn some_modes_may_leave_the_cpu() {
     let engine = &engines(&[1])[0];
     for algorithm in Algorithm::all() {
         let key = Key::generate(algorithm).unwrap();
@@ -126,7 +126,10 @@ fn pieces_that_do_not_fit_are_refused_and_left_as_they_are() {
                 let mut piece = vec![0xA5; len];
                 let mut stream = start(&engine, Direction::Encrypt, &key);
                 let refused = stream.update(&mut piece).unwrap_err();
-                assert!(matches!(refused, Error::Batch(_)), "{algorithm}: {refused}");
+                assert!(
+                    matches!(refused, Error::Batch { .. }),
+                    "{algorithm}: {refused}"
+                );
                 assert_eq!(piece, vec![0xA5; len], "{algorithm}");
 
                 // The refusal took nothing away: the stream still works.
@@ -160,7 +163,7 @@ fn xts_refuses_a_partial_block_alone() {
             let mut stream = start(&engine, Direction::Encrypt, &key);
             stream.update(&mut [0; 32]).unwrap();
             let refused = stream.finish(&mut piece).unwrap_err();
-            assert!(matches!(refused, Error::Batch(_)), "{refused}");
+            assert!(matches!(refused, Error::Batch { .. }), "{refused}");
             assert_eq!(piece, vec![0xA5; len]);
         }
     }
@@ -194,7 +197,7 @@ fn tags_that_are_too_short_or_long_are_refused() {
         let mut last = [0xA5; 20];
         let stream = start(&engine, Direction::Decrypt, &key);
         let refused = stream.verify(&mut last, &vec![0; len]).unwrap_err();
-        assert!(matches!(refused, Error::Batch(_)), "{len}: {refused}");
+        assert!(matches!(refused, Error::Batch { .. }), "{len}: {refused}");
     }
 }
 
@@ -208,7 +211,7 @@ fn nothing_is_verified_without_authentication() {
         let stream = start(&engine, Direction::Decrypt, &key);
         let refused = stream.verify(&mut last, &[0; 16]);
         assert!(
-            matches!(refused, Err(Error::Batch(_))),
+            matches!(refused, Err(Error::Batch { .. })),
             "{algorithm}: {refused:?}"
         );
     }

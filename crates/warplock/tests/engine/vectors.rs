@@ -65,7 +65,7 @@ fn ctr_of_botan() {
         let mut nonce = record.bytes("nonce");
         nonce.resize(16, 0);
         if let Some((_, width)) = name.trim_end_matches(')').split_once(',') {
-            // A narrow counter is nobody's here: each block is a message with its own counter.
+            // No algorithm here has a narrow counter: each block is a message with its own counter.
             let nonce = u128::from_be_bytes(nonce.try_into().unwrap());
             let width = width.parse().unwrap();
             let texts = input.chunks(16).zip(out.chunks(16)).enumerate();

@@ -1,10 +1,10 @@
-//! What only a GPU can show: against the processor's results, each test skipped where there is no
+//! Tests that need a GPU, against the CPU's results: each test skipped where there is no
 //! GPU. Those that take very much memory run with `--ignored`; `scripts/device-check` runs all.
 
 mod failures;
 mod large;
 mod many;
-mod page_locked;
+mod pinned;
 #[path = "../engine/common/random.rs"]
 #[allow(
     dead_code,
@@ -27,7 +27,7 @@ fn gpu() -> Option<Engine> {
         .ok()
 }
 
-/// An engine on the processor.
+/// An engine on the CPU.
 fn cpu() -> Engine {
     let best = warplock::BackendChoice::Cpu(Some(InstructionSet::best()));
     Engine::builder().backend(best).build().unwrap()

@@ -1,4 +1,4 @@
-//! Every kernel, odd places, small and huge messages together, and several threads at once.
+//! Every kernel, odd places, small and huge messages together, and several threads at the same time.
 
 use warplock::{Algorithm, Batch, Direction, Engine, Key, Keys, Mode, Span, Spans, Text};
 
@@ -6,7 +6,7 @@ use crate::random::Random;
 use crate::sample::{Sample, fitting};
 use crate::{cpu, gpu};
 
-/// Places one behind the other, with `gap` bytes between.
+/// Places one after the other, with `gap` bytes between.
 fn side_by_side(algorithm: Algorithm, lens: &[usize], first: usize, gap: usize) -> Vec<Span> {
     let mut end = first;
     let place = |&len: &usize| {
@@ -123,7 +123,7 @@ fn many_small_and_few_huge_messages() {
 
 /// The empty one is a chunk of its own.
 #[test]
-fn an_empty_message_beside_a_long_one() {
+fn an_empty_message_next_to_a_long_one() {
     let (Some(gpu), cpu) = (gpu(), cpu()) else {
         return;
     };
@@ -139,7 +139,7 @@ fn an_empty_message_beside_a_long_one() {
 }
 
 #[test]
-fn several_threads_at_once() {
+fn several_threads_at_the_same_time() {
     let (Some(gpu), cpu) = (gpu(), cpu()) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! A row's messages through a GPU: in over the link, the kernel, and back.
+//! A row's messages through a GPU: to it over the link, the kernel, and back.
 
 use warplock::cuda::{
     DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKeys, DeviceTags, DeviceText,
@@ -12,19 +12,20 @@ use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::{Error, Sample};
 
-/// Short copies and kernels are queued so often that the start of the first one does not show.
+/// Short copies and kernels are queued this often, so that the start of the first one does not
+/// show.
 const TOGETHER: usize = 32;
 
-/// Bytes of text from which on once is enough.
+/// From this many bytes of text on, once is enough.
 const LONG: usize = 512 << 20;
 
 /// The rates of one direction, in bytes a second.
 pub(super) struct Rates {
-    /// All that goes to the GPU: texts, associated data, keys, nonces, tags to open with.
+    /// Everything that goes to the GPU: texts, associated data, keys, nonces, tags to open with.
     pub(super) copy_in: Sample,
     /// Text and associated data over the kernel's time.
     pub(super) kernel: Sample,
-    /// All that comes back: texts, and tags when sealing.
+    /// Everything that comes back: texts, and tags when sealing.
     pub(super) copy_out: Sample,
 }
 
@@ -44,7 +45,7 @@ impl Mirror {
     }
 }
 
-/// Everything of a row. What is sealed goes from `plain` to `cipher`, what is opened back.
+/// The device memory of a row. Sealing goes from `plain` to `cipher`, opening back.
 struct Row<'a> {
     messages: &'a Messages,
     text: PinnedBuffer,
@@ -117,7 +118,7 @@ impl Row<'_> {
             true => (cipher, plain),
             false => (plain, cipher),
         };
-        // What is not written shows.
+        // So that missing output shows.
         output.fill(0xa5)?;
         let mut brought = vec![&self.keys, &self.ivs, &self.aad];
         if opens {
@@ -173,7 +174,7 @@ impl Row<'_> {
         };
         if !right || !refused.is_empty() {
             return Err(Error::Wrong(format!(
-                "{} messages of {} bytes: the GPU does not agree with the processor ({}, \
+                "{} messages of {} bytes: the GPU does not agree with the CPU ({}, \
                  {direction:?}, {} refused)",
                 self.messages.count,
                 self.messages.len,

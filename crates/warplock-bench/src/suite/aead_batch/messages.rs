@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::measure::interleave;
 use crate::{Context, Error, Sample, message, random};
 
-/// Messages with a key each, and what the reference makes of them.
+/// Messages with a key each, and the reference's results.
 pub(super) struct Messages {
     pub(super) algorithm: Algorithm,
     pub(super) count: usize,

@@ -1,5 +1,5 @@
 //! `aead-batch`: many short messages with associated data, sealed and opened by ACORN-128 and by
-//! what a user would take instead, beside published numbers.
+//! its usual alternatives, next to published numbers.
 
 mod gpu;
 mod messages;
@@ -13,7 +13,7 @@ use self::messages::Messages;
 use self::published::SOURCE;
 use super::Suite;
 use crate::error::Result;
-use crate::gpu::{Gpu, processor};
+use crate::gpu::{Gpu, cpu_engine};
 use crate::report::{Column, Report, Unit, Value};
 use crate::table::grouped;
 use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, memory};
@@ -21,7 +21,7 @@ use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, memory};
 /// Bytes of associated data of each message.
 const AAD: usize = 32;
 
-/// What is compared: the quoted cipher first.
+/// The algorithms that are compared: the quoted cipher first.
 const ALGORITHMS: [Algorithm; 3] = [
     Algorithm::Acorn128,
     Algorithm::Aes128Gcm,
@@ -30,13 +30,14 @@ const ALGORITHMS: [Algorithm; 3] = [
 
 const DIRECTIONS: [Direction; 2] = [Direction::Encrypt, Direction::Decrypt];
 
-/// Columns in front of the rates.
+/// Columns before the rates.
 const NAMES: usize = 3;
 
 /// The suite and its options.
 #[derive(Clone, Debug)]
 pub struct AeadBatch {
-    /// Numbers of messages. The processor is measured with the first; without a GPU, nothing else.
+    /// Numbers of messages. The CPU is measured with the first only, and without a GPU it is the
+    /// only one.
     pub counts: Vec<usize>,
     /// Bytes of text of each.
     pub lens: Vec<usize>,
@@ -54,10 +55,10 @@ impl Default for AeadBatch {
 
 /// What runs the rows.
 struct Contenders {
-    /// The processor: one thread and all.
+    /// The CPU: one thread and all.
     cpu: [Engine; 2],
     gpu: Option<(Gpu, LinkRates)>,
-    /// What a row with the processor is compared with, and any other.
+    /// The baseline of rows with the CPU, and of all others.
     references: [Engine; 2],
 }
 
@@ -81,7 +82,7 @@ impl Contenders {
         Ok(Contenders {
             cpu: [cpu.one_thread()?, cpu.all_threads()?],
             gpu,
-            references: [portable.build()?, processor(context.threads)?],
+            references: [portable.build()?, cpu_engine(context.threads)?],
         })
     }
 
@@ -112,7 +113,7 @@ impl Contenders {
                     cells.extend([Value::None, Value::None]);
                     continue;
                 }
-                (context.notify)(&format!("{shape}: processor, {}", name(direction)));
+                (context.notify)(&format!("{shape}: CPU, {}", name(direction)));
                 let rates = messages.measure(context, &self.cpu, direction)?;
                 cells.extend(rates.into_iter().map(Value::from));
             }
@@ -164,7 +165,8 @@ impl Suite for AeadBatch {
         };
         let most = |numbers: &[usize]| numbers.iter().copied().max().unwrap_or(0) as u64;
         let (count, len) = (most(counts), most(&self.lens));
-        // Plaintexts, ciphertexts, results, and what else each message has; for a GPU once more.
+        // Plaintexts, ciphertexts, results, and the other parts of each message; for a GPU once
+        // more.
         let needed = count
             .saturating_mul(len.saturating_add(64))
             .saturating_mul(6);
@@ -187,11 +189,11 @@ impl Suite for AeadBatch {
         if let Some((gpu, link)) = &contenders.gpu {
             notes.insert(0, gpu.line());
             notes.push(format!(
-                "Copies: all that a batch needs and gives, from and to page-locked memory; of the \
+                "Copies: all that a batch needs and gives, from and to pinned memory; of the \
                  link: the share of what it carries in this run, {:.1} GB/s to the GPU and {:.1} \
                  GB/s from it. Kernel: text and associated data over its time on the device's \
                  clock; GiB/s as the quoted figures count. Times FPGA: this kernel's rate over \
-                 theirs. The processor is measured with the first number of messages.",
+                 theirs. The CPU is measured with the first number of messages.",
                 link.up / 1e9,
                 link.down / 1e9
             ));
@@ -202,7 +204,7 @@ impl Suite for AeadBatch {
                 "aead-batch: bytes per second, text and {AAD} bytes of associated data, on {}",
                 match &contenders.gpu {
                     Some((gpu, _)) => &gpu.device.gpu().name,
-                    None => "the processor",
+                    None => "the CPU",
                 }
             ),
             notes,
@@ -304,7 +306,7 @@ mod tests {
     use crate::context::portable;
 
     #[test]
-    fn rows_for_both_directions_beside_published_numbers() {
+    fn rows_for_both_directions_next_to_published_numbers() {
         let suite = AeadBatch {
             counts: vec![40, 70],
             lens: vec![64, 100],

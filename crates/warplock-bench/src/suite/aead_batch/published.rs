@@ -1,13 +1,13 @@
-//! Numbers of others, for the same shapes.
+//! Published numbers of others, for the same shapes.
 
 use warplock::Direction;
 
-/// Who measured them.
+/// The publication.
 pub(super) const SOURCE: &str = "quoted from the README of itzmeanjan/acorn (SYCL), whose GPU and \
                                  FPGA code is not ACORN-128 v3: text and associated data over the \
                                  kernel's time; not measured here";
 
-/// They count in these.
+/// Its unit of bytes.
 const GIB: f64 = (1_u64 << 30) as f64;
 const MIB: f64 = (1_u64 << 20) as f64;
 

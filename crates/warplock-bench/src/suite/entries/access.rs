@@ -1,5 +1,5 @@
-//! How files are read and written in pieces: through the page cache where they are in it, else
-//! past it, with many requests at once.
+//! Reading and writing files in pieces: through the page cache if they are in it, otherwise by
+//! direct I/O, with many concurrent requests.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -13,28 +13,29 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use crate::buffer::{Buffer, PAGE};
 
 /// Bytes of each file that a worker takes at a time from memory: keys and texts together stay in
-/// the second cache, and the three system calls cost under 1 % of the work on them, which is all
-/// that `io_uring` could save.
+/// the L2 cache, and the three system calls cost under 1 % of the work on them, which is all that
+/// `io_uring` could save.
 ///
-/// What else was measured (16 M entries, ext4 and tmpfs, 2 AES-NI cores): mapped inputs took 12 %
+/// Alternatives that were measured (16 M entries, ext4 and tmpfs, 2 AES-NI cores): mapped inputs took 12 %
 /// less CPU time where the kernel has large folios, but no less wall time, and a file that shrinks
 /// would kill the process; pieces of 4 MiB took twice the CPU time; more workers than cores gained
-/// nothing. Preallocated outputs were a little faster to disk, and a full disk shows at once.
+/// nothing. Preallocated outputs were a little faster to disk, and a full disk shows before any work.
 pub(super) const CACHED_PIECE: u64 = 128 << 10;
 
-/// The same from a disk, large enough that a disk behind a network or a hypervisor answers at its
-/// full rate. From one that does 0.97 GB/s so, pieces of 1 MiB got 0.58, and threads that read two
-/// files by turns through the page cache 0.27, because each of them disturbs the other's
+/// The same from a disk, large enough that a disk over a network or a hypervisor reaches its full
+/// rate. A disk that does 0.97 GB/s with this did 0.58 with pieces of 1 MiB, and 0.27 with threads
+/// that read two files in turn through the page cache, because each of them disturbs the other's
 /// read-ahead.
 const DISK_PIECE: u64 = 4 << 20;
 
-/// Requests to a disk at once, each by a worker with two pieces of memory.
+/// Concurrent requests to a disk, each by a worker with two buffers.
 const DISK_WORKERS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
-/// Places of a file that are looked at to tell whether it is in memory.
+/// Places of a file that are probed to find out whether it is in memory.
 const LOOKS: u64 = 64;
 
-/// A file that is read and written at offsets: whole pages from a page on, but for the file's end.
+/// A file that is read and written at offsets: whole pages from a page boundary on, except at the
+/// file's end.
 pub(super) trait At: Sync {
     /// Fills a page-aligned buffer.
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
@@ -54,14 +55,14 @@ impl At for &File {
 /// Files, and how to go through them.
 pub(super) struct Access<'a, const N: usize> {
     pub(super) files: [Box<dyn At + 'a>; N],
-    /// How many work at once, each on pieces of its own.
+    /// How many work at the same time, each on its own pieces.
     pub(super) workers: NonZeroUsize,
     /// Bytes of a piece.
     pub(super) piece: u64,
 }
 
 impl<'a, const N: usize> Access<'a, N> {
-    /// The best one for files of `len` bytes, the first `inputs` of which are read.
+    /// The best way for files of `len` bytes, the first `inputs` of which are read.
     pub(super) fn best(
         files: [&'a File; N],
         inputs: usize,
@@ -84,7 +85,7 @@ impl<'a, const N: usize> Access<'a, N> {
         }
     }
 
-    /// Past it; none where a file system has no direct I/O.
+    /// By direct I/O; none if a file system has none.
     fn direct(files: [&'a File; N], threads: NonZeroUsize) -> Option<Self> {
         let direct = files.map(Direct::open);
         direct.iter().all(Option::is_some).then(|| Access {

@@ -23,7 +23,7 @@ use crate::{Error, workers};
 /// The file that a run makes.
 const OUTPUT: &str = "ciphers.out.bin";
 
-/// What inputs are read in that nobody measures.
+/// Buffers for reading inputs outside of measurements.
 const READ: usize = 1 << 20;
 
 /// The three files of a folder, equally long.
@@ -43,7 +43,7 @@ impl Files {
         for (name, other) in [(PLAINS, plains_len), (CIPHERS, ciphers_len)] {
             if other != len {
                 return Err(Error::Input(format!(
-                    "{} has {} bytes, but {name} beside it has {}: the files must hold equally \
+                    "{} has {} bytes, but {name} next to it has {}: the files must hold equally \
                      many entries",
                     dir.join(KEYS).display(),
                     grouped(len),
@@ -73,7 +73,7 @@ impl Files {
         self.len / ENTRY
     }
 
-    /// Reads the inputs once: the first way shall not be the one that fetches them for all.
+    /// Reads the inputs once: otherwise the first way would fetch them for all.
     pub(super) fn read_inputs(&self) -> Result<()> {
         let mut buffer = Buffer::new(READ);
         for (file, name) in [(&self.keys, KEYS), (&self.plains, PLAINS)] {
@@ -118,7 +118,7 @@ impl Files {
         Ok((output, timing))
     }
 
-    /// Refuses an output that is not what it should be.
+    /// Refuses an output with wrong content.
     pub(super) fn compare(&self, way: &Way, output: &File) -> Result<()> {
         let (expected, name) = if way.is_cipher() {
             (&self.ciphers, CIPHERS)

@@ -1,4 +1,4 @@
-//! The same work in memory, without files: what the processor can do.
+//! The same work in memory, without files: the CPU's own speed.
 
 use std::num::NonZeroUsize;
 
@@ -12,7 +12,7 @@ use crate::report::Value;
 use crate::table::grouped;
 use crate::{Error, random};
 
-/// Entries whose keys, plaintexts and ciphertexts stay in a core's second cache (192 KiB).
+/// Entries whose keys, plaintexts and ciphertexts stay in a core's L2 cache (192 KiB).
 const CACHED: usize = 4 << 10;
 
 /// Entries that come from memory: 16 MB of each kind.
@@ -59,7 +59,7 @@ pub(super) fn rows(
     let mut rows = Vec::new();
     for (place, entries) in [("cache", CACHED), ("memory", FROM_MEMORY)] {
         for &threads in &threads {
-            // From memory, the threads share the 16 MB; a cache, each has its own.
+            // From memory, the threads share the 16 MB; in caches, each thread has its own entries.
             let each = match place {
                 "cache" => entries,
                 _ => entries.div_ceil(threads.get()),
@@ -78,7 +78,7 @@ pub(super) fn rows(
     Ok(rows)
 }
 
-/// Measures: each thread has so many entries, and encrypts them so often.
+/// Measures: each thread has `each` entries, and encrypts them `repeats` times.
 fn row(
     context: &Context<'_>,
     engine: &Engine,

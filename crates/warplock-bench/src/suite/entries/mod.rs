@@ -45,11 +45,11 @@ impl Entries {
     }
 }
 
-/// Who measured the quoted rows.
+/// The source of the quoted rows.
 const SOURCE: &str = "quoted: fastAES's README, 10^9 entries on an Intel Core Ultra 5 226V with \
                       an SSD; not measured here";
 
-/// What they published: version and buffer, CPU seconds and wall seconds for 10^9 entries.
+/// The published numbers: version and buffer, CPU seconds and wall seconds for 10^9 entries.
 const PUBLISHED: [(&str, Option<u64>, f64, f64); 9] = [
     ("fastAES V1, an entry at a time", None, 100.0, 102.0),
     ("fastAES V2", Some(4_000_000_000), 59.0, 95.0),
@@ -74,7 +74,7 @@ impl Suite for Entries {
         let cpu = context.on_cpu();
         let machine = Machine::here(&cpu)?;
         let engine = cpu.one_thread()?;
-        // One that is not there is refused before minutes of work.
+        // A missing one is refused before minutes of work.
         let gpu = context.gpu()?;
         let files = Files::open(&self.dir, context.threads)?;
         let ways = self.ways(context.threads)?;
@@ -87,7 +87,7 @@ impl Suite for Entries {
         let run = |number: usize| -> Result<Timing> {
             let way = &ways[number];
             (context.notify)(&way.name());
-            // One output at a time: the older one's room may be needed.
+            // One output at a time: the room of the older one may be needed.
             last.take();
             let (output, timing) = files.run(way, &engine, self.cold)?;
             files.compare(way, output.file())?;
@@ -95,7 +95,7 @@ impl Suite for Entries {
             Ok(timing)
         };
         let runs = rounds(&context.plan, ways.len(), &run)?;
-        // What stays is the tool's own output; the order of the rounds may end with another.
+        // The tool's own output is left; the order of the rounds may end with another.
         let own = ways.len() - 1;
         let ended = last.borrow().as_ref().map(|(number, _)| *number);
         if ended != Some(own) {
@@ -168,7 +168,7 @@ impl Entries {
                 .to_owned(),
             cache.to_owned(),
             "overlapped: inputs that are in memory through the page cache, others past it (direct \
-             I/O), with many requests at once."
+             I/O), with many concurrent requests."
                 .to_owned(),
             "Each output was compared with ciphers.bin (copies: with plains.bin), outside of the \
              time."
@@ -238,7 +238,7 @@ fn published_row((name, chunk, cpu, wall): (&str, Option<u64>, f64, f64)) -> Vec
     ]
 }
 
-/// AES/s by the loop's chunk; what has no chunk is drawn as a level line.
+/// AES/s by the loop's chunk; ways without a chunk are drawn as a level line.
 fn plot(rows: &[Vec<Value>]) -> Plot {
     let rate = |row: &Vec<Value>| row[5].number();
     let quoted = |row: &Vec<Value>| row[8] != Value::None;

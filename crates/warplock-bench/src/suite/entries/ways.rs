@@ -23,7 +23,7 @@ pub(super) enum Way {
     },
     /// The tool's own way: each worker reads, encrypts and writes pieces of its own.
     Overlapped {
-        /// Processors; from a disk, there are more workers.
+        /// CPU threads; from a disk, there are more workers.
         threads: NonZeroUsize,
     },
     /// The same without the cipher: the output is the plaintexts.

@@ -1,4 +1,4 @@
-//! What is measured: something that shows a folder at a mount point.
+//! A file system to measure: something that shows a folder at a mount point.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub(super) trait Contender {
     fn mount(&self, store: &Path, point: &Path) -> Result<Held>;
 }
 
-/// What keeps a mount standing.
+/// Keeps a mount up.
 pub(super) enum Held {
     /// Nothing is mounted: the files are in the store itself.
     Bare,

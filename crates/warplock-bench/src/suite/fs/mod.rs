@@ -1,4 +1,4 @@
-//! `fs`: mounted file systems on one folder, each doing what programs do all day.
+//! `fs`: mounted file systems on one folder, each doing the daily work of programs.
 
 mod contender;
 mod peers;
@@ -30,15 +30,14 @@ pub struct Fs {
     pub files: usize,
     /// Backends of the vault, a row each; none: the chosen one.
     pub backends: Vec<BackendChoice>,
-    /// The instruction set of the processor where a backend names none: what `auto` does on slower
-    /// machines.
+    /// The CPU's instruction set where a backend names none: what `auto` does on slower machines.
     pub instruction_set: Option<InstructionSet>,
     /// Other file systems by name; those not installed are left out.
     pub peers: Vec<String>,
 }
 
 impl Default for Fs {
-    /// 512 MiB and 4,000 small files on the RAM disk, beside all that is installed.
+    /// 512 MiB and 4,000 small files on the RAM disk, with all peers that are installed.
     fn default() -> Self {
         let ram = Path::new("/dev/shm");
         Fs {
@@ -55,7 +54,7 @@ impl Default for Fs {
     }
 }
 
-/// Every file system does everything this often.
+/// Every file system does every task this often.
 const ROUNDS: usize = 3;
 
 impl Suite for Fs {
@@ -179,7 +178,7 @@ fn all_tasks(
     contender.make(&store)?;
     let mut times = Vec::new();
     for task in &TASKS {
-        // Mounted anew, so that nothing is in any cache.
+        // Mounted again, so that all caches are cold.
         let standing = Standing::new(contender, &store, &point)?;
         let time = task.run(standing.folder(), file, tree);
         let time = time.map_err(|error| match error {

@@ -12,7 +12,8 @@ use super::contender::{Contender, Held, secret};
 use crate::Error;
 use crate::error::Result;
 
-/// A program that mounts an encrypted folder, in its default settings but for what the name says.
+/// A program that mounts an encrypted folder, in its default settings except for what the name
+/// says.
 pub(super) struct Peer {
     pub(super) name: &'static str,
     program: &'static str,
@@ -74,7 +75,7 @@ const MAKE_GOCRYPTFS: &[&str] = &[
     "{store}",
 ];
 
-/// It protects random bytes for some seconds.
+/// It only protects random bytes for some seconds.
 const PASSPHRASE: &str = "benchmark";
 
 /// How long a program may take to mount.

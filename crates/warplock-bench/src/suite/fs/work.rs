@@ -1,4 +1,4 @@
-//! The tasks: what programs do with files.
+//! The tasks: typical work of programs with files.
 
 use std::fs::{self, OpenOptions};
 use std::hash::Hasher;
@@ -36,7 +36,7 @@ pub(super) struct Task {
     work: fn(&Path, &File, &Tree) -> Result<f64>,
 }
 
-/// In this order: each finds what those before it left.
+/// In this order: each starts with the files that those before it left.
 pub(super) const TASKS: [Task; 8] = [
     Task {
         key: "write",
@@ -213,7 +213,7 @@ fn at_random(content: &File, work: impl Fn(u64, &mut [u8]) -> Result<()> + Sync)
 
 fn random_read(folder: &Path, content: &File, _: &Tree) -> Result<f64> {
     let file = open(folder, OpenOptions::new().read(true))?;
-    // No read-ahead: what is read is what was asked for.
+    // No read-ahead: only requested bytes are read.
     fadvise(&file, 0, None, Advice::Random)
         .map_err(|error| Error::file("read", &folder.join(NAME))(error.into()))?;
     at_random(content, |place, buffer| {
@@ -237,7 +237,7 @@ fn random_write(folder: &Path, content: &File, _: &Tree) -> Result<f64> {
         .map_err(Error::file("write", &folder.join(NAME)))?;
     let seconds = start.elapsed().as_secs_f64();
     drop(file);
-    // The small files shall find room.
+    // Makes room for the small files.
     let path = folder.join(NAME);
     fs::remove_file(&path).map_err(Error::file("remove", &path))?;
     Ok(seconds)

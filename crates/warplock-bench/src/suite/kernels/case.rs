@@ -1,4 +1,4 @@
-//! What is measured.
+//! The rows.
 
 use warplock::{Algorithm, Direction, Mode};
 
@@ -17,7 +17,7 @@ pub(super) struct Case {
     pub(super) every_size: bool,
 }
 
-/// SSL's largest record.
+/// The largest SSL record.
 const RECORD: usize = 16 << 10;
 
 const SECTOR: usize = 4096;
@@ -107,8 +107,8 @@ impl Case {
         self.algorithm.info().mode
     }
 
-    /// CTR with keys of the same length, which is GCM without its hash, where all messages of a row
-    /// of GCM have one key.
+    /// CTR with keys of the same length, which is GCM without its hash, if all messages of a row of
+    /// GCM have one key.
     pub(super) fn cipher_alone(&self) -> Option<Algorithm> {
         match self.algorithm {
             _ if self.key_each => None,
@@ -119,9 +119,9 @@ impl Case {
         }
     }
 
-    /// Seconds that a GPU of so many multiprocessors needs at least for what binds the kernel, if
-    /// that is another than memory: of ACORN 28 instructions for 32 steps (13 functions of three
-    /// inputs and 15 funnel shifts), of which a multiprocessor does 64 in a cycle.
+    /// The fewest seconds that a GPU with this many multiprocessors needs, if the kernel is limited
+    /// by something other than memory: ACORN takes 28 instructions for 32 steps (13 functions of
+    /// three inputs and 15 funnel shifts), of which a multiprocessor executes 64 in a cycle.
     pub(super) fn least_seconds(&self, multiprocessors: u32, hertz: f64) -> Option<f64> {
         if self.mode() != Mode::Acorn {
             return None;

@@ -1,4 +1,4 @@
-//! `kernels`: every algorithm on data in GPU memory, beside a copy inside that memory.
+//! `kernels`: every algorithm on data in GPU memory, next to a copy inside that memory.
 
 mod case;
 mod run;
@@ -50,7 +50,7 @@ impl Suite for Kernels {
                  of a device-to-device copy (cuMemcpyDtoD) of as many bytes as the first column \
                  says, in the same run; both count each byte once."
             ),
-            "Verified against the processor: first, last and middle MiB of every result; for GCM \
+            "Verified against the CPU: first, last and middle MiB of every result; for GCM \
              and ACORN the tags of those messages, for GCM those of a message of 1 MiB where there \
              is only one."
                 .to_owned(),
@@ -99,7 +99,7 @@ impl Suite for Kernels {
                 let Gpu { device, .. } = &gpu;
                 let device = device.gpu();
                 let least = case.least_seconds(device.multiprocessors, device.hertz as f64);
-                // The copy moves each byte twice, too.
+                // The copy also moves each byte twice.
                 let copied = case.bytes() as f64 / copy_rate;
                 let limit = least.map(|least| least.max(copied) / sample.median);
                 let alone = times.cipher_alone;
@@ -130,10 +130,10 @@ impl Suite for Kernels {
     }
 }
 
-/// The size, if the card has room for it; otherwise says that it is left out.
+/// The size, if the GPU has room for it; otherwise reports that it is left out.
 fn fitting(gpu: &Gpu, size: u64, notes: &mut Vec<String>) -> Result<Option<usize>> {
     let room = gpu.device.free_memory()?;
-    // Three buffers, keys of 32 bytes for each block, and what plans of many messages say.
+    // Three buffers, keys of 32 bytes for each block, and the tables of plans with many messages.
     let needed = size
         .saturating_mul(5)
         .saturating_add(size / 8)
@@ -158,7 +158,7 @@ fn fitting(gpu: &Gpu, size: u64, notes: &mut Vec<String>) -> Result<Option<usize
 fn time_copy(gpu: &Gpu, from: &DeviceBuffer, to: &DeviceBuffer) -> Result<Sample> {
     // SAFETY: both live until `time` has waited, and nothing else uses them.
     let copy = || gpu.time(|stream| Ok(unsafe { to.copy_from(from, stream) }?));
-    // Clocks rise in the first.
+    // Clock rates rise in the first.
     copy()?;
     copy()
 }

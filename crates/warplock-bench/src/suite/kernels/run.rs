@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::{Context, Error, Sample, random};
 
-/// What all rows of a size share.
+/// The data that all rows of a size share.
 pub(super) struct Buffers {
     /// Random.
     pub(super) input: DeviceBuffer,
@@ -47,7 +47,7 @@ fn randomize(gpu: &Gpu, buffer: &mut DeviceBuffer) -> Result<()> {
     Ok(gpu.stream.synchronize()?)
 }
 
-/// What a row's messages have beside their texts; on the host, too, for verification.
+/// What a row's messages have in addition to their texts; on the host, too, for verification.
 pub(super) struct Secrets {
     /// All keys, one after the other; of single blocks none, those are only on the device.
     pub(super) keys: Vec<u8>,
@@ -177,7 +177,7 @@ pub(super) fn run(
         secrets.tags = vec![0; 16 * count];
         tags.read(0, &mut secrets.tags)?;
     }
-    // What is not written shows.
+    // So that missing output shows.
     buffers.output.fill(0xa5)?;
     let plan = plan(case.direction, part(input), part(&buffers.output))?;
     let cipher_alone = match case.cipher_alone() {

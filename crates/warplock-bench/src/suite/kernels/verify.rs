@@ -1,4 +1,4 @@
-//! Whether the processor makes the same of samples of a row.
+//! Compares samples of a row with the CPU's results.
 
 use warplock::cuda::{DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, Plan};
 use warplock::{
@@ -8,7 +8,7 @@ use warplock::{
 use super::case::Case;
 use super::run::{Secrets, iv_len};
 use crate::error::Result;
-use crate::gpu::{Gpu, processor};
+use crate::gpu::{Gpu, cpu_engine};
 use crate::{Context, Error, random};
 
 /// Bytes of a sample.
@@ -57,7 +57,7 @@ pub(super) fn samples(
     (input, output): (&DeviceBuffer, &DeviceBuffer),
     made: Option<&DeviceBuffer>,
 ) -> Result<()> {
-    let engine = processor(context.threads)?;
+    let engine = cpu_engine(context.threads)?;
     for window in windows(case) {
         let mut text = vec![0; window.len];
         let mut found = vec![0; window.len];
@@ -90,11 +90,11 @@ pub(super) fn samples(
 
 fn wrong(what: &str, offset: usize) -> Error {
     Error::Wrong(format!(
-        "{what}: the GPU does not agree with the processor about the sample at byte {offset}"
+        "{what}: the GPU does not agree with the CPU about the sample at byte {offset}"
     ))
 }
 
-/// Whole messages, in place; gives the tags if they are sealed.
+/// Whole messages, in place; returns the tags if they are sealed.
 fn messages(
     engine: &Engine,
     case: &Case,
@@ -204,14 +204,14 @@ fn counter(start: &[u8], blocks: u128) -> [u8; 16] {
         .to_be_bytes()
 }
 
-/// A whole message of GCM that is small enough for the processor, with associated data: its text
-/// and tag, and that the GPU opens it again.
+/// A whole message of GCM that is small enough for the CPU, with associated data: its text and tag,
+/// and that the GPU opens it again.
 pub(super) fn whole_message(gpu: &Gpu, context: &Context<'_>, key: &Key) -> Result<()> {
     let plain = random::bytes(SAMPLE + 5)?;
     let (nonce, mut expected, mut tag) = (random::bytes(12)?, plain.clone(), [0; 16]);
     let batch = Batch::seal(Keys::One(key), Text::in_place(&mut expected));
     let batch = batch.ivs(Ivs::Each(&nonce)).tags(Tags::Apart(&mut tag));
-    processor(context.threads)?.run(batch)?;
+    cpu_engine(context.threads)?.run(batch)?;
 
     let mut data = gpu.device.alloc(plain.len())?;
     data.write(0, &plain)?;

@@ -16,7 +16,7 @@ pub(super) struct AwsLc {
     functions: Functions,
 }
 
-/// A function of AWS-LC's own types as one on opaque pointers.
+/// Casts a function on AWS-LC's own types to one on opaque pointers.
 ///
 /// # Safety
 /// `function` is a C function that differs from `F` only in what its pointers point to.
@@ -57,7 +57,7 @@ impl Peer for AwsLc {
     }
 
     fn prepare(&self, task: &Task, texts: &Texts) -> Option<Work> {
-        // SAFETY: these functions take nothing and give a cipher.
+        // SAFETY: these functions take nothing and return a cipher.
         let cipher = unsafe {
             match (task.mode(), task.bits()) {
                 (Mode::Gcm, bits) => return Some(gcm(bits, task, texts)),
@@ -77,7 +77,7 @@ impl Peer for AwsLc {
     }
 }
 
-/// An AEAD context. It stays where it was made: what lies inside is aligned by the address.
+/// An AEAD context. It is never moved: data inside is aligned by the address.
 struct Aead {
     context: Box<MaybeUninit<lc::EVP_AEAD_CTX>>,
     bits: usize,

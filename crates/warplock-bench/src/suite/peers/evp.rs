@@ -37,7 +37,7 @@ type Init = unsafe extern "C" fn(
 /// `EVP_CipherUpdate`: context, output, its length, input, its length.
 type Update = unsafe extern "C" fn(*mut c_void, *mut u8, *mut c_int, *const u8, c_int) -> c_int;
 
-/// An `EVP_CIPHER_CTX` with its cipher set, and its key where one serves all.
+/// An `EVP_CIPHER_CTX` with its cipher set, and its key if one serves all.
 pub(super) struct Context {
     functions: Functions,
     context: *mut c_void,
@@ -85,7 +85,7 @@ impl Context {
         let (mut len, mut rest) = (0, 0);
         let (context, functions) = (self.context, self.functions);
         // SAFETY: key, IV and tag have the lengths of the context's cipher; text may be worked on
-        // in place, and without padding nothing is written behind it.
+        // in place, and without padding nothing is written after it.
         unsafe {
             (functions.init)(context, null(), null_mut(), key, iv, self.encrypt);
             let text_len = text.len() as c_int;

@@ -11,9 +11,9 @@ use super::{Found, Held, Peer};
 
 /// `gcry_cipher_hd_t`.
 type Handle = *mut c_void;
-/// Sets a key, an IV or a counter, or gives a tag.
+/// Sets a key, an IV or a counter, or returns a tag.
 type Bytes<P> = unsafe extern "C" fn(Handle, P, usize) -> c_uint;
-/// Encrypts or decrypts: output, its room, input, its length; without input in place.
+/// Encrypts or decrypts: output, its capacity, input, its length; without input in place.
 type Crypt = unsafe extern "C" fn(Handle, *mut u8, usize, *const u8, usize) -> c_uint;
 
 /// The functions in use, from gcrypt.h.
@@ -34,7 +34,7 @@ struct Gcrypt {
     version: String,
 }
 
-/// `GCRYCTL_DISABLE_HWF`, with the name of what it shall not use, and null.
+/// `GCRYCTL_DISABLE_HWF`, with the name of the feature to disable, and null.
 const DISABLE: c_int = 63;
 type Control = unsafe extern "C" fn(c_int, ...) -> c_uint;
 

@@ -1,16 +1,15 @@
-//! Peers held to the instructions of `cpu:aesni` where the machine has more: a comparison of two
+//! Limits peers to the instructions of `cpu:aesni` where the machine has more: a comparison of two
 //! instruction sets would say nothing about libraries.
 
 use warplock::{Engine, InstructionSet};
 
 use super::Found;
 
-/// What OpenSSL and AWS-LC read when they are loaded (OPENSSL_ia32cap(3)): they shall not see
-/// AVX-512 F, DQ, BW, VL (bits 16, 17, 30, 31 of the third word), VAES and VPCLMULQDQ (bits 9, 10
-/// of the fourth).
+/// Read by OpenSSL and AWS-LC when they are loaded (OPENSSL_ia32cap(3)): hides AVX-512 F, DQ, BW,
+/// VL (bits 16, 17, 30, 31 of the third word), VAES and VPCLMULQDQ (bits 9, 10 of the fourth).
 const VARIABLE: (&str, &str) = ("OPENSSL_ia32cap", ":~0x600C0030000");
 
-/// Whether peers get the instructions of `cpu:aesni` alone.
+/// Whether peers may only use the instructions of `cpu:aesni`.
 #[derive(Clone, Copy)]
 pub(super) struct Held(bool);
 
@@ -18,7 +17,7 @@ impl Held {
     #[cfg(test)]
     pub(super) const NO: Self = Held(false);
 
-    /// As the engine that they are compared with is.
+    /// The limits of the engine that they are compared with.
     pub(super) fn like(engine: &Engine) -> Self {
         Held(engine.backend() == "cpu:aesni" && InstructionSet::best() != InstructionSet::AesNi)
     }
@@ -42,7 +41,7 @@ impl Held {
         }
     }
 
-    /// A library that takes what it finds.
+    /// A library that uses what it finds.
     pub(super) fn left_out(self, name: &str, load: impl FnOnce() -> Found) -> Found {
         match self.0 {
             false => load(),

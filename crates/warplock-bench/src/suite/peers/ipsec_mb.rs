@@ -28,7 +28,7 @@ type Gcm = unsafe extern "C" fn(
     *mut u8,
     u64,
 );
-/// Takes or gives a job.
+/// Takes or returns a job.
 type NextJob = unsafe extern "C" fn(*mut Manager) -> *mut Job;
 
 /// The start of `IMB_MGR`, as version 1 has it (its ABI is fixed by the library's name; later
@@ -97,7 +97,7 @@ struct GcmKey([u8; 1024]);
 #[repr(C, align(64))]
 struct GcmContext([u8; 128]);
 
-/// A manager, set up for this processor.
+/// A manager, set up for this CPU.
 struct Instance {
     manager: *mut Manager,
     free: unsafe extern "C" fn(*mut Manager),
@@ -115,7 +115,7 @@ struct IpsecMb {
     version: String,
 }
 
-/// `IMB_FLAG_GFNI_OFF`: without GFNI, it takes code without VAES.
+/// `IMB_FLAG_GFNI_OFF`: without GFNI, it uses code without VAES.
 const NO_GFNI: u64 = 1 << 2;
 
 pub(super) fn load(held: Held) -> Found {

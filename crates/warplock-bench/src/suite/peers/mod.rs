@@ -1,4 +1,4 @@
-//! `peers`: what a user would take instead, on the same buffers and the same thread, in turn.
+//! `peers`: the usual alternatives, on the same buffers and the same thread, in turn.
 
 mod aws_lc;
 mod evp;
@@ -23,8 +23,8 @@ use crate::report::{Column, Report, Unit, Value};
 use crate::table::grouped;
 use crate::{Axis, Context, Error, Machine, Plan, Plot, Sample, Series};
 
-/// A library. All of them work in place: on a copy of the task's input that lies in the cache as
-/// the copying left it.
+/// A library. All of them work in place: on a copy of the task's input, which copying left in the
+/// cache.
 trait Peer {
     /// Its name in the table.
     fn name(&self) -> &'static str;
@@ -32,19 +32,19 @@ trait Peer {
     /// Its version.
     fn version(&self) -> String;
 
-    /// The task as this library does it fastest, or none if it has no such thing. Where one key
-    /// serves all messages, its schedule is made here, outside of the time.
+    /// The task in the library's fastest way, or none if it has no such thing. If one key serves
+    /// all messages, its schedule is computed here, outside of the timed part.
     ///
-    /// A call that fails needs no report: it leaves the plaintext or the poisoned tag, which no
-    /// check lets pass.
+    /// A failed call needs no report: it leaves the plaintext or the poisoned tag, which every
+    /// check refuses.
     fn prepare(&self, task: &Task, texts: &Texts) -> Option<Work>;
 }
 
-/// A library that is loaded where it is installed, or the reason why not.
+/// A library that is loaded if it is installed, or the reason why not.
 type Found = std::result::Result<Box<dyn Peer>, String>;
 
-/// The suite; it has no options. With `cpu:aesni` on a machine that has more, the others are held to
-/// AES-NI, too, or left out.
+/// The suite; it has no options. With `cpu:aesni` on a machine that has more, the others are also
+/// limited to AES-NI, or left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Peers;
 
@@ -94,7 +94,7 @@ impl Suite for Peers {
     }
 }
 
-/// All libraries there are, and lines for people: versions, and who is missing.
+/// All libraries that are found, and lines for the report: versions, and those that are missing.
 fn peers(held: Held) -> (Vec<Box<dyn Peer>>, Vec<String>) {
     let found: [Found; 6] = [
         held.by_environment("OpenSSL", evp::openssl),

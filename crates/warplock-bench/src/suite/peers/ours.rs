@@ -1,4 +1,4 @@
-//! Warplock itself, through its public interface like everybody else.
+//! Warplock itself, through its public interface as any user.
 
 use std::rc::Rc;
 
@@ -54,7 +54,7 @@ impl Peer for Ours {
             if task.algorithm.is_aead() {
                 batch = batch.tags(Tags::Apart(&mut texts.tags));
             }
-            // What went wrong shows in the result.
+            // A failure shows in the result.
             let _ = engine.run(batch);
         }))
     }

@@ -1,4 +1,4 @@
-//! What is measured, and the buffers that all peers share.
+//! The tasks, and the buffers that all peers share.
 
 use warplock::{Algorithm, Direction, Mode};
 
@@ -18,7 +18,7 @@ pub(super) struct Task {
     pub(super) own_keys: bool,
 }
 
-/// A task as one peer does it, on the shared buffers.
+/// A task in one peer's way, on the shared buffers.
 pub(super) type Work = Box<dyn FnMut(&mut Texts)>;
 
 /// Every task, in the table's order.
@@ -91,9 +91,9 @@ impl Task {
     }
 
     /// How often a turn repeats the task, each time on the result of the time before: until some
-    /// hundred microseconds have passed. In shorter turns everybody would pay for what the others
-    /// left in the processor's tables of branches and instructions. An odd number: after an even one,
-    /// CTR in place has given the input back, whatever its key stream was.
+    /// hundred microseconds have passed. In shorter turns every peer would pay for what the others
+    /// left in the CPU's tables of branches and instructions. An odd number: after an even one, CTR
+    /// in place has restored the input, whatever its key stream was.
     pub(super) fn repeats(&self) -> usize {
         ((1 << 20) / self.bytes()) | 1
     }
@@ -164,7 +164,7 @@ impl Texts {
         })
     }
 
-    /// Takes what is in the buffers as the right result.
+    /// Takes the content of the buffers as the right result.
     pub(super) fn expect(&mut self) {
         self.expected.clone_from(&self.buffer);
         self.expected_tags.clone_from(&self.tags);

@@ -5,7 +5,7 @@ use warplock::Algorithm;
 use super::rows::{Place, Row};
 use crate::table::{grouped, scaled};
 
-/// A ratio below this is within what runs differ by.
+/// A ratio below this is within the variation between runs.
 const CLEARLY: f64 = 1.05;
 
 /// All answers, and the crossing points.
@@ -15,15 +15,15 @@ pub(super) fn all(rows: &[Row]) -> Vec<String> {
     answers
 }
 
-/// All at once, against each alone, and against what the memory carries.
+/// All together, against each alone, and against the limit of the memory.
 fn together(row: &Row) -> Option<String> {
     let rate = |place| Some(row.bytes as f64 / row.seconds(place)?.median);
     let (cpu, gpu) = (rate(Place::CpuAllPinned)?, rate(Place::GpuStreams)?);
     let (auto, copies) = (rate(Place::AutoPinned)?, rate(Place::Copies)?);
     Some(format!(
-        "{} {}, {}, page-locked: auto {}, processor {}, GPU {}: {:.2} of the better, {:.2} of \
+        "{} {}, {}, pinned: auto {}, CPU {}, GPU {}: {:.2} of the better, {:.2} of \
          their sum. The memory's bound, the same bytes copied without a cipher by all threads and \
-         over the link at once: {}, {:.2} of that sum; auto reaches {:.2} of it.",
+         over the link at the same time: {}, {:.2} of that sum; auto reaches {:.2} of it.",
         row.algorithm,
         row.way(),
         bytes(row.bytes),
@@ -65,7 +65,7 @@ fn questions(rows: &[Row]) -> Vec<String> {
         ),
         fastest(rows),
         "Granularity (1, 2, 4, 8 blocks per thread): these kernels have no such setting. A launch \
-         has as many threads as the GPU holds at once; a warp takes rows of 32 blocks, one block \
+         has as many threads as the GPU holds at a time; a warp takes rows of 32 blocks, one block \
          for each of its threads, so a thread does bytes / 16 / threads blocks, as many as there \
          are rows for its warp."
             .to_owned(),
@@ -186,7 +186,7 @@ fn fastest(rows: &[Row]) -> String {
     )
 }
 
-/// What `auto` must not fall below.
+/// The limit for `auto`.
 const LEAST_SHARE: f64 = 0.95;
 
 fn auto(rows: &[Row]) -> String {
@@ -195,10 +195,7 @@ fn auto(rows: &[Row]) -> String {
         Some(format!("[{}] {said}", name(place)))
     });
     let mut parts: Vec<_> = parts.into_iter().flatten().collect();
-    let alike = [
-        (Place::CpuAgain, ""),
-        (Place::CpuAgainPinned, " page-locked"),
-    ];
+    let alike = [(Place::CpuAgain, ""), (Place::CpuAgainPinned, " pinned")];
     for (place, memory) in alike {
         if let Some(said) = least_share(rows, place, "the other") {
             parts.push(format!(
@@ -284,15 +281,15 @@ mod tests {
             said.contains("1.00 of that sum; auto reaches 0.80 of it"),
             "{said}"
         );
-        // Without a cipher nobody is the fastest to encrypt.
+        // Without a cipher, none is the fastest to encrypt.
         let said = fastest(&[row]);
-        assert!(said.contains("[auto, page-locked]"), "{said}");
+        assert!(said.contains("[auto, pinned]"), "{said}");
     }
 
     #[test]
     fn answers_come_from_the_rows() {
         let answers = all(&rows());
-        let one = "[GPU, page-locked, 4 streams] beats [CPU, 1 thread]: aes-128-ctr from 16,384 \
+        let one = "[GPU, pinned, 4 streams] beats [CPU, 1 thread]: aes-128-ctr from 16,384 \
                    bytes on (at most 9.00 times, at 65,536 bytes).";
         assert!(answers[0].contains(one), "{}", answers[0]);
         assert!(answers[1].ends_with("Not measured: no GPU."));
@@ -301,7 +298,7 @@ mod tests {
             "{}",
             answers[3]
         );
-        assert!(answers[3].contains("from 16,384 bytes [GPU, page-locked, 4 streams]"));
+        assert!(answers[3].contains("from 16,384 bytes [GPU, pinned, 4 streams]"));
         assert!(
             answers[5].contains("[auto] at least 1.00"),
             "{}",

@@ -1,4 +1,4 @@
-//! What a machine's memory carries when all take part: a row's bytes copied instead of encrypted.
+//! The limit of a machine's memory when all take part: a row's bytes copied instead of encrypted.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -11,15 +11,15 @@ use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::measure::Plan;
 
-/// What a thread copies at a time.
+/// Bytes that a thread copies at a time.
 const PIECE: usize = 1 << 20;
 
-/// What the link carries at a time, each way; all lanes together are more than caches hold.
+/// Bytes that the link copies at a time, each way; all lanes together are larger than the caches.
 const LANE: usize = 64 << 20;
 
 const LANES: usize = 4;
 
-/// Page-locked memory, with both ways over the link.
+/// Pinned memory, with both ways over the link.
 struct Lane {
     from: PinnedBuffer,
     to: PinnedBuffer,
@@ -55,7 +55,7 @@ impl Lane {
 }
 
 /// Seconds in which all threads but one copy `from` to `to`, while the last keeps the link busy
-/// both ways; what goes over the link need not be copied by threads. Whoever is free takes the
+/// both ways; what goes over the link need not be copied by threads. Whichever is free takes the
 /// next piece, as with `auto`.
 pub(super) fn measure(
     plan: &Plan,
@@ -93,7 +93,7 @@ pub(super) fn measure(
     Ok(Sample::of(seconds))
 }
 
-/// Carries a lane's bytes both ways as long as there are more.
+/// Copies a lane's bytes both ways as long as there are more.
 fn carry(lanes: &mut [Lane], more: impl Fn() -> bool) -> Result<()> {
     for number in 0.. {
         let lane = &mut lanes[number % LANES];

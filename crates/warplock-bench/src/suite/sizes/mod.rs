@@ -1,5 +1,5 @@
-//! `sizes`: speed against size, from 64 bytes to 4 GiB, on each of the machine's processors alone
-//! and as `auto` takes them; and what that says to the questions of a paper about AES on GPUs.
+//! `sizes`: speed against size, from 64 bytes to 4 GiB, on the CPU alone, on each GPU alone and as
+//! `auto` combines them; and what that answers to the questions of a paper about AES on GPUs.
 
 mod answers;
 mod copies;
@@ -67,7 +67,7 @@ impl Sizes {
     }
 
     fn plan(&self, context: &Context<'_>, huge: bool) -> Plan {
-        // What takes a microsecond is disturbed by anything.
+        // Work of a microsecond is easily disturbed.
         let shortest = Duration::from_micros(100);
         match (huge, self.quick) {
             (true, _) => Plan {
@@ -82,7 +82,7 @@ impl Sizes {
                 shortest,
                 ..context.plan
             },
-            // What all cores do in 0.1 ms takes three times as long now and then: the median of a
+            // Work of 0.1 ms on all cores sometimes takes three times as long: the median of a
             // hundred turns is wrong by 3 or 4 %.
             (false, false) => Plan {
                 max_runs: 4 * context.plan.max_runs,
@@ -92,7 +92,7 @@ impl Sizes {
         }
     }
 
-    /// What is measured.
+    /// The tasks that are measured.
     fn tasks(&self) -> Vec<Task> {
         let one = |algorithm, direction, len, huge| Task {
             algorithm,
@@ -136,7 +136,7 @@ impl Suite for Sizes {
         let mut rows: Vec<Row> = Vec::new();
         for task in self.tasks() {
             let name = task.to_string();
-            // Inputs and outputs, one more input to fill them, and what is expected.
+            // Inputs and outputs, one more input to fill them, and the expected result.
             let copies = 2 * task.buffers() as u64 + 2;
             let needed = (task.bytes() as u64).saturating_mul(copies);
             if !memory::fits(needed) {
@@ -173,10 +173,11 @@ impl Suite for Sizes {
     }
 }
 
-/// What a row tells of one of its places.
+/// What a row reports of one of its places.
 type Tells = fn(&Row, Place) -> Option<f64>;
 
-/// How fast those are that are compared with their rivals, and which part of the text those that
+/// The speed of places relative to their rivals, and the part of the text that `auto` gave to GPUs:
+/// keys and titles of these columns.
 /// choose gave to GPUs: keys and titles of these columns.
 const RATIOS: [(Place, Tells, &str, &str); 8] = {
     use Place::{Auto, AutoPinned, AutoPortable, CpuAgain, CpuAgainPinned};
@@ -188,7 +189,7 @@ const RATIOS: [(Place, Tells, &str, &str); 8] = {
             AutoPinned,
             SHARE,
             "auto_pinned_share",
-            "auto\npage-locked\n/ best",
+            "auto\npinned\n/ best",
         ),
         (
             AutoPortable,
@@ -201,14 +202,14 @@ const RATIOS: [(Place, Tells, &str, &str); 8] = {
             CpuAgainPinned,
             SHARE,
             "control_pinned_share",
-            "CPU\npage-locked\n/ CPU",
+            "CPU\npinned\n/ CPU",
         ),
         (Auto, PART, "auto_on_gpus", "auto\non GPUs"),
         (
             AutoPinned,
             PART,
             "auto_pinned_on_gpus",
-            "auto\npage-locked\non GPUs",
+            "auto\npinned\non GPUs",
         ),
         (
             AutoPortable,
@@ -264,7 +265,7 @@ fn plot(rows: &[Row], used: &[Place]) -> Plot {
                 series.push(Series {
                     name: format!("{way}, {}", place.title().replace('\n', " ")),
                     points,
-                    // The second direction lies over the first.
+                    // The second direction would lie over the first.
                     quoted: way == "decrypt",
                 });
             }
@@ -305,7 +306,7 @@ mod tests {
             ..Context::default()
         };
         let report = suite.run(&context).unwrap();
-        // The one that no memory holds is left out, for both algorithms.
+        // The one that fits into no memory is left out, for both algorithms.
         assert_eq!(report.rows.len(), 2 * 2 * 3 + 2 * 2 + 2);
         let left_out = |note: &&String| note.contains("left out");
         assert_eq!(report.notes.iter().filter(left_out).count(), 2);

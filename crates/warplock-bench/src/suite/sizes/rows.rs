@@ -1,4 +1,4 @@
-//! What is measured, and what came of it.
+//! The tasks and their results.
 
 use warplock::{Algorithm, Direction};
 
@@ -22,7 +22,7 @@ pub(super) enum Place {
     AutoPortable,
     Resident,
     Copies,
-    /// Other engines like `CpuAll` and `CpuAllPinned`, to tell what chance does.
+    /// Other engines like `CpuAll` and `CpuAllPinned`, to show the effect of chance.
     CpuAgain,
     CpuAgainPinned,
 }
@@ -52,7 +52,7 @@ impl Place {
             Place::PortableAll => "portable_all",
             Place::CpuOne => "cpu_1",
             Place::CpuAll => "cpu_all",
-            Place::Gpu => "gpu_ordinary",
+            Place::Gpu => "gpu_pageable",
             Place::Auto => "auto",
             Place::GpuOneStream => "gpu_1_stream",
             Place::GpuStreams => "gpu_streams",
@@ -73,23 +73,23 @@ impl Place {
             Place::PortableAll => "portable\nall threads",
             Place::CpuOne => "CPU\n1 thread",
             Place::CpuAll => "CPU\nall threads",
-            Place::Gpu => "GPU\nordinary memory",
+            Place::Gpu => "GPU\npageable memory",
             Place::Auto => "auto",
-            Place::GpuOneStream => "GPU\npage-locked\n1 stream",
-            Place::GpuStreams => "GPU\npage-locked\n4 streams",
-            Place::CpuAllPinned => "CPU\npage-locked\nall threads",
-            Place::PortablePinned => "portable\npage-locked\nall threads",
+            Place::GpuOneStream => "GPU\npinned\n1 stream",
+            Place::GpuStreams => "GPU\npinned\n4 streams",
+            Place::CpuAllPinned => "CPU\npinned\nall threads",
+            Place::PortablePinned => "portable\npinned\nall threads",
             Place::Copies => "no cipher\ncopies of\nthreads, link",
-            Place::AutoPinned => "auto\npage-locked",
-            Place::AutoPortable => "auto with\nportable CPU\npage-locked",
+            Place::AutoPinned => "auto\npinned",
+            Place::AutoPortable => "auto with\nportable CPU\npinned",
             Place::Resident => "GPU\nits own memory",
             Place::CpuAgain => "CPU\nonce more",
-            Place::CpuAgainPinned => "CPU\npage-locked\nonce more",
+            Place::CpuAgainPinned => "CPU\npinned\nonce more",
         }
     }
 
-    /// What a place is compared with, from the same memory and on the same processor: what `auto`
-    /// must not lose against, and the control's like.
+    /// The place that this one is compared with, from the same memory and on the same CPU: the
+    /// rivals of `auto`, and the control's equal.
     pub(super) fn rivals(self) -> &'static [Place] {
         match self {
             Place::Auto => &[Place::CpuOne, Place::CpuAll, Place::Gpu],
@@ -111,7 +111,7 @@ impl Place {
     }
 }
 
-/// From so many bytes on, a text is long.
+/// From this many bytes on, a text is long.
 const LONG: usize = 32 << 20;
 
 /// What a row measures.
@@ -131,9 +131,9 @@ impl Task {
         self.count.saturating_mul(self.len)
     }
 
-    /// How many inputs and outputs its jobs take in turn. Whoever has batches or long texts has each
-    /// of them once, and it comes from memory; but a large processor's caches hold what it sees
-    /// again and again.
+    /// How many inputs and outputs its jobs take in turn. A job of batches or long texts finds each
+    /// of them in memory; but the caches of a large CPU would hold one that is used again and
+    /// again.
     pub(super) fn buffers(&self) -> usize {
         let always_the_same = self.count == 1 && (self.huge || self.bytes() < LONG);
         if always_the_same { 1 } else { 4 }
@@ -152,10 +152,10 @@ impl std::fmt::Display for Task {
     }
 }
 
-/// Something of each of some places.
+/// A value for each of some places.
 pub(super) type Of<T> = Vec<(Place, T)>;
 
-/// What came of one task.
+/// The results of one task.
 pub(super) struct Row {
     pub(super) algorithm: Algorithm,
     pub(super) direction: Direction,
@@ -192,8 +192,8 @@ impl Row {
         own.map(|(_, runs)| &runs[..])
     }
 
-    /// A rival's times, turn by turn: the (geometric) mean of two engines alike, where there are
-    /// two and neither is the one that is compared.
+    /// A rival's times, turn by turn: the (geometric) mean of two equal engines, if there are two
+    /// and neither is the one that is compared.
     fn rival(&self, rival: Place, own: Place) -> Option<Vec<f64>> {
         let mut runs = self.runs(rival)?.to_vec();
         if let Some(twin) = rival.twin().filter(|&twin| twin != own)
@@ -206,9 +206,9 @@ impl Row {
         Some(runs)
     }
 
-    /// The speed of `auto` over that of the fastest of its rivals: turn by turn, as what disturbs
-    /// the machine disturbs both, and the median of that. Who is slow is left out of turns; then it
-    /// is the ratio of the medians.
+    /// The speed of `auto` relative to the fastest of its rivals: the median of the ratios of each
+    /// turn, because disturbances of the machine affect both. Slow places are left out of some
+    /// turns; then it is the ratio of the medians.
     pub(super) fn against_best(&self, auto: Place) -> Option<f64> {
         let median = |runs: &[f64]| Sample::of(runs.iter().copied()).median;
         let rivals = auto.rivals().iter();
@@ -257,7 +257,7 @@ mod tests {
         row.runs[1].1 = vec![3.0];
         assert_eq!(row.against_best(Place::AutoPinned), Some(1.5));
         assert_eq!(row.against_best(Place::Auto), None);
-        // The processor twice: 2, 4 and 2 in the mean.
+        // The CPU twice: 2, 4 and 2 in the mean.
         row.runs = vec![
             runs(Place::CpuAll, &[1.0, 4.0, 2.0]),
             runs(Place::CpuAgain, &[4.0, 4.0, 2.0]),

@@ -1,4 +1,4 @@
-//! The places where a size is measured, each result compared with the processor's.
+//! The places where a size is measured, each result compared with the CPU's.
 
 use std::num::NonZeroUsize;
 use std::ops::DerefMut;
@@ -18,14 +18,14 @@ use crate::gpu::{Gpu, done_on_gpus};
 use crate::measure::{Plan, interleave, interleaved_runs};
 use crate::{Context, Error, Sample, message, random};
 
-/// A row's input and output, once or more often: then jobs take them in turn.
+/// A row's inputs and outputs; if there are several, jobs take them in turn.
 struct Buffers<B> {
     all: Vec<(B, B)>,
     now: usize,
 }
 
 impl<B: DerefMut<Target = [u8]>> Buffers<B> {
-    /// So many, each made by `make`, with this input.
+    /// `count` pairs, each made by `make`, with this input.
     fn new(count: usize, input: &[u8], make: impl Fn() -> Result<B>) -> Result<Self> {
         let pair = |_| {
             let (mut own, output) = (make()?, make()?);
@@ -42,7 +42,7 @@ impl<B: DerefMut<Target = [u8]>> Buffers<B> {
         self.now = (self.now + 1) % self.all.len();
     }
 
-    /// So that whoever writes nothing, or not all, is found out.
+    /// Makes missing output show.
     fn spoil(&mut self, expected: &[u8]) {
         let outputs = self.all.iter_mut().map(|pair| &mut pair.1);
         outputs.for_each(|output| spoil(output, expected));
@@ -58,7 +58,7 @@ impl<B: DerefMut<Target = [u8]>> Buffers<B> {
     }
 }
 
-/// What is the same for all places of a row.
+/// The data shared by all places of a row.
 struct Work {
     direction: Direction,
     key: Key,
@@ -82,7 +82,7 @@ struct Lane<'a> {
 
 /// The engines, made once.
 pub(super) struct Places {
-    ordinary: Vec<(Place, Engine)>,
+    pageable: Vec<(Place, Engine)>,
     pinned: Vec<(Place, Engine)>,
     gpu: Option<Gpu>,
     threads: NonZeroUsize,
@@ -109,7 +109,7 @@ impl Places {
             (Some(BackendChoice::Cpu(_)), _) | (_, Err(Error::NoGpu(_))) => None,
             (_, gpu) => Some(gpu?),
         };
-        let mut ordinary = vec![
+        let mut pageable = vec![
             (Place::PortableOne, engine(portable, one)?),
             (Place::PortableAll, engine(portable, context.threads)?),
             (Place::CpuOne, engine(BackendChoice::Cpu(None), one)?),
@@ -121,7 +121,7 @@ impl Places {
         let mut pinned = Vec::new();
         if let Some(gpu) = &gpu {
             let cuda = BackendChoice::Cuda(Some(gpu.device.gpu().number));
-            ordinary.push((Place::Gpu, engine(cuda, context.threads)?));
+            pageable.push((Place::Gpu, engine(cuda, context.threads)?));
             pinned.push((Place::GpuStreams, engine(cuda, context.threads)?));
             let cpu = engine(BackendChoice::Cpu(None), context.threads)?;
             pinned.push((Place::CpuAllPinned, cpu));
@@ -132,15 +132,15 @@ impl Places {
             let again = engine(BackendChoice::Cpu(None), context.threads)?;
             pinned.push((Place::CpuAgainPinned, again));
         }
-        ordinary.push((Place::Auto, auto(InstructionSet::best())?));
-        // Engines made late are a few percent slower than those made early, wherever that comes
-        // from: in each kind of memory, the processor has one on each side of `auto`.
-        ordinary.push((
+        pageable.push((Place::Auto, auto(InstructionSet::best())?));
+        // Engines made late are a few percent slower than those made early, for an unknown reason:
+        // in each kind of memory, the CPU has one before and one after `auto`.
+        pageable.push((
             Place::CpuAgain,
             engine(BackendChoice::Cpu(None), context.threads)?,
         ));
         Ok(Places {
-            ordinary,
+            pageable,
             pinned,
             gpu,
             threads: context.threads,
@@ -161,11 +161,11 @@ impl Places {
             notes.push(format!("Without the columns of GPUs: {why}."));
         }
         notes.push(
-            "auto / best: the speed of auto over the fastest of the processor and the GPU alone, \
-             from the same memory, turn by turn, and the median of that. Of the processor, all \
-             threads, there are two engines alike, made before and after that of auto, and a \
+            "auto / best: the speed of auto over the fastest of the CPU and the GPU alone, \
+             from the same memory, turn by turn, and the median of that. For the CPU with all \
+             threads there are two equal engines, made before and after that of auto, and a \
              turn's time is the mean of theirs. The GPUs of auto were started before. CPU / CPU: \
-             these two beside each other; what differs there is chance, and who was made first."
+             the ratio of these two: their difference is chance, and which was made first."
                 .to_owned(),
         );
         notes
@@ -218,7 +218,7 @@ impl Places {
         let mut seconds = Vec::new();
         let sets = task.buffers();
         let mut memory = Buffers::new(sets, &input, || Ok(vec![0; bytes]))?;
-        let engines: Vec<_> = self.ordinary.iter().filter(fits).collect();
+        let engines: Vec<_> = self.pageable.iter().filter(fits).collect();
         let (mut runs, mut on_gpus) = work.time(plan, &engines, &mut memory)?;
         if let Some(gpu) = &self.gpu {
             drop(memory);
@@ -249,7 +249,7 @@ impl Places {
     }
 
     fn engine(&self, place: Place) -> Option<&(Place, Engine)> {
-        self.ordinary.iter().find(|(of, _)| *of == place)
+        self.pageable.iter().find(|(of, _)| *of == place)
     }
 }
 
@@ -288,12 +288,12 @@ impl Work {
         Ok(engine.run(batch)?)
     }
 
-    fn check(&self, output: &[u8], tags: Option<&[u8]>, who: &str) -> Result<()> {
+    fn check(&self, output: &[u8], tags: Option<&[u8]>, contender: &str) -> Result<()> {
         if output == self.expected && tags.is_none_or(|tags| tags == self.tags) {
             return Ok(());
         }
         Err(Error::Wrong(format!(
-            "{} on {} bytes: {who} does not give what the processor gave",
+            "{} on {} bytes: {contender} differs from the CPU's result",
             self.key.algorithm(),
             output.len()
         )))
@@ -398,8 +398,8 @@ impl Work {
     }
 }
 
-/// Puts what is not expected at both ends and at some places between: what was there must not
-/// matter, since nobody may have written since the last time.
+/// Writes wrong bytes at both ends and at some places between, so that a missing write is noticed,
+/// whatever the output held before.
 fn spoil(bytes: &mut [u8], expected: &[u8]) {
     for place in (0..bytes.len()).step_by(4093) {
         bytes[place] = !expected[place];
@@ -458,7 +458,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_writes_nothing_is_refused_whoever_wrote_before() {
+    fn missing_output_is_refused_whatever_was_there_before() {
         let work = Work {
             direction: Direction::Encrypt,
             key: Key::generate(Algorithm::Aes128Ctr).unwrap(),

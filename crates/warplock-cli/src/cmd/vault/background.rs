@@ -1,8 +1,8 @@
-//! Going to the background.
+//! Moving to the background.
 //!
-//! The command starts itself once more and waits: the new process has the same terminal, so that
-//! it can ask for a passphrase and report errors, and says by a byte in a pipe that the mount
-//! stands. No fork of a process with threads, and no secret passed between processes.
+//! The command starts itself once more and waits: the new process has the same terminal, so that it
+//! can ask for a passphrase and report errors, and sends a byte through a pipe once the mount is
+//! ready. No fork of a process with threads, and no secret passed between processes.
 
 use std::env;
 use std::fs::{File, OpenOptions};
@@ -21,8 +21,8 @@ use crate::startup::again;
 /// Names the descriptor of the pipe to the process in the background.
 const VARIABLE: &str = "WARPLOCK_READY_FD";
 
-/// Starts this program's other self; returns when its mount stands, or when it has failed (which
-/// it has reported then).
+/// Starts this program again in the background; returns when its mount is ready, or when it has
+/// failed (and reported that).
 pub(super) fn start() -> Result<Exit> {
     let failed = |error: std::io::Error| Failure::io("cannot start a process", &error);
     let (reader, writer) = pipe_with(PipeFlags::empty()).map_err(|error| failed(error.into()))?;
@@ -54,7 +54,7 @@ pub(super) fn start() -> Result<Exit> {
 pub(super) struct Ready(File);
 
 impl Ready {
-    /// What the starting process handed down, if this is the process in the background.
+    /// The pipe from the starting process, if this is the process in the background.
     pub(super) fn inherited() -> Option<Self> {
         let number: u32 = env::var(VARIABLE).ok()?.parse().ok()?;
         let path = format!("/proc/self/fd/{number}");
@@ -62,9 +62,9 @@ impl Ready {
         Some(Ready(pipe))
     }
 
-    /// Leaves the terminal, and tells that the mount stands.
+    /// Leaves the terminal, and reports that the mount is ready.
     pub(super) fn detach(mut self) {
-        // None of these can fail in a way that matters to the mount.
+        // Failures of these do not matter to the mount.
         let _ = rustix::process::setsid();
         let _ = env::set_current_dir("/");
         if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {

@@ -12,11 +12,11 @@ use warplock_vault::{
 
 use super::{in_use, memory, refuse_used, unlock};
 use crate::args::{Common, VaultCheck};
-use crate::cmd::{print, say};
+use crate::console::{print, say};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped, one_line};
 
-/// Checks, prints what is wrong, and says by the exit code how bad it is.
+/// Checks, prints what is wrong, and returns the exit code for the worst finding.
 pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     let named = |error: warplock_vault::Error| Failure::from(error).about(options.dir.display());
     let memory = memory::place(&options.memory, common)?;
@@ -25,7 +25,7 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     let Unlocked {
         master, altered, ..
     } = unlock(&options.dir, &options.unlock, common)?;
-    // What a person should know of the vault as a whole; of its files everything is in the report.
+    // Warnings about the vault as a whole; its files are in the report.
     let opening = Arc::new(AtomicBool::new(!options.repair));
     let told = opening.clone();
     let trouble = move |sentence: &str| {
@@ -64,8 +64,8 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
     Ok(exit(&report))
 }
 
-/// How bad it is: by what was found, not by what is left of it. Whoever lets a repair run every night
-/// must hear that something was altered, and a repair does not bring it back.
+/// The severity of all findings, even repaired ones: if a repair runs every night, its owner must
+/// hear that something was altered, which a repair does not bring back.
 fn exit(report: &Report) -> Exit {
     let found = |class| {
         report
@@ -86,7 +86,7 @@ fn exit(report: &Report) -> Exit {
     }
 }
 
-/// What a finding's class is called, in text and in JSON.
+/// The name of a finding's class, in text and in JSON.
 fn called(class: Class) -> (&'static str, &'static str) {
     match class {
         Class::Altered => ("altered", "altered"),
@@ -96,7 +96,7 @@ fn called(class: Class) -> (&'static str, &'static str) {
     }
 }
 
-/// A finding about a wrapped key. Which keys there should be is the owner's to say.
+/// A finding about a wrapped key. Only the owner knows which keys there should be.
 fn altered_key(problem: String) -> Finding {
     Finding {
         path: CONFIG.into(),

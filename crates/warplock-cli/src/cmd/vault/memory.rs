@@ -1,4 +1,4 @@
-//! `warplock vault memory`, and where memories are.
+//! `warplock vault memory`, and the place of memories.
 
 use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use warplock_vault::{Options, Vault, accept, default_memory_dir, forget_memory, 
 
 use super::{in_use, master_key};
 use crate::args::{Common, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, VaultMemory};
-use crate::cmd::{print, say};
+use crate::console::{print, say};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 

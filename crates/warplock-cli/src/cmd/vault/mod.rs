@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use warplock_keyring::{
-    AskPassphrase, MasterKey, PassphraseFile, Recipients, StanzaKind, Terminal, shown_name,
+    AskPassphrase, Error, MasterKey, PassphraseFile, Recipients, StanzaKind, Terminal, shown_name,
 };
 use warplock_vault::fuse::mounted_from;
 use warplock_vault::{
@@ -23,10 +23,11 @@ use warplock_vault::{
     remove_altered_keys, remove_key, replace_key,
 };
 
-use super::{print, say, stdin_once};
+use super::inputs::stdin_once;
 use crate::args::{
     Common, NewKey, Vault, VaultInfo, VaultInit, VaultMemory, VaultPasswd, VaultUnlock,
 };
+use crate::console::{print, say};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 use crate::input::is_dash;
@@ -54,7 +55,7 @@ pub(super) fn run(command: Vault, common: &Common) -> Result<Exit> {
     }
 }
 
-/// What a failed command's JSON object begins with.
+/// The first fields of a failed command's JSON object.
 pub(super) fn subject(command: &Vault) -> Value {
     let of = |name: &str, path: &Path| json!({ name: shown_name(path) });
     match command {
@@ -319,19 +320,26 @@ fn recipients(mut given: Recipients, options: &NewKey, common: &Common) -> Resul
         given.add_passphrase(file.ask("new passphrase")?)?;
     } else if given.is_empty() {
         let what = "passphrase for the vault";
-        given.add_passphrase(Terminal.ask_new_or(what, "--new-passphrase-file")?)?;
+        let typed = Terminal.ask_new(what).map_err(|error| match error {
+            error @ Error::NoTerminal { .. } => {
+                Failure::error(format_args!("{error}; use --new-passphrase-file FILE"))
+                    .coded("no_passphrase")
+            }
+            error => error.into(),
+        });
+        given.add_passphrase(typed?)?;
     }
     common.note("wrapping the key");
     Ok(given)
 }
 
-/// Refuses a vault that somebody else has open.
+/// Refuses a vault that is open elsewhere.
 fn refuse_used(dir: &Path, read_only: bool) -> Result<()> {
     warplock_vault::Vault::check_unused(dir, read_only)
         .map_err(|error| in_use(dir, error).about(dir.display()))
 }
 
-/// The vault's master key, and what was done to wrapped keys.
+/// The vault's master key, and a report of what was done to wrapped keys.
 fn unlock(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<Unlocked> {
     let prompt = Arc::new(match &options.passphrase_file {
         Some(file) => FilePrompt::new(PassphraseFile::new(file)),
@@ -346,7 +354,7 @@ fn unlock(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<Unlocked
         .map_err(|error| Failure::from(error).about(dir.display()))
 }
 
-/// The vault's master key. What was done to wrapped keys is told.
+/// The vault's master key. Prints what was done to wrapped keys.
 fn master_key(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<MasterKey> {
     let unlocked = unlock(dir, options, common)?;
     for sentence in &unlocked.altered {

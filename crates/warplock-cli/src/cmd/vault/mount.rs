@@ -18,7 +18,7 @@ use super::log::Log;
 use super::notices::Notices;
 use super::{in_use, master_key, memory, refuse_used};
 use crate::args::{Cache, Common, VaultMount};
-use crate::cmd::say;
+use crate::console::say;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::signals;
@@ -41,11 +41,12 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     let store = fs::canonicalize(&options.dir)
         .map_err(|error| named(Failure::io("cannot open the vault", &error)))?;
     refuse_inside(&store, options)?;
-    // Beyond the limit a write fails, which one program hears; the signal would end the mount for all.
+    // Beyond the limit a write fails, which affects one program; the signal would end the mount for
+    // all.
     raise_file_size_limit();
     flag::register(SIGXFSZ, Arc::default())
         .map_err(|error| Failure::io("cannot catch a signal", &error))?;
-    // All that can be refused comes before the prompt for a passphrase.
+    // Everything that can be refused is refused before the prompt for a passphrase.
     fuse::free_point(&options.point)?;
     if !Path::new("/dev/fuse").exists() {
         let (point, source) = (options.point.clone(), io::ErrorKind::NotFound.into());
@@ -104,7 +105,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         mount.point().display()
     ));
     if common.json {
-        // If it cannot be told that the vault is mounted, it does not stay so.
+        // If the mount cannot be reported, it is removed.
         common.emit(&json!({
             "vault": options.dir.display().to_string(),
             "mount_point": mount.point().display().to_string(),
@@ -117,7 +118,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     }
     let point = mount.point().to_owned();
     let served = mount.wait();
-    // That it was closed when it was unmounted is not known to `served`.
+    // `served` does not say whether it was closed when it was unmounted.
     let closed = vault.close();
     notices.flush();
     served.map_err(|error| Failure::io("the mount broke", &error).about(point.display()))?;
@@ -138,15 +139,15 @@ fn refuse_inside(store: &Path, options: &VaultMount) -> Result<()> {
                 options.dir.display()
             )))
         }
-        // Whether it is there at all is the next question.
+        // Whether it exists at all is checked next.
         _ => Ok(()),
     }
 }
 
-/// SIGTERM and Ctrl-C unmount what is mounted at the path that is given. If files are open, the
-/// mount goes out of sight and ends with its last user; a second signal ends it at once, with all
-/// committed that has come here by then, and that is all that programs have synced. Before
-/// anything is mounted, the first one ends it.
+/// SIGTERM and Ctrl-C unmount what is mounted at the given path. If files are open, the mount
+/// disappears and ends with its last user; a second signal ends it immediately, with everything
+/// committed that has arrived by then, which includes all that programs have synced. Before
+/// anything is mounted, the first signal ends it.
 fn unmount_on_signals<F: FileSystem>(fs: &Arc<F>) -> Arc<Mutex<Option<PathBuf>>> {
     let mounted = Arc::new(Mutex::new(None::<PathBuf>));
     let (fs, point) = (Arc::downgrade(fs), Arc::clone(&mounted));

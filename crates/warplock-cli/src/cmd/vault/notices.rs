@@ -1,9 +1,9 @@
-//! What a mount has to tell while it serves: on stderr, or, in the background, in the system's log.
+//! Notices of a mount while it serves: on stderr, or, in the background, in the system's log.
 //!
-//! Whoever alters the store decides how much there is to tell, and a terminal or log that nobody
-//! reads would stop whoever writes to it. So the threads that serve requests only put sentences in
-//! a short queue, the same one once a minute; another thread writes them. What does not fit is
-//! counted, and the count is told.
+//! An attacker who alters the store decides how much there is to report, and a terminal or log that
+//! is not read would block its writer. So the threads that serve requests only put sentences in a
+//! short queue, the same one once a minute; another thread writes them. Sentences that do not fit
+//! are counted, and the count is reported.
 
 use std::collections::HashSet;
 use std::io;
@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::log::Log;
-use crate::cmd::say;
+use crate::console::say;
 use crate::failure::one_line;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -24,10 +24,10 @@ const MOST: usize = 60;
 const QUEUE: usize = 64;
 /// How long the end of a mount waits for them.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How often the thread looks whether there are uncounted ones to tell.
+/// How often the thread checks whether there are dropped sentences to report.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Takes sentences, never waits for their readers.
+/// Takes sentences, and never waits for their readers.
 pub(super) struct Notices {
     in_background: AtomicBool,
     limit: Arc<Mutex<Limit>>,
@@ -63,21 +63,21 @@ impl Notices {
         })
     }
 
-    /// Tells a person, while there is a terminal.
+    /// Writes to the terminal, while there is one.
     pub(super) fn show(&self, sentence: &str) {
         if !self.in_background.load(Ordering::Relaxed) {
             self.put(sentence, false);
         }
     }
 
-    /// Tells the log, once there is no terminal.
+    /// Writes to the log, once there is no terminal.
     pub(super) fn log(&self, sentence: &str) {
         if self.in_background.load(Ordering::Relaxed) {
             self.put(sentence, true);
         }
     }
 
-    /// Writes what waits; from now on the log hears what is told.
+    /// Writes what waits; from now on notices go to the log.
     pub(super) fn leave_terminal(&self) {
         self.flush();
         self.in_background.store(true, Ordering::Relaxed);
@@ -141,19 +141,19 @@ impl Writer {
         }
     }
 
-    /// Whether the line was written: a log that nobody reads takes none.
+    /// Whether the line was written: a log that is not read takes none.
     fn write(&self, line: &str) -> bool {
         if !self.to_log {
             say(format_args!("warplock: {line}"));
             return true;
         }
         let written = self.log.error(line);
-        // Without a log there is nobody to tell.
+        // Without a log, the sentence is dropped.
         !written.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 }
 
-/// What was told in this minute.
+/// The sentences of this minute.
 struct Limit {
     since: Instant,
     told: HashSet<String>,
@@ -169,7 +169,7 @@ impl Limit {
         }
     }
 
-    /// Whether the sentence is to be told.
+    /// Whether the sentence is to be written.
     fn admits(&mut self, sentence: &str, now: Instant) -> bool {
         if now.duration_since(self.since) >= MINUTE {
             self.since = now;
@@ -191,7 +191,7 @@ impl Limit {
     }
 }
 
-/// Of a sentence about one block, what it says of the file: there may be millions of blocks.
+/// Of a sentence about one block, the part about the file: there may be millions of blocks.
 fn object(sentence: &str) -> &str {
     let rest = sentence.strip_prefix("block ");
     let rest = rest.map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_not_read_holds_nobody() {
+    fn a_log_that_is_not_read_blocks_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let log = UnixDatagram::bind(&path).unwrap();

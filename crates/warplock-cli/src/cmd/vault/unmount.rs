@@ -46,7 +46,7 @@ pub(super) fn run(options: &VaultUnmount, common: &Common) -> Result<Exit> {
     }
     if options.lazy {
         common.note(format_args!(
-            "{} is unmounted as soon as nobody uses it",
+            "{} is unmounted once it is no longer in use",
             point.display()
         ));
         return Ok(Exit::Done);
@@ -84,13 +84,14 @@ pub(super) fn run(options: &VaultUnmount, common: &Common) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Whether the process that served the mount is no more.
+/// Whether the process that served the mount has ended.
 fn is_dead(point: &Path) -> bool {
     let looked = fs::metadata(point);
     looked.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::NOTCONN))
 }
 
-/// As the table of mounts has it. A mount whose process died cannot be looked at, only its folder.
+/// In the form of the table of mounts. A mount whose process died cannot be looked at, only its
+/// folder.
 fn full_path(point: &Path) -> PathBuf {
     let whole = fs::canonicalize(point);
     let by_folder = || -> io::Result<PathBuf> {
@@ -105,7 +106,7 @@ fn full_path(point: &Path) -> PathBuf {
         .unwrap_or_else(|_| point.to_owned())
 }
 
-/// How the vault was left; waits until nobody has it open for writing, or for a while.
+/// How the vault was left; waits until it is no longer open for writing, or for a while.
 fn wait(store: &Path) -> warplock_vault::Result<Left> {
     let start = Instant::now();
     loop {

@@ -46,7 +46,7 @@ fn a_slow_cpu_hands_over_earlier() {
     assert!(crossing(InstructionSet::AesNi) > 15);
 }
 
-/// Machine B and its H100, as `warplock calibrate` and trials found them.
+/// Machine B and its H100, as calibration and trials found them.
 fn machine(set: InstructionSet) -> Model {
     let mut model = Model::guess(set, 16);
     model.cpu.wake = 12_000.0;

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! The shortest delay is 33 (F(-4) only goes into G, which waits for F), so 32 steps are
-//! independent: a block of them is computed at once, on words whose bit i belongs to step i.
+//! independent: a block of them is computed together, on words whose bit i belongs to step i.
 
 /// A word of 32 steps in each lane. To hold a value is proof that the instructions exist.
 ///
@@ -87,11 +87,11 @@ pub(crate) struct Lines<W: Words> {
     pub(crate) taps: Taps<W>,
 }
 
-/// Where a block has a control bit set or takes text: masks of its steps.
+/// Masks of a block's steps in which a control bit is set or text is absorbed.
 pub(crate) struct Masks<W> {
     pub(crate) ca: W,
     pub(crate) cb: W,
-    /// Where the input is ciphertext: the key stream is taken off before it enters.
+    /// Where the input is ciphertext: the key stream is removed before it enters.
     pub(crate) ciphertext: W,
 }
 

@@ -1,6 +1,6 @@
 //! Messages side by side, one in each lane of a register.
 //!
-//! What a message makes its lane absorb behind the key and the nonce is one run of bytes:
+//! After the key and the nonce, a message makes its lane absorb one run of bytes:
 //!
 //! ```text
 //! AD | 01, 31 zeros | text | 01, 31 zeros | 96 zeros, with the tag as the last 16 of key stream
@@ -8,33 +8,33 @@
 //!
 //! All lanes go through their runs in step, a tile of 64 bytes at a time. While all lanes are
 //! inside their texts, or all outside of texts and padding, the control bits are constants; other
-//! tiles compute masks from the borders of each lane's parts. Steps behind a message's end do no
-//! harm. Nothing here depends on secrets but the words themselves.
+//! tiles compute masks from the borders of each lane's parts. Steps after a message's end do no
+//! harm. Nothing here depends on secrets except the words themselves.
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::block::{Lines, Masks, Words};
 
-/// Bytes of a tile: a line of the cache. Messages often lie a power of two apart, so that the
-/// lanes fight for a few lines; each is used up when it comes.
+/// Bytes of a tile: a cache line. Messages often lie a power of two apart, so that the lanes
+/// compete for a few lines; each line is used up when it is loaded.
 const TILE: usize = 64;
 
 /// Words of a tile.
 const WORDS: usize = TILE / 4;
 
-/// How far ahead memory is asked for.
+/// How far ahead memory is prefetched.
 const AHEAD: usize = 256;
 
 /// The most lanes that a register has.
 pub(crate) const MOST: usize = 16;
 
-/// Bytes of padding behind the associated data and behind the text.
+/// Bytes of padding after the associated data and after the text.
 const PAD: usize = 32;
 
-/// Bytes of key stream behind the last padding; the last 16 are the tag.
+/// Bytes of key stream after the last padding; the last 16 are the tag.
 const FINAL: usize = 96;
 
-/// The longest run that lanes take: borders are 32-bit numbers with a sign.
+/// The longest run that lanes take: borders are signed 32-bit numbers.
 pub(crate) const LONGEST: usize = 1 << 30;
 
 /// Pointers of the lanes; the first [`Wide::N`] count.
@@ -46,7 +46,7 @@ pub(crate) type To = [*mut u8; MOST];
 pub(crate) trait Wide: Words {
     /// Lanes.
     const N: usize;
-    /// The line into which nothing has entered.
+    /// The line that nothing has entered.
     ///
     /// # Safety
     /// The machine has the instructions; so for the other functions that make a value.
@@ -76,12 +76,12 @@ pub(crate) trait Wide: Words {
     /// # Safety
     /// The first `N` pointers can be written for a tile.
     unsafe fn store(words: [Self; WORDS], to: &To);
-    /// Asks for memory that will be read soon, if it is there.
+    /// Prefetches memory that will be read soon, if it exists.
     fn fetch(from: *const u8);
     /// The sum of numbers.
     fn add(self, other: Self) -> Self;
-    /// Where this is a byte's place in the run, the bytes at or behind it, of the word at `place`.
-    fn at_or_behind(self, place: Self) -> Self;
+    /// A mask, for the word at `place`, of the bytes at or after this place in the run.
+    fn at_or_after(self, place: Self) -> Self;
     /// The first bit of the byte at this place, if the word at `place` has it.
     fn first_bit(self, place: Self) -> Self;
 }
@@ -98,14 +98,14 @@ pub(crate) struct Work<'a> {
     pub(crate) tag: [u8; 16],
 }
 
-/// What a lane does in a tile.
+/// The work of a lane in a tile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// Associated data only.
     Aad,
     /// Text only.
     Text,
-    /// Zeros whose key stream nobody needs.
+    /// Zeros whose key stream is not needed.
     Zeros,
     /// Anything else.
     Border,
@@ -127,7 +127,7 @@ impl Work<'_> {
         self.text_end() + PAD + FINAL
     }
 
-    /// What the tile at `x` holds, and how many such tiles follow each other there.
+    /// The content of the tile at `x`, and how many tiles of this kind follow each other there.
     fn part(&self, x: usize) -> (Part, usize) {
         if x + TILE <= self.aad.len() {
             (Part::Aad, (self.aad.len() - x) / TILE)
@@ -162,7 +162,7 @@ impl Work<'_> {
         }
     }
 
-    /// Takes text and tag out of a tile of results.
+    /// Writes text and tag from a tile of results.
     fn take(&mut self, x: usize, tile: &[u8; TILE]) {
         let (first, last) = (x.max(self.text()), (x + TILE).min(self.text_end()));
         if first < last {
@@ -192,7 +192,7 @@ mod kind {
 struct Places {
     from: From,
     to: To,
-    /// How far to go on for the next tile: a tile, or nothing.
+    /// How far to advance for the next tile: a tile, or nothing.
     step: [usize; MOST],
 }
 
@@ -269,7 +269,7 @@ pub(crate) unsafe fn run<W: Wide, const OPEN: bool>(work: &mut [Work<'_>]) {
                         places.step[lane] = TILE;
                     }
                     Part::Zeros => {
-                        // A lane behind its end goes with any other.
+                        // A lane after its end goes with any other.
                         all_text &= x >= work.end();
                         *home.add(lane) = [0; TILE];
                     }
@@ -358,7 +358,7 @@ unsafe fn uniform<W: Wide, const KIND: u8>(
                 places.from[lane] = places.from[lane].add(places.step[lane]);
                 W::fetch(places.from[lane].wrapping_add(AHEAD));
             }
-            // Four at a time, so that what a line holds hardly moves from register to register: 4
+            // Four at a time, so that a line's content hardly moves from register to register: 4
             // KiB messages open at 3.5 instead of 3.2 GB/s.
             for [first, second, third, fourth] in words.as_chunks_mut::<4>().0 {
                 step::<W, KIND>(&mut lines, first);
@@ -398,15 +398,15 @@ unsafe fn mixed<W: Wide, const OPEN: bool>(
         for (place, word) in words.iter_mut().enumerate() {
             let at = W::splat(x + 4 * place as u32);
             let (half, text) = (aad_end.add(half_pad), aad_end.add(half_pad).add(half_pad));
-            let text = text.at_or_behind(at);
+            let text = text.at_or_after(at);
             let last_half = text_end.add(half_pad);
-            let last = last_half.add(half_pad).at_or_behind(at);
-            // Each mask is the bytes behind an odd number of its borders.
+            let last = last_half.add(half_pad).at_or_after(at);
+            // Each mask is the bytes after an odd number of its borders.
             let zero_ca = half
-                .at_or_behind(at)
-                .xor3(text, last_half.at_or_behind(at))
+                .at_or_after(at)
+                .xor3(text, last_half.at_or_after(at))
                 .xor(last);
-            let inside = text.xor(text_end.at_or_behind(at));
+            let inside = text.xor(text_end.at_or_after(at));
             let ones = W::splat(u32::MAX);
             let masks = Masks {
                 ca: zero_ca.xor(ones),
@@ -414,7 +414,7 @@ unsafe fn mixed<W: Wide, const OPEN: bool>(
                 ciphertext: if OPEN { inside } else { W::splat(0) },
             };
             let bits = aad_end.first_bit(at).xor(text_end.first_bit(at));
-            // The padding's ones are no text, so that they may be in the result.
+            // The padding's ones are not part of the text, so they may be in the result.
             *word = lines.mixed(word.xor(bits), &masks);
         }
         W::store(words, &places.to);
@@ -422,8 +422,8 @@ unsafe fn mixed<W: Wide, const OPEN: bool>(
     *state = lines;
 }
 
-/// Overwrites a value with zeros, a register at a time: by words it would take as long as a short
-/// message.
+/// Overwrites a value with zeros, a register at a time: word by word it would take as long as a
+/// short message.
 ///
 /// # Safety
 /// The machine has the instructions. `T` is made of whole registers, aligned as they are, and all
@@ -439,6 +439,6 @@ unsafe fn wipe<W: Wide, T>(value: &mut T) {
             place.add(i).write_volatile(zero);
         }
     }
-    // What comes after stays after.
+    // Keeps later accesses after the wipe.
     compiler_fence(Ordering::SeqCst);
 }

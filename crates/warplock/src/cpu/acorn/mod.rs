@@ -1,8 +1,8 @@
-//! ACORN-128 v3 on the processor: messages side by side where there are vector instructions, and
-//! single ones on integers.
+//! ACORN-128 v3 on the CPU: messages side by side where there are vector instructions, and single
+//! ones on integers.
 //!
-//! Which vectors a machine has is another question than which AES instructions: every instruction
-//! set but `cpu:portable` takes the widest vectors that the machine has.
+//! The vectors of a machine are independent of its AES instructions: every instruction set but
+//! `cpu:portable` uses the widest vectors that the machine has.
 
 mod block;
 #[cfg_attr(
@@ -36,13 +36,13 @@ use crate::secret::declassify;
 /// few enough to keep to a part of the memory.
 const WINDOW: usize = 1024;
 
-/// Bytes that a message takes its lane besides associated data and text: the initialization.
+/// Bytes of work of a message in addition to associated data and text: the initialization.
 const START: usize = 224;
 
 /// Messages side by side on one kind of vectors.
 pub(crate) struct LaneKernels {
     lanes: usize,
-    /// From how many messages of a length on they are done sooner than one after the other.
+    /// From this many messages of one length on, lanes are faster than one message after the other.
     worth: usize,
     seal: unsafe fn(&mut [Work<'_>]),
     open: unsafe fn(&mut [Work<'_>]),
@@ -76,7 +76,7 @@ impl LaneKernels {
         kinds.into_iter().flatten()
     }
 
-    /// What goes with an instruction set.
+    /// The lanes that an instruction set uses.
     fn of(set: InstructionSet) -> Option<&'static LaneKernels> {
         match set {
             InstructionSet::Portable => None,
@@ -88,7 +88,7 @@ impl LaneKernels {
 /// How many messages of a job one thread should get at least, where there are enough.
 pub(crate) const TOGETHER: usize = 4 * MOST;
 
-/// Runs some messages of a job on this thread; gives back those that did not verify.
+/// Runs some messages of a job on this thread; returns those that did not verify.
 pub(crate) fn run_messages(
     set: InstructionSet,
     job: &Job<'_>,
@@ -210,7 +210,7 @@ fn run_one(job: &Job<'_>, index: usize) -> bool {
 /// verify.
 ///
 /// # Safety
-/// `message` is the job's, and nobody else works on it.
+/// `message` is the job's, and nothing else works on it.
 unsafe fn write_or_verify_tag(job: &Job<'_>, message: &Message<'_>, tag: [u8; 16]) -> bool {
     let place: *mut [u8; 16] = message.tag.cast();
     // SAFETY: by the job's checks the pointers are valid for the text and a tag of 16 bytes, the

@@ -47,13 +47,13 @@ impl Words for u32 {
 /// Blocks of the padding in which each value of ca holds.
 const HALF_PAD: usize = 4;
 
-/// One message under way.
+/// A message in progress.
 #[derive(Clone)]
 pub(crate) struct Acorn(Lines<u32>);
 
 impl Drop for Acorn {
     fn drop(&mut self) {
-        // The register can be run backwards to the key.
+        // The register can be run backwards to the key, so it is wiped.
         let Lines {
             a,
             b,
@@ -77,7 +77,7 @@ fn words(bytes: &[u8; 16]) -> [u32; 4] {
 }
 
 impl Acorn {
-    /// Takes the key, the nonce and the associated data.
+    /// Absorbs the key, the nonce and the associated data.
     pub(crate) fn start(key: &[u8; 16], iv: &[u8; 16], aad: &[u8]) -> Self {
         let mut state = Acorn(Lines::new(0, ()));
         let mut key = words(key);
@@ -177,7 +177,7 @@ impl Acorn {
         tag
     }
 
-    /// The 256 steps behind the associated data (`cb` all ones) and the text (`cb` zero).
+    /// The 256 steps after the associated data (`cb` all ones) and the text (`cb` zero).
     fn pad(&mut self, cb: u32) {
         for block in 0..2 * HALF_PAD {
             let masks = Masks {
@@ -189,7 +189,7 @@ impl Acorn {
         }
     }
 
-    /// Takes back the steps of the last block behind its first `bytes`, 1 to 3.
+    /// Undoes the steps of the last block after its first `bytes`, 1 to 3.
     fn keep(&mut self, before: &Lines<u32>, bytes: usize) {
         let cut = |now: &mut u64, before: u64| {
             let both = u128::from(*now >> 32) << 64 | u128::from(before);

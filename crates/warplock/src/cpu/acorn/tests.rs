@@ -27,7 +27,7 @@ fn kinds() -> impl Iterator<Item = Option<&'static LaneKernels>> {
     std::iter::once(None).chain(LaneKernels::all().map(Some))
 }
 
-/// Spans of the given lengths with room for a tag behind each.
+/// Spans of the given lengths with room for a tag after each.
 fn spans(lens: &[usize]) -> (Vec<Span>, usize) {
     let mut end = 0;
     let spans = lens.iter().map(|&len| {
@@ -237,7 +237,7 @@ fn tags_have_16_bytes() {
             };
             let batch = Batch::new(direction, Keys::One(&key), text);
             let refused = Job::new(batch.ivs(Ivs::Each(&[0; 16])).tag_len(len));
-            assert!(matches!(refused, Err(Error::Batch(_))), "{len}");
+            assert!(matches!(refused, Err(Error::Batch { .. })), "{len}");
         }
     }
 }

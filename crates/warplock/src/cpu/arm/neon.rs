@@ -1,7 +1,7 @@
 //! One block in a NEON register: ARMv8's AES and PMULL.
 //!
-//! `AESE` adds the key before the substitution where x86 adds it behind the round; so it gets
-//! zeros here, and the compiler merges the addition of one round into the next.
+//! `AESE` adds the key before the substitution where x86 adds it after the round; so it gets zeros
+//! here, and the compiler merges the addition of one round into the next.
 
 #![allow(
     inline_always_mismatching_target_features,

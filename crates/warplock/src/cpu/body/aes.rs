@@ -7,8 +7,8 @@ use crate::Direction;
 use crate::cpu::kernels::{Io, LINE};
 use crate::cpu::prepared::AesKey;
 
-/// The key or keys themselves, of which the compiler does not know that they are the same in every step: it would
-/// copy the round keys that do not fit into registers to the stack, where nobody wipes them.
+/// The keys, opaque to the compiler. If it saw that they are the same in every step, it would copy
+/// the round keys that do not fit into registers to the stack, where they would not be wiped.
 #[inline(always)]
 #[allow(
     clippy::pointers_in_nomem_asm_block,
@@ -40,7 +40,7 @@ pub(super) fn encrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mu
     encrypt_further(key, blocks);
 }
 
-/// The same behind the first two rounds.
+/// The same after the first two rounds.
 #[inline(always)]
 pub(super) fn further_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
     let key = opaque(key);
@@ -48,7 +48,7 @@ pub(super) fn further_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mu
     encrypt_further(key, blocks);
 }
 
-/// The rounds behind the first `DONE` ones and before the tenth.
+/// The rounds after the first `DONE` ones and before the tenth.
 #[inline(always)]
 pub(super) fn encrypt_before_tenth<L: Lanes, const W: usize, const DONE: usize>(
     key: &AesKey,
@@ -64,8 +64,8 @@ pub(super) fn encrypt_before_tenth<L: Lanes, const W: usize, const DONE: usize>(
     rounds!(1 2 3 4 5 6 7 8 9);
 }
 
-/// The rounds that longer keys have more than AES-128. Straight runs: a loop to `rounds` would
-/// cost a compare and a branch every round, and its end a guess.
+/// The rounds that longer keys have in addition to those of AES-128. Straight-line code: a loop to
+/// `rounds` would cost a compare and a branch every round, and a mispredicted branch at its end.
 #[inline(always)]
 pub(super) fn encrypt_further<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
     if key.rounds > 10 {
@@ -92,7 +92,7 @@ pub(super) fn decrypt_round<L: Lanes, const W: usize>(round_key: &[u8; 16], bloc
 #[inline(always)]
 pub(super) fn decrypt_rounds<L: Lanes, const W: usize>(key: &AesKey, blocks: &mut [L; W]) {
     let keys = opaque(key);
-    // Written out: of many registers, the compiler would make a loop of it.
+    // Written out: for many registers, the compiler would make a loop of it.
     each!(10, round => {
         decrypt_round(&keys.dec[round], blocks);
     }, 1 2 3 4 5 6 7 8 9);
@@ -138,7 +138,7 @@ pub(super) fn rounds<L: Lanes, const W: usize>(
     }
 }
 
-/// The rounds behind the ninth, but for the last; see [`encrypt_further`].
+/// The rounds after the ninth, except the last; see [`encrypt_further`].
 #[inline(always)]
 pub(super) fn rounds_behind_ninth<L: Lanes, const W: usize>(
     direction: Direction,
@@ -198,10 +198,10 @@ pub(super) unsafe fn load<L: Lanes, const W: usize>(src: *const u8) -> [L; W] {
     }
 }
 
-/// Loads the first `len` bytes into `W` registers, with zeros behind them.
+/// Loads the first `len` bytes into `W` registers, followed by zeros.
 ///
 /// # Safety
-/// So many bytes can be read, at most `16 * N * W`, and the machine has the instructions.
+/// `len` bytes can be read, at most `16 * N * W`, and the machine has the instructions.
 #[inline(always)]
 pub(super) unsafe fn load_tail<L: Lanes, const W: usize>(src: *const u8, len: usize) -> [L; W] {
     // SAFETY: by this function's contract.
@@ -222,7 +222,7 @@ pub(super) unsafe fn load_tail<L: Lanes, const W: usize>(src: *const u8, len: us
 /// Stores the first `len` bytes of `W` registers.
 ///
 /// # Safety
-/// So many bytes can be written, at most `16 * N * W`.
+/// `len` bytes can be written, at most `16 * N * W`.
 #[inline(always)]
 pub(super) unsafe fn store_tail<L: Lanes, const W: usize>(
     blocks: [L; W],
@@ -276,12 +276,12 @@ pub(super) unsafe fn put<L: Lanes, const W: usize>(
     }
 }
 
-/// How far ahead of the cipher its text is asked for.
+/// How far ahead of the cipher its text is prefetched.
 const AHEAD: usize = 2048;
 
-/// Asks for what a later step of so many bytes reads. The processor's own prefetcher does not see
-/// through loads that touch two lines each in an order of their own, or follows too closely: GCM and
-/// XTS have half the speed from memory then (Zen 4, Zen 5). From caches all are some hundredths
+/// Prefetches what a step this many bytes later reads. The CPU's own prefetcher does not detect
+/// loads that touch two lines each in an order of their own, or follows too closely: GCM and XTS
+/// then run at half the speed from memory (Zen 4, Zen 5). From caches everything is some hundredths
 /// faster without.
 #[inline(always)]
 pub(super) fn ask_ahead<L: Lanes>(src: *const u8, len: usize) {
@@ -339,7 +339,7 @@ unsafe fn ecb_tail<L: Lanes, const W: usize>(key: &AesKey, direction: Direction,
     }
 }
 
-/// Each block of `W` registers by itself.
+/// Each block of `W` registers on its own.
 #[inline(always)]
 fn ecb_step<L: Lanes, const W: usize>(
     key: &AesKey,
@@ -366,7 +366,7 @@ pub(crate) unsafe fn encrypt_one<L: Lanes>(key: &AesKey, block: &mut [u8; 16]) {
     unsafe { single::<L::One>(key, Direction::Encrypt, Io::in_place(block)) };
 }
 
-/// One block, for what a message needs once: tweaks, hash keys, masks.
+/// One block, for values that a message needs once: tweaks, hash keys, masks.
 ///
 /// # Safety
 /// As [`ecb`].

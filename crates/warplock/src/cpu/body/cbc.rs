@@ -51,7 +51,8 @@ unsafe fn decrypt_steps<L: Lanes, const W: usize>(
                 blocks[i] = blocks[i].xor(L::load(left.src.add(16 * L::N * i)));
             });
             decrypt_rounds(key, &mut blocks);
-            // The ciphertext is loaded a second time: kept, it would need as many registers again.
+            // The ciphertext is loaded a second time: keeping it would need as many registers
+            // again.
             compiler_fence(Ordering::SeqCst);
             *before = decrypt_last_round::<L, W>(last, blocks, *before, *left);
             *left = left.part(stride, left.len - stride);
@@ -60,7 +61,8 @@ unsafe fn decrypt_steps<L: Lanes, const W: usize>(
 }
 
 /// The last round of a step. Returns the last block of ciphertext. Single blocks are stored as they
-/// come, which takes one register beside theirs (1.01 on Zen 4; wider registers 0.98 to 1.03).
+/// are finished, which takes one register in addition to theirs (1.01 on Zen 4; wider registers
+/// 0.98 to 1.03).
 ///
 /// # Safety
 /// As [`cbc_decrypt`]; there are `W` registers.
@@ -101,7 +103,7 @@ unsafe fn decrypt_last_round<L: Lanes, const W: usize>(
     }
 }
 
-/// What is left behind whole steps.
+/// The rest after whole steps.
 ///
 /// # Safety
 /// As [`cbc_decrypt`]; there is at least a block, and at most `W` registers.
@@ -144,7 +146,7 @@ const MOST: usize = 4 * WIDE;
 /// As there; the machine has the instructions.
 #[inline(always)]
 pub(crate) unsafe fn cbc_encrypt<L: Lanes>(chains: &mut [Chain<'_>]) {
-    // Chains in work are swapped to the front; finished ones gather behind them.
+    // Chains in progress are swapped to the front; finished ones gather after them.
     let mut left = chains.len();
     let mut done = vec![0; left];
     loop {
@@ -163,9 +165,9 @@ pub(crate) unsafe fn cbc_encrypt<L: Lanes>(chains: &mut [Chain<'_>]) {
         unsafe {
             match left {
                 0 => return,
-                // Chains of equal messages one behind the other compete for one set of the first
-                // cache, which has twelve ways: sixteen make 7.9 GB/s where twelve make 12.0 (B,
-                // AES-128), unless each line is touched but once.
+                // Chains of equal messages that follow each other in memory compete for one set of
+                // the L1 cache, which has twelve ways: sixteen run at 7.9 GB/s where twelve run at
+                // 12.0 (Sapphire Rapids, AES-128), unless each line is touched only once.
                 16.. if L::N == 4 && in_line(&chains[..16], done) => rows::<L, 4>(chains, done),
                 12.. if L::N == 4 => rows::<L, 3>(chains, done),
                 8.. if L::N == 4 => rows::<L, 2>(chains, done),
@@ -181,15 +183,14 @@ pub(crate) unsafe fn cbc_encrypt<L: Lanes>(chains: &mut [Chain<'_>]) {
     }
 }
 
-/// Bytes from what is left of a chain up to the next cache line, if they are whole blocks on both
-/// sides.
+/// Bytes of the rest of a chain up to the next cache line, if they are whole blocks on both sides.
 fn head(chain: &Chain<'_>, done: usize) -> Option<usize> {
     let to_line = |address: usize| address.wrapping_add(done).wrapping_neg() % LINE;
     let head = to_line(chain.io.src as usize);
     (head.is_multiple_of(16) && head == to_line(chain.io.dst as usize)).then_some(head)
 }
 
-/// Whether all chains come to the start of a cache line together.
+/// Whether all chains reach the start of a cache line together.
 fn in_line(chains: &[Chain<'_>], done: &[usize]) -> bool {
     let mut heads = chains
         .iter()
@@ -201,7 +202,7 @@ fn in_line(chains: &[Chain<'_>], done: &[usize]) -> bool {
 
 /// The round keys of chains in step.
 trait Schedules<L: Lanes> {
-    /// The blocks behind `state` in their chains.
+    /// The blocks after `state` in their chains.
     ///
     /// # Safety
     /// The machine has the instructions.
@@ -217,14 +218,14 @@ impl<L: Lanes> Schedules<L> for Shared<'_> {
         // SAFETY: by this function's contract.
         let first = unsafe { L::splat(&self.0.enc[0]) };
         each!(W, i => {
-            // What depends on the block before comes last: it is waited for.
+            // The part that depends on the block before comes last, because it is waited for.
             state[i] = state[i].xor(texts[i].xor(first));
         });
         encrypt(self.0, state);
     }
 }
 
-/// A key for each chain, round by round: one pointer reaches all of them, and a load those of all
+/// A key for each chain, round by round: one pointer reaches all keys, and one load those of all
 /// lanes.
 #[repr(align(64))]
 struct Each {
@@ -244,8 +245,8 @@ impl Each {
         Each { keys, rounds }
     }
 
-    /// Wipes those of the first `count` chains. Only what was written, and by words: by bytes, it
-    /// would take longer than short messages.
+    /// Wipes the keys of the first `count` chains. Only what was written, and word by word: byte by
+    /// byte it would take longer than short messages.
     fn wipe(&mut self, count: usize) {
         for row in &mut self.keys[..=self.rounds] {
             row[..count].zeroize();
@@ -260,7 +261,7 @@ impl Each {
 #[inline(always)]
 unsafe fn row<L: Lanes, const W: usize>(keys: &[u128; MOST]) -> [L; W] {
     const { assert!(W * L::N <= MOST) };
-    // SAFETY: by this function's contract; there are so many keys.
+    // SAFETY: by this function's contract; there are that many keys.
     unsafe { load(keys.as_ptr().cast()) }
 }
 
@@ -357,9 +358,9 @@ unsafe fn run<L: Lanes, const W: usize>(
         });
         let mut offset = 0;
         while offset < len {
-            // A register's blocks of each chain at a time, from the start of a cache line on: whole
-            // lines, of which those of many chains may fall into one set of the cache, are touched
-            // once.
+            // A register's blocks of each chain at a time, from the start of a cache line on. These
+            // are whole lines, of which those of many chains may fall into one set of the cache;
+            // each is touched once.
             if L::N == 1 || offset >= head && len - offset >= 16 * L::N {
                 let mut tiles = [[state[0]; 4]; W];
                 each!(W, i => {

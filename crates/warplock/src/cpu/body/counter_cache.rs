@@ -1,13 +1,15 @@
-//! Two rounds of neighbouring counters for next to nothing.
+//! Caches two rounds of CTR: neighbouring counters differ in one byte, so the state after round 2
+//! is a cached state XOR one correction.
 //!
-//! In the first round, a counter's last byte goes into one column of the state, with bytes 0, 5
-//! and 10. While these three stay as they are, every other column depends on bytes 11 to 14 alone.
-//! The second round's S-boxes work on single bytes, and what follows them is linear. So the state
-//! behind two rounds is a sum (XOR) of what the last byte gives and of what the others give: it is
-//! computed for 256 counters and kept, and all later ones are kept states with one sum added.
+//! In the first round, a counter's last byte enters one column of the state, together with the
+//! bytes 0, 5 and 10. While these three stay the same, every other column depends on bytes 11 to 14
+//! alone. The second round's S-boxes work on single bytes, and what follows them is linear. So the
+//! state after two rounds is the XOR of a contribution of the last byte and one of the other bytes:
+//! it is computed for 256 counters and kept, and the states of all later counters are kept states
+//! with one value added.
 //!
-//! Which states are looked up follows from the counter's value and place. Where these are secrets,
-//! all states are computed.
+//! Which states are looked up follows from the counter's value and place. If these are secrets, all
+//! states are computed.
 
 use std::arch::asm;
 use std::mem::MaybeUninit;
@@ -21,11 +23,11 @@ use crate::cpu::prepared::AesKey;
 /// Counters whose states are kept.
 const SPAN: usize = 256;
 
-/// From this many bytes on, keeping states pays: what is computed first and wiped at the end
-/// must be used again.
+/// From this many bytes on, keeping states pays: the states that are computed first and wiped at
+/// the end must be used again.
 const LONG: usize = 8 << 10;
 
-/// Room for the states behind two rounds of [`SPAN`] counters.
+/// Room for the states after two rounds of [`SPAN`] counters.
 #[repr(align(64))]
 pub(super) struct CounterCache(MaybeUninit<[[u8; 16]; SPAN]>);
 
@@ -40,9 +42,9 @@ impl CounterCache {
         self.0.as_mut_ptr().cast()
     }
 
-    /// Wipes the states: they tell the key. With wide registers by stores of our own, which the
-    /// processor makes beside what waits for a hash, where it waits for those of `memset` (16 KiB
-    /// of GCM, Zen 4: 512 bits 1.5 to 2 %, 256 bits 2.6 %, 128 bits 1.5 % the other way).
+    /// Wipes the states, which reveal the key. With wide registers by our own stores, which the CPU
+    /// executes while it waits for a hash; it waits for those of `memset` (16 KiB of GCM, Zen 4:
+    /// 512 bits 1.5 to 2 %, 256 bits 2.6 %; with 128 bits `memset` is 1.5 % faster).
     ///
     /// # Safety
     /// The machine has the instructions.
@@ -55,7 +57,7 @@ impl CounterCache {
             if L::N == 1 {
                 states.write_bytes(0, 16 * SPAN);
             } else {
-                // Pinned: else the compiler would make it a call of `memset`.
+                // Pinned: otherwise the compiler would make it a call of `memset`.
                 let zeros = L::splat(&[0; 16]).pin();
                 for place in (0..16 * SPAN).step_by(16 * L::N) {
                     zeros.store(states.add(place));
@@ -67,7 +69,7 @@ impl CounterCache {
 }
 
 /// How many of the first of `steps` steps of `D` registers are computed. The states of all others
-/// are near those, which are kept. `hidden`: nobody may know the counter.
+/// are derived from kept ones. `hidden`: the counter is secret.
 #[inline(always)]
 pub(super) fn computed<L: Lanes, const D: usize>(steps: usize, hidden: bool) -> usize {
     const { assert!(SPAN.is_multiple_of(D * L::N) && LONG >= 16 * SPAN) };
@@ -77,10 +79,10 @@ pub(super) fn computed<L: Lanes, const D: usize>(steps: usize, hidden: bool) -> 
     }
 }
 
-/// A source of counter blocks behind two rounds.
+/// A source of counter blocks after two rounds.
 pub(super) trait Source<L: Lanes> {
-    /// The next `D` registers; `states` is the room for [`CounterCache`] states, where they are kept. Not
-    /// among the source's fields, where the compiler would put a pointer into a vector register.
+    /// The next `D` registers; `states` is the room for [`CounterCache`] states. Not a field of the
+    /// source, where the compiler would put a pointer into a vector register.
     ///
     /// # Safety
     /// There is room where states are kept, and no step goes past its end.
@@ -94,14 +96,14 @@ pub(super) struct Computed<L> {
     bits: CounterBits,
     aligned: bool,
     first_key: L,
-    /// Where the next step's are kept, if they are.
+    /// Where the next step's states are kept, if they are.
     keep: Option<usize>,
 }
 
 impl<L: Lanes> Computed<L> {
-    /// Blocks from a counter on, in steps of `D` registers. The counter is big-endian and in memory:
-    /// one that came there as two numbers would be waited for, until both are written. `hidden`:
-    /// nobody may know it.
+    /// Blocks from a counter on, in steps of `D` registers. The counter is big-endian and in
+    /// memory: if it had been stored as two numbers, loading it would wait until both are written.
+    /// `hidden`: it is secret.
     ///
     /// # Safety
     /// The machine has the instructions.
@@ -146,18 +148,18 @@ impl<L: Lanes> Source<L> for Computed<L> {
     }
 }
 
-/// States that are kept, with a sum to add.
+/// States that are kept, with a value to add.
 pub(super) struct Cached<L> {
-    /// The sum of the steps under way, and how many there are of them.
+    /// The value for the steps in progress, and how many of these there are.
     sum: L,
     left: usize,
-    /// The sums for the counters of a span before the last byte's overflow, and for those behind.
+    /// The values for the counters of a span before the last byte's overflow, and for those after.
     sums: [L; 2],
-    /// The same of the counters' other bytes alone, for the states that are kept.
+    /// The same for the counters' other bytes alone, for the states that are kept.
     kept: [L; 2],
-    /// The same for the counters behind the overflow of the span under way.
+    /// The same for the counters after the overflow of the span in progress.
     other: L,
-    /// Those of the next span: little-endian, with a last byte of 0.
+    /// The counters of the next span: little-endian, with a last byte of 0.
     next: L,
     bits: CounterBits,
     /// Blocks in a span before the overflow, and blocks of it that are done.
@@ -194,8 +196,8 @@ impl<L: Lanes> Cached<L> {
         }
     }
 
-    /// Finds what the next steps, of `len` blocks, add. Gives how many of the next blocks are before
-    /// the overflow, if it is among them.
+    /// Computes what the next steps, of `len` blocks, add. Returns how many of the next blocks are
+    /// before the overflow, if it is among them.
     #[inline(always)]
     fn turn(&mut self, key: &AesKey, len: usize) -> usize {
         if self.done == SPAN {
@@ -227,7 +229,7 @@ impl<L: Lanes> Source<L> for Cached<L> {
             let [first, second] = self.sums;
             let (same, more) = (first.xor(first), first.xor(second));
             each!(D, i => {
-                let sums = same.or_behind(before.saturating_sub(i * L::N), more);
+                let sums = same.followed_by(before.saturating_sub(i * L::N), more);
                 blocks[i] = blocks[i].xor(sums);
             });
         }
@@ -238,8 +240,8 @@ impl<L: Lanes> Source<L> for Cached<L> {
     }
 }
 
-/// What the bytes before the last give of the state behind two rounds of a little-endian counter
-/// whose last byte is 0.
+/// The contribution of all bytes but the last to the state after two rounds of a little-endian
+/// counter whose last byte is 0.
 #[inline(always)]
 fn other_bytes<L: Lanes>(key: &AesKey, counter: L) -> L {
     // SAFETY: a register exists, so the machine has the instructions.

@@ -37,8 +37,8 @@ pub(super) fn counters<L: Lanes, const W: usize>(
     blocks
 }
 
-/// XORs text into registers by the last round, whose key the text is added to: that waits for
-/// nothing, where an addition behind the round would wait for it and hold up what comes next.
+/// XORs text into registers in the last round: the text is added to the round's key first, which
+/// waits for nothing. An addition after the round would wait for it and delay what comes next.
 ///
 /// # Safety
 /// `io` has `W * N` blocks.
@@ -59,7 +59,7 @@ pub(super) unsafe fn last_round_with_text<L: Lanes, const W: usize>(
     }
 }
 
-/// CTR, see [`crate::cpu::kernels::Kernels::ctr`]. `hidden`: nobody may know the counter.
+/// CTR, see [`crate::cpu::kernels::Kernels::ctr`]. `hidden`: the counter is secret.
 ///
 /// # Safety
 /// As there; the machine has the instructions.
@@ -91,11 +91,11 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
             CounterBits::B32 => usize::MAX,
         };
         let len = room.min(io.len - done);
-        // SAFETY: `len` bytes are left, and so many blocks before the overflow; the rest by this
+        // SAFETY: `len` bytes are left, and that many blocks before the overflow; the rest by this
         // function's contract.
         unsafe {
             let part = io.part(done, len);
-            // Behind an overflow, a line may not begin here.
+            // After an overflow, a line may not begin here.
             let part = part.with_non_temporal(part.non_temporal && done.is_multiple_of(LINE));
             let whole = len - len % (16 * L::N * W);
             if whole > 0 {
@@ -132,7 +132,7 @@ unsafe fn ctr_whole<L: Lanes, const W: usize>(
     let steps = io.len / stride;
     let computed = computed::<L, W>(steps, hidden);
     let mut kept = CounterCache::new();
-    // SAFETY: there are so many steps in `io`; the rest by this function's contract.
+    // SAFETY: there are that many steps in `io`; the rest by this function's contract.
     unsafe {
         let source = Computed::<L>::new::<W>(key, bits, start, hidden, computed < steps);
         let part = io.part(0, computed * stride);

@@ -1,4 +1,4 @@
-//! AES-128 with a key for each block: the schedule is computed in registers, beside the rounds.
+//! AES-128 with a key for each block: the schedule is computed in registers, alongside the rounds.
 
 use std::mem::MaybeUninit;
 
@@ -7,8 +7,8 @@ use super::aes::put;
 use super::expand::{ROUND_CONSTANTS, next_key};
 use crate::cpu::kernels::Io;
 
-/// Registers of keys in flight, each with one of blocks: a round takes three shuffles for each,
-/// so that four cover the latency of a key's next round (a shuffle, an AES instruction, a XOR).
+/// Registers of keys in flight, each with one of blocks: a round takes three shuffles for each, so
+/// four registers cover the latency of a key's next round (a shuffle, an AES instruction, a XOR).
 const FLIGHT: usize = 4;
 
 /// A block each under its own key, see [`crate::cpu::kernels::Kernels::ecb_each`].
@@ -45,7 +45,8 @@ pub(crate) unsafe fn ecb_each<L: Lanes>(keys: &[u8], io: Io) {
 /// [`FLIGHT`] registers of keys and blocks.
 ///
 /// # Safety
-/// `16 * N * FLIGHT` bytes lie behind the keys and in `io`, and the machine has the instructions.
+/// `16 * N * FLIGHT` bytes can be read at `keys` and lie in `io`, and the machine has the
+/// instructions.
 #[inline(always)]
 unsafe fn step<L: Lanes>(keys: *const u8, io: Io) {
     // SAFETY: by this function's contract.

@@ -42,10 +42,10 @@ pub(crate) unsafe fn ghash_powers<L: Lanes>(h: &[u8; 16], blocks: usize, powers:
 }
 
 impl Powers {
-    /// A register of powers from a place on, as [`Lanes::hash`] takes them.
+    /// A register of powers starting at a place, in the form of [`Lanes::hash`].
     ///
     /// # Safety
-    /// There are so many, and the machine has the instructions.
+    /// There are that many, and the machine has the instructions.
     #[inline(always)]
     unsafe fn at<L: Lanes>(&self, place: usize) -> [L; 2] {
         debug_assert!(place + L::N <= MAX_POWERS);
@@ -58,10 +58,11 @@ impl Powers {
         }
     }
 
-    /// A register of powers from that of the last `count` blocks on; zeros behind the last power.
+    /// A register of powers starting at that of the last `count` blocks; zeros after the last
+    /// power.
     ///
     /// # Safety
-    /// There are so many, and the machine has the instructions.
+    /// There are that many, and the machine has the instructions.
     #[inline(always)]
     unsafe fn last<L: Lanes>(&self, count: usize) -> [L; 2] {
         let place = MAX_POWERS - count;
@@ -69,7 +70,7 @@ impl Powers {
             // SAFETY: by this function's contract.
             return unsafe { self.at(place) };
         }
-        // SAFETY: so many powers are left.
+        // SAFETY: that many powers are left.
         self.0
             .each_ref()
             .map(|powers| unsafe { L::load_part(powers[place..].as_ptr().cast(), 16 * count) })
@@ -99,7 +100,7 @@ impl<L: Lanes> Data<L> {
         }
     }
 
-    /// A group that was just written, and still is in registers.
+    /// A group that was just written and is still in registers.
     #[inline(always)]
     fn written(registers: [L; WIDE], to: *const u8) -> Self {
         match L::HOLDS {
@@ -151,7 +152,7 @@ impl<'a, L: Lanes> Group<'a, L> {
         above.xor(below.fold()).sum()
     }
 
-    /// The hash behind the group, if there is nothing to do beside it.
+    /// The hash after the group, if nothing else runs alongside.
     #[inline(always)]
     fn hash(mut self, y: L::One) -> L::One {
         for i in 1..WIDE {
@@ -162,9 +163,9 @@ impl<'a, L: Lanes> Group<'a, L> {
     }
 }
 
-/// Encrypts a group of text, with counter blocks behind two rounds, while hashing the group
-/// `data`: after each round one register of it, so that both units stay busy. The hash before is
-/// `y`; the one behind is returned, and the result of the encryption.
+/// Encrypts a group of text, with counter blocks after two rounds, while hashing the group `data`:
+/// after each round one register of it, so that both units stay busy. `y` is the hash before; the
+/// hash after it and the result of the encryption are returned.
 ///
 /// # Safety
 /// The data is there, `io` has `WIDE * N` blocks, and the machine has the instructions.
@@ -180,11 +181,11 @@ unsafe fn encrypt_and_hash<L: Lanes>(
     let (key, powers) = (opaque(key), opaque(powers));
     // SAFETY: by this function's contract.
     let mut group = unsafe { Group::<L>::new(data, powers) };
-    // There are six rounds to take turns with before round 9, and one product more.
+    // Six rounds before round 9 alternate with products, and one product is left.
     group.add(WIDE - 1, None);
     pin(&mut group.sums);
-    // The compiler would move all products in front of or behind all rounds, where the two units
-    // take turns (a quarter slower): pins keep them apart.
+    // The compiler would move all products before or after all rounds, although the two units
+    // alternate (a quarter slower): pins keep them apart.
     each!(6, i => {
         encrypt_round(&key.enc[3 + i], &mut blocks);
         pin(&mut blocks);
@@ -228,7 +229,7 @@ pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
 ) {
     let stride = 16 * L::N * WIDE;
     let whole = io.len - io.len % stride;
-    // What is hashed from memory must not have left the caches.
+    // Data that is hashed from memory must still be in the caches.
     let io = io.with_non_temporal(io.non_temporal && L::HOLDS);
     // SAFETY: all parts lie in `io`; the rest by this contract.
     unsafe {
@@ -282,8 +283,8 @@ pub(crate) unsafe fn gcm_decrypt<L: Lanes>(
     }
 }
 
-/// Whole groups, at least one. In decryption each is hashed beside its own rounds, in encryption
-/// beside those of the next.
+/// Whole groups, at least one. In decryption each is hashed during its own rounds, in encryption
+/// during those of the next.
 ///
 /// # Safety
 /// As [`gcm_encrypt`].
@@ -332,8 +333,8 @@ unsafe fn groups<L: Lanes, const ENCRYPT: bool>(
     *counter = advance(counter, bits, (io.len / 16) as u64);
 }
 
-/// A run of groups that get their states in the same way. In encryption, `data` is the group
-/// before, and the last one is given back.
+/// A run of groups whose states come from the same source. In encryption, `data` is the group
+/// before, and the last one is returned.
 ///
 /// # Safety
 /// As [`encrypt_and_hash`], for all groups, and [`Source::next`].
@@ -390,7 +391,7 @@ pub(crate) unsafe fn ghash<L: Lanes>(powers: &Powers, y: &mut [u8; 16], data: &[
     if rest.len() <= 16 {
         let mut block = [0; 16];
         block[..rest.len()].copy_from_slice(rest);
-        // SAFETY: as above, and 16 bytes lie behind each reference.
+        // SAFETY: as above, and 16 bytes lie at each reference.
         unsafe {
             let sum = L::One::splat(&block).xor(L::One::splat(y));
             let hash = sum.reverse().hash(powers.at(MAX_POWERS - 1));
@@ -399,7 +400,7 @@ pub(crate) unsafe fn ghash<L: Lanes>(powers: &Powers, y: &mut [u8; 16], data: &[
         return;
     }
     let blocks = rest.len().div_ceil(16);
-    // SAFETY: so many blocks and powers are left; the rest by this function's contract.
+    // SAFETY: that many blocks and powers are left; the rest by this function's contract.
     unsafe {
         let mut sums = [L::splat(&[0; 16]); 2];
         for done in (0..blocks).step_by(L::N) {
@@ -418,7 +419,7 @@ pub(crate) unsafe fn ghash<L: Lanes>(powers: &Powers, y: &mut [u8; 16], data: &[
 }
 
 /// The end of a message, see [`crate::cpu::kernels::Kernels::gcm_tag`]. Mask and hash side by side:
-/// both are chains of waits, and the mask needs not wait for the text's hash either.
+/// both are latency chains, and the mask need not wait for the text's hash either.
 ///
 /// # Safety
 /// The machine has the instructions.
@@ -431,7 +432,7 @@ pub(crate) unsafe fn gcm_tag<L: Lanes>(
     lengths: &[u8; 16],
 ) -> [u8; 16] {
     let mut tag = [0; 16];
-    // SAFETY: 16 bytes lie behind each reference; the rest by this function's contract.
+    // SAFETY: 16 bytes lie at each reference; the rest by this function's contract.
     unsafe {
         let mut mask = [L::One::splat(&first).xor(L::One::splat(&key.enc[0]))];
         encrypt(key, &mut mask);

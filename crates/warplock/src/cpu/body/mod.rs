@@ -2,7 +2,7 @@
 //! AES blocks. An instruction set provides the register; see [`super::x86`].
 
 /// The same for each of `W` registers, spelt out. The compiler would unroll a loop, too, but takes
-/// minutes for thousands of them, and of some it keeps the registers in memory.
+/// minutes for thousands of them, and in some it keeps the registers in memory.
 macro_rules! each {
     ($w:expr, $i:ident => $body:block) => {
         const { assert!($w <= 12) };
@@ -64,7 +64,7 @@ pub(crate) const fn width<L: Lanes>() -> usize {
     WIDE * L::N
 }
 
-/// A direction that is known when a body is compiled.
+/// A direction that is known at compile time.
 #[inline(always)]
 pub(crate) const fn direction(encrypt: bool) -> Direction {
     match encrypt {
@@ -88,7 +88,7 @@ pub(crate) trait Lanes: Copy {
     const DEPTH: usize;
     /// The same in XTS.
     const XTS_DEPTH: usize = Self::DEPTH;
-    /// Whether there are registers for a step's results beside the next step.
+    /// Whether there are enough registers for a step's results during the next step.
     const HOLDS: bool = false;
     /// Whether there is a [`Lanes::xts_ahead`].
     const AHEAD: bool = false;
@@ -109,10 +109,10 @@ pub(crate) trait Lanes: Copy {
     /// # Safety
     /// `16 * N` bytes can be written.
     unsafe fn store(self, to: *mut u8);
-    /// The first `len` bytes, at most `16 * N`, with zeros behind them.
+    /// The first `len` bytes, at most `16 * N`, followed by zeros.
     ///
     /// # Safety
-    /// The machine has the instructions, and so many bytes can be read.
+    /// The machine has the instructions, and `len` bytes can be read.
     #[inline(always)]
     unsafe fn load_part(from: *const u8, len: usize) -> Self {
         let mut copy = [[0; 16]; 4];
@@ -128,7 +128,7 @@ pub(crate) trait Lanes: Copy {
     /// A store of the first `len` bytes, at most `16 * N`.
     ///
     /// # Safety
-    /// So many bytes can be written.
+    /// `len` bytes can be written.
     #[inline(always)]
     unsafe fn store_part(self, to: *mut u8, len: usize) {
         let mut copy = [[0u8; 16]; 4];
@@ -142,22 +142,22 @@ pub(crate) trait Lanes: Copy {
     ///
     /// # Safety
     /// As for a store; the place is aligned to the register, and
-    /// [`store_fence`](crate::cpu::kernels::store_fence) is called before anybody reads it.
+    /// [`store_fence`](crate::cpu::kernels::store_fence) is called before the bytes are read.
     #[inline(always)]
     unsafe fn stream(self, to: *mut u8) {
         // SAFETY: by this function's contract.
         unsafe { self.store(to) }
     }
-    /// Asks for a cache line that will be read soon; any address.
+    /// Prefetches a cache line that will be read soon; any address.
     #[inline(always)]
     fn prefetch(_from: *const u8) {}
 
-    /// One block from each of the first `N` pointers, `offset` bytes behind it.
+    /// One block from each of the first `N` pointers, `offset` bytes after it.
     ///
     /// # Safety
     /// The machine has the instructions, and there are `N` pointers that can be read there.
     unsafe fn gather(from: &[*const u8], offset: usize) -> Self;
-    /// One block to each of the first `N` pointers, `offset` bytes behind it.
+    /// One block to each of the first `N` pointers, `offset` bytes after it.
     ///
     /// # Safety
     /// There are `N` pointers that can be written there.
@@ -170,8 +170,7 @@ pub(crate) trait Lanes: Copy {
         const { assert!(Self::N == 1, "more lanes need a transposition of their own") };
     }
 
-    /// The register itself, of which the compiler then knows nothing: it leaves all pins in their
-    /// order.
+    /// The register itself, opaque to the compiler, which keeps all pins in their order.
     fn pin(self) -> Self;
     fn xor(self, other: Self) -> Self;
     /// One round of the cipher: ShiftRows, SubBytes, MixColumns, then the key.
@@ -192,14 +191,14 @@ pub(crate) trait Lanes: Copy {
     /// `i` added to the low 32 bits of lane `i`, without carry into the others.
     fn number32(self) -> Self;
 
-    /// The first `count` lanes, and behind them those of `other`.
+    /// The first `count` lanes, followed by those of `other`.
     #[inline(always)]
-    fn or_behind(self, count: usize, other: Self) -> Self {
+    fn followed_by(self, count: usize, other: Self) -> Self {
         const { assert!(Self::N == 1, "more lanes need one of their own") };
         if count > 0 { self } else { other }
     }
 
-    /// The first `len` bytes, with zeros behind them.
+    /// The first `len` bytes, followed by zeros.
     #[inline(always)]
     fn first_bytes(self, _len: usize) -> Self {
         const { assert!(!Self::PARTS, "it needs one of its own") };
@@ -211,7 +210,7 @@ pub(crate) trait Lanes: Copy {
         const { assert!(!Self::PARTS, "it needs one of its own") };
         self.sum()
     }
-    /// An IV of 12 bytes, with zeros behind it, in every lane.
+    /// An IV of 12 bytes, followed by zeros, in every lane.
     ///
     /// # Safety
     /// The machine has the instructions.
@@ -253,20 +252,21 @@ pub(crate) trait Lanes: Copy {
         }
         tweaks
     }
-    /// Every lane times x^(N [`Lanes::XTS_DEPTH`]), where these are whole bytes, plus `other`: shifts
-    /// of bytes leave the port alone that the rounds need.
+    /// Every lane times x^(N [`Lanes::XTS_DEPTH`]), where these are whole bytes, plus `other`:
+    /// shifts of bytes leave the port free that the rounds need.
     #[inline(always)]
     fn xts_ahead(self, _other: Self) -> Self {
         const { assert!(!Self::AHEAD, "more lanes need one of their own") };
         self
     }
-    /// Whether this machine has each tweak of [`WIDE`] from the one before sooner than with
+    /// Whether doubling each tweak of [`WIDE`] is faster on this machine than
     /// [`Lanes::xts_row_ahead`].
     #[inline(always)]
     fn doubles() -> bool {
         false
     }
-    /// The signs of a tweak's words, where [`Lanes::xts_double`] finds those of the next ones, too.
+    /// The signs of a tweak's words, in the form that [`Lanes::xts_double`] also computes for the
+    /// next.
     #[inline(always)]
     fn xts_signs(self) -> Self {
         self
@@ -276,8 +276,8 @@ pub(crate) trait Lanes: Copy {
     fn xts_double(self, _signs: Self) -> (Self, Self) {
         (self.xts_next(), self)
     }
-    /// The tweak [`WIDE`] places behind the second of `slot`, which is that one times x^8, a byte:
-    /// behind a zero, it is shifted where it is loaded a byte early. `zero` is one that is pinned.
+    /// The tweak [`WIDE`] places after the second of `slot`, which is that one times x^8, a byte:
+    /// with a zero before it, it is shifted by loading it a byte early. `zero` is a pinned zero.
     #[inline(always)]
     fn xts_row_ahead(_slot: &[Self; 2], zero: Self) -> Self {
         const { assert!(!Self::ROWS, "it needs one of its own") };
@@ -287,8 +287,8 @@ pub(crate) trait Lanes: Copy {
     /// Each lane divided by x^64 modulo x^128 + x^127 + x^126 + x^121 + 1.
     fn fold(self) -> Self;
     /// Each lane times H, for a `key` of H times x^64 (the form of RFC 8452, `dot`: H / x^64 times
-    /// x^128) and H times x^128: half of the reduction is done in the key. Before the other half:
-    /// what is still to be divided by x^64, and the rest.
+    /// x^128) and H times x^128: half of the reduction is done in the key. Returned before the
+    /// other half: the part that is still to be divided by x^64, and the rest.
     fn hash_products(self, key: [Self; 2]) -> [Self; 2];
     /// Each lane times H, with the whole reduction.
     #[inline(always)]
@@ -300,7 +300,7 @@ pub(crate) trait Lanes: Copy {
     fn sum(self) -> Self::One;
 }
 
-/// A register of one block, for what is done once for many blocks.
+/// A register of one block, for computations done once for many blocks.
 pub(crate) trait Block: Lanes<One = Self> {
     /// InvMixColumns (FIPS 197, 5.3.3).
     fn inverse_mix_columns(self) -> Self;

@@ -43,7 +43,7 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
         let mut base = start.xts_powers();
         let mut left = io.part(0, whole);
         if L::AHEAD && left.len > 0 {
-            // Tweaks plus the last round's key, as the last rounds want them.
+            // Tweaks plus the last round's key, in the form that the last rounds take.
             let [first, last] = ends;
             let ends = [first.xor(last), last];
             let growth = last.xts_ahead(last);
@@ -103,9 +103,9 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
     }
 }
 
-/// Steps of [`WIDE`] registers, each of which makes the next one's tweaks between its rounds: a row
-/// of its own would keep the rounds waiting. `DOUBLES`: each is twice the one before, see
-/// [`Lanes::doubles`]. Gives the tweak behind them.
+/// Steps of [`WIDE`] registers, each of which computes the next one's tweaks between its rounds: a
+/// separate row would delay the rounds. `DOUBLES`: each is twice the one before, see
+/// [`Lanes::doubles`]. Returns the tweak after them.
 ///
 /// # Safety
 /// As [`xts`]; there are whole steps, at least one.
@@ -118,7 +118,7 @@ pub(crate) unsafe fn rows<L: Lanes, const DOUBLES: bool>(
     io: Io,
 ) -> L {
     let stride = 16 * WIDE;
-    // In memory: there are no registers for sixteen. Each behind a zero, see `xts_row_ahead`.
+    // In memory: there are no registers for sixteen. Each follows a zero, see `xts_row_ahead`.
     let zero = base.xor(base).pin();
     let mut rows = [[[zero; 2]; WIDE]; 2];
     for (slot, tweak) in rows[0].iter_mut().zip(base.xts_tweaks::<WIDE>()) {
@@ -130,8 +130,8 @@ pub(crate) unsafe fn rows<L: Lanes, const DOUBLES: bool>(
         let keys = opaque(key);
         let round_keys = keys.round_keys(direction);
         let mut all: *mut [[[L; 2]; WIDE]; 2] = &raw mut rows;
-        // SAFETY: no instruction at all, but as far as the compiler knows, one that may change what
-        // is there: or it would shift what it stored instead of loading it.
+        // SAFETY: no instruction at all. The compiler assumes that the memory may change, and loads
+        // the value shifted instead of shifting what it stored.
         unsafe { asm!("/* {0} */", inout(reg) all, options(nostack, preserves_flags)) };
         // SAFETY: the pointer is unchanged, and the two are not the same; the rest by this
         // function's contract.
@@ -140,11 +140,11 @@ pub(crate) unsafe fn rows<L: Lanes, const DOUBLES: bool>(
             let io = io.part(offset, stride);
             let mut blocks = load::<L, WIDE>(io.src);
             for (block, [_, tweak]) in blocks.iter_mut().zip(&*these) {
-                // In this order, so that both are loaded by the sums.
+                // In this order, so that both are loaded by the additions.
                 *block = block.xor(first).pin().xor(*tweak);
             }
             let mut signs = double.xts_signs();
-            // Pinned in turn, or the compiler would make the tweaks in front of the rounds.
+            // Pinned in turn: otherwise the compiler would compute the tweaks before the rounds.
             for (i, round_key) in round_keys[1..9].iter().enumerate() {
                 round(direction, round_key, &mut blocks);
                 blocks[WIDE - 1] = blocks[WIDE - 1].pin();
@@ -168,9 +168,9 @@ pub(crate) unsafe fn rows<L: Lanes, const DOUBLES: bool>(
     rows[now][0][1]
 }
 
-/// One step on tweaks to which the last round's key was added. Returns those of the next step. They
-/// are computed between the rounds, on execution units that these leave idle; after the rounds they
-/// would all wait for the same units.
+/// One step on tweaks to which the last round's key was added. Returns the tweaks of the next step.
+/// They are computed between the rounds, on execution units that these leave idle; after the rounds
+/// they would all wait for the same units.
 ///
 /// # Safety
 /// As [`step`]; no tail.
@@ -203,7 +203,7 @@ unsafe fn step_ahead<L: Lanes, const W: usize>(
         )*};
     }
     rounds_with_tweaks!(1, 2 then 0, 3 then 1, 4 then 2, 5 then 3, 6, 7, 8, 9,);
-    // There is no XTS of twelve rounds.
+    // XTS has no cipher of twelve rounds.
     if keys.rounds > 10 {
         rounds_with_tweaks!(10, 11, 12, 13,);
     }
@@ -215,7 +215,7 @@ unsafe fn step_ahead<L: Lanes, const W: usize>(
     next
 }
 
-/// Less than a step. Gives the tweak behind it, in the first lane.
+/// Less than a step. Returns the tweak after it, in the first lane.
 ///
 /// # Safety
 /// As [`xts`]; there is at least a block, and at most `W` registers.
@@ -242,11 +242,12 @@ unsafe fn xts_tail<L: Lanes, const W: usize>(
     }
 }
 
-/// One step, with the round keys before the first round and of the last. `KEYED`: that of the last
-/// is in the tweaks already, and taken out of the first. `TAIL`: there may be less.
+/// One step, with the round keys before the first round and of the last. `KEYED`: the tweaks
+/// already contain the last round's key, and it is removed from the first. `TAIL`: there may be
+/// less text.
 ///
 /// # Safety
-/// `io` has `W * N` blocks, and maybe more; for a tail it has at most so many.
+/// `io` has at least `W * N` blocks; for a tail, at most that many.
 #[inline(always)]
 unsafe fn step<L: Lanes, const W: usize, const KEYED: bool, const TAIL: bool>(
     key: &AesKey,

@@ -1,4 +1,5 @@
-//! What both cores do on bit planes besides the S-box: transposition, and AES's doubling.
+//! Operations on bit planes that both cores share, in addition to the S-box: transposition, and
+//! AES's doubling.
 
 /// Three steps of a transposition: how far bits move in each, and which.
 pub(super) struct Squares {
@@ -62,7 +63,7 @@ pub(super) fn double(a: [u64; 8]) -> [u64; 8] {
     ]
 }
 
-/// What vector code works on in memory, from a cache line's start on: by chance it would begin
+/// Data that vector code works on in memory, aligned to a cache line: otherwise it could begin
 /// anywhere on the stack, and half of all wide loads and stores would touch two lines.
 #[repr(align(64))]
 pub(super) struct InLines<T>(pub(super) T);
@@ -92,9 +93,9 @@ macro_rules! vectorised {
                 #[inline(never)]
                 #[target_feature(enable = "avx2")]
                 fn wider<$($generics)*>($($arg: $kind),*) $(-> $result)? {
-                    // So the compiler aligns the whole frame. Elsewhere it does not for what it
-                    // puts there of its own accord, and where that lies across two pages, all of
-                    // it takes half as long again.
+                    // Makes the compiler align the whole frame. Otherwise it does not align its own
+                    // temporaries, and where these lie across two pages, everything takes half as
+                    // long again.
                     std::hint::black_box(&mut $crate::cpu::portable::bits::InLines(0_u8));
                     body::<$($passed)*>($($arg),*)
                 }

@@ -1,5 +1,5 @@
-//! Carry-less multiplication of 128-bit polynomials with integer multiplications, in constant
-//! time wherever the processor's multiplication is.
+//! Carry-less multiplication of 128-bit polynomials with integer multiplications, in constant time
+//! wherever the CPU's multiplication is.
 //!
 //! The idea is Thomas Pornin's ("holes", in BearSSL's notes on GHASH): keep only every fourth bit
 //! of both factors. Each column of their integer product then sums up at most as many bits as a

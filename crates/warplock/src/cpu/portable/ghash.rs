@@ -47,7 +47,7 @@ impl GhashKey {
     ///
     /// # Panics
     ///
-    /// If the length of `blocks` is no multiple of 16.
+    /// If the length of `blocks` is not a multiple of 16.
     pub(crate) fn update(&self, y: &mut [u8; 16], blocks: &[u8]) {
         let (blocks, []) = blocks.as_chunks::<16>() else {
             panic!(
@@ -91,6 +91,7 @@ pub(crate) fn gf_pow(h: [u8; 16], n: u64) -> [u8; 16] {
 }
 
 /// 1 / `h`; of 0, 0. In constant time.
+#[cfg(any(feature = "cuda", test))]
 pub(crate) fn gf_inverse(h: [u8; 16]) -> [u8; 16] {
     let h = u128::from_be_bytes(h);
     let factor = Factors::new([h]);

@@ -1,4 +1,4 @@
-//! The modes over the portable cores: plain, and what all other kernels are tested against.
+//! The modes over the portable cores: plain, and the reference for tests of all other kernels.
 
 use zeroize::{Zeroize, Zeroizing};
 
@@ -15,7 +15,7 @@ const STEP: usize = 256;
 /// The portable kernels; they need no proof of instructions.
 pub(crate) struct Portable;
 
-/// Copies a kernel's input to its output, and gives the output to work on in place.
+/// Copies a kernel's input to its output, and returns the output to work on in place.
 ///
 /// # Safety
 /// As [`Kernels`].
@@ -150,9 +150,9 @@ impl Kernels for Portable {
                 let keys = SlicedEach::new(&Zeroizing::new(keys), first.rounds);
                 Box::new(move |blocks| keys.encrypt_blocks(blocks))
             };
-            // Block after block of all chains in step. Those that end meanwhile keep their place,
-            // with any block in it, until they are a quarter: leaving them out means to prepare
-            // the others' keys opaque.
+            // Block after block of all chains in step. Finished chains keep their place, with any
+            // block in it, until they are a quarter: leaving them out means preparing the others'
+            // keys again.
             let mut left = open.len();
             while 4 * left > 3 * open.len() {
                 blocks.resize(open.len(), [0; 16]);

@@ -11,7 +11,7 @@
 
 #![allow(
     clippy::needless_range_loop,
-    reason = "a lane indexes many arrays at once, and loops of this form are vectorised"
+    reason = "a lane indexes many arrays at the same time, and loops of this form are vectorised"
 )]
 
 mod bits;
@@ -26,7 +26,9 @@ mod tests;
 mod wide;
 mod xts;
 
-pub(crate) use ghash::{GhashKey, gf_inverse, gf_mul, gf_pow};
+#[cfg(any(feature = "cuda", test))]
+pub(crate) use ghash::gf_inverse;
+pub(crate) use ghash::{GhashKey, gf_mul, gf_pow};
 pub(crate) use kernels::Portable;
 pub(crate) use schedule::{RoundKeys, expand, expand_each};
 pub(crate) use xts::{xts_double, xts_skip};
@@ -67,8 +69,7 @@ const NARROW_WORDS: usize = 4;
 /// Up to how many blocks one word in a plane of the narrow core is better.
 const NARROW_FEW: usize = 8;
 
-/// A key prepared for encryption and decryption of blocks by themselves (ECB); for modes to build
-/// on.
+/// A key prepared for encryption and decryption of single blocks (ECB); modes build on it.
 pub(crate) struct Sliced {
     narrow: NarrowKeys,
     wide: Option<SpreadKeys>,
@@ -108,8 +109,8 @@ impl Sliced {
         self.narrow.decrypt::<1>(self.rounds, few);
     }
 
-    /// Parts blocks into those for the wide core, for the narrow core, and for one word a plane
-    /// of it.
+    /// Divides blocks into those for the wide core, for the narrow core, and for its variant with
+    /// one word a plane.
     fn split<'a>(&self, blocks: Blocks<'a>) -> (Blocks<'a>, Blocks<'a>, Blocks<'a>) {
         let many = if self.wide.is_some() {
             wide_part(blocks.len(), WIDE_MIN)

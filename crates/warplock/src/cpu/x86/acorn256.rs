@@ -146,7 +146,7 @@ impl Wide for Ymm {
     }
     #[inline(always)]
     fn fetch(from: *const u8) {
-        // Into the second cache: the first one has no room for what many messages need.
+        // Into the L2 cache: the L1 cache has no room for what many messages need.
         // SAFETY: nothing happens where there is no memory; the instruction is SSE's.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast()) }
     }
@@ -155,7 +155,7 @@ impl Wide for Ymm {
         Ymm(op!(_mm256_add_epi32(self.0, other.0)))
     }
     #[inline(always)]
-    fn at_or_behind(self, place: Self) -> Self {
+    fn at_or_after(self, place: Self) -> Self {
         op!({
             let before = _mm256_sub_epi32(self.0, place.0);
             let before = _mm256_max_epi32(before, _mm256_setzero_si256());

@@ -71,9 +71,9 @@ impl<const FUNNEL: bool> Words for Zmm<FUNNEL> {
             if FUNNEL {
                 return Zmm(_mm512_shrdi_epi32::<RIGHT>(older, newer));
             }
-            // One rotation serves this block and the next, and one function chooses from both;
-            // shifts would be two, on the only port that has them, and a third operation joins
-            // them.
+            // One rotation serves this block and the next, and one function selects from both;
+            // shifts would be two, on the only port that executes them, and a third operation would
+            // combine them.
             let rotated = _mm512_ror_epi32::<RIGHT>(newer);
             let older = std::mem::replace(tap, rotated);
             let from_newer = Zmm::<FUNNEL>(_mm512_set1_epi32(-1 << LEFT));
@@ -189,7 +189,7 @@ impl<const FUNNEL: bool> Wide for Zmm<FUNNEL> {
     }
     #[inline(always)]
     fn fetch(from: *const u8) {
-        // Into the second cache: the first one has no room for what many messages need.
+        // Into the L2 cache: the L1 cache has no room for what many messages need.
         // SAFETY: nothing happens where there is no memory; the instruction is SSE's.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast()) }
     }
@@ -198,7 +198,7 @@ impl<const FUNNEL: bool> Wide for Zmm<FUNNEL> {
         Zmm(op!(_mm512_add_epi32(self.0, other.0)))
     }
     #[inline(always)]
-    fn at_or_behind(self, place: Self) -> Self {
+    fn at_or_after(self, place: Self) -> Self {
         op!({
             let before = _mm512_sub_epi32(self.0, place.0);
             let before = _mm512_max_epi32(before, _mm512_setzero_si512());

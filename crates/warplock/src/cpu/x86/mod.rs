@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use super::acorn::LaneKernels;
 use super::compiled::names::*;
 
-/// ACORN-128 on each kind of vectors, as far as this machine has them, the best one first.
+/// ACORN-128 on each kind of vectors that this machine has, the best one first.
 pub(super) fn acorn() -> [Option<&'static LaneKernels>; 3] {
     [
         acorn512::detect_funnel(),
@@ -45,7 +45,7 @@ pub(super) fn gains_by_non_temporal_stores(set: InstructionSet) -> bool {
     matches!(set, InstructionSet::Vaes256 | InstructionSet::Vaes512)
 }
 
-/// Whether AMD made this processor.
+/// Whether AMD made this CPU.
 pub(super) fn is_amd() -> bool {
     static AMD: OnceLock<bool> = OnceLock::new();
     *AMD.get_or_init(|| {

@@ -6,7 +6,7 @@ use crate::cpu::body::{Block, Lanes, WIDE};
 use crate::cpu::compiled::names::*;
 
 kernels_of!(
-    /// AES-NI and PCLMULQDQ in SSE's encoding: any x86-64 processor since about 2010.
+    /// AES-NI and PCLMULQDQ in SSE's encoding: any x86-64 CPU since about 2010.
     AesNi,
     Sse,
     InstructionSet::AesNi,
@@ -31,7 +31,8 @@ macro_rules! op {
 
 pub(super) use op;
 
-/// Ones, and zeros behind them: a register from `len` bytes before the zeros masks so many bytes.
+/// 32 bytes of ones, then as many zeros. A load that starts `len` bytes before the zeros is a mask
+/// of the first `len` bytes.
 pub(super) static ONES: [u8; 64] = {
     let mut bytes = [0; 64];
     let mut i = 0;
@@ -45,8 +46,8 @@ pub(super) static ONES: [u8; 64] = {
 impl Lanes for Sse {
     type One = Sse;
     const N: usize = 1;
-    // As many as the latency of a round has cycles. The steps overlap, and the processor's waiting
-    // instructions, some 60 to 100, hold more than one of them.
+    // As many as the latency of a round in cycles. The steps overlap, and the CPU's scheduler, with
+    // some 60 to 100 entries, holds more than one of them.
     const DEPTH: usize = 4;
     const ROWS: bool = true;
     const PARTS: bool = true;
@@ -139,7 +140,7 @@ impl Lanes for Sse {
     }
     #[inline(always)]
     unsafe fn splat_iv(iv: &[u8; 12]) -> Self {
-        // Loads alone: one behind a copy would wait for its stores.
+        // Loads only: a load after a copy would wait for its stores.
         let (first, last) = iv.split_first_chunk().expect("it has twelve bytes");
         let last = last.first_chunk().expect("four are left");
         let words = [u64::from_le_bytes(*first), u32::from_le_bytes(*last).into()];
@@ -165,8 +166,8 @@ impl Lanes for Sse {
     }
     #[inline(always)]
     fn sum_words_before(self) -> Self {
-        // Within each half by a shift, which other ports than the shuffles' can do; then the
-        // lower half's sum into the upper half.
+        // Within each half by a shift, which runs on other ports than shuffles; then the lower
+        // half's XOR is added to the upper half.
         op!({
             let halves = _mm_xor_si128(self.0, _mm_slli_epi64::<32>(self.0));
             let order = _mm_set_epi8(7, 6, 5, 4, 7, 6, 5, 4, -1, -1, -1, -1, -1, -1, -1, -1);
@@ -179,8 +180,8 @@ impl Lanes for Sse {
     }
     #[inline(always)]
     fn xts_signs(self) -> Self {
-        // The words whose first bits fall out. Those have the bits of the next tweaks, too: what is
-        // carried in does not come up to them.
+        // The words whose first bits are shifted out. Their bits also determine the next tweaks:
+        // what is carried in does not reach them.
         Sse(op!(_mm_shuffle_epi32::<0b00_01_00_11>(self.0)))
     }
     #[inline(always)]
@@ -197,7 +198,7 @@ impl Lanes for Sse {
         const { assert!(WIDE == 8) };
         let start: *const u8 = slot.as_ptr().cast();
         op!({
-            // With the zero in a register, both loads are parts of other instructions.
+            // With the zero in a register, both loads are part of other instructions.
             let fallen = _mm_alignr_epi8::<15>(zero.0, _mm_loadu_si128(start.add(16).cast()));
             let wrapped = _mm_clmulepi64_si128::<0x00>(fallen, _mm_set_epi64x(0, 0x87));
             let shifted = _mm_loadu_si128(start.add(15).cast());
@@ -220,8 +221,8 @@ impl Lanes for Sse {
     }
     #[inline(always)]
     fn xts_next(self) -> Self {
-        // Doubled by halves; the bits that fall out of each half, spread over a mask, select what
-        // comes into the other: 1, or x^128 = x^7 + x^2 + x + 1.
+        // Doubled by halves; the bits shifted out of each half, spread over a mask, select what is
+        // added to the other: 1, or x^128 = x^7 + x^2 + x + 1.
         let (next, _) = self.xts_double(self.xts_signs());
         next
     }
@@ -270,7 +271,7 @@ mod tests {
     use crate::testing::random_jobs::Random;
     use crate::{Direction, InstructionSet};
 
-    /// Whole rows with the tweaks made in one way, and the tweak behind them.
+    /// Whole rows with tweaks computed in one way, and the tweak after them.
     #[target_feature(enable = "aes,pclmulqdq,avx")]
     unsafe fn run<const DOUBLES: bool>(
         key: &AesKey,
@@ -296,7 +297,7 @@ mod tests {
         }
     }
 
-    /// A machine takes one of the ways alone.
+    /// A machine only takes one of the ways by itself.
     #[test]
     fn both_ways_of_tweaks_make_the_same() {
         let kernels = InstructionSet::AesNi.kernels();
@@ -310,7 +311,7 @@ mod tests {
         }) {
             let key = AesKey::of(kernels, &random.bytes(key_len), true);
             let text = random.bytes(16 * WIDE * 5);
-            // A tweak whose first bits fall out soon.
+            // A tweak whose first bits are shifted out soon.
             let mut start = [0xff; 16];
             start[..7].copy_from_slice(&random.bytes(7));
             let all = [run::<false>, run::<true>, steps].map(|way| {

@@ -7,7 +7,7 @@ use crate::cpu::body::{Lanes, WIDE};
 use crate::cpu::compiled::names::*;
 
 kernels_of!(
-    /// VAES and VPCLMULQDQ on 256-bit registers: processors without AVX-512 since 2020.
+    /// VAES and VPCLMULQDQ on 256-bit registers: CPUs without AVX-512 since 2020.
     Vaes256,
     Ymm,
     InstructionSet::Vaes256,
@@ -132,7 +132,7 @@ impl Lanes for Ymm {
         Ymm(op!(_mm256_add_epi32(self.0, low64([0, 1]))))
     }
     #[inline(always)]
-    fn or_behind(self, count: usize, other: Self) -> Self {
+    fn followed_by(self, count: usize, other: Self) -> Self {
         match count {
             0 => other,
             1 => Ymm(op!(_mm256_blend_epi32::<0xF0>(self.0, other.0))),
@@ -197,7 +197,7 @@ impl Lanes for Ymm {
     }
     #[inline(always)]
     fn xts_tweaks<const W: usize>(self) -> [Self; W] {
-        // In few steps, each upon those before: a chain of all would take longer than a step.
+        // In few steps, each from the ones before: a chain of all would take longer than a step.
         let none = Ymm(op!(_mm256_setzero_si256()));
         let mut tweaks = [self; W];
         for i in 1..W {
@@ -276,8 +276,8 @@ impl Ymm {
     }
 }
 
-/// See [`Lanes::pin`]. A function that enables the register's instructions: without them, the
-/// compiler does not accept its name.
+/// See [`Lanes::pin`]. A function that enables the register's instructions: otherwise the compiler
+/// does not accept the register's name.
 #[inline]
 #[target_feature(enable = "avx")]
 fn pinned(mut register: __m256i) -> __m256i {

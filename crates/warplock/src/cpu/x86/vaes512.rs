@@ -43,8 +43,8 @@ impl Lanes for Zmm {
     type One = Sse;
     const N: usize = 4;
     const DEPTH: usize = WIDE;
-    // A neighbour on the core takes half of the room for waiting instructions: then eight registers
-    // would be alone in it, without the next step's.
+    // A hyper-thread on the same core takes half of the scheduler: then eight registers would fill
+    // it, without the next step's.
     const XTS_DEPTH: usize = 4;
     const HOLDS: bool = true;
     const AHEAD: bool = true;
@@ -181,7 +181,7 @@ impl Lanes for Zmm {
         Zmm(op!(_mm512_add_epi32(self.0, low64([0, 1, 2, 3]))))
     }
     #[inline(always)]
-    fn or_behind(self, count: usize, other: Self) -> Self {
+    fn followed_by(self, count: usize, other: Self) -> Self {
         let lanes = ((1u16 << (2 * count.min(4))) - 1) as u8;
         Zmm(op!(_mm512_mask_blend_epi64(lanes, other.0, self.0)))
     }
@@ -238,7 +238,7 @@ impl Lanes for Zmm {
     #[inline(always)]
     fn xts_start<const W: usize>(self) -> [Self; W] {
         const { assert!(W <= 8) };
-        // All at once: nothing can begin before them.
+        // All together: nothing can begin before them.
         let mut tweaks = [self; W];
         for (i, tweak) in tweaks.iter_mut().enumerate() {
             let first = 1 << (4 * i);
@@ -248,7 +248,7 @@ impl Lanes for Zmm {
     }
     #[inline(always)]
     fn xts_tweaks<const W: usize>(self) -> [Self; W] {
-        // In few steps, each upon those before: a chain of all would take longer than a step.
+        // In few steps, each from the ones before: a chain of all would take longer than a step.
         let none = Zmm(op!(_mm512_setzero_si512()));
         let mut tweaks = [self; W];
         for i in 1..W {
@@ -300,7 +300,7 @@ impl Lanes for Zmm {
 }
 
 /// Products in XTS's field (IEEE 1619, 5.2). Only shuffles and carry-less products, which leave the
-/// port alone that the rounds need: shifts of bits would wait for the rounds in front of them.
+/// port free that the rounds need: shifts of bits would wait for the rounds before them.
 impl Zmm {
     /// Each lane times a number below 2^32, seen as a polynomial.
     #[inline(always)]
@@ -327,8 +327,8 @@ impl Zmm {
     }
 }
 
-/// See [`Lanes::pin`]. A function that enables the register's instructions: without them, the
-/// compiler does not accept its name.
+/// See [`Lanes::pin`]. A function that enables the register's instructions: otherwise the compiler
+/// does not accept the register's name.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn pinned(mut register: __m512i) -> __m512i {

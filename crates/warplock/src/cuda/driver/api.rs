@@ -328,6 +328,15 @@ impl RawStream {
         check(unsafe { sys::cuStreamSynchronize(self.handle) }, || doing)
     }
 
+    /// Whether what is queued becomes part of a graph instead of running.
+    pub(crate) fn is_capturing(&self) -> Result<bool, Failure> {
+        let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: the stream lives; the pointer is a local variable's.
+        let code = unsafe { sys::cuStreamIsCapturing(self.handle, &raw mut status) };
+        check(code, || "asking whether a stream captures a graph")?;
+        Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+    }
+
     /// Makes everything queued from now on wait for an event of another stream.
     pub(crate) fn wait_for(&self, event: &RawEvent) -> Result<(), Failure> {
         // SAFETY: both live; the flags must be 0.

@@ -294,11 +294,11 @@ impl Launcher {
 
     /// GCM for long messages with one key: the steps before the text.
     pub(crate) fn gcm_begin<'a>(&self, at: &Located, key: &'a OneKey) -> Vec<Step<'a>> {
-        vec![self.gcm_powers(at, key), self.gcm_prepare(at, key)]
+        vec![self.gcm_powers(at.powers, key), self.gcm_prepare(at, key)]
     }
 
     /// GCM for long messages: the powers of H, which depend on the key alone.
-    pub(crate) fn gcm_powers<'a>(&self, at: &Located, key: &'a OneKey) -> Step<'a> {
+    pub(crate) fn gcm_powers<'a>(&self, powers: Address, key: &'a OneKey) -> Step<'a> {
         Step {
             name: "gcm_powers".to_owned(),
             family: Family::Plain,
@@ -307,7 +307,7 @@ impl Launcher {
             parameters: vec![
                 Parameter::Block(&key.hash),
                 Parameter::Block(&key.inverse),
-                Parameter::Address(at.powers),
+                Parameter::Address(powers),
             ],
         }
     }
@@ -409,7 +409,7 @@ impl Launcher {
 
     /// GCM for whole messages with one key.
     pub(crate) fn gcm_whole<'a>(&self, at: &Located, key: &'a OneKey) -> Vec<Step<'a>> {
-        let mut steps = vec![self.gcm_powers(at, key)];
+        let mut steps = vec![self.gcm_powers(at.powers, key)];
         steps.extend(self.gcm_after_powers(at, key));
         steps
     }

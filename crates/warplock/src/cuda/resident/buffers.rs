@@ -6,8 +6,8 @@ use std::ops::{Deref, DerefMut};
 use super::batch::Region;
 use super::device::Device;
 use super::stream::Stream;
-use crate::Error;
 use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
+use crate::{BatchProblem, Error};
 
 use crate::cuda::driver::memory;
 
@@ -143,10 +143,14 @@ impl DeviceBuffer {
         if end.is_some_and(|end| end <= self.len()) {
             return Ok(self.region().part(offset, len));
         }
-        Err(Error::Batch(format!(
-            "{len} bytes at {offset} lie outside a GPU buffer of {} bytes",
-            self.len()
-        )))
+        Err(BatchProblem::OutOfBounds {
+            what: "the GPU buffer",
+            offset,
+            len,
+            tag: 0,
+            buffer: self.len(),
+        }
+        .of_batch())
     }
 }
 

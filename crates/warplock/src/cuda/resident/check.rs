@@ -4,10 +4,12 @@
 use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText, Region};
 use crate::checks::{
     check_array, check_iv_array, check_iv_len, check_keys, check_sectors, check_tag_len,
-    check_texts, disjoint, each, inside, no_aad, no_keys, no_tags, same_count, same_lengths,
+    check_texts, disjoint, each, inside, same_count, same_lengths,
 };
 use crate::nonces;
-use crate::{Algorithm, AlgorithmInfo, Direction, Error, Keys, Mode, Span, Spans};
+use crate::{
+    Algorithm, AlgorithmInfo, BatchProblem, Direction, Error, Keys, Lack, Mode, Span, Spans,
+};
 
 /// A checked batch.
 pub(super) struct Checked<'a> {
@@ -49,9 +51,7 @@ impl<'a> Checked<'a> {
         let in_place = matches!(text, DeviceText::InPlace { .. });
         let count = input_spans.count();
         if u32::try_from(count).is_err() {
-            return Err(Error::Batch(format!(
-                "{count} messages are too many for one plan: make several"
-            )));
+            return Err(BatchProblem::TooManyMessages { count }.of_batch());
         }
         match &keys {
             DeviceKeys::Host(keys) => check_keys(direction, keys, count)?,
@@ -76,7 +76,7 @@ impl<'a> Checked<'a> {
         inside(&output_spans, tag_out, output.len(), "the output")?;
         disjoint(&output_spans, if in_place { appended } else { tag_out })?;
         match tags {
-            DeviceTags::Apart(_) if !aead => return Err(no_tags(info)),
+            DeviceTags::Apart(_) if !aead => return Err(Lack::Tags.of(info.algorithm)),
             DeviceTags::Apart(array) => check_array(array.len(), count, tag_len, "tags")?,
             DeviceTags::Appended => {}
         }
@@ -113,35 +113,145 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// Regions that are written must overlap no other region.
+    /// What is written must overlap nothing else that is read or written.
     fn check_overlaps(&self, in_place: bool) -> Result<(), Error> {
-        let mut read = Vec::new();
+        let (tag_in, tag_out) = match (self.tags, self.direction) {
+            (DeviceTags::Appended, _) if !self.info.algorithm.is_aead() => (0, 0),
+            (DeviceTags::Appended, Direction::Encrypt) => (0, self.tag_len),
+            (DeviceTags::Appended, Direction::Decrypt) => (self.tag_len, 0),
+            (DeviceTags::Apart(_), _) => (0, 0),
+        };
+        let mut others = self.others();
         if !in_place {
-            read.push(("the input", self.input));
+            others.push(Reach {
+                spans: Some((self.input_spans, tag_in)),
+                ..Reach::all("the input", self.input)
+            });
         }
-        if let DeviceKeys::Each { bytes, .. } = self.keys {
-            read.push(("the keys", bytes));
+        let output = Reach {
+            spans: Some((self.output_spans, tag_out)),
+            ..Reach::all("the output", self.output)
+        };
+        let mut written = vec![output];
+        if let (DeviceTags::Apart(tags), Direction::Encrypt) = (self.tags, self.direction) {
+            written.push(Reach::all("the tags", tags));
         }
-        if let DeviceIvs::Each(bytes) | DeviceIvs::Ragged { bytes, .. } = self.ivs {
-            read.push(("the IVs", bytes));
-        }
-        if let DeviceAad::Shared(bytes) | DeviceAad::Each { bytes, .. } = self.aad {
-            read.push(("the associated data", bytes));
-        }
-        let mut written = vec![("the output", self.output)];
-        match (self.tags, self.direction) {
-            (DeviceTags::Apart(tags), Direction::Encrypt) => written.push(("the tags", tags)),
-            (DeviceTags::Apart(tags), Direction::Decrypt) => read.push(("the tags", tags)),
-            (DeviceTags::Appended, _) => {}
-        }
-        for (place, (name, region)) in written.iter().enumerate() {
-            let others = written[place + 1..].iter().chain(&read);
-            if let Some((other, _)) = others.into_iter().find(|(_, other)| region.overlaps(other)) {
-                return Err(Error::Batch(format!(
-                    "{name} and {other} overlap in GPU memory: each needs a place of its own (for \
-                     work in place take DeviceText::InPlace)"
-                )));
+        for (place, reach) in written.iter().enumerate() {
+            for other in written[place + 1..].iter().chain(&others) {
+                reach.apart_from(other)?;
             }
+        }
+        Ok(())
+    }
+
+    /// What is only read, beside the input.
+    fn others(&self) -> Vec<Reach<'a>> {
+        let mut read = Vec::new();
+        if let DeviceKeys::Each { bytes, .. } = self.keys {
+            read.push(Reach::all("the keys", bytes));
+        }
+        match self.ivs {
+            DeviceIvs::Each(bytes) => read.push(Reach::all("the IVs", bytes)),
+            DeviceIvs::Ragged { bytes, spans } => read.push(Reach {
+                spans: Some((spans, 0)),
+                ..Reach::all("the IVs", bytes)
+            }),
+            DeviceIvs::None | DeviceIvs::Sectors { .. } => {}
+        }
+        match self.aad {
+            DeviceAad::None => {}
+            DeviceAad::Shared(bytes) => read.push(Reach::all("the associated data", bytes)),
+            DeviceAad::Each { bytes, spans } => read.push(Reach {
+                spans: Some((spans, 0)),
+                ..Reach::all("the associated data", bytes)
+            }),
+        }
+        if let (DeviceTags::Apart(tags), Direction::Decrypt) = (self.tags, self.direction) {
+            read.push(Reach::all("the tags", tags));
+        }
+        read
+    }
+
+    /// Refuses regions that overlap each other or one of the batch's.
+    pub(super) fn check_apart(&self, regions: &[(&'static str, Region)]) -> Result<(), Error> {
+        let mut others = self.others();
+        others.push(Reach::all("the input", self.input));
+        others.push(Reach::all("the output", self.output));
+        if let DeviceTags::Apart(tags) = self.tags {
+            others.push(Reach::all("the tags", tags));
+        }
+        for other in &mut others {
+            other.spans = None;
+        }
+        let own: Vec<_> = (regions
+            .iter()
+            .map(|&(name, region)| Reach::all(name, region)))
+        .collect();
+        for (place, reach) in own.iter().enumerate() {
+            for other in own[place + 1..].iter().chain(&others) {
+                reach.apart_from(other)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a region that a batch reads or writes.
+struct Reach<'a> {
+    name: &'static str,
+    region: Region,
+    /// These alone, and so many bytes after each; none: all of the region.
+    spans: Option<(Spans<'a>, usize)>,
+}
+
+impl Reach<'_> {
+    fn all(name: &'static str, region: Region) -> Self {
+        Reach {
+            name,
+            region,
+            spans: None,
+        }
+    }
+
+    /// Adds the ranges of addresses, with `mark`.
+    fn list(&self, ranges: &mut Vec<(u64, u64, bool)>, mark: bool) {
+        let start = self.region.address();
+        let mut add = |offset: usize, len: usize| {
+            if len > 0 {
+                let start = start + offset as u64;
+                ranges.push((start, start + len as u64, mark));
+            }
+        };
+        match self.spans {
+            None => add(0, self.region.len()),
+            Some((spans, more)) => (0..spans.count()).for_each(|index| {
+                let Span { offset, len } = spans.get(index);
+                add(offset, len + more);
+            }),
+        }
+    }
+
+    fn apart_from(&self, other: &Reach<'_>) -> Result<(), Error> {
+        if !self.region.overlaps(&other.region) {
+            return Ok(());
+        }
+        // Such as a nonce, a text and a tag side by side in one buffer.
+        let mut ranges = Vec::new();
+        self.list(&mut ranges, true);
+        other.list(&mut ranges, false);
+        ranges.sort_unstable();
+        // How far ranges of either kind reach so far.
+        let mut ends = [0; 2];
+        for (start, end, mark) in ranges {
+            if start < ends[usize::from(!mark)] {
+                return Err(BatchProblem::RegionsOverlap {
+                    first: self.name,
+                    second: other.name,
+                }
+                .of_batch());
+            }
+            let reached = &mut ends[usize::from(mark)];
+            *reached = end.max(*reached);
         }
         Ok(())
     }
@@ -189,7 +299,7 @@ fn algorithm(keys: &DeviceKeys<'_>) -> Result<Algorithm, Error> {
         DeviceKeys::Host(keys) => keys.algorithm(),
         DeviceKeys::Each { algorithm, .. } => Some(*algorithm),
     };
-    known.ok_or_else(no_keys)
+    known.ok_or_else(|| BatchProblem::NoKeys.of_batch())
 }
 
 fn check_ivs(info: &AlgorithmInfo, ivs: &DeviceIvs<'_>, count: usize) -> Result<(), Error> {
@@ -209,7 +319,7 @@ fn check_ivs(info: &AlgorithmInfo, ivs: &DeviceIvs<'_>, count: usize) -> Result<
 fn check_aad(info: &AlgorithmInfo, aad: &DeviceAad<'_>, count: usize) -> Result<(), Error> {
     match aad {
         DeviceAad::None => Ok(()),
-        _ if !info.algorithm.is_aead() => Err(no_aad(info)),
+        _ if !info.algorithm.is_aead() => Err(Lack::AssociatedData.of(info.algorithm)),
         DeviceAad::Shared(_) => Ok(()),
         DeviceAad::Each { bytes, spans } => {
             same_count(spans.count(), count, "spans of associated data")?;

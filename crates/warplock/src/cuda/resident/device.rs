@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::buffers::{DeviceBuffer, PinnedBuffer};
+use super::call::Slots;
 use super::split::{Hashers, HashersAt};
 use super::stream::{Event, Stream};
 use crate::Error;
@@ -25,6 +26,7 @@ struct Inner {
     stream: api::RawStream,
     gpu: Gpu,
     hashers: OnceLock<Option<Hashers>>,
+    slots: Slots,
 }
 
 impl Device {
@@ -46,6 +48,7 @@ impl Device {
                 stream,
                 gpu: Gpu::from(device),
                 hashers: OnceLock::new(),
+                slots: Slots::default(),
             })
         };
         match open() {
@@ -182,6 +185,10 @@ impl Device {
         }
         let found = self.0.hashers.get().and_then(Option::as_ref);
         Ok(found.map(Hashers::at))
+    }
+
+    pub(super) fn slots(&self) -> &Slots {
+        &self.0.slots
     }
 
     /// The stream for work that is waited for.

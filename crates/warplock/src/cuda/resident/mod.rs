@@ -2,6 +2,7 @@
 
 mod batch;
 mod buffers;
+mod call;
 mod check;
 mod device;
 mod plan;
@@ -14,6 +15,7 @@ mod tests;
 
 pub use batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText, Region};
 pub use buffers::{DeviceBuffer, PinnedBuffer};
+pub use call::{DeviceKey, DeviceVerdicts};
 pub use device::Device;
 pub use plan::{Plan, Statuses};
 pub use stream::{Event, Stream};

@@ -24,7 +24,7 @@ use crate::cuda::launch::policy::Policy;
 use crate::cuda::launch::policy::hashes;
 use crate::cuda::launch::sheet::Located;
 use crate::cuda::launch::steps::{Launcher, Step};
-use crate::{Direction, Error, Mode};
+use crate::{AlgorithmInfo, Direction, Error, Mode};
 
 /// A batch in GPU memory, checked and prepared once, for any number of launches.
 ///
@@ -98,17 +98,11 @@ impl Plan {
     /// also tests its kernels on small messages with known answers. Synchronises.
     ///
     /// # Errors
-    /// [`Error::Batch`] and [`Error::Message`] if the parts of the batch do not fit together,
-    /// [`Error::Backend`] if the device has too little memory or fails.
+    /// [`Error::Batch`] if the parts of the batch do not fit together, [`Error::NoBackend`] if its
+    /// algorithm does not run on the device, [`Error::Backend`] if the device has too little memory or fails.
     pub fn new(device: &Device, batch: DeviceBatch<'_>) -> Result<Self, Error> {
         let batch = Checked::new(batch)?;
-        let gpu = device.gpu();
-        if batch.info.mode == Mode::Gcm && !hashes(gpu.capability) {
-            return Err(Error::Batch(format!(
-                "{} does not run on {}: its tensor cores lack what GHASH needs",
-                batch.info.name, gpu.name
-            )));
-        }
+        runs_on(batch.info, device)?;
         let idle = batch.text_bytes() == 0 && !batch.info.algorithm.is_aead();
         if idle || batch.count() == 0 {
             let sheet = device.call(|device| device.link().device(0))?;
@@ -265,6 +259,21 @@ impl fmt::Debug for Plan {
     }
 }
 
+/// Refuses an algorithm that the device does not run.
+pub(super) fn runs_on(info: &AlgorithmInfo, device: &Device) -> Result<(), Error> {
+    let gpu = device.gpu();
+    if info.mode != Mode::Gcm || hashes(gpu.capability) {
+        return Ok(());
+    }
+    Err(Error::NoBackend {
+        name: format!("cuda:{}", gpu.number),
+        reason: format!(
+            "{} does not run on {}: its tensor cores lack what GHASH needs",
+            info.name, gpu.name
+        ),
+    })
+}
+
 /// The steps that run once, when the plan is made: those that depend on keys of the host alone.
 pub(super) fn before<'a>(
     batch: &Checked<'_>,
@@ -275,7 +284,7 @@ pub(super) fn before<'a>(
 ) -> Vec<Step<'a>> {
     match (&batch.keys, key) {
         (DeviceKeys::Host(_), Some(key)) if batch.info.mode == Mode::Gcm && !located.small => {
-            vec![launcher.gcm_powers(located, key)]
+            vec![launcher.gcm_powers(located.powers, key)]
         }
         (DeviceKeys::Host(_), None) if !layout.blocks && batch.info.mode != Mode::Acorn => {
             launcher.expand(located).into_iter().collect()

@@ -11,7 +11,7 @@ use crate::cuda::launch::selftest::{Case, Shape, Tested, side_by_side};
 use crate::cuda::launch::sheet::Located;
 use crate::cuda::launch::steps::{finishes, is_long};
 use crate::job::{Job, Message};
-use crate::{Direction, Error, Mode, Span, Spans};
+use crate::{Algorithm, Direction, Error, Mode, Span, Spans};
 
 /// Tests the kernels of a batch's plan, unless this process has tested them before.
 pub(super) fn ensure_tested(
@@ -22,6 +22,46 @@ pub(super) fn ensure_tested(
     Tested::on(device.gpu().number)
         .ensure_cases(cases(batch, layout), |case, job| run(device, case, job))
         .map_err(|reason| device.failed(reason))
+}
+
+/// Tests the kernels that calls with one key take, unless this process has tested them before.
+/// `hashers`: also those in which some multiprocessors only hash.
+pub(super) fn ensure_key_tested(
+    device: &Device,
+    algorithm: Algorithm,
+    hashers: bool,
+) -> Result<(), Error> {
+    Tested::on(device.gpu().number)
+        .ensure_cases(key_cases(algorithm, hashers), |case, job| {
+            run(device, case, job)
+        })
+        .map_err(|reason| device.failed(reason))
+}
+
+/// The cases that cover every kernel that a call takes.
+pub(super) fn key_cases(algorithm: Algorithm, hashers: bool) -> Vec<Case> {
+    let shapes: &[Shape] = match algorithm.info().mode {
+        Mode::Gcm => &[Shape::One, Shape::Small, Shape::Long, Shape::Plain],
+        Mode::Ctr => &[Shape::One, Shape::Long],
+        Mode::Cbc => &[Shape::One, Shape::Many],
+        Mode::Ecb | Mode::Xts | Mode::Acorn => &[Shape::One],
+    };
+    let split: &[Shape] = match hashers {
+        true => &[Shape::Split, Shape::SplitPlain, Shape::SplitUnits],
+        false => &[],
+    };
+    let ways = [Direction::Encrypt, Direction::Decrypt];
+    let cases = ways.into_iter().flat_map(|direction| {
+        let shapes = shapes.iter().chain(split);
+        // Only encryption has chains.
+        let fits = move |&&shape: &&Shape| shape != Shape::Many || direction == Direction::Encrypt;
+        shapes.filter(fits).map(move |&shape| Case {
+            algorithm,
+            direction,
+            shape,
+        })
+    });
+    cases.collect()
 }
 
 /// The cases that cover every kernel that the batch's plan takes.

@@ -147,6 +147,13 @@ impl PlanSheet {
         sheet: Address,
     ) -> Zeroizing<Vec<u8>> {
         let mut host = Zeroizing::new(vec![0; self.len]);
+        self.write_places(batch, &mut host, sheet);
+        self.write_keys(batch, one, &mut host);
+        host
+    }
+
+    /// All but the keys.
+    pub(super) fn write_places(&self, batch: &Checked<'_>, host: &mut [u8], sheet: Address) {
         let mut pieces = self.pieces.writer();
         for number in 0..if self.blocks { 0 } else { batch.count() } {
             let (from, to) = (
@@ -169,7 +176,7 @@ impl PlanSheet {
                     tag: tag(batch, number, from, to),
                     key,
                 };
-                self.messages.put(&mut host, number, &message);
+                self.messages.put(host, number, &message);
             }
             if let DeviceIvs::Sectors { first } = batch.ivs {
                 let sector = first.wrapping_add(number as u128).to_le_bytes();
@@ -185,11 +192,9 @@ impl PlanSheet {
                 message: number as u32,
                 after: 0,
             };
-            pieces.put(&mut host, piece);
+            pieces.put(host, piece);
         }
-        pieces.finish(&mut host);
-        self.write_keys(batch, one, &mut host);
-        host
+        pieces.finish(host);
     }
 
     fn write_keys(&self, batch: &Checked<'_>, one: Option<&OneKey>, host: &mut [u8]) {

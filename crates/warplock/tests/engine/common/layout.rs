@@ -76,7 +76,7 @@ struct Places {
 }
 
 impl Places {
-    /// Room for spans of these lengths, `extra` bytes behind each, in random order with gaps.
+    /// Room for spans of these lengths, `extra` bytes after each, in random order with gaps.
     fn random(random: &mut Random, lens: &[usize], extra: usize) -> Self {
         let gap = |random: &mut Random| if random.flip() { 0 } else { random.below(40) };
         let alike = lens.windows(2).all(|pair| pair[0] == pair[1]);

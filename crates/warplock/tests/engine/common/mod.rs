@@ -65,7 +65,7 @@ pub(crate) fn round_len(mode: Mode, len: usize) -> usize {
     }
 }
 
-/// The IV length that everybody uses.
+/// The usual IV length.
 pub(crate) fn iv_len(mode: Mode) -> usize {
     match mode {
         Mode::Ecb => 0,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-/// Names the folder with the vectors, where the tests do not run beside their sources.
+/// Names the folder with the vectors, where the tests do not run next to their sources.
 const FOLDER_VARIABLE: &str = "WARPLOCK_VECTORS";
 
 /// The text of a vector file.

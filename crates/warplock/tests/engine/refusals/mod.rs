@@ -3,7 +3,7 @@
 mod parts;
 mod places;
 
-use warplock::{Algorithm, Batch, Error, Ivs, Key, Keys, Span, Spans, Text};
+use warplock::{Algorithm, Batch, BatchProblem, Error, Ivs, Key, Keys, Lack, Span, Spans, Text};
 
 use crate::common::engines;
 
@@ -62,8 +62,10 @@ fn check(mistakes: &[Mistake]) {
                 Err(error) => error,
             };
             let (right, part) = match (expected, &error) {
-                (Whole(part), Error::Batch(_)) => (true, part),
-                (One(expected, part), Error::Message { index, .. }) => (expected == index, part),
+                (Whole(part), Error::Batch { message, .. }) => (message.is_none(), part),
+                (One(place, part), Error::Batch { message, .. }) => {
+                    (*message == Some(*place), part)
+                }
                 (Whole(part) | One(_, part), _) => (false, part),
             };
             assert!(right, "{name}: another error: {error:?}");
@@ -98,6 +100,113 @@ fn apart<'a>(input: &'a [u8], from: Spans<'a>, output: &'a mut [u8], to: Spans<'
 }
 
 #[test]
+fn programs_can_tell_what_is_wrong() {
+    use BatchProblem::*;
+
+    /// A batch, and what its problem must be.
+    type Case = (Build, fn(&BatchProblem) -> bool);
+    let cases: [Case; 9] = [
+        (
+            |p| {
+                let keys = Keys::Indexed {
+                    keys: &p.two,
+                    index: &[2],
+                };
+                Batch::encrypt(keys, place(&mut p.output, even(1, 16, 16)))
+            },
+            |problem| matches!(problem, KeyNumber { number: 2, keys: 2 }),
+        ),
+        (
+            |p| {
+                let keys = Keys::Indexed {
+                    keys: &p.mixed,
+                    index: &[0],
+                };
+                Batch::encrypt(keys, place(&mut p.output, even(1, 16, 16)))
+            },
+            |problem| matches!(problem, MixedKeys),
+        ),
+        (
+            |p| Batch::encrypt(Keys::One(&p.ctr), place(&mut p.output, even(1, 16, 16))),
+            |problem| {
+                matches!(
+                    problem,
+                    IvLength {
+                        algorithm: Algorithm::Aes128Ctr,
+                        found: 0
+                    }
+                )
+            },
+        ),
+        (
+            |p| {
+                let text = place(&mut p.output, even(2, 16, 32));
+                Batch::seal(Keys::One(&p.gcm), text).ivs(Ivs::Each(&p.ivs[..25]))
+            },
+            |problem| {
+                matches!(
+                    problem,
+                    ArrayLength {
+                        each: 12,
+                        found: 25,
+                        any_iv: true,
+                        ..
+                    }
+                )
+            },
+        ),
+        (
+            |p| {
+                let text = place(&mut p.output, even(1, 16, 16));
+                Batch::seal(Keys::One(&p.gcm), text).tag_len(11)
+            },
+            |problem| matches!(problem, TagLength { found: 11, .. }),
+        ),
+        (
+            |p| Batch::encrypt(Keys::One(&p.ecb), place(&mut p.output, even(1, 15, 15))),
+            |problem| matches!(problem, TextLength { found: 15, .. }),
+        ),
+        (
+            |p| Batch::encrypt(Keys::One(&p.ecb), place(&mut p.output, even(1, 272, 0))),
+            |problem| {
+                matches!(
+                    problem,
+                    OutOfBounds {
+                        offset: 0,
+                        len: 272,
+                        buffer: 256,
+                        ..
+                    }
+                )
+            },
+        ),
+        (
+            |p| Batch::encrypt(Keys::One(&p.ecb), place(&mut p.output, even(2, 32, 16))),
+            |problem| matches!(problem, ResultsOverlap),
+        ),
+        (
+            |p| Batch::seal(Keys::One(&p.ctr), place(&mut p.output, even(1, 16, 16))),
+            |problem| {
+                matches!(
+                    problem,
+                    Unsupported {
+                        lack: Lack::Authentication,
+                        ..
+                    }
+                )
+            },
+        ),
+    ];
+    let engine = &engines(&[1])[0];
+    for (number, (batch, expected)) in cases.iter().enumerate() {
+        match engine.run(batch(&mut Parts::new())) {
+            Err(Error::Batch { problem, .. }) if expected(&problem) => {}
+            other => panic!("case {number}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn tag_lengths() {
     let mut parts = Parts::new();
     for engine in engines(&[1]) {
@@ -109,7 +218,7 @@ fn tag_lengths() {
             let sealed = engine.run(seal.ivs(Ivs::Each(&[0; 12])).tag_len(len));
             match sealed {
                 Ok(()) => assert!((12..=16).contains(&len), "{len}"),
-                Err(Error::Batch(_)) => assert!(!(12..=16).contains(&len), "{len}"),
+                Err(Error::Batch { .. }) => assert!(!(12..=16).contains(&len), "{len}"),
                 Err(error) => panic!("{len}: {error}"),
             }
             let opened = [4, 8, 12, 13, 14, 15, 16].contains(&len);
@@ -119,7 +228,7 @@ fn tag_lengths() {
             );
             match engine.run(open.ivs(Ivs::Each(&[1; 12])).tag_len(len)) {
                 Err(Error::Authentication { .. }) => assert!(opened, "{len}"),
-                Err(Error::Batch(_)) => assert!(!opened, "{len}"),
+                Err(Error::Batch { .. }) => assert!(!opened, "{len}"),
                 other => panic!("{len}: {other:?}"),
             }
         }

@@ -145,7 +145,7 @@ fn spans_outside() {
             batch.ivs(Ivs::Each(&p.ivs[..12]))
         }),
         (
-            "no tag behind the ciphertext",
+            "no tag after the ciphertext",
             One(0, "outside the input"),
             |p| {
                 let text = apart(&p.input, even(1, 241, 0), &mut p.output, even(1, 241, 0));
@@ -180,7 +180,7 @@ fn spans_outside() {
 
 /// A count from a broken header must not keep the machine busy for years.
 #[test]
-fn huge_counts_are_refused_at_once() {
+fn huge_counts_are_refused_without_delay() {
     let (done, waiting) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         check(&[(
@@ -250,7 +250,7 @@ fn overlaps() {
 
 /// Nor must a count of nothing: there is no work in it.
 #[test]
-fn any_number_of_empty_messages_is_done_at_once() {
+fn any_number_of_empty_messages_takes_no_time() {
     let key = Key::generate(Algorithm::Aes128Ecb).unwrap();
     let mut nothing = [];
     let batch = Batch::encrypt(Keys::One(&key), place(&mut nothing, even(usize::MAX, 0, 0)));

@@ -1,7 +1,7 @@
-//! GCM messages under one key in a row. Each is cut into steps of `W` registers, and while a step is
-//! encrypted, the one before it is hashed, also where that is the end of the message before.
+//! GCM messages under one key in a row. Each is cut into steps of `W` registers, and while a step
+//! is encrypted, the step before it is hashed, even if that belongs to the message before.
 //!
-//! Behind its text, a message has one block more: in the cipher its first counter block, which masks
+//! After its text, a message has one more block: in the cipher its first counter block, which masks
 //! the tag, and in the hash the block of lengths.
 
 use zeroize::Zeroize;
@@ -14,9 +14,9 @@ use crate::cpu::body::{Lanes, WIDE};
 use crate::cpu::kernels::{SHORT, Short};
 use crate::cpu::prepared::{AesKey, MAX_POWERS, Powers};
 
-/// For each number of registers, how many of them go together: few steps, and few registers that
-/// have nothing to do. Where all registers before the last one made whole steps, the block behind a
-/// text that ends inside a block would have no place.
+/// For each number of registers, how many of them form a step: few steps, and few registers that
+/// are idle. If all registers before the last one were full, the block after a text that ends
+/// inside a block would have no place.
 const WIDTHS: [u8; SHORT / 16 + 2] = {
     let mut widths = [0; SHORT / 16 + 2];
     let mut registers = 1;
@@ -45,7 +45,7 @@ fn width<L: Lanes>(message: &Short<'_>) -> u8 {
     WIDTHS[message.message.len.div_ceil(16) / L::N + 1]
 }
 
-/// [`Powers`] with zeros behind them, for what lies behind a message's end.
+/// [`Powers`] followed by zeros, for lanes after a message's end.
 #[repr(align(64))]
 struct Padded([[u128; 2 * MAX_POWERS]; 2]);
 
@@ -58,7 +58,7 @@ impl Padded {
         padded
     }
 
-    /// The powers for `count` blocks; behind them, there are as many zeros.
+    /// The powers for `count` blocks, followed by as many zeros.
     #[inline(always)]
     fn of(&self, count: usize) -> [*const u8; 2] {
         debug_assert!(count <= MAX_POWERS);
@@ -95,7 +95,7 @@ pub(super) unsafe fn run<L: Lanes>(
             unsafe { ghash::<L>(powers, &mut short.tag, short.message.aad) };
         }
     }
-    // Even to see that nothing is to be sorted shows in messages of 64 bytes.
+    // Even checking that nothing needs sorting shows in messages of 64 bytes.
     if !same {
         messages.sort_unstable_by_key(width::<L>);
     }
@@ -114,7 +114,7 @@ pub(super) unsafe fn run<L: Lanes>(
     }
 }
 
-/// A row, and the step of it that is encrypted and not hashed.
+/// A row, and its step that is encrypted but not hashed.
 struct Row<'k, L: Lanes, const W: usize> {
     key: &'k AesKey,
     powers: &'k Padded,
@@ -123,7 +123,7 @@ struct Row<'k, L: Lanes, const W: usize> {
     count: usize,
     /// The hash before it, reversed.
     y: L::One,
-    /// Where the step ends a message: what masks the tag, and the tag's place.
+    /// If the step ends a message: the mask of the tag, and the tag's place.
     mask: L::One,
     tag: *mut u8,
 }
@@ -160,7 +160,7 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
         }
     }
 
-    /// Encrypts or decrypts a message, and hashes all of it but the last step.
+    /// Encrypts or decrypts a message, and hashes all of it except the last step.
     ///
     /// # Safety
     /// As [`run`].
@@ -196,7 +196,7 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
                 (src, dst, len) = (src.add(Self::STEP), dst.add(Self::STEP), len - Self::STEP);
             }
 
-            // The last step: the rest of the text, and the block behind it.
+            // The last step: the rest of the text, and the block after it.
             let count = len.div_ceil(16);
             debug_assert!(count < L::N * W);
             let of_text = |i: usize| count.saturating_sub(L::N * i);
@@ -205,7 +205,7 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
             each!(W, i => {
                 let mut numbers = numbers::<L>(number + L::N * i);
                 if of_text(i) < L::N {
-                    numbers = numbers.or_behind(of_text(i), mask);
+                    numbers = numbers.followed_by(of_text(i), mask);
                 }
                 blocks[i] = head.xor(numbers);
             });
@@ -229,8 +229,8 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
                         out.store_part(dst, len);
                     }
                     let data = ciphertext(direction, text, out.first_bytes(len)).reverse();
-                    self.data[i] = data.or_behind(of_text(i), lengths);
-                    // All blocks behind the text are the same.
+                    self.data[i] = data.followed_by(of_text(i), lengths);
+                    // All blocks after the text are the same.
                     self.mask = out.last();
                 }
             });
@@ -239,8 +239,8 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
         self.tag = short.tag.as_mut_ptr();
     }
 
-    /// All rounds but the last, of blocks that were XORed with the first round key, and beside them
-    /// the hash behind the step before.
+    /// All rounds but the last, of blocks that were XORed with the first round key, and alongside
+    /// them the hash after the step before.
     ///
     /// # Safety
     /// The machine has the instructions.
@@ -279,8 +279,8 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
         add_products(sums, data.hash_products(powers));
     }
 
-    /// The hash that the next step goes on from: that behind the step before, or if a message
-    /// begins, its `start`, and the message before gets its tag.
+    /// The hash that the next step continues from: the hash after the step before, or if a message
+    /// begins, its `start`; then the message before gets its tag.
     ///
     /// # Safety
     /// As [`run`].
@@ -308,7 +308,7 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
 /// Counters from a number on.
 ///
 /// # Safety
-/// There are so many, and the machine has the instructions.
+/// There are that many, and the machine has the instructions.
 #[inline(always)]
 unsafe fn numbers<L: Lanes>(first: usize) -> L {
     debug_assert!(first + L::N <= NUMBERS.len());
@@ -316,7 +316,7 @@ unsafe fn numbers<L: Lanes>(first: usize) -> L {
     unsafe { L::load(NUMBERS.as_ptr().add(first).cast()) }
 }
 
-/// Ends the cipher of a whole register; gives what is hashed of it.
+/// Ends the cipher of a whole register; returns what is to be hashed.
 ///
 /// # Safety
 /// The machine has the instructions, and a register can be read and written.

@@ -1,6 +1,6 @@
-//! Short GCM messages in step: one block of each message at a time, a message a lane. Nothing is set
-//! up for a message that more blocks would have to pay for: the key schedules are computed side by
-//! side, and no powers of H are needed, as the other messages fill the time that a hash waits for
+//! Short GCM messages in step: one block of each message at a time, a message a lane. A message
+//! needs no setup that only pays off over many blocks: the key schedules are computed side by side,
+//! and no powers of H are needed, because the other messages fill the time that a hash waits for
 //! its last block.
 
 use std::hint::black_box;
@@ -12,10 +12,10 @@ use crate::Direction;
 use crate::cpu::body::{Lanes, WIDE};
 use crate::cpu::kernels::{SHORT, Short};
 
-/// The state of a group: message `i` has lane `i`. Blocks of text and key are in the order of
-/// their bytes, those of counters and hashes reversed. There are just as many lanes as the registers
-/// hold: with the rows beside each other, loads do not wait for stores that are a multiple of 4 KiB
-/// away.
+/// The state of a group: message `i` has lane `i`. Blocks of text and key are in the order of their
+/// bytes, those of counters and hashes reversed. There are exactly as many lanes as the registers
+/// hold: with the rows next to each other, loads do not wait for stores that are a multiple of 4
+/// KiB away.
 #[repr(C, align(64))]
 pub(super) struct InStep<const M: usize> {
     pub(super) keys: [[u128; M]; 15],
@@ -27,16 +27,16 @@ pub(super) struct InStep<const M: usize> {
     pub(super) hashes: [u128; M],
     /// The hash of the associated data.
     starts: [u128; M],
-    /// What masks the tag.
+    /// The mask of the tag.
     masks: [u128; M],
-    /// Text for lanes that have none.
+    /// Scratch text for lanes that have none.
     scratch: [u128; SHORT / 16],
     src: [*const u8; M],
     dst: [*mut u8; M],
     /// The keys that are in place.
     pub(super) known: [*const crate::cpu::Prepared; M],
     pub(super) rounds: usize,
-    /// Lanes and blocks of the scratch text that were used, and so are to be wiped.
+    /// Lanes and blocks of the scratch text that were used, which have to be wiped.
     lanes: usize,
     scratched: usize,
 }
@@ -208,7 +208,7 @@ impl<const M: usize> InStep<M> {
             total = total.max(blocks(message));
             partial |= !message.message.len.is_multiple_of(16);
         }
-        // Messages of one length count together, which takes a tenth less instructions.
+        // Messages of one length share a counter, which takes a tenth fewer instructions.
         let together = messages.iter().all(|message| blocks(message) == total) && !partial;
         if together {
             // SAFETY: by this function's contract.
@@ -287,8 +287,8 @@ impl<const M: usize> InStep<M> {
         }
         // SAFETY: by this function's contract.
         unsafe {
-            // What all counters have in common is added in every step; the rest, and the first
-            // round key, once.
+            // The common part of all counters is added in every step; the rest, and the first round
+            // key, once.
             for i in 0..WIDE {
                 let head = load::<L, M>(&self.counters, i).reverse();
                 store(head.xor(load(&self.keys[0], i)), &mut self.counters, i);
@@ -332,7 +332,7 @@ impl<const M: usize> InStep<M> {
                 let len = message.message.len % 16;
                 if len > 0 {
                     ends[lane].copy_from_nonoverlapping(copies[lane].as_ptr(), len);
-                    // The hash takes zeros behind the text.
+                    // The hash needs zeros after the text.
                     self.pending[lane] &= !0 >> (128 - 8 * len);
                 }
             }
@@ -343,8 +343,9 @@ impl<const M: usize> InStep<M> {
         copies.as_flattened_mut().zeroize();
     }
 
-    /// One block of every message, `offset` bytes behind the pointers; while it is encrypted, the
-    /// pending one is hashed. `number` is what the counters that go together have in common.
+    /// One block of every message, `offset` bytes after the pointers; while it is encrypted, the
+    /// pending one is hashed. `number` is the common part of the counters of messages that share
+    /// one.
     ///
     /// # Safety
     /// As [`gcm_short`](super::gcm_short).
@@ -367,8 +368,8 @@ impl<const M: usize> InStep<M> {
                     *block = counter.reverse().xor(load(&self.keys[0], i));
                 }
             }
-            // The compiler would move all products in front of or behind all rounds; not in a loop
-            // whose bound it cannot see.
+            // The compiler would move all products before or after all rounds; not in a loop whose
+            // bound it does not know.
             for round in 1..black_box(WIDE) {
                 for (i, block) in blocks.iter_mut().enumerate() {
                     *block = block.encrypt_round(load(&self.keys[round], i));

@@ -1,7 +1,7 @@
-//! Short GCM messages in turn. What a message needs once (schedule, hash key, mask of the tag) is
+//! Short GCM messages in turn. The setup of a message (schedule, hash key, mask of the tag) is
 //! computed for [`LANES`] messages side by side; the texts follow each other in steps of up to
-//! [`WIDE`] blocks, and while one step is encrypted, the step before it is hashed, also where it
-//! is another message's.
+//! [`WIDE`] blocks, and while one step is encrypted, the step before it is hashed, even if that is
+//! another message's.
 
 use zeroize::Zeroize;
 
@@ -23,7 +23,7 @@ const LANES: usize = WIDE / 2;
 /// Blocks of half a step.
 pub(super) const HALF: usize = WIDE / 2;
 
-/// What a message needs once. Blocks are in the order of their bytes, unless told otherwise.
+/// The setup of a message. Blocks are in the order of their bytes, unless stated otherwise.
 #[repr(C, align(64))]
 pub(super) struct Lane<'a> {
     /// Round keys of this message alone, unless they are shared.
@@ -31,7 +31,7 @@ pub(super) struct Lane<'a> {
     powers: Powers,
     /// The counter block of number 0, XORed with round key 0.
     pub(super) counter: u128,
-    /// What masks the tag.
+    /// The mask of the tag.
     mask: u128,
     /// The hash of the associated data, reversed.
     start: u128,
@@ -58,7 +58,7 @@ impl Lane<'_> {
         self.shared.unwrap_or(&self.own)
     }
 
-    /// The tag behind the hash of all data.
+    /// The tag from the hash of all data.
     ///
     /// # Safety
     /// The machine has the instructions.
@@ -87,7 +87,7 @@ struct Waiting<One> {
 
 /// Messages under way.
 pub(super) struct InTurn<'a, One: Block> {
-    /// Those of the messages set up last, and of the ones before.
+    /// The messages set up last, and the ones before.
     lanes: [Lane<'a>; 2 * LANES],
     waiting: Option<Waiting<One>>,
     /// What is copied for a step.
@@ -117,8 +117,7 @@ impl<'a, One: Block> InTurn<'a, One> {
         unsafe {
             for first in (0..messages.len()).step_by(LANES) {
                 let group = first..messages.len().min(first + LANES);
-                // Of the messages before, the last one may still wait: its lane is in the other
-                // half.
+                // The last of the messages before may still wait: its lane is in the other half.
                 let lane = first % (2 * LANES);
                 self.set_up(lane, &messages[group.clone()]);
                 for message in group {
@@ -210,7 +209,7 @@ impl<'a, One: Block> InTurn<'a, One> {
     #[inline(always)]
     unsafe fn encrypt(&mut self, messages: &mut [Short<'a>], message: usize, number: usize) {
         let text = messages[message].io();
-        // SAFETY: by this function's contract; what is hashed beside a step is encrypted.
+        // SAFETY: by this function's contract; what is hashed during a step is encrypted.
         unsafe {
             let mut hash = load(&self.lanes[number].start);
             if text.len == 0 {

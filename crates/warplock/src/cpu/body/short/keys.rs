@@ -11,7 +11,7 @@ use crate::cpu::prepared::AesKey;
 const X129: u128 = 1 << 126 | 1 << 122 | 1 << 121 | 1 << 1 | 1;
 
 impl<const M: usize> InStep<M> {
-    /// Puts the round keys and hash keys in place.
+    /// Writes the round keys and hash keys to their places.
     ///
     /// # Safety
     /// As [`super::gcm_short`].
@@ -40,7 +40,7 @@ impl<const M: usize> InStep<M> {
                 }
             }
         }
-        // SAFETY: by this function's contract: there are `len` bytes behind each raw key.
+        // SAFETY: by this function's contract: there are `len` bytes at each raw key.
         unsafe {
             if len > 0 {
                 // Lanes without a message take any key.
@@ -71,7 +71,7 @@ impl<const M: usize> InStep<M> {
         }
     }
 
-    /// Where the schedules of registers from `first` on go.
+    /// The place of the schedules of registers from `first` on.
     fn places<L: Lanes>(&mut self, first: usize) -> Places {
         Places {
             to: (&raw mut self.keys)
@@ -114,7 +114,8 @@ pub(super) unsafe fn hash_key<L: Lanes>(h: L) -> [L; 2] {
     [key.fold(), key]
 }
 
-/// Where round keys go: those of register `i` and round `r` to `to + i * register + r * round`.
+/// The places of round keys: those of register `i` and round `r` go to `to + i * register + r *
+/// round`.
 #[derive(Clone, Copy)]
 pub(super) struct Places {
     pub(super) to: *mut u8,
@@ -135,7 +136,7 @@ impl Places {
 /// The schedules of `G` registers side by side.
 ///
 /// # Safety
-/// The machine has the instructions, 16 bytes can be read behind each pointer, and there are
+/// The machine has the instructions, 16 bytes can be read at each pointer, and there are
 /// places for 11 keys a register.
 #[inline(always)]
 pub(super) unsafe fn expand128<L: Lanes, const G: usize>(raw: &[*const u8], places: Places) {

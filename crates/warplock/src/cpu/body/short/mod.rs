@@ -19,8 +19,8 @@ use crate::cpu::prepared::{AesKey, GhashKey, Powers};
 use in_step::InStep;
 use in_turn::InTurn;
 
-/// The two ways of [`gcm_short`] that are functions of their own: in one with all, the compiler
-/// takes minutes.
+/// The two ways of [`gcm_short`] that are functions of their own: if everything is one function,
+/// the compiler takes minutes.
 pub(crate) struct Apart {
     /// [`gcm_in_step`].
     pub(crate) in_step: unsafe fn(&mut [Short<'_>]) -> usize,
@@ -31,7 +31,7 @@ pub(crate) struct Apart {
 /// Short messages, see [`crate::cpu::kernels::Kernels::gcm_short`].
 ///
 /// # Safety
-/// As there; the machine has the instructions, also those of what is apart.
+/// As there; the machine has the instructions, also those of the separate functions.
 #[inline(always)]
 pub(crate) unsafe fn gcm_short<L: Lanes>(
     direction: Direction,
@@ -57,7 +57,8 @@ pub(crate) unsafe fn gcm_short<L: Lanes>(
     messages.len()
 }
 
-/// More than [`WIDE`] messages in step, until at most so many are left. How many are done.
+/// Runs more than [`WIDE`] messages in step, until at most that many are left. Returns how many are
+/// done.
 ///
 /// # Safety
 /// As [`gcm_short`].
@@ -67,7 +68,7 @@ pub(crate) unsafe fn gcm_in_step<L: Lanes, const M: usize>(
     messages: &mut [Short<'_>],
 ) -> usize {
     const { assert!(M == WIDE * L::N) };
-    // Messages of about the same length beside each other.
+    // Messages of about the same length next to each other.
     messages.sort_unstable_by_key(|message| message.message.len);
     let mut step = InStep::<M>::new();
     let mut done = 0;

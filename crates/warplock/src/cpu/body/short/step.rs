@@ -1,4 +1,4 @@
-//! One step of a short message's text: counter mode, and beside it the hash of blocks that are
+//! One step of a short message's text: counter mode, and alongside it the hash of blocks that are
 //! ready.
 
 use super::in_turn::{HALF, Lane};
@@ -13,8 +13,8 @@ use crate::cpu::prepared::{AesKey, MAX_POWERS};
 pub(super) const MASK: usize = 1;
 pub(super) const FIRST: usize = 2;
 
-/// Numbers as they lie in counter blocks: for the longest text, and to the end of the widest step
-/// behind it.
+/// Numbers as they are stored in counter blocks: for the longest text, up to the end of the widest
+/// step after it.
 pub(super) static NUMBERS: [[u8; 16]; FIRST + SHORT / 16 + MAX_POWERS] = {
     let mut blocks = [[0; 16]; FIRST + SHORT / 16 + MAX_POWERS];
     let mut number = 0;
@@ -31,9 +31,9 @@ pub(super) static NUMBERS: [[u8; 16]; FIRST + SHORT / 16 + MAX_POWERS] = {
 pub(super) struct Step {
     pub(super) src: *const u8,
     pub(super) dst: *mut u8,
-    /// Bytes that are wanted.
+    /// Bytes that are needed.
     pub(super) len: usize,
-    /// Which block of the text is the first.
+    /// The number of the first block in the text.
     pub(super) number: usize,
     pub(super) copied: bool,
 }
@@ -83,7 +83,7 @@ pub(super) unsafe fn crypt<One: Block, const W: usize, const P: usize>(
     hash
 }
 
-/// Rounds `2 * I + 1` and the next one of [`crypt`], and the blocks that are hashed beside them.
+/// Rounds `2 * I + 1` and the next one of [`crypt`], and the blocks that are hashed alongside them.
 ///
 /// # Safety
 /// As there.
@@ -99,7 +99,7 @@ unsafe fn two_rounds<One: Block, const W: usize, const P: usize, const I: usize>
     let key = opaque(key);
     encrypt_round(&key.enc[2 * I + 1], blocks);
     if 2 * I < P {
-        // CounterCache beside their rounds, see `body::gcm`.
+        // Kept apart by pins, see `body::gcm`.
         pin(blocks);
         // SAFETY: by this function's contract.
         hash = unsafe { hash_pair(powers, hash, data.add(32 * I)) }.pin();

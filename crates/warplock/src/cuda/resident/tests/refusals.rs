@@ -70,7 +70,7 @@ fn lengths_and_places_are_checked_as_in_host_memory() {
             len: 16,
         }]),
     };
-    assert!(refusal(DeviceBatch::encrypt(&ecb, outside)).contains("lies outside the input"));
+    assert!(refusal(DeviceBatch::encrypt(&ecb, outside)).contains("lie outside the input"));
     let twice = DeviceText::InPlace {
         buffer: region(0x1000, 100),
         spans: Spans::Ragged(&[

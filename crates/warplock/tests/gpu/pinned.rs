@@ -12,7 +12,7 @@ use crate::{cpu, gpu};
 const SHAPES: [(usize, usize, usize); 6] = [
     (1, 5 << 20, 5 << 20),
     (40, 100_003, 100_016),
-    // Rows, and at their end a message that is none.
+    // Rows, and at their end a sentinel message.
     (3000, 4096, 4160),
     (700, 5008, 8192),
     // Chains that are cut into parts, of which each is a row; messages too short for rows.

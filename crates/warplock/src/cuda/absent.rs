@@ -1,0 +1,104 @@
+//! Stands in for GPUs in builds without the feature `cuda`: there are none.
+
+use std::num::NonZeroUsize;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use crate::auto::{Broken, Helper, Limits};
+use crate::job::Job;
+use crate::portion::Source;
+use crate::{Algorithm, BackendChoice, Error};
+
+/// Never made.
+pub(crate) enum CudaBackend {}
+
+/// Never made.
+pub(crate) enum PinnedBytes {}
+
+impl CudaBackend {
+    pub(crate) fn new(number: Option<u32>, _threads: NonZeroUsize) -> Result<Self, Error> {
+        Err(no_support(number))
+    }
+
+    pub(crate) fn all(_threads: NonZeroUsize) -> (Vec<Arc<dyn Helper>>, Vec<String>) {
+        (Vec::new(), Vec::new())
+    }
+
+    pub(crate) unsafe fn run(&self, _job: &Job<'_>) -> Result<Vec<usize>, Error> {
+        match *self {}
+    }
+}
+
+impl PinnedBytes {
+    pub(crate) fn new(_len: usize) -> Result<Self, Error> {
+        Err(no_support(None))
+    }
+}
+
+fn no_support(number: Option<u32>) -> Error {
+    Error::NoBackend {
+        name: BackendChoice::Cuda(number).to_string(),
+        reason: "this program was built without GPU support (the feature `cuda` of the crate \
+                 warplock); take cpu"
+            .to_owned(),
+    }
+}
+
+impl Helper for CudaBackend {
+    fn name(&self) -> String {
+        match *self {}
+    }
+
+    fn supports(&self, _algorithm: Algorithm) -> bool {
+        match *self {}
+    }
+
+    fn is_ready(&self, _job: &Job<'_>) -> bool {
+        match *self {}
+    }
+
+    fn limits(&self, _job: &Job<'_>) -> Limits {
+        match *self {}
+    }
+
+    fn is_pinned(&self, _job: &Job<'_>) -> bool {
+        match *self {}
+    }
+
+    unsafe fn help(&self, _: &Job<'_>, _: &mut dyn Source, _keep: bool) -> Result<(), Broken> {
+        match *self {}
+    }
+}
+
+impl Deref for PinnedBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match *self {}
+    }
+}
+
+impl DerefMut for PinnedBytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match *self {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Engine;
+
+    #[test]
+    fn a_gpu_is_refused_by_the_reason_that_the_build_has_none() {
+        for name in ["cuda", "cuda:1", "cuda:0,1"] {
+            let refused = Engine::builder().backend(name.parse().unwrap()).build();
+            let sentence = refused.err().unwrap().to_string();
+            assert!(sentence.contains("built without GPU support"), "{sentence}");
+        }
+        let engine = Engine::builder().backend(BackendChoice::Auto).build();
+        let engine = engine.unwrap();
+        engine.wake();
+        assert!(!engine.may_use_gpu() && engine.gpu_bytes().is_empty());
+    }
+}

@@ -1,0 +1,395 @@
+//! Calls: a batch in GPU memory that is queued once, with a key that was made ready before.
+
+use std::fmt;
+use std::sync::Mutex;
+
+use super::batch::{DeviceBatch, DeviceKeys, Region};
+use super::check::Checked;
+use super::device::Device;
+use super::plan::{runs_on, steps};
+use super::selftest::ensure_key_tested;
+use super::sheet::PlanSheet;
+use super::split::{HashersAt, may_split};
+use super::stream::Stream;
+use crate::cuda::driver::api::{Failure, RawEvent};
+use crate::cuda::driver::memory::{
+    self, Address, DeviceBytes, DeviceMemory, HostBytes, PinnedMemory,
+};
+use crate::cuda::driver::module::Family;
+use crate::cuda::launch::abi::{GCM_POWERS, TABLE_KEY, split_bytes};
+use crate::cuda::launch::keys::OneKey;
+use crate::cuda::launch::link::Link;
+use crate::cuda::launch::parts::verdict;
+use crate::cuda::launch::policy::Policy;
+use crate::cuda::launch::steps::{Grid, Launcher, Parameter, Step};
+use crate::lock::lock;
+use crate::{BatchProblem, Direction, Error, Key, Keys, Mode};
+
+/// A key made ready on one GPU, once, for any number of calls: expanded, with its powers of H, its
+/// kernels tested. Threads may share it.
+///
+/// A [`Plan`](super::Plan) is for a batch whose places stay, and for graphs; a call is for places
+/// that are new each time: it allocates nothing on the device, waits for nothing and frees nothing.
+///
+/// ```no_run
+/// use warplock::cuda::{
+///     Device, DeviceBatch, DeviceIvs, DeviceKey, DeviceTags, DeviceText, DeviceVerdicts,
+/// };
+/// use warplock::{Algorithm, Key, Spans};
+///
+/// let device = Device::open(0)?;
+/// let key = DeviceKey::new(&device, &Key::generate(Algorithm::Aes256Gcm)?)?;
+/// let (data, tags) = (device.alloc(1000 * 16384)?, device.alloc(1000 * 16)?);
+/// let mut nonces = device.alloc(1000 * 12)?;
+/// let mut drawn = vec![0; 1000 * 12]; // new ones for each call that seals
+/// warplock::fill_random(&mut drawn)?;
+/// nonces.write(0, &drawn)?;
+///
+/// let spans = Spans::Even { count: 1000, len: 16384, stride: 16384 };
+/// let text = DeviceText::InPlace { buffer: data.region(), spans };
+/// let batch = DeviceBatch::encrypt(&key, text)
+///     .ivs(DeviceIvs::Each(nonces.region()))
+///     .tags(DeviceTags::Apart(tags.region()));
+/// let workspace = device.alloc(key.workspace_len(&batch)?)?;
+/// let stream = device.stream()?;
+/// // SAFETY: all of it lives until the stream was waited for, and nothing else uses it.
+/// unsafe { key.enqueue(batch, DeviceVerdicts::default(), workspace.region(), &stream)? };
+/// stream.synchronize()?;
+/// # Ok::<(), warplock::Error>(())
+/// ```
+pub struct DeviceKey {
+    key: Key,
+    /// None for ACORN, whose kernels take the key's own bytes.
+    one: Option<OneKey>,
+    /// The key as a table of one, or its own bytes; then its powers of H.
+    memory: DeviceMemory,
+    hashers: Option<HashersAt>,
+    device: Device,
+}
+
+/// The offset of the powers in a key's memory.
+const POWERS: usize = TABLE_KEY.next_multiple_of(256);
+
+/// Where a call that opens says which messages it refused: both in the caller's GPU memory, valid
+/// in stream order, and both may be left out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeviceVerdicts {
+    /// An unsigned 32-bit number for each message, at a multiple of 4: 0 if its tag was right, 1 if
+    /// it was refused and is all zeros.
+    pub each: Option<Region>,
+    /// An unsigned 32-bit number, at a multiple of 4, to which the number of refused messages is
+    /// added: zero it once, and read it after any number of calls.
+    pub refused: Option<Region>,
+}
+
+impl DeviceKey {
+    /// Makes a key ready. The first one of its algorithm in a process also tests its kernels on
+    /// small messages with known answers. Allocates and synchronises.
+    ///
+    /// # Errors
+    /// [`Error::NoBackend`] if the algorithm does not run on the device, [`Error::Backend`] if the
+    /// device has too little memory or fails.
+    pub fn new(device: &Device, key: &Key) -> Result<Self, Error> {
+        let info = key.algorithm().info();
+        runs_on(info, device)?;
+        let hashers = match info.mode {
+            Mode::Gcm => device.call(Device::hashers)?,
+            _ => None,
+        };
+        ensure_key_tested(device, info.algorithm, hashers.is_some())?;
+        let own = Key::new(info.algorithm, key.bytes())?;
+        let one = (info.mode != Mode::Acorn).then(|| OneKey::of(&own));
+        let mut host = zeroize::Zeroizing::new(vec![0; TABLE_KEY]);
+        match &one {
+            Some(one) => one.write_table_key(&mut host),
+            None => host[..key.bytes().len()].copy_from_slice(key.bytes()),
+        }
+        let memory = device.call(|device| {
+            let memory = device.link().device(POWERS + GCM_POWERS)?;
+            // SAFETY: the memory is longer, and this function's own.
+            unsafe { device.write(memory.address(), &host)? };
+            if let (Mode::Gcm, Some(one)) = (info.mode, &one) {
+                let launcher = Launcher::of(info, Direction::Encrypt, 16);
+                let step = launcher.gcm_powers(memory.address() + POWERS as Address, one);
+                let stream = device.own_stream();
+                // SAFETY: as above; it is waited for.
+                unsafe { device.link().launch(stream, &step)? };
+                stream.wait("making powers of H")?;
+            }
+            Ok(memory)
+        })?;
+        Ok(DeviceKey {
+            key: own,
+            one,
+            memory,
+            hashers,
+            device: device.clone(),
+        })
+    }
+
+    /// The GPU that it is ready on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Bytes of GPU memory that a call with this batch needs to work in. Does not touch the device.
+    ///
+    /// # Errors
+    /// [`Error::Batch`] as from [`DeviceKey::enqueue`].
+    pub fn workspace_len(&self, batch: &DeviceBatch<'_>) -> Result<usize, Error> {
+        let batch = self.check(*batch)?;
+        Ok(self.layout(&batch).device_len)
+    }
+
+    /// Queues a batch whose keys are this one: copies, kernels, and the wiping of the workspace.
+    /// Nothing is allocated on the device, waited for or freed, unless 64 earlier calls are still
+    /// under way: then it waits for one of them. Where messages lie is copied at once; texts,
+    /// nonces, associated data and tags are read in stream order. Refused messages are zeros
+    /// before anything that is queued later.
+    ///
+    /// # Safety
+    /// Until the stream has passed this point, the key and all regions live, nothing else uses what
+    /// is written, and nothing writes what is read. The stream belongs to the key's device.
+    ///
+    /// # Errors
+    /// Before anything is queued: [`Error::Batch`] if the parts do not fit together, the keys are
+    /// not this one, or the workspace is too small or not at a multiple of 16; [`Error::Backend`]
+    /// if the stream captures a graph, which would read places that are gone: make a plan. Later:
+    /// [`Error::Backend`] if the driver refuses a launch; all output is then to be thrown away.
+    pub unsafe fn enqueue(
+        &self,
+        batch: DeviceBatch<'_>,
+        verdicts: DeviceVerdicts,
+        workspace: Region,
+        stream: &Stream,
+    ) -> Result<(), Error> {
+        let batch = self.check(batch)?;
+        self.check_rest(&batch, &verdicts, &workspace)?;
+        let idle = batch.text_bytes() == 0 && !batch.info.algorithm.is_aead();
+        if idle || batch.count() == 0 {
+            return Ok(());
+        }
+        let layout = self.layout(&batch);
+        if workspace.len() < layout.device_len {
+            return Err(BatchProblem::Workspace {
+                needed: layout.device_len,
+                found: workspace.len(),
+            }
+            .of_batch());
+        }
+        if self.device.call(|_| stream.inner().is_capturing())? {
+            let reason = "the stream captures a graph, which would read places that are gone: make a \
+                          plan before the capture";
+            return Err(self.device.failed(reason));
+        }
+        self.device.call(|device| {
+            let mut slot = device.slots().take(device, layout.len)?;
+            layout.write_places(
+                &batch,
+                &mut slot.memory.bytes()[..layout.len],
+                workspace.address(),
+            );
+            // SAFETY: by this function's contract; the slot is not used before its event is past.
+            let queued = unsafe { self.queue(&batch, &layout, &slot, verdicts, workspace, stream) };
+            device.slots().give_back(slot, stream)?;
+            queued
+        })
+    }
+
+    /// # Safety
+    /// As [`DeviceKey::enqueue`].
+    unsafe fn queue(
+        &self,
+        batch: &Checked<'_>,
+        layout: &PlanSheet,
+        slot: &Slot,
+        verdicts: DeviceVerdicts,
+        workspace: Region,
+        stream: &Stream,
+    ) -> Result<(), Failure> {
+        let stream = stream.inner();
+        let launcher = Launcher::of(batch.info, batch.direction, batch.tag_len);
+        let mut located = layout.located(batch, workspace.address());
+        located.table = located.table.map(|_| self.memory.address());
+        located.powers = self.memory.address() + POWERS as Address;
+        // SAFETY: by this function's contract, here and below.
+        unsafe { memory::upload(stream, workspace.address(), slot.memory.start(), layout.len)? };
+        if let Some(split) = &located.split {
+            // SAFETY: as above.
+            unsafe { memory::fill(stream, split.at, 0, split_bytes(&split.work))? };
+        }
+        let mut steps = steps(batch, layout, &launcher, &located, self.one.as_ref());
+        if batch.direction == Direction::Decrypt && batch.info.algorithm.is_aead() {
+            let (first, stride) = verdict(batch.info.mode);
+            let address = |region: Option<Region>| region.map_or(0, |region| region.address());
+            steps.push(Step {
+                name: "give_verdicts".to_owned(),
+                family: Family::Plain,
+                grid: Grid::Threads(batch.count() as u64),
+                parameters: vec![
+                    Parameter::Address(located.verdicts + first as Address),
+                    Parameter::Count(stride as u64),
+                    Parameter::Count(batch.count() as u64),
+                    Parameter::Address(address(verdicts.each)),
+                    Parameter::Address(address(verdicts.refused)),
+                ],
+            });
+        }
+        for step in &steps {
+            // SAFETY: as above.
+            unsafe { self.device.link().launch(stream, step)? };
+        }
+        // It holds masks of tags.
+        // SAFETY: as above.
+        unsafe { memory::fill(stream, workspace.address(), 0, layout.device_len) }
+    }
+
+    fn check<'a>(&self, batch: DeviceBatch<'a>) -> Result<Checked<'a>, Error> {
+        match batch.keys {
+            DeviceKeys::Host(Keys::One(key)) if std::ptr::eq(key, &raw const self.key) => {}
+            _ => return Err(BatchProblem::OtherKey.of_batch()),
+        }
+        Checked::new(batch)
+    }
+
+    fn layout(&self, batch: &Checked<'_>) -> PlanSheet {
+        let policy = &Policy::DEFAULT;
+        let hashers = self.hashers.filter(|_| may_split(batch, policy));
+        let multiprocessors = self.device.link().multiprocessors();
+        PlanSheet::new(batch, policy, multiprocessors, hashers)
+    }
+
+    /// Checks what a plan does not have.
+    fn check_rest(
+        &self,
+        batch: &Checked<'_>,
+        verdicts: &DeviceVerdicts,
+        workspace: &Region,
+    ) -> Result<(), Error> {
+        let mut own = vec![("the workspace", *workspace, 16)];
+        if let Some(each) = verdicts.each {
+            let found = each.len();
+            if found < 4 * batch.count() {
+                return Err(BatchProblem::ArrayLength {
+                    what: "verdicts",
+                    messages: batch.count(),
+                    each: 4,
+                    found,
+                    any_iv: false,
+                }
+                .of_batch());
+            }
+            own.push(("the verdicts", each, 4));
+        }
+        if let Some(refused) = verdicts.refused {
+            if refused.len() < 4 {
+                return Err(BatchProblem::ArrayLength {
+                    what: "the number of refused messages",
+                    messages: 1,
+                    each: 4,
+                    found: refused.len(),
+                    any_iv: false,
+                }
+                .of_batch());
+            }
+            own.push(("the number of refused messages", refused, 4));
+        }
+        let named: Vec<_> = own
+            .iter()
+            .map(|&(name, region, _)| (name, region))
+            .collect();
+        for &(what, region, to) in &own {
+            if !region.is_empty() && !region.address().is_multiple_of(to) {
+                return Err(BatchProblem::Alignment { what, to }.of_batch());
+            }
+        }
+        batch.check_apart(&named)
+    }
+}
+
+impl<'a> From<&'a DeviceKey> for DeviceKeys<'a> {
+    fn from(key: &'a DeviceKey) -> Self {
+        DeviceKeys::from(&key.key)
+    }
+}
+
+impl Drop for DeviceKey {
+    /// Waits for the whole device, then wipes the key there.
+    fn drop(&mut self) {
+        if let Ok(_bound) = self.device.bind() {
+            // After an error there is nothing to wait for.
+            let _ = self.device.link().context().wait();
+        }
+    }
+}
+
+impl fmt::Debug for DeviceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "DeviceKey({} on {:?})",
+            self.key.algorithm(),
+            self.device
+        )
+    }
+}
+
+/// The most slots of a device.
+const MOST_SLOTS: usize = 64;
+
+/// The least bytes of a slot.
+const SLOT: usize = 64 << 10;
+
+/// Pinned memory through which calls say where their messages lie, so that they need not wait for
+/// the copy.
+#[derive(Default)]
+pub(super) struct Slots(Mutex<Vec<Slot>>);
+
+/// `done`: the copy from `memory` is.
+pub(super) struct Slot {
+    memory: PinnedMemory,
+    done: RawEvent,
+}
+
+impl Slots {
+    /// A slot that no copy reads any more. The context is bound.
+    fn take(&self, device: &Device, len: usize) -> Result<Slot, Failure> {
+        let mut slots = lock(&self.0);
+        let mut place = None;
+        for (number, slot) in slots.iter().enumerate() {
+            if slot.memory.len() >= len && slot.done.is_past("queueing a call")? {
+                place = Some(number);
+                break;
+            }
+        }
+        match place {
+            Some(number) => return Ok(slots.remove(number)),
+            // The oldest comes first.
+            None if slots.len() >= MOST_SLOTS => drop(slots.remove(0)),
+            None => {}
+        }
+        drop(slots);
+        Ok(Slot {
+            memory: device.link().host(len.next_power_of_two().max(SLOT))?,
+            done: RawEvent::new(device.link().context())?,
+        })
+    }
+
+    /// The context is bound.
+    fn give_back(&self, slot: Slot, stream: &Stream) -> Result<(), Failure> {
+        let recorded = slot.done.record(stream.inner());
+        match recorded {
+            Ok(()) => lock(&self.0).push(slot),
+            // Whether a copy still reads it cannot be known.
+            Err(_) => std::mem::forget(slot),
+        }
+        recorded
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // After an error there is nothing to wait for.
+        let _ = self.done.wait("waiting for a copy to the GPU");
+    }
+}
