@@ -214,8 +214,8 @@ struct AcornTiles {
         for (uint32_t i = 0; i < CHUNKS; i++) {
             const uint32_t m = row(i), bytes = __shfl_sync(~0u, mine, m);
             uint8_t* to = of_lane(at, m) + 16 * part;
-            const uint32_t left = 16 * part < bytes ? bytes - 16 * part : 0;
-            store_row(to, load_shared(from + place(m, part)), left < 16 ? left : 16, part > 0);
+            if (16 * part < bytes)
+                store(to, load_shared(from + place(m, part)), bytes - 16 * part);
         }
     }
 };
@@ -302,7 +302,7 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
         to[i] = AcornTiles::of_lane(output, m) + offset;
     }
     const bool straight = __all_sync(~0u, aligned(input, 16) && aligned(output, 16));
-    const uint64_t whole = warp_min(len) / TILE;
+    uint64_t whole = straight ? warp_min(len) / TILE : 0;
     const uint64_t longest = warp_max(len), longest_aad = warp_max(aad_len);
     const auto fetch_text = [&](uint32_t buffer, uint64_t at) {
         // `from` is at the next tile.
@@ -310,11 +310,8 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
 #pragma unroll
             for (uint32_t i = 0; i < AcornTiles::CHUNKS; i++) {
                 const uint32_t place = AcornTiles::place(tiles.row(i), tiles.part);
-                if (straight) AcornTiles::fetch_whole(buffer + place, from[i]);
-                else store_shared(buffer + place, load(from[i]));
+                AcornTiles::fetch_whole(buffer + place, from[i]);
                 from[i] += TILE;
-                // The text behind it, so that the next tile need not wait for memory.
-                if (!straight && at + 2 * TILE <= whole * TILE) prefetch(from[i]);
             }
         } else if (at < longest) {
             tiles.fetch_some(buffer, input + at, len > at ? len - at : 0);
@@ -363,9 +360,7 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
         __syncwarp();
 #pragma unroll
         for (uint32_t i = 0; i < AcornTiles::CHUNKS; i++) {
-            const uint4 made = load_shared(tile + AcornTiles::place(tiles.row(i), tiles.part));
-            if (straight) store_aligned(to[i], made);
-            else store_row(to[i], made, 16, tiles.part > 0);
+            store_aligned(to[i], load_shared(tile + AcornTiles::place(tiles.row(i), tiles.part)));
             to[i] += TILE;
         }
         const uint32_t swap = tile;

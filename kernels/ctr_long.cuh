@@ -41,7 +41,7 @@ __device__ __forceinline__ void ctr_long(const Work& work, const RoundKeys& keys
     const uint8_t* input = piece.input + 512 * row + 16 * lane;
     uint8_t* output = piece.output + 512 * row + 16 * lane;
     const bool even = aligned(piece.input, 16) && aligned(piece.output, 16);
-    const uint64_t whole = piece.len / 512 < to ? piece.len / 512 : to;
+    const uint64_t whole = even ? (piece.len / 512 < to ? piece.len / 512 : to) : 0;
     uint32_t fast = 0; // steps with a whole row and without a carry into bit 40
     if (row < whole && until_carry(first) > 32 * (to - row))
         fast = uint32_t((whole - row + LONG_WARPS - 1) / LONG_WARPS);
@@ -64,35 +64,26 @@ __device__ __forceinline__ void ctr_long(const Work& work, const RoundKeys& keys
                 const uint32_t place = 2 * step + group;
                 return near ^ (FAR_STORED ? load_shared(stash + 16 * place) : shuffle(made, place));
             };
-            const auto run = [&](auto is_even) {
-                const auto put = [&](uint8_t* at, uint4 block) {
-                    if constexpr (is_even.value) store_aligned(at, block);
-                    else store_row(at, block, 16, lane > 0);
-                };
-                uint32_t i = 0;
-                if constexpr (SLICED) {
+            uint32_t i = 0;
+            if constexpr (SLICED) {
 #pragma unroll 1
-                    for (; i + 2 <= count; i += 2) {
-                        Coming<is_even.value> first(input), second(input + STRIDE);
-                        uint4 a = begin(i), b = begin(i + 1);
-                        rounds_of_two<false, ROUNDS, 3>(t, a, b, keys);
-                        put(output, first.take(a) ^ a);
-                        put(output + STRIDE, second.take(b) ^ b);
-                        input += 2 * STRIDE;
-                        output += 2 * STRIDE;
-                    }
+                for (; i + 2 <= count; i += 2) {
+                    const uint4 first = load_aligned(input), second = load_aligned(input + STRIDE);
+                    uint4 a = begin(i), b = begin(i + 1);
+                    rounds_of_two<false, ROUNDS, 3>(t, a, b, keys);
+                    store_aligned(output, first ^ a);
+                    store_aligned(output + STRIDE, second ^ b);
+                    input += 2 * STRIDE;
+                    output += 2 * STRIDE;
                 }
+            }
 #pragma unroll 1
-                for (; i < count; i++) {
-                    Coming<is_even.value> text(input);
-                    const uint4 stream = rounds_from<false, ROUNDS, 3>(t, begin(i), keys);
-                    put(output, text.take(stream) ^ stream);
-                    input += STRIDE;
-                    output += STRIDE;
-                }
-            };
-            if (even) run(Constant<true>{});
-            else run(Constant<false>{});
+            for (; i < count; i++) {
+                const uint4 text = load_aligned(input);
+                store_aligned(output, text ^ rounds_from<false, ROUNDS, 3>(t, begin(i), keys));
+                input += STRIDE;
+                output += STRIDE;
+            }
         }
     }
 #pragma unroll 1

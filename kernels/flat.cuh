@@ -81,17 +81,22 @@ struct Cursor {
     }
 };
 
-// Stores two neighbouring rows from unit `base` on, the second at the cursor's piece.
+// Stores two blocks a lane, `unit` and `next`, the second in the cursor's piece. Where pieces change
+// between the two, each lane stores the ends of lines by itself.
 template <class Lane>
-__device__ __forceinline__ void store_two(Lane t, const Cursor& at, uint64_t base, uint8_t* first,
-                                          bool joins, uint4 a, uint4 b) {
-    const uint64_t next = base + 32 + t.number();
-    if (__all_sync(~0u, at.start <= base && base + 64 <= at.end)) {
+__device__ __forceinline__ void store_two(Lane t, const Cursor& at, uint64_t unit, uint64_t next,
+                                          uint8_t* first, uint4 a, uint4 b) {
+    uint8_t* second = at.output_of(next);
+    if (__all_sync(~0u, (shift_of(first) | shift_of(second)) == 0)) {
+        store_aligned(first, a);
+        store_aligned(second, b);
+    } else if (__all_sync(~0u, next == unit + 32 && at.start + t.number() <= unit &&
+                                   next + 32 <= at.end + t.number())) {
         const uint4 rows[2] = {a, b};
         store_rows(first, rows);
     } else {
-        store_row(first, a, 16, joins);
-        store_row(at.output_of(next), b, 16, at.joins(t, next));
+        store_row(first, a, 16, t.number() > 0 && at.start < unit);
+        store_row(second, b, 16, at.joins(t, next));
     }
 }
 
@@ -124,13 +129,11 @@ __device__ __forceinline__ void ecb(const Work& work, const Keys& keys) {
             const uint64_t unit = base + t.number(), next = unit + chunk.step;
             if (unit >= at.end) at.move(work, unit);
             uint8_t* first = at.output_of(unit);
-            const bool joins = at.joins(t, unit);
             uint4 a = load(at.input_of(unit));
             if (next >= at.end) at.move(work, next);
             uint4 b = load(at.input_of(next));
             keys.template run_two<DECRYPT>(t, a, b);
-            store_row(first, a, 16, joins);
-            store_row(at.output_of(next), b, 16, at.joins(t, next));
+            store_two(t, at, unit, next, first, a, b);
         }
     }
     for (; base < chunk.to; base += chunk.step) {
@@ -211,10 +214,9 @@ __device__ __forceinline__ void cbc_decrypt(const Work& work, const Keys& keys,
         for (; base + 64 <= range.to; base += 64) {
             uint4 a, before_a, b, before_b;
             uint8_t* first = next(base + lane, a, before_a);
-            const bool joins = at.joins(t, base + lane);
             next(base + lane + 32, b, before_b);
             keys.template run_two<true>(t, a, b);
-            store_two(t, at, base, first, joins, a ^ before_a, b ^ before_b);
+            store_two(t, at, base + lane, base + lane + 32, first, a ^ before_a, b ^ before_b);
         }
     }
     for (; base < range.to; base += 32) {
@@ -254,12 +256,11 @@ __device__ __forceinline__ void xts(const Work& work, const Keys& keys, const ui
             go(unit);
             const uint4 first_tweak = tweak;
             uint8_t* first = at.output_of(unit);
-            const bool joins = at.joins(t, unit);
             uint4 a = load(at.input_of(unit)) ^ tweak;
             go(next);
             uint4 b = load(at.input_of(next)) ^ tweak;
             keys.template run_two<DECRYPT>(t, a, b);
-            store_two(t, at, base, first, joins, a ^ first_tweak, b ^ tweak);
+            store_two(t, at, unit, next, first, a ^ first_tweak, b ^ tweak);
         }
     }
     for (; base < range.to; base += 32) {

@@ -191,9 +191,9 @@ __device__ __forceinline__ void gcm_rows(Lane t, uint32_t strings, const Piece& 
             uint4 blocks[GCM_ROWS], results[GCM_ROWS];
 #pragma unroll
             for (uint32_t i = 0; i < GCM_ROWS; i++) {
-                Coming<is_even.value> coming(input + 512 * i);
-                const uint4 pad = stream(cycle + i), text = coming.take(pad);
-                results[i] = text ^ pad;
+                const uint4 text = is_even.value ? load_aligned(input + 512 * i)
+                                                 : load_across(input + 512 * i);
+                results[i] = text ^ stream(cycle + i);
                 if constexpr (is_even.value) store_aligned(output + 512 * i, results[i]);
                 blocks[i] = apart(DECRYPT ? text : results[i], one);
             }

@@ -222,19 +222,15 @@ __device__ __forceinline__ void encipher(const Work& work, GcmMessage* messages,
         const auto steps = [&](auto is_even) {
 #pragma unroll 1
             for (; fast > 0; fast--) {
-                static_assert(ROWS_EACH == 2, "two texts are on their way");
-                Coming<is_even.value> coming[] = {Coming<is_even.value>(input),
-                                                  Coming<is_even.value>(input + 512)};
                 uint4 text[ROWS_EACH], result[ROWS_EACH];
 #pragma unroll
                 for (uint32_t i = 0; i < ROWS_EACH; i++)
-                    result[i] =
-                        rounds_from<false, ROUNDS, 3>(t, near[i] ^ load_shared(group[i]), keys);
+                    text[i] = is_even.value ? load_aligned(input + 512 * i)
+                                            : load_across(input + 512 * i);
 #pragma unroll
-                for (uint32_t i = 0; i < ROWS_EACH; i++) {
-                    text[i] = coming[i].take(result[i]);
-                    result[i] = text[i] ^ result[i];
-                }
+                for (uint32_t i = 0; i < ROWS_EACH; i++)
+                    result[i] = text[i] ^ rounds_from<false, ROUNDS, 3>(
+                                              t, near[i] ^ load_shared(group[i]), keys);
                 if constexpr (is_even.value) {
 #pragma unroll
                     for (uint32_t i = 0; i < ROWS_EACH; i++)

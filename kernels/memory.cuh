@@ -77,35 +77,6 @@ __device__ __forceinline__ uint4 load_across(const uint8_t* at) {
     return across(load_aligned(line), load_aligned(line + (shift ? 16 : 0)), shift);
 }
 
-// Brings a line nearer without a register for it.
-__device__ __forceinline__ void prefetch(const uint8_t* at) {
-    asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
-}
-
-// A whole block that is on its way: taken from its lines only where it is needed, as nothing should
-// wait for memory before. `EVEN`: it is aligned.
-template <bool EVEN>
-struct Coming {
-    uint4 first, second;
-    uint32_t shift;
-
-    __device__ __forceinline__ explicit Coming(const uint8_t* at) : shift(EVEN ? 0 : shift_of(at)) {
-        first = load_aligned(at - shift);
-        if constexpr (!EVEN) second = load_aligned(at - shift + (shift ? 16 : 0));
-    }
-
-    // `after`: what is computed meanwhile.
-    __device__ __forceinline__ uint4 take(uint4 after) {
-        if constexpr (EVEN) return first;
-        // No instruction, but the compiler would move what follows to the loads.
-        asm volatile(""
-                     : "+r"(first.x), "+r"(first.y), "+r"(first.z), "+r"(first.w), "+r"(second.x),
-                       "+r"(second.y), "+r"(second.z), "+r"(second.w)
-                     : "r"(after.x), "r"(after.y), "r"(after.z), "r"(after.w));
-        return across(first, second, shift);
-    }
-};
-
 // A block, or its first `len` bytes and zeros.
 __device__ __forceinline__ uint4 load(const uint8_t* at, uint32_t len = 16) {
     if (len < 16) return load_slowly(at, len);
@@ -285,30 +256,6 @@ __device__ __forceinline__ void store_rows(uint8_t* at, const uint4 (&rows)[N]) 
     }
     if (lane == 31) store_start(line + 512 * (N - 1) + 16, carried(rows[N - 1], shift), shift);
 }
-
-// Rows of whole blocks, one after the other, each right behind the one before.
-struct Joined {
-    uint4 last;        // in the last lane, its block of the row before
-    bool first = true; // there is none
-
-    // `at`: of this lane. All lanes take part.
-    __device__ __forceinline__ void store(uint8_t* at, uint4 block) {
-        const uint32_t lane = threadIdx.x & 31, shift = shift_of(at);
-        const uint4 below = shuffle(lane == 31 ? last : block, lane - 1 & 31);
-        last = block;
-        if (shift == 0) store_aligned(at, block);
-        else if (first && lane == 0) store_end(at, block);
-        else store_aligned(at - shift, across(below, block, 16 - shift));
-        first = false;
-    }
-
-    // Behind the last row; `at` is where this lane's next block would be.
-    __device__ __forceinline__ void end(uint8_t* at) const {
-        const uint32_t shift = shift_of(at);
-        if (!first && (threadIdx.x & 31) == 31 && shift != 0)
-            store_start(at - shift - 512 + 16, carried(last, shift), shift);
-    }
-};
 
 // A constant that a lambda takes.
 template <bool VALUE>

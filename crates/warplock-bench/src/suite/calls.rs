@@ -2,14 +2,16 @@
 
 use std::time::Instant;
 
-use warplock::cuda::{DeviceBatch, DeviceBuffer, DeviceIvs, DeviceTags, DeviceText, Plan};
+use warplock::cuda::{
+    DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKey, DeviceTags, DeviceText, DeviceVerdicts, Plan,
+};
 use warplock::{
     Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text,
 };
 
 use super::Suite;
 use crate::error::Result;
-use crate::gpu::{Gpu, LAUNCHES, processor};
+use crate::gpu::{Gpu, LAUNCHES, cpu_engine};
 use crate::report::{Column, Report, Unit, Value};
 use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, random};
 
@@ -64,7 +66,7 @@ impl Suite for Calls {
     fn run(&self, context: &Context<'_>) -> Result<Report> {
         let gpu = Gpu::open(context)?;
         let machine = Machine::here(context)?;
-        let engine = processor(context.threads)?;
+        let engine = cpu_engine(context.threads)?;
         let mut rows = Vec::new();
         let mut series = Vec::new();
         for (algorithm, direction) in WAYS {
@@ -88,7 +90,9 @@ impl Suite for Calls {
                     rate.into(),
                     odd_rate.into(),
                     Value::Number(odd_rate.median / rate.median),
+                    even.called.map(|seconds| bytes / seconds).into(),
                     even.plan.into(),
+                    even.call.into(),
                 ]);
             }
             series.push(Series {
@@ -108,8 +112,12 @@ impl Suite for Calls {
                      multiples of 16. Any byte: up to 15 bytes further, each message otherwise, the \
                      same lengths but for that."
                 ),
-                "Plan: what the host takes to make one, the median of 5.".to_owned(),
-                "Every output byte and tag is compared with the processor's.".to_owned(),
+                "By a call: the same aligned messages queued with a key that is ready on the device, \
+                 with the copy of their places. Host: what it takes to make a plan, the median of 5, \
+                 and to queue a call."
+                    .to_owned(),
+                "Every output byte and tag of a plan and of a call is compared with the processor's."
+                    .to_owned(),
             ],
             columns: vec![
                 Column::new("batch", "batch", Unit::Text),
@@ -118,7 +126,9 @@ impl Suite for Calls {
                 Column::new("aligned", "aligned", Unit::BytesPerSecond),
                 Column::new("any_byte", "any byte", Unit::BytesPerSecond),
                 Column::new("ratio", "any byte\nover aligned", Unit::Ratio),
-                Column::new("plan", "plan", Unit::Seconds),
+                Column::new("called", "by a call", Unit::BytesPerSecond),
+                Column::new("plan", "host: plan", Unit::Seconds),
+                Column::new("call", "host: call", Unit::Seconds),
             ],
             plot: Plot {
                 title: "Data in GPU memory at any byte".to_owned(),
@@ -155,7 +165,10 @@ struct Messages {
 struct Measured {
     bytes: usize,
     launch: Sample,
+    called: Sample,
+    /// What the host takes.
     plan: Sample,
+    call: Sample,
 }
 
 impl Messages {
@@ -258,17 +271,39 @@ impl Messages {
         }
         // Opened in place once more, texts would be refused: the ciphertexts come back before.
         let source = upload(given)?;
-        let samples = gpu.time_in_turn(2, |turn, stream| {
+        let key = DeviceKey::new(&gpu.device, &self.key)?;
+        let mut called =
+            DeviceBatch::new(direction, &key, place).ivs(DeviceIvs::Each(ivs.region()));
+        if self.algorithm.is_aead() {
+            called = called.tags(DeviceTags::Apart(there.region()));
+        }
+        let workspace = gpu.device.alloc(key.workspace_len(&called)?)?;
+        let mut calls = Vec::new();
+        let samples = gpu.time_in_turn(4, |turn, stream| {
             // SAFETY: everything lives until `time_in_turn` has waited, and nothing else uses it.
             Ok(match turn {
-                0 => unsafe { text.copy_from(&source, stream) }?,
-                _ => unsafe { plan.launch(stream) }?,
+                0 | 2 => unsafe { text.copy_from(&source, stream) }?,
+                1 => unsafe { plan.launch(stream) }?,
+                _ => {
+                    let start = Instant::now();
+                    let none = DeviceVerdicts::default();
+                    // SAFETY: as above.
+                    unsafe { key.enqueue(called, none, workspace.region(), stream) }?;
+                    calls.push(start.elapsed().as_secs_f64());
+                }
             })
         })?;
+        text.read(0, &mut found)?;
+        there.read(0, &mut found_tags)?;
+        if &found != wanted || found_tags != tags {
+            return Err(Error::Wrong(format!("{name}: a call gave something else")));
+        }
         Ok(Measured {
             bytes: self.spans.iter().map(|span| span.len).sum(),
             launch: samples[1],
+            called: samples[3],
             plan: Sample::of(plans),
+            call: Sample::of(calls),
         })
     }
 }

@@ -3,7 +3,8 @@
 //! [`devices()`] lists them; an [`crate::Engine`] with the backend `cuda` runs batches of host
 //! memory on one. A batch in GPU memory becomes a [`Plan`]: made once of a [`DeviceBatch`], then
 //! launched on any stream any number of times, without allocation and without waiting; nothing
-//! crosses the link to the host. [`Device`] allocates memory and streams; those of PyTorch, CuPy
+//! crosses the link to the host. Where places are new each time, a [`DeviceKey`] is made once, and
+//! each batch is queued with it ([`DeviceKey::enqueue`]). [`Device`] allocates memory and streams; those of PyTorch, CuPy
 //! and the CUDA runtime can be passed in ([`Region::new`], [`Device::stream_from_raw`]), since all
 //! share the device's primary context.
 
@@ -22,5 +23,5 @@ pub use driver::pinned::{LinkRates, PinnedBytes, link_rates};
 pub(crate) use host::backend::CudaBackend;
 pub use resident::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKey, DeviceKeys, DeviceTags,
-    DeviceText, Event, PinnedBuffer, Plan, Region, Statuses, Stream,
+    DeviceText, DeviceVerdicts, Event, PinnedBuffer, Plan, Region, Statuses, Stream,
 };

@@ -105,6 +105,7 @@ impl DeviceKey {
             None => host[..key.bytes().len()].copy_from_slice(key.bytes()),
         }
         let memory = device.call(|device| {
+            device.slots().reserve(device, SLOT, FIRST_SLOTS)?;
             let memory = device.link().device(POWERS + GCM_POWERS)?;
             // SAFETY: the memory is longer, and this function's own.
             unsafe { device.write(memory.address(), &host)? };
@@ -141,9 +142,22 @@ impl DeviceKey {
         Ok(self.layout(&batch).device_len)
     }
 
+    /// Makes room on the host for so many calls like this batch to be under way at the same time.
+    /// There is room for eight with about a thousand messages each from the start; a call that
+    /// finds none allocates, which waits for the whole device. Synchronises.
+    ///
+    /// # Errors
+    /// [`Error::Batch`] as from [`DeviceKey::enqueue`], [`Error::Backend`] if there is too little
+    /// memory.
+    pub fn reserve(&self, batch: &DeviceBatch<'_>, calls: usize) -> Result<(), Error> {
+        let len = self.layout(&self.check(*batch)?).len;
+        self.device
+            .call(|device| device.slots().reserve(device, len, calls))
+    }
+
     /// Queues a batch whose keys are this one: copies, kernels, and the wiping of the workspace.
-    /// Nothing is allocated on the device, waited for or freed, unless 64 earlier calls are still
-    /// under way: then it waits for one of them. Where messages lie is copied at once; texts,
+    /// Nothing is allocated, waited for or freed, as long as there is room for one more call
+    /// ([`DeviceKey::reserve`]). Where messages lie is copied at once; texts,
     /// nonces, associated data and tags are read in stream order. Refused messages are zeros
     /// before anything that is queued later.
     ///
@@ -189,10 +203,14 @@ impl DeviceKey {
                 &mut slot.memory.bytes()[..layout.len],
                 workspace.address(),
             );
+            let to = workspace.address();
             // SAFETY: by this function's contract; the slot is not used before its event is past.
-            let queued = unsafe { self.queue(&batch, &layout, &slot, verdicts, workspace, stream) };
+            let copied =
+                unsafe { memory::upload(stream.inner(), to, slot.memory.start(), layout.len) };
             device.slots().give_back(slot, stream)?;
-            queued
+            copied?;
+            // SAFETY: by this function's contract.
+            unsafe { self.queue(&batch, &layout, verdicts, workspace, stream) }
         })
     }
 
@@ -202,7 +220,6 @@ impl DeviceKey {
         &self,
         batch: &Checked<'_>,
         layout: &PlanSheet,
-        slot: &Slot,
         verdicts: DeviceVerdicts,
         workspace: Region,
         stream: &Stream,
@@ -212,10 +229,8 @@ impl DeviceKey {
         let mut located = layout.located(batch, workspace.address());
         located.table = located.table.map(|_| self.memory.address());
         located.powers = self.memory.address() + POWERS as Address;
-        // SAFETY: by this function's contract, here and below.
-        unsafe { memory::upload(stream, workspace.address(), slot.memory.start(), layout.len)? };
         if let Some(split) = &located.split {
-            // SAFETY: as above.
+            // SAFETY: by this function's contract.
             unsafe { memory::fill(stream, split.at, 0, split_bytes(&split.work))? };
         }
         let mut steps = steps(batch, layout, &launcher, &located, self.one.as_ref());
@@ -334,11 +349,12 @@ impl fmt::Debug for DeviceKey {
     }
 }
 
-/// The most slots of a device.
+/// The most slots of a size.
 const MOST_SLOTS: usize = 64;
 
-/// The least bytes of a slot.
-const SLOT: usize = 64 << 10;
+/// Slots that are there from the first key on, and the least bytes of one: a thousand messages.
+const FIRST_SLOTS: usize = 8;
+const SLOT: usize = 256 << 10;
 
 /// Pinned memory through which calls say where their messages lie, so that they need not wait for
 /// the copy.
@@ -352,27 +368,35 @@ pub(super) struct Slot {
 }
 
 impl Slots {
+    /// Makes sure that there are `count` slots of at least `len` bytes. Pinning memory waits for the
+    /// whole device, so it is done before calls need them. The context is bound.
+    fn reserve(&self, device: &Device, len: usize, count: usize) -> Result<(), Failure> {
+        let mut slots = lock(&self.0);
+        let fit = |slot: &&Slot| slot.memory.len() >= len;
+        for _ in slots.iter().filter(fit).count()..count.min(MOST_SLOTS) {
+            slots.push(Slot::new(device, len)?);
+        }
+        Ok(())
+    }
+
     /// A slot that no copy reads any more. The context is bound.
     fn take(&self, device: &Device, len: usize) -> Result<Slot, Failure> {
         let mut slots = lock(&self.0);
-        let mut place = None;
-        for (number, slot) in slots.iter().enumerate() {
-            if slot.memory.len() >= len && slot.done.is_past("queueing a call")? {
-                place = Some(number);
-                break;
+        let mut fitting = 0;
+        for number in 0..slots.len() {
+            if slots[number].memory.len() < len {
+                continue;
+            }
+            fitting += 1;
+            if fitting >= MOST_SLOTS || slots[number].done.is_past("queueing a call")? {
+                let slot = slots.remove(number);
+                drop(slots);
+                slot.done.wait("queueing a call")?;
+                return Ok(slot);
             }
         }
-        match place {
-            Some(number) => return Ok(slots.remove(number)),
-            // The oldest comes first.
-            None if slots.len() >= MOST_SLOTS => drop(slots.remove(0)),
-            None => {}
-        }
         drop(slots);
-        Ok(Slot {
-            memory: device.link().host(len.next_power_of_two().max(SLOT))?,
-            done: RawEvent::new(device.link().context())?,
-        })
+        Slot::new(device, len)
     }
 
     /// The context is bound.
@@ -384,6 +408,16 @@ impl Slots {
             Err(_) => std::mem::forget(slot),
         }
         recorded
+    }
+}
+
+impl Slot {
+    /// The context is bound.
+    fn new(device: &Device, len: usize) -> Result<Self, Failure> {
+        Ok(Slot {
+            memory: device.link().host(len.next_power_of_two().max(SLOT))?,
+            done: RawEvent::new(device.link().context())?,
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use zeroize::Zeroizing;
 
-use super::batch::{DeviceAad, DeviceIvs, DeviceKeys, DeviceTags};
+use super::batch::{DeviceAad, DeviceIvs, DeviceKeys, DeviceTags, Region};
 use super::check::Checked;
 use super::split::HashersAt;
 use crate::cuda::launch::abi::{Address, Piece, TABLE_KEY, Verdict, split_bytes};
@@ -119,7 +119,8 @@ impl PlanSheet {
             mode,
             blocks,
             small,
-            long: pieces.are_long(policy),
+            // That kernel is fast for whole lines only.
+            long: pieces.are_long(policy) && is_aligned(batch),
             len,
             device_len: places.0,
             pieces,
@@ -269,6 +270,16 @@ impl PlanSheet {
             }),
         }
     }
+}
+
+/// Whether the first text and its result begin at multiples of 16.
+fn is_aligned(batch: &Checked<'_>) -> bool {
+    let at = |region: Region, spans: &Spans<'_>| region.address() + spans.get(0).offset as u64;
+    let places = [
+        at(batch.input, &batch.input_spans),
+        at(batch.output, &batch.output_spans),
+    ];
+    places.iter().all(|place| place.is_multiple_of(16))
 }
 
 /// Whether messages are single blocks to encrypt without gaps, each with a key of its own.

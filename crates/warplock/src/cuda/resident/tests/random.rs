@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 
 use super::super::check::Checked;
 use super::super::{
-    Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKeys, DeviceTags, DeviceText,
-    Plan, Region,
+    Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKey, DeviceKeys, DeviceTags,
+    DeviceText, DeviceVerdicts, Plan, Region,
 };
 use super::on_gpu::{device, read};
 use crate::cpu::{CpuBackend, InstructionSet};
@@ -204,6 +204,49 @@ impl There {
         assert!(self.ivs.read() == setup.ivs && self.aad.read() == setup.aad);
         (found, refused)
     }
+
+    /// The same by a call; none for batches with other keys than one of the host's.
+    fn call(
+        &mut self,
+        device: &Device,
+        setup: &Setup,
+        direction: Direction,
+        given: &Buffers,
+    ) -> Option<(Buffers, Vec<usize>)> {
+        if !matches!(setup.form, KeyForm::One) {
+            return None;
+        }
+        let key = DeviceKey::new(device, &setup.keys[0]).unwrap();
+        let mut batch = self.batch(setup, direction);
+        batch.keys = DeviceKeys::from(&key);
+        self.write(given, [&setup.ivs, &setup.aad, &setup.raw_keys]);
+        let count = setup.spans.len();
+        let mut workspace = device.alloc(key.workspace_len(&batch).unwrap()).unwrap();
+        let (mut each, mut refused) = (device.alloc(4 * count).unwrap(), device.alloc(4).unwrap());
+        workspace.fill(UNTOUCHED).unwrap();
+        each.fill(0).unwrap();
+        refused.fill(0).unwrap();
+        let verdicts = DeviceVerdicts {
+            each: Some(each.region()),
+            refused: Some(refused.region()),
+        };
+        let stream = device.stream().unwrap();
+        // SAFETY: everything lives until the stream was waited for.
+        unsafe { key.enqueue(batch, verdicts, workspace.region(), &stream) }.unwrap();
+        stream.synchronize().unwrap();
+        let left = read(&workspace);
+        assert!(left.iter().all(|&byte| byte == 0 || byte == UNTOUCHED));
+        let each = read(&each);
+        let wrong = |number: &usize| each[4 * number..][..4] != [0; 4];
+        let failed: Vec<usize> = (0..count).filter(wrong).collect();
+        assert_eq!(read(&refused), (failed.len() as u32).to_le_bytes());
+        let found = Buffers {
+            input: self.input.read(),
+            output: self.output.read(),
+            tags: self.tags.read(),
+        };
+        Some((found, failed))
+    }
 }
 
 /// Tags may be shorter when opening than when sealing.
@@ -227,6 +270,11 @@ fn check(device: &Device, random: &mut Random, algorithm: Algorithm, room: usize
         assert!(found.output == expected.output, "{what}: output");
         assert!(found.tags == expected.tags, "{what}: tags");
         assert!(found.input == given.input, "{what}: only read");
+        if let Some((found, refused)) = there.call(device, &setup, direction, &given) {
+            assert_eq!(refused, right, "{what}, called");
+            assert!(found.output == expected.output, "{what}, called: output");
+            assert!(found.tags == expected.tags, "{what}, called: tags");
+        }
         given = expected.reversed(&setup, random);
         if direction == Direction::Encrypt {
             if algorithm.info().mode == crate::Mode::Gcm && random.below(3) == 0 {
