@@ -1,5 +1,6 @@
 //! The command line: one definition from which help, completions and man pages come.
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -399,10 +400,9 @@ fn threads(text: &str) -> Result<NonZeroUsize, String> {
     }
 }
 
-/// Parses the process's arguments. If they are wrong or ask for help, prints that, and returns the
-/// exit code.
-pub(crate) fn parse() -> Result<Cli, Exit> {
-    Cli::try_parse().map_err(|error| {
+/// Parses arguments. If they are wrong or ask for help, prints that, and gives the exit code.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Exit> {
+    Cli::try_parse_from(arguments).map_err(|error| {
         if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
         {
             return report(&Failure::usage(one_line(&error)));

@@ -1,7 +1,5 @@
 //! The exit codes.
 
-use std::process::ExitCode;
-
 /// The result of a run, as the shell sees it. Ordered: of several inputs the worst one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -17,10 +15,4 @@ pub(crate) enum Exit {
     /// The reader of an output ended early. The process dies by SIGPIPE, for which shells show
     /// this number.
     Pipe = 141,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        ExitCode::from(exit as u8)
-    }
 }

@@ -4,9 +4,13 @@
 //! be lost without an error, and input from them would look like an empty input. It also ignores
 //! SIGPIPE, whatever the parent wanted.
 
+use std::env;
+use std::ffi::OsString;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
+use std::process::Command;
 use std::ptr::null;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// A bit for each standard descriptor, from standard input on.
@@ -43,4 +47,29 @@ pub(crate) fn was_closed(number: RawFd) -> bool {
 /// Whether the parent wants writes to a pipe without a reader to be errors, not the end.
 pub(crate) fn ignores_sigpipe() -> bool {
     SIGPIPE_IGNORED.load(Ordering::Relaxed)
+}
+
+/// The words that start this command line again with the same arguments, if it runs in another
+/// program's process.
+static AGAIN: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// Says that this is another program's process. Such a program (Python) ignores SIGPIPE itself:
+/// what its parent wanted is not known.
+pub(crate) fn embed(launcher: Vec<OsString>, arguments: &[OsString]) {
+    SIGPIPE_IGNORED.store(false, Ordering::Relaxed);
+    let _ = AGAIN.set([&launcher, arguments.get(1..).unwrap_or(&[])].concat());
+}
+
+/// What starts this command line again, with the same arguments.
+pub(crate) fn again() -> Command {
+    if let Some((program, arguments)) = AGAIN.get().and_then(|words| words.split_first()) {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        return command;
+    }
+    // By its name, which `ps` then shows; a new version may have taken the old one's place.
+    let program = env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
+    let mut command = Command::new(program);
+    command.args(env::args_os().skip(1));
+    command
 }

@@ -62,6 +62,11 @@ impl<'d> Drain<'d> {
                 memory: Memory::Yes(file),
                 ..
             } => file.memory(start + offset, len),
+            Drain::Positioned {
+                start,
+                memory: Memory::Bytes(bytes),
+                ..
+            } => bytes.memory(start + offset, len),
             _ => None,
         }
     }

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::cipher::{Cipher, Run};
 use crate::envelope::Envelope;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::key::InputKey;
 use crate::layout::{
     CHUNK_LEN, HEADER_LEN, SEALED_CHUNK_LEN, chunk_count, chunk_offset, opened_body_len,
@@ -159,7 +159,14 @@ impl<R: Read + Seek> Read for Reader<R> {
                     .div_ceil(CHUNK_LEN as u64)
                     .clamp(1, AHEAD),
             };
-            self.load(chunk..(chunk + ahead).min(chunk_count(self.len)))?;
+            let end = (chunk + ahead).min(chunk_count(self.len));
+            if let Err(error) = self.load(chunk..end) {
+                // What was read ahead may be damaged where the chunk that is wanted is not.
+                if end == chunk + 1 || error.kind() != ErrorKind::Authentication {
+                    return Err(error.into());
+                }
+                self.load(chunk..chunk + 1)?;
+            }
         }
         let from = (self.position - self.cached.start * CHUNK_LEN as u64) as usize;
         let read = (&self.plain[from..]).read(buffer)?;

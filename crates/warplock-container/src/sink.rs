@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
 
 use crate::ram_file::RamFile;
 
@@ -77,6 +79,42 @@ pub(crate) enum Memory<'a> {
     /// Known when its length is.
     Perhaps(&'a File),
     Yes(RamFile<'a>),
+    /// The caller's own.
+    Bytes(Bytes<'a>),
+}
+
+/// The caller's memory. The pipeline fills each byte once, on whatever thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Bytes<'a> {
+    start: NonNull<u8>,
+    len: usize,
+    borrow: PhantomData<&'a mut [u8]>,
+}
+
+// SAFETY: it is a mutable borrow of bytes, which may go to another thread.
+unsafe impl Send for Bytes<'_> {}
+// SAFETY: threads that share it write to different places: segments do not overlap.
+unsafe impl Sync for Bytes<'_> {}
+
+impl Bytes<'_> {
+    /// Where `len` bytes from `offset` on lie, if there are as many.
+    pub(crate) fn memory(&self, offset: u64, len: usize) -> Option<NonNull<u8>> {
+        let start = usize::try_from(offset).ok()?;
+        let end = start.checked_add(len)?;
+        // SAFETY: the place lies in the borrowed bytes.
+        (end <= self.len).then(|| unsafe { self.start.add(start) })
+    }
+}
+
+impl WriteAt for Bytes<'_> {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let place = self.memory(offset, bytes.len());
+        let place = place.ok_or(io::ErrorKind::WriteZero)?;
+        // SAFETY: there is room for them, no other thread writes there, and what is written comes
+        // from a worker's own buffer.
+        unsafe { place.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        Ok(bytes.len())
+    }
 }
 
 impl<'a> Sink<'a> {
@@ -121,6 +159,21 @@ impl<'a> Sink<'a> {
             data: Box::new(data),
             start,
             memory: Memory::No,
+        })
+    }
+
+    /// Memory, which may be longer than what comes; it is opened or sealed in place there. If an
+    /// error comes back, what it holds is to be thrown away.
+    pub fn bytes(bytes: &'a mut [u8]) -> Self {
+        let bytes = Bytes {
+            len: bytes.len(),
+            start: NonNull::from(bytes).cast(),
+            borrow: PhantomData,
+        };
+        Sink(Kind::Positioned {
+            data: Box::new(bytes),
+            start: 0,
+            memory: Memory::Bytes(bytes),
         })
     }
 

@@ -214,14 +214,8 @@ fn peers(context: &Context<'_>) -> Result<Box<dyn Suite>> {
     if let Some((name, value)) = Peers::wants(context)? {
         use std::os::unix::process::CommandExt;
 
-        let failed = |error| Failure::io("cannot restart", &error);
-        let program = std::env::current_exe().map_err(failed)?;
-        let mut again = std::process::Command::new(program);
-        let error = again
-            .args(std::env::args_os().skip(1))
-            .env(name, value)
-            .exec();
-        return Err(failed(error));
+        let error = crate::startup::again().env(name, value).exec();
+        return Err(Failure::io("cannot restart", &error));
     }
     Ok(Box::new(Peers))
 }

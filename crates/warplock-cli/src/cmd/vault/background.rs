@@ -9,7 +9,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
@@ -17,6 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::signals;
+use crate::startup::again;
 
 /// Names the descriptor of the pipe to the process in the background.
 const VARIABLE: &str = "WARPLOCK_READY_FD";
@@ -26,10 +26,7 @@ const VARIABLE: &str = "WARPLOCK_READY_FD";
 pub(super) fn start() -> Result<Exit> {
     let failed = |error: std::io::Error| Failure::io("cannot start a process", &error);
     let (reader, writer) = pipe_with(PipeFlags::empty()).map_err(|error| failed(error.into()))?;
-    // By its name, which `ps` then shows; a new version may have taken the old one's place.
-    let program = env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
-    let mut child = Command::new(program)
-        .args(env::args_os().skip(1))
+    let mut child = again()
         .env(VARIABLE, writer.as_raw_fd().to_string())
         .spawn()
         .map_err(failed)?;

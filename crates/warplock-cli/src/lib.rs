@@ -1,0 +1,57 @@
+//! The command line of Warplock as a library, for the program `warplock` and for Python, whose
+//! `python -m warplock` is the same. There is nothing else to use in here: it is not an API.
+
+mod advice;
+mod args;
+mod cmd;
+mod common;
+mod console;
+mod exit;
+mod failure;
+mod hex;
+mod input;
+mod json;
+mod keys;
+mod memory;
+mod output;
+mod progress;
+mod pump;
+mod range;
+mod signals;
+mod startup;
+mod transform;
+mod value;
+
+use std::ffi::OsString;
+
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use signal_hook::consts::SIGPIPE;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Parses the arguments, of which the first is the program's name, runs and reports; gives the exit
+/// code. A broken pipe ends the process by SIGPIPE instead.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    // No core dump shall hold keys. Where the system refuses, there is nothing better to do.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let exit = match args::parse(arguments) {
+        Err(exit) => exit,
+        Ok(cli) => match signals::install() {
+            Ok(()) => cmd::run(cli),
+            Err(error) => console::report(&Failure::io("cannot wait for signals", &error)),
+        },
+    };
+    // Only now is everything dropped that would leave a temporary file.
+    if exit == Exit::Pipe {
+        signals::die(SIGPIPE);
+    }
+    exit as u8
+}
+
+/// [`run`] in a process of another program, such as Python's interpreter. `launcher` are the words
+/// that start this command line there (`python -m warplock`), for a mount in the background.
+pub fn run_embedded(launcher: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
+    startup::embed(launcher, &arguments);
+    run(arguments)
+}

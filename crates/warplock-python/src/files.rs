@@ -1,0 +1,280 @@
+//! Whole files: encrypt, decrypt, verify, inspect.
+
+use std::fs::File;
+use std::io;
+use std::ops::Bound as End;
+use std::path::{Path, PathBuf};
+
+use pyo3::exceptions::{PyFileExistsError, PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use warplock_container::{
+    Access, Envelope, Error, Format, InputKey, Length, OutputFile, Result, Sink, Source,
+};
+
+use crate::engine::{Engine, chosen};
+use crate::errors;
+use crate::python_file::PythonFile;
+use crate::secrets::{Lock, Secrets, Unlock, enveloped, opened};
+use crate::watch::watch;
+
+/// A path, or a binary file object.
+pub(crate) enum Place {
+    Path(PathBuf),
+    Object(PythonFile),
+}
+
+impl Place {
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        // fsspec's local files have both a path and the methods of a file.
+        let is_path = object.is_instance_of::<PyString>()
+            || object.hasattr("__fspath__")? && !object.hasattr("seek")?;
+        match is_path {
+            true => object.extract().map(Place::Path),
+            false => Ok(Place::Object(PythonFile::new(object.clone()))),
+        }
+    }
+}
+
+/// Where the bytes of a call come from.
+enum Input {
+    File(File),
+    Object(PythonFile),
+}
+
+impl Input {
+    fn open(py: Python<'_>, place: Place) -> PyResult<Self> {
+        match place {
+            Place::Path(path) => open_file(py, &path).map(Input::File),
+            Place::Object(object) => Ok(Input::Object(object)),
+        }
+    }
+
+    fn source(&self) -> Result<Source<'_>> {
+        match self {
+            Input::File(file) => Source::file(file).map_err(Error::Read),
+            Input::Object(object) => Ok(Source::sequential(object.clone())),
+        }
+    }
+}
+
+/// Where the bytes of a call go.
+enum Output {
+    File(OutputFile),
+    Object(PythonFile),
+}
+
+impl Output {
+    fn create(py: Python<'_>, place: Place, replace: bool) -> PyResult<Self> {
+        match place {
+            Place::Path(path) => create_file(py, &path, replace).map(Output::File),
+            Place::Object(object) => Ok(Output::Object(object)),
+        }
+    }
+
+    fn sink(&self) -> Result<Sink<'_>> {
+        match self {
+            Output::File(file) => file.sink(),
+            Output::Object(object) => Ok(Sink::sequential(object.clone())),
+        }
+    }
+
+    fn publish(self) -> Result<()> {
+        match self {
+            Output::File(file) => file.publish(),
+            Output::Object(_) => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn open_file(py: Python<'_>, path: &Path) -> PyResult<File> {
+    py.detach(|| File::open(path))
+        .map_err(|error| named(py, &error, path))
+}
+
+pub(crate) fn create_file(py: Python<'_>, path: &Path, replace: bool) -> PyResult<OutputFile> {
+    match OutputFile::create(path, replace, Access::Usual) {
+        Ok(output) => Ok(output),
+        Err(Error::OutputExists) => Err(PyFileExistsError::new_err((
+            libc::EEXIST,
+            "the output exists already; give replace=True to replace it",
+            path.as_os_str().to_owned(),
+        ))),
+        Err(Error::Create(source)) => Err(named(py, &source, path)),
+        Err(other) => Err(errors::container(py, other)),
+    }
+}
+
+/// An `OSError` about a file.
+fn named(py: Python<'_>, error: &io::Error, path: &Path) -> PyErr {
+    let number = error.raw_os_error().unwrap_or(libc::EIO);
+    let text = py
+        .import("os")
+        .and_then(|os| os.call_method1("strerror", (number,))?.extract::<String>());
+    let text = text.unwrap_or_else(|_| error.to_string());
+    PyOSError::new_err((number, text, path.as_os_str().to_owned()))
+}
+
+/// Encrypts a file; gives the bytes of plaintext.
+#[pyfunction]
+#[pyo3(signature = (src, dst, recipients, identities, passphrase, key, replace, progress, engine))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one caller, which names them all"
+)]
+pub(crate) fn encrypt_file(
+    py: Python<'_>,
+    src: &Bound<'_, PyAny>,
+    dst: &Bound<'_, PyAny>,
+    recipients: Option<&Bound<'_, PyAny>>,
+    identities: Option<&Bound<'_, PyAny>>,
+    passphrase: Option<&Bound<'_, PyAny>>,
+    key: Option<&Bound<'_, PyAny>>,
+    replace: bool,
+    progress: Option<&Bound<'_, PyAny>>,
+    engine: Option<PyRef<'_, Engine>>,
+) -> PyResult<u64> {
+    let secrets = Secrets {
+        recipients,
+        identities,
+        passphrase,
+        key,
+        max_work: None,
+    };
+    let lock = secrets.lock(py)?;
+    let pipeline = chosen(py, &engine)?.pipeline();
+    let pipeline = pipeline.map_err(|error| errors::engine(py, error))?;
+    let input = Input::open(py, Place::of(src)?)?;
+    let output = Output::create(py, Place::of(dst)?, replace)?;
+    let running = &pipeline;
+    let work = move || {
+        let mut sink = output.sink()?;
+        let written = match &lock {
+            Lock::Key(key) => warplock_container::seal(input.source()?, sink, key, running)?,
+            Lock::Recipients(recipients) => {
+                let (key, envelope) = enveloped(recipients)?;
+                envelope.write(&mut sink)?;
+                let key = InputKey::from(&key);
+                warplock_container::seal(input.source()?, sink, &key, running)?
+            }
+        };
+        refuse_cancelled(running)?;
+        output.publish()?;
+        Ok(warplock_container::opened_len(written).unwrap_or(0))
+    };
+    watch(py, pipeline.monitor(), progress, work)
+}
+
+/// Decrypts a file, or with no `dst` only verifies it; gives the bytes of plaintext.
+#[pyfunction]
+#[pyo3(signature = (src, dst, identities, passphrase, key, range, replace, max_work, progress, engine))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one caller, which names them all"
+)]
+pub(crate) fn decrypt_file(
+    py: Python<'_>,
+    src: &Bound<'_, PyAny>,
+    dst: Option<&Bound<'_, PyAny>>,
+    identities: Option<&Bound<'_, PyAny>>,
+    passphrase: Option<&Bound<'_, PyAny>>,
+    key: Option<&Bound<'_, PyAny>>,
+    range: Option<(u64, Option<u64>)>,
+    replace: bool,
+    max_work: Option<u8>,
+    progress: Option<&Bound<'_, PyAny>>,
+    engine: Option<PyRef<'_, Engine>>,
+) -> PyResult<u64> {
+    let secrets = Secrets {
+        recipients: None,
+        identities,
+        passphrase,
+        key,
+        max_work,
+    };
+    let unlock = secrets.unlock(py)?;
+    let pipeline = chosen(py, &engine)?.pipeline();
+    let pipeline = pipeline.map_err(|error| errors::engine(py, error))?;
+    let input = Input::open(py, Place::of(src)?)?;
+    let output = match dst {
+        Some(dst) => Some(Output::create(py, Place::of(dst)?, replace)?),
+        None => None,
+    };
+    let work = || {
+        let mut source = input.source()?;
+        let unwrapped;
+        let key = match &unlock {
+            Unlock::Key(key) => key,
+            Unlock::Identities(identities) => {
+                let envelope = Envelope::read(&mut source)?;
+                unwrapped = opened(&envelope, identities)?;
+                &unwrapped
+            }
+        };
+        let sink = match &output {
+            Some(output) => output.sink()?,
+            None => Sink::nowhere(),
+        };
+        let len = match range {
+            None => warplock_container::open(source, sink, key, &pipeline)?,
+            Some((start, stop)) => {
+                let stop = stop.map_or(End::Unbounded, End::Excluded);
+                let range = (End::Included(start), stop);
+                warplock_container::open_range(source, sink, key, range, &pipeline)?
+            }
+        };
+        refuse_cancelled(&pipeline)?;
+        if let Some(output) = output {
+            output.publish()?;
+        }
+        Ok(len)
+    };
+    watch(py, pipeline.monitor(), progress, work)
+}
+
+/// Nothing shall appear after an exception was raised.
+fn refuse_cancelled(pipeline: &warplock_container::Pipeline) -> Result<()> {
+    match pipeline.monitor().is_cancelled() {
+        true => Err(Error::Cancelled),
+        false => Ok(()),
+    }
+}
+
+/// What a file tells without a key, as a dictionary.
+#[pyfunction]
+pub(crate) fn inspect<'py>(
+    py: Python<'py>,
+    file: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let input = Input::open(py, Place::of(file)?)?;
+    let found = py.detach(|| warplock_container::inspect(input.source()?));
+    let found = found.map_err(|error| errors::container(py, error))?;
+    let result = PyDict::new(py);
+    result.set_item("size", found.size)?;
+    let mut kinds = Vec::new();
+    let format = match &found.format {
+        Format::Empty => "empty".to_owned(),
+        Format::Envelope(wrapped) => {
+            kinds = wrapped.stanzas.iter().map(ToString::to_string).collect();
+            "warplock/1".to_owned()
+        }
+        Format::MaybeStream => "stream?".to_owned(),
+        Format::Foreign(foreign) => foreign.to_string(),
+    };
+    result.set_item("format", format)?;
+    result.set_item("opens_with", kinds)?;
+    let stream = found.stream.as_ref();
+    result.set_item("content", stream.map(|stream| stream.plain_len))?;
+    result.set_item("chunks", stream.map(|stream| stream.chunks))?;
+    result.set_item("stream_offset", stream.map(|stream| stream.offset))?;
+    let is_cut = stream.is_some_and(|stream| stream.length != Length::Plausible);
+    result.set_item("is_cut", is_cut)?;
+    Ok(result)
+}
+
+/// Bytes of the stream, with its header, that `content` bytes of plaintext make.
+#[pyfunction]
+pub(crate) fn sealed_len(content: u64) -> PyResult<u64> {
+    warplock_container::sealed_len(content)
+        .ok_or_else(|| PyValueError::new_err("one stream holds at most 4 PiB"))
+}

@@ -1,0 +1,110 @@
+//! Python's binary file objects as `Read`, `Write`, `Seek`, `ReadAt`.
+
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use warplock_container::ReadAt;
+
+/// A file object. Its methods are called with Python attached, on whatever thread reads or writes;
+/// one call at a time.
+#[derive(Clone)]
+pub(crate) struct PythonFile {
+    object: Arc<Py<PyAny>>,
+    /// Held from a seek to the read that belongs to it.
+    turn: Arc<Mutex<()>>,
+}
+
+impl PythonFile {
+    pub(crate) fn new(object: Bound<'_, PyAny>) -> Self {
+        PythonFile {
+            object: Arc::new(object.unbind()),
+            turn: Arc::default(),
+        }
+    }
+
+    fn call<T>(&self, work: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> io::Result<T> {
+        Python::attach(|py| work(self.object.bind(py)).map_err(|error| failed(py, error)))
+    }
+
+    /// Whether it can be read at any place.
+    pub(crate) fn is_seekable(&self) -> bool {
+        self.call(|file| file.call_method0("seekable")?.extract())
+            .unwrap_or(false)
+    }
+}
+
+/// An exception as an error, which carries it; a system's error keeps its number.
+fn failed(py: Python<'_>, error: PyErr) -> io::Error {
+    let number = error.value(py).getattr("errno");
+    match number.and_then(|number| number.extract::<i32>()) {
+        Ok(number) if error.is_instance_of::<pyo3::exceptions::PyOSError>(py) => {
+            io::Error::from_raw_os_error(number)
+        }
+        _ => io::Error::other(error),
+    }
+}
+
+impl Read for PythonFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.call(|file| {
+            let read = file.call_method1("read", (buffer.len(),))?;
+            if read.is_none() {
+                return Ok(0);
+            }
+            let read = read.cast::<PyBytes>()?.as_bytes();
+            let len = read.len().min(buffer.len());
+            buffer[..len].copy_from_slice(&read[..len]);
+            Ok(len)
+        })
+    }
+}
+
+impl Seek for PythonFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.call(|file| {
+            let to = match to {
+                SeekFrom::Start(at) => file.call_method1("seek", (at, 0)),
+                SeekFrom::Current(by) => file.call_method1("seek", (by, 1)),
+                SeekFrom::End(by) => file.call_method1("seek", (by, 2)),
+            }?;
+            match to.is_none() {
+                true => file.call_method0("tell")?.extract(),
+                false => to.extract(),
+            }
+        })
+    }
+}
+
+impl ReadAt for PythonFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.clone();
+        file.seek(SeekFrom::Start(offset))?;
+        let read = file.read(buffer);
+        drop(turn);
+        read
+    }
+}
+
+impl Write for PythonFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.call(|file| {
+            // A copy, as the object may keep what it is given.
+            let bytes = PyBytes::new(file.py(), bytes);
+            let written = file.call_method1("write", (&bytes,))?;
+            match written.is_none() {
+                true => Ok(bytes.as_bytes().len()),
+                false => written.extract(),
+            }
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.call(|file| match file.hasattr("flush")? {
+            true => file.call_method0("flush").map(drop),
+            false => Ok(()),
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! Long work that Ctrl-C stops, and that tells of its progress.
+
+use std::panic::resume_unwind;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use warplock_container::{Monitor, Result};
+
+use crate::errors;
+
+/// How often signals are looked for and progress is told.
+const BEAT: Duration = Duration::from_millis(50);
+
+/// Does `work` on another thread while this one looks for signals and calls `progress` with the
+/// bytes of input that are done. If a signal's handler or `progress` raises, the work is stopped and
+/// the exception returned once it has ended.
+pub(crate) fn watch<T: Send>(
+    py: Python<'_>,
+    monitor: &Monitor,
+    progress: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce() -> Result<T> + Send,
+) -> PyResult<T> {
+    let progress = progress.filter(|given| !given.is_none());
+    let progress = progress.map(|given| given.clone().unbind());
+    let tell = |py: Python<'_>| match &progress {
+        Some(function) => function.bind(py).call1((monitor.done(),)).map(drop),
+        None => Ok(()),
+    };
+    let (result, raised) = py.detach(|| {
+        thread::scope(|scope| {
+            let (done, end) = channel::<()>();
+            let thread = scope.spawn(move || {
+                // Dropped at the end, even by a panic.
+                let _done = done;
+                work()
+            });
+            let mut raised = None;
+            while end.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+                if raised.is_some() {
+                    continue;
+                }
+                let looked = Python::attach(|py| py.check_signals().and_then(|()| tell(py)));
+                if let Err(error) = looked {
+                    monitor.cancel();
+                    raised = Some(error);
+                }
+            }
+            let result = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+            (result, raised)
+        })
+    });
+    if let Some(error) = raised {
+        return Err(error);
+    }
+    let result = result.map_err(|error| errors::container(py, error))?;
+    tell(py)?;
+    Ok(result)
+}

@@ -1,0 +1,136 @@
+"""fsspec, and what reads through it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import warplock
+from warplock.keys import Identity
+
+fsspec = pytest.importorskip("fsspec")
+ME = Identity.generate()
+OPTIONS = {"recipients": ME, "identities": ME}
+
+
+@pytest.fixture(params=["memory", "file"])
+def store(request, tmp_path):
+    """A prefix of URLs, and the file system underneath."""
+    under = fsspec.filesystem(request.param)
+    place = f"memory://{tmp_path.name}" if request.param == "memory" else f"file://{tmp_path}"
+    return f"warplock::{place}", under
+
+
+def test_there_and_back(store):
+    url, under = store
+    text = os.urandom(200_000)
+    with fsspec.open(url + "/a.wl", "wb", warplock=OPTIONS) as file:
+        file.write(text)
+    path = (url + "/a.wl").removeprefix("warplock::")
+    with under.open(path) as file:
+        assert file.read(11) == b"warplock/1\n"
+    with fsspec.open(url + "/a.wl", "rb", warplock=OPTIONS) as file:
+        assert file.read() == text
+        file.seek(100_000)
+        assert file.read(5) == text[100_000:100_005]
+    fs, name = fsspec.url_to_fs(url + "/a.wl", warplock=OPTIONS)
+    assert fs.info(name)["size"] == fs.size(name) == len(text)
+    assert fs.cat_file(name, 50_000, 50_010) == text[50_000:50_010]
+    assert fs.exists(name) and fs.isfile(name) and not fs.isdir(name)
+    fs.pipe_file(name, b"new")
+    assert fs.cat_file(name) == b"new" and fs.size(name) == 3
+    fs.rm_file(name)
+    assert not fs.exists(name)
+
+
+def test_what_was_not_finished_does_not_appear_complete(store):
+    url, _ = store
+    fs, name = fsspec.url_to_fs(url + "/a.wl", warplock=OPTIONS)
+    with pytest.raises(ZeroDivisionError), fs.open(name, "wb") as file:
+        file.write(bytes(1_000_000))
+        1 / 0
+    with pytest.raises((warplock.DecryptionError, FileNotFoundError)):
+        fs.cat_file(name)
+
+
+class Counting:
+    """A file that knows which bytes were read."""
+
+    def __init__(self, file):
+        self.file, self.read_bytes = file, 0
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def read(self, size=-1):
+        data = self.file.read(size)
+        self.read_bytes += len(data)
+        return data
+
+
+def test_a_range_costs_its_chunks(store, monkeypatch):
+    url, under = store
+    with fsspec.open(url + "/a.wl", "wb", warplock=OPTIONS) as file:
+        file.write(bytes(64 << 20))
+    files = []
+    opens = type(under).open
+
+    def counting(self, path, *arguments, **options):
+        files.append(Counting(opens(self, path, *arguments, **options)))
+        return files[-1]
+
+    monkeypatch.setattr(type(under), "open", counting)
+    fs, name = fsspec.url_to_fs(url + "/a.wl", warplock=OPTIONS)
+    assert fs.cat_file(name, 30 << 20, (30 << 20) + 10_000) == bytes(10_000)
+    # The envelope, the last chunk, and two or three around the range, which a buffered file reads
+    # 64 KiB at a time.
+    assert sum(file.read_bytes for file in files) < 200_000
+
+
+def test_pandas_and_a_column(store, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    np = pytest.importorskip("numpy")
+    url, under = store
+    chance = np.random.default_rng(1)
+    table = pandas.DataFrame({f"c{i}": chance.random(200_000) for i in range(10)})
+    options = {"warplock": OPTIONS}
+    table.to_parquet(url + "/t.parquet.wl", storage_options=options)
+    back = pandas.read_parquet(url + "/t.parquet.wl", storage_options=options)
+    pandas.testing.assert_frame_equal(back, table)
+    table.head(100).to_csv(url + "/t.csv.wl", index=False, storage_options=options)
+    back = pandas.read_csv(url + "/t.csv.wl", storage_options=options)
+    pandas.testing.assert_frame_equal(back, table.head(100))
+
+    files = []
+    opens = type(under).open
+
+    def counting(self, path, *arguments, **options):
+        files.append(Counting(opens(self, path, *arguments, **options)))
+        return files[-1]
+
+    monkeypatch.setattr(type(under), "open", counting)
+    back = pandas.read_parquet(
+        url + "/t.parquet.wl", columns=["c3"], storage_options=options
+    )
+    assert (back["c3"] == table["c3"]).all()
+    # A column is 1.6 MB of 16.
+    assert sum(file.read_bytes for file in files) < 3_000_000
+
+
+def test_zarr(store):
+    zarr = pytest.importorskip("zarr")
+    np = pytest.importorskip("numpy")
+    from zarr.storage import FsspecStore
+
+    url, _ = store
+    fs, path = fsspec.url_to_fs(url + "/z", warplock=OPTIONS, file={"auto_mkdir": True})
+    from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
+
+    values = np.arange(10_000, dtype="i4").reshape(100, 100)
+    storage = FsspecStore(AsyncFileSystemWrapper(fs, asynchronous=True), path=path)
+    made = zarr.create_array(storage, shape=values.shape, chunks=(10, 100), dtype="i4")
+    made[:] = values
+    again = zarr.open_array(storage, mode="r")
+    assert (again[:] == values).all() and (again[35:37] == values[35:37]).all()

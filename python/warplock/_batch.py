@@ -1,0 +1,529 @@
+"""Keys, and batches of many messages."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from warplock._errors import BatchError
+from warplock._native import Engine, KeySet
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer
+
+    _Integers = Buffer | list[int] | tuple[int, ...]
+
+_TAG_LEN = 16
+
+
+class Sealed(NamedTuple):
+    """What `seal` made; `open` takes it as a whole."""
+
+    data: Any
+    """The ciphertexts, each with its tag if tags="appended"."""
+    tags: Any
+    """The tags, one after the other, or "appended"."""
+    nonces: Any
+    """The nonces, one after the other. They are no secret, and opening needs them."""
+    offsets: Any
+    """Where the messages begin in `data`, and one more where the last ends; None where they are
+    rows, or lie where the caller has said."""
+
+
+class Encrypted(NamedTuple):
+    """What `encrypt` made."""
+
+    data: Any
+    """The ciphertexts."""
+    ivs: Any
+    """The IVs, one after the other; None where there are none, or where they are sector numbers."""
+
+
+class _Layout:
+    """Where messages lie in a buffer, from the arguments of a call."""
+
+    def __init__(self, data: Any, offsets: Any, sizes: Any, what: str = "data") -> None:
+        view = memoryview(data)
+        # memoryview's own type says that it may have no shape, which no view of an object lacks.
+        shape: Any = view.shape
+        strides: Any = view.strides
+        if not view.c_contiguous:
+            raise BatchError(f"{what} is not C-contiguous: make a copy that is")
+        self.nbytes = view.nbytes
+        self.rows: tuple[int, int] | None = None
+        self.ragged: tuple[Any, Any] | None = None
+        if offsets is not None:
+            self.ragged = (_integers(offsets), None if sizes is None else _integers(sizes))
+            count = len(self.ragged[0])
+            self.count = count if sizes is not None else count - 1
+        elif sizes is not None:
+            raise BatchError("sizes need offsets")
+        elif view.ndim == 2:
+            self.count = shape[0]
+            self.rows = (shape[0], strides[0] if shape[0] else 0)
+        elif view.ndim <= 1:
+            self.count = 1
+        else:
+            raise BatchError(
+                f"{what} has {view.ndim} dimensions: give rows of messages (2), or one dimension"
+            )
+
+    def native(self, less: int) -> tuple[Any, ...]:
+        """For the engine; `less` bytes of each message are no text, but its tag."""
+        if self.ragged is not None:
+            return self.ragged
+        count, stride = self.rows or (1, self.nbytes)
+        if count and stride < less:
+            raise BatchError(f"messages of {stride} bytes have no room for a tag of {less} bytes")
+        return (count, max(stride - less, 0), stride)
+
+    def lengths(self) -> list[int]:
+        """Bytes of each ragged message."""
+        assert self.ragged is not None
+        offsets, sizes = self.ragged
+        if sizes is not None:
+            return [int(size) for size in memoryview(sizes).tolist()]
+        at = memoryview(offsets).tolist()
+        return [after - before for before, after in zip(at, at[1:])]
+
+
+def _integers(values: Any) -> Any:
+    if isinstance(values, (list, tuple)):
+        import array
+
+        return array.array("q", values)
+    return values
+
+
+def _is_numpy(data: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(data, numpy.ndarray)
+
+
+def _empty(like: Any, shape: tuple[int, ...], zeros: bool = False) -> Any:
+    """New memory: a NumPy array for NumPy's, else a bytearray, for rows a memoryview of one."""
+    if _is_numpy(like):
+        numpy = sys.modules["numpy"]
+        return (numpy.zeros if zeros else numpy.empty)(shape, dtype="u1")
+    if len(shape) == 1:
+        return bytearray(shape[0])
+    # No memoryview has rows of no bytes, or no rows.
+    if 0 in shape:
+        return bytearray()
+    return memoryview(bytearray(shape[0] * shape[1])).cast("B", shape)
+
+
+class _Keys:
+    """What one key and many have in common."""
+
+    _keys: KeySet
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm's name, such as "aes-256-gcm"."""
+        return self._keys.algorithm
+
+    def _run(
+        self,
+        encrypts: bool,
+        authenticated: bool,
+        data: Any,
+        *,
+        ivs: Any = None,
+        sector: int | None = None,
+        aad: Any = None,
+        aad_offsets: Any = None,
+        out: Any = None,
+        tags: Any = None,
+        tag_len: int = _TAG_LEN,
+        offsets: Any = None,
+        sizes: Any = None,
+        out_offsets: Any = None,
+        index: Any = None,
+        engine: Engine | None = None,
+    ) -> tuple[Any, Any, Any, Any]:
+        layout = _Layout(data, offsets, sizes)
+        count = layout.count
+        appended = authenticated and isinstance(tags, str)
+        if appended and tags != "appended":
+            raise BatchError('tags are a buffer or "appended"')
+        grow = 0 if not appended else tag_len if encrypts else -tag_len
+        in_place = out is data
+        # In place, the appended tag lies in the caller's memory in both directions.
+        less = tag_len if appended and (in_place or not encrypts) else 0
+        made_offsets = None
+        out_layout: tuple[Any, ...] | None = None
+        if layout.ragged is None:
+            native = layout.native(less)
+            if in_place:
+                out_layout = native
+            else:
+                text = native[1]
+                width = text + (tag_len if appended and encrypts else 0)
+                shape = (count, width) if layout.rows else (width,)
+                if out is None:
+                    out = _empty(data, shape)
+                elif memoryview(out).nbytes != count * width:
+                    raise BatchError(
+                        f"out has {memoryview(out).nbytes} bytes, and {count} messages of {width} "
+                        f"bytes need {count * width}"
+                    )
+                out_layout = (count, text, width)
+        elif in_place:
+            if out_offsets is not None:
+                raise BatchError("in place, each message stays where it is: leave out out_offsets")
+            native = layout.ragged
+            if appended and encrypts:
+                # The sizes are those of texts; each has room for its tag after it.
+                out_layout = _sized(layout, tag_len)
+            elif appended:
+                out_layout = _sized(layout, -tag_len)
+            else:
+                out_layout = native
+        else:
+            native = layout.ragged
+            if out is None or out_offsets is not None or appended:
+                lengths = [length + grow for length in layout.lengths()]
+                if any(length < 0 for length in lengths):
+                    raise BatchError("offsets must ascend, and an appended tag must fit")
+                if out is not None and out_offsets is None:
+                    raise BatchError(
+                        "with appended tags, messages change their length: give out_offsets, or "
+                        "leave out `out`"
+                    )
+                if out_offsets is None:
+                    made = [0]
+                    for length in lengths:
+                        made.append(made[-1] + length)
+                    out = _empty(data, (made[-1],))
+                    made_offsets = _integers(made)
+                    if _is_numpy(data):
+                        made_offsets = sys.modules["numpy"].array(made_offsets, dtype="i8")
+                    out_layout = (made_offsets, None)
+                else:
+                    given = _integers(out_offsets)
+                    starts = memoryview(given).tolist()[:count]
+                    out_layout = (_integers(starts), _integers(lengths))
+                    made_offsets = out_offsets
+            else:
+                out_layout = native
+
+        draw = False
+        iv_len = self._keys.iv_len
+        if ivs is None and sector is None and iv_len:
+            if not encrypts:
+                raise BatchError("decryption needs the nonces or IVs of the encryption")
+            draw = True
+            shape = (count, iv_len) if layout.rows or layout.ragged is not None else (iv_len,)
+            ivs = _empty(data, shape)
+        given_len = None
+        if ivs is not None and not draw:
+            nonces = _Layout(ivs, None, None, "nonces")
+            if nonces.count == count and (nonces.rows or count == 1):
+                given_len = nonces.native(0)[1]
+        aad_layout: tuple[Any, ...] | None = None
+        if aad_offsets is not None:
+            aad_layout = (_integers(aad_offsets), None)
+        elif aad is not None and not isinstance(aad, bytes):
+            given = _Layout(aad, None, None, "aad")
+            aad_layout = given.native(0) if given.rows else None
+        array = None
+        if authenticated and not appended:
+            if tags is None:
+                if not encrypts:
+                    raise BatchError('give the tags, or tags="appended"')
+                shape = (count, tag_len) if layout.rows or layout.ragged is not None else (tag_len,)
+                tags = _empty(data, shape)
+            array = tags
+        self._keys.run(
+            encrypts=encrypts,
+            authenticated=authenticated,
+            data=data,
+            layout=native,
+            out=None if in_place else out,
+            out_layout=out_layout,
+            ivs=ivs,
+            iv_len=given_len,
+            draw=draw,
+            first_sector=sector,
+            aad=aad,
+            aad_layout=aad_layout,
+            tags=array,
+            tag_len=tag_len,
+            index=None if index is None else _integers(index),
+            engine=engine,
+        )
+        return out, tags, ivs, made_offsets
+
+    def _seal(self, data: Any, **options: Any) -> Sealed:
+        out, tags, ivs, offsets = self._run(True, True, data, **options)
+        return Sealed(out, tags, ivs, offsets)
+
+    def _open(self, data: Any, tags: Any, nonces: Any, **options: Any) -> Any:
+        if isinstance(data, Sealed):
+            tags = data.tags if tags is None else tags
+            nonces = data.nonces if nonces is None else nonces
+            if options.get("offsets") is None:
+                options["offsets"] = data.offsets
+            data = data.data
+        return self._run(False, True, data, tags=tags, ivs=nonces, **options)[0]
+
+
+def _sized(layout: _Layout, more: int) -> tuple[Any, Any]:
+    """The same starts, with sizes that are `more` bytes longer."""
+    assert layout.ragged is not None
+    starts = memoryview(layout.ragged[0]).tolist()[: layout.count]
+    return _integers(starts), _integers([length + more for length in layout.lengths()])
+
+
+class Key(_Keys):
+    """A secret key for one algorithm: any of `warplock.algorithms()`.
+
+    The copy in here is wiped when it is freed. The caller's own (a `bytes` object cannot be wiped)
+    is the caller's affair: `Key.generate` and key files leave none in Python.
+
+    >>> key = Key.generate("aes-256-gcm")
+    >>> sealed = key.seal(b"hello", aad=b"v1")
+    >>> key.open(sealed, aad=b"v1")
+    bytearray(b'hello')
+
+    Many messages in one call, here the rows of an array:
+
+    >>> import numpy as np
+    >>> rows = np.zeros((1000, 256), dtype="u1")
+    >>> sealed = key.seal(rows)
+    >>> sealed.data.shape, sealed.tags.shape, sealed.nonces.shape
+    ((1000, 256), (1000, 16), (1000, 12))
+    >>> bool((key.open(sealed) == rows).all())
+    True
+    """
+
+    def __init__(self, algorithm: str, key: Buffer) -> None:
+        self._keys = KeySet(algorithm, key, False)
+
+    @classmethod
+    def generate(cls, algorithm: str) -> Key:
+        """A random key."""
+        made = cls.__new__(cls)
+        made._keys = KeySet.generate(algorithm, None)
+        return made
+
+    def __repr__(self) -> str:
+        return f"<warplock.Key {self.algorithm}>"
+
+    def seal(
+        self,
+        data: Buffer,
+        *,
+        nonces: Buffer | None = None,
+        aad: Buffer | None = None,
+        aad_offsets: _Integers | None = None,
+        out: Buffer | None = None,
+        tags: Buffer | Literal["appended"] | None = None,
+        tag_len: int = _TAG_LEN,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
+        out_offsets: _Integers | None = None,
+        engine: Engine | None = None,
+    ) -> Sealed:
+        """Authenticated encryption of one message or many.
+
+        `data` is one message; or with two dimensions, a message for each row; or with `offsets`
+        and `sizes` (or one offset more than messages, as in Arrow), ragged messages.
+
+        The rest is optional. `nonces`: one after the other; otherwise random ones are drawn and
+        returned. `aad`: associated data, the same for all, or with two dimensions or `aad_offsets`
+        each its own. `out`: where to write; `out=data` works in place. `tags`: where to write
+        them, or "appended" to have each after its ciphertext.
+
+        Appended tags make messages longer: with `out=data`, rows end in the room for it, and
+        ragged messages have it after them.
+        """
+        return self._seal(
+            data, ivs=nonces, aad=aad, aad_offsets=aad_offsets, out=out, tags=tags,
+            tag_len=tag_len, offsets=offsets, sizes=sizes, out_offsets=out_offsets, engine=engine,
+        )  # fmt: skip
+
+    def open(
+        self,
+        data: Buffer | Sealed,
+        tags: Buffer | Literal["appended"] | None = None,
+        *,
+        nonces: Buffer | None = None,
+        aad: Buffer | None = None,
+        aad_offsets: _Integers | None = None,
+        out: Buffer | None = None,
+        tag_len: int = _TAG_LEN,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
+        out_offsets: _Integers | None = None,
+        engine: Engine | None = None,
+    ) -> Any:
+        """Verified decryption of what `seal` made: its result, or the parts of it.
+
+        With appended tags, lengths and sizes count them. Raises `InvalidTag`, whose `failed` names
+        the messages that did not verify; their output is zeros, and that of the others is good.
+        """
+        return self._open(
+            data, tags, nonces, aad=aad, aad_offsets=aad_offsets, out=out, tag_len=tag_len,
+            offsets=offsets, sizes=sizes, out_offsets=out_offsets, engine=engine,
+        )  # fmt: skip
+
+    def encrypt(
+        self,
+        data: Buffer,
+        *,
+        ivs: Buffer | None = None,
+        sector: int | None = None,
+        out: Buffer | None = None,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
+        engine: Engine | None = None,
+    ) -> Encrypted:
+        """Encryption that notices no changes: ECB, CBC (without padding), CTR and XTS.
+
+        `ivs`: one after the other (16 bytes each); otherwise random ones are drawn and returned.
+        For XTS, `sector` is the number of the first message, and the next ones count on.
+        """
+        _unauthenticated(self._keys)
+        out, _, ivs, _ = self._run(
+            True, False, data, ivs=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
+            engine=engine,
+        )  # fmt: skip
+        return Encrypted(out, ivs)
+
+    def decrypt(
+        self,
+        data: Buffer,
+        *,
+        ivs: Buffer | None = None,
+        sector: int | None = None,
+        out: Buffer | None = None,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
+        engine: Engine | None = None,
+    ) -> Any:
+        """The opposite of `encrypt`. Nothing is verified."""
+        _unauthenticated(self._keys)
+        return self._run(
+            False, False, data, ivs=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
+            engine=engine,
+        )[0]  # fmt: skip
+
+
+class Keys(_Keys):
+    """Many keys of one algorithm: message i of a batch takes key i, or with `index` key index[i].
+
+    >>> keys = Keys.generate("aes-128-gcm", 3)
+    >>> sealed = keys.seal(bytes(12), offsets=[0, 4, 8, 12])
+    >>> keys.open(sealed) == bytes(12)
+    True
+    >>> some = keys.seal(bytes(8), offsets=[0, 4, 8], index=[2, 0])
+    >>> keys.open(some, index=[2, 0]) == bytes(8)
+    True
+    """
+
+    def __init__(self, algorithm: str, keys: Buffer) -> None:
+        self._keys = KeySet(algorithm, keys, True)
+
+    @classmethod
+    def generate(cls, algorithm: str, count: int) -> Keys:
+        """`count` random keys."""
+        made = cls.__new__(cls)
+        made._keys = KeySet.generate(algorithm, count)
+        return made
+
+    def __len__(self) -> int:
+        return self._keys.count
+
+    def __repr__(self) -> str:
+        return f"<warplock.Keys {self.algorithm}, {len(self)}>"
+
+    def seal(
+        self,
+        data: Buffer,
+        *,
+        index: _Integers | None = None,
+        nonces: Buffer | None = None,
+        aad: Buffer | None = None,
+        aad_offsets: _Integers | None = None,
+        out: Buffer | None = None,
+        tags: Buffer | Literal["appended"] | None = None,
+        tag_len: int = _TAG_LEN,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
+        out_offsets: _Integers | None = None,
+        engine: Engine | None = None,
+    ) -> Sealed:
+        """As `Key.seal`."""
+        return self._seal(
+            data, ivs=nonces, aad=aad, aad_offsets=aad_offsets, out=out, tags=tags,
+            tag_len=tag_len, offsets=offsets, sizes=sizes, out_offsets=out_offsets, index=index,
+            engine=engine,
+        )  # fmt: skip
+
+    def open(
+        self,
+        data: Buffer | Sealed,
+        tags: Buffer | Literal["appended"] | None = None,
+        *,
+        index: _Integers | None = None,
+        nonces: Buffer | None = None,
+        aad: Buffer | None = None,
+        aad_offsets: _Integers | None = None,
+        out: Buffer | None = None,
+        tag_len: int = _TAG_LEN,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
+        out_offsets: _Integers | None = None,
+        engine: Engine | None = None,
+    ) -> Any:
+        """As `Key.open`."""
+        return self._open(
+            data, tags, nonces, aad=aad, aad_offsets=aad_offsets, out=out, tag_len=tag_len,
+            offsets=offsets, sizes=sizes, out_offsets=out_offsets, index=index, engine=engine,
+        )  # fmt: skip
+
+    def encrypt(
+        self,
+        data: Buffer,
+        *,
+        index: _Integers | None = None,
+        ivs: Buffer | None = None,
+        sector: int | None = None,
+        out: Buffer | None = None,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
+        engine: Engine | None = None,
+    ) -> Encrypted:
+        """As `Key.encrypt`."""
+        _unauthenticated(self._keys)
+        out, _, ivs, _ = self._run(
+            True, False, data, ivs=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
+            index=index, engine=engine,
+        )  # fmt: skip
+        return Encrypted(out, ivs)
+
+    def decrypt(
+        self,
+        data: Buffer,
+        *,
+        index: _Integers | None = None,
+        ivs: Buffer | None = None,
+        sector: int | None = None,
+        out: Buffer | None = None,
+        offsets: _Integers | None = None,
+        sizes: _Integers | None = None,
+        engine: Engine | None = None,
+    ) -> Any:
+        """As `Key.decrypt`."""
+        _unauthenticated(self._keys)
+        return self._run(
+            False, False, data, ivs=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
+            index=index, engine=engine,
+        )[0]  # fmt: skip
+
+
+def _unauthenticated(keys: KeySet) -> None:
+    if keys.is_aead:
+        raise BatchError(f"{keys.algorithm} authenticates: take seal and open")

@@ -1,0 +1,184 @@
+"""The part of the package that is not Python."""
+
+from collections.abc import Buffer, Callable, Sequence
+from typing import Any, final
+
+from typing_extensions import disjoint_base
+
+__all__ = [
+    "AESGCM",
+    "Engine",
+    "Identity",
+    "KeySet",
+    "NativeReader",
+    "NativeWriter",
+    "PartSealer",
+    "Recipient",
+    "__version__",
+    "algorithms",
+    "decrypt_file",
+    "default_backend",
+    "encrypt_file",
+    "inspect",
+    "main",
+    "new_envelope",
+    "recipients_of",
+    "sealed_len",
+    "write_identity",
+    "write_key_file",
+]
+
+__version__: str
+
+@final
+class Engine:
+    def __new__(cls, backend: str | None = None, *, threads: int | None = None) -> Engine: ...
+    @property
+    def backend(self) -> str: ...
+    def wake(self) -> None: ...
+
+@disjoint_base
+class AESGCM:
+    def __new__(cls, key: Buffer, *, engine: Engine | None = None) -> AESGCM: ...
+    @staticmethod
+    def generate_key(bit_length: int) -> bytes: ...
+    def encrypt(self, nonce: Buffer, data: Buffer, associated_data: Buffer | None) -> bytes: ...
+    def decrypt(self, nonce: Buffer, data: Buffer, associated_data: Buffer | None) -> bytes: ...
+    def encrypt_into(
+        self, nonce: Buffer, data: Buffer, associated_data: Buffer | None, buf: Buffer
+    ) -> int: ...
+    def decrypt_into(
+        self, nonce: Buffer, data: Buffer, associated_data: Buffer | None, buf: Buffer
+    ) -> int: ...
+
+@final
+class KeySet:
+    def __new__(cls, algorithm: str, bytes: Buffer, many: bool) -> KeySet: ...
+    @staticmethod
+    def generate(algorithm: str, count: int | None) -> KeySet: ...
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def iv_len(self) -> int: ...
+    @property
+    def is_aead(self) -> bool: ...
+    @property
+    def count(self) -> int: ...
+    def run(
+        self,
+        encrypts: bool,
+        authenticated: bool,
+        data: Buffer,
+        layout: tuple[Any, ...],
+        out: Buffer | None,
+        out_layout: tuple[Any, ...] | None,
+        ivs: Buffer | None,
+        iv_len: int | None,
+        draw: bool,
+        first_sector: int | None,
+        aad: Buffer | None,
+        aad_layout: tuple[Any, ...] | None,
+        tags: Buffer | None,
+        tag_len: int,
+        index: Buffer | None,
+        engine: Engine | None,
+    ) -> None: ...
+
+@final
+class Identity:
+    @staticmethod
+    def generate() -> Identity: ...
+    @staticmethod
+    def from_str(text: str) -> Identity: ...
+    def to_public(self) -> Recipient: ...
+
+@final
+class Recipient:
+    @staticmethod
+    def from_str(text: str) -> Recipient: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class NativeReader:
+    def __new__(
+        cls,
+        file: Any,
+        identities: Any,
+        passphrase: Any,
+        key: Any,
+        max_work: int | None,
+        engine: Engine | None,
+    ) -> NativeReader: ...
+    @property
+    def len(self) -> int: ...
+    def read_into(self, offset: int, buffer: Buffer) -> int: ...
+    def read(self, offset: int, len: int) -> bytes: ...
+
+@final
+class NativeWriter:
+    def __new__(
+        cls,
+        file: Any,
+        recipients: Any,
+        identities: Any,
+        passphrase: Any,
+        key: Any,
+        replace: bool,
+        engine: Engine | None,
+    ) -> NativeWriter: ...
+    def write(self, data: Buffer) -> int: ...
+    def finish(self) -> None: ...
+    def abandon(self) -> None: ...
+
+@final
+class PartSealer:
+    def __new__(
+        cls, key: Any, content: int, header: bytes | None = None, *, engine: Engine | None = None
+    ) -> PartSealer: ...
+    @property
+    def header(self) -> bytes: ...
+    @property
+    def content(self) -> int: ...
+    @property
+    def chunks(self) -> int: ...
+    def parts(self, chunks: int) -> list[tuple[int, int]]: ...
+    def plain_range(self, start: int, stop: int) -> tuple[int, int]: ...
+    def sealed_range(self, start: int, stop: int) -> tuple[int, int]: ...
+    def seal(self, start: int, stop: int, data: Buffer) -> bytes: ...
+
+def encrypt_file(
+    src: Any,
+    dst: Any,
+    recipients: Any,
+    identities: Any,
+    passphrase: Any,
+    key: Any,
+    replace: bool,
+    progress: Callable[[int], object] | None,
+    engine: Engine | None,
+) -> int: ...
+def decrypt_file(
+    src: Any,
+    dst: Any | None,
+    identities: Any,
+    passphrase: Any,
+    key: Any,
+    range: tuple[int, int | None] | None,
+    replace: bool,
+    max_work: int | None,
+    progress: Callable[[int], object] | None,
+    engine: Engine | None,
+) -> int: ...
+def inspect(file: Any) -> dict[str, Any]: ...
+def sealed_len(content: int) -> int: ...
+def new_envelope(
+    recipients: Any = None, *, identities: Any = None, passphrase: Any = None
+) -> tuple[bytes, bytes]: ...
+def recipients_of(identities: Any, *, passphrase: Any = None) -> list[Recipient]: ...
+def write_identity(path: Any, *, replace: bool = False) -> Recipient: ...
+def write_key_file(path: Any, *, replace: bool = False) -> None: ...
+def default_backend() -> str: ...
+def algorithms() -> list[str]: ...
+def main(launcher: Sequence[str], arguments: Sequence[str]) -> int: ...

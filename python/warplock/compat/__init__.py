@@ -1,0 +1,1 @@
+"""Stand-ins for parts of other libraries."""

@@ -1,0 +1,219 @@
+"""Encrypted files through fsspec: `warplock::s3://bucket/data.wl`, `warplock::file://...`.
+
+Names and folders are those of the file system underneath; what is read is verified plaintext, and
+sizes are those of the content. A range costs its chunks only.
+
+If a `with fs.open(...)` block that writes ends by an exception, what it wrote is thrown away or
+counts as cut. `fsspec.open` does not tell its file of the exception, so there it is an ordinary,
+shorter file.
+
+>>> import fsspec
+>>> from warplock.keys import Identity
+>>> me = Identity.generate()
+>>> with fsspec.open("warplock::memory://a.wl", "wb", warplock={"recipients": me}) as file:
+...     _ = file.write(b"a long story")
+>>> with fsspec.open("warplock::memory://a.wl", "rb", warplock={"identities": me}) as file:
+...     file.read()
+b'a long story'
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fsspec
+from fsspec.asyn import AsyncFileSystem
+from fsspec.implementations.chained import ChainedFileSystem
+from fsspec.spec import AbstractFileSystem
+from fsspec.utils import stringify_path
+
+from warplock._files import open as _open
+
+__all__ = ["WarplockFileSystem"]
+
+
+class WarplockFileSystem(ChainedFileSystem):  # type: ignore[misc]
+    """Decrypts what is read through it from another file system, and encrypts what is written.
+
+    The key arguments are those of `warplock.open`. `fs` is the other file system, or
+    `target_protocol` and `target_options` name it.
+    """
+
+    protocol = "warplock"
+    root_marker = ""
+    # Arguments may be secrets, and instances are kept by them.
+    cachable = False
+
+    def __init__(
+        self,
+        fs: AbstractFileSystem | None = None,
+        fo: str | None = None,
+        target_protocol: str | None = None,
+        target_options: dict[str, Any] | None = None,
+        recipients: Any = None,
+        identities: Any = None,
+        passphrase: Any = None,
+        key: Any = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        if fs is None:
+            fs = fsspec.filesystem(target_protocol or "file", **(target_options or {}))
+        self.fs = fs
+        self._recipients = recipients
+        self._unlock = {"identities": identities, "passphrase": passphrase, "key": key}
+        self._sizes: dict[str, tuple[Any, int]] = {}
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(each) for each in path]
+        path = stringify_path(path)
+        for prefix in ("warplock::", "warplock://"):
+            if path.startswith(prefix):
+                path = path[len(prefix) :]
+        return path
+
+    def _under(self, path: str) -> str:
+        return str(self.fs._strip_protocol(self._strip_protocol(path)))
+
+    def _open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | str | None = None,
+        autocommit: bool = True,
+        cache_options: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> Any:
+        under = self._under(path)
+        if mode == "rb":
+            # Whole chunks are read: a cache underneath would only read more.
+            options = {"cache_type": "none"} if isinstance(self.fs, AsyncFileSystem) else {}
+            inner = self.fs.open(under, "rb", **options)
+            try:
+                return _Owned(_open(inner, "rb", **self._unlock), inner)
+            except BaseException:
+                inner.close()
+                raise
+        if mode not in ("wb", "xb"):
+            raise NotImplementedError(f"mode {mode!r}: encrypted files are read or written whole")
+        inner = self.fs.open(under, mode)
+        try:
+            lock = dict(self._unlock, recipients=self._recipients)
+            return _Owned(_open(inner, "wb", **lock), inner)
+        except BaseException:
+            _discard(inner)
+            raise
+
+    def _content(self, info: dict[str, Any]) -> dict[str, Any]:
+        """The entry of a file, with the length of its content."""
+        if info.get("type") == "file":
+            name = info["name"]
+            stamp = (info.get("size"), info.get("mtime"), info.get("ETag"), info.get("created"))
+            known = self._sizes.get(name)
+            if known is None or known[0] != stamp:
+                with self._open(name) as file:
+                    known = self._sizes[name] = (stamp, file.seek(0, 2))
+            info = dict(info, size=known[1], sealed_size=info.get("size"))
+        return info
+
+    def info(self, path: str, **options: Any) -> dict[str, Any]:
+        """As the file system underneath, with the size of the content."""
+        return self._content(self.fs.info(self._under(path), **options))
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
+        """As the file system underneath. Sizes are those of the encrypted files: `info` gives the
+        content's, for which it must read the file's envelope."""
+        found: list[Any] = self.fs.ls(self._under(path), detail=detail, **options)
+        return found
+
+    def exists(self, path: str, **options: Any) -> bool:
+        """Whether there is such a file or folder."""
+        return bool(self.fs.exists(self._under(path), **options))
+
+    def isfile(self, path: str) -> bool:
+        """Whether it is a file."""
+        return bool(self.fs.isfile(self._under(path)))
+
+    def isdir(self, path: str) -> bool:
+        """Whether it is a folder."""
+        return bool(self.fs.isdir(self._under(path)))
+
+    def mkdir(self, path: str, create_parents: bool = True, **options: Any) -> None:
+        """Makes a folder."""
+        self.fs.mkdir(self._under(path), create_parents=create_parents, **options)
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        """Makes folders."""
+        self.fs.makedirs(self._under(path), exist_ok=exist_ok)
+
+    def rm_file(self, path: str) -> None:
+        """Removes a file."""
+        self.fs.rm_file(self._under(path))
+
+    def _rm(self, path: str) -> None:
+        self.fs.rm_file(self._under(path))
+
+    def rmdir(self, path: str) -> None:
+        """Removes an empty folder."""
+        self.fs.rmdir(self._under(path))
+
+    def cp_file(self, path1: str, path2: str, **options: Any) -> None:
+        """Copies a file as it is."""
+        self.fs.cp_file(self._under(path1), self._under(path2), **options)
+
+    def created(self, path: str) -> Any:
+        """As the file system underneath."""
+        return self.fs.created(self._under(path))
+
+    def modified(self, path: str) -> Any:
+        """As the file system underneath."""
+        return self.fs.modified(self._under(path))
+
+
+def _discard(inner: Any) -> None:
+    """Closes a file that is being written without letting it appear, where that can be."""
+    discard = getattr(inner, "discard", None)
+    if discard is not None:
+        try:
+            discard()
+        except Exception:
+            pass
+    inner.close()
+
+
+class _Owned:
+    """An encrypted file that closes the one underneath, too."""
+
+    def __init__(self, file: Any, inner: Any) -> None:
+        self._file = file
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def __iter__(self) -> Any:
+        return iter(self._file)
+
+    def __next__(self) -> Any:
+        return next(self._file)
+
+    def __enter__(self) -> _Owned:
+        return self
+
+    def close(self) -> None:
+        """Closes both."""
+        try:
+            self._file.close()
+        finally:
+            self._inner.close()
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        if kind is not None and hasattr(self._file, "abandon"):
+            self._file.abandon()
+            _discard(self._inner)
+        else:
+            self.close()
+
+
