@@ -280,9 +280,10 @@ impl Messages {
         let workspace = gpu.device.alloc(key.workspace_len(&called)?)?;
         let mut calls = Vec::new();
         let samples = gpu.time_in_turn(4, |turn, stream| {
-            // SAFETY: everything lives until `time_in_turn` has waited, and nothing else uses it.
-            Ok(match turn {
+            match turn {
+                // SAFETY: everything lives until `time_in_turn` has waited, and nothing else uses it.
                 0 | 2 => unsafe { text.copy_from(&source, stream) }?,
+                // SAFETY: as above.
                 1 => unsafe { plan.launch(stream) }?,
                 _ => {
                     let start = Instant::now();
@@ -291,7 +292,8 @@ impl Messages {
                     unsafe { key.enqueue(called, none, workspace.region(), stream) }?;
                     calls.push(start.elapsed().as_secs_f64());
                 }
-            })
+            }
+            Ok(())
         })?;
         text.read(0, &mut found)?;
         there.read(0, &mut found_tags)?;
