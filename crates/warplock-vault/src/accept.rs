@@ -77,7 +77,7 @@ pub struct MemoryInfo {
     pub machine: u64,
     /// How many sessions wrote to the vault.
     pub sessions: u64,
-    /// Of these, how many were not closed properly.
+    /// Of these, how many were not closed properly, and not repaired since.
     pub crashes: u64,
     /// Objects and names that are known, those that were removed included.
     pub objects: u64,

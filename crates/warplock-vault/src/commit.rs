@@ -158,6 +158,14 @@ impl<S: Storage> Core<S> {
         header.roots = tree.roots;
         state.written += written;
         sealed?;
+        let stored = self.layout.stored_len(header.len);
+        if !state.cleared.is_empty()
+            && self.storage.attributes(At::File(&content.file))?.size < stored
+        {
+            // A hole at the end was to be written to the journal before it was one.
+            state.written += 1;
+            self.storage.set_len(&content.file, stored)?;
+        }
         // Blocks and pages, and the header that stays valid if writing this one is cut short.
         self.sync(content, state)?;
         let shrinks = header.len < state.committed_len;
@@ -270,7 +278,8 @@ impl<S: Storage> Core<S> {
             .write_at(&content.file, &sealed, place * HEADER_LEN as u64)?;
         self.note(&content.id, state.now.version.stamp, &header)?;
         state.tree().committed();
-        state.damaged = false;
+        // Written again, it leaves the other one as it is.
+        state.damaged &= header.sequence == state.now.sequence;
         state.committed_len = header.len;
         state.now.sequence = header.sequence;
         state.now.version = header.version.clone();

@@ -97,6 +97,7 @@ impl Header {
         let new = self.places.last();
         Allowed {
             places: &self.places,
+            left: &[],
             renamed: self.leaving.zip(new).map(|(old, new)| [old, *new]),
         }
     }

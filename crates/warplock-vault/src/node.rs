@@ -53,6 +53,8 @@ pub(crate) struct Name<S: Storage> {
     pub(crate) parent: Arc<Node<S>>,
     pub(crate) stored: OsString,
     pub(crate) place: Place,
+    /// Whether the memory was asked if this may stand there.
+    judged: bool,
 }
 
 impl<S: Storage> Clone for Name<S> {
@@ -61,6 +63,7 @@ impl<S: Storage> Clone for Name<S> {
             parent: Arc::clone(&self.parent),
             stored: self.stored.clone(),
             place: self.place,
+            judged: self.judged,
         }
     }
 }
@@ -121,7 +124,9 @@ impl<S: Storage> Node<S> {
     /// Whether all names that are known to lead here are allowed, also together.
     pub(crate) fn stands_only_at(&self, allowed: Allowed<'_>) -> bool {
         let names = lock(&self.names);
-        let fits = |name: &Name<S>| allowed.places.contains(&name.place);
+        let fits = |name: &Name<S>| {
+            allowed.places.contains(&name.place) && !allowed.left.contains(&name.place)
+        };
         let stands = |place: &Place| names.iter().any(|name| name.place == *place);
         names.iter().all(fits) && !allowed.is_at_both(stands)
     }
@@ -133,8 +138,21 @@ impl<S: Storage> Node<S> {
                 parent: Arc::clone(parent),
                 stored: stored.to_owned(),
                 place,
+                judged: false,
             });
         }
+    }
+
+    /// Names of which the memory was not asked yet.
+    pub(crate) fn unjudged_names(&self) -> Vec<Name<S>> {
+        let names = lock(&self.names);
+        names.iter().filter(|name| !name.judged).cloned().collect()
+    }
+
+    pub(crate) fn set_judged(&self, place: &Place) {
+        let mut names = lock(&self.names);
+        let name = names.iter_mut().find(|name| name.place == *place);
+        name.into_iter().for_each(|name| name.judged = true);
     }
 
     pub(crate) fn remove_name(&self, place: &Place) {

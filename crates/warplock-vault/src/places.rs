@@ -16,6 +16,8 @@ pub(crate) struct Places {
 #[derive(Clone, Copy)]
 pub(crate) struct Allowed<'a> {
     pub(crate) places: &'a [Place],
+    /// Of these, the ones that it was taken from, which the next commit forgets.
+    pub(crate) left: &'a [Place],
     /// The place that a rename leaves and the new one: it stands at one of them, never at both.
     pub(crate) renamed: Option<[Place; 2]>,
 }
@@ -58,6 +60,7 @@ impl Places {
     pub(crate) fn allowed(&self) -> Allowed<'_> {
         Allowed {
             places: &self.list,
+            left: &[],
             renamed: self.list.get(1).map(|old| [*old, self.list[0]]),
         }
     }

@@ -278,6 +278,7 @@ impl<S: Storage> Core<S> {
                 &record.pending.header,
                 &content.called().into(),
             )?;
+            state.damaged &= record.pending.header.sequence == state.now.sequence;
             state.now = record.pending.header.clone();
             state.moves().blocks = record.moved;
             *state.tree() = record.tree;

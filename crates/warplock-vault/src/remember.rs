@@ -288,6 +288,31 @@ impl<S: Storage> Vault<S> {
         memory.found(Kind::File, &content.id, &state, at, &|| what.clone())
     }
 
+    /// Whether a file is known to stand under a name, with nothing new to note of that.
+    pub(crate) fn is_known_at(
+        &self,
+        parent: &Folder<S>,
+        name: &Name<S>,
+        content: &Content<S>,
+    ) -> Result<bool> {
+        let spot = key(parent, name.place);
+        self.core.memory.knows(&spot, Kind::File, &content.id)
+    }
+
+    /// That a file, whose state was found right, stands under this name fits what is known.
+    pub(crate) fn expect_at(
+        &self,
+        parent: &Folder<S>,
+        name: &Name<S>,
+        content: &Content<S>,
+        what: &Subject,
+    ) -> Result<()> {
+        let state = self.core.file_state(&content.id, &content.read_state().now);
+        let at = (key(parent, name.place), name.stored.as_os_str());
+        let memory = &self.core.memory;
+        memory.found_at(Kind::File, &content.id, &state, at, &|| what.clone())
+    }
+
     /// A folder's record, and that it stands under this name, fit what is known.
     pub(crate) fn expect_folder(
         &self,
@@ -353,10 +378,12 @@ impl<S: Storage> Vault<S> {
         memory.placed(spot, &name.stored, Kind::File, id, stamp)
     }
 
-    /// Notes that a file stands at a spot now.
+    /// Notes that a file stands at a spot now. Whoever has synced it since that was allowed may have
+    /// synced the folder too early.
     pub(crate) fn remember_content(&self, spot: &Spot<S>, content: &Content<S>) -> Result<()> {
-        let header = &content.read_state().now;
-        self.remember_file(spot, &content.id, header)
+        let mut state = content.write_state();
+        state.entry = Some(Arc::clone(&spot.folder.dir));
+        self.remember_file(spot, &content.id, &state.now)
     }
 
     /// Notes that a folder stands at a spot now.

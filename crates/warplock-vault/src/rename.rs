@@ -52,22 +52,41 @@ impl<S: Storage> Vault<S> {
             Err(error) if is_missing(&error) => None,
             Err(error) => return Err(error.into()),
         };
+        if flags.contains(RenameFlags::NOREPLACE) && other.is_some() {
+            return Err(Errno::EXIST.into());
+        }
+        if other.is_some_and(|other| other.inode() == found.inode()) {
+            return self.expect_both(from, to, &found);
+        }
         if flags.contains(RenameFlags::EXCHANGE) {
             let other = other.ok_or(Errno::NOENT)?;
             return self.exchange(from, to, found, other);
         }
-        if flags.contains(RenameFlags::NOREPLACE) && other.is_some() {
-            return Err(Errno::EXIST.into());
-        }
         let mover = self.mover(from, to, found)?;
         let result = match other {
-            // Two names of one file: nothing happens, says POSIX.
-            Some(other) if other.inode() == found.inode() => Ok(()),
             Some(other) => self.with_victim(to, other, |victim| self.replace(&mover, Some(victim))),
             None => self.replace(&mover, None),
         };
         self.nodes.forget(mover.node.number, 1);
         result
+    }
+
+    /// Two names of one file: nothing happens, says POSIX. But a name that somebody gave it in the
+    /// store would stay where its owner now expects the file, and the other one would stay, too.
+    fn expect_both(&self, from: &Spot<S>, to: &Spot<S>, found: &Attributes) -> Result<()> {
+        let [node, _] = [from, to].map(|spot| self.nodes.enter(&spot.node, &spot.name, found));
+        let fits = match node.kind {
+            FileType::RegularFile => self.content_to_name(&node).map(drop),
+            FileType::Directory => self.folder(&node).map(drop),
+            // It has one name only.
+            FileType::Symlink => {
+                let [from, to] = [from, to].map(|spot| [spot.name.place]);
+                self.check_place(&from, &to, || self.path_of(&node))
+            }
+            _ => Err(foreign(self.path_of(&node))),
+        };
+        self.nodes.forget(node.number, 2);
+        fits
     }
 
     fn mover<'a>(
@@ -80,7 +99,7 @@ impl<S: Storage> Vault<S> {
         let what = (|| -> Result<_> {
             Ok(match node.kind {
                 FileType::RegularFile => {
-                    let content = self.content(&node)?;
+                    let content = self.content_to_name(&node)?;
                     self.expect_kind_in(&to.folder, content.kind())?;
                     What::File(content)
                 }
@@ -168,9 +187,6 @@ impl<S: Storage> Vault<S> {
         found: Attributes,
         other: Attributes,
     ) -> Result<()> {
-        if found.inode() == other.inode() {
-            return Ok(());
-        }
         let one = self.mover(from, to, found)?;
         let two = match self.mover(to, from, other) {
             Ok(two) => two,

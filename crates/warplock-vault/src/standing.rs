@@ -30,8 +30,8 @@ impl<S: Storage> Vault<S> {
         ))
     }
 
-    /// Refuses what stands under a name that was never given to it. What links or renames it allows
-    /// the new place first; what removes a name forbids the place later. `places` calls what it is
+    /// Refuses what stands under a name that was never given to it, or taken from it. What links or
+    /// renames it allows the new place first; what removes a name forbids the place later. `places` calls what it is
     /// given with the places where it may stand, to which none is added meanwhile.
     ///
     /// This is asked at each use, not only when something is opened: below a mount, the store may
@@ -66,7 +66,8 @@ impl<S: Storage> Vault<S> {
                 }
                 self.check_place(allowed.places, &[name.place], || self.path_of(node))?;
                 standing.push(name.place);
-                match allowed.is_at_both(|place| standing.contains(place)) {
+                let is_left = allowed.left.contains(&name.place);
+                match is_left || allowed.is_at_both(|place| standing.contains(place)) {
                     true => Err(put_back(self.path_of(node))),
                     false => Ok(()),
                 }
@@ -126,11 +127,11 @@ impl<S: Storage> Vault<S> {
     }
 }
 
-/// Something stands at both places of a rename.
+/// Something stands at both places of a rename, or at one that it was taken from.
 pub(crate) fn put_back(what: Subject) -> Error {
     Error::altered(
         what,
-        "it stands under a name that it was taken from by a rename: somebody put it back there; \
-         remove the old name in the store",
+        "it stands under a name that was taken from it by a rename or a removal: somebody put it \
+         back there; remove the old name in the store",
     )
 }

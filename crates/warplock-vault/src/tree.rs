@@ -11,7 +11,7 @@ use crate::core::{is_missing, lock};
 use crate::error::{Error, Result, Subject};
 use crate::folder::{Folder, Record};
 use crate::fs::{Attributes, Changes, FileType, NewNode, RenameFlags};
-use crate::header::{Header, MAX_PLACES, Owner};
+use crate::header::{Header, Owner};
 use crate::keys::{FileKeys, Id, random};
 use crate::layout::ROOTS;
 use crate::memory::{Stamp, Version};
@@ -341,83 +341,6 @@ impl<S: Storage> Vault<S> {
         })
     }
 
-    /// Gives a file another name.
-    pub(crate) fn add_link(&self, node: &Arc<Node<S>>, spot: &Spot<S>) -> Result<()> {
-        self.may_write()?;
-        let _naming = lock(&self.naming);
-        let name = node.name().ok_or(Errno::NOENT)?;
-        match self.core.storage.attributes(spot.at()) {
-            Ok(_) => return Err(Errno::EXIST.into()),
-            Err(error) if is_missing(&error) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let content = match node.kind {
-            FileType::RegularFile => self.content(node)?,
-            // A symlink is bound to one place; a folder has one name only.
-            _ => return Err(Errno::PERM.into()),
-        };
-        let from = self.folder(&name.parent)?;
-        self.expect_kind_in(&spot.folder, content.kind())?;
-        self.allow_place(&content, spot, None)?;
-        let linked = self.make_beside(spot).and_then(|()| {
-            let from = (from.dir(), name.stored.as_os_str());
-            Ok(self.core.storage.link(from, spot.pair())?)
-        });
-        match &linked {
-            Err(_) => self.forbid_place(&content, &spot.name.place, &[&spot.folder.dir]),
-            Ok(()) => self.remember_content(spot, &content)?,
-        }
-        linked
-    }
-
-    /// Lets a file stand at a spot, durably, before it does; not if that fails. `leaves` is the place
-    /// that a rename takes it from: the last room for a place is kept for one.
-    pub(crate) fn allow_place(
-        &self,
-        content: &Arc<Content<S>>,
-        spot: &Spot<S>,
-        leaves: Option<Place>,
-    ) -> Result<()> {
-        let mut state = content.write_state();
-        self.core.writable(content, &mut state)?;
-        self.core.commit(content, &mut state, false)?;
-        let room = MAX_PLACES - usize::from(leaves.is_none());
-        if state.now.places.len() >= room {
-            return Err(Errno::MLINK.into());
-        }
-        let standing = self.standing(spot)?;
-        state.now.version.vector.join(&standing);
-        state.left.retain(|(place, _)| *place != spot.name.place);
-        state.now.add_place(spot.name.place, leaves);
-        state.dirty = true;
-        let allowed = self.core.commit(content, &mut state, true);
-        if allowed.is_ok() {
-            state.entry = Some(Arc::clone(&spot.folder.dir));
-        }
-        let (broken, young) = (state.broken, state.is_young());
-        drop(state);
-        if young {
-            self.list_uncommitted(content);
-        }
-        if allowed.is_err() && !broken {
-            self.forbid_place(content, &spot.name.place, &[&spot.folder.dir]);
-        }
-        allowed
-    }
-
-    /// Takes a place from a file that no longer stands there, at its next commit: only when it is
-    /// durable that `folders` have changed may the header stop naming it.
-    pub(crate) fn forbid_place(
-        &self,
-        content: &Arc<Content<S>>,
-        place: &Place,
-        folders: &[&Arc<S::Dir>],
-    ) {
-        let folders = folders.iter().map(|dir| Arc::clone(dir)).collect();
-        content.write_state().left.push((*place, folders));
-        self.list_uncommitted(content);
-    }
-
     /// Removes a name that is no folder's.
     pub(crate) fn remove_file(&self, spot: &Spot<S>) -> Result<()> {
         self.may_write()?;
@@ -464,7 +387,7 @@ impl<S: Storage> Vault<S> {
             self.empty_journal(&victim.node);
             return Ok(None);
         }
-        match self.content(&victim.node) {
+        match self.content_to_name(&victim.node) {
             // What was altered can be removed all the same.
             Err(error) if error.errno() == Errno::IO => {
                 self.core.tell_error(&error);
@@ -480,7 +403,7 @@ impl<S: Storage> Vault<S> {
     fn empty_journal(&self, node: &Arc<Node<S>>) {
         let content = match node.content_in_use() {
             // Opening it deals with what a crash left.
-            None if !lock(&self.core.left_over).is_empty() => self.content(node).ok(),
+            None if !lock(&self.core.left_over).is_empty() => self.content_to_name(node).ok(),
             content => content,
         };
         let Some(content) = content else { return };

@@ -11,7 +11,6 @@ use warplock::Engine;
 use warplock_keyring::MasterKey;
 
 use crate::config::Config;
-use crate::content::Content;
 use crate::core::{Core, Hearers, JOURNALS, Trouble, is_missing, journal_id, lock, open_own_dir};
 use crate::descriptors::Budget;
 use crate::error::{Error, Result};
@@ -341,64 +340,5 @@ impl<S: Storage> Vault<S> {
     /// Changes a folder's places.
     pub(crate) fn set_folder_places(&self, folder: &Folder<S>, places: Places) -> Result<()> {
         self.change_folder(folder, |record| record.places = places)
-    }
-
-    /// The content of a regular file, shared by all who use it.
-    pub(crate) fn content(&self, node: &Arc<Node<S>>) -> Result<Arc<Content<S>>> {
-        match node.kind {
-            FileType::RegularFile => {}
-            FileType::Directory => return Err(Errno::ISDIR.into()),
-            _ => return Err(Errno::INVAL.into()),
-        }
-        let mut slot = lock(&node.content);
-        let check_names = |content: &Content<S>| {
-            self.check_names(node, |check| check(content.read_state().now.allowed()))
-        };
-        if let Some(content) = slot.upgrade() {
-            check_names(&content)?;
-            self.check_alone(node)?;
-            return Ok(content);
-        }
-        let name = node.name().ok_or(Errno::NOENT)?;
-        let parent = self.folder(&name.parent)?;
-        let storage = &self.core.storage;
-        match storage.attributes(At::Name(parent.dir(), &name.stored)) {
-            Ok(found) if found.inode() == node.inode() => {}
-            other => return Err(self.stale(node, &name, other.err())),
-        }
-        let what = self.path_of(node);
-        let content = self.core.open_content(parent.dir(), &name.stored, &what)?;
-        if storage.attributes(At::File(&content.file))?.inode() != node.inode() {
-            return Err(Errno::STALE.into());
-        }
-        self.check_place(&content.read_state().now.places, &[name.place], || {
-            what.clone()
-        })?;
-        check_names(&content)?;
-        self.expect_content(&parent, &name, &content, &what)?;
-        self.nodes.claim(node, &content.id);
-        self.check_alone(node)?;
-        // Whether the name is durable is not known.
-        content.write_state().entry = Some(Arc::clone(&parent.dir));
-        let content = Arc::new(content);
-        *slot = Arc::downgrade(&content);
-        drop(slot);
-        // A crash may have left it young, or with a time that it shared with other bytes.
-        let crashed = self.core.unclean.load(Ordering::Relaxed) && !self.core.read_only;
-        let unfinished = || {
-            let state = content.read_state();
-            state.is_young() || state.timed != state.written
-        };
-        if crashed && content.writable {
-            if unfinished() {
-                self.list_uncommitted(&content);
-            }
-            // If a rename was interrupted, the file stands here, so the other place is dropped.
-            let other = content.read_state().now.allowed().other(&name.place);
-            if let Some(other) = other {
-                self.forbid_place(&content, &other, &[&parent.dir]);
-            }
-        }
-        Ok(content)
     }
 }

@@ -285,8 +285,17 @@ impl<S: Storage> Check<'_, S> {
     }
 
     /// After a repair that left nothing of a crash, there was none: otherwise the vault would not
-    /// forgive files what it still must.
+    /// forgive files what it still must. The memory forgives nothing any more if nothing is missing,
+    /// either: what a person puts back may be of the crash.
     pub(super) fn settle(&mut self) {
+        let found = |it: &Finding| match it.class {
+            Class::Note => true,
+            Class::Crash => it.repaired,
+            Class::Altered | Class::Unread => false,
+        };
+        if !self.unseen && self.report.findings.iter().all(found) {
+            self.vault.core.memory.settle();
+        }
         let unclean = &self.vault.core.unclean;
         if !unclean.load(Ordering::Relaxed) {
             return;

@@ -44,7 +44,7 @@ impl Memory {
             Kind::Symlink if !stands(Kind::Symlink) => None,
             _ => self.known_in(&pending, id)?,
         };
-        let mut crashes = self.crashes.clone();
+        let mut crashes = self.crashes().to_vec();
         if pending.given_up.contains(id) {
             crashes.push(Crash {
                 session: self.session,
@@ -58,8 +58,8 @@ impl Memory {
         let mut now = self.known_now(kind, state);
         if let Some(known) = &known {
             now.place = known.place;
-            if matches!(judged, Verdict::Wrong(_)) {
-                // If it is accepted, the next state includes what was known, too.
+            if matches!(judged, Verdict::Wrong(_)) || known.state.stamp == state.stamp {
+                // If it is accepted, or was, the next state includes what was known, too.
                 now.state.vector.join(&known.state.vector);
             }
         }
@@ -69,24 +69,17 @@ impl Memory {
             self.first_seen.fetch_add(1, Ordering::Relaxed);
         }
         if let Some((spot, stored)) = at {
-            let place = match &occupant {
-                Some(occupant) => {
-                    let stood = self.newest_at(&pending, occupant, &spot)?;
-                    let judged = past.judge_place(occupant, stood, (kind, id), state);
-                    if matches!(judged, Verdict::Wrong(_)) {
-                        now.state.vector.join(&self.standing_in(&pending, &spot)?);
-                        verdict = Verdict::Newer;
-                    }
-                    self.unless_accepted(judged, what)?
-                }
-                None => Verdict::First,
-            };
-            now.place = spot.1;
-            if place != Verdict::Same {
-                let occupant = self.occupant(Some(kind), id, state.stamp, stored);
-                let folder = pending.written.folders.entry(spot.0).or_default();
-                folder.insert(spot.1, occupant);
+            let at = (spot, occupant, stored);
+            let (spot_verdict, replaced) =
+                self.judge_spot(&mut pending, &past, (kind, id), state, at, what)?;
+            if let Some(standing) = replaced {
+                now.state.vector.join(&standing);
             }
+            // Its place, at least, is noted.
+            if verdict == Verdict::Same {
+                verdict = spot_verdict;
+            }
+            now.place = spot.1;
         }
         if !ours && state.stamp.number > 0 {
             self.clock.observe(state.stamp.number);
@@ -97,6 +90,67 @@ impl Memory {
             pending.written.objects.insert(*id, now);
         }
         Ok(())
+    }
+
+    /// Whether an object is known to stand at a spot, and was found there since the last crash.
+    pub(crate) fn knows(&self, spot: &Spot, kind: Kind, id: &Id) -> Result<bool> {
+        let occupant = self.place_in(&lock(&self.pending), spot)?;
+        let past = self.past(self.crashes());
+        let judged = occupant.and_then(|it| past.judge_same(&it, (kind, id)));
+        Ok(self.store.is_none() || judged == Some(Verdict::Same))
+    }
+
+    /// Judges that an object, whose state was found right, stands at one more spot.
+    ///
+    /// # Errors
+    /// [`Error::Altered`] if it cannot be right.
+    pub(crate) fn found_at(
+        &self,
+        kind: Kind,
+        id: &Id,
+        state: &State,
+        (spot, stored): (Spot, &OsStr),
+        what: &dyn Fn() -> Subject,
+    ) -> Result<()> {
+        if self.store.is_none() {
+            return Ok(());
+        }
+        let mut pending = lock(&self.pending);
+        let at = (spot, self.place_in(&pending, &spot)?, stored);
+        let past = self.past(self.crashes());
+        self.judge_spot(&mut pending, &past, (kind, id), state, at, what)?;
+        Ok(())
+    }
+
+    /// Judges that an object stands at a spot where another may be known, and notes it; if that is
+    /// wrong and was accepted, gives also what is known to have gone into what stood there.
+    fn judge_spot(
+        &self,
+        pending: &mut Pending,
+        past: &Past<'_>,
+        (kind, id): (Kind, &Id),
+        state: &State,
+        (spot, occupant, stored): (Spot, Option<Occupant>, &OsStr),
+        what: &dyn Fn() -> Subject,
+    ) -> Result<(Verdict, Option<Vector>)> {
+        let judged = match &occupant {
+            Some(occupant) => {
+                let stood = self.newest_at(pending, occupant, &spot)?;
+                past.judge_place(occupant, stood, (kind, id), state)
+            }
+            None => Verdict::First,
+        };
+        let standing = match judged {
+            Verdict::Wrong(_) => Some(self.standing_in(pending, &spot)?),
+            _ => None,
+        };
+        let verdict = self.unless_accepted(judged, what)?;
+        if verdict != Verdict::Same {
+            let occupant = self.occupant(Some(kind), id, state.stamp, stored);
+            let folder = pending.written.folders.entry(spot.0).or_default();
+            folder.insert(spot.1, occupant);
+        }
+        Ok((verdict, standing))
     }
 
     /// The newest state that is known of what stands at a spot.
@@ -135,7 +189,10 @@ impl Memory {
 
     fn unless_accepted(&self, verdict: Verdict, what: &dyn Fn() -> Subject) -> Result<Verdict> {
         match verdict {
-            Verdict::Wrong(_) if self.accepting.load(Ordering::Relaxed) => Ok(Verdict::Newer),
+            Verdict::Wrong(_) if self.accepting.load(Ordering::Relaxed) => {
+                self.accepted.store(true, Ordering::Relaxed);
+                Ok(Verdict::Newer)
+            }
             Verdict::Wrong(wrong) => Err(Error::altered(what(), wrong.to_string())),
             right => Ok(right),
         }
@@ -155,7 +212,7 @@ impl Memory {
         let Some(occupant) = occupant else {
             return Ok(None);
         };
-        let verdict = self.past(&self.crashes).judge_missing(&occupant);
+        let verdict = self.past(self.crashes()).judge_missing(&occupant);
         if verdict == Verdict::Same {
             return Ok(None);
         }

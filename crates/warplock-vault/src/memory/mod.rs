@@ -52,6 +52,8 @@ pub(crate) struct Memory {
     first: u64,
     writes: bool,
     crashes: Vec<Crash>,
+    /// Whether all that these left is noted, so that they excuse nothing any more.
+    settled: AtomicBool,
     pending: Mutex<Pending>,
     /// Held while a batch is committed: who waits for it finds its own notes committed, too.
     committing: Mutex<()>,
@@ -61,6 +63,8 @@ pub(crate) struct Memory {
     others: AtomicBool,
     /// Whether whatever is found is right: somebody says so.
     accepting: AtomicBool,
+    /// Whether something was accepted that is not right.
+    accepted: AtomicBool,
     /// Objects that were seen for the first time, and not made here.
     first_seen: AtomicU64,
 }
@@ -95,11 +99,13 @@ impl Memory {
             clock,
             writes,
             crashes,
+            settled: AtomicBool::new(false),
             pending: Mutex::default(),
             committing: Mutex::new(()),
             failed: AtomicBool::new(false),
             others: AtomicBool::new(false),
             accepting: AtomicBool::new(false),
+            accepted: AtomicBool::new(false),
             first_seen: AtomicU64::new(0),
         }
     }
@@ -257,6 +263,20 @@ impl Memory {
         !self.crashes.is_empty()
     }
 
+    /// All that is in the vault was found and noted: from now on, earlier crashes excuse nothing,
+    /// also in later sessions if this one is closed.
+    pub(crate) fn settle(&self) {
+        self.settled.store(true, Ordering::Relaxed);
+    }
+
+    /// Earlier crashes that may excuse something.
+    fn crashes(&self) -> &[Crash] {
+        match self.settled.load(Ordering::Relaxed) {
+            true => &[],
+            false => &self.crashes,
+        }
+    }
+
     /// Objects that this machine saw for the first time in this session.
     pub(crate) fn first_seen(&self) -> u64 {
         self.first_seen.load(Ordering::Relaxed)
@@ -377,8 +397,12 @@ impl Memory {
                 .insert(*id, Known { place, ..known });
         }
         let occupant = self.occupant(Some(kind), id, stamp, stored);
+        let replaced = self.place_in(&pending, &spot)?;
         let written = &mut pending.written;
-        written.entries.insert(*id, spot);
+        if replaced.is_some_and(|it| it.kind.is_some() && (it.kind, it.id) != (Some(kind), *id)) {
+            written.emptied.insert(spot);
+        }
+        written.entries.entry(*id).or_default().push(spot);
         let folder = written.folders.entry(spot.0).or_default();
         folder.insert(spot.1, occupant);
         Ok(())
@@ -393,6 +417,7 @@ impl Memory {
         let mut pending = lock(&self.pending);
         let mut nothing = self.occupant(None, &[0; 16], stamp, OsStr::new(""));
         nothing.vector = self.standing_in(&pending, &spot)?;
+        pending.written.emptied.insert(spot);
         let folder = pending.written.folders.entry(spot.0).or_default();
         folder.insert(spot.1, nothing);
         let Some(id) = object else {

@@ -43,16 +43,18 @@ pub(super) struct Pending {
 pub(super) struct Written {
     pub(super) objects: HashMap<Id, Known>,
     pub(super) folders: HashMap<Id, HashMap<Place, Occupant>>,
+    /// Spots from which something was taken, whatever stands there now.
+    pub(super) emptied: HashSet<Spot>,
     /// Removed objects, with the folder of their last name.
     pub(super) dead: HashMap<Id, (Known, Id)>,
-    /// The newest place of an object, which is durable with its file.
-    pub(super) entries: HashMap<Id, Spot>,
+    /// The new places of an object, which are durable with its file: putting it at the next one makes
+    /// the one before durable.
+    pub(super) entries: HashMap<Id, Vec<Spot>>,
 }
 
 impl Written {
     fn removes(&self) -> bool {
-        let mut folders = self.folders.values().flat_map(HashMap::values);
-        !self.dead.is_empty() || folders.any(|it| it.kind.is_none())
+        !self.dead.is_empty() || !self.emptied.is_empty()
     }
 
     fn is_empty(&self) -> bool {
@@ -130,18 +132,23 @@ impl Memory {
         }
     }
 
-    /// The store has an object durably as it was last noted, and its newest name.
+    /// The store has an object durably as it was last noted, and its new names.
     pub(crate) fn synced(&self, id: &Id) {
         if self.store.is_none() {
             return;
         }
         self.record_synced(id);
         let pending = &mut *lock(&self.pending);
-        if let Some(spot) = pending.written.entries.remove(id)
-            && let Some(folder) = pending.written.folders.get_mut(&spot.0)
-            && let Some(occupant) = folder.remove(&spot.1)
-        {
-            pending.durable.places.insert(spot, occupant);
+        let written = &mut pending.written;
+        for spot in written.entries.remove(id).unwrap_or_default() {
+            // Unless it has left that place again.
+            if let Some(folder) = written.folders.get_mut(&spot.0)
+                && folder.get(&spot.1).is_some_and(|it| it.id == *id)
+                && let Some(occupant) = folder.remove(&spot.1)
+            {
+                written.emptied.remove(&spot);
+                pending.durable.places.insert(spot, occupant);
+            }
         }
     }
 
@@ -152,6 +159,7 @@ impl Memory {
         }
         let pending = &mut *lock(&self.pending);
         let places = pending.written.folders.remove(folder).unwrap_or_default();
+        pending.written.emptied.retain(|spot| spot.0 != *folder);
         // A symlink is what its entry holds.
         let links = places.values().filter(|it| it.kind == Some(Kind::Symlink));
         for id in links.map(|it| it.id) {
@@ -273,7 +281,9 @@ impl Memory {
         let _committing = lock(&self.committing);
         if self.writes {
             let last = self.clock.last();
-            store.end_session(&self.meta(last, last))?;
+            let [settled, accepted] =
+                [&self.settled, &self.accepted].map(|it| it.load(Ordering::Relaxed));
+            store.end_session(&self.meta(last, last), settled, accepted)?;
         }
         store.close()
     }

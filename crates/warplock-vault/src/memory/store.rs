@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock};
 use redb::backends::FileBackend;
 use redb::{
     Builder, ConcurrencyMode, Database, ReadTransaction, ReadableDatabase, ReadableTable,
-    ReadableTableMetadata, StorageError, TableDefinition, TableError, WriteTransaction,
+    ReadableTableMetadata, StorageError, Table, TableDefinition, TableError, WriteTransaction,
 };
 use zeroize::Zeroizing;
 
@@ -26,6 +26,9 @@ const OBJECTS: TableDefinition<'_, [u8; 16], &[u8]> = TableDefinition::new("obje
 const PLACES: TableDefinition<'_, [u8; 32], &[u8]> = TableDefinition::new("places");
 /// By number: sessions that were not closed, the present one among them, and their numbers.
 const SESSIONS: TableDefinition<'_, u64, (u64, u64, bool)> = TableDefinition::new("sessions");
+/// In place of the numbers of a session that is over, but after which what was removed must stay
+/// known: there may be objects that are known and gone, and of which nothing else tells.
+const OVER: (u64, u64, bool) = (1, 0, false);
 /// One record, [`Meta`].
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 const META_KEY: &str = "memory";
@@ -182,33 +185,35 @@ impl Store {
         })
     }
 
-    /// Sessions that were not closed.
+    /// Sessions that were not closed, and of which not all is noted.
     pub(super) fn crashes(&self) -> Result<Vec<Crash>> {
-        self.read(|transaction| {
-            let table = transaction.open_table(SESSIONS)?;
-            let crashes = table.iter()?.map(|entry| {
-                let (session, numbers) = entry?;
-                let (first, last, removing) = numbers.value();
-                Ok(Crash {
-                    session: session.value(),
-                    first,
-                    last,
-                    removing,
-                })
-            });
-            crashes.collect()
-        })
+        self.read(|transaction| Ok(crashes(&transaction.open_table(SESSIONS)?)?))
     }
 
-    /// Ends a session: its numbers are excused no more. On the only machine, what it removed can be
-    /// forgotten, too: a state of this machine that it does not know was removed. Not after a crash,
-    /// whose numbers excuse what is not known.
-    pub(super) fn end_session(&self, meta: &Meta) -> Result<()> {
+    /// Ends a session: its numbers are excused no more; with `settled`, neither are those of earlier
+    /// ones. On the only machine, what it removed can be forgotten, too: a state of this machine that
+    /// it does not know was removed. Not after a crash, whose numbers excuse what is not known, and
+    /// not once something is gone without a removal: in a crash, or because that was `accepted`.
+    pub(super) fn end_session(&self, meta: &Meta, settled: bool, accepted: bool) -> Result<()> {
         self.write(|transaction| {
             let bytes = meta.encode(&self.key);
             transaction.open_table(META)?.insert(META_KEY, &*bytes)?;
             let mut sessions = transaction.open_table(SESSIONS)?;
-            sessions.remove(meta.session)?;
+            match accepted {
+                true => sessions.insert(meta.session, OVER)?,
+                false => sessions.remove(meta.session)?,
+            };
+            if settled {
+                let crashes = crashes(&sessions)?;
+                for crash in &crashes {
+                    sessions.insert(crash.session, OVER)?;
+                }
+                let last = crashes.iter().map(|it| it.session).max();
+                // What another machine moved may not have arrived.
+                if let Some(last) = last.filter(|_| !meta.others) {
+                    bury(&mut transaction.open_table(OBJECTS)?, last)?;
+                }
+            }
             if meta.others || !sessions.is_empty()? {
                 return Ok(());
             }
@@ -320,6 +325,51 @@ impl Store {
             None => Ok(()),
         }
     }
+}
+
+fn crashes(
+    sessions: &impl ReadableTable<u64, (u64, u64, bool)>,
+) -> std::result::Result<Vec<Crash>, StorageError> {
+    let mut crashes = Vec::new();
+    for entry in sessions.iter()? {
+        let (session, numbers) = entry?;
+        let (first, last, removing) = numbers.value();
+        if numbers.value() != OVER {
+            crashes.push(Crash {
+                session: session.value(),
+                first,
+                last,
+                removing,
+            });
+        }
+    }
+    Ok(crashes)
+}
+
+/// Notes as removed what was not found since the session `last`, which crashed, although all was
+/// looked at: the crash took it away.
+fn bury(
+    objects: &mut Table<'_, [u8; 16], &[u8]>,
+    last: u64,
+) -> std::result::Result<(), StorageError> {
+    let mut gone = Vec::new();
+    for entry in objects.iter()? {
+        let (id, bytes) = entry?;
+        let known = decode_known(bytes.value());
+        if let Some(known) = known.filter(|it| !it.dead && it.session <= last) {
+            gone.push((
+                id.value(),
+                Known {
+                    dead: true,
+                    ..known
+                },
+            ));
+        }
+    }
+    for (id, known) in gone {
+        objects.insert(id, &*encode_known(&known))?;
+    }
+    Ok(())
 }
 
 fn damaged() -> redb::Error {

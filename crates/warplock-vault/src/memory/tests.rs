@@ -201,6 +201,30 @@ fn a_note_waits_for_the_store() {
     refused(find(&memory, &two), "superseded");
 }
 
+/// With its names, also with those from before it got the newest, but with none that it has left.
+#[test]
+fn a_file_is_synced_with_its_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = open(dir.path());
+    let one = make(&memory);
+    let other = (FOLDER, [5; 16]);
+    let name = OsStr::new("g");
+    memory
+        .placed(other, name, Kind::File, &FILE, one.stamp)
+        .unwrap();
+    let _removing = memory.removing().unwrap();
+    let stamp = memory.next_stamp().unwrap();
+    memory.removed(other, None, stamp).unwrap();
+    memory.synced(&FILE);
+    memory.make_durable().unwrap();
+    let durable = |spot| {
+        let store = memory.store.as_ref().unwrap();
+        store.place(&spot).unwrap()
+    };
+    assert_eq!(durable(SPOT).unwrap().id, FILE);
+    assert_eq!(durable(other), None);
+}
+
 #[test]
 fn a_removal_waits_for_its_folder() {
     let dir = tempfile::tempdir().unwrap();
@@ -224,6 +248,56 @@ fn a_removal_waits_for_its_folder() {
         refused(find(&memory, &one), "removed");
         close(&memory);
     }
+}
+
+/// What was taken from a place may be all that a crash leaves of putting something else there.
+#[test]
+fn what_was_replaced_may_be_missing_after_a_crash() {
+    for exchanged in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let memory = open(dir.path());
+        make(&memory);
+        memory.save(|| Ok(())).unwrap();
+        let removing = memory.removing().unwrap();
+        if !exchanged {
+            let stamp = memory.next_stamp().unwrap();
+            memory.removed(SPOT, Some(&FILE), stamp).unwrap();
+        }
+        let stamp = memory.next_stamp().unwrap();
+        let name = OsStr::new("f");
+        memory
+            .placed(SPOT, name, Kind::File, &[9; 16], stamp)
+            .unwrap();
+        drop(removing);
+        // Another file's fsync.
+        memory.make_durable().unwrap();
+        drop(memory);
+        let memory = open(dir.path());
+        let told = gone(&memory).unwrap().unwrap();
+        assert!(told.contains("is missing"), "{told}");
+    }
+}
+
+/// A file whose last change was in its journal is judged by that first, without a place.
+#[test]
+fn after_a_crash_a_file_has_left_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = open(dir.path());
+    let one = make(&memory);
+    memory.save(|| Ok(())).unwrap();
+    let removing = memory.removing().unwrap();
+    // Renamed, and changed again after something else was put in its place.
+    let put = next(&memory, Some(&one));
+    let two = next(&memory, Some(&put));
+    drop(removing);
+    drop(memory);
+    let memory = open(dir.path());
+    let what = || "g".into();
+    memory.found(Kind::File, &FILE, &two, None, &what).unwrap();
+    let at = Some(((FOLDER, [5; 16]), OsStr::new("g")));
+    memory.found(Kind::File, &FILE, &two, at, &what).unwrap();
+    let at = Some((SPOT, OsStr::new("f")));
+    memory.found(Kind::File, &[9; 16], &put, at, &what).unwrap();
 }
 
 #[test]

@@ -349,3 +349,30 @@ fn removed_at_every_cut() {
         assert_eq!(altered, None, "cut {cut}");
     }
 }
+
+/// A file that grows within its last block, which becomes a hole before it is committed: its length
+/// in the store is durable before the header that tells it.
+#[test]
+fn a_hole_at_a_new_end() {
+    let (mem, key) = new_vault(&Settings::default());
+    let vault = open(mem.clone(), &key);
+    vault.put("f", &[1; 2436]);
+    vault.tick().unwrap();
+    mem.disk().log.clear();
+    let before = mem.disk().clone();
+    let file = vault.file("f").unwrap();
+    vault.write(&file, 2436, &[1], false).unwrap();
+    vault.allocate(&file, 3, 0, 8192).unwrap();
+    vault.fsync(&file, false).unwrap();
+    let log = mem.disk().log.clone();
+    for cut in 0..=log.len() {
+        for seed in 0..4 {
+            let disk = before.crash(&log, cut, &mut Rng::new(seed));
+            let fork = Mem::new();
+            *fork.disk() = disk;
+            let found = open(fork, &key).get("f");
+            let right = [vec![1; 2436], vec![0; 2437]];
+            assert!(right.contains(found.as_ref().unwrap()), "{cut}: {found:?}");
+        }
+    }
+}

@@ -381,3 +381,39 @@ fn a_journal_of_a_file_that_cannot_be_written() {
     assert_eq!(entry(&mem, TOP, "warplock.journal"), None);
     assert_eq!(open(mem, &key).get("file").unwrap(), [2; 10_000]);
 }
+
+/// A journal whose header was written already, when the older header is damaged: that is written
+/// anew, too.
+#[test]
+fn an_older_header_beside_a_journal() {
+    let mut repaired = 0;
+    let (mem, key) = new_vault(&Settings::default());
+    let vault = open(mem.clone(), &key);
+    vault.put("f", &[1; 10_000]);
+    vault.tick().unwrap();
+    let inode = find(&mem, &key, "f").0;
+    mem.disk().log.clear();
+    let before = mem.disk().clone();
+    let file = vault.file("f").unwrap();
+    vault.write(&file, 0, &[2; 4096], false).unwrap();
+    vault.fsync(&file, false).unwrap();
+    vault.tick().unwrap();
+    let log = mem.disk().log.clone();
+    for (cut, header) in (0..=log.len()).flat_map(|cut| [(cut, 0), (cut, 2048)]) {
+        let fork = Mem::new();
+        *fork.disk() = before.clone();
+        log[..cut].iter().for_each(|op| fork.disk().apply(op));
+        fork.disk().object(inode).data[header + 100..][..5].fill(0);
+        let vault = open(fork.clone(), &key);
+        let report = run(&vault, true);
+        vault.close().unwrap();
+        if report.findings.iter().any(|it| it.class == Class::Altered) {
+            continue;
+        }
+        repaired += 1;
+        let vault = open(fork, &key);
+        assert_eq!(run(&vault, false).findings, [], "{cut}, {header}");
+        vault.get("f").unwrap();
+    }
+    assert!(repaired > 4);
+}

@@ -93,10 +93,21 @@ fn what_was_committed_is_there() {
 
 #[test]
 fn the_only_machine_forgets_what_it_removed() {
-    for others in [false, true] {
+    for (others, crashed, accepted) in [
+        (false, false, false),
+        (true, false, false),
+        (false, true, false),
+        (false, false, true),
+    ] {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path(), true, 1).unwrap();
-        store.set_meta(&meta(), None).unwrap();
+        let crash = Crash {
+            session: 2,
+            first: 4,
+            last: 5,
+            removing: true,
+        };
+        store.set_meta(&meta(), crashed.then_some(crash)).unwrap();
         let mut batch = batch(4);
         let mut dead = known(5);
         dead.dead = true;
@@ -106,10 +117,15 @@ fn the_only_machine_forgets_what_it_removed() {
         batch.places.insert(([5; 16], [1; 16]), occupant(None));
         store.commit(&batch, None).unwrap();
         let meta = Meta { others, ..meta() };
-        store.end_session(&meta).unwrap();
+        store.end_session(&meta, true, accepted).unwrap();
         assert_eq!(store.crashes().unwrap(), []);
-        // A session that crashed may still be excused: its tombstones stay.
-        let left = if others { (3, 2) } else { (2, 1) };
+        let forgets = !others && !crashed && !accepted;
+        let left = if forgets { (2, 1) } else { (3, 2) };
+        assert_eq!(store.counts().unwrap(), left);
+        // No more in later sessions.
+        let session = meta.session + 1;
+        let meta = Meta { session, ..meta };
+        store.end_session(&meta, false, false).unwrap();
         assert_eq!(store.counts().unwrap(), left);
     }
 }

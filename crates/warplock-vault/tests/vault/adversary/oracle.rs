@@ -255,7 +255,7 @@ impl View {
 
     /// Whether a crash is said to have taken something away.
     fn is_missed(&self, path: &[String]) -> bool {
-        let long = path.last().is_some_and(|name| *name == long_name());
+        let long = path.contains(&long_name());
         let path: PathBuf = path.iter().fold("/".into(), |path, name| path.join(name));
         let shown = path.to_string_lossy();
         // Of a long name, the file that tells it may be missing, too.
@@ -310,9 +310,20 @@ impl View {
                 it.problem.contains("is a copy") || it.problem.contains("it is an old version")
             };
             let copied = after.findings.iter().any(altered);
+            // Of two names of one rename, that which is used first stays; where the other cannot be
+            // taken away, the file is refused under both.
+            let renamed = |it: &Finding| it.problem.contains("taken from it by a rename");
+            let stands = |it: &Item| match &it.seen {
+                Seen::Thing(it) => it.node == thing.node && it.bytes == thing.bytes,
+                _ => false,
+            };
+            let stays = |it: &Finding| renamed(it) && it.action.contains("could not be taken away");
+            let is_refused = later.is_some_and(|it| matches!(it.seen, Seen::Fails(_)));
+            let refused = is_refused && after.findings.iter().any(stays);
+            let renamed = after.findings.iter().any(renamed) && after.items.iter().any(stands);
             match later.map(|it| &it.seen) {
                 Some(Seen::Thing(kept)) if kept.bytes == thing.bytes => {}
-                _ if copied => {}
+                _ if copied || renamed || refused => {}
                 other => {
                     return Err(format!(
                         "{}: a repair lost it: {other:?}",

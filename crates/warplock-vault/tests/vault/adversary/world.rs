@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use warplock_keyring::MasterKey;
 use warplock_vault::{Class, Settings, Vault};
 
-use super::attacks::Attack;
+use super::attacks::{Attack, puts_other_attributes};
 use super::model::{Floors, Kind, Model, Obj, TOP, Window};
 use super::oracle::{Ask, Seen, View};
 use super::work::Work;
@@ -363,6 +363,7 @@ impl<'a> World<'a> {
     fn change_store(&mut self) -> Option<Attack> {
         let mut done: Option<Attack> = None;
         let count = [1, 1, 2, 3][self.rng.below(4) as usize];
+        let before = self.mem.disk().clone();
         for _ in 0..count {
             let mut disk = self.mem.disk();
             if let Some(attack) = Attack::any(&mut disk, &self.copies, &mut self.rng) {
@@ -380,6 +381,8 @@ impl<'a> World<'a> {
                 self.steps.fetch_add(1, Ordering::Relaxed);
             }
         }
+        let other = puts_other_attributes(&before, &self.mem.disk());
+        done.iter_mut().for_each(|done| done.xattrs |= other);
         done
     }
 
@@ -424,10 +427,16 @@ impl<'a> World<'a> {
         vault.close().map_err(|error| error.to_string())?;
         drop(vault);
         // Again, as what was repaired is different.
-        let vault = self.try_open(&Told::default(), false)?;
+        let told = Told::default();
+        let vault = self.try_open(&told, false)?;
         let mut view = View::default();
         view.walk(&vault, &self.model, Window::Crash);
         view.check(&vault, false);
+        view.hear(&told);
+        if !self.tainted && !view.is_readable() {
+            self.trace.extend(view.describe());
+            return Err("a repaired vault cannot be read".into());
+        }
         let crash = view.findings.iter().find(|it| it.class != Class::Note);
         if let Some(finding) = crash.filter(|_| !self.tainted) {
             return Err(format!("a repaired vault is not clean: {finding:?}"));

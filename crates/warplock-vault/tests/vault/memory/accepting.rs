@@ -67,3 +67,31 @@ fn a_memory_from_an_older_copy_is_refused_until_accepted() {
     world.session(|vault| assert_eq!(vault.get("f").unwrap(), b"2"));
     assert_eq!(world.findings(), []);
 }
+
+/// What was accepted as missing, or as replaced, stays known: nothing else tells of it.
+#[test]
+fn what_was_accepted_as_gone_does_not_come_back() {
+    let world = World::new();
+    let os = OsStr::new;
+    world.session(|vault| vault.put("f", b"f"));
+    let (name, inode, object) = world.object_at("f");
+    world.mem.disk().object(TOP).entries.remove(&name);
+    let session = world.try_open(&world.mem, &world.state(), true).unwrap();
+    accept(&session.vault, &[]).unwrap();
+    session.close();
+    assert_eq!(world.findings(), []);
+    let put_back = || {
+        let mut disk = world.mem.disk();
+        disk.objects.insert(inode, object.clone());
+        disk.object(TOP).entries.insert(name.clone(), inode);
+    };
+    put_back();
+    world.refuses("f", "it stands where something else stood, or nothing");
+    world.mem.disk().object(TOP).entries.remove(&name);
+    world.session(|vault| {
+        vault.put("f", b"another");
+        vault.unlink(ROOT, os("f")).unwrap();
+    });
+    put_back();
+    world.refuses("f", "it stands where something else stood, or nothing");
+}

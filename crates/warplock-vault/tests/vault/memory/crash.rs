@@ -288,3 +288,146 @@ fn what_a_crash_left_and_was_removed_does_not_come_back() {
     }
     world.refuses("f", "came back");
 }
+
+fn repair(world: &World) -> Vec<Finding> {
+    let session = world.open();
+    let options = CheckOptions {
+        quick: false,
+        repair: true,
+    };
+    let report = check(&session.vault, options, &mut |_| {}).unwrap();
+    session.close();
+    report.findings
+}
+
+/// Once all that a crash left was found, nothing else of it can come.
+#[test]
+fn a_repair_ends_what_a_crash_excuses() {
+    for repaired in [false, true] {
+        let world = World::new();
+        world.session(|vault| vault.put("g", b"g"));
+        let mut made = None;
+        world.crash(|vault| {
+            drop(vault.new_file("f"));
+            made = Some(world.object_at("f"));
+            vault.unlink(ROOT, OsStr::new("f")).unwrap();
+        });
+        match repaired {
+            true => {
+                let findings = repair(&world);
+                assert!(findings.iter().all(|it| it.repaired), "{findings:?}");
+            }
+            false => drop(world.findings()),
+        }
+        let (name, inode, object) = made.unwrap();
+        {
+            let mut disk = world.mem.disk();
+            disk.objects.insert(inode, object);
+            disk.object(TOP).entries.insert(name, inode);
+        }
+        match repaired {
+            true => world.refuses("f", "came back"),
+            // Until then, nobody can tell.
+            false => world.session(|vault| drop(vault.get("f").unwrap())),
+        }
+    }
+}
+
+/// A repair that does not restore everything leaves room for what a person puts back.
+#[test]
+fn a_repair_that_finds_something_altered_excuses_more() {
+    let world = World::new();
+    world.session(|vault| vault.put("f", b"1"));
+    world.crash(|vault| overwrite(vault, "f", b"2"));
+    let (name, inode, _) = world.object_at("f");
+    world.mem.disk().object(TOP).entries.remove(&name);
+    let findings = repair(&world);
+    assert!(findings.iter().any(|it| it.class == Class::Altered));
+    world.mem.disk().object(TOP).entries.insert(name, inode);
+    assert!(repair(&world).iter().all(|it| it.class != Class::Altered));
+    world.session(|vault| assert_eq!(vault.get("f").unwrap(), b"2"));
+}
+
+/// A file under a name that a crash kept from being noted, written to before that name is used.
+#[test]
+fn names_that_a_crash_left_outlast_a_change() {
+    let world = World::new();
+    world.session(|vault| {
+        vault.put("f", b"1");
+        vault.put("g", b"g");
+    });
+    world.crash(|vault| {
+        vault.unlink(ROOT, OsStr::new("g")).unwrap();
+        sync_top(vault);
+        let node = vault.node("f").unwrap().node;
+        vault.link(node, ROOT, OsStr::new("g")).unwrap();
+    });
+    world.session(|vault| overwrite(vault, "f", b"2"));
+    world.session(|vault| assert_eq!(vault.get("g").unwrap(), b"2"));
+    let findings = repair(&world);
+    assert!(findings.iter().all(|it| it.repaired), "{findings:?}");
+}
+
+/// A repair looks at all names of a file, and so does whoever uses it under another one.
+#[test]
+fn a_name_of_a_file_in_use_is_judged_too() {
+    let world = World::new();
+    let os = OsStr::new;
+    world.session(|vault| vault.put("g", b"before"));
+    let also = world.object_at("g").0;
+    world.session(|vault| {
+        vault.unlink(ROOT, os("g")).unwrap();
+        vault.put("f", b"1");
+        let node = vault.node("f").unwrap().node;
+        vault.link(node, ROOT, os("g")).unwrap();
+    });
+    let inode = world.object_at("f").1;
+    world.crash(|vault| {
+        vault.unlink(ROOT, os("g")).unwrap();
+        sync_top(vault);
+    });
+    {
+        // The header still names the place.
+        let mut disk = world.mem.disk();
+        disk.object(TOP).entries.insert(also, inode);
+        disk.object(inode).links += 1;
+    }
+    let session = world.open();
+    let file = session.vault.file("f").unwrap();
+    assert_eq!(session.vault.get("g"), Err(Errno::IO));
+    session.says("it stands where something else stood, or nothing");
+    drop(file);
+    session.close();
+}
+
+/// A folder that was made and removed before a crash, known without its place.
+#[test]
+fn a_repair_buries_what_a_crash_took_away() {
+    let world = World::new();
+    let mut copy = None;
+    world.crash(|vault| {
+        vault.make(ROOT, OsStr::new("dir"), FOLDER, 0).unwrap();
+        copy = Some(world.copy());
+        vault.put("f", b"f");
+        vault.rmdir(ROOT, OsStr::new("dir")).unwrap();
+    });
+    assert!(repair(&world).iter().all(|it| it.repaired));
+    {
+        let old = copy.unwrap().disk().clone();
+        let mut disk = world.mem.disk();
+        for (inode, object) in old.objects {
+            if inode == TOP {
+                let mut entries = object.entries.into_iter();
+                let dir = entries.find(|(name, _)| !name.to_string_lossy().contains('.'));
+                disk.object(TOP).entries.extend(dir);
+            } else {
+                disk.objects.insert(inode, object);
+            }
+        }
+    }
+    let findings = world.findings();
+    assert!(
+        findings.iter().any(|it| it.problem.contains("came back")),
+        "{findings:?}"
+    );
+}

@@ -210,3 +210,84 @@ fn folders_in_a_circle() {
     }
     assert_eq!(vault.get("dir/inner").unwrap(), b"dir");
 }
+
+/// A rename or an exchange of files in use that is undone in the store.
+#[test]
+fn what_was_renamed_is_put_back() {
+    for exchange in [false, true] {
+        let victim = Victim::new();
+        let old = victim.find("short");
+        let live = Live::new(victim);
+        let vault = &live.vault;
+        let files = ["short", "s2"].map(|path| vault.file(path).unwrap());
+        let (to, flags) = match exchange {
+            true => ("s2", RenameFlags::EXCHANGE),
+            false => ("new", RenameFlags::empty()),
+        };
+        vault
+            .rename((ROOT, name("short")), (ROOT, name(to)), flags)
+            .unwrap();
+        {
+            let mut disk = live.victim.mem.disk();
+            let entries = &mut disk.object(old.1).entries;
+            let new = entries
+                .iter()
+                .find(|(it, inode)| **inode == old.0 && **it != old.2);
+            let new = new.unwrap().0.clone();
+            let other = entries.insert(old.2.clone(), old.0);
+            match other {
+                Some(other) => entries.insert(new, other),
+                None => entries.remove(&new),
+            };
+        }
+        let names: &[&str] = if exchange {
+            &["short", "s2"]
+        } else {
+            &["short"]
+        };
+        for path in names {
+            assert_eq!(vault.get(path), Err(Errno::IO), "{path}");
+        }
+        assert!(live.told().contains("put it back"), "{}", live.told());
+        drop(files);
+    }
+}
+
+/// A hard link that somebody made where its own file is to be put.
+#[test]
+fn a_rename_onto_a_planted_link() {
+    for (from, over) in [("short", "s2"), ("short", "free"), ("link", "link2")] {
+        for flags in [RenameFlags::empty(), RenameFlags::EXCHANGE] {
+            let victim = Victim::new();
+            if over == "free" {
+                victim.legitimately(|vault| vault.put(over, b"1"));
+            }
+            let (_, dir, stored) = victim.find(over);
+            victim.legitimately(|vault| {
+                if over == "free" {
+                    vault.unlink(ROOT, name(over)).unwrap();
+                }
+            });
+            let live = Live::new(victim);
+            live.also(from, (dir, stored));
+            let renamed = live
+                .vault
+                .rename((ROOT, name(from)), (ROOT, name(over)), flags);
+            assert_eq!(renamed, Err(Errno::IO), "{over}");
+            assert!(live.told().contains("never given"), "{}", live.told());
+        }
+    }
+    // Of names that its owner gave it, POSIX says that nothing happens.
+    let live = Live::new(Victim::new());
+    let vault = &live.vault;
+    let node = vault.node("short").unwrap().node;
+    vault.link(node, ROOT, name("also")).unwrap();
+    for flags in [RenameFlags::empty(), RenameFlags::EXCHANGE] {
+        vault
+            .rename((ROOT, name("short")), (ROOT, name("also")), flags)
+            .unwrap();
+    }
+    for path in ["short", "also"] {
+        assert_eq!(vault.get(path).unwrap(), text(2, SHORT));
+    }
+}
