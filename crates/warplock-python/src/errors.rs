@@ -27,7 +27,7 @@ pub(crate) fn engine(py: Python<'_>, error: warplock::Error) -> PyErr {
     let text = error.to_string();
     match error {
         Error::Authentication { failed, total } => raise(py, "InvalidTag", (text, failed, total)),
-        Error::Message { index, .. } => raise(py, "BatchError", (text, index)),
+        Error::Batch { message, .. } => raise(py, "BatchError", (text, message)),
         Error::NoBackend { .. } => raise(py, "NoBackendError", (text,)),
         Error::Backend { .. } | Error::Randomness => raise(py, "BackendError", (text,)),
         Error::Padding => PyValueError::new_err(text),
