@@ -136,7 +136,11 @@ impl Memory {
         let judged = match &occupant {
             Some(occupant) => {
                 let stood = self.newest_at(pending, occupant, &spot)?;
-                past.judge_place(occupant, stood, (kind, id), state)
+                let known = self.known_in(pending, id)?;
+                let newest = known.is_some_and(|it| {
+                    !it.dead && it.state.stamp == state.stamp && !past.crashed_since(it.session)
+                });
+                past.judge_place(occupant, stood, (kind, id), state, newest)
             }
             None => Verdict::First,
         };

@@ -185,7 +185,7 @@ impl Past<'_> {
     }
 
     /// Whether there was a crash after something was found right in `session`.
-    fn crashed_since(&self, session: u64) -> bool {
+    pub(super) fn crashed_since(&self, session: u64) -> bool {
         self.crashes.iter().any(|crash| crash.session >= session)
     }
 
@@ -248,13 +248,15 @@ impl Past<'_> {
     }
 
     /// What was found at a place where something is known to stand, or to have stood; `stood` is
-    /// the newest state there that is known. Whatever puts an object elsewhere gives it a new state.
+    /// the newest state there that is known, `newest` says whether what was found is in the newest
+    /// state that is known of it, which was found right since the last crash. Whatever puts an object elsewhere gives it a new state.
     pub(crate) fn judge_place(
         &self,
         known: &Occupant,
         stood: Stamp,
         (kind, id): (Kind, &Id),
         found: &State,
+        newest: bool,
     ) -> Verdict {
         if let Some(same) = self.judge_same(known, (kind, id)) {
             return same;
@@ -265,7 +267,10 @@ impl Past<'_> {
             // The number need not be one of the crash: of an object that it put under several names,
             // a later session may have made another state before this name was looked up.
             (true, Some(_)) => includes && self.may_have_removed(known.session),
-            (true, None) => includes && self.crashed_since(known.session),
+            (true, None) => {
+                let excused = newest && self.crashed_since(known.session);
+                includes && (excused || self.excuses(stamp.number, known.session))
+            }
             (false, Some(_)) => includes,
             // A removal leaves nothing in the store that another machine could include: a higher
             // number tells that what was put there is no older.

@@ -137,7 +137,7 @@ fn places() {
     let (calm, after) = (past(&[]), past(CRASHES));
     let displaced = Verdict::Wrong(Wrong::Displaced(99));
     let judge = |past: &Past<'_>, it: &Occupant, kind, id, found| {
-        past.judge_place(it, it.stamp, (kind, &id), found)
+        past.judge_place(it, it.stamp, (kind, &id), found, false)
     };
     assert_eq!(
         judge(&calm, &occupant, Kind::File, id, &found),
