@@ -8,10 +8,10 @@ use rustix::io::Errno;
 
 use crate::core::journal_id;
 use crate::error::{Error, Result};
+use crate::format::keys::Id;
 use crate::fs::{FileSystem, FileType, ROOT};
-use crate::keys::Id;
 use crate::memory::{self, Memory};
-use crate::storage::Storage;
+use crate::store::storage::Storage;
 use crate::vault::Vault;
 
 /// Takes what stands at `paths` in the vault as it is, whatever this machine remembers; without

@@ -8,11 +8,11 @@ use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 use warplock_keyring::Identities;
 
-use crate::config::unlock;
 use crate::core::lock;
 use crate::error::{Error, Result};
+use crate::format::config::unlock;
 use crate::fs::{Access, Attributes, Caller, FileSystem, FileType, NewNode, Node, ROOT};
-use crate::posix::Posix;
+use crate::store::posix::Posix;
 use crate::vault::{Options, Vault};
 
 /// An open vault, used by paths as a program uses a folder: from its topmost one on, with `/`

@@ -13,19 +13,19 @@ use std::sync::atomic::Ordering;
 
 use own::Own;
 
-use crate::content::Content;
 use crate::core::{Core, lock};
 use crate::error::{Error, NO_HEADER, Result};
-use crate::folder::Folder;
+use crate::file::content::Content;
+use crate::format::keys::Id;
+use crate::format::names::{Place, Sealed};
+use crate::format::pages::Look;
 use crate::fs::{Attributes, FileType, ROOT};
-use crate::keys::Id;
-use crate::names::{Place, Sealed};
-use crate::node::Node;
-use crate::pages::Look;
-use crate::places::Places;
-use crate::standing::put_back;
-use crate::storage::{Inode, Listed, Storage};
-use crate::tree::{Spot, foreign, is_foreign};
+use crate::store::storage::{Inode, Listed, Storage};
+use crate::tree::folder::Folder;
+use crate::tree::node::Node;
+use crate::tree::places::Places;
+use crate::tree::standing::put_back;
+use crate::tree::tree::{Spot, foreign, is_foreign};
 use crate::vault::Vault;
 
 /// The folder in the store to which repairs move what they take out of the tree.

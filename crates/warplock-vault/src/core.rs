@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, Result, Subject};
+use crate::format::keys::{Id, VaultKeys};
+use crate::format::layout::Layout;
 use crate::fs::FileType;
-use crate::keys::{Id, VaultKeys};
-use crate::layout::Layout;
 use crate::memory::Memory;
 use crate::pool::Pool;
-use crate::storage::{At, Storage};
+use crate::store::storage::{At, Storage};
 
 /// The folder of journals in the store. While it is there, the vault is open for writing, or was
 /// not closed properly.

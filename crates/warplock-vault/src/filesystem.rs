@@ -7,18 +7,18 @@ use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
-use crate::content::Content;
-use crate::descriptors::is_exhausted;
 use crate::error::{Error, Result};
-use crate::folder::Folder;
+use crate::file::content::Content;
+use crate::format::names::{Place, Sealed};
 use crate::fs::{
     self, Access, Attributes, Caller, Changes, Entry, FileSystem, FileType, NewNode,
     Node as Number, RenameFlags, Seek, StatVfs, XattrFlags,
 };
-use crate::listings::{Found, Listing};
-use crate::names::{Place, Sealed};
-use crate::node::Node;
-use crate::storage::{Inode, Storage};
+use crate::store::descriptors::is_exhausted;
+use crate::store::storage::{Inode, Storage};
+use crate::tree::folder::Folder;
+use crate::tree::listings::{Found, Listing};
+use crate::tree::node::Node;
 use crate::vault::Vault;
 
 /// An open file of a vault.

@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 
-use crate::config::Config;
-use crate::header::Header;
-use crate::{core, folder, names, record, symlink, xattr};
+use crate::format::config::Config;
+use crate::format::header::Header;
+use crate::{core, format::names, format::record, tree::folder, tree::symlink, tree::xattr};
 
 /// Reads `warplock.vault`.
 pub fn config(bytes: &[u8]) -> bool {

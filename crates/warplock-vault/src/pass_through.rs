@@ -18,11 +18,11 @@ use rustix::fs::{
 use rustix::io::pread;
 
 use self::nodes::Nodes;
+use crate::format::times::{stat_time, timespec};
 use crate::fs::{
     Access, Attributes, Caller, Changes, Entry, Errno, FileSystem, FileType, NewNode, Node, ROOT,
     RenameFlags, Result, Seek, StatVfs, XattrFlags,
 };
-use crate::times::{stat_time, timespec};
 
 /// Serves a folder of the underlying file system.
 #[derive(Debug)]

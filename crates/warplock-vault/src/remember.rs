@@ -8,20 +8,20 @@ use std::sync::Arc;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::config::Config;
-use crate::content::Content;
 use crate::core::{Core, hex, is_missing, journal_id, lock};
 use crate::error::{Error, Result, Subject};
-use crate::folder::{Folder, Record, encode};
+use crate::file::content::Content;
+use crate::format::config::Config;
+use crate::format::header::Header;
+use crate::format::keys::{Id, VaultKeys};
+use crate::format::names::{Place, Sealed};
 use crate::fs::FileType;
-use crate::header::Header;
-use crate::keys::{Id, VaultKeys};
 use crate::memory::{self, Binding, Kind, Memory, Spot as Key, Stamp, State, Vector, Version};
-use crate::names::{Place, Sealed};
-use crate::node::{Name, Node};
-use crate::storage::{At, Storage};
-use crate::symlink::Target;
-use crate::tree::Spot;
+use crate::store::storage::{At, Storage};
+use crate::tree::folder::{Folder, Record, encode};
+use crate::tree::node::{Name, Node};
+use crate::tree::symlink::Target;
+use crate::tree::tree::Spot;
 use crate::vault::Vault;
 
 /// A place at which something is missing, its name, and what to say.

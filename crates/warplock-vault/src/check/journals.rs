@@ -4,15 +4,15 @@ use std::path::Path;
 
 use super::repair::KEPT;
 use super::{Check, Class, LOST};
-use crate::content::{Content, State};
 use crate::core::{Core, JOURNALS, journal_id, lock};
 use crate::error::Result;
+use crate::file::content::{Content, State};
+use crate::format::header::Owner;
+use crate::format::keys::Id;
 use crate::fs::FileType;
-use crate::header::Owner;
-use crate::keys::Id;
 use crate::memory::Version;
-use crate::storage::{At, Listed, Storage};
-use crate::tree::first_header;
+use crate::store::storage::{At, Listed, Storage};
+use crate::tree::tree::first_header;
 
 /// What a file among the journals is.
 enum Journal {

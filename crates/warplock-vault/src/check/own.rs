@@ -4,16 +4,16 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 
-use crate::config::{CONFIG, CONFIG_NEW, START};
 use crate::core::{Core, JOURNALS, hex, open_own_dir};
 use crate::error::Result;
-use crate::folder::{Folder, RECORD};
+use crate::format::config::{CONFIG, CONFIG_NEW, START};
+use crate::format::names;
 use crate::fs::FileType;
-use crate::locks::CONFIG_LOCK;
 use crate::memory::{CLAIM_LEN, NEW, is_claim};
-use crate::names;
-use crate::storage::{At, Listed, Storage};
-use crate::store_lock::LOCK;
+use crate::store::locks::CONFIG_LOCK;
+use crate::store::storage::{At, Listed, Storage};
+use crate::store::store_lock::LOCK;
+use crate::tree::folder::{Folder, RECORD};
 
 use super::{EVIDENCE, LOST, UNFINISHED};
 

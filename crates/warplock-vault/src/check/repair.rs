@@ -11,14 +11,14 @@ use rustix::io::Errno;
 
 use super::own::is_needed;
 use super::{Check, Class, EVIDENCE, Finding, LOST, Remedy, Several, UNFINISHED};
-use crate::content::Content;
 use crate::core::{Core, lock, open_own_dir};
 use crate::error::{Error, Result};
-use crate::folder::Folder;
+use crate::file::content::Content;
+use crate::format::names::Place;
 use crate::fs::RenameFlags;
-use crate::names::Place;
-use crate::node::Node;
-use crate::storage::{At, Storage};
+use crate::store::storage::{At, Storage};
+use crate::tree::folder::Folder;
+use crate::tree::node::Node;
 use crate::vault::Vault;
 
 pub(super) const KEPT: &str = "kept, for it may belong to what could not be checked, or is in warplock.lost: put \
@@ -362,7 +362,7 @@ impl<S: Storage> Core<S> {
 fn new_name(end: &str) -> Result<String> {
     Ok(format!(
         "{}{end}",
-        crate::core::hex(&crate::keys::random::<8>()?)
+        crate::core::hex(&crate::format::keys::random::<8>()?)
     ))
 }
 

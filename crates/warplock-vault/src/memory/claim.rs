@@ -7,10 +7,10 @@ use warplock::Key;
 
 use crate::core::is_missing;
 use crate::error::{Error, Result};
+use crate::format::keys::Engines;
+use crate::format::layout::OVERHEAD;
 use crate::fs::RenameFlags;
-use crate::keys::Engines;
-use crate::layout::OVERHEAD;
-use crate::storage::Storage;
+use crate::store::storage::Storage;
 
 /// What the file's name begins with; the machine's number follows in 16 hexadecimal digits.
 const PREFIX: &str = "warplock.machine.";

@@ -12,8 +12,8 @@ use super::record::Spot;
 use super::verdict::{Crash, Kind, Occupant, Past, State, Verdict, date};
 use crate::core::lock;
 use crate::error::{Error, Result, Subject};
-use crate::keys::Id;
-use crate::names::Place;
+use crate::format::keys::Id;
+use crate::format::names::Place;
 
 impl Memory {
     /// Judges an object's state that was found in the store, at a spot if that is known; what is

@@ -38,8 +38,8 @@ pub(crate) use verdict::{Kind, Known, Occupant, State};
 use crate::accept::MemoryInfo;
 use crate::core::{hex, lock};
 use crate::error::{Error, Result};
-use crate::keys::{Engines, Id, random};
-use crate::storage::Storage;
+use crate::format::keys::{Engines, Id, random};
+use crate::store::storage::Storage;
 
 /// What this machine knows of a vault; without a place to keep it, nothing.
 pub(crate) struct Memory {

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 
 use crate::core::hex;
 use crate::error::{Error, Result};
-use crate::keys::{Id, random};
+use crate::format::keys::{Id, random};
 
 /// The database, in the vault's folder.
 pub(super) const DATABASE: &str = "memory.redb";

@@ -11,8 +11,8 @@ use super::store::Store;
 use super::verdict::{Kind, Known, Occupant};
 use crate::core::lock;
 use crate::error::Result;
-use crate::keys::Id;
-use crate::names::Place;
+use crate::format::keys::Id;
+use crate::format::names::Place;
 
 /// Notes on their way to the database.
 #[derive(Default)]

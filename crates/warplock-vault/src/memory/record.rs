@@ -8,8 +8,8 @@ use subtle::ConstantTimeEq;
 
 use super::clock::{Stamp, Vector};
 use super::verdict::{Kind, Known, Occupant, State};
-use crate::keys::Id;
-use crate::names::Place;
+use crate::format::keys::Id;
+use crate::format::names::Place;
 
 const META_LABEL: &[u8] = b"warplock memory 1";
 const META_LEN: usize = 16 + 4 * 8 + 1;

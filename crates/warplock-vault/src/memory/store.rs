@@ -17,8 +17,8 @@ use super::record::{
 };
 use super::verdict::{Crash, Known, Occupant};
 use crate::error::{Error, Result};
-use crate::keys::Id;
-use crate::names::Place;
+use crate::format::keys::Id;
+use crate::format::names::Place;
 
 /// By id: the newest state of each object.
 const OBJECTS: TableDefinition<'_, [u8; 16], &[u8]> = TableDefinition::new("objects");

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::clock::{Stamp, Vector};
-use crate::keys::Id;
-use crate::names::Place;
+use crate::format::keys::Id;
+use crate::format::names::Place;
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,77 @@
+//! Who changes the keys of a vault: a lock that ends with its holder.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+use crate::format::config::CONFIG;
+use crate::store::store_lock::{has_no_locks, listed};
+
+/// Held by whoever changes the file with the keys. It is not that file itself, which others may be
+/// allowed to read: whoever can open a file can lock it, and keep a key that leaked from being
+/// removed. One that a crash left is empty, and does no harm.
+pub(crate) const CONFIG_LOCK: &str = "warplock.vault.new.lock";
+
+/// A change of keys takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Until this is dropped, nobody else changes the file that holds the keys.
+pub(crate) struct ConfigLock<'a> {
+    root: &'a OwnedFd,
+    _locked: OwnedFd,
+}
+
+impl Drop for ConfigLock<'_> {
+    fn drop(&mut self) {
+        // If it stays, the next one locks it.
+        let _ = rustix::fs::unlinkat(self.root, CONFIG_LOCK, AtFlags::empty());
+    }
+}
+
+/// Waits until nobody else changes the file that holds the keys, but not for ever.
+pub(crate) fn lock_config(root: &OwnedFd) -> Result<ConfigLock<'_>> {
+    let failed = |error: Errno| Error::Store {
+        what: format!("cannot make or lock {CONFIG_LOCK} in the store"),
+        source: error.into(),
+    };
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let owner_only = Mode::RUSR | Mode::WUSR;
+    let start = Instant::now();
+    loop {
+        let file = rustix::fs::openat(root, CONFIG_LOCK, flags | OFlags::CLOEXEC, owner_only)
+            .map_err(failed)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::INTR) => {}
+            Err(Errno::WOULDBLOCK) if start.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(Errno::WOULDBLOCK) => {
+                let held = rustix::fs::fstat(&file).map_err(failed)?.st_ino;
+                let by = listed(held, |_| true);
+                let by = by.map_or_else(String::new, |pid| format!(", process {pid},"));
+                return Err(Error::Config {
+                    what: CONFIG.into(),
+                    why: format!(
+                        "somebody else{by} has been changing its keys for {} seconds (and holds \
+                         {CONFIG_LOCK}); end that, and try again",
+                        PATIENCE.as_secs()
+                    ),
+                });
+            }
+            Err(error) if !has_no_locks(error) => return Err(failed(error)),
+            // Where there are no locks, nobody is kept from anything.
+            Ok(()) | Err(_) => {
+                // Whoever held it before has removed it from the folder.
+                let locked = rustix::fs::fstat(&file).map_err(failed)?;
+                let named = rustix::fs::statat(root, CONFIG_LOCK, AtFlags::SYMLINK_NOFOLLOW);
+                if named.is_ok_and(|named| named.st_ino == locked.st_ino) {
+                    let _locked = file;
+                    return Ok(ConfigLock { root, _locked });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Nodes, their names and places, and their attributes.
+
+pub(crate) mod attributes;
+pub(crate) mod folder;
+pub(crate) mod links;
+pub(crate) mod listings;
+pub(crate) mod node;
+pub(crate) mod owners;
+pub(crate) mod places;
+pub(crate) mod rename;
+pub(crate) mod standing;
+pub(crate) mod symlink;
+pub(crate) mod tree;
+pub(crate) mod xattr;
