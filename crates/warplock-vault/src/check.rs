@@ -21,11 +21,11 @@ use crate::format::names::{Place, Sealed};
 use crate::format::pages::Look;
 use crate::fs::{Attributes, FileType, ROOT};
 use crate::store::storage::{Inode, Listed, Storage};
+use crate::tree::edit::{Spot, foreign, is_foreign};
 use crate::tree::folder::Folder;
 use crate::tree::node::Node;
 use crate::tree::places::Places;
 use crate::tree::standing::put_back;
-use crate::tree::tree::{Spot, foreign, is_foreign};
 use crate::vault::Vault;
 
 /// The folder in the store to which repairs move what they take out of the tree.

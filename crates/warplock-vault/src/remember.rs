@@ -18,10 +18,10 @@ use crate::format::names::{Place, Sealed};
 use crate::fs::FileType;
 use crate::memory::{self, Binding, Kind, Memory, Spot as Key, Stamp, State, Vector, Version};
 use crate::store::storage::{At, Storage};
+use crate::tree::edit::Spot;
 use crate::tree::folder::{Folder, Record, encode};
 use crate::tree::node::{Name, Node};
 use crate::tree::symlink::Target;
-use crate::tree::tree::Spot;
 use crate::vault::Vault;
 
 /// A place at which something is missing, its name, and what to say.

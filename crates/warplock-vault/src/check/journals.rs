@@ -12,7 +12,7 @@ use crate::format::keys::Id;
 use crate::fs::FileType;
 use crate::memory::Version;
 use crate::store::storage::{At, Listed, Storage};
-use crate::tree::tree::first_header;
+use crate::tree::edit::first_header;
 
 /// What a file among the journals is.
 enum Journal {

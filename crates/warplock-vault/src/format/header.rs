@@ -226,7 +226,7 @@ mod tests {
             vector: Vector::of(stamp),
         };
         let places = vec![[1; 16], [2; 16], [3; 16]];
-        let mut header = crate::tree::tree::first_header(version, Owner::default(), places);
+        let mut header = crate::tree::edit::first_header(version, Owner::default(), places);
         header.owner = Owner {
             mode: 0o100_644,
             uid: 1,

@@ -11,8 +11,8 @@ use crate::format::header::MAX_PLACES;
 use crate::format::names::Place;
 use crate::fs::FileType;
 use crate::store::storage::Storage;
+use crate::tree::edit::Spot;
 use crate::tree::node::Node;
-use crate::tree::tree::Spot;
 use crate::vault::Vault;
 
 impl<S: Storage> Vault<S> {

@@ -1,6 +1,7 @@
 //! Nodes, their names and places, and their attributes.
 
 pub(crate) mod attributes;
+pub(crate) mod edit;
 pub(crate) mod folder;
 pub(crate) mod links;
 pub(crate) mod listings;
@@ -10,5 +11,4 @@ pub(crate) mod places;
 pub(crate) mod rename;
 pub(crate) mod standing;
 pub(crate) mod symlink;
-pub(crate) mod tree;
 pub(crate) mod xattr;

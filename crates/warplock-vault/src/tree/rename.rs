@@ -10,10 +10,10 @@ use crate::error::Result;
 use crate::file::content::Content;
 use crate::fs::{Attributes, FileType, RenameFlags};
 use crate::store::storage::Storage;
+use crate::tree::edit::{Spot, Victim, foreign};
 use crate::tree::folder::Folder;
 use crate::tree::node::Node;
 use crate::tree::places::Places;
-use crate::tree::tree::{Spot, Victim, foreign};
 use crate::vault::Vault;
 
 /// Something on its way from one spot to another.

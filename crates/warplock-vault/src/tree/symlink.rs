@@ -14,9 +14,9 @@ use crate::format::layout::OVERHEAD;
 use crate::fs::{Attributes, Caller, Changes, RenameFlags, SetTime};
 use crate::memory::Version;
 use crate::store::storage::{At, Storage};
+use crate::tree::edit::Spot;
 use crate::tree::node::{Name, Node};
 use crate::tree::places::{PLACES_LEN, Places};
-use crate::tree::tree::Spot;
 use crate::vault::Vault;
 
 const AAD: &[u8] = b"warplock-vault/2 symlink";
