@@ -157,7 +157,12 @@ fn the_systems_log_learns_no_names_and_holds_no_mount() {
     let mut lines = 0;
     while let Ok(len) = log.recv(&mut buffer) {
         let line = String::from_utf8_lossy(&buffer[..len]);
-        assert!(line.contains("in the store was altered"), "{line}");
+        // The second one comes after a minute, which a slow machine may take.
+        let expected = [
+            "in the store was altered",
+            "more sentences of the last minute",
+        ];
+        assert!(expected.iter().any(|it| line.contains(it)), "{line}");
         assert!(!line.contains("letter"), "{line}");
         lines += 1;
     }
