@@ -193,7 +193,7 @@ struct AcornTiles {
             return;
         }
 #endif
-        store_shared(to, load(from, len));
+        store_shared(to, load_in_words(from, len));
     }
 
     static __device__ __forceinline__ void fetch_whole(uint32_t to, const uint8_t* from) {
@@ -215,7 +215,7 @@ struct AcornTiles {
             const uint32_t m = row(i), bytes = __shfl_sync(~0u, mine, m);
             uint8_t* to = of_lane(at, m) + 16 * part;
             if (16 * part < bytes)
-                store(to, load_shared(from + place(m, part)), bytes - 16 * part);
+                store_in_words(to, load_shared(from + place(m, part)), bytes - 16 * part);
         }
     }
 };
@@ -290,7 +290,7 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
     uint8_t* output = message.output;
     const uint8_t* aad = message.aad;
     uint64_t len = active ? message.len : 0, aad_len = active ? message.aad_len : 0;
-    const uint4 key = load(keys + 16ull * message.key), nonce = load(message.iv);
+    const uint4 key = load_in_words(keys + 16ull * message.key), nonce = load_in_words(message.iv);
 
     // What this lane fetches and writes for others, while all texts have whole tiles.
     const uint8_t* from[AcornTiles::CHUNKS];
@@ -381,10 +381,10 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
     const uint4 tag = state.tag();
 
     if (!OPENS) {
-        if (active) store(message.tag, tag);
+        if (active) store_in_words(message.tag, tag);
         return;
     }
-    const uint4 given = load(message.tag);
+    const uint4 given = load_in_words(message.tag);
     const bool wrong = ((tag.x ^ given.x) | (tag.y ^ given.y) | (tag.z ^ given.z) |
                         (tag.w ^ given.w)) != 0;
     if (active) failed[message.number] = wrong;
@@ -397,7 +397,7 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
         const uint64_t bytes = __shfl_sync(~0u, len, m);
         uint8_t* start = AcornTiles::of_lane(output, m);
         for (uint64_t i = 16 * lane; i < bytes; i += 512)
-            store(start + i, make_uint4(0, 0, 0, 0), block_len(bytes, i));
+            store_in_words(start + i, make_uint4(0, 0, 0, 0), block_len(bytes, i));
     }
 }
 

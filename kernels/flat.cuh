@@ -302,20 +302,20 @@ __device__ __forceinline__ void xts_steal(const Work& work, const Keys& keys,
         const uint32_t rest = uint32_t(piece.len & 15);
         if (rest == 0) continue;
         const uint64_t whole = piece.len / 16 - 1; // blocks before the two
-        const uint4 earlier = times_x_any(tweaks[number], whole);
+        const uint4 earlier = times_x_many(tweaks[number], whole);
         const uint4 later = times_x_few(earlier, 1);
         const uint8_t* input = piece.input + 16 * whole;
         uint8_t* output = piece.output + 16 * whole;
         // Encryption takes the tweaks in order, decryption in reverse.
         const uint4 first = DECRYPT ? later : earlier, second = DECRYPT ? earlier : later;
         const uint4 stolen =
-            keys.template run<DECRYPT>(t, load(input) ^ first, piece.key) ^ first;
+            keys.template run<DECRYPT>(t, load_in_words(input) ^ first, piece.key) ^ first;
         // The partial text, filled up with the end of the block just made.
         const uint4 last =
-            load(input + 16, rest) ^ stolen ^ first_bytes(stolen, rest);
+            load_in_words(input + 16, rest) ^ stolen ^ first_bytes(stolen, rest);
         const uint4 made = keys.template run<DECRYPT>(t, last ^ second, piece.key) ^ second;
-        store(output + 16, stolen, rest);
-        store(output, made);
+        store_in_words(output + 16, stolen, rest);
+        store_in_words(output, made);
     }
 }
 
