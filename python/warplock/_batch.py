@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from warplock._errors import BatchError
+from warplock._layout import Layout, empty, integers, is_numpy, sized
 from warplock._native import Engine, KeySet
 
 if TYPE_CHECKING:
@@ -39,80 +40,6 @@ class Encrypted(NamedTuple):
     """The IVs, one after the other; None where there are none, or where they are sector numbers."""
 
 
-class _Layout:
-    """Where messages lie in a buffer, from the arguments of a call."""
-
-    def __init__(self, data: Any, offsets: Any, sizes: Any, what: str = "data") -> None:
-        view = memoryview(data)
-        # memoryview's own type says that it may have no shape, which no view of an object lacks.
-        shape: Any = view.shape
-        strides: Any = view.strides
-        if not view.c_contiguous:
-            raise BatchError(f"{what} is not C-contiguous: make a copy that is")
-        self.nbytes = view.nbytes
-        self.rows: tuple[int, int] | None = None
-        self.ragged: tuple[Any, Any] | None = None
-        if offsets is not None:
-            self.ragged = (_integers(offsets), None if sizes is None else _integers(sizes))
-            count = len(self.ragged[0])
-            self.count = count if sizes is not None else count - 1
-        elif sizes is not None:
-            raise BatchError("sizes need offsets")
-        elif view.ndim == 2:
-            self.count = shape[0]
-            self.rows = (shape[0], strides[0] if shape[0] else 0)
-        elif view.ndim <= 1:
-            self.count = 1
-        else:
-            raise BatchError(
-                f"{what} has {view.ndim} dimensions: give rows of messages (2), or one dimension"
-            )
-
-    def native(self, less: int) -> tuple[Any, ...]:
-        """For the engine; `less` bytes of each message are no text, but its tag."""
-        if self.ragged is not None:
-            return self.ragged
-        count, stride = self.rows or (1, self.nbytes)
-        if count and stride < less:
-            raise BatchError(f"messages of {stride} bytes have no room for a tag of {less} bytes")
-        return (count, max(stride - less, 0), stride)
-
-    def lengths(self) -> list[int]:
-        """Bytes of each ragged message."""
-        assert self.ragged is not None
-        offsets, sizes = self.ragged
-        if sizes is not None:
-            return [int(size) for size in memoryview(sizes).tolist()]
-        at = memoryview(offsets).tolist()
-        return [after - before for before, after in zip(at, at[1:])]
-
-
-def _integers(values: Any) -> Any:
-    if isinstance(values, (list, tuple)):
-        import array
-
-        return array.array("q", values)
-    return values
-
-
-def _is_numpy(data: Any) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(data, numpy.ndarray)
-
-
-def _empty(like: Any, shape: tuple[int, ...], zeros: bool = False) -> Any:
-    """New memory: a NumPy array for NumPy's, else a bytearray, for rows a memoryview of one."""
-    if _is_numpy(like):
-        numpy = sys.modules["numpy"]
-        return (numpy.zeros if zeros else numpy.empty)(shape, dtype="u1")
-    if len(shape) == 1:
-        return bytearray(shape[0])
-    # No memoryview has rows of no bytes, or no rows.
-    if 0 in shape:
-        return bytearray()
-    return memoryview(bytearray(shape[0] * shape[1])).cast("B", shape)
-
-
 class _Keys:
     """What one key and many have in common."""
 
@@ -142,7 +69,7 @@ class _Keys:
         index: Any = None,
         engine: Engine | None = None,
     ) -> tuple[Any, Any, Any, Any]:
-        layout = _Layout(data, offsets, sizes)
+        layout = Layout(data, offsets, sizes)
         count = layout.count
         appended = authenticated and isinstance(tags, str)
         if appended and tags != "appended":
@@ -162,7 +89,7 @@ class _Keys:
                 width = text + (tag_len if appended and encrypts else 0)
                 shape = (count, width) if layout.rows else (width,)
                 if out is None:
-                    out = _empty(data, shape)
+                    out = empty(data, shape)
                 elif memoryview(out).nbytes != count * width:
                     raise BatchError(
                         f"out has {memoryview(out).nbytes} bytes, and {count} messages of {width} "
@@ -175,9 +102,9 @@ class _Keys:
             native = layout.ragged
             if appended and encrypts:
                 # The sizes are those of texts; each has room for its tag after it.
-                out_layout = _sized(layout, tag_len)
+                out_layout = sized(layout, tag_len)
             elif appended:
-                out_layout = _sized(layout, -tag_len)
+                out_layout = sized(layout, -tag_len)
             else:
                 out_layout = native
         else:
@@ -195,15 +122,15 @@ class _Keys:
                     made = [0]
                     for length in lengths:
                         made.append(made[-1] + length)
-                    out = _empty(data, (made[-1],))
-                    made_offsets = _integers(made)
-                    if _is_numpy(data):
+                    out = empty(data, (made[-1],))
+                    made_offsets = integers(made)
+                    if is_numpy(data):
                         made_offsets = sys.modules["numpy"].array(made_offsets, dtype="i8")
                     out_layout = (made_offsets, None)
                 else:
-                    given = _integers(out_offsets)
+                    given = integers(out_offsets)
                     starts = memoryview(given).tolist()[:count]
-                    out_layout = (_integers(starts), _integers(lengths))
+                    out_layout = (integers(starts), integers(lengths))
                     made_offsets = out_offsets
             else:
                 out_layout = native
@@ -215,17 +142,17 @@ class _Keys:
                 raise BatchError("decryption needs the nonces or IVs of the encryption")
             draw = True
             shape = (count, iv_len) if layout.rows or layout.ragged is not None else (iv_len,)
-            ivs = _empty(data, shape)
+            ivs = empty(data, shape)
         given_len = None
         if ivs is not None and not draw:
-            nonces = _Layout(ivs, None, None, "nonces")
+            nonces = Layout(ivs, None, None, "nonces")
             if nonces.count == count and (nonces.rows or count == 1):
                 given_len = nonces.native(0)[1]
         aad_layout: tuple[Any, ...] | None = None
         if aad_offsets is not None:
-            aad_layout = (_integers(aad_offsets), None)
+            aad_layout = (integers(aad_offsets), None)
         elif aad is not None and not isinstance(aad, bytes):
-            given = _Layout(aad, None, None, "aad")
+            given = Layout(aad, None, None, "aad")
             aad_layout = given.native(0) if given.rows else None
         array = None
         if authenticated and not appended:
@@ -233,7 +160,7 @@ class _Keys:
                 if not encrypts:
                     raise BatchError('give the tags, or tags="appended"')
                 shape = (count, tag_len) if layout.rows or layout.ragged is not None else (tag_len,)
-                tags = _empty(data, shape)
+                tags = empty(data, shape)
             array = tags
         self._keys.run(
             encrypts=encrypts,
@@ -250,7 +177,7 @@ class _Keys:
             aad_layout=aad_layout,
             tags=array,
             tag_len=tag_len,
-            index=None if index is None else _integers(index),
+            index=None if index is None else integers(index),
             engine=engine,
         )
         return out, tags, ivs, made_offsets
@@ -268,12 +195,18 @@ class _Keys:
             data = data.data
         return self._run(False, True, data, tags=tags, ivs=nonces, **options)[0]
 
+    def _encrypt(self, data: Any, **options: Any) -> Encrypted:
+        self._refuse_aead()
+        out, _, ivs, _ = self._run(True, False, data, **options)
+        return Encrypted(out, ivs)
 
-def _sized(layout: _Layout, more: int) -> tuple[Any, Any]:
-    """The same starts, with sizes that are `more` bytes longer."""
-    assert layout.ragged is not None
-    starts = memoryview(layout.ragged[0]).tolist()[: layout.count]
-    return _integers(starts), _integers([length + more for length in layout.lengths()])
+    def _decrypt(self, data: Any, **options: Any) -> Any:
+        self._refuse_aead()
+        return self._run(False, False, data, **options)[0]
+
+    def _refuse_aead(self) -> None:
+        if self._keys.is_aead:
+            raise BatchError(f"{self.algorithm} authenticates: take seal and open")
 
 
 class Key(_Keys):
@@ -385,12 +318,10 @@ class Key(_Keys):
         `ivs`: one after the other (16 bytes each); otherwise random ones are drawn and returned.
         For XTS, `sector` is the number of the first message, and the next ones count on.
         """
-        _unauthenticated(self._keys)
-        out, _, ivs, _ = self._run(
-            True, False, data, ivs=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
+        return self._encrypt(
+            data, ivs=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
             engine=engine,
         )  # fmt: skip
-        return Encrypted(out, ivs)
 
     def decrypt(
         self,
@@ -404,11 +335,10 @@ class Key(_Keys):
         engine: Engine | None = None,
     ) -> Any:
         """The opposite of `encrypt`. Nothing is verified."""
-        _unauthenticated(self._keys)
-        return self._run(
-            False, False, data, ivs=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
+        return self._decrypt(
+            data, ivs=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
             engine=engine,
-        )[0]  # fmt: skip
+        )  # fmt: skip
 
 
 class Keys(_Keys):
@@ -497,12 +427,10 @@ class Keys(_Keys):
         engine: Engine | None = None,
     ) -> Encrypted:
         """As `Key.encrypt`."""
-        _unauthenticated(self._keys)
-        out, _, ivs, _ = self._run(
-            True, False, data, ivs=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
+        return self._encrypt(
+            data, ivs=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
             index=index, engine=engine,
         )  # fmt: skip
-        return Encrypted(out, ivs)
 
     def decrypt(
         self,
@@ -517,13 +445,7 @@ class Keys(_Keys):
         engine: Engine | None = None,
     ) -> Any:
         """As `Key.decrypt`."""
-        _unauthenticated(self._keys)
-        return self._run(
-            False, False, data, ivs=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
+        return self._decrypt(
+            data, ivs=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
             index=index, engine=engine,
-        )[0]  # fmt: skip
-
-
-def _unauthenticated(keys: KeySet) -> None:
-    if keys.is_aead:
-        raise BatchError(f"{keys.algorithm} authenticates: take seal and open")
+        )  # fmt: skip
