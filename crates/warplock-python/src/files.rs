@@ -9,13 +9,13 @@ use pyo3::exceptions::{PyFileExistsError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use warplock_container::{
-    Access, Envelope, Error, Format, InputKey, Length, OutputFile, Result, Sink, Source,
+    Access, Envelope, Error, Format, Length, OutputFile, Result, Sink, Source,
 };
 
 use crate::engine::{Engine, chosen};
 use crate::errors;
 use crate::python_file::PythonFile;
-use crate::secrets::{Lock, Secrets, Unlock, enveloped, opened};
+use crate::secrets::{Secrets, Unlock, opened};
 use crate::watch::watch;
 
 /// A path, or a binary file object.
@@ -149,15 +149,8 @@ pub(crate) fn encrypt_file(
     let running = &pipeline;
     let work = move || {
         let mut sink = output.sink()?;
-        let written = match &lock {
-            Lock::Key(key) => warplock_container::seal(input.source()?, sink, key, running)?,
-            Lock::Recipients(recipients) => {
-                let (key, envelope) = enveloped(recipients)?;
-                envelope.write(&mut sink)?;
-                let key = InputKey::from(&key);
-                warplock_container::seal(input.source()?, sink, &key, running)?
-            }
-        };
+        let key = lock.begin(&mut sink)?;
+        let written = warplock_container::seal(input.source()?, sink, &key, running)?;
         refuse_cancelled(running)?;
         output.publish()?;
         Ok(warplock_container::opened_len(written).unwrap_or(0))

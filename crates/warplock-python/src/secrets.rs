@@ -1,5 +1,6 @@
 //! Recipients, identities, passphrases and key files, from Python's arguments.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -168,6 +169,20 @@ pub(crate) enum Lock {
     Recipients(Recipients),
 }
 
+impl Lock {
+    /// The key of a new stream; writes what must stand before it.
+    pub(crate) fn begin(self, to: &mut impl Write) -> warplock_container::Result<InputKey> {
+        match self {
+            Lock::Key(key) => Ok(key),
+            Lock::Recipients(recipients) => {
+                let (key, envelope) = enveloped(&recipients)?;
+                envelope.write(to)?;
+                Ok(InputKey::from(&key))
+            }
+        }
+    }
+}
+
 /// What opens a file.
 pub(crate) enum Unlock {
     Key(InputKey),
@@ -333,9 +348,7 @@ pub(crate) fn new_envelope<'py>(
 }
 
 /// A fresh key, and its envelope.
-pub(crate) fn enveloped(
-    recipients: &Recipients,
-) -> warplock_container::Result<(MasterKey, Envelope)> {
+fn enveloped(recipients: &Recipients) -> warplock_container::Result<(MasterKey, Envelope)> {
     let key = MasterKey::generate()?;
     let envelope = Envelope::new(wrap(&key, recipients)?)?;
     Ok((key, envelope))

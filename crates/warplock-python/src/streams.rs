@@ -17,7 +17,7 @@ use crate::engine::{Engine, chosen};
 use crate::errors;
 use crate::files::{Place, create_file, open_file};
 use crate::python_file::PythonFile;
-use crate::secrets::{Lock, Secrets, Unlock, enveloped, input_key, opened};
+use crate::secrets::{Secrets, Unlock, input_key, opened};
 use crate::watch::watch;
 
 /// Bytes from which a read is shared by all cores.
@@ -278,14 +278,7 @@ impl NativeWriter {
             }
         };
         let writer = py.detach(|| {
-            let key = match lock {
-                Lock::Key(key) => key,
-                Lock::Recipients(recipients) => {
-                    let (key, envelope) = enveloped(&recipients)?;
-                    envelope.write(&mut target)?;
-                    InputKey::from(&key)
-                }
-            };
+            let key = lock.begin(&mut target)?;
             Writer::new(target, &key, engine)
         });
         let writer = writer.map_err(|error| errors::container(py, error))?;
