@@ -136,7 +136,11 @@ impl Memory {
         let judged = match &occupant {
             Some(occupant) => {
                 let stood = self.newest_at(pending, occupant, &spot)?;
-                let known = self.known_in(pending, id)?;
+                // Asked only where it counts: under a name that was removed.
+                let known = match occupant.kind {
+                    None => self.known_in(pending, id)?,
+                    Some(_) => None,
+                };
                 let newest = known.is_some_and(|it| {
                     !it.dead && it.state.stamp == state.stamp && !past.crashed_since(it.session)
                 });
