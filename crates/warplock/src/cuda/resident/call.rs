@@ -11,6 +11,7 @@ use super::selftest::ensure_key_tested;
 use super::sheet::PlanSheet;
 use super::split::{HashersAt, may_split};
 use super::stream::Stream;
+use crate::checks::check_array;
 use crate::cuda::driver::api::{Failure, RawEvent};
 use crate::cuda::driver::memory::{
     self, Address, DeviceBytes, DeviceMemory, HostBytes, PinnedMemory,
@@ -179,8 +180,7 @@ impl DeviceKey {
     ) -> Result<(), Error> {
         let batch = self.check(batch)?;
         self.check_rest(&batch, &verdicts, &workspace)?;
-        let idle = batch.text_bytes() == 0 && !batch.info.algorithm.is_aead();
-        if idle || batch.count() == 0 {
+        if batch.is_idle() {
             return Ok(());
         }
         let layout = self.layout(&batch);
@@ -281,33 +281,19 @@ impl DeviceKey {
         verdicts: &DeviceVerdicts,
         workspace: &Region,
     ) -> Result<(), Error> {
+        const NUMBER: &str = "the number of refused messages";
         let mut own = vec![("the workspace", *workspace, 16)];
-        if let Some(each) = verdicts.each {
-            let found = each.len();
-            if found < 4 * batch.count() {
-                return Err(BatchProblem::ArrayLength {
-                    what: "verdicts",
-                    messages: batch.count(),
-                    each: 4,
-                    found,
-                    any_iv: false,
-                }
-                .of_batch());
+        let words = [
+            ("verdicts", "the verdicts", verdicts.each, batch.count()),
+            (NUMBER, NUMBER, verdicts.refused, 1),
+        ];
+        for (entries, what, region, count) in words {
+            let Some(region) = region else { continue };
+            // Longer ones are no fault.
+            if region.len() < 4 * count {
+                check_array(region.len(), count, 4, entries)?;
             }
-            own.push(("the verdicts", each, 4));
-        }
-        if let Some(refused) = verdicts.refused {
-            if refused.len() < 4 {
-                return Err(BatchProblem::ArrayLength {
-                    what: "the number of refused messages",
-                    messages: 1,
-                    each: 4,
-                    found: refused.len(),
-                    any_iv: false,
-                }
-                .of_batch());
-            }
-            own.push(("the number of refused messages", refused, 4));
+            own.push((what, region, 4));
         }
         let named: Vec<_> = own
             .iter()

@@ -105,6 +105,12 @@ impl<'a> Checked<'a> {
         self.input_spans.count()
     }
 
+    /// Whether there is nothing to do: no message, or no text and no tags.
+    pub(super) fn is_idle(&self) -> bool {
+        let no_text = self.text_bytes() == 0 && !self.info.algorithm.is_aead();
+        no_text || self.count() == 0
+    }
+
     /// Text bytes of all messages together.
     pub(super) fn text_bytes(&self) -> u64 {
         match self.input_spans {
@@ -177,7 +183,7 @@ impl<'a> Checked<'a> {
         let mut others = self.others();
         others.push(Reach::all("the input", self.input));
         others.push(Reach::all("the output", self.output));
-        if let DeviceTags::Apart(tags) = self.tags {
+        if let (DeviceTags::Apart(tags), Direction::Encrypt) = (self.tags, self.direction) {
             others.push(Reach::all("the tags", tags));
         }
         for other in &mut others {

@@ -103,8 +103,7 @@ impl Plan {
     pub fn new(device: &Device, batch: DeviceBatch<'_>) -> Result<Self, Error> {
         let batch = Checked::new(batch)?;
         runs_on(batch.info, device)?;
-        let idle = batch.text_bytes() == 0 && !batch.info.algorithm.is_aead();
-        if idle || batch.count() == 0 {
+        if batch.is_idle() {
             let sheet = device.call(|device| device.link().device(0))?;
             return Ok(Plan {
                 steps: Vec::new(),
