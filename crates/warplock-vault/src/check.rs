@@ -3,15 +3,19 @@
 mod journals;
 mod own;
 mod repair;
+mod report;
+mod trails;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use own::Own;
+pub use report::{CheckOptions, Class, Finding, Report};
+use trails::{Trail, Trails};
 
 use crate::core::{Core, lock};
 use crate::error::{Error, NO_HEADER, Result};
@@ -21,8 +25,9 @@ use crate::format::names::{Place, Sealed};
 use crate::format::pages::Look;
 use crate::fs::{Attributes, FileType, ROOT};
 use crate::store::storage::{Inode, Listed, Storage};
-use crate::tree::edit::{Spot, foreign, is_foreign};
+use crate::tree::edit::Spot;
 use crate::tree::folder::Folder;
+use crate::tree::foreign::{foreign, is_foreign};
 use crate::tree::node::Node;
 use crate::tree::places::Places;
 use crate::tree::standing::put_back;
@@ -35,62 +40,6 @@ const UNFINISHED: &str = ".unfinished";
 /// What ends names there of extended attributes that did not verify: each a file that holds the
 /// attribute's name in the store, a zero byte and its value.
 const EVIDENCE: &str = ".xattr";
-
-/// How thoroughly to check, and what to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CheckOptions {
-    /// Leave the content of files longer than a few blocks unread: names, headers, lengths and
-    /// places only.
-    pub quick: bool,
-    /// Tidy up what a crash left, and move what was altered to [`LOST`] in the store. Nothing is
-    /// removed but what is provably the vault's own and holds nothing.
-    pub repair: bool,
-}
-
-/// What a [`Finding`] is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// Somebody or something altered the store.
-    Altered,
-    /// A crash explains it: the vault was not closed properly, and only a crash leaves this.
-    Crash,
-    /// The store did not let it be read or changed, so that nothing is known of it.
-    Unread,
-    /// All is well; a person may want to know of it.
-    Note,
-}
-
-/// Something that is not as it should be, or that a person may want to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// Where: the path in the vault, or as much of it as can be read.
-    pub path: PathBuf,
-    /// What is wrong, as a sentence.
-    pub problem: String,
-    /// What was done about it, or is to be done.
-    pub action: String,
-    /// What it is about.
-    pub class: Class,
-    /// Whether it is as it should be now.
-    pub repaired: bool,
-}
-
-/// What a check saw.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Regular files, each counted once.
-    pub files: u64,
-    /// Folders, with the topmost one.
-    pub folders: u64,
-    /// Symlinks, fifos, sockets and devices.
-    pub others: u64,
-    /// Bytes of content that were read and verified.
-    pub bytes: u64,
-    /// Objects that this machine did not know, and remembers from now on.
-    pub first_seen: u64,
-    /// What is not as it should be.
-    pub findings: Vec<Finding>,
-}
 
 /// A check on its way.
 struct Check<'a, S: Storage> {
@@ -128,39 +77,6 @@ struct Several<S: Storage> {
     /// A name to open it by.
     parent: Arc<Node<S>>,
     stored: OsString,
-}
-
-/// Where something stands: the number of its folder in [`Trails`], and its name. Paths themselves
-/// would take room by the square of how deep folders lie in each other.
-#[derive(Clone)]
-struct Trail {
-    folder: usize,
-    name: OsString,
-}
-
-/// The folders on the way; the topmost one is the first.
-struct Trails(Vec<Trail>);
-
-impl Trails {
-    /// A number for a folder.
-    fn add(&mut self, folder: Trail) -> usize {
-        self.0.push(folder);
-        self.0.len() - 1
-    }
-
-    fn folder(&self, mut number: usize) -> PathBuf {
-        let mut names = Vec::new();
-        while number > 0 {
-            names.push(&self.0[number].name);
-            number = self.0[number].folder;
-        }
-        let names = names.into_iter().rev().map(OsString::as_os_str);
-        std::iter::once(OsStr::new("/")).chain(names).collect()
-    }
-
-    fn path(&self, trail: &Trail) -> PathBuf {
-        self.folder(trail.folder).join(&trail.name)
-    }
 }
 
 /// What is to be done on the way through the tree.

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use rustix::io::Errno;
 
 use crate::core::{is_missing, lock};
-use crate::error::{Error, Result, Subject};
+use crate::error::{Error, Result};
 use crate::file::content::{Content, State};
 use crate::format::header::{Header, Owner};
 use crate::format::keys::{FileKeys, Id, random};
@@ -18,6 +18,7 @@ use crate::fs::{Attributes, Changes, FileType, NewNode, RenameFlags};
 use crate::memory::{Stamp, Version};
 use crate::store::storage::{At, Storage};
 use crate::tree::folder::{Folder, Record};
+use crate::tree::foreign::{foreign, is_foreign};
 use crate::tree::node::Node;
 use crate::tree::owners::{DEFAULT_ACL, SETGID, TYPE};
 use crate::tree::places::Places;
@@ -486,22 +487,6 @@ impl<S: Storage> Vault<S> {
         )?;
         Ok(temporary)
     }
-}
-
-/// What a vault never makes in its store: fifos, sockets and devices are files there.
-pub(crate) fn is_foreign(found: &Attributes) -> bool {
-    !matches!(
-        FileType::from_raw_mode(found.mode),
-        FileType::RegularFile | FileType::Directory | FileType::Symlink
-    )
-}
-
-pub(crate) fn foreign(what: impl Into<Subject>) -> Error {
-    Error::altered(
-        what,
-        "a fifo, socket or device stands there in the store, where the vault has none but in \
-         files; `warplock vault check --repair` moves it out of the way",
-    )
 }
 
 /// The header of an empty file.

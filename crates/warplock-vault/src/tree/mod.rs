@@ -3,6 +3,7 @@
 pub(crate) mod attributes;
 pub(crate) mod edit;
 pub(crate) mod folder;
+pub(crate) mod foreign;
 pub(crate) mod links;
 pub(crate) mod listings;
 pub(crate) mod node;
