@@ -26,6 +26,7 @@ impl Direction {
 
 /// A run of bytes in one of the batch's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Span {
     /// First byte, counted from the buffer's start.
     pub offset: usize,

@@ -1,0 +1,255 @@
+//! Whole files: encrypt, decrypt, verify.
+
+use std::ffi::{c_char, c_void};
+use std::fs::File;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use warplock_container::{
+    Access, Envelope, Error, InputKey, Monitor, OutputFile, Sink, Source, open, seal,
+};
+use warplock_keyring::{Identities, MasterKey, Recipients, unwrap, wrap};
+
+use crate::engine::wl_engine;
+use crate::fault::{Fault, Result, run};
+use crate::handle;
+use crate::memory;
+use crate::secrets::{lock, wl_identities, wl_recipients};
+use crate::status::wl_status;
+
+/// For `flags`: replace an existing output file.
+pub const WL_REPLACE: u32 = 1;
+
+/// Called with `context` and the bytes of input that are done, about 20 times a second, and once at
+/// the end; always by the thread that called the library. Returns 0 to continue, anything else to
+/// stop: the call then ends with WL_ERR_CANCELLED and leaves no output. It must return: no
+/// longjmp, no C++ exception. It may call other functions of the library.
+pub type wl_progress = Option<unsafe extern "C" fn(context: *mut c_void, done: u64) -> i32>;
+
+/// A callback with its context.
+pub(crate) struct Progress {
+    function: wl_progress,
+    context: *mut c_void,
+}
+
+impl Progress {
+    /// Whether the work shall continue.
+    fn tell(&self, done: u64) -> bool {
+        match self.function {
+            None => true,
+            // SAFETY: by the documentation of `wl_progress`.
+            Some(function) => unsafe { function(self.context, done) == 0 },
+        }
+    }
+
+    /// Does `work` on another thread while this one calls the callback.
+    fn watch<T: Send>(
+        &self,
+        monitor: &Monitor,
+        work: impl FnOnce() -> warplock_container::Result<T> + Send,
+    ) -> warplock_container::Result<T> {
+        const BEAT: Duration = Duration::from_millis(50);
+        if self.function.is_none() {
+            return work();
+        }
+        thread::scope(|scope| {
+            let (done, end) = channel::<()>();
+            let thread = scope.spawn(move || {
+                // Dropped at the end, even by a panic.
+                let _done = done;
+                work()
+            });
+            while end.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+                if !monitor.is_cancelled() && !self.tell(monitor.done()) {
+                    monitor.cancel();
+                }
+            }
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    }
+}
+
+/// Whether an existing file is replaced.
+pub(crate) fn replaces(flags: u32) -> Result<bool> {
+    match flags {
+        0 => Ok(false),
+        WL_REPLACE => Ok(true),
+        other => Err(Fault::argument(format!(
+            "the flags are {other}: take 0 or WL_REPLACE"
+        ))),
+    }
+}
+
+pub(crate) fn open_file(path: &Path) -> Result<File> {
+    File::open(path).map_err(|error| Fault::from(Error::Read(error)).about(path))
+}
+
+/// The output, unless the callback asked to stop.
+fn publish(output: OutputFile, monitor: &Monitor) -> warplock_container::Result<()> {
+    match monitor.is_cancelled() {
+        true => Err(Error::Cancelled),
+        false => output.publish(),
+    }
+}
+
+/// A fresh key, and the envelope with it for recipients.
+pub(crate) fn enveloped(
+    recipients: &Mutex<Recipients>,
+) -> warplock_container::Result<(MasterKey, Envelope)> {
+    let key = MasterKey::generate()?;
+    let envelope = Envelope::new(wrap(&key, &lock(recipients))?)?;
+    Ok((key, envelope))
+}
+
+/// Encrypts the file `input` to the file `output`, under a fresh key that is wrapped for
+/// `recipients`. The output appears under its name only when it is complete and on the disk; an
+/// existing file is refused with WL_ERR_EXISTS unless `flags` is WL_REPLACE. `progress` and
+/// `plain_len` (gets the bytes of plaintext) may be NULL. Waits for the end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_encrypt_file(
+    engine: *const wl_engine,
+    input: *const c_char,
+    output: *const c_char,
+    recipients: *const wl_recipients,
+    flags: u32,
+    progress: wl_progress,
+    context: *mut c_void,
+    plain_len: *mut u64,
+) -> wl_status {
+    run(|| {
+        // SAFETY: by this function's documentation, here and below.
+        let pipeline = unsafe { handle::get(engine)? }.pipeline()?;
+        let recipients = unsafe { handle::get(recipients)? };
+        let input = unsafe { memory::path(input, "the input's path")? };
+        let to = unsafe { memory::path(output, "the output's path")? };
+        let progress = Progress {
+            function: progress,
+            context,
+        };
+        let replace = replaces(flags)?;
+        let file = open_file(input)?;
+        let draft = OutputFile::create(to, replace, Access::Usual);
+        let draft = draft.map_err(|error| Fault::from(error).about(to))?;
+        let monitor = pipeline.monitor();
+        let sealed = progress.watch(monitor, || {
+            let (key, envelope) = enveloped(recipients)?;
+            let mut sink = draft.sink()?;
+            envelope.write(&mut sink)?;
+            let source = Source::file(&file).map_err(Error::Read)?;
+            seal(source, sink, &InputKey::from(&key), &pipeline)
+        })?;
+        if !progress.tell(monitor.done()) {
+            monitor.cancel();
+        }
+        publish(draft, monitor).map_err(|error| Fault::from(error).about(to))?;
+        let len = warplock_container::opened_len(sealed).unwrap_or(0);
+        unsafe { memory::put_if_wanted(plain_len, len, "plain_len") }
+    })
+}
+
+/// Decrypts the file `input` to the file `output`, with the first of `identities` that opens it. The
+/// output appears under its name only when every byte of it was verified and it is on the disk; an
+/// existing file is refused with WL_ERR_EXISTS unless `flags` is WL_REPLACE. `progress` and
+/// `plain_len` (gets the bytes of plaintext) may be NULL. Waits for the end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_decrypt_file(
+    engine: *const wl_engine,
+    input: *const c_char,
+    output: *const c_char,
+    identities: *const wl_identities,
+    flags: u32,
+    progress: wl_progress,
+    context: *mut c_void,
+    plain_len: *mut u64,
+) -> wl_status {
+    run(|| {
+        let replace = replaces(flags)?;
+        // SAFETY: by this function's documentation, here and below.
+        let to = unsafe { memory::path(output, "the output's path")? };
+        let reading = unsafe { Reading::new(engine, input, identities)? };
+        let progress = Progress {
+            function: progress,
+            context,
+        };
+        let draft = OutputFile::create(to, replace, Access::Usual);
+        let draft = draft.map_err(|error| Fault::from(error).about(to))?;
+        let len = reading.run(&progress, || draft.sink())?;
+        let published = publish(draft, reading.pipeline.monitor());
+        published.map_err(|error| Fault::from(error).about(to))?;
+        unsafe { memory::put_if_wanted(plain_len, len, "plain_len") }
+    })
+}
+
+/// Verifies every byte of the file `input` and keeps nothing. `progress` and `plain_len` (gets the
+/// bytes of plaintext) may be NULL. Waits for the end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_verify_file(
+    engine: *const wl_engine,
+    input: *const c_char,
+    identities: *const wl_identities,
+    progress: wl_progress,
+    context: *mut c_void,
+    plain_len: *mut u64,
+) -> wl_status {
+    run(|| {
+        // SAFETY: by this function's documentation, here and below.
+        let reading = unsafe { Reading::new(engine, input, identities)? };
+        let progress = Progress {
+            function: progress,
+            context,
+        };
+        let len = reading.run(&progress, || Ok(Sink::nowhere()))?;
+        unsafe { memory::put_if_wanted(plain_len, len, "plain_len") }
+    })
+}
+
+/// A file that is decrypted from front to back.
+struct Reading<'a> {
+    pipeline: warplock_container::Pipeline,
+    file: File,
+    identities: &'a Identities,
+}
+
+impl<'a> Reading<'a> {
+    /// # Safety
+    /// The handles and the path are valid for `'a`.
+    unsafe fn new(
+        engine: *const wl_engine,
+        input: *const c_char,
+        identities: *const wl_identities,
+    ) -> Result<Self> {
+        // SAFETY: by this function's contract, here and below.
+        let pipeline = unsafe { handle::get(engine)? }.pipeline()?;
+        let offered = unsafe { handle::get(identities)? };
+        let file = open_file(unsafe { memory::path(input, "the input's path")? })?;
+        Ok(Reading {
+            pipeline,
+            file,
+            identities: &offered.identities,
+        })
+    }
+
+    /// Bytes of plaintext, all of which went to the sink.
+    fn run<'s>(
+        &self,
+        progress: &Progress,
+        sink: impl FnOnce() -> warplock_container::Result<Sink<'s>> + Send,
+    ) -> Result<u64> {
+        let monitor = self.pipeline.monitor();
+        let len = progress.watch(monitor, || {
+            let mut source = Source::file(&self.file).map_err(Error::Read)?;
+            let envelope = Envelope::read(&mut source)?;
+            let key = unwrap(envelope.wrapped(), self.identities)?;
+            open(source, sink()?, &InputKey::from(&key), &self.pipeline)
+        })?;
+        if !progress.tell(monitor.done()) {
+            monitor.cancel();
+            return Err(Error::Cancelled.into());
+        }
+        Ok(len)
+    }
+}

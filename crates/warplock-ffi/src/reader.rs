@@ -1,0 +1,117 @@
+//! Random access to an encrypted file.
+
+use std::ffi::{c_char, c_void};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::sync::Mutex;
+
+use warplock_container::{Error, Reader};
+
+use crate::engine::wl_engine;
+use crate::fault::{Fault, run, run_void};
+use crate::files::open_file;
+use crate::handle::{self, Opaque};
+use crate::memory;
+use crate::part::input_key;
+use crate::secrets::{lock, wl_identities};
+use crate::status::wl_status;
+
+/// An encrypted file that is read at any place. Threads may share it; they read one after the other.
+pub struct wl_reader {
+    _opaque: [u8; 0],
+}
+
+impl Opaque for wl_reader {
+    type Value = Mutex<Reader<File>>;
+    const MAGIC: [u8; 8] = *b"wlreader";
+    const NAME: &'static str = "reader";
+}
+
+/// Opens a file to read it at any place. Its length is verified now, its content as it is read. Frees
+/// nothing of what it is given: engine and identities may be freed before the reader.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_reader_open(
+    engine: *const wl_engine,
+    path: *const c_char,
+    identities: *const wl_identities,
+    reader: *mut *mut wl_reader,
+) -> wl_status {
+    run(|| {
+        // SAFETY: by this function's documentation, here and below.
+        let engine = unsafe { handle::get(engine)? }.engine.clone();
+        let offered = unsafe { handle::get(identities)? };
+        let file = open_file(unsafe { memory::path(path, "the path")? })?;
+        let made = Reader::unlock(file, &offered.identities, engine)?;
+        unsafe { handle::make(reader, Mutex::new(made)) }
+    })
+}
+
+/// The same for a bare stream, without an envelope, whose 32-byte key the program knows: what a
+/// wl_part_sealer makes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_reader_open_with_key(
+    engine: *const wl_engine,
+    path: *const c_char,
+    key: *const c_void,
+    key_len: usize,
+    reader: *mut *mut wl_reader,
+) -> wl_status {
+    run(|| {
+        // SAFETY: by this function's documentation, here and below.
+        let engine = unsafe { handle::get(engine)? }.engine.clone();
+        let key = unsafe { input_key(key, key_len)? };
+        let file = open_file(unsafe { memory::path(path, "the path")? })?;
+        let made = Reader::new(file, &key, engine)?;
+        unsafe { handle::make(reader, Mutex::new(made)) }
+    })
+}
+
+/// Writes the verified length of the plaintext in bytes to `len`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_reader_len(reader: *const wl_reader, len: *mut u64) -> wl_status {
+    run(|| {
+        // SAFETY: by this function's documentation, here and below.
+        let reader = unsafe { handle::get(reader)? };
+        let found = lock(reader).len();
+        unsafe { memory::put(len, found, "the place for the length") }
+    })
+}
+
+/// Reads verified plaintext from `offset` on into `buffer`, which has room for `size` bytes. Writes
+/// to `read` how many bytes it got: fewer than `size` only at the end of the content, or before a
+/// part that does not verify (the next read there fails). Waits for the result.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_reader_read_at(
+    reader: *const wl_reader,
+    offset: u64,
+    buffer: *mut c_void,
+    size: usize,
+    read: *mut usize,
+) -> wl_status {
+    run(|| {
+        // SAFETY: by this function's documentation, here and below.
+        let reader = unsafe { handle::get(reader)? };
+        let buffer = unsafe { memory::bytes_mut(buffer, size, "the buffer")? };
+        unsafe { memory::put(read, 0, "the place for the number of bytes read")? };
+        let mut reader = lock(reader);
+        let failed = |error| Fault::from(Error::Read(error));
+        reader.seek(SeekFrom::Start(offset)).map_err(failed)?;
+        let mut done = 0;
+        while done < size {
+            match reader.read(&mut buffer[done..]) {
+                Ok(0) => break,
+                Ok(more) => done += more,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        unsafe { memory::put(read, done, "the place for the number of bytes read") }
+    })
+}
+
+/// Frees a reader that no other thread uses any more, and closes its file. NULL is ignored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_reader_free(reader: *mut wl_reader) {
+    // SAFETY: by this function's documentation.
+    run_void(|| unsafe { handle::free(reader) });
+}
