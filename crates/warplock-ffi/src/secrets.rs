@@ -8,10 +8,9 @@ use warplock_keyring::{
 };
 
 use crate::fault::{Fault, Result, run, run_void};
-use crate::files::WL_REPLACE;
 use crate::handle::{self, Opaque};
 use crate::memory;
-use crate::status::wl_status;
+use crate::status::{WL_ERR_EXISTS, wl_status};
 
 /// For whom a file is encrypted. Threads may share it.
 pub struct wl_recipients {
@@ -222,15 +221,19 @@ pub unsafe extern "C" fn wl_identity_create(
         let path = unsafe { memory::path(path, "the path")? };
         let replace = crate::files::replaces(flags)?;
         memory::refuse_short(size, WL_RECIPIENT_SIZE, "the place for the recipient")?;
+        if recipient.is_null() {
+            return Err(Fault::argument("the place for the recipient is NULL"));
+        }
         let new = NewIdentity::generate();
-        // SAFETY: as above.
-        unsafe { memory::put_text(&new.recipient(), recipient, size)? };
         let exists = path.try_exists().unwrap_or(false);
         let written =
             warplock_keyring::write_secret_file(path, new.file_text().as_bytes(), replace);
-        written.map_err(|error| match exists && flags & WL_REPLACE == 0 {
-            true => Fault::new(crate::status::WL_ERR_EXISTS, error.to_string()),
+        written.map_err(|error| match exists && !replace {
+            true => Fault::new(WL_ERR_EXISTS, error.to_string()),
             false => error.into(),
-        })
+        })?;
+        // Only now, so that it is never one without a file.
+        // SAFETY: as above.
+        unsafe { memory::put_text(&new.recipient(), recipient, size) }
     })
 }

@@ -1,0 +1,3 @@
+module warplock.example
+
+go 1.21
