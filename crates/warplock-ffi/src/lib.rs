@@ -17,6 +17,7 @@
 
 pub mod algorithm;
 pub mod batch;
+pub mod cuda;
 pub mod engine;
 pub mod fault;
 pub mod files;

@@ -1,0 +1,420 @@
+//! Batches in GPU memory: device keys, calls and plans.
+
+use std::ffi::c_void;
+
+use warplock::cuda::{
+    Device, DeviceAad, DeviceBatch, DeviceIvs, DeviceKey, DeviceKeys, DeviceTags, DeviceText,
+    DeviceVerdicts, Plan, Region, devices,
+};
+use warplock::{Algorithm, Direction, Error, Keys};
+
+use crate::batch::{
+    WL_NONCES_DRAWN, WL_NONCES_GIVEN, WL_NONCES_SECTORS, WL_NONCES_SPANS, length, product, wl_batch,
+};
+use crate::fault::{Fault, Result, run, run_void};
+use crate::handle::{self, Opaque};
+use crate::key::wl_key;
+use crate::memory;
+use crate::status::{WL_ERR_UNSUPPORTED, wl_status};
+
+/// A GPU with the library's kernels. It uses the device's primary context, as the CUDA runtime does:
+/// pointers and streams of the runtime, of PyTorch and of CuPy can be used with it. Threads may
+/// share it.
+pub struct wl_cuda_device {
+    _opaque: [u8; 0],
+}
+
+impl Opaque for wl_cuda_device {
+    type Value = Device;
+    const MAGIC: [u8; 8] = *b"wldevice";
+    const NAME: &'static str = "GPU";
+}
+
+/// A key made ready on one GPU, for any number of calls of wl_cuda_enqueue. Threads may share it.
+pub struct wl_cuda_key {
+    _opaque: [u8; 0],
+}
+
+impl Opaque for wl_cuda_key {
+    type Value = (Algorithm, DeviceKey);
+    const MAGIC: [u8; 8] = *b"wlcudkey";
+    const NAME: &'static str = "device key";
+}
+
+/// A batch in GPU memory, checked and prepared once, for any number of launches. It reads texts,
+/// nonces, associated data and tags again at every launch; their places and lengths are fixed.
+pub struct wl_cuda_plan {
+    _opaque: [u8; 0],
+}
+
+impl Opaque for wl_cuda_plan {
+    type Value = (Device, Plan, usize);
+    const MAGIC: [u8; 8] = *b"wl-plan1";
+    const NAME: &'static str = "plan";
+}
+
+/// Writes how many GPUs there are to `count`; 0 also if there is no driver. Does not wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_cuda_device_count(count: *mut u32) -> wl_status {
+    run(|| {
+        let found = match devices() {
+            Ok(devices) => devices.gpus.len() as u32,
+            Err(Error::NoBackend { .. }) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        // SAFETY: by this function's documentation.
+        unsafe { memory::put(count, found, "the place for the count") }
+    })
+}
+
+/// Opens the GPU with this number: starts its primary context and loads the kernels. Waits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_cuda_device_open(
+    number: u32,
+    device: *mut *mut wl_cuda_device,
+) -> wl_status {
+    // SAFETY: by this function's documentation.
+    run(|| unsafe { handle::make(device, Device::open(number)?) })
+}
+
+/// Frees a GPU's handle. NULL is ignored. Keys and plans made with it stay valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_cuda_device_free(device: *mut wl_cuda_device) {
+    // SAFETY: by this function's documentation.
+    run_void(|| unsafe { handle::free(device) });
+}
+
+/// Makes a key ready on a GPU. The first one of its algorithm in a process also tests the kernels.
+/// `key` may be freed afterwards. Allocates and waits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_cuda_key_new(
+    device: *const wl_cuda_device,
+    key: *const wl_key,
+    device_key: *mut *mut wl_cuda_key,
+) -> wl_status {
+    run(|| {
+        // SAFETY: by this function's documentation, here and below.
+        let device = unsafe { handle::get(device)? };
+        let key = unsafe { handle::get(key)? };
+        unsafe { handle::make(device_key, (key.algorithm(), DeviceKey::new(device, key)?)) }
+    })
+}
+
+/// Waits for everything on the GPU, then wipes and frees a device key. NULL is ignored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_cuda_key_free(device_key: *mut wl_cuda_key) {
+    // SAFETY: by this function's documentation.
+    run_void(|| unsafe { handle::free(device_key) });
+}
+
+/// Writes to `size` the bytes of GPU memory that wl_cuda_enqueue needs to work in for this batch.
+/// Does not touch the GPU and does not wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_cuda_workspace_size(
+    device_key: *const wl_cuda_key,
+    batch: *const wl_batch,
+    size: *mut usize,
+) -> wl_status {
+    run(|| {
+        // SAFETY: by this function's documentation, here and below.
+        let (algorithm, key) = unsafe { handle::get(device_key)? };
+        let batch = unsafe { wl_batch::of(batch)? };
+        let needed = key.workspace_len(&unsafe { for_key(&batch, *algorithm, key)? })?;
+        unsafe { memory::put(size, needed, "the place for the size") }
+    })
+}
+
+/// Makes room in pinned host memory for `calls` calls like this batch to be under way at the same
+/// time. There is room for eight with about a thousand messages from the start; a call that finds
+/// none allocates it, which waits for the GPU. Allocates and waits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_cuda_reserve(
+    device_key: *const wl_cuda_key,
+    batch: *const wl_batch,
+    calls: usize,
+) -> wl_status {
+    run(|| {
+        // SAFETY: by this function's documentation, here and below.
+        let (algorithm, key) = unsafe { handle::get(device_key)? };
+        let batch = unsafe { wl_batch::of(batch)? };
+        Ok(key.reserve(&unsafe { for_key(&batch, *algorithm, key)? }, calls)?)
+    })
+}
+
+/// Queues a batch in GPU memory on a stream. Its members `key`, `key_table` and `key_bytes` are NULL:
+/// the device key is the key. Its spans are in host memory and are copied before the call returns.
+/// Its nonces are given in GPU memory: draw them with wl_random and copy them there, new ones for
+/// each call that seals. DANGER: the library cannot see whether one is used twice.
+///
+/// `workspace`: `workspace_size` bytes of GPU memory at a multiple of 16, at least what
+/// wl_cuda_workspace_size says. `statuses`: NULL, or for each message a 32-bit number in GPU memory, 0
+/// if its tag was right, 1 if it was refused. `refused`: NULL, or one 32-bit number in GPU memory to
+/// which the number of refused messages is added. Both are for WL_OPEN. A refused message is zeros
+/// before anything that is queued later on the stream can read it. `stream`: a CUstream
+/// (cudaStream_t) of the device's primary context; NULL for the default stream.
+///
+/// Does not wait and allocates nothing, as long as there is room (wl_cuda_reserve). Until the stream
+/// has passed this point, the device key and all memory stay valid, nothing else uses what is
+/// written, and nothing writes what is read. While a stream captures a graph the call is refused:
+/// make a plan before the capture.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_cuda_enqueue(
+    device_key: *const wl_cuda_key,
+    batch: *const wl_batch,
+    workspace: *mut c_void,
+    workspace_size: usize,
+    statuses: *mut u32,
+    refused: *mut u32,
+    stream: *mut c_void,
+) -> wl_status {
+    run(|| {
+        // SAFETY: by this function's documentation, here and below.
+        let (algorithm, key) = unsafe { handle::get(device_key)? };
+        let batch = unsafe { wl_batch::of(batch)? };
+        let queued = unsafe { for_key(&batch, *algorithm, key)? };
+        let words = |pointer: *mut u32, count: usize| -> Result<Option<Region>> {
+            match pointer.is_null() {
+                true => Ok(None),
+                // SAFETY: as above.
+                false => unsafe { region(pointer.cast(), product(count, 4)?).map(Some) },
+            }
+        };
+        let verdicts = DeviceVerdicts {
+            each: words(statuses, length(batch.count)?)?,
+            refused: words(refused, 1)?,
+        };
+        let workspace = unsafe { region(workspace, workspace_size)? };
+        let stream = unsafe { key.device().stream_from_raw(stream) };
+        Ok(unsafe { key.enqueue(queued, verdicts, workspace, &stream)? })
+    })
+}
+
+/// Prepares a batch in GPU memory for any number of launches, also inside a CUDA graph. Its keys,
+/// key numbers and spans are in host memory and are copied; its nonces are read in GPU memory at
+/// every launch: for a batch that seals, put new ones there before each. Allocates and waits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_cuda_plan_new(
+    device: *const wl_cuda_device,
+    batch: *const wl_batch,
+    plan: *mut *mut wl_cuda_plan,
+) -> wl_status {
+    run(|| {
+        // SAFETY: by this function's documentation, here and below.
+        let device = unsafe { handle::get(device)? };
+        let batch = unsafe { wl_batch::of(batch)? };
+        let keys = unsafe { batch.keys()? };
+        let algorithm = match keys {
+            Keys::One(key) => key.algorithm(),
+            Keys::Each { algorithm, .. } => algorithm,
+            Keys::Indexed { keys, .. } => match keys.first() {
+                Some(key) => key.algorithm(),
+                None => return Err(Fault::argument("the table of keys is empty")),
+            },
+        };
+        let made = unsafe { device_batch(&batch, DeviceKeys::Host(keys), algorithm)? };
+        let made = Plan::new(device, made)?;
+        let count = length(batch.count)?;
+        unsafe { handle::make(plan, (device.clone(), made, count)) }
+    })
+}
+
+/// Queues a plan's kernels on a stream (a CUstream; NULL for the default stream), and nothing else:
+/// no allocation, no copy, no waiting, so that the stream may be capturing a graph. Until the stream
+/// has passed this point, the plan and all memory of its batch stay valid and unused by others.
+/// Launches of one plan go to one stream, or wait for each other.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_cuda_plan_launch(
+    plan: *const wl_cuda_plan,
+    stream: *mut c_void,
+) -> wl_status {
+    run(|| {
+        // SAFETY: by this function's documentation, here and below.
+        let (device, plan, _) = unsafe { handle::get(plan)? };
+        let stream = unsafe { device.stream_from_raw(stream) };
+        Ok(unsafe { plan.launch(&stream)? })
+    })
+}
+
+/// Waits for the stream of a plan's last launch, then writes one byte for each message to `failed`
+/// (`size` bytes, at least as many as there are messages; NULL if not wanted): 1 if it was refused,
+/// otherwise 0. Returns WL_ERR_AUTHENTICATION if any was.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_cuda_plan_wait(
+    plan: *const wl_cuda_plan,
+    stream: *mut c_void,
+    failed: *mut u8,
+    size: usize,
+) -> wl_status {
+    run(|| {
+        // SAFETY: by this function's documentation, here and below.
+        let (device, plan, count) = unsafe { handle::get(plan)? };
+        let total = *count;
+        let flags = match failed.is_null() {
+            true => None,
+            false => {
+                memory::refuse_short(size, total, "the place for the flags")?;
+                Some(unsafe { memory::slice_mut(failed, total, "the place for the flags")? })
+            }
+        };
+        let stream = unsafe { device.stream_from_raw(stream) };
+        let failed = plan.failed(&stream)?;
+        if let Some(flags) = flags {
+            flags.fill(0);
+            failed.iter().for_each(|&message| flags[message] = 1);
+        }
+        match failed.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Authentication { failed, total }.into()),
+        }
+    })
+}
+
+/// Writes where a plan puts its verdicts in GPU memory, for kernels: 32-bit numbers, the first at
+/// `address`, the next ones `stride` bytes apart, one for each message: 0 if its tag was right, 1 if
+/// it was refused. They are valid after a launch until the next. WL_ERR_UNSUPPORTED for a plan that
+/// opens nothing. Does not wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_cuda_plan_statuses(
+    plan: *const wl_cuda_plan,
+    address: *mut u64,
+    stride: *mut usize,
+) -> wl_status {
+    run(|| {
+        // SAFETY: by this function's documentation, here and below.
+        let (_, plan, _) = unsafe { handle::get(plan)? };
+        let Some(found) = plan.statuses() else {
+            return Err(Fault::new(
+                WL_ERR_UNSUPPORTED,
+                "the plan opens no messages, so it has no verdicts",
+            ));
+        };
+        unsafe { memory::put(address, found.address, "the place for the address")? };
+        unsafe { memory::put(stride, found.stride, "the place for the stride") }
+    })
+}
+
+/// Waits for everything on the GPU, then wipes and frees a plan; not while a stream captures a graph.
+/// NULL is ignored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_cuda_plan_free(plan: *mut wl_cuda_plan) {
+    // SAFETY: by this function's documentation.
+    run_void(|| unsafe { handle::free(plan) });
+}
+
+/// A call's batch.
+///
+/// # Safety
+/// As [`device_batch`].
+unsafe fn for_key<'a>(
+    batch: &wl_batch,
+    algorithm: Algorithm,
+    key: &'a DeviceKey,
+) -> Result<DeviceBatch<'a>> {
+    if !batch.key.is_null() || !batch.key_table.is_null() || !batch.key_bytes.is_null() {
+        return Err(Fault::argument(
+            "the device key is the key of a call: set the batch's key, key_table and key_bytes to \
+             NULL",
+        ));
+    }
+    // SAFETY: by this function's contract.
+    unsafe { device_batch(batch, DeviceKeys::from(key), algorithm) }
+}
+
+/// Memory on the GPU.
+///
+/// # Safety
+/// Its bytes belong to the caller, unless there are none.
+unsafe fn region(pointer: *const c_void, len: usize) -> Result<Region> {
+    if pointer.is_null() && len > 0 {
+        return Err(Fault::argument(format!(
+            "an address in GPU memory is NULL, but has {len} bytes"
+        )));
+    }
+    if pointer.addr().checked_add(len).is_none() {
+        return Err(Fault::argument("a length in GPU memory is beyond it"));
+    }
+    // SAFETY: by this function's contract.
+    Ok(unsafe { Region::new(pointer.addr() as u64, len) })
+}
+
+/// The engine's batch in GPU memory.
+///
+/// # Safety
+/// The spans are in host memory for `'a`, everything else in GPU memory.
+unsafe fn device_batch<'a>(
+    batch: &wl_batch,
+    keys: DeviceKeys<'a>,
+    algorithm: Algorithm,
+) -> Result<DeviceBatch<'a>> {
+    let (direction, authenticates) = batch.direction()?;
+    let has_tags = algorithm.is_aead();
+    if authenticates && !has_tags || !has_tags && !batch.tags.is_null() {
+        return Err(Fault::new(
+            WL_ERR_UNSUPPORTED,
+            format!("{algorithm} makes no tags: take WL_ENCRYPT or WL_DECRYPT, and tags NULL"),
+        ));
+    }
+    let count = length(batch.count)?;
+    let appended = match has_tags && batch.tags.is_null() {
+        true => batch.tag_len(),
+        false => 0,
+    };
+    // SAFETY: by this function's contract. So it is below.
+    let (spans, output_spans) = unsafe { batch.text_spans(direction, appended)? };
+    let input = unsafe { region(batch.input, length(batch.input_size)?)? };
+    let text = match batch.is_in_place() {
+        true => DeviceText::InPlace {
+            buffer: input,
+            spans,
+        },
+        false => DeviceText::Apart {
+            input,
+            input_spans: spans,
+            output: unsafe { region(batch.output, length(batch.output_size)?)? },
+            output_spans,
+        },
+    };
+    let ivs = match batch.nonce_mode {
+        WL_NONCES_DRAWN if direction == Direction::Encrypt && algorithm.info().iv_len() > 0 => {
+            return Err(Fault::new(
+                WL_ERR_UNSUPPORTED,
+                "nonces cannot be drawn in GPU memory: draw them with wl_random, copy them there, \
+                 and take WL_NONCES_GIVEN",
+            ));
+        }
+        WL_NONCES_DRAWN | WL_NONCES_GIVEN => match algorithm.info().iv_len() {
+            0 => DeviceIvs::None,
+            len => DeviceIvs::Each(unsafe { region(batch.nonces, product(count, len)?)? }),
+        },
+        WL_NONCES_SPANS => DeviceIvs::Ragged {
+            bytes: unsafe { region(batch.nonces, length(batch.nonces_size)?)? },
+            spans: unsafe { batch.ragged(batch.nonce_spans, "nonce_spans")? },
+        },
+        WL_NONCES_SECTORS => DeviceIvs::Sectors {
+            first: batch.first_sector.into(),
+        },
+        other => {
+            return Err(Fault::argument(format!(
+                "the batch's nonce_mode is {other}: take a WL_NONCES constant"
+            )));
+        }
+    };
+    let aad_size = length(batch.aad_size)?;
+    let aad = match (batch.aad.is_null(), batch.aad_spans.is_null()) {
+        (true, true) if aad_size == 0 => DeviceAad::None,
+        (_, true) => DeviceAad::Shared(unsafe { region(batch.aad, aad_size)? }),
+        (_, false) => DeviceAad::Each {
+            bytes: unsafe { region(batch.aad, aad_size)? },
+            spans: unsafe { batch.ragged(batch.aad_spans, "aad_spans")? },
+        },
+    };
+    let tags = match has_tags && !batch.tags.is_null() {
+        true => {
+            let len = product(count, batch.tag_len())?;
+            DeviceTags::Apart(unsafe { region(batch.tags, len)? })
+        }
+        false => DeviceTags::Appended,
+    };
+    let made = DeviceBatch::new(direction, keys, text).ivs(ivs).aad(aad);
+    Ok(made.tags(tags).tag_len(batch.tag_len()))
+}
