@@ -185,6 +185,24 @@
 #define WL_ABI_VERSION 1
 
 /**
+ * A GPU with the library's kernels. It uses the device's primary context, as the CUDA runtime does:
+ * pointers and streams of the runtime, of PyTorch and of CuPy can be used with it. Threads may
+ * share it.
+ */
+typedef struct wl_cuda_device wl_cuda_device;
+
+/**
+ * A key made ready on one GPU, for any number of calls of wl_cuda_enqueue. Threads may share it.
+ */
+typedef struct wl_cuda_key wl_cuda_key;
+
+/**
+ * A batch in GPU memory, checked and prepared once, for any number of launches. It reads texts,
+ * nonces, associated data and tags again at every launch; their places and lengths are fixed.
+ */
+typedef struct wl_cuda_plan wl_cuda_plan;
+
+/**
  * Runs batches on the CPU, on GPUs, or on both. Make one and keep it: threads may share it.
  * After fork(), the child makes its own.
  */
@@ -528,6 +546,122 @@ int32_t wl_is_authenticated(uint32_t algorithm);
 wl_status wl_run(const wl_engine *engine,
                  const wl_batch *batch,
                  uint8_t *failed);
+
+/**
+ * Writes how many GPUs there are to `count`; 0 also if there is no driver. Does not wait.
+ */
+wl_status wl_cuda_device_count(uint32_t *count);
+
+/**
+ * Opens the GPU with this number: starts its primary context and loads the kernels. Waits.
+ */
+wl_status wl_cuda_device_open(uint32_t number,
+                              wl_cuda_device **device);
+
+/**
+ * Frees a GPU's handle. NULL is ignored. Keys and plans made with it stay valid.
+ */
+void wl_cuda_device_free(wl_cuda_device *device);
+
+/**
+ * Makes a key ready on a GPU. The first one of its algorithm in a process also tests the kernels.
+ * `key` may be freed afterwards. Allocates and waits.
+ */
+wl_status wl_cuda_key_new(const wl_cuda_device *device,
+                          const wl_key *key,
+                          wl_cuda_key **device_key);
+
+/**
+ * Waits for everything on the GPU, then wipes and frees a device key. NULL is ignored.
+ */
+void wl_cuda_key_free(wl_cuda_key *device_key);
+
+/**
+ * Writes to `size` the bytes of GPU memory that wl_cuda_enqueue needs to work in for this batch.
+ * Does not touch the GPU and does not wait.
+ */
+wl_status wl_cuda_workspace_size(const wl_cuda_key *device_key,
+                                 const wl_batch *batch,
+                                 size_t *size);
+
+/**
+ * Makes room in pinned host memory for `calls` calls like this batch to be under way at the same
+ * time. There is room for eight with about a thousand messages from the start; a call that finds
+ * none allocates it, which waits for the GPU. Allocates and waits.
+ */
+wl_status wl_cuda_reserve(const wl_cuda_key *device_key,
+                          const wl_batch *batch,
+                          size_t calls);
+
+/**
+ * Queues a batch in GPU memory on a stream. Its members `key`, `key_table` and `key_bytes` are NULL:
+ * the device key is the key. Its spans are in host memory and are copied before the call returns.
+ * Its nonces are given in GPU memory: draw them with wl_random and copy them there, new ones for
+ * each call that seals. DANGER: the library cannot see whether one is used twice.
+ *
+ * `workspace`: `workspace_size` bytes of GPU memory at a multiple of 16, at least what
+ * wl_cuda_workspace_size says. `statuses`: NULL, or for each message a 32-bit number in GPU memory, 0
+ * if its tag was right, 1 if it was refused. `refused`: NULL, or one 32-bit number in GPU memory to
+ * which the number of refused messages is added. Both are for WL_OPEN. A refused message is zeros
+ * before anything that is queued later on the stream can read it. `stream`: a CUstream
+ * (cudaStream_t) of the device's primary context; NULL for the default stream.
+ *
+ * Does not wait and allocates nothing, as long as there is room (wl_cuda_reserve). Until the stream
+ * has passed this point, the device key and all memory stay valid, nothing else uses what is
+ * written, and nothing writes what is read. While a stream captures a graph the call is refused:
+ * make a plan before the capture.
+ */
+wl_status wl_cuda_enqueue(const wl_cuda_key *device_key,
+                          const wl_batch *batch,
+                          void *workspace,
+                          size_t workspace_size,
+                          uint32_t *statuses,
+                          uint32_t *refused,
+                          void *stream);
+
+/**
+ * Prepares a batch in GPU memory for any number of launches, also inside a CUDA graph. Its keys,
+ * key numbers and spans are in host memory and are copied; its nonces are read in GPU memory at
+ * every launch: for a batch that seals, put new ones there before each. Allocates and waits.
+ */
+wl_status wl_cuda_plan_new(const wl_cuda_device *device,
+                           const wl_batch *batch,
+                           wl_cuda_plan **plan);
+
+/**
+ * Queues a plan's kernels on a stream (a CUstream; NULL for the default stream), and nothing else:
+ * no allocation, no copy, no waiting, so that the stream may be capturing a graph. Until the stream
+ * has passed this point, the plan and all memory of its batch stay valid and unused by others.
+ * Launches of one plan go to one stream, or wait for each other.
+ */
+wl_status wl_cuda_plan_launch(const wl_cuda_plan *plan,
+                              void *stream);
+
+/**
+ * Waits for the stream of a plan's last launch, then writes one byte for each message to `failed`
+ * (`size` bytes, at least as many as there are messages; NULL if not wanted): 1 if it was refused,
+ * otherwise 0. Returns WL_ERR_AUTHENTICATION if any was.
+ */
+wl_status wl_cuda_plan_wait(const wl_cuda_plan *plan,
+                            void *stream,
+                            uint8_t *failed,
+                            size_t size);
+
+/**
+ * Writes where a plan puts its verdicts in GPU memory, for kernels: 32-bit numbers, the first at
+ * `address`, the next ones `stride` bytes apart, one for each message: 0 if its tag was right, 1 if
+ * it was refused. They are valid after a launch until the next. WL_ERR_UNSUPPORTED for a plan that
+ * opens nothing. Does not wait.
+ */
+wl_status wl_cuda_plan_statuses(const wl_cuda_plan *plan,
+                                uint64_t *address,
+                                size_t *stride);
+
+/**
+ * Waits for everything on the GPU, then wipes and frees a plan; not while a stream captures a graph.
+ * NULL is ignored.
+ */
+void wl_cuda_plan_free(wl_cuda_plan *plan);
 
 /**
  * Makes an engine. `backend`: "auto", "cpu", "cpu:NAME", "cuda", "cuda:N" or "cuda:N,M"; NULL for

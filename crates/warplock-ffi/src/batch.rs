@@ -140,7 +140,7 @@ impl wl_batch {
         }
         // SAFETY: by this function's contract; `size` comes first.
         let size = unsafe { batch.cast::<u32>().read() } as usize;
-        if size < FIRST_SIZE || size > 4096 {
+        if !(FIRST_SIZE..=4096).contains(&size) {
             return Err(Fault::argument(format!(
                 "the batch's size is {size}: set all of it to zero, then size to sizeof(wl_batch)"
             )));
@@ -317,11 +317,14 @@ pub unsafe extern "C" fn wl_run(
     failed: *mut u8,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let engine = unsafe { handle::get(engine)? };
+        // SAFETY: as above.
         let batch = unsafe { wl_batch::of(batch)? };
+        // SAFETY: as above.
         let keys = unsafe { batch.keys()? };
         let count = length(batch.count)?;
+        // SAFETY: as above.
         let (run, flags) = unsafe { host_batch(&batch, keys, count, failed)? };
         let result = engine.engine.run(run);
         if let (Ok(()) | Err(Error::Authentication { .. }), Some(flags)) = (&result, flags) {
@@ -402,16 +405,19 @@ unsafe fn host_batch<'a>(
     }
     refuse_any_overlap(&written, &read)?;
 
-    // SAFETY: by this function's contract; what is written overlaps nothing. So it is below.
+    // SAFETY: by this function's contract; what is written overlaps nothing.
     let (spans, output_spans) = unsafe { batch.text_spans(direction, appended)? };
     let text = match batch.is_in_place() {
         true => Text::InPlace {
+            // SAFETY: as above.
             buffer: unsafe { bytes_mut(batch.input.cast_mut(), input_size, "input")? },
             spans,
         },
         false => Text::Apart {
+            // SAFETY: as above.
             input: unsafe { bytes(batch.input, input_size, "input")? },
             input_spans: spans,
+            // SAFETY: as above.
             output: unsafe { bytes_mut(batch.output, output_size, "output")? },
             output_spans,
         },
@@ -421,18 +427,25 @@ unsafe fn host_batch<'a>(
             first: batch.first_sector.into(),
         },
         WL_NONCES_SPANS => Ivs::Ragged {
+            // SAFETY: as above.
             bytes: unsafe { bytes(batch.nonces, nonces_len, "nonces")? },
+            // SAFETY: as above.
             spans: unsafe { batch.ragged(batch.nonce_spans, "nonce_spans")? },
         },
         _ if algorithm.info().iv_len() == 0 => Ivs::None,
+        // SAFETY: as above.
         _ if draws => Ivs::Random(unsafe { bytes_mut(batch.nonces, nonces_len, "nonces")? }),
+        // SAFETY: as above.
         _ => Ivs::Each(unsafe { bytes(batch.nonces, nonces_len, "nonces")? }),
     };
     let aad = match (batch.aad.is_null(), batch.aad_spans.is_null()) {
         (true, true) if aad_size == 0 => Aad::None,
+        // SAFETY: as above.
         (_, true) => Aad::Shared(unsafe { bytes(batch.aad, aad_size, "aad")? }),
         (_, false) => Aad::Each {
+            // SAFETY: as above.
             bytes: unsafe { bytes(batch.aad, aad_size, "aad")? },
+            // SAFETY: as above.
             spans: unsafe { batch.ragged(batch.aad_spans, "aad_spans")? },
         },
     };
@@ -444,15 +457,18 @@ unsafe fn host_batch<'a>(
     let made = made.ivs(ivs).aad(aad).tag_len(batch.tag_len());
     let made = match (tags_len > 0, direction) {
         (false, _) => made,
+        // SAFETY: as above.
         (true, Direction::Encrypt) => made.tags(Tags::Apart(unsafe {
             bytes_mut(batch.tags, tags_len, "tags")?
         })),
         (true, Direction::Decrypt) => {
+            // SAFETY: as above.
             made.tags(Tags::Given(unsafe { bytes(batch.tags, tags_len, "tags")? }))
         }
     };
     let flags = match failed.is_null() {
         true => None,
+        // SAFETY: as above.
         false => Some(unsafe { slice_mut(failed, count, "failed")? }),
     };
     Ok((made, flags))

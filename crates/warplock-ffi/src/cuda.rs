@@ -93,9 +93,11 @@ pub unsafe extern "C" fn wl_cuda_key_new(
     device_key: *mut *mut wl_cuda_key,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let device = unsafe { handle::get(device)? };
+        // SAFETY: as above.
         let key = unsafe { handle::get(key)? };
+        // SAFETY: as above.
         unsafe { handle::make(device_key, (key.algorithm(), DeviceKey::new(device, key)?)) }
     })
 }
@@ -116,10 +118,13 @@ pub unsafe extern "C" fn wl_cuda_workspace_size(
     size: *mut usize,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let (algorithm, key) = unsafe { handle::get(device_key)? };
+        // SAFETY: as above.
         let batch = unsafe { wl_batch::of(batch)? };
+        // SAFETY: as above.
         let needed = key.workspace_len(&unsafe { for_key(&batch, *algorithm, key)? })?;
+        // SAFETY: as above.
         unsafe { memory::put(size, needed, "the place for the size") }
     })
 }
@@ -134,9 +139,11 @@ pub unsafe extern "C" fn wl_cuda_reserve(
     calls: usize,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let (algorithm, key) = unsafe { handle::get(device_key)? };
+        // SAFETY: as above.
         let batch = unsafe { wl_batch::of(batch)? };
+        // SAFETY: as above.
         Ok(key.reserve(&unsafe { for_key(&batch, *algorithm, key)? }, calls)?)
     })
 }
@@ -168,9 +175,11 @@ pub unsafe extern "C" fn wl_cuda_enqueue(
     stream: *mut c_void,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let (algorithm, key) = unsafe { handle::get(device_key)? };
+        // SAFETY: as above.
         let batch = unsafe { wl_batch::of(batch)? };
+        // SAFETY: as above.
         let queued = unsafe { for_key(&batch, *algorithm, key)? };
         let words = |pointer: *mut u32, count: usize| -> Result<Option<Region>> {
             match pointer.is_null() {
@@ -183,9 +192,12 @@ pub unsafe extern "C" fn wl_cuda_enqueue(
             each: words(statuses, length(batch.count)?)?,
             refused: words(refused, 1)?,
         };
+        // SAFETY: as above.
         let workspace = unsafe { region(workspace, workspace_size)? };
+        // SAFETY: as above.
         let stream = unsafe { key.device().stream_from_raw(stream) };
-        Ok(unsafe { key.enqueue(queued, verdicts, workspace, &stream)? })
+        // SAFETY: as above.
+        unsafe { key.enqueue(queued, verdicts, workspace, &stream) }.map_err(Fault::from)
     })
 }
 
@@ -199,9 +211,11 @@ pub unsafe extern "C" fn wl_cuda_plan_new(
     plan: *mut *mut wl_cuda_plan,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let device = unsafe { handle::get(device)? };
+        // SAFETY: as above.
         let batch = unsafe { wl_batch::of(batch)? };
+        // SAFETY: as above.
         let keys = unsafe { batch.keys()? };
         let algorithm = match keys {
             Keys::One(key) => key.algorithm(),
@@ -211,9 +225,11 @@ pub unsafe extern "C" fn wl_cuda_plan_new(
                 None => return Err(Fault::argument("the table of keys is empty")),
             },
         };
+        // SAFETY: as above.
         let made = unsafe { device_batch(&batch, DeviceKeys::Host(keys), algorithm)? };
         let made = Plan::new(device, made)?;
         let count = length(batch.count)?;
+        // SAFETY: as above.
         unsafe { handle::make(plan, (device.clone(), made, count)) }
     })
 }
@@ -228,10 +244,12 @@ pub unsafe extern "C" fn wl_cuda_plan_launch(
     stream: *mut c_void,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let (device, plan, _) = unsafe { handle::get(plan)? };
+        // SAFETY: as above.
         let stream = unsafe { device.stream_from_raw(stream) };
-        Ok(unsafe { plan.launch(&stream)? })
+        // SAFETY: as above.
+        unsafe { plan.launch(&stream) }.map_err(Fault::from)
     })
 }
 
@@ -246,16 +264,18 @@ pub unsafe extern "C" fn wl_cuda_plan_wait(
     size: usize,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let (device, plan, count) = unsafe { handle::get(plan)? };
         let total = *count;
         let flags = match failed.is_null() {
             true => None,
             false => {
                 memory::refuse_short(size, total, "the place for the flags")?;
+                // SAFETY: as above.
                 Some(unsafe { memory::slice_mut(failed, total, "the place for the flags")? })
             }
         };
+        // SAFETY: as above.
         let stream = unsafe { device.stream_from_raw(stream) };
         let failed = plan.failed(&stream)?;
         if let Some(flags) = flags {
@@ -280,7 +300,7 @@ pub unsafe extern "C" fn wl_cuda_plan_statuses(
     stride: *mut usize,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let (_, plan, _) = unsafe { handle::get(plan)? };
         let Some(found) = plan.statuses() else {
             return Err(Fault::new(
@@ -288,7 +308,9 @@ pub unsafe extern "C" fn wl_cuda_plan_statuses(
                 "the plan opens no messages, so it has no verdicts",
             ));
         };
+        // SAFETY: as above.
         unsafe { memory::put(address, found.address, "the place for the address")? };
+        // SAFETY: as above.
         unsafe { memory::put(stride, found.stride, "the place for the stride") }
     })
 }
@@ -348,7 +370,7 @@ unsafe fn device_batch<'a>(
 ) -> Result<DeviceBatch<'a>> {
     let (direction, authenticates) = batch.direction()?;
     let has_tags = algorithm.is_aead();
-    if authenticates && !has_tags || !has_tags && !batch.tags.is_null() {
+    if !has_tags && (authenticates || !batch.tags.is_null()) {
         return Err(Fault::new(
             WL_ERR_UNSUPPORTED,
             format!("{algorithm} makes no tags: take WL_ENCRYPT or WL_DECRYPT, and tags NULL"),
@@ -359,8 +381,9 @@ unsafe fn device_batch<'a>(
         true => batch.tag_len(),
         false => 0,
     };
-    // SAFETY: by this function's contract. So it is below.
+    // SAFETY: by this function's contract.
     let (spans, output_spans) = unsafe { batch.text_spans(direction, appended)? };
+    // SAFETY: as above.
     let input = unsafe { region(batch.input, length(batch.input_size)?)? };
     let text = match batch.is_in_place() {
         true => DeviceText::InPlace {
@@ -370,6 +393,7 @@ unsafe fn device_batch<'a>(
         false => DeviceText::Apart {
             input,
             input_spans: spans,
+            // SAFETY: as above.
             output: unsafe { region(batch.output, length(batch.output_size)?)? },
             output_spans,
         },
@@ -384,10 +408,13 @@ unsafe fn device_batch<'a>(
         }
         WL_NONCES_DRAWN | WL_NONCES_GIVEN => match algorithm.info().iv_len() {
             0 => DeviceIvs::None,
+            // SAFETY: as above.
             len => DeviceIvs::Each(unsafe { region(batch.nonces, product(count, len)?)? }),
         },
         WL_NONCES_SPANS => DeviceIvs::Ragged {
+            // SAFETY: as above.
             bytes: unsafe { region(batch.nonces, length(batch.nonces_size)?)? },
+            // SAFETY: as above.
             spans: unsafe { batch.ragged(batch.nonce_spans, "nonce_spans")? },
         },
         WL_NONCES_SECTORS => DeviceIvs::Sectors {
@@ -402,15 +429,19 @@ unsafe fn device_batch<'a>(
     let aad_size = length(batch.aad_size)?;
     let aad = match (batch.aad.is_null(), batch.aad_spans.is_null()) {
         (true, true) if aad_size == 0 => DeviceAad::None,
+        // SAFETY: as above.
         (_, true) => DeviceAad::Shared(unsafe { region(batch.aad, aad_size)? }),
         (_, false) => DeviceAad::Each {
+            // SAFETY: as above.
             bytes: unsafe { region(batch.aad, aad_size)? },
+            // SAFETY: as above.
             spans: unsafe { batch.ragged(batch.aad_spans, "aad_spans")? },
         },
     };
     let tags = match has_tags && !batch.tags.is_null() {
         true => {
             let len = product(count, batch.tag_len())?;
+            // SAFETY: as above.
             DeviceTags::Apart(unsafe { region(batch.tags, len)? })
         }
         false => DeviceTags::Appended,

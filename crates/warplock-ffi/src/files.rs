@@ -121,10 +121,13 @@ pub unsafe extern "C" fn wl_encrypt_file(
     plain_len: *mut u64,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let pipeline = unsafe { handle::get(engine)? }.pipeline()?;
+        // SAFETY: as above.
         let recipients = unsafe { handle::get(recipients)? };
+        // SAFETY: as above.
         let input = unsafe { memory::path(input, "the input's path")? };
+        // SAFETY: as above.
         let to = unsafe { memory::path(output, "the output's path")? };
         let progress = Progress {
             function: progress,
@@ -147,6 +150,7 @@ pub unsafe extern "C" fn wl_encrypt_file(
         }
         publish(draft, monitor).map_err(|error| Fault::from(error).about(to))?;
         let len = warplock_container::opened_len(sealed).unwrap_or(0);
+        // SAFETY: as above.
         unsafe { memory::put_if_wanted(plain_len, len, "plain_len") }
     })
 }
@@ -168,8 +172,9 @@ pub unsafe extern "C" fn wl_decrypt_file(
 ) -> wl_status {
     run(|| {
         let replace = replaces(flags)?;
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let to = unsafe { memory::path(output, "the output's path")? };
+        // SAFETY: as above.
         let reading = unsafe { Reading::new(engine, input, identities)? };
         let progress = Progress {
             function: progress,
@@ -180,6 +185,7 @@ pub unsafe extern "C" fn wl_decrypt_file(
         let len = reading.run(&progress, || draft.sink())?;
         let published = publish(draft, reading.pipeline.monitor());
         published.map_err(|error| Fault::from(error).about(to))?;
+        // SAFETY: as above.
         unsafe { memory::put_if_wanted(plain_len, len, "plain_len") }
     })
 }
@@ -196,13 +202,14 @@ pub unsafe extern "C" fn wl_verify_file(
     plain_len: *mut u64,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let reading = unsafe { Reading::new(engine, input, identities)? };
         let progress = Progress {
             function: progress,
             context,
         };
         let len = reading.run(&progress, || Ok(Sink::nowhere()))?;
+        // SAFETY: as above.
         unsafe { memory::put_if_wanted(plain_len, len, "plain_len") }
     })
 }
@@ -222,9 +229,11 @@ impl<'a> Reading<'a> {
         input: *const c_char,
         identities: *const wl_identities,
     ) -> Result<Self> {
-        // SAFETY: by this function's contract, here and below.
+        // SAFETY: by this function's contract.
         let pipeline = unsafe { handle::get(engine)? }.pipeline()?;
+        // SAFETY: as above.
         let offered = unsafe { handle::get(identities)? };
+        // SAFETY: as above.
         let file = open_file(unsafe { memory::path(input, "the input's path")? })?;
         Ok(Reading {
             pipeline,

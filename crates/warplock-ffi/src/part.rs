@@ -56,14 +56,17 @@ pub unsafe extern "C" fn wl_envelope_new(
     len: *mut usize,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let recipients = unsafe { handle::get(recipients)? };
         let (made, wrapped) = enveloped(recipients)?;
         let mut encoded = Vec::new();
         wrapped.write(&mut encoded)?;
+        // SAFETY: as above.
         unsafe { memory::put(len, encoded.len(), "the place for the length")? };
         memory::refuse_short(size, encoded.len(), "the place for the envelope")?;
+        // SAFETY: as above.
         let key = unsafe { memory::bytes_mut(key, WL_STREAM_KEY_LEN, "the place for the key")? };
+        // SAFETY: as above.
         let envelope = unsafe { memory::bytes_mut(envelope, size, "the envelope's place")? };
         key.copy_from_slice(made.as_bytes());
         envelope[..encoded.len()].copy_from_slice(&encoded);
@@ -82,10 +85,12 @@ pub unsafe extern "C" fn wl_part_sealer_new(
     sealer: *mut *mut wl_part_sealer,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let engine = unsafe { handle::get(engine)? }.engine.clone();
+        // SAFETY: as above.
         let key = unsafe { input_key(key, key_len)? };
         let made = PartSealer::new(&key, plain_len, engine)?;
+        // SAFETY: as above.
         unsafe { handle::make(sealer, made) }
     })
 }
@@ -103,12 +108,15 @@ pub unsafe extern "C" fn wl_part_sealer_resume(
     sealer: *mut *mut wl_part_sealer,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let engine = unsafe { handle::get(engine)? }.engine.clone();
+        // SAFETY: as above.
         let key = unsafe { input_key(key, key_len)? };
+        // SAFETY: as above.
         let header = unsafe { memory::bytes(header, HEADER_LEN, "the header")? };
         let header: [u8; HEADER_LEN] = header.try_into().expect("it has this length");
         let made = PartSealer::resume(&key, &Header::from_bytes(header), plain_len, engine)?;
+        // SAFETY: as above.
         unsafe { handle::make(sealer, made) }
     })
 }
@@ -120,8 +128,9 @@ pub unsafe extern "C" fn wl_part_sealer_header(
     header: *mut c_void,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let sealer = unsafe { handle::get(sealer)? };
+        // SAFETY: as above.
         let to = unsafe { memory::bytes_mut(header, HEADER_LEN, "the place for the header")? };
         to.copy_from_slice(sealer.header().as_bytes());
         Ok(())
@@ -158,17 +167,20 @@ pub unsafe extern "C" fn wl_part_sealer_seal(
     sealed_len: *mut usize,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let sealer = unsafe { handle::get(sealer)? };
         let end = first_chunk.checked_add(chunk_count);
         let end = end.ok_or_else(|| Fault::argument("there are no chunks with such numbers"))?;
         let chunks = first_chunk..end;
+        // SAFETY: as above.
         let plain = unsafe { memory::bytes(plain, plain_len, "the plaintext")? };
         let range = sealer.sealed_range(&chunks);
         let needed = range.end.saturating_sub(range.start) as usize;
+        // SAFETY: as above.
         unsafe { memory::put(sealed_len, needed, "the place for the length")? };
         memory::refuse_short(sealed_size, needed, "the place for the part")?;
         let made = sealer.seal(chunks, plain)?;
+        // SAFETY: as above.
         let to = unsafe { memory::bytes_mut(sealed, sealed_size, "the place for the part")? };
         to[..made.len()].copy_from_slice(&made);
         Ok(())

@@ -37,11 +37,14 @@ pub unsafe extern "C" fn wl_reader_open(
     reader: *mut *mut wl_reader,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let engine = unsafe { handle::get(engine)? }.engine.clone();
+        // SAFETY: as above.
         let offered = unsafe { handle::get(identities)? };
+        // SAFETY: as above.
         let file = open_file(unsafe { memory::path(path, "the path")? })?;
         let made = Reader::unlock(file, &offered.identities, engine)?;
+        // SAFETY: as above.
         unsafe { handle::make(reader, Mutex::new(made)) }
     })
 }
@@ -57,11 +60,14 @@ pub unsafe extern "C" fn wl_reader_open_with_key(
     reader: *mut *mut wl_reader,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let engine = unsafe { handle::get(engine)? }.engine.clone();
+        // SAFETY: as above.
         let key = unsafe { input_key(key, key_len)? };
+        // SAFETY: as above.
         let file = open_file(unsafe { memory::path(path, "the path")? })?;
         let made = Reader::new(file, &key, engine)?;
+        // SAFETY: as above.
         unsafe { handle::make(reader, Mutex::new(made)) }
     })
 }
@@ -70,9 +76,10 @@ pub unsafe extern "C" fn wl_reader_open_with_key(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wl_reader_len(reader: *const wl_reader, len: *mut u64) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let reader = unsafe { handle::get(reader)? };
         let found = lock(reader).len();
+        // SAFETY: as above.
         unsafe { memory::put(len, found, "the place for the length") }
     })
 }
@@ -89,9 +96,11 @@ pub unsafe extern "C" fn wl_reader_read_at(
     read: *mut usize,
 ) -> wl_status {
     run(|| {
-        // SAFETY: by this function's documentation, here and below.
+        // SAFETY: by this function's documentation.
         let reader = unsafe { handle::get(reader)? };
+        // SAFETY: as above.
         let buffer = unsafe { memory::bytes_mut(buffer, size, "the buffer")? };
+        // SAFETY: as above.
         unsafe { memory::put(read, 0, "the place for the number of bytes read")? };
         let mut reader = lock(reader);
         let failed = |error| Fault::from(Error::Read(error));
@@ -105,6 +114,7 @@ pub unsafe extern "C" fn wl_reader_read_at(
                 Err(error) => return Err(failed(error)),
             }
         }
+        // SAFETY: as above.
         unsafe { memory::put(read, done, "the place for the number of bytes read") }
     })
 }
