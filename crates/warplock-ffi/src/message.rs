@@ -237,7 +237,7 @@ pub unsafe extern "C" fn wl_seal_with_nonce(
             let tag = bytes_mut(tag, WL_TAG_LEN, "the place for the tag")?;
             (nonce, aad, tag, places.text()?)
         };
-        let batch = Batch::seal(Keys::One(key), text).ivs(one_nonce(nonce));
+        let batch = Batch::seal(Keys::One(key), text).ivs(one_nonce(key, nonce));
         Ok(engine.run(batch.aad(Aad::Shared(aad)).tags(Tags::Apart(tag)))?)
     })
 }
@@ -281,12 +281,16 @@ pub unsafe extern "C" fn wl_open_with_nonce(
             let tag = bytes(tag, WL_TAG_LEN, "the tag")?;
             (nonce, aad, tag, places.text()?)
         };
-        let batch = Batch::open(Keys::One(key), text).ivs(one_nonce(nonce));
+        let batch = Batch::open(Keys::One(key), text).ivs(one_nonce(key, nonce));
         Ok(engine.run(batch.aad(Aad::Shared(aad)).tags(Tags::Given(tag)))?)
     })
 }
 
-fn one_nonce(bytes: &[u8]) -> Ivs<'_> {
+#[inline]
+fn one_nonce<'a>(key: &Key, bytes: &'a [u8]) -> Ivs<'a> {
+    if bytes.len() == key.algorithm().info().iv_len() {
+        return Ivs::Each(bytes);
+    }
     let spans = Spans::one(bytes.len());
     Ivs::Ragged { bytes, spans }
 }
