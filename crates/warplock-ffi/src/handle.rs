@@ -56,7 +56,7 @@ pub(crate) unsafe fn make<K: Opaque>(to: *mut *mut K, value: K::Value) -> Result
 unsafe fn check<K: Opaque>(pointer: *const K) -> Result<*const Handle<K::Value>> {
     let handle = pointer.cast::<Handle<K::Value>>();
     if handle.is_null() {
-        return Err(Fault::argument(format!("the {} is NULL", K::NAME)));
+        return Err(refusal::<K>("is NULL"));
     }
     // SAFETY: it is not null, and aligned if the first condition holds; the rest by this function's
     // contract.
@@ -64,11 +64,13 @@ unsafe fn check<K: Opaque>(pointer: *const K) -> Result<*const Handle<K::Value>>
         handle.is_aligned() && unsafe { (*handle).magic.load(Ordering::Relaxed) } == magic::<K>();
     match is_one {
         true => Ok(handle),
-        false => Err(Fault::argument(format!(
-            "what was given as {} is not one, or was freed before",
-            K::NAME
-        ))),
+        false => Err(refusal::<K>("is not one, or was freed before")),
     }
+}
+
+#[cold]
+fn refusal<K: Opaque>(what: &str) -> Fault {
+    Fault::argument(format!("what was given as {} {what}", K::NAME))
 }
 
 /// What a handle has in it.

@@ -149,14 +149,20 @@ pub(crate) unsafe fn put_text(text: &str, buffer: *mut c_char, size: usize) -> R
 }
 
 /// Refuses a buffer that is too small.
+#[inline]
 pub(crate) fn refuse_short(found: usize, needed: usize, what: &str) -> Result<()> {
-    if found >= needed {
-        return Ok(());
+    match found >= needed {
+        true => Ok(()),
+        false => Err(too_short(found, needed, what)),
     }
-    Err(Fault::new(
+}
+
+#[cold]
+fn too_short(found: usize, needed: usize, what: &str) -> Fault {
+    Fault::new(
         WL_ERR_TOO_SMALL,
         format!("{what} has {found} bytes, but {needed} are needed"),
-    ))
+    )
 }
 
 /// The addresses of some bytes.
@@ -176,8 +182,13 @@ pub(crate) fn refuse_overlap(
     if one.is_empty() || two.is_empty() || one.end <= two.start || two.end <= one.start {
         return Ok(());
     }
-    Err(Fault::new(
+    Err(overlapping(first, second))
+}
+
+#[cold]
+fn overlapping(first: &str, second: &str) -> Fault {
+    Fault::new(
         WL_ERR_OVERLAP,
         format!("{first} and {second} overlap in memory: each needs a place of its own"),
-    ))
+    )
 }

@@ -313,6 +313,8 @@ fn authenticated_nonce_len(key: &Key) -> Result<usize> {
 /// Places in memory with their names in errors.
 type Named<'a> = (&'a str, std::ops::Range<usize>);
 
+// Inlined, so that a short message's few places are compared without a loop.
+#[inline]
 pub(crate) fn refuse_any_overlap(written: &[Named<'_>], read: &[Named<'_>]) -> Result<()> {
     for (number, (name, at)) in written.iter().enumerate() {
         for (other, there) in written[number + 1..].iter().chain(read) {

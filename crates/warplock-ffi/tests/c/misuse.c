@@ -94,7 +94,7 @@ static void handles(void) {
     EXPECT(wl_engine_wake((const wl_engine *)key), WL_ERR_ARGUMENT, "not one");
     EXPECT(wl_engine_wake((const wl_engine *)other), WL_ERR_ARGUMENT, "not one");
     EXPECT(wl_engine_wake((const wl_engine *)((const char *)engine + 1)), WL_ERR_ARGUMENT, "not");
-    EXPECT(wl_engine_wake(NULL), WL_ERR_ARGUMENT, "the engine is NULL");
+    EXPECT(wl_engine_wake(NULL), WL_ERR_ARGUMENT, "engine is NULL");
     TRUE(wl_key_algorithm(NULL) == 0 && wl_key_algorithm(key) == WL_AES_256_GCM);
     wl_key_free(NULL), wl_engine_free(NULL), wl_reader_free(NULL), wl_part_sealer_free(NULL);
     wl_recipients_free(NULL), wl_identities_free(NULL), wl_key_table_free(NULL);
