@@ -150,7 +150,7 @@ impl wl_batch {
         let known = size.min(size_of::<wl_batch>());
         // SAFETY: null pointers and zeros are values of all members.
         let mut own: wl_batch = unsafe { std::mem::zeroed() };
-        // SAFETY: both have so many bytes, and any bytes are values of all members.
+        // SAFETY: both have `known` bytes, and any bytes are values of all members.
         unsafe {
             std::ptr::copy_nonoverlapping(given.as_ptr(), (&raw mut own).cast::<u8>(), known);
         }
