@@ -330,7 +330,7 @@ typedef struct {
     const wl_span *input_spans;
     /**
      * Without `input_spans`: from one message's start to the next one's. 0 if each directly
-     * follows the one before (and its tag, if `tags` is NULL).
+     * follows the one before, or its tag where this buffer has tags.
      */
     uint64_t input_stride;
     /**
@@ -385,8 +385,8 @@ typedef struct {
      */
     const wl_span *aad_spans;
     /**
-     * An array of `count` tags of `tag_len` bytes: written by WL_SEAL, only read by WL_OPEN. NULL if
-     * each tag directly follows its ciphertext.
+     * An array of `count` tags of `tag_len` bytes: written by encryption, only read by decryption.
+     * NULL if each tag directly follows its ciphertext, and for algorithms without tags.
      */
     void *tags;
     /**
@@ -817,12 +817,12 @@ wl_status wl_seal(const wl_engine *engine,
                   size_t sealed_size);
 
 /**
- * Opens what wl_seal made: `sealed_len` bytes of nonce, ciphertext and tag. Writes the text, which
- * is `sealed_len` less the nonce and the tag, into `text`, which has room for `text_size` bytes. If
- * anything was modified, or key or `aad` is another: WL_ERR_AUTHENTICATION, and the text is
- * zeros; so it is for less than a nonce and a tag, and nothing is written. To work in place, let
- * `text` point into `sealed` directly after the nonce; otherwise they must not overlap. Waits for
- * the result.
+ * Opens what wl_seal made: `sealed_len` bytes of nonce, ciphertext and tag. Writes the text into
+ * `text`, which has room for `text_size` bytes; its length is `sealed_len` less that of the nonce
+ * and the tag. If anything was modified, or if the key or `aad` is a different one, the status is
+ * WL_ERR_AUTHENTICATION and the text is zeros. If there are too few bytes for a nonce and a tag, the
+ * status is the same and nothing is written. To work in place, let `text` point into `sealed`
+ * directly after the nonce; otherwise they must not overlap. Waits for the result.
  */
 wl_status wl_open(const wl_engine *engine,
                   const wl_key *key,

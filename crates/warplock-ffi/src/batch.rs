@@ -86,7 +86,7 @@ pub struct wl_batch {
     /// whose starts are `input_stride` apart.
     pub input_spans: *const wl_span,
     /// Without `input_spans`: from one message's start to the next one's. 0 if each directly
-    /// follows the one before (and its tag, if `tags` is NULL).
+    /// follows the one before, or its tag where this buffer has tags.
     pub input_stride: u64,
     /// Without spans: bytes of each text.
     pub text_len: u64,
@@ -118,8 +118,8 @@ pub struct wl_batch {
     /// that of every message.
     pub aad_spans: *const wl_span,
 
-    /// An array of `count` tags of `tag_len` bytes: written by WL_SEAL, only read by WL_OPEN. NULL if
-    /// each tag directly follows its ciphertext.
+    /// An array of `count` tags of `tag_len` bytes: written by encryption, only read by decryption.
+    /// NULL if each tag directly follows its ciphertext, and for algorithms without tags.
     pub tags: *mut c_void,
 
     /// Zeros.

@@ -1,9 +1,9 @@
 //! `libwarplock`: the C interface. `include/warplock.h` is made from these files by
 //! `scripts/c-header`, and their comments are its documentation.
 //!
-//! Each exported function does the same three things: it runs inside [`fault::run`], which turns
+//! Each exported function does the same three things: it runs inside `fault::run`, which turns
 //! errors and panics into a status and a sentence; it turns pointers into references with
-//! [`memory`] and [`handle`]; and it calls the engine, the container or the keyring.
+//! `memory` and `handle`; and it calls the engine, the container or the keyring.
 
 #![allow(non_camel_case_types, reason = "the types have their names of C")]
 #![allow(

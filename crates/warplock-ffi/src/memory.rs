@@ -65,7 +65,7 @@ pub(crate) unsafe fn slice_mut<'a, T>(
 /// `len` bytes that are read.
 ///
 /// # Safety
-/// As [`slice`].
+/// As [`slice()`].
 #[inline]
 pub(crate) unsafe fn bytes<'a>(pointer: *const c_void, len: usize, what: &str) -> Result<&'a [u8]> {
     // SAFETY: by this function's contract.
@@ -75,7 +75,7 @@ pub(crate) unsafe fn bytes<'a>(pointer: *const c_void, len: usize, what: &str) -
 /// `len` bytes that are written. The library never reads what C may have left unset.
 ///
 /// # Safety
-/// As [`slice_mut`].
+/// As [`slice_mut()`].
 #[inline]
 pub(crate) unsafe fn bytes_mut<'a>(
     pointer: *mut c_void,

@@ -130,12 +130,12 @@ pub unsafe extern "C" fn wl_seal(
     })
 }
 
-/// Opens what wl_seal made: `sealed_len` bytes of nonce, ciphertext and tag. Writes the text, which
-/// is `sealed_len` less the nonce and the tag, into `text`, which has room for `text_size` bytes. If
-/// anything was modified, or key or `aad` is another: WL_ERR_AUTHENTICATION, and the text is
-/// zeros; so it is for less than a nonce and a tag, and nothing is written. To work in place, let
-/// `text` point into `sealed` directly after the nonce; otherwise they must not overlap. Waits for
-/// the result.
+/// Opens what wl_seal made: `sealed_len` bytes of nonce, ciphertext and tag. Writes the text into
+/// `text`, which has room for `text_size` bytes; its length is `sealed_len` less that of the nonce
+/// and the tag. If anything was modified, or if the key or `aad` is a different one, the status is
+/// WL_ERR_AUTHENTICATION and the text is zeros. If there are too few bytes for a nonce and a tag, the
+/// status is the same and nothing is written. To work in place, let `text` point into `sealed`
+/// directly after the nonce; otherwise they must not overlap. Waits for the result.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wl_open(
     engine: *const wl_engine,
