@@ -363,7 +363,7 @@ mod tests {
 
     use crate::cpu::kernels::{Io, Kernels};
     use crate::cpu::prepared::AesKey;
-    use crate::random_jobs::Random;
+    use crate::testing::random_jobs::Random;
     use crate::{Direction, InstructionSet};
 
     /// XTS goes as on another maker's processor.
