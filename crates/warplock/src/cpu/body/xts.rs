@@ -11,7 +11,7 @@ use crate::Direction;
 use crate::cpu::kernels::Io;
 use crate::cpu::prepared::AesKey;
 
-/// So many steps later, tweaks take three instructions instead of four.
+/// This many steps later, tweaks take three instructions instead of four.
 const FAR: usize = 4;
 
 /// XTS, see [`crate::cpu::kernels::Kernels::xts`].
