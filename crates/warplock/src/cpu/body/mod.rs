@@ -259,6 +259,17 @@ pub(crate) trait Lanes: Copy {
         const { assert!(!Self::AHEAD, "more lanes need one of their own") };
         self
     }
+    /// The same four times as far: x^64 is a half, which is shifted less.
+    #[inline(always)]
+    fn xts_far_ahead(self, _other: Self) -> Self {
+        const { assert!(!(Self::AHEAD && Self::HOLDS), "it needs one of its own") };
+        self
+    }
+    /// Whether this machine gains by that, where it has to keep the tweaks of four steps for it.
+    #[inline(always)]
+    fn goes_far() -> bool {
+        false
+    }
     /// Whether doubling each tweak of [`WIDE`] is faster on this machine than
     /// [`Lanes::xts_row_ahead`].
     #[inline(always)]

@@ -11,6 +11,9 @@ use crate::Direction;
 use crate::cpu::kernels::Io;
 use crate::cpu::prepared::AesKey;
 
+/// So many steps later, tweaks take three instructions instead of four.
+const FAR: usize = 4;
+
 /// XTS, see [`crate::cpu::kernels::Kernels::xts`].
 ///
 /// # Safety
@@ -51,12 +54,37 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
             each!(W, i => {
                 tweaks[i] = tweaks[i].xor(last);
             });
+            macro_rules! ahead {
+                ($far:literal, $tweaks:ident, $from:ident + $growth:ident) => {{
+                    let next = step_ahead::<L, W, $far>(
+                        key, direction, ends, $tweaks, $from, $growth, left,
+                    );
+                    left = left.part(stride, left.len - stride);
+                    next
+                }};
+            }
+            if L::HOLDS && L::goes_far() && left.len > FAR * stride {
+                let mut a = tweaks;
+                let mut b = ahead!(false, a, a + growth);
+                let mut c = ahead!(false, b, b + growth);
+                let mut d = ahead!(false, c, c + growth);
+                let growth = last.xts_far_ahead(last);
+                while left.len > FAR * stride {
+                    if left.cold {
+                        ask_ahead::<L>(left.src, FAR * stride);
+                    }
+                    a = ahead!(true, d, a + growth);
+                    b = ahead!(true, a, b + growth);
+                    c = ahead!(true, b, c + growth);
+                    d = ahead!(true, c, d + growth);
+                }
+                tweaks = d;
+            }
             while L::HOLDS && left.len > stride {
                 if left.cold {
                     ask_ahead::<L>(left.src, stride);
                 }
-                tweaks = step_ahead::<L, W>(key, direction, ends, tweaks, growth, left);
-                left = left.part(stride, left.len - stride);
+                tweaks = ahead!(false, tweaks, tweaks + growth);
             }
             while left.len > 0 {
                 step::<L, W, true, false>(key, direction, ends, tweaks, left);
@@ -168,18 +196,20 @@ pub(crate) unsafe fn rows<L: Lanes, const DOUBLES: bool>(
     rows[now][0][1]
 }
 
-/// One step on tweaks to which the last round's key was added. Returns the tweaks of the next step.
+/// One step on tweaks to which the last round's key was added. Returns the tweaks of the next step,
+/// which follow `from`: the same tweaks or, if `IS_FAR`, those of [`FAR`] steps before the next one.
 /// They are computed between the rounds, on execution units that these leave idle; after the rounds
 /// they would all wait for the same units.
 ///
 /// # Safety
 /// As [`step`]; no tail.
 #[inline(always)]
-unsafe fn step_ahead<L: Lanes, const W: usize>(
+unsafe fn step_ahead<L: Lanes, const W: usize, const IS_FAR: bool>(
     key: &AesKey,
     direction: Direction,
     [first, _]: [L; 2],
     tweaks: [L; W],
+    from: [L; W],
     growth: L,
     io: Io,
 ) -> [L; W] {
@@ -191,14 +221,17 @@ unsafe fn step_ahead<L: Lanes, const W: usize>(
     for (block, tweak) in blocks.iter_mut().zip(tweaks) {
         *block = block.xor(first).xor(tweak);
     }
-    let mut next = tweaks;
+    let mut next = from;
     macro_rules! rounds_with_tweaks {
         ($($number:literal $(then $place:literal)?,)*) => {$(
             round(direction, &round_keys[$number], &mut blocks);
             // Pinned in turn, as in `rows`.
             $(
                 blocks[0] = blocks[0].pin();
-                next[$place] = tweaks[$place].xts_ahead(growth).pin();
+                next[$place] = match IS_FAR {
+                    true => from[$place].xts_far_ahead(growth).pin(),
+                    false => from[$place].xts_ahead(growth).pin(),
+                };
             )?
         )*};
     }

@@ -266,6 +266,24 @@ impl Lanes for Zmm {
         self.xts_bytes::<2, 14>(other)
     }
     #[inline(always)]
+    fn xts_far_ahead(self, other: Self) -> Self {
+        const { assert!(Self::N * Self::XTS_DEPTH == 16) };
+        op!({
+            let shifted = _mm512_bslli_epi128::<8>(self.0);
+            let wrapped = _mm512_clmulepi64_epi128::<0x01>(self.0, _mm512_set1_epi64(0x87));
+            Zmm(_mm512_ternarylogic_epi64::<0x96>(shifted, wrapped, other.0))
+        })
+    }
+    #[inline(always)]
+    fn goes_far() -> bool {
+        // There, an instruction less for each of the tweaks is 2 %; on Intel's, whose rounds leave
+        // more time for them, four times the code costs 0.2 %.
+        let amd = super::is_amd();
+        #[cfg(test)]
+        let amd = amd != tests::OTHER_WAY.load(std::sync::atomic::Ordering::Relaxed);
+        amd
+    }
+    #[inline(always)]
     fn fold(self) -> Self {
         Zmm(op!({
             let terms =
@@ -337,4 +355,54 @@ fn pinned(mut register: __m512i) -> __m512i {
         std::arch::asm!("/* {0} */", inout(zmm_reg) register, options(nomem, nostack, preserves_flags));
     }
     register
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use crate::cpu::kernels::{Io, Kernels};
+    use crate::cpu::prepared::AesKey;
+    use crate::testing::random_jobs::Random;
+    use crate::{Direction, InstructionSet};
+
+    /// XTS goes as on another maker's processor.
+    pub(super) static OTHER_WAY: AtomicBool = AtomicBool::new(false);
+
+    /// A machine takes one of the ways alone.
+    #[test]
+    fn both_ways_of_tweaks_make_the_same() {
+        let Some(kernels) = InstructionSet::Vaes512.kernels() else {
+            println!("skipped: no VAES with 512 bits");
+            return;
+        };
+        let portable = InstructionSet::Portable.kernels().unwrap();
+        let mut random = Random::new(1619);
+        for key_len in [16, 32] {
+            let key = random.bytes(key_len);
+            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                // Around the steps of 256 bytes from which the ways part, and long.
+                for blocks in (64..=97).chain([1000]) {
+                    let text = random.bytes(16 * blocks);
+                    let start: [u8; 16] = random.bytes(16).try_into().unwrap();
+                    let run = |kernels: &dyn Kernels| {
+                        let key = AesKey::of(kernels, &key, true);
+                        let (mut tweak, mut text) = (start, text.clone());
+                        let io = Io::in_place(&mut text);
+                        // SAFETY: the buffer is borrowed alone.
+                        unsafe { kernels.xts(&key, None, direction, &mut tweak, io) };
+                        (tweak, text)
+                    };
+                    let expected = run(portable);
+                    for other in [true, false] {
+                        OTHER_WAY.store(other, Ordering::Relaxed);
+                        assert!(
+                            run(kernels) == expected,
+                            "{key_len} {direction:?} {blocks} {other}"
+                        );
+                    }
+                }
+            }
+        }
+    }
 }
