@@ -50,7 +50,9 @@ fn accept_path<S: Storage>(vault: &Vault<S>, path: &Path) -> Result<()> {
         let next = names.next();
         let found = match vault.enter(&vault.spot(parent, name)?) {
             // It is remembered as removed.
-            Err(Error::Errno(Errno::NOENT)) if next.is_none() => return Ok(()),
+            Err(Error::Errno(Errno::NOENT)) if next.is_none() => {
+                return vault.accept_missing(parent, name);
+            }
             found => found?,
         };
         let (node, _) = found;

@@ -253,7 +253,14 @@ impl<S: Storage> Check<'_, S> {
                 return Ok(None);
             }
             Own::Other => {
-                let problem = match vault.plain_name(folder, &entry.name) {
+                let named = vault.plain_name(folder, &entry.name);
+                if !matches!(named, Ok(Some(_)))
+                    && let Some(original) = vault.original_of(folder, entry, present)?
+                {
+                    self.conflict_copy(path, &entry.name, &original);
+                    return Ok(None);
+                }
+                let problem = match named {
                     Ok(Some(found)) => return Ok(Some(found)),
                     Ok(None) => "this is none of the vault's files".to_owned(),
                     Err(error @ Error::Altered { .. }) => error.to_string(),

@@ -16,6 +16,7 @@ use crate::fs::{
 };
 use crate::store::descriptors::is_exhausted;
 use crate::store::storage::{Inode, Storage};
+use crate::tree::conflict::may_be_copy;
 use crate::tree::folder::Folder;
 use crate::tree::listings::{Found, Listing};
 use crate::tree::node::Node;
@@ -60,6 +61,7 @@ impl<S: Storage> Vault<S> {
             Found::dots(".", node.number, 1),
             Found::dots("..", parent, 2),
         ];
+        let mut strange = Vec::new();
         for entry in self.core.storage.list(folder.dir())? {
             match self.plain_name(&folder, &entry.name) {
                 Ok(Some((name, place))) => {
@@ -75,12 +77,19 @@ impl<S: Storage> Vault<S> {
                     let kind = self.listed_kind(&folder, entry.kind, &sealed.stored);
                     found.push(Found::entry(name, number, kind, sealed));
                 }
+                Ok(None) => strange.push((entry, None)),
                 // Or it was removed just now.
-                Ok(None) | Err(Error::Errno(Errno::NOENT)) => {}
+                Err(Error::Errno(Errno::NOENT)) => {}
                 Err(error) if is_exhausted(&error) => return Err(error),
                 // One bad name must not hide the others.
-                Err(error) => self.core.tell_error(&error),
+                Err(error) => strange.push((entry, Some(error))),
             }
+        }
+        strange.retain(|(entry, error)| error.is_some() || may_be_copy(entry));
+        if !strange.is_empty() {
+            let present = found.iter().filter_map(|found| found.sealed.as_ref());
+            let present = present.map(|sealed| sealed.stored.clone()).collect();
+            self.tell_of_strange(node, &folder, &strange, &present);
         }
         self.expect_listed(node, &folder, &found_places(&found));
         Ok(Listing::new(found))

@@ -15,7 +15,7 @@ use crate::format::config::Config;
 use crate::format::header::Header;
 use crate::format::keys::{Id, VaultKeys};
 use crate::format::names::{Place, Sealed};
-use crate::fs::FileType;
+use crate::fs::{self, FileType};
 use crate::memory::{self, Binding, Kind, Memory, Spot as Key, Stamp, State, Vector, Version};
 use crate::store::storage::{At, Storage};
 use crate::tree::edit::Spot;
@@ -85,10 +85,10 @@ pub(crate) fn open_memory<S: Storage>(
     }
     let seal = (&keys.engines, &keys.memory);
     let renew = options.accept && {
-        let (old, _) = Memory::open(dir, vault, &keys.memory_mac, false, false)?;
+        let (mut old, _) = Memory::open(dir, vault, &keys.memory_mac, false, false)?;
         old.claim(storage, seal, false).is_err()
     };
-    let (memory, known) = Memory::open(dir, vault, &keys.memory_mac, !read_only, renew)?;
+    let (mut memory, known) = Memory::open(dir, vault, &keys.memory_mac, !read_only, renew)?;
     let tell = |text: &str| {
         if let Some(trouble) = &options.trouble {
             trouble(text);
@@ -248,6 +248,19 @@ impl<S: Storage> Vault<S> {
             }
         }
         Ok(missing)
+    }
+
+    /// Of a long name that is missing, nobody knows more than how it was in the store: an entry that is
+    /// called so there is remembered as removed.
+    pub(crate) fn accept_missing(&self, parent: fs::Node, stored: &OsStr) -> Result<()> {
+        let node = self.node(parent)?;
+        let folder = self.folder(&node)?;
+        for (place, known) in self.core.memory.entries(&folder.id)? {
+            if known == stored {
+                self.judge_missing(&node, &folder, place, stored)?;
+            }
+        }
+        Ok(())
     }
 
     /// Tells of what is missing in a listing.

@@ -17,6 +17,7 @@ use crate::file::content::Content;
 use crate::format::names::Place;
 use crate::fs::RenameFlags;
 use crate::store::storage::{At, Storage};
+use crate::tree::conflict::Original;
 use crate::tree::folder::Folder;
 use crate::tree::node::Node;
 use crate::vault::Vault;
@@ -40,6 +41,13 @@ impl<S: Storage> Check<'_, S> {
             repaired: false,
         });
         self.report.findings.last_mut().expect("it was just pushed")
+    }
+
+    /// A sync program's other version of a file: a person's to compare and to remove.
+    pub(super) fn conflict_copy(&mut self, folder: &Path, copy: &OsStr, original: &Original) {
+        let (problem, action) = original.sentences(copy);
+        let finding = self.found(&folder.join(&original.name), problem, Class::Note);
+        finding.action = action;
     }
 
     /// The class of what a crash may have left: none did in a vault that was closed properly.

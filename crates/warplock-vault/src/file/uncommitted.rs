@@ -251,6 +251,8 @@ impl<S: Storage> Vault<S> {
         }
         let _ticking = lock(&self.uncommitted.ticking);
         self.core.storage.sync_all()?;
+        let seal = (&self.core.keys.engines, &self.core.keys.memory);
+        self.core.memory.tell_again(&self.core.storage, seal)?;
         // Before the store says that the vault is closed.
         self.core.memory.close(|| self.sync_store())?;
         let journals = self.core.journals()?;

@@ -1,5 +1,6 @@
-//! What the store tells of a machine: in which session it last wrote. A memory that knows of fewer
-//! sessions was restored from an older copy, a store that does, too.
+//! What the store tells of a machine: in which session it last wrote, and up to which number its states
+//! may be. A memory that knows of fewer sessions was restored from an older copy, a store that does, too.
+//! Other machines go on above the number, of which a removal leaves no other trace.
 
 use std::ffi::OsString;
 
@@ -17,8 +18,8 @@ const PREFIX: &str = "warplock.machine.";
 /// What ends it while the file is being written.
 pub(crate) const NEW: &str = ".new";
 const AAD: &[u8] = b"warplock-vault/2 machine";
-/// The machine and the session.
-const PLAIN_LEN: usize = 16;
+/// The machine, the session and the number, which earlier builds did not write.
+const PLAIN_LEN: usize = 24;
 /// The most bytes of the file. Everything else that a vault keeps in a file has more.
 pub(crate) const MAX_LEN: usize = PLAIN_LEN + OVERHEAD;
 
@@ -38,12 +39,18 @@ pub(crate) fn is_claim(name: &str, ending: &str) -> bool {
     })
 }
 
-/// The last session of a machine, as the store tells it; `None` if it does not.
+/// What a machine told.
+pub(crate) struct Claim {
+    pub(crate) session: u64,
+    number: u64,
+}
+
+/// The last that a machine told; `None` if the store has nothing of it.
 pub(crate) fn read<S: Storage>(
     storage: &S,
     (engines, key): (&Engines, &Key),
     machine: u64,
-) -> Result<Option<u64>> {
+) -> Result<Option<Claim>> {
     let (root, name) = (storage.root()?, name(machine));
     let file = match storage.open(&root, &name, false) {
         Err(error) if is_missing(&error) => return Ok(None),
@@ -53,24 +60,47 @@ pub(crate) fn read<S: Storage>(
     let len = storage.read_at(&file, &mut sealed, 0)?;
     let plain = engines.open(key, AAD, &sealed[..len])?;
     let plain = plain.filter(|plain| plain[..8] == machine.to_be_bytes());
-    match plain {
-        Some(plain) => Ok(plain[8..].first_chunk().map(|it| u64::from_be_bytes(*it))),
-        None => Err(Error::altered(
+    let numbers = plain.as_ref().map(|plain| plain[8..].as_chunks().0);
+    let Some([session, rest @ ..]) = numbers else {
+        return Err(Error::altered(
             name.to_string_lossy(),
             "it does not verify; restore it from a backup, or remove it",
-        )),
-    }
+        ));
+    };
+    Ok(Some(Claim {
+        session: u64::from_be_bytes(*session),
+        number: rest.first().map_or(0, |it| u64::from_be_bytes(*it)),
+    }))
 }
 
-/// Tells the store, durably, that a session of a machine begins.
+/// The highest number that another machine than this one may have given to a state. What does not
+/// verify tells nothing: numbers that are too low are only told as a conflict.
+pub(crate) fn highest<S: Storage>(storage: &S, seal: (&Engines, &Key), but: u64) -> Result<u64> {
+    let mut highest = 0;
+    for entry in storage.list(&storage.root()?)? {
+        let name = entry.name.to_str().unwrap_or_default();
+        let machine = match is_claim(name, "") {
+            true => u64::from_str_radix(&name[PREFIX.len()..], 16).ok(),
+            false => None,
+        };
+        if let Some(machine) = machine.filter(|machine| *machine != but)
+            && let Ok(Some(claim)) = read(storage, seal, machine)
+        {
+            highest = highest.max(claim.number);
+        }
+    }
+    Ok(highest)
+}
+
+/// Tells the store, durably, that a machine is in a session that gives out numbers up to `number`.
 pub(crate) fn write<S: Storage>(
     storage: &S,
     (engines, key): (&Engines, &Key),
     machine: u64,
-    session: u64,
+    (session, number): (u64, u64),
 ) -> Result<()> {
     let (root, name) = (storage.root()?, name(machine));
-    let plain = [machine.to_be_bytes(), session.to_be_bytes()].concat();
+    let plain = [machine, session, number].map(u64::to_be_bytes).concat();
     let sealed = engines.seal(key, AAD, &plain)?;
     let mut new = name.clone();
     new.push(NEW);

@@ -51,6 +51,8 @@ pub(crate) struct Memory {
     /// The first number of this session.
     first: u64,
     writes: bool,
+    /// The highest number of which the store was told.
+    told: AtomicU64,
     crashes: Vec<Crash>,
     /// Whether all that these left is noted, so that they excuse nothing any more.
     settled: AtomicBool,
@@ -98,6 +100,7 @@ impl Memory {
             first: clock.last().saturating_add(1),
             clock,
             writes,
+            told: AtomicU64::new(0),
             crashes,
             settled: AtomicBool::new(false),
             pending: Mutex::default(),
@@ -210,18 +213,20 @@ impl Memory {
     /// Compares what the store tells of this machine's sessions with what is remembered, begins a
     /// session that writes, and tells the store of it; gives a sentence for the user if the store is older.
     pub(crate) fn claim<S: Storage>(
-        &self,
+        &mut self,
         storage: &S,
         seal: (&Engines, &Key),
         renewed: bool,
     ) -> Result<Option<String>> {
+        self.go_on_above(claim::highest(storage, seal, self.clock.machine)?);
         if self.store.is_none() {
             return Ok(None);
         }
         let before = self.session - 1;
         let mut older = None;
         if !renewed {
-            let told = claim::read(storage, seal, self.clock.machine)?.unwrap_or(0);
+            let told = claim::read(storage, seal, self.clock.machine)?;
+            let told = told.map_or(0, |told| told.session);
             if told > before {
                 return Err(Error::altered(
                     "this machine's memory of the vault",
@@ -245,11 +250,40 @@ impl Memory {
         if self.writes {
             // Only now: a memory that is refused must not count its way up to what the store tells.
             self.begin()?;
-            let written = claim::write(storage, seal, self.clock.machine, self.session);
+            let written = self.tell(storage, seal);
             lock(&self.pending).untouched = written.is_ok();
             written?;
         }
         Ok(older)
+    }
+
+    /// Numbers go on above all that another machine may have given out: of what it removed, the store
+    /// has nothing that tells its number.
+    fn go_on_above(&mut self, number: u64) {
+        if number < self.first {
+            return;
+        }
+        let reserved = match self.writes {
+            true => Clock::reservation(number),
+            false => self.clock.reserved(),
+        };
+        self.clock = Clock::new(self.clock.machine, number, reserved);
+        self.first = number.saturating_add(1);
+    }
+
+    fn tell<S: Storage>(&self, storage: &S, seal: (&Engines, &Key)) -> Result<()> {
+        let reserved = self.clock.reserved();
+        claim::write(storage, seal, self.clock.machine, (self.session, reserved))?;
+        self.told.store(reserved, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Tells the store if a session gave out more numbers than it told when it began.
+    pub(crate) fn tell_again<S: Storage>(&self, storage: &S, seal: (&Engines, &Key)) -> Result<()> {
+        match self.writes && self.clock.last() > self.told.load(Ordering::Relaxed) {
+            true => self.tell(storage, seal),
+            false => Ok(()),
+        }
     }
 
     /// Whether there is a memory at all.

@@ -1,6 +1,7 @@
 //! Nodes, their names and places, and their attributes.
 
 pub(crate) mod attributes;
+pub(crate) mod conflict;
 pub(crate) mod edit;
 pub(crate) mod folder;
 pub(crate) mod foreign;

@@ -12,6 +12,7 @@ mod by_path;
 mod closing;
 #[path = "../common/mod.rs"]
 mod common;
+mod conflict;
 mod copies;
 mod crash;
 mod depth;

@@ -139,12 +139,15 @@ impl Model {
         }
     }
 
-    pub(super) fn had_xattr(&self, obj: Obj, name: &str, value: &[u8]) -> bool {
+    /// Attributes are bound to a file, not to a state of it: an old state may have those that were
+    /// given to it later, after a crash under another number in the model.
+    pub(super) fn had_xattr(&self, obj: Obj, name: &str, value: &[u8], window: Window) -> bool {
+        let attribute = (name.to_owned(), value.to_vec());
         let was = self.ancestry(obj);
-        was.iter().any(|obj| {
-            let ever = &self.objects[*obj].ever;
-            ever.contains(&(name.to_owned(), value.to_vec()))
-        })
+        let had = |obj: Obj| self.objects[obj].ever.contains(&attribute);
+        let became = |later: &Obj| self.ancestry(*later).contains(&obj);
+        was.into_iter().any(had)
+            || window == Window::Ever && (obj + 1..self.objects.len()).filter(became).any(had)
     }
 
     /// An object and all that it was.

@@ -227,7 +227,7 @@ impl View {
                         model.object(obj).kind == thing.kind
                             && model.may_hold(obj, &thing.bytes, ask.window)
                             && model.may_permit(obj, thing.mode, ask.window)
-                            && has_right_xattrs(model, obj, thing, ask.xattrs && silent)
+                            && has_right_xattrs(model, obj, thing, ask, silent)
                     };
                     if !objects.any(right) {
                         return wrong("something is shown that its owner never put there");
@@ -348,16 +348,16 @@ pub(super) struct Ask {
     pub(super) honest: bool,
 }
 
-fn has_right_xattrs(model: &Model, obj: Obj, thing: &Thing, exact: bool) -> bool {
+fn has_right_xattrs(model: &Model, obj: Obj, thing: &Thing, ask: &Ask, silent: bool) -> bool {
     let Ok(found) = &thing.xattrs else {
         return true;
     };
     let right = &model.object(obj).xattrs;
-    match exact {
+    match ask.xattrs && silent {
         true => found == right,
         false => found
             .iter()
-            .all(|(name, value)| model.had_xattr(obj, name, value)),
+            .all(|(name, value)| model.had_xattr(obj, name, value, ask.window)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One history: sessions, crashes and attacks.
 
 mod in_use;
+mod machines;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,8 +32,13 @@ pub(super) struct World<'a> {
     mem: Mem,
     key: MasterKey,
     state: TempDir,
-    /// Whether the machine has a memory.
+    /// Whether machines have a memory.
     remembers: bool,
+    /// How many machines use the vault in turn, and which one does now.
+    machines: usize,
+    machine: usize,
+    /// Copies of what the other machine has seen.
+    others_copies: Vec<Disk>,
     model: Model,
     copies: Vec<Disk>,
     /// The store as the last session began.
@@ -62,7 +68,11 @@ impl<'a> World<'a> {
             false => tempfile::tempdir().unwrap(),
         };
         let remembers = rng.below(5) > 0;
-        trace.push(format!("with a memory: {remembers}"));
+        let machines = match remembers && rng.below(3) == 0 {
+            true => 2,
+            false => 1,
+        };
+        trace.push(format!("with a memory: {remembers}, machines: {machines}"));
         World {
             rng,
             steps,
@@ -72,6 +82,9 @@ impl<'a> World<'a> {
             key,
             state,
             remembers,
+            machines,
+            machine: 0,
+            others_copies: Vec::new(),
             model: Model::new(),
             before,
             crashed: false,
@@ -81,7 +94,7 @@ impl<'a> World<'a> {
     }
 
     fn state(&self) -> PathBuf {
-        self.state.path().join("state")
+        self.state.path().join(self.machine.to_string())
     }
 
     fn try_open(&self, told: &Told, read_only: bool) -> Judged<Vault<Mem>> {
@@ -128,7 +141,10 @@ impl<'a> World<'a> {
 
     /// All of a history; an error says what is wrong.
     pub(super) fn live(&mut self) -> Judged {
-        for _ in 0..2 + self.rng.below(4) {
+        for _ in 0..(2 + self.rng.below(4)) * self.machines as u64 {
+            if self.machines > 1 && self.rng.below(2) == 0 && !self.change_machine()? {
+                return Ok(());
+            }
             if self.rng.below(6) == 0 {
                 if !self.attacked_session()? {
                     return Ok(());
@@ -166,6 +182,7 @@ impl<'a> World<'a> {
         let image_at = if crash { self.rng.below(count) } else { count };
         let taken: Arc<std::sync::Mutex<Option<Vec<u8>>>> = Arc::default();
         let mut floors = self.model.floors.clone();
+        let state = self.state();
         let mut work = Work {
             vault: &vault,
             model: &mut self.model,
@@ -177,7 +194,7 @@ impl<'a> World<'a> {
         let mut copied = None;
         for step in 0..count {
             if step == image_at {
-                let (taken, state) = (Arc::clone(&taken), self.state.path().join("state"));
+                let (taken, state) = (Arc::clone(&taken), state.clone());
                 let hook = move |_| {
                     let file = Self::memory_file(&state);
                     *taken.lock().unwrap() = file.map(|file| fs::read(file).unwrap());

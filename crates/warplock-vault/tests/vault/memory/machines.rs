@@ -270,6 +270,50 @@ fn what_was_removed_is_missing_elsewhere_and_does_not_come_back() {
     calm(&world, "two");
 }
 
+/// Of a removal, nothing is left in the store but the numbers that the machine may have used.
+#[test]
+fn a_name_that_another_machine_used_and_gave_up_can_be_used() {
+    let world = World::new();
+    on(&world, "one", fill);
+    // One that is alone would forget what it removed.
+    on(&world, "two", |vault| overwrite(vault, "g", &[8; 5000]));
+    calm(&world, "one");
+    on(&world, "one", |vault| {
+        vault.put("new", &[1; 5000]);
+        (0..20).for_each(|byte| overwrite(vault, "new", &[byte; 5000]));
+        vault.unlink(ROOT, OsStr::new("new")).unwrap();
+    });
+    on(&world, "two", |vault| vault.put("new", b"another"));
+    calm(&world, "one");
+    calm(&world, "two");
+}
+
+/// What a name was is not known where its file went with it: its name in the store is told.
+#[test]
+fn a_long_name_that_is_missing_is_accepted() {
+    let world = World::new();
+    let name = "n".repeat(250);
+    on(&world, "one", |vault| {
+        folder(vault, "dir");
+        let dir = vault.node("dir").unwrap().node;
+        vault
+            .create(dir, OsStr::new(&name), FILE, WRITE, true)
+            .unwrap();
+    });
+    calm(&world, "two");
+    on(&world, "two", |vault| {
+        let dir = vault.node("dir").unwrap().node;
+        vault.unlink(dir, OsStr::new(&name)).unwrap();
+    });
+    let findings = findings_in(&world, &world.mem, "one");
+    let [missing] = &findings[..] else {
+        panic!("{findings:?}");
+    };
+    assert!(missing.problem.contains("it is missing"), "{missing:?}");
+    accept_on(&world, "one", &[missing.path.to_str().unwrap()]);
+    calm(&world, "one");
+}
+
 /// A mount without a memory is a machine of its own, each time. It does not know what stood where.
 #[test]
 fn changes_without_a_memory_are_another_machines() {
