@@ -118,6 +118,12 @@ impl DeviceKey {
                 unsafe { device.link().launch(stream, &step)? };
                 stream.wait("making powers of H")?;
             }
+            if info.algorithm.is_aead() {
+                // The kernel is loaded with its first launch, which waits for the whole device.
+                let step = give_verdicts(info.mode, 0, 0, DeviceVerdicts::default());
+                // SAFETY: it reads and writes nothing.
+                unsafe { device.link().launch(device.own_stream(), &step)? };
+            }
             Ok(memory)
         })?;
         Ok(DeviceKey {
@@ -235,20 +241,13 @@ impl DeviceKey {
         }
         let mut steps = steps(batch, layout, &launcher, &located, self.one.as_ref());
         if batch.direction == Direction::Decrypt && batch.info.algorithm.is_aead() {
-            let (first, stride) = verdict(batch.info.mode);
-            let address = |region: Option<Region>| region.map_or(0, |region| region.address());
-            steps.push(Step {
-                name: "give_verdicts".to_owned(),
-                family: Family::Plain,
-                grid: Grid::Threads(batch.count() as u64),
-                parameters: vec![
-                    Parameter::Address(located.verdicts + first as Address),
-                    Parameter::Count(stride as u64),
-                    Parameter::Count(batch.count() as u64),
-                    Parameter::Address(address(verdicts.each)),
-                    Parameter::Address(address(verdicts.refused)),
-                ],
-            });
+            let count = batch.count() as u64;
+            steps.push(give_verdicts(
+                batch.info.mode,
+                located.verdicts,
+                count,
+                verdicts,
+            ));
         }
         for step in &steps {
             // SAFETY: as above.
@@ -305,6 +304,24 @@ impl DeviceKey {
             }
         }
         batch.check_apart(&named)
+    }
+}
+
+/// Copies the verdicts of `count` messages to where the caller wants them.
+fn give_verdicts(mode: Mode, at: Address, count: u64, to: DeviceVerdicts) -> Step<'static> {
+    let (first, stride) = verdict(mode);
+    let address = |region: Option<Region>| region.map_or(0, |region| region.address());
+    Step {
+        name: "give_verdicts".to_owned(),
+        family: Family::Plain,
+        grid: Grid::Threads(count.max(1)),
+        parameters: vec![
+            Parameter::Address(at + first as Address),
+            Parameter::Count(stride as u64),
+            Parameter::Count(count),
+            Parameter::Address(address(to.each)),
+            Parameter::Address(address(to.refused)),
+        ],
     }
 }
 

@@ -14,6 +14,7 @@ use crate::cuda::driver::api::{self, Bound, Failure};
 use crate::cuda::driver::devices::{find, no_backend};
 use crate::cuda::driver::memory;
 use crate::cuda::launch::link::{CudaLink, Link};
+use crate::cuda::launch::selftest::Tested;
 
 /// A GPU with the kernels loaded. Clones share it; it is released with the last of them and of the
 /// buffers, streams and plans that were made with it.
@@ -27,6 +28,9 @@ struct Inner {
     gpu: Gpu,
     hashers: OnceLock<Option<Hashers>>,
     slots: Slots,
+    /// Of these kernels, loaded for this device alone: the driver loads each with its first launch,
+    /// which waits for the whole device.
+    tested: Tested,
 }
 
 impl Device {
@@ -49,6 +53,7 @@ impl Device {
                 gpu: Gpu::from(device),
                 hashers: OnceLock::new(),
                 slots: Slots::default(),
+                tested: Tested::default(),
             })
         };
         match open() {
@@ -189,6 +194,10 @@ impl Device {
 
     pub(super) fn slots(&self) -> &Slots {
         &self.0.slots
+    }
+
+    pub(super) fn tested(&self) -> &Tested {
+        &self.0.tested
     }
 
     /// The stream for work that is waited for.

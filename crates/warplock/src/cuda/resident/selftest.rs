@@ -24,14 +24,15 @@ pub(super) fn ensure_tested(
         .map_err(|reason| device.failed(reason))
 }
 
-/// Tests the kernels that calls with one key take, unless this process has tested them before.
-/// `hashers`: also those in which some multiprocessors only hash.
+/// Tests the kernels that calls with one key take, unless this device has before: so they are also
+/// loaded, and the first call does not wait for that. `hashers`: also those in which some multiprocessors only hash.
 pub(super) fn ensure_key_tested(
     device: &Device,
     algorithm: Algorithm,
     hashers: bool,
 ) -> Result<(), Error> {
-    Tested::on(device.gpu().number)
+    device
+        .tested()
         .ensure_cases(key_cases(algorithm, hashers), |case, job| {
             run(device, case, job)
         })
