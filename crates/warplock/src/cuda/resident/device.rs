@@ -28,8 +28,8 @@ struct Inner {
     gpu: Gpu,
     hashers: OnceLock<Option<Hashers>>,
     slots: Slots,
-    /// Of these kernels, loaded for this device alone: the driver loads each with its first launch,
-    /// which waits for the whole device.
+    /// The driver loads a kernel at its first launch, which waits for the whole device. Kernels that
+    /// passed here are loaded.
     tested: Tested,
 }
 

@@ -24,8 +24,9 @@ pub(super) fn ensure_tested(
         .map_err(|reason| device.failed(reason))
 }
 
-/// Tests the kernels that calls with one key take, unless this device has before: so they are also
-/// loaded, and the first call does not wait for that. `hashers`: also those in which some multiprocessors only hash.
+/// Tests the kernels that calls with one key take, unless they were tested on this [`Device`] before.
+/// That also loads them, so that the first call does not wait. `hashers`: also those in which some
+/// multiprocessors only hash.
 pub(super) fn ensure_key_tested(
     device: &Device,
     algorithm: Algorithm,
