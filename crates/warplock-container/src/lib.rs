@@ -39,6 +39,7 @@ mod bytes;
 mod cipher;
 mod diagnose;
 mod drain;
+mod engines;
 mod envelope;
 mod error;
 #[cfg(unix)]
@@ -61,6 +62,7 @@ mod workers;
 mod writer;
 
 pub use bytes::{open_bytes, seal_bytes};
+pub use engines::Engines;
 pub use envelope::Envelope;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(unix)]

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use warplock::{Aad, Batch, Direction, Error, Ivs, Keys, Span, Spans, Tags, Text};
+use warplock::{Aad, Algorithm, Batch, Direction, Error, Ivs, Keys, Span, Spans, Tags, Text};
 
 use crate::algorithm;
 use crate::engine::wl_engine;
@@ -220,6 +220,14 @@ impl wl_batch {
         }
     }
 
+    /// Bytes of a tag that directly follows each ciphertext.
+    pub(crate) fn appended(&self, algorithm: Algorithm) -> usize {
+        match algorithm.is_aead() && self.tags.is_null() {
+            true => self.tag_len(),
+            false => 0,
+        }
+    }
+
     pub(crate) fn is_in_place(&self) -> bool {
         self.output.is_null() || self.output.cast_const() == self.input
     }
@@ -288,6 +296,18 @@ const _: () = {
     assert!(std::mem::offset_of!(Span, len) == std::mem::offset_of!(wl_span, len));
 };
 
+/// What the keys of a batch are for.
+pub(crate) fn algorithm_of(keys: &Keys<'_>) -> Result<Algorithm> {
+    keys.algorithm()
+        .ok_or_else(|| Fault::argument("the table of keys is empty"))
+}
+
+pub(crate) fn unknown_nonce_mode(mode: u32) -> Fault {
+    Fault::argument(format!(
+        "the batch's nonce_mode is {mode}: take a WL_NONCES constant"
+    ))
+}
+
 fn too_long() -> Fault {
     Fault::argument("a length or count of the batch is beyond memory")
 }
@@ -326,7 +346,7 @@ pub unsafe extern "C" fn wl_run(
         let count = length(batch.count)?;
         // SAFETY: as above.
         let (run, flags) = unsafe { host_batch(&batch, keys, count, failed)? };
-        let result = engine.engine.run(run);
+        let result = engine.engine().run(run);
         if let (Ok(()) | Err(Error::Authentication { .. }), Some(flags)) = (&result, flags) {
             flags.fill(0);
             if let Err(Error::Authentication { failed, .. }) = &result {
@@ -348,14 +368,7 @@ unsafe fn host_batch<'a>(
     failed: *mut u8,
 ) -> Result<(Batch<'a>, Option<&'a mut [u8]>)> {
     let (direction, authenticates) = batch.direction()?;
-    let algorithm = match keys {
-        Keys::One(key) => key.algorithm(),
-        Keys::Each { algorithm, .. } => algorithm,
-        Keys::Indexed { keys, .. } => match keys.first() {
-            Some(key) => key.algorithm(),
-            None => return Err(Fault::argument("the table of keys is empty")),
-        },
-    };
+    let algorithm = algorithm_of(&keys)?;
     let has_tags = algorithm.is_aead();
     if !has_tags && !batch.tags.is_null() {
         return Err(Fault::new(
@@ -363,10 +376,7 @@ unsafe fn host_batch<'a>(
             format!("{algorithm} makes no tags: set tags to NULL"),
         ));
     }
-    let appended = match has_tags && batch.tags.is_null() {
-        true => batch.tag_len(),
-        false => 0,
-    };
+    let appended = batch.appended(algorithm);
     let tags_len = match has_tags && !batch.tags.is_null() {
         true => product(count, batch.tag_len())?,
         false => 0,
@@ -375,11 +385,7 @@ unsafe fn host_batch<'a>(
         WL_NONCES_DRAWN | WL_NONCES_GIVEN => product(count, algorithm.info().iv_len())?,
         WL_NONCES_SPANS => length(batch.nonces_size)?,
         WL_NONCES_SECTORS => 0,
-        other => {
-            return Err(Fault::argument(format!(
-                "the batch's nonce_mode is {other}: take a WL_NONCES constant"
-            )));
-        }
+        other => return Err(unknown_nonce_mode(other)),
     };
     let draws = batch.nonce_mode == WL_NONCES_DRAWN && direction == Direction::Encrypt;
     let (input_size, output_size) = (length(batch.input_size)?, length(batch.output_size)?);

@@ -6,10 +6,11 @@ use warplock::cuda::{
     Device, DeviceAad, DeviceBatch, DeviceIvs, DeviceKey, DeviceKeys, DeviceTags, DeviceText,
     DeviceVerdicts, Plan, Region, devices,
 };
-use warplock::{Algorithm, Direction, Error, Keys};
+use warplock::{Algorithm, Direction, Error};
 
 use crate::batch::{
-    WL_NONCES_DRAWN, WL_NONCES_GIVEN, WL_NONCES_SECTORS, WL_NONCES_SPANS, length, product, wl_batch,
+    WL_NONCES_DRAWN, WL_NONCES_GIVEN, WL_NONCES_SECTORS, WL_NONCES_SPANS, algorithm_of, length,
+    product, unknown_nonce_mode, wl_batch,
 };
 use crate::fault::{Fault, Result, run, run_void};
 use crate::handle::{self, Opaque};
@@ -217,14 +218,7 @@ pub unsafe extern "C" fn wl_cuda_plan_new(
         let batch = unsafe { wl_batch::of(batch)? };
         // SAFETY: as above.
         let keys = unsafe { batch.keys()? };
-        let algorithm = match keys {
-            Keys::One(key) => key.algorithm(),
-            Keys::Each { algorithm, .. } => algorithm,
-            Keys::Indexed { keys, .. } => match keys.first() {
-                Some(key) => key.algorithm(),
-                None => return Err(Fault::argument("the table of keys is empty")),
-            },
-        };
+        let algorithm = algorithm_of(&keys)?;
         // SAFETY: as above.
         let made = unsafe { device_batch(&batch, DeviceKeys::Host(keys), algorithm)? };
         let made = Plan::new(device, made)?;
@@ -377,10 +371,7 @@ unsafe fn device_batch<'a>(
         ));
     }
     let count = length(batch.count)?;
-    let appended = match has_tags && batch.tags.is_null() {
-        true => batch.tag_len(),
-        false => 0,
-    };
+    let appended = batch.appended(algorithm);
     // SAFETY: by this function's contract.
     let (spans, output_spans) = unsafe { batch.text_spans(direction, appended)? };
     // SAFETY: as above.
@@ -420,11 +411,7 @@ unsafe fn device_batch<'a>(
         WL_NONCES_SECTORS => DeviceIvs::Sectors {
             first: batch.first_sector.into(),
         },
-        other => {
-            return Err(Fault::argument(format!(
-                "the batch's nonce_mode is {other}: take a WL_NONCES constant"
-            )));
-        }
+        other => return Err(unknown_nonce_mode(other)),
     };
     let aad_size = length(batch.aad_size)?;
     let aad = match (batch.aad.is_null(), batch.aad_spans.is_null()) {

@@ -2,12 +2,10 @@
 
 use std::ffi::c_char;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, OnceLock};
 
-use warplock::{Builder, Engine};
-use warplock_container::Pipeline;
+use warplock_container::Engines;
 
-use crate::fault::{Result, run, run_void};
+use crate::fault::{run, run_void};
 use crate::handle::{self, Opaque};
 use crate::memory;
 use crate::status::wl_status;
@@ -22,49 +20,6 @@ impl Opaque for wl_engine {
     type Value = Engines;
     const MAGIC: [u8; 8] = *b"wlengine";
     const NAME: &'static str = "engine";
-}
-
-/// An engine for batches, and one for files, whose workers are the threads.
-pub(crate) struct Engines {
-    pub(crate) engine: Arc<Engine>,
-    pipeline: OnceLock<Arc<Engine>>,
-    builder: Builder,
-    threads: Option<NonZeroUsize>,
-}
-
-impl Engines {
-    fn new(backend: Option<&str>, threads: u32) -> Result<Self> {
-        let mut builder = Engine::builder();
-        if let Some(name) = backend {
-            builder = builder.backend(name.parse()?);
-        }
-        let threads = NonZeroUsize::new(threads as usize);
-        let engine = match threads {
-            Some(threads) => builder.threads(threads).build()?,
-            None => builder.build()?,
-        };
-        Ok(Engines {
-            engine: Arc::new(engine),
-            pipeline: OnceLock::new(),
-            builder,
-            threads,
-        })
-    }
-
-    /// For one file.
-    pub(crate) fn pipeline(&self) -> Result<Pipeline> {
-        let engine = match self.pipeline.get() {
-            Some(engine) => engine,
-            None => {
-                let made = self.builder.threads(NonZeroUsize::MIN).build()?;
-                self.pipeline.get_or_init(|| Arc::new(made))
-            }
-        };
-        let pipeline = Pipeline::with_engine(engine.clone());
-        let mut concurrency = pipeline.concurrency();
-        concurrency.workers = self.threads.unwrap_or(concurrency.workers);
-        Ok(pipeline.with_concurrency(concurrency))
-    }
 }
 
 /// Makes an engine. `backend`: "auto", "cpu", "cpu:NAME", "cuda", "cuda:N" or "cuda:N,M"; NULL for
@@ -84,8 +39,9 @@ pub unsafe extern "C" fn wl_engine_new(
             // SAFETY: by this function's documentation.
             false => Some(unsafe { memory::text(backend, "the backend's name")? }),
         };
+        let made = Engines::new(backend, NonZeroUsize::new(threads as usize))?;
         // SAFETY: as above.
-        unsafe { handle::make(engine, Engines::new(backend, threads)?) }
+        unsafe { handle::make(engine, made) }
     })
 }
 
@@ -107,7 +63,7 @@ pub unsafe extern "C" fn wl_engine_backend(
 ) -> wl_status {
     run(|| {
         // SAFETY: by this function's documentation.
-        let name = unsafe { handle::get(engine)? }.engine.backend();
+        let name = unsafe { handle::get(engine)? }.engine().backend();
         // SAFETY: as above.
         unsafe { memory::put_text(&name, buffer, size) }
     })
@@ -119,7 +75,7 @@ pub unsafe extern "C" fn wl_engine_backend(
 pub unsafe extern "C" fn wl_engine_wake(engine: *const wl_engine) -> wl_status {
     run(|| {
         // SAFETY: by this function's documentation.
-        unsafe { handle::get(engine)? }.engine.wake();
+        unsafe { handle::get(engine)? }.engine().wake();
         Ok(())
     })
 }

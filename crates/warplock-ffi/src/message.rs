@@ -58,7 +58,7 @@ unsafe fn handles<'a>(
     key: *const wl_key,
 ) -> Result<(&'a Engine, &'a Key)> {
     // SAFETY: by this function's contract.
-    unsafe { Ok((&handle::get(engine)?.engine, handle::get(key)?)) }
+    unsafe { Ok((handle::get(engine)?.engine(), handle::get(key)?)) }
 }
 
 /// Bytes of what wl_seal makes of `text_len` bytes: the nonce, the ciphertext, the tag. 0 if the

@@ -86,7 +86,7 @@ pub unsafe extern "C" fn wl_part_sealer_new(
 ) -> wl_status {
     run(|| {
         // SAFETY: by this function's documentation.
-        let engine = unsafe { handle::get(engine)? }.engine.clone();
+        let engine = unsafe { handle::get(engine)? }.engine().clone();
         // SAFETY: as above.
         let key = unsafe { input_key(key, key_len)? };
         let made = PartSealer::new(&key, plain_len, engine)?;
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn wl_part_sealer_resume(
 ) -> wl_status {
     run(|| {
         // SAFETY: by this function's documentation.
-        let engine = unsafe { handle::get(engine)? }.engine.clone();
+        let engine = unsafe { handle::get(engine)? }.engine().clone();
         // SAFETY: as above.
         let key = unsafe { input_key(key, key_len)? };
         // SAFETY: as above.

@@ -38,7 +38,7 @@ pub unsafe extern "C" fn wl_reader_open(
 ) -> wl_status {
     run(|| {
         // SAFETY: by this function's documentation.
-        let engine = unsafe { handle::get(engine)? }.engine.clone();
+        let engine = unsafe { handle::get(engine)? }.engine().clone();
         // SAFETY: as above.
         let offered = unsafe { handle::get(identities)? };
         // SAFETY: as above.
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn wl_reader_open_with_key(
 ) -> wl_status {
     run(|| {
         // SAFETY: by this function's documentation.
-        let engine = unsafe { handle::get(engine)? }.engine.clone();
+        let engine = unsafe { handle::get(engine)? }.engine().clone();
         // SAFETY: as above.
         let key = unsafe { input_key(key, key_len)? };
         // SAFETY: as above.

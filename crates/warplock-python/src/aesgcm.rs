@@ -6,9 +6,10 @@ use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use warplock::{Aad, Algorithm, Batch, Error, Ivs, Key, Keys, Spans, Text};
+use warplock_container::Engines;
 
 use crate::buffer::{Input, View, new_bytes, overlap};
-use crate::engine::{self, Engine, Set};
+use crate::engine::{self, Engine};
 use crate::errors;
 
 const TAG_LEN: usize = 16;
@@ -25,7 +26,7 @@ const MOST: usize = (1 << 31) - 1;
 #[pyclass(frozen, subclass, name = "AESGCM", module = "warplock")]
 pub(crate) struct AesGcm {
     key: Key,
-    engine: Option<Arc<Set>>,
+    engine: Option<Arc<Engines>>,
 }
 
 #[pymethods]
@@ -201,8 +202,8 @@ impl AesGcm {
         };
         let batch = batch.ivs(ivs).aad(Aad::Shared(aad));
         let done = match len + aad.len() < DETACH {
-            true => set.engine.run(batch),
-            false => py.detach(|| set.engine.run(batch)),
+            true => set.engine().run(batch),
+            false => py.detach(|| set.engine().run(batch)),
         };
         done.map_err(|error| errors::engine(py, error))
     }

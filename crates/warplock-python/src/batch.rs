@@ -252,8 +252,8 @@ impl KeySet {
             Some(view) => batch.tags(Tags::Given(view.bytes())),
         };
         let done = match input.len() < DETACH {
-            true => set.engine.run(batch),
-            false => py.detach(|| set.engine.run(batch)),
+            true => set.engine().run(batch),
+            false => py.detach(|| set.engine().run(batch)),
         };
         done.map_err(|error| errors::engine(py, error))
     }

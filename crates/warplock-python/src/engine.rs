@@ -3,11 +3,10 @@
 use std::num::NonZeroUsize;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Once, OnceLock};
+use std::sync::{Arc, Once};
 
 use pyo3::prelude::*;
-use warplock::Builder;
-use warplock_container::Pipeline;
+use warplock_container::Engines;
 
 use crate::errors;
 
@@ -16,61 +15,19 @@ use crate::errors;
 /// There is one for the process, which all calls take that name no other: see default_engine().
 #[pyclass(frozen, module = "warplock")]
 pub(crate) struct Engine {
-    set: Arc<Set>,
-}
-
-/// An engine for batches, and one for pipelines, whose workers are the threads.
-pub(crate) struct Set {
-    pub(crate) engine: Arc<warplock::Engine>,
-    pipeline: OnceLock<Arc<warplock::Engine>>,
-    builder: Builder,
-    threads: Option<NonZeroUsize>,
-}
-
-impl Set {
-    fn new(backend: Option<&str>, threads: Option<NonZeroUsize>) -> Result<Self, warplock::Error> {
-        let mut builder = warplock::Engine::builder();
-        if let Some(name) = backend {
-            builder = builder.backend(name.parse()?);
-        }
-        let engine = match threads {
-            Some(threads) => builder.threads(threads).build()?,
-            None => builder.build()?,
-        };
-        Ok(Set {
-            engine: Arc::new(engine),
-            pipeline: OnceLock::new(),
-            builder,
-            threads,
-        })
-    }
-
-    /// For one file.
-    pub(crate) fn pipeline(&self) -> Result<Pipeline, warplock::Error> {
-        let engine = match self.pipeline.get() {
-            Some(engine) => engine,
-            None => {
-                let made = self.builder.threads(NonZeroUsize::MIN).build()?;
-                self.pipeline.get_or_init(|| Arc::new(made))
-            }
-        };
-        let pipeline = Pipeline::with_engine(engine.clone());
-        let mut concurrency = pipeline.concurrency();
-        concurrency.workers = self.threads.unwrap_or(concurrency.workers);
-        Ok(pipeline.with_concurrency(concurrency))
-    }
+    set: Arc<Engines>,
 }
 
 /// The process's engine. It is never freed, as threads may use it while the interpreter ends, and
 /// replaced in a forked child, where the threads of the old one do not exist.
-static DEFAULT: AtomicPtr<Set> = AtomicPtr::new(null_mut());
+static DEFAULT: AtomicPtr<Engines> = AtomicPtr::new(null_mut());
 
 extern "C" fn forget_default() {
     DEFAULT.store(null_mut(), Ordering::Release);
 }
 
 /// The process's engine, made at the first use.
-pub(crate) fn default(py: Python<'_>) -> PyResult<&'static Set> {
+pub(crate) fn default(py: Python<'_>) -> PyResult<&'static Engines> {
     // SAFETY: what is stored there came from a box that is never freed.
     match unsafe { DEFAULT.load(Ordering::Acquire).as_ref() } {
         Some(set) => Ok(set),
@@ -79,13 +36,13 @@ pub(crate) fn default(py: Python<'_>) -> PyResult<&'static Set> {
 }
 
 #[cold]
-fn make_default(py: Python<'_>) -> PyResult<&'static Set> {
+fn make_default(py: Python<'_>) -> PyResult<&'static Engines> {
     static AT_FORK: Once = Once::new();
     AT_FORK.call_once(|| {
         // SAFETY: the handler only stores to an atomic, which is allowed after a fork.
         unsafe { libc::pthread_atfork(None, None, Some(forget_default)) };
     });
-    let made = Set::new(None, None).map_err(|error| errors::engine(py, error))?;
+    let made = Engines::new(None, None).map_err(|error| errors::engine(py, error))?;
     let made = Box::into_raw(Box::new(made));
     match DEFAULT.compare_exchange(null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: it is never freed.
@@ -103,7 +60,7 @@ fn make_default(py: Python<'_>) -> PyResult<&'static Set> {
 pub(crate) fn chosen<'a>(
     py: Python<'_>,
     given: &'a Option<PyRef<'_, Engine>>,
-) -> PyResult<&'a Set> {
+) -> PyResult<&'a Engines> {
     match given {
         Some(engine) => Ok(&engine.set),
         None => default(py),
@@ -122,7 +79,7 @@ impl Engine {
             })
             .transpose()?;
         // GPUs may take a second to start.
-        let set = py.detach(|| Set::new(backend, threads));
+        let set = py.detach(|| Engines::new(backend, threads));
         let set = Arc::new(set.map_err(|error| errors::engine(py, error))?);
         Ok(Engine { set })
     }
@@ -130,21 +87,21 @@ impl Engine {
     /// The backend in use, such as "cpu:vaes512" or "cpu:vaes512+cuda:0".
     #[getter]
     fn backend(&self) -> String {
-        self.set.engine.backend()
+        self.set.engine().backend()
     }
 
     /// Starts the GPUs now, if there are any; otherwise they are started once they would pay.
     fn wake(&self, py: Python<'_>) {
-        py.detach(|| self.set.engine.wake());
+        py.detach(|| self.set.engine().wake());
     }
 
     fn __repr__(&self) -> String {
-        format!("<warplock.Engine {}>", self.set.engine.backend())
+        format!("<warplock.Engine {}>", self.set.engine().backend())
     }
 }
 
 impl Engine {
-    pub(crate) fn set(&self) -> &Arc<Set> {
+    pub(crate) fn set(&self) -> &Arc<Engines> {
         &self.set
     }
 }
@@ -152,5 +109,5 @@ impl Engine {
 /// The backend of the process's engine.
 #[pyfunction]
 pub(crate) fn default_backend(py: Python<'_>) -> PyResult<String> {
-    Ok(default(py)?.engine.backend())
+    Ok(default(py)?.engine().backend())
 }

@@ -99,7 +99,7 @@ impl NativeReader {
             max_work,
         };
         let unlock = secrets.unlock(py)?;
-        let used = chosen(py, &engine)?.engine.clone();
+        let used = chosen(py, &engine)?.engine().clone();
         let handle = match Place::of(file)? {
             Place::Path(path) => Handle::File(open_file(py, &path)?),
             Place::Object(object) if object.is_seekable() => Handle::Object(object),
@@ -269,7 +269,7 @@ impl NativeWriter {
             max_work: None,
         };
         let lock = secrets.lock(py)?;
-        let engine = chosen(py, &engine)?.engine.clone();
+        let engine = chosen(py, &engine)?.engine().clone();
         let (mut target, output) = match Place::of(file)? {
             Place::Object(object) => (Target::Object(object), None),
             Place::Path(path) => {
@@ -340,7 +340,7 @@ impl PartSealer {
         engine: Option<PyRef<'_, Engine>>,
     ) -> PyResult<Self> {
         let key = input_key(key)?;
-        let engine = chosen(py, &engine)?.engine.clone();
+        let engine = chosen(py, &engine)?.engine().clone();
         let sealer = match header {
             None => warplock_container::PartSealer::new(&key, content, engine),
             Some(bytes) => {

@@ -323,7 +323,7 @@ impl<'a> Batch<'a> {
 
 impl Keys<'_> {
     /// The algorithm of the keys; `None` for an empty table.
-    pub(crate) fn algorithm(&self) -> Option<Algorithm> {
+    pub fn algorithm(&self) -> Option<Algorithm> {
         match self {
             Keys::One(key) => Some(key.algorithm()),
             Keys::Each { algorithm, .. } => Some(*algorithm),
