@@ -54,6 +54,10 @@ class NoBackendError(BackendError):
     """The backend that was asked for cannot run here."""
 
 
+class CaptureError(BackendError):
+    """A call while its stream captures a graph: make a plan before the capture."""
+
+
 class KeyringError(Error):
     """A recipient, an identity, a passphrase or a plugin that cannot be used."""
 

@@ -4,6 +4,7 @@
 mod aesgcm;
 mod batch;
 mod buffer;
+mod cuda;
 mod engine;
 mod errors;
 mod files;
@@ -68,5 +69,6 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engine::default_backend, module)?)?;
     module.add_function(wrap_pyfunction!(algorithms, module)?)?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
+    cuda::register(module)?;
     Ok(())
 }

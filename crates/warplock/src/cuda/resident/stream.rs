@@ -26,6 +26,14 @@ impl Stream {
             .call(|_| self.stream.wait("waiting for the GPU"))
     }
 
+    /// Whether what is queued becomes part of a graph instead of running. Does not synchronise.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if the driver fails.
+    pub fn is_capturing(&self) -> Result<bool, Error> {
+        self.device.call(|_| self.stream.is_capturing())
+    }
+
     /// The raw `CUstream`, for other libraries; dropping this value destroys it if
     /// [`super::Device::stream`] made it. Does not synchronise.
     pub fn raw(&self) -> *mut std::ffi::c_void {
