@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -51,10 +52,12 @@ class Torch:
                 "resolve_neg()"
             )
         if self._has_exchange:
-            # DLPack has no quantized types.
-            with contextlib.suppress(RuntimeError):
+            try:
                 found = _native.describe(array, stream)
-                assert found is not None
+            except RuntimeError:
+                # DLPack has no quantized types.
+                found = None
+            if found is not None:
                 return found[0], found[1], found[3], found[2], found[5]
         if not array.is_contiguous():
             raise BatchError("the tensor is not contiguous: make a copy that is")
@@ -322,6 +325,28 @@ class Host:
         return words
 
 
+class Block:
+    """Memory of `set_allocator`'s function, with a shape. Other libraries take it by
+    `__cuda_array_interface__`."""
+
+    def __init__(self, base: Any, address: int, shape: tuple[int, ...], kind: str) -> None:
+        self.base = base
+        """What the function returned."""
+        self.shape = shape
+        self._address = address
+        self._kind = kind
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self._kind,
+            "data": (self._address, False),
+            "version": 3,
+            "stream": None,
+        }
+
+
 class Other:
     """Arrays of other libraries, by DLPack or `__cuda_array_interface__`."""
 
@@ -354,19 +379,24 @@ class Other:
     def is_capturing(self) -> bool:
         return False
 
-    def empty(self, shape: tuple[int, ...], device: int, stream: int) -> Any:
+    def _new(self, shape: tuple[int, ...], kind: str, stream: int) -> Block:
         if _allocator is None:
             raise BatchError(
                 "give memory for results (out, tags, nonces), or say with "
                 "warplock.cuda.set_allocator where it comes from"
             )
-        nbytes = 1
-        for length in shape:
-            nbytes *= length
-        return _allocator(nbytes, stream)
+        nbytes = math.prod(shape) * int(kind[2])
+        base = _allocator(nbytes, stream)
+        address, found = self.at(base)
+        if found < nbytes:
+            raise BatchError(f"the allocator gave {found} bytes instead of {nbytes}")
+        return Block(base, address, shape, kind)
+
+    def empty(self, shape: tuple[int, ...], device: int, stream: int) -> Any:
+        return self._new(shape, "|u1", stream)
 
     def words(self, count: int, device: int, stream: int) -> Any:
-        return self.empty((4 * count,), device, stream)
+        return self._new((count,), "<u4", stream)
 
     def upload(self, data: Any, device: int, stream: int) -> Any:
         raise BatchError("nonces, tags and associated data must be in GPU memory here")
@@ -388,9 +418,10 @@ class Other:
 
     def failed(self, words: Any, stream: int, device: int) -> list[int]:
         _native.synchronize(device, stream)
-        if not hasattr(words, "copy_to_host"):
+        base = words.base if isinstance(words, Block) else words
+        if not hasattr(base, "copy_to_host"):
             raise BatchError("look at `array`: its library is not known here")
-        host = memoryview(words.copy_to_host()).cast("B").cast("I")
+        host = memoryview(base.copy_to_host()).cast("B").cast("I")
         return [place for place, word in enumerate(host) if word]
 
     def strided(self, interface: Any, device: int) -> Any:

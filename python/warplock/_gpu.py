@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from warplock import _native
 from warplock._arrays import library
 from warplock._errors import BatchError, CaptureError
-from warplock._layout import Layout, is_appended
+from warplock._layout import Layout, integers, is_appended
 from warplock._native import CountedNonces
 from warplock._nonces import Counter
 
@@ -60,6 +60,7 @@ def prepare(
     encrypts: bool,
     authenticated: bool,
     nonces: Any,
+    nonces_out: Any,
     sector: int | None,
     aad: Any,
     aad_offsets: Any,
@@ -136,7 +137,12 @@ def prepare(
         ivs_at = place(nonces, device, stream, "nonces", False, lib, keep)
         if count and ivs_at[1] % count == 0:
             iv_len = ivs_at[1] // count
-    if ivs_is_new:
+    if nonces_out is not None:
+        if not ivs_is_new:
+            raise BatchError("nonces_out is for new nonces, not for given ones")
+        ivs, ivs_is_new = nonces_out, False
+        ivs_at = place(ivs, device, stream, "nonces_out", True)
+    elif ivs_is_new:
         ivs = lib.empty((count, iv_len) if many else (iv_len,), device, stream)
         ivs_at = lib.at(ivs)
 
@@ -173,15 +179,14 @@ def prepare(
     return Call(parts, even, count, out, tags, ivs, made_offsets, keep, is_new)
 
 
-def on_host(integers: Any) -> Any:
+def on_host(values: Any) -> Any:
     """Offsets and sizes, which are read by the host."""
-    if integers is None or isinstance(integers, (list, tuple)):
-        return integers
-    lib = library(integers)
-    if lib.view(integers)[2] >= 0:
+    if values is None or isinstance(values, (list, tuple)):
+        return integers(values)
+    if library(values).view(values)[2] >= 0:
         raise BatchError("offsets and sizes must be in host memory: the call would have to wait")
     # Not as bytes.
-    return integers if not hasattr(integers, "numpy") else integers.numpy()
+    return values.numpy() if hasattr(values, "numpy") else values
 
 
 def of_host(array: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warplock._arrays import handle
+from warplock._arrays import handle, library
 from warplock._errors import InvalidTag
 
 
@@ -51,8 +51,16 @@ class Status:
 class HostStatus(Status):
     """The same after a call in host memory, which has ended."""
 
-    def __init__(self, lib: Any, failed: list[int], total: int) -> None:
-        super().__init__(lib, lib.host_words(failed, total), -1, 0, total)
+    def __init__(self, lib: Any, failed: list[int], total: int, words: Any) -> None:
+        """`words`: where to write them, or None."""
+        if words is None:
+            words = lib.host_words(failed, total)
+        else:
+            place = memoryview(library(words).host(words)).cast("B").cast("I")
+            place[:total] = memoryview(bytes(4 * total)).cast("I")
+            for message in failed:
+                place[message] = 1
+        super().__init__(lib, words, -1, 0, total)
         self._failed = failed
 
     @property

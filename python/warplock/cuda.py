@@ -11,6 +11,7 @@ Arrays in host memory go through the same functions to the host's engine, with t
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -59,6 +60,7 @@ class Opened(NamedTuple):
     """Which messages were refused; `status.check()` waits, and raises if any was."""
 
 
+_numbers = itertools.count(1)
 _handles: weakref.WeakValueDictionary[int, Key] = weakref.WeakValueDictionary()
 
 
@@ -85,6 +87,9 @@ class Key:
         self._is_aead = host._keys.is_aead
         self._devices: dict[int, OnDevice] = {}
         self._lock = threading.Lock()
+        self.handle = next(_numbers)
+        """A number that stands for this key in `torch.ops.warplock`, as long as it lives."""
+        _handles[self.handle] = self
         if device is not None:
             self.prepare(device)
 
@@ -92,12 +97,6 @@ class Key:
     def algorithm(self) -> str:
         """The algorithm's name, such as "aes-256-gcm"."""
         return self._host.algorithm
-
-    @property
-    def handle(self) -> int:
-        """A number that stands for this key, as long as it lives, in `torch.ops.warplock`."""
-        _handles[id(self)] = self
-        return id(self)
 
     def __repr__(self) -> str:
         return f"<warplock.cuda.Key {self.algorithm}>"
@@ -125,6 +124,7 @@ class Key:
         src: Any,
         *,
         nonces: Any = None,
+        nonces_out: Any = None,
         aad: Any = None,
         aad_offsets: Any = None,
         out: Any = None,
@@ -142,16 +142,17 @@ class Key:
         offset more than messages), ragged messages.
 
         `nonces`: new ones are taken from a counter on the GPU and returned, unless an array, a
-        `Counter`, `xor_nonces` or `add32_nonces` are given. `aad`: associated data, the same for
+        `Counter`, `xor_nonces` or `add32_nonces` are given; `nonces_out` is where new ones are
+        written. `aad`: associated data, the same for
         all, or with two dimensions or `aad_offsets` each its own. `out`: where to write, `out=src`
         in place. `tags`: where to write them, or "appended" to have each after its ciphertext.
         `stream`: an int or a stream object; otherwise the current one of the array's library.
         """
         return Sealed(
             *self._run(
-                True, True, src, nonces=nonces, aad=aad, aad_offsets=aad_offsets, out=out,
-                tags=tags, tag_len=tag_len, offsets=offsets, sizes=sizes, out_offsets=out_offsets,
-                stream=stream,
+                True, True, src, nonces=nonces, nonces_out=nonces_out, aad=aad, aad_offsets=aad_offsets,
+                out=out, tags=tags, tag_len=tag_len, offsets=offsets, sizes=sizes,
+                out_offsets=out_offsets, stream=stream,
             )[:4]
         )  # fmt: skip
 
@@ -168,19 +169,21 @@ class Key:
         offsets: Any = None,
         sizes: Any = None,
         out_offsets: Any = None,
+        statuses: Any = None,
         refused: Any = None,
         stream: Any = None,
     ) -> Opened:
         """Verified decryption of what `seal` made: its result, or the parts of it.
 
-        Raises nothing for messages that do not verify: see `Opened`. `refused`: an array of one
-        32-bit integer in GPU memory to which their number is added, over any number of calls.
+        Raises nothing for messages that do not verify: see `Opened`. `statuses`: where to write the
+        status' array. `refused`: an array of one 32-bit integer to which the number of refused
+        messages is added, over any number of calls.
         """
         src, tags, nonces, offsets = _unpack(src, tags, nonces, offsets)
         out, _, _, _, status = self._run(
             False, True, src, nonces=nonces, aad=aad, aad_offsets=aad_offsets, out=out, tags=tags,
             tag_len=tag_len, offsets=offsets, sizes=sizes, out_offsets=out_offsets,
-            refused=refused, stream=stream,
+            statuses=statuses, refused=refused, stream=stream,
         )  # fmt: skip
         return Opened(out, status)
 
@@ -259,7 +262,7 @@ class Key:
         stream = lib.stream(view[2]) if view[4] is None else view[4]
         call = prepare(
             self, on, lib, src, view, stream, direction in ("seal", "encrypt"), authenticated, nonces,
-            sector, aad, aad_offsets, out, tags, tag_len, offsets, sizes, out_offsets,
+            None, sector, aad, aad_offsets, out, tags, tag_len, offsets, sizes, out_offsets,
         )  # fmt: skip
         # The plan's making waits for a stream of its own; what was uploaded must be there before.
         _native.synchronize(view[2], stream)
@@ -273,6 +276,7 @@ class Key:
         src: Any,
         *,
         nonces: Any = None,
+        nonces_out: Any = None,
         sector: int | None = None,
         aad: Any = None,
         aad_offsets: Any = None,
@@ -282,6 +286,7 @@ class Key:
         offsets: Any = None,
         sizes: Any = None,
         out_offsets: Any = None,
+        statuses: Any = None,
         refused: Any = None,
         stream: Any = None,
     ) -> tuple[Any, Any, Any, Any, Any]:
@@ -292,8 +297,8 @@ class Key:
         device = view[2]
         if device < 0:
             return self._run_on_host(
-                lib, src, encrypts, authenticated, nonces, sector, aad, aad_offsets, out, tags,
-                tag_len, offsets, sizes, out_offsets, refused,
+                lib, src, encrypts, authenticated, nonces, nonces_out, sector, aad, aad_offsets,
+                out, tags, tag_len, offsets, sizes, out_offsets, statuses, refused,
             )  # fmt: skip
         on = self._devices.get(device) or self._on(device, lib)
         current = view[4]
@@ -304,14 +309,18 @@ class Key:
         # Memory belongs to the stream on which it is used.
         with lib.on(at, device) if at != current else _SAME_STREAM:
             call = prepare(
-                self, on, lib, src, view, at, encrypts, authenticated, nonces, sector, aad, aad_offsets,
-                out, tags, tag_len, offsets, sizes, out_offsets,
+                self, on, lib, src, view, at, encrypts, authenticated, nonces, nonces_out, sector,
+                aad, aad_offsets, out, tags, tag_len, offsets, sizes, out_offsets,
             )  # fmt: skip
-            words = words_at = refused_at = status = None
+            words_at = refused_at = status = None
             if authenticated and not encrypts:
-                words = lib.words(call.messages, device, at)
-                words_at = lib.at(words)
-                status = Status(lib, words, device, at, call.messages)
+                if statuses is None:
+                    words = lib.words(call.messages, device, at)
+                    words_at = lib.at(words)
+                    status = Status(lib, words, device, at, call.messages)
+                else:
+                    words_at = place(statuses, device, at, "statuses", True)
+                    status = Status(library(statuses), statuses, device, at, call.messages)
                 if refused is not None:
                     refused_at = place(refused, device, at, "refused", True)
             enqueue(on, lib, call, device, words_at, refused_at, at)
@@ -323,7 +332,7 @@ class Key:
                     for made, is_new in zip((out, tags, ivs), call.is_new)
                 )
         if at != current:
-            lib.record([src, out, tags, ivs, refused, *call.keep], at, device)
+            lib.record([src, out, tags, ivs, statuses, refused, *call.keep], at, device)
         return out, tags, ivs, call.offsets, status
 
     def _run_on_host(
@@ -333,6 +342,7 @@ class Key:
         encrypts: bool,
         authenticated: bool,
         nonces: Any,
+        nonces_out: Any,
         sector: int | None,
         aad: Any,
         aad_offsets: Any,
@@ -342,12 +352,14 @@ class Key:
         offsets: Any,
         sizes: Any,
         out_offsets: Any,
+        statuses: Any,
         refused: Any,
     ) -> tuple[Any, Any, Any, Any, Any]:
         if out is not None and library(out).immutable:
             raise BatchError(f"{type(out).__name__} cannot be written: give another out")
         data = lib.host(src)
         target = data if out is src else None if out is None else of_host(out)
+        offsets, sizes, out_offsets = on_host(offsets), on_host(sizes), on_host(out_offsets)
         layout = Layout.of(data, offsets, sizes)
         appended = is_appended(authenticated, tags)
         places = layout.places(
@@ -364,7 +376,12 @@ class Key:
         if isinstance(nonces, Counter):
             if not encrypts:
                 raise BatchError("opening needs the nonces of the sealing, not a counter")
-            given = ivs = nonces._host_nonces(layout.count, self._host)
+            raw = nonces._host_nonces(layout.count, self._host)
+            given = ivs = None
+            if raw is not None:
+                many = layout.rows is not None or layout.ragged is not None
+                given = empty(data, (layout.count, self._iv_len) if many else (self._iv_len,))
+                memoryview(given).cast("B")[:] = raw
         elif isinstance(nonces, CountedNonces):
             given = nonces.bytes(layout.count)
         else:
@@ -382,14 +399,24 @@ class Key:
             made_tags = made_ivs = None
         out = lib.from_host(target) if out is None else out
         tags = lib.from_host(made_tags) if tags is None else tags
-        if ivs is None:
+        if nonces_out is not None:
+            if nonces is not None and not isinstance(nonces, Counter):
+                raise BatchError("nonces_out is for new nonces, not for given ones")
+            _bytes(nonces_out)[:] = memoryview(made_ivs).cast("B")
+            ivs = nonces_out
+        elif ivs is None:
             ivs = None if made_ivs is None else lib.from_host(made_ivs)
         status = None
         if authenticated and not encrypts:
-            status = HostStatus(lib, failed, layout.count)
-            if refused is not None and failed:
-                of_host(refused).view("i4").reshape(-1)[0] += len(failed)
+            status = HostStatus(lib, failed, layout.count, statuses)
+            if refused is not None:
+                count = _bytes(refused).cast("I")
+                count[0] += len(failed)
         return out, tags, ivs, made_offsets, status
+
+
+def _bytes(array: Any) -> memoryview:
+    return memoryview(of_host(array)).cast("B")
 
 
 _SAME_STREAM = contextlib.nullcontext()
