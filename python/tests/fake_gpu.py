@@ -25,12 +25,12 @@ class Counter:
     number = 0
 
     def __init__(self, device, algorithm, prefix):
-        self.prefix = prefix or b"rand"
+        self.prefix = prefix or b"random--"
 
     def take(self, count, length):
         first, self.number = self.number, self.number + count
         return b"".join(
-            self.prefix + struct.pack(">Q", first + i) for i in range(count)
+            self.prefix[: length - 8] + struct.pack(">Q", first + i) for i in range(count)
         )
 
 
