@@ -3,8 +3,8 @@ machine has on a GPU."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-import pathlib
 import subprocess
 import sys
 import threading
@@ -13,7 +13,7 @@ import pytest
 
 import fake_gpu
 import warplock
-from warplock import BatchError, InvalidTag, _native
+from warplock import BatchError, InvalidTag, _arrays, _native
 from warplock.cuda import (
     CaptureError,
     Counter,
@@ -32,6 +32,10 @@ except ImportError:
 
 NO_GPU = "skipped: no GPU"
 AEADS = ["aes-128-gcm", "aes-192-gcm", "aes-256-gcm", "acorn-128"]
+
+
+def is_fake(lib):
+    return isinstance(lib, (Fake, FakeTorch))
 
 
 def has_gpu():
@@ -138,14 +142,31 @@ class Jax(Library):
         return isinstance(array, self.jax.Array)
 
 
-@pytest.fixture(params=["numpy", "fake", "torch-cpu", "torch", "cupy", "jax"])
+class FakeTorch(Torch):
+    """Tensors of host memory that count as a GPU's."""
+
+    def __init__(self, monkeypatch):
+        super().__init__("cpu")
+        kind = _arrays.Torch
+        view = kind.view
+        on_gpu = lambda self, array, stream=None: (*view(self, array)[:2], 0, array.shape, None)
+        monkeypatch.setattr(kind, "view", on_gpu)
+        monkeypatch.setattr(kind, "stream", lambda self, device: 0)
+        monkeypatch.setattr(kind, "_device", lambda self, device: self._torch.device("cpu"))
+        monkeypatch.setattr(kind, "is_capturing", lambda self: False)
+        monkeypatch.setattr(kind, "on", lambda self, stream, device: contextlib.nullcontext())
+        monkeypatch.setattr(kind, "record", lambda self, arrays, stream, device: None)
+        monkeypatch.setattr(kind, "strided", lambda self, interface, device: interface)
+
+
+@pytest.fixture(params=["numpy", "fake", "fake-torch", "torch-cpu", "torch", "cupy", "jax"])
 def lib(request, monkeypatch):
     name = request.param
     if name in ("torch", "cupy", "jax") and not has_gpu():
         pytest.skip(NO_GPU)
     if name != "numpy" and name != "fake":
-        pytest.importorskip(name.partition("-")[0])
-    if name == "fake":
+        pytest.importorskip(name.removeprefix("fake-").partition("-")[0])
+    if name.startswith("fake"):
         monkeypatch.setattr(_native, "gpus", lambda: ["a simulated GPU"])
         monkeypatch.setattr(_native, "DeviceKey", fake_gpu.Key)
         monkeypatch.setattr(_native, "DevicePlan", fake_gpu.Plan)
@@ -153,7 +174,7 @@ def lib(request, monkeypatch):
         monkeypatch.setattr(_native, "synchronize", lambda device, stream: None)
         set_allocator(lambda nbytes, stream: FakeArray(np.full(nbytes, 0xEE, "u1")))
         request.addfinalizer(lambda: set_allocator(None))
-        return Fake()
+        return FakeTorch(monkeypatch) if name == "fake-torch" else Fake()
     return {"numpy": Numpy, "torch-cpu": lambda: Torch("cpu"), "torch": lambda: Torch("cuda"),
             "cupy": CuPy, "jax": Jax}[name]()  # fmt: skip
 
@@ -449,7 +470,7 @@ def test_plans(lib):
         with pytest.raises(BatchError, match="plan"):
             key.plan("seal", lib.put(np.zeros(10, "u1")))
         return
-    if isinstance(lib, Torch) and lib.device == "cpu":
+    if isinstance(lib, Torch) and lib.device == "cpu" and not is_fake(lib):
         pytest.skip("plans are for GPUs")
     key = Key.generate("aes-256-gcm")
     array = np.random.default_rng(10).integers(0, 255, (64, 100), "u1")
@@ -469,7 +490,7 @@ def test_plans(lib):
     refusing = key.plan("open", seal.data, lib.put(forged), nonces=seal.nonces)
     refusing.launch()
     assert refusing.status.failed() == [9]
-    if not isinstance(lib, Fake):
+    if not is_fake(lib):
         words = lib.get(refusing.status.array)
         assert words.tolist() == [int(i == 9) for i in range(64)]
     for plan in (seal, open_, refusing):
@@ -477,7 +498,7 @@ def test_plans(lib):
 
 
 def test_the_simulated_gpu_is_asked_once_for_each_shape(lib):
-    if not isinstance(lib, Fake):
+    if not is_fake(lib):
         pytest.skip("of the simulated GPU")
     key = Key.generate("aes-256-gcm", device=0)
     data = lib.put(np.zeros((10, 16), "u1"))
@@ -603,5 +624,5 @@ def test_threads_share_a_key(lib):
     for thread in threads:
         thread.join()
     assert not errors
-    if not isinstance(lib, Fake):
+    if not is_fake(lib):
         assert len(set(nonces)) == len(nonces)
