@@ -52,10 +52,11 @@ class Key:
 
     def workspace_len(self, parts):
         self.asked += 1
-        return self.WORKSPACE
+        return self.WORKSPACE + count_of(parts[2])
 
     def enqueue(self, parts, statuses, refused, workspace, stream):
-        assert workspace[1] >= self.WORKSPACE
+        if workspace[1] < self.WORKSPACE + count_of(parts[2]):
+            return self.WORKSPACE + count_of(parts[2])
         failed = run(self.keys, parts)
         if statuses is not None:
             words = memoryview(memory(statuses)).cast("B").cast("I")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from warplock import _native
-from warplock._errors import BatchError
+from warplock._errors import BatchError, CaptureError
 from warplock._layout import is_numpy
 
 View = tuple[int, int, int, Any, "int | None"]
@@ -176,6 +177,9 @@ class CuPy:
         return bool(stream.is_capturing()) if stream.ptr else False
 
     def _new(self, shape: tuple[int, ...], kind: str, device: int) -> Any:
+        if self.is_capturing():
+            # Allocating would spoil the capture.
+            raise CaptureError("the stream captures a graph: make a plan before the capture")
         if self._cupy.cuda.runtime.getDevice() == device:
             return self._cupy.empty(shape, kind)
         with self._cupy.cuda.Device(device):
@@ -236,6 +240,7 @@ class Jax:
         self._jax: Any = sys.modules["jax"]
         self._kept: deque[tuple[Callable[[], bool], list[Any]]] = deque()
         self._helper: Any = None
+        self._lock = threading.Lock()
 
     def _maker(self) -> Any:
         if self._helper is None:
@@ -276,9 +281,10 @@ class Jax:
             event = maker._torch.cuda.Event()
             event.record(maker._torch.cuda.current_stream(device))
             done = event.query
-        while self._kept and self._kept[0][0]():
-            self._kept.popleft()
-        self._kept.append((done, arrays))
+        with self._lock:
+            while self._kept and self._kept[0][0]():
+                self._kept.popleft()
+            self._kept.append((done, arrays))
 
     def result(self, array: Any) -> Any:
         return self._jax.dlpack.from_dlpack(array)

@@ -38,7 +38,9 @@ class Call(NamedTuple):
 
     parts: tuple[Any, ...]
     shape: Any
-    """What its workspace's length depends on, if that is worth remembering."""
+    """What its workspace's length depends on, mainly."""
+    is_even: bool
+    """Whether it depends on nothing else."""
     messages: int
     out: Any
     tags: Any
@@ -168,15 +170,14 @@ def prepare(
         encrypts, (address, nbytes), source, out_at, target, ivs_at, iv_len, counts, aad_at,
         aad_layout, tags_at, tag_len,
     )  # fmt: skip
-    even = None
-    if made_offsets is None and offsets is None and aad_offsets is None:
-        even = (
-            encrypts, source, target, iv_len, type(counts), tags_at is None, tag_len,
-            address % 16, None if out_at is None else out_at[0] % 16,
-            None if aad_at is None else aad_at[1], aad_layout,
-        )  # fmt: skip
+    even = offsets is None and aad_offsets is None
+    kind = (
+        encrypts, count, source if even else None, iv_len, type(counts), tags_at is None, tag_len,
+        address % 16, None if out_at is None else out_at[0] % 16,
+        None if aad_at is None else aad_at[1], aad_layout if even else None,
+    )  # fmt: skip
     is_new = (out_is_new, tags_is_new, ivs_is_new)
-    return Call(parts, even, count, out, tags, ivs, made_offsets, keep, is_new)
+    return Call(parts, kind, even, count, out, tags, ivs, made_offsets, keep, is_new)
 
 
 def on_host(values: Any) -> Any:
@@ -277,11 +278,15 @@ def _aad(
 def enqueue(
     on: OnDevice, lib: Any, call: Call, device: int, words: Any, refused: Any, stream: int
 ) -> None:
-    need = on.lengths.get(call.shape) if call.shape is not None else None
-    if need is None:
-        need = on.native.workspace_len(call.parts)
-        if call.shape is not None and len(on.lengths) < _MOST_LENGTHS:
-            on.lengths[call.shape] = need
-    workspace = lib.empty((need,), device, stream)
-    at = lib.at(workspace)
-    on.native.enqueue(call.parts, words, refused, at, stream)
+    guess = on.lengths.get(call.shape)
+    need: int | None = on.native.workspace_len(call.parts) if guess is None else guess
+    length = 0
+    while need is not None:
+        length = need
+        workspace = lib.empty((length,), device, stream)
+        need = on.native.enqueue(call.parts, words, refused, lib.at(workspace), stream)
+    if length != guess:
+        if len(on.lengths) >= _MOST_LENGTHS:
+            on.lengths.clear()
+        # Ragged messages need about the same the next time.
+        on.lengths[call.shape] = length if call.is_even else length + length // 8

@@ -200,7 +200,6 @@ class DeviceKey:
     @property
     def counter(self) -> NonceCounter | None: ...
     def workspace_len(self, parts: tuple[Any, ...]) -> int: ...
-    def reserve(self, parts: tuple[Any, ...], calls: int) -> None: ...
     def enqueue(
         self,
         parts: tuple[Any, ...],
@@ -208,7 +207,7 @@ class DeviceKey:
         refused: _At | None,
         workspace: _At,
         stream: int,
-    ) -> None: ...
+    ) -> int | None: ...
 
 @final
 class NonceCounter:

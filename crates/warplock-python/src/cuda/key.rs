@@ -1,8 +1,8 @@
 //! Keys that are ready on a GPU, and calls with them.
 
 use pyo3::prelude::*;
-use warplock::cuda::DeviceVerdicts;
-use warplock::{AlgorithmInfo, Error};
+use warplock::cuda::{DeviceBatch, DeviceText, DeviceVerdicts, Region};
+use warplock::{AlgorithmInfo, BatchProblem, Error, Spans};
 
 use super::batch::{At, Batch, Parts, region};
 use super::device::{device, stream};
@@ -20,6 +20,22 @@ pub(crate) struct DeviceKey {
     number: u32,
 }
 
+/// Calls of at most about a thousand messages that can be under way on a GPU before one waits for an
+/// earlier one.
+const CALLS: usize = 64;
+
+/// A batch that needs no more room than any other.
+fn no_messages(key: &warplock::cuda::DeviceKey) -> DeviceBatch<'_> {
+    let spans = Spans::Even {
+        count: 0,
+        len: 0,
+        stride: 0,
+    };
+    // SAFETY: it has no bytes.
+    let buffer = unsafe { Region::new(0, 0) };
+    DeviceBatch::encrypt(key, DeviceText::InPlace { buffer, spans })
+}
+
 #[pymethods]
 impl DeviceKey {
     /// Allocates, tests the kernels, and waits.
@@ -29,7 +45,11 @@ impl DeviceKey {
         let device = device(py, number)?;
         let key = keys.one(py)?;
         let info = key.algorithm().info();
-        let made = py.detach(|| warplock::cuda::DeviceKey::new(&device, key));
+        let made = py.detach(|| {
+            let made = warplock::cuda::DeviceKey::new(&device, key)?;
+            made.reserve(&no_messages(&made), CALLS)?;
+            Ok(made)
+        });
         let made = made.map_err(|error| errors::engine(py, error))?;
         let counter = match info.algorithm.is_aead() {
             false => None,
@@ -68,17 +88,8 @@ impl DeviceKey {
         found.map_err(|error| errors::engine(py, error))
     }
 
-    /// Makes room on the host for `calls` calls like this batch to be under way.
-    fn reserve(&self, py: Python<'_>, parts: Parts<'_>, calls: usize) -> PyResult<()> {
-        let key = self.key.get(py)?;
-        // SAFETY: nothing is read or written there.
-        let batch = unsafe { Batch::new(py, self.info, &parts)? };
-        let batch = batch.of(py, key)?;
-        let done = py.detach(|| key.reserve(&batch, calls));
-        done.map_err(|error| errors::engine(py, error))
-    }
-
-    /// Queues a batch on a stream. `statuses`, `refused`: where to write and to count what was
+    /// Queues a batch on a stream; or gives the bytes of the workspace that it needs if this one is
+    /// too small, and queues nothing. `statuses`, `refused`: where to write and to count what was
     /// refused.
     fn enqueue(
         &self,
@@ -88,7 +99,7 @@ impl DeviceKey {
         refused: Option<At>,
         workspace: At,
         stream: usize,
-    ) -> PyResult<()> {
+    ) -> PyResult<Option<usize>> {
         let key = self.key.get(py)?;
         // SAFETY: `warplock.cuda` has the addresses from arrays of this GPU, which it or the
         // allocator's order of streams keeps until the work is done.
@@ -105,11 +116,16 @@ impl DeviceKey {
         let batch = batch.of(py, key)?;
         // SAFETY: as above.
         let queued = py.detach(|| unsafe { key.enqueue(batch, verdicts, workspace, &stream) });
-        queued.map_err(|error| match error {
-            Error::Backend { .. } if stream.is_capturing().unwrap_or(false) => {
-                errors::capture(py, error.to_string())
+        match queued {
+            Ok(()) => Ok(None),
+            Err(Error::Batch {
+                problem: BatchProblem::Workspace { needed, .. },
+                ..
+            }) => Ok(Some(needed)),
+            Err(error @ Error::Backend { .. }) if stream.is_capturing().unwrap_or(false) => {
+                Err(errors::capture(py, error.to_string()))
             }
-            error => errors::engine(py, error),
-        })
+            Err(error) => Err(errors::engine(py, error)),
+        }
     }
 }
