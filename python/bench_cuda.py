@@ -8,11 +8,12 @@ import random
 import statistics
 import sys
 import time
+import warnings
 from collections.abc import Callable
 
 import torch
 
-from warplock._gpu import enqueue, prepare
+from warplock._gpu import prepare
 from warplock.cuda import Key
 
 try:
@@ -84,6 +85,16 @@ def speed() -> None:
                 if case == "open":
                     sealed = key.seal(text)
                 rates.append(f"{case} {text.nbytes / on_gpu(work, 5) / 1e9:6.1f}")
+            sealed = key.seal(text)
+            plans = (
+                key.plan("seal", text, out=back),
+                key.plan("open", sealed, out=back),
+            )
+            for case, plan in zip(("plan: seal", "plan: open"), plans):
+                rates.append(f"{case} {text.nbytes / on_gpu(plan.launch, 5) / 1e9:6.1f}")
+                plan.close()
+            copy = text.nbytes / on_gpu(lambda: back.copy_(text), 5) / 1e9
+            rates.append(f"(a copy {copy:6.1f})")
             key.open(key.seal(text), out=back).status.check()
             assert torch.equal(back, text)
             print(f"  {algorithm}  {name:16} " + "   ".join(rates))
@@ -129,11 +140,12 @@ def engine_time(key: Key, src: torch.Tensor, sealed: object, encrypts: bool) -> 
         key, on, lib, src, lib.view(src), at, encrypts, True, given[0], None, None, None, None,
         None, given[1], 16, None, None, None,
     )  # fmt: skip
-    words = None if encrypts else lib.at(lib.words(call.messages, 0, at))
+    words = lib.words(call.messages, 0, at)
+    words_at = None if encrypts else lib.at(words)
     need = on.native.workspace_len(call.parts)
-    workspace = lib.at(torch.empty(need, dtype=torch.uint8, device="cuda"))
-    enqueue(on, lib, call, 0, words, None, at)
-    return on_host(lambda: on.native.enqueue(call.parts, words, None, workspace, at))
+    workspace = torch.empty(need, dtype=torch.uint8, device="cuda")
+    workspace_at = lib.at(workspace)
+    return on_host(lambda: on.native.enqueue(call.parts, words_at, None, workspace_at, at))
 
 
 def against_the_host() -> None:
@@ -154,12 +166,14 @@ def against_the_host() -> None:
         print("  cryptography is not installed")
         return
     theirs = Pyca(bytes(32))
+    # PyTorch warns of `bytes`, which it only reads here.
+    warnings.simplefilter("ignore")
 
     def by_bytes() -> None:
         sealed = theirs.encrypt(bytes(12), text.cpu().numpy(), None)
-        on_gpu = torch.frombuffer(bytearray(sealed), dtype=torch.uint8).cuda()
+        on_gpu = torch.frombuffer(sealed, dtype=torch.uint8).cuda()
         opened = theirs.decrypt(bytes(12), on_gpu.cpu().numpy(), None)
-        torch.frombuffer(bytearray(opened), dtype=torch.uint8).cuda()
+        torch.frombuffer(opened, dtype=torch.uint8).cuda()
         torch.cuda.synchronize()
 
     plain = torch.empty(GIB, dtype=torch.uint8, pin_memory=True)
