@@ -168,6 +168,57 @@ def test_freed_keys_are_named():
         )
 
 
+@pytest.mark.parametrize("how", ["apart", "appended", "in place", "gaps"])
+def test_offsets_may_be_on_the_gpu(gpu, how):
+    key = Key.generate("aes-256-gcm")
+    sizes = [1000, 0, 17, 40000, 3]
+    room = 32 if how in ("appended", "gaps") else 0
+    starts = [sum(sizes[:i]) + room * i for i in range(len(sizes))]
+    text = random_bytes((sum(sizes) + room * len(sizes),), gpu)
+    nonces, aad = random_bytes((5, 12), gpu), random_bytes((5, 7), gpu)
+    at, long = (torch.tensor(each, device=gpu) for each in (starts, sizes))
+    before = text.clone()
+    out = text if how == "in place" else torch.zeros_like(text)
+    options = {"nonces": nonces, "aad": aad, "out": out}
+    if how == "appended":
+        sealed = key.seal(text, tags="appended", offsets=at, sizes=long, out_offsets=at, **options)
+        long = long + 16
+    elif how == "apart":
+        ends = torch.cat([at, at[-1:] + long[-1:]])
+        sealed = key.seal(text, offsets=ends, **options)
+    else:
+        sealed = key.seal(text, offsets=at, sizes=long, **options)
+    on_host = key.seal(
+        before.cpu(), nonces=nonces.cpu(), aad=aad.cpu(), offsets=starts, sizes=sizes,
+        tags="appended",
+    )  # fmt: skip
+    for i, (start, size) in enumerate(zip(starts, sizes)):
+        wanted = on_host.data[on_host.offsets[i] : on_host.offsets[i + 1]]
+        found = sealed.data[start : start + size].cpu()
+        assert torch.equal(found, wanted[:size])
+        tag = sealed.data[start + size :][:16] if how == "appended" else sealed.tags[i]
+        assert torch.equal(tag.cpu(), wanted[size:])
+    tags = sealed.tags
+    if how != "appended":
+        tags = tags.clone()
+        tags[3, 0] ^= 1
+    opened = key.open(
+        sealed.data, tags, nonces=nonces, aad=aad, offsets=at, sizes=long,
+        out=text if how == "in place" else None, out_offsets=at if how == "appended" else None,
+    )  # fmt: skip
+    assert opened.status.failed() == ([] if how == "appended" else [3])
+    for i, (start, size) in enumerate(zip(starts, sizes)):
+        part = opened.data[start : start + size]
+        if i == 3 and how != "appended":
+            assert not part.any()
+        else:
+            assert torch.equal(part, before[start : start + size])
+    with pytest.raises(BatchError, match="nonces"):
+        key.seal(text, offsets=at, sizes=long)
+    with pytest.raises(BatchError, match="sizes must be in GPU memory"):
+        key.seal(text, nonces=nonces, offsets=at, sizes=sizes)
+
+
 def test_pinned_tensors_are_host_memory(gpu):
     raw = os.urandom(32)
     key = Key("aes-256-gcm", raw)

@@ -96,6 +96,19 @@ class Torch:
         made = self._torch.frombuffer(host, dtype=self._bytes)
         return made.to(self._device(device), non_blocking=True)
 
+    def plus(self, values: Any, number: int) -> Any:
+        """64-bit integers, each with a number added."""
+        return values.to(self._torch.int64) + number
+
+    def count_up(self, first: int, step: int, count: int, device: int) -> Any:
+        """64-bit integers."""
+        made = self._torch.full(
+            (count,), first, dtype=self._torch.int64, device=self._device(device)
+        )
+        if step:
+            made += self._torch.arange(0, step * count, step, device=self._device(device))
+        return made
+
     def on(self, stream: int, device: int) -> Any:
         """A context in which `stream` is the current one."""
         cuda = self._torch.cuda
@@ -195,6 +208,13 @@ class CuPy:
         numpy = sys.modules["numpy"]
         with self._cupy.cuda.Device(device):
             return self._cupy.asarray(numpy.frombuffer(memoryview(data).cast("B"), "u1"))
+
+    def plus(self, values: Any, number: int) -> Any:
+        return values.astype("i8") + number
+
+    def count_up(self, first: int, step: int, count: int, device: int) -> Any:
+        with self._cupy.cuda.Device(device):
+            return self._cupy.arange(count, dtype="i8") * step + first
 
     @contextlib.contextmanager
     def on(self, stream: int, device: int) -> Any:

@@ -50,6 +50,8 @@ class Call(NamedTuple):
     """What was uploaded."""
     is_new: tuple[bool, bool, bool]
     """Whether out, tags and ivs were made here."""
+    is_indirect: bool = False
+    """Whether places and lengths are in GPU memory."""
 
 
 def prepare(
@@ -278,13 +280,16 @@ def _aad(
 def enqueue(
     on: OnDevice, lib: Any, call: Call, device: int, words: Any, refused: Any, stream: int
 ) -> None:
+    queue = on.native.enqueue_indirect if call.is_indirect else on.native.enqueue
     guess = on.lengths.get(call.shape)
-    need: int | None = on.native.workspace_len(call.parts) if guess is None else guess
+    need: int | None = guess
+    if guess is None:
+        need = 0 if call.is_indirect else on.native.workspace_len(call.parts)
     length = 0
     while need is not None:
         length = need
         workspace = lib.empty((length,), device, stream)
-        need = on.native.enqueue(call.parts, words, refused, lib.at(workspace), stream)
+        need = queue(call.parts, words, refused, lib.at(workspace), stream)
     if length != guess:
         if len(on.lengths) >= _MOST_LENGTHS:
             on.lengths.clear()

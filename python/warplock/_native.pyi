@@ -208,6 +208,14 @@ class DeviceKey:
         workspace: _At,
         stream: int,
     ) -> int | None: ...
+    def enqueue_indirect(
+        self,
+        places: tuple[Any, ...],
+        statuses: _At | None,
+        refused: _At | None,
+        workspace: _At,
+        stream: int,
+    ) -> int | None: ...
 
 @final
 class NonceCounter:

@@ -22,6 +22,7 @@ from warplock._batch import Encrypted, Sealed
 from warplock._batch import Key as _HostKey
 from warplock._errors import BatchError, CaptureError, InvalidTag
 from warplock._gpu import Call, OnDevice, enqueue, of_host, on_host, place, prepare
+from warplock._indirect import are_on_gpu, prepare_indirect
 from warplock._layout import Layout, empty, is_appended
 from warplock._native import CountedNonces
 from warplock._nonces import Counter, add32_nonces, xor_nonces
@@ -138,8 +139,8 @@ class Key:
         """Authenticated encryption of one message or many.
 
         `src` is a contiguous array of any type, taken as bytes: with one dimension one message, with
-        more the first one counts messages; or with `offsets` and `sizes` in host memory (or one
-        offset more than messages), ragged messages.
+        more the first one counts messages; or with `offsets` and `sizes` (or one offset more than
+        messages), ragged messages.
 
         `nonces`: new ones are taken from a counter on the GPU and returned, unless an array, a
         `Counter`, `xor_nonces` or `add32_nonces` are given; `nonces_out` is where new ones are
@@ -305,10 +306,10 @@ class Key:
         if current is None:
             current = lib.stream(device)
         at = current if given is None else given
-        apart = at != current
         # Memory belongs to the stream on which it is used.
         with lib.on(at, device) if at != current else _SAME_STREAM:
-            call = prepare(
+            made_of = prepare_indirect if are_on_gpu(offsets) else prepare
+            call = made_of(
                 self, on, lib, src, view, at, encrypts, authenticated, nonces, nonces_out, sector,
                 aad, aad_offsets, out, tags, tag_len, offsets, sizes, out_offsets,
             )  # fmt: skip

@@ -1,8 +1,8 @@
 //! Keys that are ready on a GPU, and calls with them.
 
 use pyo3::prelude::*;
-use warplock::cuda::{DeviceBatch, DeviceText, DeviceVerdicts, Region};
-use warplock::{AlgorithmInfo, BatchProblem, Error, Spans};
+use warplock::cuda::{DeviceBatch, DevicePlaces, DeviceText, DeviceVerdicts, Region, Stream};
+use warplock::{AlgorithmInfo, BatchProblem, Direction, Error, Spans};
 
 use super::batch::{At, Batch, Parts, region};
 use super::device::{device, stream};
@@ -104,28 +104,103 @@ impl DeviceKey {
         // SAFETY: `warplock.cuda` has the addresses from arrays of this GPU, which it or the
         // allocator's order of streams keeps until the work is done.
         let batch = unsafe { Batch::new(py, self.info, &parts)? };
-        // SAFETY: as above.
-        let region = |at: At| unsafe { region(py, at) };
-        let verdicts = DeviceVerdicts {
-            each: statuses.map(region).transpose()?,
-            refused: refused.map(region).transpose()?,
-        };
-        let workspace = region(workspace)?;
-        // SAFETY: it is the arrays' library's or the caller's stream.
-        let stream = unsafe { self::stream(key.device(), stream) };
         let batch = batch.of(py, key)?;
         // SAFETY: as above.
+        let verdicts = unsafe { self::verdicts(py, statuses, refused)? };
+        // SAFETY: as above.
+        let workspace = unsafe { region(py, workspace)? };
+        // SAFETY: it is the arrays' library's or the caller's stream.
+        let stream = unsafe { self::stream(key.device(), stream) };
+        // SAFETY: as above.
         let queued = py.detach(|| unsafe { key.enqueue(batch, verdicts, workspace, &stream) });
-        match queued {
-            Ok(()) => Ok(None),
-            Err(Error::Batch {
-                problem: BatchProblem::Workspace { needed, .. },
-                ..
-            }) => Ok(Some(needed)),
-            Err(error @ Error::Backend { .. }) if stream.is_capturing().unwrap_or(false) => {
-                Err(errors::capture(py, error.to_string()))
-            }
-            Err(error) => Err(errors::engine(py, error)),
+        result(py, queued, &stream)
+    }
+
+    /// The same for texts whose addresses and lengths are in GPU memory.
+    fn enqueue_indirect(
+        &self,
+        py: Python<'_>,
+        places: Places,
+        statuses: Option<At>,
+        refused: Option<At>,
+        workspace: At,
+        stream: usize,
+    ) -> PyResult<Option<usize>> {
+        let key = self.key.get(py)?;
+        let (encrypts, count, total, inputs, lens, outputs, nonces, aad, tags) = places;
+        let direction = match encrypts {
+            true => Direction::Encrypt,
+            false => Direction::Decrypt,
+        };
+        // SAFETY: as in `enqueue`; what the arrays hold is the caller's promise.
+        let region = |at: At| unsafe { region(py, at) };
+        let places = DevicePlaces {
+            count,
+            total_len: total,
+            inputs: region(inputs)?,
+            lens: region(lens)?,
+            outputs: outputs.map(region).transpose()?,
+            nonces: region(nonces)?,
+            aad: match aad {
+                None => None,
+                Some((starts, lens)) => Some((region(starts)?, region(lens)?)),
+            },
+            tags: tags.map(region).transpose()?,
+        };
+        // SAFETY: as above.
+        let verdicts = unsafe { self::verdicts(py, statuses, refused)? };
+        let workspace = region(workspace)?;
+        // SAFETY: as in `enqueue`.
+        let stream = unsafe { self::stream(key.device(), stream) };
+        let queued = py.detach(|| {
+            // SAFETY: as above.
+            unsafe { key.enqueue_indirect(direction, &places, verdicts, workspace, &stream) }
+        });
+        result(py, queued, &stream)
+    }
+}
+
+/// Addresses and lengths in GPU memory, as [`DevicePlaces`] has them: whether it encrypts; how many
+/// messages, and the most bytes of all texts; the arrays of texts, lengths, results, nonces,
+/// associated data (addresses and lengths), tags.
+type Places = (
+    bool,
+    usize,
+    u64,
+    At,
+    At,
+    Option<At>,
+    At,
+    Option<(At, At)>,
+    Option<At>,
+);
+
+/// # Safety
+/// As [`region`].
+unsafe fn verdicts(
+    py: Python<'_>,
+    each: Option<At>,
+    refused: Option<At>,
+) -> PyResult<DeviceVerdicts> {
+    // SAFETY: by this function's contract.
+    let region = |at: At| unsafe { region(py, at) };
+    Ok(DeviceVerdicts {
+        each: each.map(region).transpose()?,
+        refused: refused.map(region).transpose()?,
+    })
+}
+
+/// The bytes that the workspace needs, if it was too small.
+fn result(py: Python<'_>, queued: Result<(), Error>, stream: &Stream) -> PyResult<Option<usize>> {
+    match queued {
+        Ok(()) => Ok(None),
+        Err(Error::Batch {
+            problem: BatchProblem::Workspace { needed, .. },
+            ..
+        }) => Ok(Some(needed)),
+        Err(error @ Error::Backend { .. }) if stream.is_capturing().unwrap_or(false) => {
+            Err(errors::capture(py, error.to_string()))
         }
+        Err(error) => Err(errors::engine(py, error)),
     }
 }
