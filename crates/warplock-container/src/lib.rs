@@ -42,6 +42,7 @@ mod drain;
 mod engines;
 mod envelope;
 mod error;
+mod feed;
 #[cfg(unix)]
 mod files;
 mod foreign;
