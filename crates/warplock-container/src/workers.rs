@@ -29,8 +29,8 @@ use zeroize::Zeroize;
 
 use crate::cipher::{Cipher, Run};
 use crate::drain::Drain;
-use crate::feed::{Feed, Segment};
 use crate::error::{Error, Result};
+use crate::feed::{Feed, Segment};
 use crate::layout::{CHUNK_LEN, SEALED_CHUNK_LEN, TAG_LEN};
 use crate::pipeline::Pipeline;
 use crate::sink::Sink;
