@@ -23,7 +23,7 @@ pub use driver::link_rates::{LinkRates, link_rates};
 pub(crate) use host::backend::CudaBackend;
 pub use resident::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKey, DeviceKeys, DeviceTags,
-    DeviceText, DeviceVerdicts, Event, PinnedBuffer, Plan, Region, Statuses, Stream,
+    DeviceText, DeviceVerdicts, Event, NonceCounter, PinnedBuffer, Plan, Region, Statuses, Stream,
 };
 
 /// Pinned memory for measurements.

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use super::batch::{DeviceBatch, DeviceKeys, Region};
 use super::check::Checked;
+use super::counter;
 use super::device::Device;
 use super::plan::{runs_on, steps};
 use super::selftest::ensure_key_tested;
@@ -239,17 +240,18 @@ impl DeviceKey {
             // SAFETY: by this function's contract.
             unsafe { memory::fill(stream, split.at, 0, split_bytes(&split.work))? };
         }
-        let mut steps = steps(batch, layout, &launcher, &located, self.one.as_ref());
+        let mut all = counter::steps(batch, layout, workspace.address());
+        all.extend(steps(batch, layout, &launcher, &located, self.one.as_ref()));
         if batch.direction == Direction::Decrypt && batch.info.algorithm.is_aead() {
             let count = batch.count() as u64;
-            steps.push(give_verdicts(
+            all.push(give_verdicts(
                 batch.info.mode,
                 located.verdicts,
                 count,
                 verdicts,
             ));
         }
-        for step in &steps {
+        for step in &all {
             // SAFETY: as above.
             unsafe { self.device.link().launch(stream, step)? };
         }

@@ -5,6 +5,7 @@ use zeroize::Zeroizing;
 
 use super::batch::{DeviceAad, DeviceIvs, DeviceKeys, DeviceTags, Region};
 use super::check::Checked;
+use super::counter;
 use super::split::HashersAt;
 use crate::cuda::launch::abi::{Address, Piece, TABLE_KEY, Verdict, split_bytes};
 use crate::cuda::launch::keys::OneKey;
@@ -26,8 +27,10 @@ pub(super) struct PlanSheet {
     /// Bytes that the device needs.
     pub(super) device_len: usize,
     pieces: Pieces,
-    /// XTS: numbers of sectors.
-    sectors: usize,
+    /// IVs that the host writes: XTS's numbers of sectors, counted nonces.
+    own_ivs: usize,
+    /// The offset of the number of the first of a counter's nonces.
+    counted: usize,
     /// The offset of the raw keys and their number, if they come from the host and must be
     /// expanded.
     pub(super) raw_keys: Option<(usize, usize)>,
@@ -82,8 +85,10 @@ impl PlanSheet {
         let texts = if blocks { 0 } else { count };
         let lens = (0..texts).map(|index| batch.input_spans.get(index).len);
         let pieces = Pieces::new(&mut places, (mode, unit, small), lens);
-        let sectors = places.take(match batch.ivs {
-            DeviceIvs::Sectors { .. } => 16 * count,
+        let own_ivs = places.take(match batch.ivs {
+            DeviceIvs::Sectors { .. } | DeviceIvs::Xor { .. } | DeviceIvs::Add32 { .. } => {
+                batch.info.iv_len() * count
+            }
             _ => 0,
         });
         let lens = (0..count).map(|index| {
@@ -105,6 +110,10 @@ impl PlanSheet {
         if !one && !blocks && !acorn {
             table = Some((places.take(key_count * TABLE_KEY), key_count));
         }
+        let counted = places.take(match batch.ivs {
+            DeviceIvs::Counter { .. } => size_of::<u64>(),
+            _ => 0,
+        });
         let scratch = places.take(pieces.scratch(batch.direction, multiprocessors));
         let powers = places.take(pieces.powers(&messages));
         let split = hashers.map(|hashers| {
@@ -124,7 +133,8 @@ impl PlanSheet {
             len,
             device_len: places.0,
             pieces,
-            sectors,
+            own_ivs,
+            counted,
             raw_keys,
             table,
             messages,
@@ -153,6 +163,11 @@ impl PlanSheet {
         host
     }
 
+    /// The place of the number of the first of a counter's nonces, for a copy at `sheet`.
+    pub(super) fn counted(&self, sheet: Address) -> Address {
+        sheet + self.counted as Address
+    }
+
     /// All but the keys.
     pub(super) fn write_places(&self, batch: &Checked<'_>, host: &mut [u8], sheet: Address) {
         let mut pieces = self.pieces.writer();
@@ -179,10 +194,7 @@ impl PlanSheet {
                 };
                 self.messages.put(host, number, &message);
             }
-            if let DeviceIvs::Sectors { first } = batch.ivs {
-                let sector = first.wrapping_add(number as u128).to_le_bytes();
-                host[self.sectors + 16 * number..][..16].copy_from_slice(&sector);
-            }
+            self.write_own_iv(batch, number, host);
             let piece = Piece {
                 input,
                 output,
@@ -223,7 +235,23 @@ impl PlanSheet {
         }
     }
 
-    fn iv(&self, batch: &Checked<'_>, number: usize, sheet: Address) -> (Address, u64) {
+    fn write_own_iv(&self, batch: &Checked<'_>, number: usize, host: &mut [u8]) {
+        let len = batch.info.iv_len();
+        let place = self.own_ivs + number * len..self.own_ivs + (number + 1) * len;
+        match batch.ivs {
+            DeviceIvs::Sectors { first } => {
+                let sector = first.wrapping_add(number as u128).to_le_bytes();
+                host[place].copy_from_slice(&sector);
+            }
+            DeviceIvs::Xor { base, first } => counter::xor(&mut host[place], base, first, number),
+            DeviceIvs::Add32 { base, first } => {
+                counter::add32(&mut host[place], base, first, number);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn iv(&self, batch: &Checked<'_>, number: usize, sheet: Address) -> (Address, u64) {
         let len = iv_len(batch, number);
         match batch.ivs {
             DeviceIvs::None => (0, 0),
@@ -231,7 +259,11 @@ impl PlanSheet {
             DeviceIvs::Ragged { bytes, spans } => {
                 (bytes.address() + spans.get(number).offset as u64, len)
             }
-            DeviceIvs::Sectors { .. } => (sheet + (self.sectors + 16 * number) as u64, len),
+            DeviceIvs::Counter { nonces, .. } => (nonces.address() + number as u64 * len, len),
+            DeviceIvs::Sectors { .. } | DeviceIvs::Xor { .. } | DeviceIvs::Add32 { .. } => {
+                let place = self.own_ivs as u64 + number as u64 * len;
+                (sheet + place, len)
+            }
         }
     }
 
@@ -313,9 +345,8 @@ fn key_number(batch: &Checked<'_>, number: usize) -> u32 {
 fn iv_len(batch: &Checked<'_>, number: usize) -> u64 {
     match batch.ivs {
         DeviceIvs::None => 0,
-        DeviceIvs::Each(_) => batch.info.iv_len() as u64,
         DeviceIvs::Ragged { spans, .. } => spans.get(number).len as u64,
-        DeviceIvs::Sectors { .. } => 16,
+        _ => batch.info.iv_len() as u64,
     }
 }
 

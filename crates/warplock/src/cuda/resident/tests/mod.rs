@@ -2,6 +2,7 @@
 //! the CPU's where there is one.
 
 mod calls;
+mod counted;
 mod large;
 mod layout;
 mod on_gpu;
