@@ -46,9 +46,12 @@ mod feed;
 #[cfg(unix)]
 mod files;
 mod foreign;
+#[cfg(feature = "cuda")]
+pub mod gpu;
 mod inspect;
 mod key;
 mod layout;
+mod outcome;
 #[cfg(unix)]
 mod output_file;
 mod part;

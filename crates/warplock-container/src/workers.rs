@@ -17,10 +17,9 @@
 //! are finished. As every segment before a failed one was claimed before it, the error of the
 //! lowest segment is found on every run.
 
-use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -32,6 +31,7 @@ use crate::drain::Drain;
 use crate::error::{Error, Result};
 use crate::feed::{Feed, Segment};
 use crate::layout::{CHUNK_LEN, SEALED_CHUNK_LEN, TAG_LEN};
+use crate::outcome::Outcome;
 use crate::pipeline::Pipeline;
 use crate::sink::Sink;
 use crate::source::Source;
@@ -72,8 +72,7 @@ pub(crate) fn run(source: Source<'_>, sink: Sink<'_>, task: &Task<'_>) -> Result
         drain: Drain::new(sink),
         segment_len: chunks_at_once * chunk_in,
         output_len: chunks_at_once * task.chunk_out(),
-        stopped: AtomicBool::new(false),
-        failure: Mutex::new(None),
+        outcome: Outcome::default(),
         written: AtomicU64::new(0),
     };
     thread::scope(|scope| {
@@ -86,13 +85,7 @@ pub(crate) fn run(source: Source<'_>, sink: Sink<'_>, task: &Task<'_>) -> Result
         }
         shared.work();
     });
-    if let Some((_, error)) = shared
-        .failure
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner)
-    {
-        return Err(error);
-    }
+    shared.outcome.result()?;
     shared.drain.finish()?;
     Ok(shared.written.into_inner())
 }
@@ -131,10 +124,7 @@ struct Workers<'p> {
     /// Most bytes of input and of output in a segment.
     segment_len: usize,
     output_len: usize,
-    /// Set with `failure`: no more segments are claimed.
-    stopped: AtomicBool,
-    /// The error of the lowest segment so far.
-    failure: Mutex<Option<(u64, Error)>>,
+    outcome: Outcome,
     written: AtomicU64,
 }
 
@@ -145,7 +135,7 @@ impl Workers<'_> {
         let mut output = Buffer::new(self.output_len);
         let mut nonces = Vec::new();
         let monitor = self.task.pipeline.monitor();
-        while !self.stopped.load(Ordering::Relaxed) {
+        while !self.outcome.is_stopped() {
             if monitor.is_cancelled() {
                 self.stop(u64::MAX, Error::Cancelled);
                 break;
@@ -227,22 +217,13 @@ impl Workers<'_> {
 
     /// Records an error about the segment `place`, and stops further claims.
     fn stop(&self, place: u64, error: Error) {
-        // A read or write that a signal interrupted to stop the run is no failure of the file.
-        let (index, error) = match error.io_kind() {
-            Some(io::ErrorKind::Interrupted) => (u64::MAX, Error::Cancelled),
-            _ => (place, error),
-        };
-        let mut failure = lock(&self.failure);
-        if failure.as_ref().is_none_or(|(lowest, _)| index < *lowest) {
-            *failure = Some((index, error));
-        }
-        drop(failure);
-        self.halt(place);
+        self.outcome.stop(place, error);
+        self.drain.abandon(place);
     }
 
-    fn halt(&self, index: u64) {
-        self.stopped.store(true, Ordering::Relaxed);
-        self.drain.abandon(index);
+    fn halt(&self) {
+        self.outcome.halt();
+        self.drain.abandon(0);
     }
 }
 
@@ -251,7 +232,7 @@ struct StopOnPanic<'s, 'p>(&'s Workers<'p>);
 
 impl Drop for StopOnPanic<'_, '_> {
     fn drop(&mut self) {
-        self.0.halt(0);
+        self.0.halt();
     }
 }
 
