@@ -76,7 +76,7 @@ pub use inspect::{Format, Inspection, Length, StreamInfo, WrappedKey, inspect};
 pub use key::{InputKey, Suite};
 pub use layout::{
     CHUNK_LEN, HEADER_LEN, Header, MAX_CHUNKS, SEALED_CHUNK_LEN, TAG_LEN, chunk_count,
-    chunk_offset, opened_len, sealed_len,
+    chunk_offset, content_len, opened_len, sealed_len,
 };
 #[cfg(unix)]
 pub use output_file::{Access, OutputFile, close};
