@@ -1,4 +1,4 @@
-"""The examples of the README and of docs/python.md, in order and in one namespace."""
+"""The examples of the README, docs/python.md and docs/tensors.md, in order and in one namespace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from conftest import TOP
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/tensors.md"])
 def test_examples_run(page, tmp_path, monkeypatch, capsys):
     path = TOP / page
     if not path.exists():

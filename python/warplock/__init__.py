@@ -5,6 +5,7 @@
 - `open`, `encrypt_file`, `decrypt_file`, `verify_file`, `inspect`, `PartSealer`: encrypted files.
 - `warplock.keys`: identities and recipients.
 - `warplock.fs`: encrypted files through fsspec.
+- `warplock.safetensors`: encrypted tensors, also straight to GPUs.
 
 Everything here works in host memory, waits for its result, and raises if something is wrong.
 """
