@@ -204,6 +204,14 @@ def test_a_flipped_bit_is_refused_and_named_wherever_it_is():
             load(bytes(bad), framework="np", key=KEY)
 
 
+def test_the_end_of_a_file_without_bytes_of_tensors_is_verified():
+    save_file({"empty": np.zeros((0, 3))}, PATH, key=KEY)
+    bad = bytearray(pathlib.Path(PATH).read_bytes())
+    bad[-1] ^= 1
+    with pytest.raises(warplock.CorruptedError):
+        load(bytes(bad), framework="np", key=KEY)
+
+
 def test_what_was_loaded_before_a_fault_is_zeroed(monkeypatch):
     made = []
     empty = np.empty

@@ -131,6 +131,8 @@ class _File:
 
     def all(self) -> dict[str, Any]:
         data = self.header.data
+        if data == self.native.len:
+            self.check_end()
         block, begin = self.fill(data, self.native.len)
         return {
             name: block.tensor(data - begin + entry.start, entry.dtype, entry.shape, alone=False)

@@ -81,11 +81,12 @@ impl<G: Gpu> Load<'_, G> {
     /// As [`Load::work`].
     unsafe fn open(&self, lane: &mut G::Lane, segment: &Segment) -> Result<()> {
         let chunk = segment.first + (segment.len / SEALED_CHUNK_LEN) as u64;
-        let pieces =
-            pieces(segment, &self.clip).ok_or_else(|| match segment.len % SEALED_CHUNK_LEN {
+        let Some(pieces) = pieces(segment, &self.clip) else {
+            return Err(match segment.len % SEALED_CHUNK_LEN {
                 0 => Error::LastChunkMissing { chunk },
                 _ => Error::LastChunk { chunk },
-            })?;
+            });
+        };
         self.check_place(segment, &pieces)?;
         let sealed = lane.sealed().part(0, segment.len);
         // SAFETY: the buffer is the lane's.
