@@ -188,12 +188,13 @@ def peer_rows(folder: str, device: str, rounds: int) -> None:
         import cryptotensors.torch
 
         secret = {"kty": "oct", "kid": "k", "alg": "aes256gcm",
-                  "k": base64.urlsafe_b64encode(KEY).decode().rstrip("=")}  # fmt: skip
+                  "k": base64.b64encode(KEY).decode()}  # fmt: skip
         signing = subprocess.run(
             [sys.executable, "-c", SIGNING_KEY], capture_output=True, text=True, check=False
         ).stdout
         if signing:
             config = {"enc_key": secret, "sign_key": json.loads(signing)}
+            cryptotensors.register_direct_key_provider(keys=[secret, config["sign_key"]])
             cryptotensors.torch.save_file(tensors, f"{path}.ct", config=config)
             saves["cryptotensors"] = lambda: cryptotensors.torch.save_file(
                 tensors, f"{path}.ct", config=config
@@ -212,8 +213,8 @@ SIGNING_KEY = """
 import base64, json
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 key = Ed25519PrivateKey.generate()
-text = lambda data: base64.urlsafe_b64encode(data).decode().rstrip("=")
-print(json.dumps({"kty": "OKP", "crv": "Ed25519", "kid": "s", "alg": "eddsa",
+text = lambda data: base64.b64encode(data).decode()
+print(json.dumps({"kty": "okp", "crv": "ed25519", "kid": "s", "alg": "ed25519",
                   "d": text(key.private_bytes_raw()), "x": text(key.public_key().public_bytes_raw())}))
 """
 
