@@ -20,21 +20,16 @@ np.float32(3.0)
 from __future__ import annotations
 
 import io
-import json
-import os
-import pathlib
-from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import IO, TYPE_CHECKING, Any, Unpack
 
-from warplock import _files, _frameworks, _native, _tensors
-from warplock._errors import CorruptedError, FormatError
+from warplock import _tensors
+from warplock._shards import load_sharded, save_sharded, weight_map
+from warplock._tensor_file import File, LockArguments, Path, UnlockArguments
+from warplock._tensor_file import save as write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from types import TracebackType
-
-    from warplock._native import Engine, Identity, Recipient
-
-    _Path = str | os.PathLike[str]
 
 __all__ = [
     "SafeOpen",
@@ -50,109 +45,6 @@ __all__ = [
 ]
 
 
-class LockArguments(TypedDict, total=False):
-    """What may open a file that is made, as in `warplock.encrypt_file`."""
-
-    recipients: _files._Recipients | None
-    identities: _files._Identities | None
-    passphrase: _files._Passphrase | None
-    key: _files._Key | None
-    engine: Engine | None
-
-
-class UnlockArguments(TypedDict, total=False):
-    """What opens a file, as in `warplock.decrypt_file`."""
-
-    identities: _files._Identities | None
-    passphrase: _files._Passphrase | None
-    key: _files._Key | None
-    max_work: int | None
-    engine: Engine | None
-
-
-def _values(names: type, given: dict[str, Any]) -> list[Any]:
-    """The arguments that a dictionary type names, in its order."""
-    values = [given.pop(name, None) for name in names.__annotations__]
-    if given:
-        raise TypeError(f"unknown argument {next(iter(given))!r}")
-    return values
-
-
-class _File:
-    """An encrypted file whose header was read."""
-
-    def __init__(
-        self, file: _Path | IO[bytes], framework: str, device: Any, keys: UnlockArguments
-    ) -> None:
-        self.framework = _frameworks.chosen(framework, device)
-        self.native = _native.TensorFile(file, *_values(UnlockArguments, {**keys}))
-        try:
-            self.header = self._header()
-        except FormatError:
-            # What was cut or extended is not another format.
-            self.framework.check_end(self.native)
-            raise
-
-    def _header(self) -> _tensors.Header:
-        content = self.native.len
-        try:
-            start = self.native.read(0, min(8, content))
-            text = self.native.read(8, _tensors.header_len(start, content))
-        except CorruptedError as error:
-            raise _named(error, "the header") from None
-        return _tensors.parse(text, content)
-
-    def fill(self, start: int, stop: int) -> tuple[_frameworks.Block, int]:
-        """The bytes of the content from `start` to `stop`."""
-        try:
-            return self.framework.fill(self.native, start, stop)
-        except CorruptedError as error:
-            raise self.named(error) from None
-
-    def check_end(self) -> None:
-        """Verifies that the end of the file is the true one."""
-        try:
-            self.framework.check_end(self.native)
-        except CorruptedError as error:
-            raise self.named(error) from None
-
-    def named(self, error: CorruptedError) -> CorruptedError:
-        if error.offset is None:
-            return error
-        tensor = self.header.near(error.offset)
-        what = "the header" if tensor is None else f"tensor {tensor!r}"
-        return _named(error, what, tensor)
-
-    def entry(self, name: str) -> _tensors.Entry:
-        try:
-            return self.header.entries[name]
-        except KeyError:
-            raise KeyError(f"the file has no tensor {name!r}") from None
-
-    def all(self) -> dict[str, Any]:
-        data = self.header.data
-        if data == self.native.len:
-            self.check_end()
-        block, begin = self.fill(data, self.native.len)
-        return {
-            name: block.tensor(data - begin + entry.start, entry.dtype, entry.shape, alone=False)
-            for name, entry in self.header.entries.items()
-        }
-
-    def part(self, dtype: str, shape: tuple[int, ...], start: int) -> Any:
-        """The tensor of this shape whose bytes begin at `start`, after the header."""
-        length = _tensors.byte_len(dtype, shape) or 0
-        start += self.header.data
-        block, begin = self.fill(start, start + length)
-        # A small tensor shall not hold the chunks around it.
-        alone = self.framework.on_gpu and length < 8 * _tensors.CHUNK
-        return block.tensor(start - begin, dtype, shape, alone=alone)
-
-
-def _named(error: CorruptedError, what: str, tensor: str | None = None) -> CorruptedError:
-    return type(error)(f"{what}: {error}", error.chunk, error.offset, tensor)
-
-
 class Slice:
     """A tensor that is read in part: `slice[2:4]` reads the rows 2 and 3 alone.
 
@@ -160,7 +52,7 @@ class Slice:
     parts of rows are cut out of it on the device.
     """
 
-    def __init__(self, file: _File, entry: _tensors.Entry) -> None:
+    def __init__(self, file: File, entry: _tensors.Entry) -> None:
         self._file, self._entry = file, entry
 
     def get_shape(self) -> list[int]:
@@ -225,12 +117,12 @@ class SafeOpen:
 
     def __init__(
         self,
-        filename: _Path | IO[bytes],
+        filename: Path | IO[bytes],
         framework: str = "pt",
         device: Any = "cpu",
         **keys: Unpack[UnlockArguments],
     ) -> None:
-        self._file = _File(filename, framework, device, keys)
+        self._file = File(filename, framework, device, keys)
         self._file.check_end()
 
     def __enter__(self) -> SafeOpen:
@@ -271,7 +163,7 @@ class SafeOpen:
 
 
 def safe_open(
-    filename: _Path | IO[bytes],
+    filename: Path | IO[bytes],
     framework: str = "pt",
     device: Any = "cpu",
     **keys: Unpack[UnlockArguments],
@@ -286,7 +178,7 @@ def safe_open(
 
 
 def load_file(
-    filename: _Path | IO[bytes],
+    filename: Path | IO[bytes],
     device: Any = "cpu",
     *,
     framework: str = "pt",
@@ -297,7 +189,7 @@ def load_file(
     They are views of one block of memory, which is freed with the last of them. If a bit was changed,
     `CorruptedError` names the tensor, and what was loaded is zeros.
     """
-    return _File(filename, framework, device, keys).all()
+    return File(filename, framework, device, keys).all()
 
 
 def load(
@@ -307,37 +199,9 @@ def load(
     return load_file(io.BytesIO(data), device, framework=framework, **keys)
 
 
-def _save(
-    tensors: Mapping[str, Any],
-    dst: _Path | IO[bytes],
-    metadata: Mapping[str, str] | None,
-    replace: bool,
-    keys: LockArguments,
-) -> None:
-    given: dict[str, _frameworks.Given] = {}
-    device = None
-    for name, tensor in tensors.items():
-        given[name] = _frameworks.given(name, tensor, device)
-        device = device or given[name].device
-    described = ((name, one.dtype, one.shape) for name, one in given.items())
-    header, order = _tensors.write(described, metadata)
-    recipients, identities, passphrase, key, engine = _values(LockArguments, {**keys})
-    _native.save_tensors(
-        dst,
-        [header, *(given[name].part for name in order)],
-        None if device is None else _frameworks.Torch(device).place(),
-        recipients,
-        identities,
-        passphrase,
-        key,
-        replace,
-        engine,
-    )
-
-
 def save_file(
     tensors: Mapping[str, Any],
-    filename: _Path | IO[bytes],
+    filename: Path | IO[bytes],
     metadata: Mapping[str, str] | None = None,
     *,
     replace: bool = True,
@@ -349,7 +213,7 @@ def save_file(
     one is replaced, unless `replace` is false. Two names for one tensor are two tensors. The other
     arguments are those of `warplock.encrypt_file`.
     """
-    _save(tensors, filename, metadata, replace, keys)
+    write(tensors, filename, metadata, replace, keys)
 
 
 def save(
@@ -359,143 +223,5 @@ def save(
 ) -> bytes:
     """An encrypted file of tensors, as bytes."""
     store = io.BytesIO()
-    _save(tensors, store, metadata, True, keys)
+    write(tensors, store, metadata, True, keys)
     return store.getvalue()
-
-
-# ---- Models of several files -----------------------------------------------------------------
-
-_SUFFIX = ".wl"
-_STREAMS = "warplock_streams"
-"""In the index's metadata: the beginning of each file's stream, which no other file has."""
-
-
-def save_sharded(
-    tensors: Mapping[str, Any],
-    folder: _Path,
-    *,
-    name: str = "model",
-    max_shard_size: int = 5_000_000_000,
-    metadata: Mapping[str, str] | None = None,
-    **keys: Unpack[LockArguments],
-) -> None:
-    """Saves a model to a folder, in files of at most `max_shard_size` bytes, with an index.
-
-    Names are those of Hugging Face with `.wl`. The index is encrypted like the files, and says which
-    ones belong to it: older ones, exchanged ones and those of another model are refused.
-    """
-    top = pathlib.Path(folder)
-    top.mkdir(parents=True, exist_ok=True)
-    shards: list[dict[str, Any]] = [{}]
-    room, total = max_shard_size, 0
-    for key, tensor in tensors.items():
-        size = int(tensor.nbytes)
-        if size > room and shards[-1]:
-            shards.append({})
-            room = max_shard_size
-        shards[-1][key] = tensor
-        room -= size
-        total += size
-    if len(shards) == 1:
-        _save(tensors, top / f"{name}.safetensors{_SUFFIX}", metadata, True, {**keys})
-        return
-    weights, streams = {}, {}
-    for number, shard in enumerate(shards, 1):
-        file = f"{name}-{number:05}-of-{len(shards):05}.safetensors"
-        _save(shard, top / (file + _SUFFIX), metadata, True, {**keys})
-        streams[file] = _stream_header(top / (file + _SUFFIX))
-        weights.update(dict.fromkeys(shard, file))
-    index = {"metadata": {"total_size": total, _STREAMS: streams}, "weight_map": weights}
-    store = io.BytesIO(json.dumps(index, indent=2).encode())
-    path = top / f"{name}.safetensors.index.json{_SUFFIX}"
-    _files.encrypt_file(store, path, replace=True, **keys)
-
-
-def _stream_header(path: pathlib.Path) -> str:
-    at = _files.inspect(path).stream_offset
-    with path.open("rb") as file:
-        file.seek(at or 0)
-        return file.read(56).hex()
-
-
-class _Index:
-    """Which file has which tensor, and which streams those files must have, if it says."""
-
-    def __init__(self, folder: _Path, name: str, keys: UnlockArguments) -> None:
-        self.top = pathlib.Path(folder)
-        index = self.top / f"{name}.safetensors.index.json"
-        sealed = index.with_name(index.name + _SUFFIX)
-        text: bytes | None = None
-        if sealed.exists():
-            with _files.open(sealed, **keys) as file:
-                text = file.read()
-        elif index.exists():
-            text = index.read_bytes()
-        self.streams: dict[str, str] | None = None
-        self.weights: dict[str, str] | None = None
-        if text is None:
-            return
-        try:
-            found = json.loads(text)
-            weights, streams = found["weight_map"], found.get("metadata", {}).get(_STREAMS)
-            texts = [*weights, *weights.values(), *(streams or {}), *(streams or {}).values()]
-        except (ValueError, KeyError, TypeError, AttributeError):
-            texts = [None]
-        if not all(isinstance(text, str) for text in texts):
-            raise FormatError(f"{index.name} is not an index of safetensors files")
-        if any(os.path.basename(file) != file for file in weights.values()):
-            raise FormatError(f"{index.name} names files in other folders")
-        self.weights, self.streams = weights, streams
-
-    def check(self, file: str, opened: _File) -> None:
-        """Refuses a file that is not the index's."""
-        wanted = {name for name, place in (self.weights or {}).items() if place == file}
-        found = opened.native.stream_header().hex()
-        if self.streams is not None and self.streams.get(file) != found:
-            raise CorruptedError(f"{file}: this is not the file that the index was made with")
-        if wanted != set(opened.header.entries):
-            raise CorruptedError(f"{file}: it does not have the tensors that the index says")
-
-
-def weight_map(
-    folder: _Path, *, name: str = "model", **keys: Unpack[UnlockArguments]
-) -> dict[str, str]:
-    """For each tensor of a folder, the path of its file, for `safe_open`: each of the files was
-    compared with the index."""
-    index = _Index(folder, name, {**keys})
-    paths = {}
-    for file in _shards(index, name):
-        path = index.top / (file + _SUFFIX)
-        opened = _File(path, "np", "cpu", {**keys})
-        if index.weights is not None:
-            index.check(file, opened)
-        paths.update(dict.fromkeys(opened.header.entries, str(path)))
-    return paths
-
-
-def _shards(index: _Index, name: str) -> Sequence[str]:
-    if index.weights is None:
-        return [f"{name}.safetensors"]
-    return sorted(set(index.weights.values()))
-
-
-def load_sharded(
-    folder: _Path,
-    device: Any = "cpu",
-    *,
-    name: str = "model",
-    framework: str = "pt",
-    **keys: Unpack[UnlockArguments],
-) -> dict[str, Any]:
-    """All tensors of a folder: of `save_sharded`, or one whose safetensors files were encrypted.
-
-    An index that is not encrypted is read, too; it is not authenticated, and may name old files.
-    """
-    index = _Index(folder, name, {**keys})
-    tensors: dict[str, Any] = {}
-    for file in _shards(index, name):
-        opened = _File(index.top / (file + _SUFFIX), framework, device, {**keys})
-        if index.weights is not None:
-            index.check(file, opened)
-        tensors.update(opened.all())
-    return tensors

@@ -31,6 +31,9 @@ pub(crate) struct Save<'a, G: Gpu> {
     pub(crate) outcome: Outcome,
 }
 
+/// Bytes that are written at a time.
+const PIECE: usize = 256 << 10;
+
 /// A segment whose ciphertext is on its way to a lane's pinned buffer.
 struct Pending {
     index: u64,
@@ -107,13 +110,22 @@ impl<G: Gpu> Save<'_, G> {
         let mut put = || -> Result<()> {
             let sealed = &lane.ready()?[..len];
             let offset = index * self.segment_chunks * SEALED_CHUNK_LEN as u64;
-            if let Some(place) = self.drain.memory(offset, len) {
-                // SAFETY: there is room for the bytes, and no other segment has this place.
-                unsafe { place.copy_from_nonoverlapping(NonNull::from(sealed).cast(), len) };
-                self.drain.filled(offset, len);
-            } else {
-                let cancelled = || self.monitor.is_cancelled();
-                self.drain.put(index, offset, sealed, cancelled)?;
+            // In pieces, as the memory of a RAM disk is given out in stretches.
+            let most = match self.drain {
+                Drain::Sequential { .. } => len,
+                _ => PIECE,
+            };
+            for (number, piece) in sealed.chunks(most.max(1)).enumerate() {
+                let offset = offset + (number * most) as u64;
+                if let Some(place) = self.drain.memory(offset, piece.len()) {
+                    let from = NonNull::from(piece).cast();
+                    // SAFETY: there is room for the bytes, and no other segment has this place.
+                    unsafe { place.copy_from_nonoverlapping(from, piece.len()) };
+                    self.drain.filled(offset, piece.len());
+                } else {
+                    let cancelled = || self.monitor.is_cancelled();
+                    self.drain.put(index, offset, piece, cancelled)?;
+                }
             }
             self.monitor.add(len as u64);
             Ok(())

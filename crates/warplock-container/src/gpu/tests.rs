@@ -210,6 +210,28 @@ fn parts_are_sealed_as_one_stream() {
 }
 
 #[test]
+fn a_file_on_a_ram_disk_or_a_disk_is_filled_by_all_workers() {
+    let mut plain = text((40 << 20) + 5);
+    let here = std::env::temp_dir();
+    for folder in [std::path::Path::new("/dev/shm"), &here] {
+        let Ok(folder) = tempfile::tempdir_in(folder) else {
+            continue;
+        };
+        let path = folder.path().join("sealed");
+        let output = crate::OutputFile::create(&path, false, crate::Access::Usual).unwrap();
+        let mut sink = output.sink().unwrap();
+        std::io::Write::write_all(&mut sink, b"before").unwrap();
+        let parts = [Part::Gpu(region(&mut plain))];
+        // SAFETY: the parts are this function's.
+        let written = unsafe { lanes(3, 100).seal(&parts, sink, &key(), &Monitor::default()) };
+        output.publish().unwrap();
+        let sealed = std::fs::read(path).unwrap();
+        assert_eq!(written.unwrap() + 6, sealed.len() as u64);
+        assert!(open_bytes(&sealed[6..], &key(), &engine()).unwrap() == plain);
+    }
+}
+
+#[test]
 fn saving_stops_with_the_error_of_the_gpu_or_of_the_sink() {
     struct Full(usize);
     impl std::io::Write for Full {
