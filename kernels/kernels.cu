@@ -12,4 +12,5 @@
 #include "keys.cuh"
 #include "nonces.cuh"
 #include "put.cuh"
+#include "spread.cuh"
 #include "verdicts.cuh"

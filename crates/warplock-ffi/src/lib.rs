@@ -18,6 +18,7 @@
 pub mod algorithm;
 pub mod batch;
 pub mod cuda;
+mod cuda_batch;
 pub mod engine;
 pub mod fault;
 pub mod files;

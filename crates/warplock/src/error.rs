@@ -331,6 +331,8 @@ pub enum Lack {
     Sectors,
     /// Its nonces are not counted, or have another length than the counter's.
     CountedNonces,
+    /// Its messages' places cannot be known to the GPU alone.
+    IndirectPlaces,
     /// Its keys have no halves.
     KeyHalves,
 }
@@ -374,6 +376,9 @@ impl fmt::Display for Lack {
             Lack::CountedNonces => {
                 "takes no nonces of this counter: only authenticated algorithms do, each with one of \
                  its own"
+            }
+            Lack::IndirectPlaces => {
+                "takes no places that only the GPU knows: GCM and CTR do"
             }
             Lack::KeyHalves => "has keys without halves: make them with Key::new",
         })

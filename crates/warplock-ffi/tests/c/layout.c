@@ -20,7 +20,8 @@ int main(void) {
     MEMBER(wl_batch, input_size), MEMBER(wl_batch, input_spans), MEMBER(wl_batch, input_stride);
     MEMBER(wl_batch, text_len), MEMBER(wl_batch, output), MEMBER(wl_batch, output_size);
     MEMBER(wl_batch, output_spans), MEMBER(wl_batch, output_stride), MEMBER(wl_batch, nonces);
-    MEMBER(wl_batch, nonces_size), MEMBER(wl_batch, nonce_spans), MEMBER(wl_batch, first_sector);
+    MEMBER(wl_batch, nonces_size), MEMBER(wl_batch, nonce_spans), MEMBER(wl_batch, first);
+    MEMBER(wl_batch, nonce_base);
     MEMBER(wl_batch, aad), MEMBER(wl_batch, aad_size), MEMBER(wl_batch, aad_spans);
     MEMBER(wl_batch, tags), MEMBER(wl_batch, reserved);
     return 0;

@@ -21,6 +21,8 @@ pub(super) struct Checked<'a> {
     pub(super) input_spans: Spans<'a>,
     pub(super) output: Region,
     pub(super) output_spans: Spans<'a>,
+    in_place: bool,
+    text_bytes: u64,
     pub(super) ivs: DeviceIvs<'a>,
     pub(super) aad: DeviceAad<'a>,
     pub(super) tags: DeviceTags,
@@ -91,6 +93,8 @@ impl<'a> Checked<'a> {
             input_spans,
             output,
             output_spans,
+            in_place,
+            text_bytes: text_bytes(&input_spans),
             ivs,
             aad,
             tags,
@@ -99,6 +103,11 @@ impl<'a> Checked<'a> {
         checked.check_overlaps(in_place)?;
         checked.check_nonces()?;
         Ok(checked)
+    }
+
+    /// Whether each message is replaced by its result.
+    pub(super) fn is_in_place(&self) -> bool {
+        self.in_place
     }
 
     /// How many messages.
@@ -114,10 +123,7 @@ impl<'a> Checked<'a> {
 
     /// Text bytes of all messages together.
     pub(super) fn text_bytes(&self) -> u64 {
-        match self.input_spans {
-            Spans::Even { count, len, .. } => count as u64 * len as u64,
-            Spans::Ragged(spans) => spans.iter().map(|span| span.len as u64).sum(),
-        }
+        self.text_bytes
     }
 
     /// What is written must overlap nothing else that is read or written.
@@ -206,6 +212,13 @@ impl<'a> Checked<'a> {
             }
         }
         Ok(())
+    }
+}
+
+fn text_bytes(spans: &Spans<'_>) -> u64 {
+    match spans {
+        Spans::Even { count, len, .. } => *count as u64 * *len as u64,
+        Spans::Ragged(spans) => spans.iter().map(|span| span.len as u64).sum(),
     }
 }
 

@@ -319,7 +319,17 @@ pub(super) fn steps<'a>(
         let output = batch.output.address() + span(&batch.output_spans);
         return vec![launcher.blocks(keys, input, output, batch.count() as u64)];
     }
-    match (batch.info.mode, key) {
+    kernels(batch.info.mode, launcher, located, key)
+}
+
+/// The steps that do the work of a sheet.
+pub(super) fn kernels<'a>(
+    mode: Mode,
+    launcher: &Launcher,
+    located: &Located,
+    key: Option<&'a OneKey>,
+) -> Vec<Step<'a>> {
+    match (mode, key) {
         (Mode::Gcm, Some(key)) if !located.small => launcher.gcm_after_powers(located, key),
         (Mode::Gcm, _) => launcher.gcm_small(located),
         (Mode::Acorn, _) => vec![launcher.acorn(located)],

@@ -7,43 +7,46 @@ use super::batch::{DeviceAad, DeviceIvs, DeviceKeys, DeviceTags, Region};
 use super::check::Checked;
 use super::counter;
 use super::split::HashersAt;
+use super::spread::SpreadPlaces;
 use crate::cuda::launch::abi::{Address, Piece, TABLE_KEY, Verdict, split_bytes};
 use crate::cuda::launch::keys::OneKey;
 use crate::cuda::launch::pieces::{Message, Messages, Pieces, Places, Unit};
 use crate::cuda::launch::policy::{self, Policy};
 use crate::cuda::launch::sheet::{Located, Split};
-use crate::{Direction, Key, Keys, Mode, Span, Spans};
+use crate::{Cipher, Direction, Key, Keys, Mode, Span, Spans};
 
 /// The offsets of a plan's data, in bytes from the sheet's start.
 pub(super) struct PlanSheet {
-    mode: Mode,
+    pub(super) mode: Mode,
     /// Single blocks with a key each: the kernel needs no pieces.
     pub(super) blocks: bool,
-    small: bool,
+    pub(super) small: bool,
     /// Whether CTR's kernel for one long piece works.
-    long: bool,
+    pub(super) long: bool,
     /// Bytes that the host writes.
     pub(super) len: usize,
     /// Bytes that the device needs.
     pub(super) device_len: usize,
-    pieces: Pieces,
+    pub(super) pieces: Pieces,
     /// IVs that the host writes: XTS's numbers of sectors, counted nonces.
-    own_ivs: usize,
+    pub(super) own_ivs: usize,
     /// The offset of the number of the first of a counter's nonces.
-    counted: usize,
+    pub(super) counted: usize,
     /// The offset of the raw keys and their number, if they come from the host and must be
     /// expanded.
     pub(super) raw_keys: Option<(usize, usize)>,
     /// The offset of the table of keys, and the number of keys.
-    table: Option<(usize, usize)>,
+    pub(super) table: Option<(usize, usize)>,
     pub(super) messages: Messages,
     /// The offset of the verdicts.
-    verdicts: usize,
-    scratch: usize,
-    powers: usize,
+    pub(super) verdicts: usize,
+    pub(super) scratch: usize,
+    pub(super) powers: usize,
     /// If some multiprocessors only hash: the offset of their blocks' state, and the table of those
     /// that may.
-    split: Option<(usize, HashersAt)>,
+    pub(super) split: Option<(usize, HashersAt)>,
+    /// Set if the device makes the tables.
+    pub(super) spread: Option<SpreadPlaces>,
 }
 
 /// The only key of a batch, if it must be expanded.
@@ -142,6 +145,7 @@ impl PlanSheet {
             scratch,
             powers,
             split,
+            spread: None,
         }
     }
 
@@ -170,6 +174,9 @@ impl PlanSheet {
 
     /// All but the keys.
     pub(super) fn write_places(&self, batch: &Checked<'_>, host: &mut [u8], sheet: Address) {
+        if let Some(places) = &self.spread {
+            return PlanSheet::write_spans(places, batch, host);
+        }
         let mut pieces = self.pieces.writer();
         for number in 0..if self.blocks { 0 } else { batch.count() } {
             let (from, to) = (
@@ -280,13 +287,23 @@ impl PlanSheet {
         if self.mode == Mode::Acorn {
             table = table.or(raw_keys.take().map(|(raw, _)| raw));
         }
+        Located {
+            table,
+            raw_keys,
+            ..self.located_without_keys(batch.info.cipher, sheet)
+        }
+    }
+
+    /// The same, but no keys.
+    pub(super) fn located_without_keys(&self, cipher: Cipher, sheet: Address) -> Located {
+        let at = |offset: usize| sheet + offset as Address;
         let work = self.pieces.work(sheet);
         Located {
             work,
             steals: self.pieces.steals,
             long: self.long,
-            table,
-            raw_keys,
+            table: None,
+            raw_keys: None,
             messages: at(self.messages.at),
             message_count: self.messages.count as u64,
             verdicts: at(self.verdicts),
@@ -298,14 +315,14 @@ impl PlanSheet {
                 at: at(place),
                 work: work.in_units(self.pieces.longest),
                 places: hashers.places,
-                hashers: policy::hashers(batch.info.cipher).min(hashers.count),
+                hashers: policy::hashers(cipher).min(hashers.count),
             }),
         }
     }
 }
 
 /// Whether the first text and its result begin at multiples of 16.
-fn is_aligned(batch: &Checked<'_>) -> bool {
+pub(super) fn is_aligned(batch: &Checked<'_>) -> bool {
     let at = |region: Region, spans: &Spans<'_>| region.address() + spans.get(0).offset as u64;
     let places = [
         at(batch.input, &batch.input_spans),
@@ -315,7 +332,7 @@ fn is_aligned(batch: &Checked<'_>) -> bool {
 }
 
 /// Whether messages are single blocks to encrypt without gaps, each with a key of its own.
-fn are_blocks(batch: &Checked<'_>) -> bool {
+pub(super) fn are_blocks(batch: &Checked<'_>) -> bool {
     let gapless = |spans: &Spans<'_>| {
         matches!(
             spans,

@@ -3,6 +3,7 @@
 
 mod calls;
 mod counted;
+mod indirect;
 mod large;
 mod layout;
 mod on_gpu;
