@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import io
 import json
 import os
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import warplock
-from warplock import _tensors
+from warplock import _native, _tensors
 from warplock.keys import Identity, write_key_file
 from warplock.safetensors import (
     load,
@@ -359,6 +360,17 @@ def test_devices_and_frameworks_are_checked():
         load_file(PATH, "cuda", framework="np", key=KEY)
     with pytest.raises(ValueError, match="neither 'pt' nor 'np'"):
         load_file(PATH, framework="xy", key=KEY)
+
+
+@pytest.mark.skipif(ctypes.util.find_library("cuda") is not None, reason="there may be a GPU")
+def test_without_a_gpu_the_native_ways_there_say_so():
+    save_file({"a": np.zeros(3)}, PATH, key=KEY)
+    native = _native.TensorFile(PATH, None, None, KEY, None, None)
+    with pytest.raises(warplock.NoBackendError):
+        native.load(native.len, 0, 0, 0, 0)
+    with pytest.raises(warplock.NoBackendError):
+        _native.save_tensors("new", [b""], (0, 0), None, None, None, KEY, True, None)
+    assert not os.path.exists("new")
 
 
 def shards(folder="model"):
