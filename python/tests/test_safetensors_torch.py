@@ -149,6 +149,13 @@ def test_what_cannot_be_saved_is_refused_by_name(device):
         save_file({"bad": torch.zeros(4, dtype=torch.complex128, device=device)}, PATH, key=KEY)
 
 
+def test_conjugated_and_negated_views_are_saved_as_they_look(device):
+    numbers = torch.tensor([1 + 2j, 3 - 4j], dtype=torch.complex64, device=device)
+    save_file({"a": numbers.conj(), "b": torch._neg_view(numbers.real.contiguous())}, PATH, key=KEY)
+    found = load_file(PATH, device, key=KEY)
+    assert found["a"].tolist() == [1 - 2j, 3 + 4j] and found["b"].tolist() == [-1, -3]
+
+
 def test_shards(device):
     tensors = {f"layer.{i}": torch.randn(30, 40 + i, device=device) for i in range(8)}
     save_sharded(tensors, "model", max_shard_size=20_000, key=KEY)

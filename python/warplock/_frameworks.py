@@ -204,7 +204,8 @@ def given(name: str, tensor: Any, device: Any) -> Given:
     """A tensor or array as bytes; one of another GPU than `device` is copied there."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
-        tensor = tensor.detach()
+        # Views that negate or conjugate when they are read become what they show.
+        tensor = tensor.detach().resolve_conj().resolve_neg()
         if tensor.layout != torch.strided or not tensor.is_contiguous():
             raise ValueError(f"tensor {name!r} is not contiguous: save tensor.contiguous()")
         if tensor.device.type == "cuda" and device is not None:

@@ -107,9 +107,9 @@ def parse(text: bytes, content: int) -> Header:
             raise _wrong(f"tensor {name!r} is not described by type, shape and offsets")
         dtype, shape, offsets = info["dtype"], info["shape"], info["data_offsets"]
         if not (isinstance(shape, list) and all(map(_is_count, shape))):
-            raise _wrong(f"tensor {name!r} has a shape that is none")
+            raise _wrong(f"tensor {name!r} has an invalid shape")
         if not (isinstance(offsets, list) and len(offsets) == 2 and all(map(_is_count, offsets))):
-            raise _wrong(f"tensor {name!r} has offsets that are none")
+            raise _wrong(f"tensor {name!r} has invalid offsets")
         if not (isinstance(dtype, str) and dtype in BITS):
             raise _wrong(f"tensor {name!r} has the unknown type {dtype!r}")
         start, stop = offsets

@@ -145,7 +145,7 @@ class SafeOpen:
         return list(self._file.header.entries)
 
     def metadata(self) -> dict[str, str] | None:
-        """The texts that were saved beside the tensors."""
+        """The texts that were saved with the tensors."""
         return self._file.header.metadata
 
     def get_tensor(self, name: str) -> Any:

@@ -13,6 +13,8 @@
 //! - [`seal_bytes`], [`open_bytes`]: the same in memory.
 //! - [`Writer`], [`Reader`]: `Write`, and `Read + Seek`.
 //! - [`PartSealer`]: one stream made by many machines.
+//! - `gpu::Ring` (with the feature `cuda`): streams between files and GPU memory, without plaintext on
+//!   the host.
 //! - [`inspect()`]: what a file tells without any key.
 //!
 //! ```

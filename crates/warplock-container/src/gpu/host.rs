@@ -1,4 +1,4 @@
-//! A GPU in host memory: its addresses are the host's, and what is queued is done at once.
+//! A GPU in host memory: its addresses are the host's, and what is queued is done immediately.
 
 use std::ops::Range;
 use std::sync::Arc;

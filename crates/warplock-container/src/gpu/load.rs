@@ -1,6 +1,6 @@
 //! From a stream to GPU memory: each worker reads ciphertext into pinned memory and queues its copy
 //! to the device and its opening there, in two lanes in turn: while one is busy, it reads for the
-//! other. A refused chunk becomes zeros at once, and is found in the verdicts when all is done.
+//! other. A refused chunk becomes zeros on the device, and is found in the verdicts when all is done.
 
 use std::ops::Range;
 
