@@ -414,6 +414,65 @@ typedef struct {
 } wl_batch;
 
 /**
+ * Messages whose places and lengths lie in GPU memory: arrays with a 64-bit number for each message,
+ * at multiples of 8, which may be written by an earlier kernel of the same stream. Addresses are in GPU
+ * memory, lengths in bytes. Set all of it to zero, then `size` to sizeof(wl_cuda_places), then what is
+ * needed.
+ */
+typedef struct {
+    /**
+     * sizeof(wl_cuda_places), as the program was compiled.
+     */
+    uint32_t size;
+    /**
+     * WL_SEAL, WL_OPEN, WL_ENCRYPT or WL_DECRYPT.
+     */
+    uint32_t operation;
+    /**
+     * How many messages.
+     */
+    uint64_t count;
+    /**
+     * At least the bytes of all texts together. A bound that is far too large makes the call slower,
+     * not wrong.
+     */
+    uint64_t total_len;
+    /**
+     * Addresses of the texts, or of the ciphertexts to open.
+     */
+    const uint64_t *inputs;
+    /**
+     * Bytes of each text, without its tag.
+     */
+    const uint64_t *lens;
+    /**
+     * Addresses of the results. NULL to work in place.
+     */
+    const uint64_t *outputs;
+    /**
+     * Addresses of the nonces: wl_nonce_len bytes each. DANGER: none may ever be used twice under
+     * one key.
+     */
+    const uint64_t *nonces;
+    /**
+     * Addresses of the associated data. NULL for none.
+     */
+    const uint64_t *aad;
+    /**
+     * With `aad`: bytes of each.
+     */
+    const uint64_t *aad_lens;
+    /**
+     * Addresses of the tags, 16 bytes each. NULL if each tag directly follows its ciphertext.
+     */
+    const uint64_t *tags;
+    /**
+     * Zeros.
+     */
+    uint64_t reserved[4];
+} wl_cuda_places;
+
+/**
  * Called with `context` and the bytes of input that are done, about 20 times a second, and once at
  * the end; always by the thread that called the library. Returns 0 to continue, anything else to
  * stop: the call then ends with WL_ERR_CANCELLED and leaves no output. It must return: no
@@ -682,6 +741,28 @@ wl_status wl_cuda_plan_statuses(const wl_cuda_plan *plan,
  * NULL is ignored.
  */
 void wl_cuda_plan_free(wl_cuda_plan *plan);
+
+/**
+ * Writes to `size` the bytes of GPU memory that wl_cuda_enqueue_indirect needs to work in. Does not
+ * touch the GPU and does not wait.
+ */
+wl_status wl_cuda_workspace_size_indirect(const wl_cuda_key *device_key,
+                                          const wl_cuda_places *places,
+                                          size_t *size);
+
+/**
+ * Queues a batch whose places and lengths only the GPU knows when the stream gets there. For GCM and
+ * CTR. DANGER: nothing can be checked: all that the arrays name is memory of the GPU, no result
+ * overlaps another or anything that is read (but its own text), and the texts have no more bytes
+ * than `total_len`. Otherwise as wl_cuda_enqueue.
+ */
+wl_status wl_cuda_enqueue_indirect(const wl_cuda_key *device_key,
+                                   const wl_cuda_places *places,
+                                   void *workspace,
+                                   size_t workspace_size,
+                                   uint32_t *statuses,
+                                   uint32_t *refused,
+                                   void *stream);
 
 /**
  * Makes an engine. `backend`: "auto", "cpu", "cpu:NAME", "cuda", "cuda:N" or "cuda:N,M"; NULL for

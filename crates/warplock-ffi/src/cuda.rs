@@ -206,17 +206,8 @@ pub unsafe extern "C" fn wl_cuda_enqueue(
         let batch = unsafe { wl_batch::of(batch)? };
         // SAFETY: as above.
         let queued = unsafe { for_key(&batch, ready)? };
-        let words = |pointer: *mut u32, count: usize| -> Result<Option<Region>> {
-            match pointer.is_null() {
-                true => Ok(None),
-                // SAFETY: as above.
-                false => unsafe { region(pointer.cast(), product(count, 4)?).map(Some) },
-            }
-        };
-        let verdicts = DeviceVerdicts {
-            each: words(statuses, length(batch.count)?)?,
-            refused: words(refused, 1)?,
-        };
+        // SAFETY: as above.
+        let verdicts = unsafe { verdicts(statuses, refused, length(batch.count)?)? };
         // SAFETY: as above.
         let workspace = unsafe { region(workspace, workspace_size)? };
         // SAFETY: as above.
@@ -350,6 +341,28 @@ pub unsafe extern "C" fn wl_cuda_plan_statuses(
 pub unsafe extern "C" fn wl_cuda_plan_free(plan: *mut wl_cuda_plan) {
     // SAFETY: by this function's documentation.
     run_void(|| unsafe { handle::free(plan) });
+}
+
+/// Where a call's verdicts on `count` messages go.
+///
+/// # Safety
+/// The words are in GPU memory and belong to the caller, unless they are NULL.
+pub(crate) unsafe fn verdicts(
+    statuses: *mut u32,
+    refused: *mut u32,
+    count: usize,
+) -> Result<DeviceVerdicts> {
+    let words = |pointer: *mut u32, count: usize| -> Result<Option<Region>> {
+        match pointer.is_null() {
+            true => Ok(None),
+            // SAFETY: by this function's contract.
+            false => unsafe { region(pointer.cast(), product(count, 4)?).map(Some) },
+        }
+    };
+    Ok(DeviceVerdicts {
+        each: words(statuses, count)?,
+        refused: words(refused, 1)?,
+    })
 }
 
 /// A source of drawn nonces, for algorithms that authenticate.

@@ -173,6 +173,39 @@ int main(void) {
     OK(wl_run(engine, &here, NULL));
     TRUE(!memcmp(host, wanted, TEXT));
 
+    /* Places that only the GPU knows: the same batch by addresses. */
+    {
+        static uint64_t arrays[4][COUNT];
+        uint64_t at[4];
+        wl_cuda_places places;
+        memset(&places, 0, sizeof places);
+        EXPECT(wl_cuda_workspace_size_indirect(ready, &places, &size), WL_ERR_ARGUMENT); /* size */
+        places.size = sizeof places, places.operation = WL_OPEN;
+        places.count = COUNT, places.total_len = TEXT;
+        EXPECT(wl_cuda_workspace_size_indirect(ready, &places, &size), WL_ERR_ARGUMENT); /* NULL */
+        TRUE(!down(host + TAGS, memory + TAGS, COUNT * 16));
+        host[TAGS + 16 * 9] ^= 1;
+        TRUE(!up(memory + NONCES, host + NONCES, SIZE - NONCES));
+        for (uint64_t i = 0; i < COUNT; i++) {
+            arrays[0][i] = memory + LEN * i, arrays[1][i] = LEN;
+            arrays[2][i] = memory + NONCES + 12 * i, arrays[3][i] = memory + TAGS + 16 * i;
+        }
+        for (int i = 0; i < 4; i++)
+            TRUE(!alloc(&at[i], sizeof arrays[i]) && !up(at[i], arrays[i], sizeof arrays[i]));
+        places.inputs = gpu(at[0]), places.lens = gpu(at[1]);
+        places.nonces = gpu(at[2]), places.tags = gpu(at[3]);
+        memset(statuses, 0, sizeof statuses);
+        TRUE(!up(words, statuses, sizeof statuses));
+        OK(wl_cuda_workspace_size_indirect(ready, &places, &size));
+        TRUE(!alloc(&workspace, size));
+        OK(wl_cuda_enqueue_indirect(ready, &places, gpu(workspace), size, gpu(words),
+                                    gpu(words + COUNT * 4), NULL));
+        TRUE(!sync() && !down(statuses, words, sizeof statuses) && statuses[COUNT] == 1);
+        for (int i = 0; i < COUNT; i++) TRUE(statuses[i] == (i == 9));
+        memset(wanted + 9 * LEN, 0, LEN);
+        TRUE(!down(host, memory, TEXT) && !memcmp(host, wanted, TEXT));
+    }
+
     wl_cuda_key_free(ready);
     wl_cuda_device_free(device);
     wl_key_free(key);

@@ -24,5 +24,12 @@ int main(void) {
     MEMBER(wl_batch, nonce_base);
     MEMBER(wl_batch, aad), MEMBER(wl_batch, aad_size), MEMBER(wl_batch, aad_spans);
     MEMBER(wl_batch, tags), MEMBER(wl_batch, reserved);
+    STRUCT(wl_cuda_places);
+    MEMBER(wl_cuda_places, size), MEMBER(wl_cuda_places, operation);
+    MEMBER(wl_cuda_places, count), MEMBER(wl_cuda_places, total_len);
+    MEMBER(wl_cuda_places, inputs), MEMBER(wl_cuda_places, lens);
+    MEMBER(wl_cuda_places, outputs), MEMBER(wl_cuda_places, nonces);
+    MEMBER(wl_cuda_places, aad), MEMBER(wl_cuda_places, aad_lens);
+    MEMBER(wl_cuda_places, tags), MEMBER(wl_cuda_places, reserved);
     return 0;
 }
