@@ -23,7 +23,12 @@ def lacks(need):
 
 @pytest.mark.parametrize(
     ("page", "packages"),
-    [("README.md", PACKAGES), ("docs/python.md", PACKAGES), ("docs/gpu-python.md", ("torch",))],
+    [
+        ("README.md", PACKAGES),
+        ("docs/python.md", PACKAGES),
+        ("docs/tensors.md", PACKAGES),
+        ("docs/gpu-python.md", ("torch",)),
+    ],
 )
 def test_examples_run(page, packages, tmp_path, monkeypatch, capsys):
     path = TOP / page

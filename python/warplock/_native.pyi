@@ -18,6 +18,7 @@ __all__ = [
     "NonceCounter",
     "PartSealer",
     "Recipient",
+    "TensorFile",
     "__version__",
     "algorithms",
     "decrypt_file",
@@ -29,6 +30,7 @@ __all__ = [
     "main",
     "new_envelope",
     "recipients_of",
+    "save_tensors",
     "sealed_len",
     "synchronize",
     "write_identity",
@@ -155,6 +157,35 @@ class PartSealer:
     def sealed_range(self, start: int, stop: int) -> tuple[int, int]: ...
     def seal(self, start: int, stop: int, data: Buffer) -> bytes: ...
 
+@final
+class TensorFile:
+    def __new__(
+        cls,
+        file: Any,
+        identities: Any,
+        passphrase: Any,
+        key: Any,
+        max_work: int | None,
+        engine: Engine | None,
+    ) -> TensorFile: ...
+    @property
+    def len(self) -> int: ...
+    def stream_header(self) -> bytes: ...
+    def read(self, offset: int, len: int) -> bytes: ...
+    def read_into(self, offset: int, buffer: Buffer) -> None: ...
+    def load(self, offset: int, address: int, len: int, ordinal: int, stream: int) -> None: ...
+
+def save_tensors(
+    dst: Any,
+    parts: Sequence[Buffer | tuple[int, int]],
+    device: tuple[int, int] | None,
+    recipients: Any,
+    identities: Any,
+    passphrase: Any,
+    key: Any,
+    replace: bool,
+    engine: Engine | None,
+) -> int: ...
 def encrypt_file(
     src: Any,
     dst: Any,
