@@ -21,7 +21,7 @@ try:
 except ImportError:
     Pyca = None
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples" / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 import kv_cache  # noqa: E402
 
 GIB = 1 << 30

@@ -27,7 +27,7 @@ def add32_nonces(base: Buffer, first: int = 0) -> CountedNonces:
 
 
 class Counter:
-    """Nonces that every launch takes anew, also that of a graph.
+    """New nonces for every launch, also that of a graph.
 
     A key has one of its own, with a random start; this is for a `prefix` (4 bytes for GCM) that
     tells machines or processes apart: then the count is from 0, and no other counter under the same

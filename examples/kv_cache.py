@@ -1,8 +1,8 @@
 """Offloads blocks of a KV cache to host memory, sealed: they are encrypted on the GPU before they
 leave it, and verified there when they come back. The host never holds plaintext.
 
-    python examples/python/kv_cache.py          a short demonstration
-    python examples/python/kv_cache.py --bench  and figures next to plain copies
+    python examples/kv_cache.py          a short demonstration
+    python examples/kv_cache.py --bench  and figures next to plain copies
 
 Needs PyTorch and a GPU.
 """
