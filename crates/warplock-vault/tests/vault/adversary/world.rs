@@ -2,6 +2,7 @@
 
 mod in_use;
 mod machines;
+mod snapshots;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use super::work::Work;
 use crate::common::mem::{Disk, Mem};
 use crate::common::rng::Rng;
 use crate::common::{Told, new_vault, options};
+use snapshots::Snapshot;
 
 /// Copies that somebody keeps of the store.
 const COPIES: usize = 7;
@@ -41,6 +43,9 @@ pub(super) struct World<'a> {
     others_copies: Vec<Disk>,
     model: Model,
     copies: Vec<Disk>,
+    snapshot: Option<Snapshot>,
+    /// Copies of what going back to a snapshot took away.
+    abandoned: Vec<Disk>,
     /// The store as the last session began.
     before: Disk,
     crashed: bool,
@@ -86,6 +91,8 @@ impl<'a> World<'a> {
             machine: 0,
             others_copies: Vec::new(),
             model: Model::new(),
+            snapshot: None,
+            abandoned: Vec::new(),
             before,
             crashed: false,
             loose_xattrs: false,
@@ -145,6 +152,7 @@ impl<'a> World<'a> {
             if self.machines > 1 && self.rng.below(2) == 0 && !self.change_machine()? {
                 return Ok(());
             }
+            self.take_or_resume_snapshot();
             if self.rng.below(6) == 0 {
                 if !self.attacked_session()? {
                     return Ok(());
@@ -271,6 +279,8 @@ impl<'a> World<'a> {
         disk.log.clear();
         disk.image_in = None;
         self.restore(&Moment { disk, memory });
+        // What was made before a snapshot took it back has numbers that this crash excuses.
+        self.abandoned.clear();
         self.crashed = true;
     }
 
@@ -380,11 +390,22 @@ impl<'a> World<'a> {
     fn change_store(&mut self) -> Option<Attack> {
         let mut done: Option<Attack> = None;
         let count = [1, 1, 2, 3][self.rng.below(4) as usize];
+        let other_branch = !self.abandoned.is_empty() && self.rng.below(2) == 0;
+        let copies = if other_branch {
+            &self.abandoned
+        } else {
+            &self.copies
+        };
         let before = self.mem.disk().clone();
         for _ in 0..count {
             let mut disk = self.mem.disk();
-            if let Some(attack) = Attack::any(&mut disk, &self.copies, &mut self.rng) {
-                self.trace.push(format!("attack: {}", attack.what));
+            if let Some(attack) = Attack::any(&mut disk, copies, &mut self.rng) {
+                let from = if other_branch {
+                    ", before the snapshot"
+                } else {
+                    ""
+                };
+                self.trace.push(format!("attack{from}: {}", attack.what));
                 done = Some(match done {
                     None => attack,
                     // The second may have undone the first.
@@ -399,7 +420,11 @@ impl<'a> World<'a> {
             }
         }
         let other = puts_other_attributes(&before, &self.mem.disk());
-        done.iter_mut().for_each(|done| done.xattrs |= other);
+        if let Some(done) = &mut done {
+            done.xattrs |= other;
+            // Journals of the other branch may fit.
+            done.harmless &= !other_branch;
+        }
         done
     }
 

@@ -402,6 +402,28 @@ fn a_name_of_a_file_in_use_is_judged_too() {
     session.close();
 }
 
+/// One of two names of a file is given to another one, and the file is synced by its other name.
+#[test]
+fn what_replaced_a_name_of_a_file_that_was_synced_since_raises_no_alarm() {
+    for name in ["f", "g"] {
+        let world = World::new();
+        world.session(|vault| {
+            vault.put("f", &[1; 5000]);
+            let node = vault.node("f").unwrap().node;
+            vault.link(node, ROOT, OsStr::new("g")).unwrap();
+            overwrite(vault, name, &[2; 5000]);
+        });
+        world.crash(|vault| {
+            save(vault, name, &[3; 5000]);
+            let other = if name == "f" { "g" } else { "f" };
+            overwrite(vault, other, &[4; 5000]);
+        });
+        let findings = world.findings();
+        let calm = |it: &Finding| it.class == Class::Crash;
+        assert!(findings.iter().all(calm), "{name}: {findings:#?}");
+    }
+}
+
 /// One of two names of a file is taken away in a crash, and the next session crashes, too.
 #[test]
 fn a_name_that_a_crash_took_away_does_not_come_back_after_another_one() {
