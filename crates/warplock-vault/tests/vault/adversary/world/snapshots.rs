@@ -15,7 +15,9 @@ impl World<'_> {
     /// Takes a snapshot, or goes back to it. What was made since never was; but somebody has copies
     /// of it, and its states have numbers that the machine will use again.
     pub(super) fn take_or_resume_snapshot(&mut self) {
-        if self.machines > 1 || !self.remembers || self.rng.below(4) > 0 {
+        // Without a memory, what was made since would be another machine's.
+        let has_memory = self.remembers && Self::memory_file(&self.state()).is_some();
+        if self.machines > 1 || !has_memory || self.rng.below(4) > 0 {
             return;
         }
         let Some(snapshot) = self.snapshot.take() else {
@@ -30,7 +32,9 @@ impl World<'_> {
             return;
         };
         self.trace.push("back to the snapshot".into());
+        let disk = self.mem.disk().clone();
         self.restore(&snapshot.moment);
+        self.mem.disk().number_above(&disk);
         self.abandoned = std::mem::replace(&mut self.copies, snapshot.copies);
         let abandoned = std::mem::replace(&mut self.model, snapshot.model);
         self.model.had_xattrs_of(&abandoned);
