@@ -498,6 +498,7 @@ impl Memory {
         if self.store.is_some() {
             let mut pending = lock(&self.pending);
             pending.written.objects.remove(id);
+            pending.marked.objects.remove(id);
             pending.given_up.insert(*id);
         }
     }
