@@ -70,7 +70,7 @@ struct Work {
     const Piece* pieces;
     const uint64_t* starts; // count + 1 sums of units; null: every piece has `each` units
     uint64_t each;
-    uint64_t units; // all units together
+    uint64_t units; // all units together, or a bound (all_units)
     uint64_t count; // pieces
 };
 

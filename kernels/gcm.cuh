@@ -299,7 +299,7 @@ extern "C" __global__ void __launch_bounds__(256)
     gcm_wipe(const __grid_constant__ Work work, const GcmMessage* messages) {
     const uint64_t threads = uint64_t(gridDim.x) * blockDim.x;
     const uint64_t thread = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
-    const Range rows = share(work.units, uint32_t(thread / 32), uint32_t(threads / 32));
+    const Range rows = share(all_units(work), uint32_t(thread / 32), uint32_t(threads / 32));
     if (rows.from == rows.to) return;
     const uint32_t lane = threadIdx.x & 31;
     // Each lane checks one piece, and all lanes wipe those that failed.

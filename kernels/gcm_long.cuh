@@ -110,10 +110,11 @@ __device__ __forceinline__ Chapter& chapter_of(uint32_t team, uint32_t slot) {
 
 // A team's share of all rows.
 __device__ __forceinline__ Range rows_of(const Work& work, uint32_t team) {
-    const Range steps = share((work.units + STEP_ROWS - 1) / STEP_ROWS, blockIdx.x * TEAMS + team,
+    const uint64_t units = all_units(work);
+    const Range steps = share((units + STEP_ROWS - 1) / STEP_ROWS, blockIdx.x * TEAMS + team,
                               gridDim.x * TEAMS);
     const uint64_t to = STEP_ROWS * steps.to;
-    return {STEP_ROWS * steps.from, to < work.units ? to : work.units};
+    return {STEP_ROWS * steps.from, to < units ? to : units};
 }
 
 __device__ __forceinline__ uint32_t slot_before(uint32_t slot) {

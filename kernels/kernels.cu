@@ -10,5 +10,7 @@
 #include "gcm_small.cuh"
 #include "hopper/gcm_split.cuh"
 #include "keys.cuh"
+#include "nonces.cuh"
 #include "put.cuh"
+#include "spread.cuh"
 #include "verdicts.cuh"

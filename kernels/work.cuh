@@ -17,6 +17,13 @@ __device__ __forceinline__ uint64_t first_unit(const Work& work, uint64_t piece)
     return work.starts ? work.starts[piece] : piece * work.each;
 }
 
+// All units; where the device made the sums, the host knows only a bound.
+__device__ __forceinline__ uint64_t all_units(const Work& work) {
+    if (!work.starts) return work.units;
+    const uint64_t sum = work.starts[work.count];
+    return sum < work.units ? sum : work.units;
+}
+
 // The piece that a unit belongs to. Needs unit < work.units.
 __device__ inline uint64_t find_piece(const Work& work, uint64_t unit) {
     if (!work.starts) return unit / work.each;
@@ -47,8 +54,9 @@ struct Portion {
 template <class Body>
 __device__ __forceinline__ void each_portion(const Work& work, uint32_t step, uint32_t number,
                                              uint32_t count, const Body& body) {
-    const Range steps = share((work.units + step - 1) / step, number, count);
-    const uint64_t last = steps.to * step < work.units ? steps.to * step : work.units;
+    const uint64_t units = all_units(work);
+    const Range steps = share((units + step - 1) / step, number, count);
+    const uint64_t last = steps.to * step < units ? steps.to * step : units;
     uint64_t row = steps.from * step;
     if (row >= last) return;
     for (uint64_t piece = find_piece(work, row); row < last; piece++) {

@@ -5,8 +5,11 @@
 - `open`, `encrypt_file`, `decrypt_file`, `verify_file`, `inspect`, `PartSealer`: encrypted files.
 - `warplock.keys`: identities and recipients.
 - `warplock.fs`: encrypted files through fsspec.
+- `warplock.safetensors`: encrypted tensors, also straight to GPUs.
+- `warplock.cuda`, `warplock.torch`: arrays in GPU memory.
 
-Everything here works in host memory, waits for its result, and raises if something is wrong.
+Everything but the last works in host memory (tensors: in any), waits for its result, and raises if
+something is wrong.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from warplock._errors import BatchError
-from warplock._layout import Layout, empty, integers, is_numpy, sized
+from warplock._layout import Layout, empty, integers, is_appended, is_numpy
 from warplock._native import Engine, KeySet
 
 if TYPE_CHECKING:
@@ -69,71 +69,19 @@ class _Keys:
         index: Any = None,
         engine: Engine | None = None,
     ) -> tuple[Any, Any, Any, Any]:
-        layout = Layout(data, offsets, sizes)
+        layout = Layout.of(data, offsets, sizes)
         count = layout.count
-        appended = authenticated and isinstance(tags, str)
-        if appended and tags != "appended":
-            raise BatchError('tags are a buffer or "appended"')
-        grow = 0 if not appended else tag_len if encrypts else -tag_len
+        appended = is_appended(authenticated, tags)
         in_place = out is data
-        # In place, the appended tag lies in the caller's memory in both directions.
-        less = tag_len if appended and (in_place or not encrypts) else 0
-        made_offsets = None
-        out_layout: tuple[Any, ...] | None = None
-        if layout.ragged is None:
-            native = layout.native(less)
-            if in_place:
-                out_layout = native
-            else:
-                text = native[1]
-                width = text + (tag_len if appended and encrypts else 0)
-                shape = (count, width) if layout.rows else (width,)
-                if out is None:
-                    out = empty(data, shape)
-                elif memoryview(out).nbytes != count * width:
-                    raise BatchError(
-                        f"out has {memoryview(out).nbytes} bytes, and {count} messages of {width} "
-                        f"bytes need {count * width}"
-                    )
-                out_layout = (count, text, width)
-        elif in_place:
-            if out_offsets is not None:
-                raise BatchError("in place, each message stays where it is: leave out out_offsets")
-            native = layout.ragged
-            if appended and encrypts:
-                # The sizes are those of texts; each has room for its tag after it.
-                out_layout = sized(layout, tag_len)
-            elif appended:
-                out_layout = sized(layout, -tag_len)
-            else:
-                out_layout = native
-        else:
-            native = layout.ragged
-            if out is None or out_offsets is not None or appended:
-                lengths = [length + grow for length in layout.lengths()]
-                if any(length < 0 for length in lengths):
-                    raise BatchError("offsets must ascend, and an appended tag must fit")
-                if out is not None and out_offsets is None:
-                    raise BatchError(
-                        "with appended tags, messages change their length: give out_offsets, or "
-                        "leave out `out`"
-                    )
-                if out_offsets is None:
-                    made = [0]
-                    for length in lengths:
-                        made.append(made[-1] + length)
-                    out = empty(data, (made[-1],))
-                    made_offsets = integers(made)
-                    if is_numpy(data):
-                        made_offsets = sys.modules["numpy"].array(made_offsets, dtype="i8")
-                    out_layout = (made_offsets, None)
-                else:
-                    given = integers(out_offsets)
-                    starts = memoryview(given).tolist()[:count]
-                    out_layout = (integers(starts), integers(lengths))
-                    made_offsets = out_offsets
-            else:
-                out_layout = native
+        out_nbytes = None if out is None else memoryview(out).nbytes
+        places = layout.places(
+            encrypts, tag_len if appended else 0, in_place, out_nbytes, out_offsets
+        )
+        made_offsets = places.offsets
+        if out is None:
+            out = empty(data, places.shape)
+            if made_offsets is not None and is_numpy(data):
+                made_offsets = sys.modules["numpy"].array(made_offsets, dtype="i8")
 
         draw = False
         iv_len = self._keys.iv_len
@@ -145,14 +93,14 @@ class _Keys:
             ivs = empty(data, shape)
         given_len = None
         if ivs is not None and not draw:
-            nonces = Layout(ivs, None, None, "nonces")
+            nonces = Layout.of(ivs, None, None, "nonces")
             if nonces.count == count and (nonces.rows or count == 1):
                 given_len = nonces.native(0)[1]
         aad_layout: tuple[Any, ...] | None = None
         if aad_offsets is not None:
             aad_layout = (integers(aad_offsets), None)
         elif aad is not None and not isinstance(aad, bytes):
-            given = Layout(aad, None, None, "aad")
+            given = Layout.of(aad, None, None, "aad")
             aad_layout = given.native(0) if given.rows else None
         array = None
         if authenticated and not appended:
@@ -166,9 +114,9 @@ class _Keys:
             encrypts=encrypts,
             authenticated=authenticated,
             data=data,
-            layout=native,
+            layout=places.source,
             out=None if in_place else out,
-            out_layout=out_layout,
+            out_layout=places.target,
             ivs=ivs,
             iv_len=given_len,
             draw=draw,

@@ -54,6 +54,10 @@ class NoBackendError(BackendError):
     """The backend that was asked for cannot run here."""
 
 
+class CaptureError(BackendError):
+    """A call while its stream captures a graph: make a plan before the capture."""
+
+
 class KeyringError(Error):
     """A recipient, an identity, a passphrase or a plugin that cannot be used."""
 
@@ -77,14 +81,25 @@ class CorruptedError(DecryptionError):
     """The chunk of 16 KiB that does not verify, from 0."""
     offset: int | None
     """Where the chunk's plaintext begins in the content."""
+    tensor: str | None
+    """In a file of tensors, the first one that the chunk has bytes of."""
 
-    def __init__(self, message: str, chunk: int | None = None, offset: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        chunk: int | None = None,
+        offset: int | None = None,
+        tensor: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.chunk = chunk
         self.offset = offset
+        self.tensor = tensor
 
-    def __reduce__(self) -> tuple[type[CorruptedError], tuple[str, int | None, int | None]]:
-        return type(self), (str(self), self.chunk, self.offset)
+    def __reduce__(
+        self,
+    ) -> tuple[type[CorruptedError], tuple[str, int | None, int | None, str | None]]:
+        return type(self), (str(self), self.chunk, self.offset, self.tensor)
 
 
 class TruncatedError(CorruptedError):

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 from warplock._errors import BatchError
+
+
+class Places(NamedTuple):
+    """Where a batch's texts and results lie, for the engine."""
+
+    source: tuple[Any, ...]
+    target: tuple[Any, ...]
+    shape: tuple[int, ...]
+    """Of a new output."""
+    offsets: Any
+    """Of the results, if they lie elsewhere than the texts."""
 
 
 class Layout:
     """Where messages lie in a buffer, from the arguments of a call."""
 
-    def __init__(self, data: Any, offsets: Any, sizes: Any, what: str = "data") -> None:
-        view = memoryview(data)
-        # memoryview's own type says that it may have no shape, which no view of an object lacks.
-        shape: Any = view.shape
-        strides: Any = view.strides
-        if not view.c_contiguous:
-            raise BatchError(f"{what} is not C-contiguous: make a copy that is")
-        self.nbytes = view.nbytes
+    def __init__(
+        self,
+        nbytes: int,
+        rows: tuple[int, int] | None,
+        offsets: Any,
+        sizes: Any,
+    ) -> None:
+        """`rows`: their number and bytes of each, if the buffer has them."""
+        self.nbytes = nbytes
         self.rows: tuple[int, int] | None = None
         self.ragged: tuple[Any, Any] | None = None
         if offsets is not None:
@@ -27,15 +39,25 @@ class Layout:
             self.count = count if sizes is not None else count - 1
         elif sizes is not None:
             raise BatchError("sizes need offsets")
-        elif view.ndim == 2:
-            self.count = shape[0]
-            self.rows = (shape[0], strides[0] if shape[0] else 0)
-        elif view.ndim <= 1:
-            self.count = 1
         else:
+            self.count = 1 if rows is None else rows[0]
+            self.rows = rows
+
+    @classmethod
+    def of(cls, data: Any, offsets: Any, sizes: Any, what: str = "data") -> Layout:
+        """Of an object with the buffer protocol."""
+        view = memoryview(data)
+        # memoryview's own type says that it may have no shape, which no view of an object lacks.
+        shape: Any = view.shape
+        strides: Any = view.strides
+        if not view.c_contiguous:
+            raise BatchError(f"{what} is not C-contiguous: make a copy that is")
+        if offsets is None and view.ndim > 2:
             raise BatchError(
                 f"{what} has {view.ndim} dimensions: give rows of messages (2), or one dimension"
             )
+        rows = (shape[0], strides[0] if shape[0] else 0) if view.ndim == 2 else None
+        return cls(view.nbytes, rows, offsets, sizes)
 
     def native(self, less: int) -> tuple[Any, ...]:
         """For the engine; `less` bytes of each message are no text, but its tag."""
@@ -54,6 +76,63 @@ class Layout:
             return [int(size) for size in memoryview(sizes).tolist()]
         at = memoryview(offsets).tolist()
         return [after - before for before, after in zip(at, at[1:])]
+
+    def places(
+        self, encrypts: bool, tag: int, in_place: bool, out_nbytes: int | None, out_offsets: Any
+    ) -> Places:
+        """Where results go. `tag`: bytes of appended tags. `out_nbytes`: of an output that is
+        given."""
+        # In place, the appended tag lies in the caller's memory in both directions.
+        less = tag if in_place or not encrypts else 0
+        grow = tag if encrypts else -tag
+        if self.ragged is None:
+            source = self.native(less)
+            if in_place:
+                return Places(source, source, (), None)
+            count, text, _ = source
+            width = text + (tag if encrypts else 0)
+            if out_nbytes is not None and out_nbytes != count * width:
+                raise BatchError(
+                    f"out has {out_nbytes} bytes, and {count} messages of {width} bytes need "
+                    f"{count * width}"
+                )
+            shape = (count, width) if self.rows else (width,)
+            return Places(source, (count, text, width), shape, None)
+        if in_place:
+            if out_offsets is not None:
+                raise BatchError("in place, each message stays where it is: leave out out_offsets")
+            # The sizes are those of texts; each has room for its tag after it.
+            target = sized(self, grow) if tag else self.ragged
+            return Places(self.ragged, target, (), None)
+        if out_nbytes is not None and out_offsets is None and not tag:
+            return Places(self.ragged, self.ragged, (), None)
+        lengths = [length + grow for length in self.lengths()]
+        if any(length < 0 for length in lengths):
+            raise BatchError("offsets must ascend, and an appended tag must fit")
+        if out_offsets is not None:
+            if out_nbytes is None:
+                raise BatchError("out_offsets need out")
+            starts = memoryview(integers(out_offsets)).tolist()[: self.count]
+            return Places(self.ragged, (integers(starts), integers(lengths)), (), out_offsets)
+        if out_nbytes is not None:
+            raise BatchError(
+                "with appended tags, messages change their length: give out_offsets, or leave out "
+                "`out`"
+            )
+        made = [0]
+        for length in lengths:
+            made.append(made[-1] + length)
+        offsets = integers(made)
+        return Places(self.ragged, (offsets, None), (made[-1],), offsets)
+
+
+def is_appended(authenticated: bool, tags: Any) -> bool:
+    """Whether tags lie after their ciphertexts."""
+    if not authenticated or not isinstance(tags, str):
+        return False
+    if tags != "appended":
+        raise BatchError('tags are a buffer or "appended"')
+    return True
 
 
 def integers(values: Any) -> Any:

@@ -7,23 +7,32 @@ from typing_extensions import disjoint_base
 
 __all__ = [
     "AESGCM",
+    "CountedNonces",
+    "DeviceKey",
+    "DevicePlan",
     "Engine",
     "Identity",
     "KeySet",
     "NativeReader",
     "NativeWriter",
+    "NonceCounter",
     "PartSealer",
     "Recipient",
+    "TensorFile",
     "__version__",
     "algorithms",
     "decrypt_file",
     "default_backend",
+    "describe",
     "encrypt_file",
+    "gpus",
     "inspect",
     "main",
     "new_envelope",
     "recipients_of",
+    "save_tensors",
     "sealed_len",
+    "synchronize",
     "write_identity",
     "write_key_file",
 ]
@@ -148,6 +157,35 @@ class PartSealer:
     def sealed_range(self, start: int, stop: int) -> tuple[int, int]: ...
     def seal(self, start: int, stop: int, data: Buffer) -> bytes: ...
 
+@final
+class TensorFile:
+    def __new__(
+        cls,
+        file: Any,
+        identities: Any,
+        passphrase: Any,
+        key: Any,
+        max_work: int | None,
+        engine: Engine | None,
+    ) -> TensorFile: ...
+    @property
+    def len(self) -> int: ...
+    def stream_header(self) -> bytes: ...
+    def read(self, offset: int, len: int) -> bytes: ...
+    def read_into(self, offset: int, buffer: Buffer) -> None: ...
+    def load(self, offset: int, address: int, len: int, ordinal: int, stream: int) -> None: ...
+
+def save_tensors(
+    dst: Any,
+    parts: Sequence[Buffer | tuple[int, int]],
+    device: tuple[int, int] | None,
+    recipients: Any,
+    identities: Any,
+    passphrase: Any,
+    key: Any,
+    replace: bool,
+    engine: Engine | None,
+) -> int: ...
 def encrypt_file(
     src: Any,
     dst: Any,
@@ -182,3 +220,53 @@ def write_key_file(path: Any, *, replace: bool = False) -> None: ...
 def default_backend() -> str: ...
 def algorithms() -> list[str]: ...
 def main(launcher: Sequence[str], arguments: Sequence[str]) -> int: ...
+
+_At = tuple[int, int]
+
+@final
+class DeviceKey:
+    def __new__(cls, keys: KeySet, number: int) -> DeviceKey: ...
+    @property
+    def device(self) -> int: ...
+    @property
+    def counter(self) -> NonceCounter | None: ...
+    def workspace_len(self, parts: tuple[Any, ...]) -> int: ...
+    def enqueue(
+        self,
+        parts: tuple[Any, ...],
+        statuses: _At | None,
+        refused: _At | None,
+        workspace: _At,
+        stream: int,
+    ) -> int | None: ...
+    def enqueue_indirect(
+        self,
+        places: tuple[Any, ...],
+        statuses: _At | None,
+        refused: _At | None,
+        workspace: _At,
+        stream: int,
+    ) -> int | None: ...
+
+@final
+class NonceCounter:
+    def __new__(cls, number: int, algorithm: str, prefix: Buffer | None) -> NonceCounter: ...
+
+@final
+class CountedNonces:
+    def __new__(cls, kind: str, base: Buffer, first: int) -> CountedNonces: ...
+    def bytes(self, count: int) -> bytes: ...
+
+@final
+class DevicePlan:
+    def __new__(cls, keys: KeySet, number: int, parts: tuple[Any, ...]) -> DevicePlan: ...
+    def launch(self, stream: int) -> None: ...
+    @property
+    def statuses(self) -> tuple[int, int, int] | None: ...
+    def failed(self, stream: int) -> list[int]: ...
+
+def gpus() -> list[str]: ...
+def synchronize(number: int, address: int) -> None: ...
+def describe(
+    object: Any, stream: int | None
+) -> tuple[int, int, tuple[int, ...], int, bool, int | None, Any] | None: ...

@@ -69,6 +69,12 @@ impl Cipher {
         &self.key
     }
 
+    /// The nonce of chunk 0; that of chunk `k` is this one XOR `k`, big-endian.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn base_nonce(&self) -> &[u8; NONCE_LEN] {
+        &self.base_nonce
+    }
+
     /// The nonces of `count` chunks from `first` on, one after the other: the base nonce XOR the
     /// chunk's number as a big-endian integer.
     pub(crate) fn nonces(&self, first: u64, count: usize, nonces: &mut Vec<u8>) {

@@ -155,6 +155,14 @@ pub enum Error {
         /// The length of the content, in bytes.
         len: u64,
     },
+    /// A place in GPU memory that is not as long as what it is for.
+    #[error("the place in GPU memory has {found} bytes, and the content {expected}")]
+    RegionLength {
+        /// The length of the content (from front to back: what has come of it), in bytes.
+        expected: u64,
+        /// The length of the place, in bytes.
+        found: u64,
+    },
     /// A part of an input that can only be read from front to back.
     #[error("a range can only be read from a regular file, not from a pipe")]
     NotSeekable,
@@ -212,6 +220,7 @@ impl Error {
             Error::OutOfRange { .. }
             | Error::NotSeekable
             | Error::KeyLength { .. }
+            | Error::RegionLength { .. }
             | Error::PartLength { .. } => ErrorKind::Usage,
             Error::Cancelled => ErrorKind::Cancelled,
             Error::Keyring(error) => match error.kind() {

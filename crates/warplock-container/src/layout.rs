@@ -102,6 +102,18 @@ pub const fn opened_len(sealed_len: u64) -> Option<u64> {
     Some(whole * CHUNK_LEN as u64 + last - TAG_LEN as u64)
 }
 
+/// Like [`opened_len`], but says what is wrong with a length: nothing is read, so a stream that was
+/// extended may count as cut.
+///
+/// # Errors
+/// [`Error::HeaderCut`], [`Error::LastChunkMissing`], [`Error::LastChunk`], [`Error::TooLong`].
+pub fn content_len(sealed_len: u64) -> Result<u64> {
+    match sealed_len.checked_sub(HEADER_LEN as u64) {
+        Some(body) => opened_body_len(body),
+        None => Err(Error::HeaderCut { found: sealed_len }),
+    }
+}
+
 /// Like [`opened_len`] for the chunks alone (no header), but says what is wrong.
 pub(crate) fn opened_body_len(body: u64) -> Result<u64> {
     let (whole, last) = (

@@ -13,6 +13,8 @@
 //! - [`seal_bytes`], [`open_bytes`]: the same in memory.
 //! - [`Writer`], [`Reader`]: `Write`, and `Read + Seek`.
 //! - [`PartSealer`]: one stream made by many machines.
+//! - `gpu::Ring` (with the feature `cuda`): streams between files and GPU memory, without plaintext on
+//!   the host.
 //! - [`inspect()`]: what a file tells without any key.
 //!
 //! ```
@@ -42,12 +44,16 @@ mod drain;
 mod engines;
 mod envelope;
 mod error;
+mod feed;
 #[cfg(unix)]
 mod files;
 mod foreign;
+#[cfg(feature = "cuda")]
+pub mod gpu;
 mod inspect;
 mod key;
 mod layout;
+mod outcome;
 #[cfg(unix)]
 mod output_file;
 mod part;
@@ -72,7 +78,7 @@ pub use inspect::{Format, Inspection, Length, StreamInfo, WrappedKey, inspect};
 pub use key::{InputKey, Suite};
 pub use layout::{
     CHUNK_LEN, HEADER_LEN, Header, MAX_CHUNKS, SEALED_CHUNK_LEN, TAG_LEN, chunk_count,
-    chunk_offset, opened_len, sealed_len,
+    chunk_offset, content_len, opened_len, sealed_len,
 };
 #[cfg(unix)]
 pub use output_file::{Access, OutputFile, close};

@@ -17,10 +17,9 @@
 //! are finished. As every segment before a failed one was claimed before it, the error of the
 //! lowest segment is found on every run.
 
-use std::io::{self, Read};
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -30,10 +29,12 @@ use zeroize::Zeroize;
 use crate::cipher::{Cipher, Run};
 use crate::drain::Drain;
 use crate::error::{Error, Result};
+use crate::feed::{Feed, Segment};
 use crate::layout::{CHUNK_LEN, SEALED_CHUNK_LEN, TAG_LEN};
+use crate::outcome::Outcome;
 use crate::pipeline::Pipeline;
 use crate::sink::Sink;
-use crate::source::{self, ReadAt, Source, read_full};
+use crate::source::Source;
 
 /// What to do with the chunks of a source.
 pub(crate) struct Task<'a> {
@@ -51,7 +52,7 @@ pub(crate) struct Task<'a> {
 pub(crate) fn run(source: Source<'_>, sink: Sink<'_>, task: &Task<'_>) -> Result<u64> {
     let sizes = task.pipeline.concurrency();
     let (chunk_in, segment_chunks) = (task.chunk_in(), sizes.segment_chunks.get());
-    let feed = Feed::new(source, task, segment_chunks);
+    let feed = Feed::new(source, chunk_in as u64, task.chunks.clone(), segment_chunks);
     let (workers, chunks_at_once) = match &feed {
         Feed::Positioned { chunks, .. } => {
             let count = chunks.end - chunks.start;
@@ -71,8 +72,7 @@ pub(crate) fn run(source: Source<'_>, sink: Sink<'_>, task: &Task<'_>) -> Result
         drain: Drain::new(sink),
         segment_len: chunks_at_once * chunk_in,
         output_len: chunks_at_once * task.chunk_out(),
-        stopped: AtomicBool::new(false),
-        failure: Mutex::new(None),
+        outcome: Outcome::default(),
         written: AtomicU64::new(0),
     };
     thread::scope(|scope| {
@@ -85,13 +85,7 @@ pub(crate) fn run(source: Source<'_>, sink: Sink<'_>, task: &Task<'_>) -> Result
         }
         shared.work();
     });
-    if let Some((_, error)) = shared
-        .failure
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner)
-    {
-        return Err(error);
-    }
+    shared.outcome.result()?;
     shared.drain.finish()?;
     Ok(shared.written.into_inner())
 }
@@ -123,18 +117,6 @@ impl Task<'_> {
     }
 }
 
-/// A claimed piece of the input, read into a worker's buffer.
-struct Segment {
-    /// Its place in the order of segments.
-    index: u64,
-    /// The number of its first chunk.
-    first: u64,
-    /// Bytes read.
-    len: usize,
-    /// Whether the stream's last chunk is in it.
-    last: bool,
-}
-
 struct Workers<'p> {
     task: &'p Task<'p>,
     feed: Feed<'p>,
@@ -142,10 +124,7 @@ struct Workers<'p> {
     /// Most bytes of input and of output in a segment.
     segment_len: usize,
     output_len: usize,
-    /// Set with `failure`: no more segments are claimed.
-    stopped: AtomicBool,
-    /// The error of the lowest segment so far.
-    failure: Mutex<Option<(u64, Error)>>,
+    outcome: Outcome,
     written: AtomicU64,
 }
 
@@ -156,7 +135,7 @@ impl Workers<'_> {
         let mut output = Buffer::new(self.output_len);
         let mut nonces = Vec::new();
         let monitor = self.task.pipeline.monitor();
-        while !self.stopped.load(Ordering::Relaxed) {
+        while !self.outcome.is_stopped() {
             if monitor.is_cancelled() {
                 self.stop(u64::MAX, Error::Cancelled);
                 break;
@@ -238,22 +217,13 @@ impl Workers<'_> {
 
     /// Records an error about the segment `place`, and stops further claims.
     fn stop(&self, place: u64, error: Error) {
-        // A read or write that a signal interrupted to stop the run is no failure of the file.
-        let (index, error) = match error.io_kind() {
-            Some(io::ErrorKind::Interrupted) => (u64::MAX, Error::Cancelled),
-            _ => (place, error),
-        };
-        let mut failure = lock(&self.failure);
-        if failure.as_ref().is_none_or(|(lowest, _)| index < *lowest) {
-            *failure = Some((index, error));
-        }
-        drop(failure);
-        self.halt(place);
+        self.outcome.stop(place, error);
+        self.drain.abandon(place);
     }
 
-    fn halt(&self, index: u64) {
-        self.stopped.store(true, Ordering::Relaxed);
-        self.drain.abandon(index);
+    fn halt(&self) {
+        self.outcome.halt();
+        self.drain.abandon(0);
     }
 }
 
@@ -262,135 +232,7 @@ struct StopOnPanic<'s, 'p>(&'s Workers<'p>);
 
 impl Drop for StopOnPanic<'_, '_> {
     fn drop(&mut self) {
-        self.0.halt(0);
-    }
-}
-
-/// Where segments are claimed.
-enum Feed<'f> {
-    Positioned {
-        data: Box<dyn ReadAt + 'f>,
-        /// Where chunk 0 starts.
-        start: u64,
-        /// Where the input ends.
-        end: u64,
-        /// The chunks to work on, and whether the last of them is the stream's last.
-        chunks: Range<u64>,
-        ends_stream: bool,
-        next: AtomicU64,
-        chunk_in: u64,
-        segment_chunks: u64,
-    },
-    Sequential {
-        state: Mutex<Sequence<'f>>,
-        segment_chunks: u64,
-    },
-}
-
-struct Sequence<'f> {
-    reader: Box<dyn Read + Send + 'f>,
-    next: u64,
-    ended: bool,
-}
-
-type Claim = std::result::Result<Option<Segment>, (u64, Error)>;
-
-impl<'f> Feed<'f> {
-    fn new(source: Source<'f>, task: &Task<'_>, segment_chunks: usize) -> Self {
-        let segment_chunks = segment_chunks as u64;
-        match source.0 {
-            source::Kind::Positioned { data, start, end } => {
-                let chunk_in = task.chunk_in() as u64;
-                let all = || (0..(end - start) / chunk_in + 1, true);
-                let (chunks, ends_stream) = task.chunks.clone().unwrap_or_else(all);
-                let next = AtomicU64::new(0);
-                Feed::Positioned {
-                    data,
-                    start,
-                    end,
-                    chunks,
-                    ends_stream,
-                    next,
-                    chunk_in,
-                    segment_chunks,
-                }
-            }
-            source::Kind::Sequential(reader) => Feed::Sequential {
-                state: Mutex::new(Sequence {
-                    reader,
-                    next: 0,
-                    ended: false,
-                }),
-                segment_chunks,
-            },
-        }
-    }
-
-    /// Reads the next segment into `buffer`; `None` when there are no more.
-    fn claim(&self, buffer: &mut [u8], cancelled: impl Fn() -> bool) -> Claim {
-        match self {
-            Feed::Positioned {
-                data,
-                start,
-                end,
-                chunks,
-                ends_stream,
-                next,
-                chunk_in,
-                segment_chunks,
-            } => {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let first = chunks.start + index * segment_chunks;
-                if first >= chunks.end {
-                    return Ok(None);
-                }
-                let behind = (first + segment_chunks).min(chunks.end);
-                let offset = start + first * chunk_in;
-                let len = ((start + behind * chunk_in).min(*end) - offset) as usize;
-                let read = |rest: &mut [u8], done| data.read_at(rest, offset + done);
-                match read_full(read, &mut buffer[..len], cancelled) {
-                    Ok(read) if read == len => {
-                        let last = *ends_stream && behind == chunks.end;
-                        Ok(Some(Segment {
-                            index,
-                            first,
-                            len,
-                            last,
-                        }))
-                    }
-                    Ok(read) => {
-                        let (expected, found) = (end - start, offset + read as u64 - start);
-                        Err((index, Error::InputShrank { expected, found }))
-                    }
-                    Err(error) => Err((index, Error::Read(error))),
-                }
-            }
-            Feed::Sequential {
-                state,
-                segment_chunks,
-            } => {
-                let mut state = lock(state);
-                if state.ended {
-                    return Ok(None);
-                }
-                let index = state.next;
-                state.next += 1;
-                let read = read_full(|rest, _| state.reader.read(rest), buffer, cancelled);
-                // A stream ends with a chunk that is shorter than the others, so a full buffer
-                // is never the end, and an empty one is.
-                state.ended = !matches!(read, Ok(len) if len == buffer.len());
-                let (first, last) = (index * segment_chunks, state.ended);
-                match read {
-                    Ok(len) => Ok(Some(Segment {
-                        index,
-                        first,
-                        len,
-                        last,
-                    })),
-                    Err(error) => Err((index, Error::Read(error))),
-                }
-            }
-        }
+        self.0.halt();
     }
 }
 

@@ -127,7 +127,8 @@
 
 /**
  * For `nonce_mode`: the array `nonces` has wl_nonce_len bytes for each message. Encryption draws
- * fresh ones and writes them there; decryption reads them. Not for encryption in GPU memory.
+ * fresh ones and writes them there; decryption reads them. In GPU memory only for algorithms that
+ * authenticate.
  */
 #define WL_NONCES_DRAWN 0
 
@@ -144,9 +145,22 @@
 #define WL_NONCES_SPANS 2
 
 /**
- * For `nonce_mode`, XTS only: message `i` is sector `first_sector + i` of a disk.
+ * For `nonce_mode`, XTS only: message `i` is sector `first + i` of a disk.
  */
 #define WL_NONCES_SECTORS 3
+
+/**
+ * For `nonce_mode`, in GPU memory only: message `i` has the nonce `nonce_base` XOR `first + i`, this
+ * number big-endian in its last eight bytes, as TLS and the chunks of encrypted files have it. Not
+ * for a plan that seals.
+ */
+#define WL_NONCES_XOR 4
+
+/**
+ * For `nonce_mode`: as WL_NONCES_XOR, but `first + i` is added to the last four bytes of
+ * `nonce_base`, big-endian, modulo 2^32.
+ */
+#define WL_NONCES_ADD 5
 
 /**
  * For `flags`: replace an existing output file.
@@ -355,7 +369,7 @@ typedef struct {
      */
     uint64_t output_stride;
     /**
-     * Nonces, IVs, start counters or tweaks, as `nonce_mode` says. NULL for ECB and WL_NONCES_SECTORS.
+     * Nonces, IVs, start counters or tweaks, as `nonce_mode` says. NULL for ECB and where they are counted.
      * Written only if they are drawn.
      */
     void *nonces;
@@ -368,9 +382,13 @@ typedef struct {
      */
     const wl_span *nonce_spans;
     /**
-     * With WL_NONCES_SECTORS: the number of the first sector.
+     * Where nonces or sectors are counted: the number of the first message's.
      */
-    uint64_t first_sector;
+    uint64_t first;
+    /**
+     * With WL_NONCES_XOR and WL_NONCES_ADD: wl_nonce_len bytes of host memory.
+     */
+    const void *nonce_base;
     /**
      * Associated data: authenticated, not encrypted. NULL for none.
      */
@@ -394,6 +412,65 @@ typedef struct {
      */
     uint64_t reserved[8];
 } wl_batch;
+
+/**
+ * Messages whose places and lengths lie in GPU memory: arrays with a 64-bit number for each message,
+ * at multiples of 8, which may be written by an earlier kernel of the same stream. Addresses are in GPU
+ * memory, lengths in bytes. Set all of it to zero, then `size` to sizeof(wl_cuda_places), then what is
+ * needed.
+ */
+typedef struct {
+    /**
+     * sizeof(wl_cuda_places), as the program was compiled.
+     */
+    uint32_t size;
+    /**
+     * WL_SEAL, WL_OPEN, WL_ENCRYPT or WL_DECRYPT.
+     */
+    uint32_t operation;
+    /**
+     * How many messages.
+     */
+    uint64_t count;
+    /**
+     * At least the bytes of all texts together. A bound that is far too large makes the call slower,
+     * not wrong.
+     */
+    uint64_t total_len;
+    /**
+     * Addresses of the texts, or of the ciphertexts to open.
+     */
+    const uint64_t *inputs;
+    /**
+     * Bytes of each text, without its tag.
+     */
+    const uint64_t *lens;
+    /**
+     * Addresses of the results. NULL to work in place.
+     */
+    const uint64_t *outputs;
+    /**
+     * Addresses of the nonces: wl_nonce_len bytes each. DANGER: none may ever be used twice under
+     * one key.
+     */
+    const uint64_t *nonces;
+    /**
+     * Addresses of the associated data. NULL for none.
+     */
+    const uint64_t *aad;
+    /**
+     * With `aad`: bytes of each.
+     */
+    const uint64_t *aad_lens;
+    /**
+     * Addresses of the tags, 16 bytes each. NULL if each tag directly follows its ciphertext.
+     */
+    const uint64_t *tags;
+    /**
+     * Zeros.
+     */
+    uint64_t reserved[4];
+} wl_cuda_places;
 
 /**
  * Called with `context` and the bytes of input that are done, about 20 times a second, and once at
@@ -596,8 +673,9 @@ wl_status wl_cuda_reserve(const wl_cuda_key *device_key,
 /**
  * Queues a batch in GPU memory on a stream. Its members `key`, `key_table` and `key_bytes` are NULL:
  * the device key is the key. Its spans are in host memory and are copied before the call returns.
- * Its nonces are given in GPU memory: draw them with wl_random and copy them there, new ones for
- * each call that seals. DANGER: the library cannot see whether one is used twice.
+ * With WL_NONCES_DRAWN, a call that seals writes new nonces to `nonces` in GPU memory, from a counter
+ * that the device key has there. DANGER: of nonces that are given in GPU memory, the library cannot
+ * see whether one is used twice.
  *
  * `workspace`: `workspace_size` bytes of GPU memory at a multiple of 16, at least what
  * wl_cuda_workspace_size says. `statuses`: NULL, or for each message a 32-bit number in GPU memory, 0
@@ -621,7 +699,8 @@ wl_status wl_cuda_enqueue(const wl_cuda_key *device_key,
 
 /**
  * Prepares a batch in GPU memory for any number of launches, also inside a CUDA graph. Its keys,
- * key numbers and spans are in host memory and are copied; its nonces are read in GPU memory at
+ * key numbers and spans are in host memory and are copied. With WL_NONCES_DRAWN, every launch that
+ * seals writes new nonces to GPU memory, also when a graph runs again. Given ones are read there at
  * every launch: for a batch that seals, put new ones there before each. Allocates and waits.
  */
 wl_status wl_cuda_plan_new(const wl_cuda_device *device,
@@ -662,6 +741,28 @@ wl_status wl_cuda_plan_statuses(const wl_cuda_plan *plan,
  * NULL is ignored.
  */
 void wl_cuda_plan_free(wl_cuda_plan *plan);
+
+/**
+ * Writes to `size` the bytes of GPU memory that wl_cuda_enqueue_indirect needs to work in. Does not
+ * touch the GPU and does not wait.
+ */
+wl_status wl_cuda_workspace_size_indirect(const wl_cuda_key *device_key,
+                                          const wl_cuda_places *places,
+                                          size_t *size);
+
+/**
+ * Queues a batch whose places and lengths only the GPU knows when the stream gets there. For GCM and
+ * CTR. DANGER: nothing can be checked: all that the arrays name is memory of the GPU, no result
+ * overlaps another or anything that is read (but its own text), and the texts have no more bytes
+ * than `total_len`. Otherwise as wl_cuda_enqueue.
+ */
+wl_status wl_cuda_enqueue_indirect(const wl_cuda_key *device_key,
+                                   const wl_cuda_places *places,
+                                   void *workspace,
+                                   size_t workspace_size,
+                                   uint32_t *statuses,
+                                   uint32_t *refused,
+                                   void *stream);
 
 /**
  * Makes an engine. `backend`: "auto", "cpu", "cpu:NAME", "cuda", "cuda:N" or "cuda:N,M"; NULL for

@@ -23,7 +23,8 @@ pub const WL_ENCRYPT: u32 = 3;
 pub const WL_DECRYPT: u32 = 4;
 
 /// For `nonce_mode`: the array `nonces` has wl_nonce_len bytes for each message. Encryption draws
-/// fresh ones and writes them there; decryption reads them. Not for encryption in GPU memory.
+/// fresh ones and writes them there; decryption reads them. In GPU memory only for algorithms that
+/// authenticate.
 pub const WL_NONCES_DRAWN: u32 = 0;
 /// For `nonce_mode`: the caller has filled the array. DANGER: no nonce may ever be used twice under
 /// one key. A repetition inside one batch is refused in host memory.
@@ -31,8 +32,15 @@ pub const WL_NONCES_GIVEN: u32 = 1;
 /// For `nonce_mode`: as WL_NONCES_GIVEN, but each lies where `nonce_spans` says, for GCM with any
 /// length.
 pub const WL_NONCES_SPANS: u32 = 2;
-/// For `nonce_mode`, XTS only: message `i` is sector `first_sector + i` of a disk.
+/// For `nonce_mode`, XTS only: message `i` is sector `first + i` of a disk.
 pub const WL_NONCES_SECTORS: u32 = 3;
+/// For `nonce_mode`, in GPU memory only: message `i` has the nonce `nonce_base` XOR `first + i`, this
+/// number big-endian in its last eight bytes, as TLS and the chunks of encrypted files have it. Not
+/// for a plan that seals.
+pub const WL_NONCES_XOR: u32 = 4;
+/// For `nonce_mode`: as WL_NONCES_XOR, but `first + i` is added to the last four bytes of
+/// `nonce_base`, big-endian, modulo 2^32.
+pub const WL_NONCES_ADD: u32 = 5;
 
 /// A run of bytes in a buffer.
 #[repr(C)]
@@ -100,15 +108,17 @@ pub struct wl_batch {
     /// As `input_stride`.
     pub output_stride: u64,
 
-    /// Nonces, IVs, start counters or tweaks, as `nonce_mode` says. NULL for ECB and WL_NONCES_SECTORS.
+    /// Nonces, IVs, start counters or tweaks, as `nonce_mode` says. NULL for ECB and where they are counted.
     /// Written only if they are drawn.
     pub nonces: *mut c_void,
     /// With WL_NONCES_SPANS: bytes of `nonces`. (Otherwise they follow from `count`.)
     pub nonces_size: u64,
     /// With WL_NONCES_SPANS: `count` spans.
     pub nonce_spans: *const wl_span,
-    /// With WL_NONCES_SECTORS: the number of the first sector.
-    pub first_sector: u64,
+    /// Where nonces or sectors are counted: the number of the first message's.
+    pub first: u64,
+    /// With WL_NONCES_XOR and WL_NONCES_ADD: wl_nonce_len bytes of host memory.
+    pub nonce_base: *const c_void,
 
     /// Associated data: authenticated, not encrypted. NULL for none.
     pub aad: *const c_void,
@@ -303,8 +313,13 @@ pub(crate) fn algorithm_of(keys: &Keys<'_>) -> Result<Algorithm> {
 }
 
 pub(crate) fn unknown_nonce_mode(mode: u32) -> Fault {
+    let counted = matches!(mode, WL_NONCES_XOR | WL_NONCES_ADD);
     Fault::argument(format!(
-        "the batch's nonce_mode is {mode}: take a WL_NONCES constant"
+        "the batch's nonce_mode is {mode}: {}",
+        match counted {
+            true => "nonces are counted in GPU memory only; in host memory take WL_NONCES_GIVEN",
+            false => "take a WL_NONCES constant",
+        }
     ))
 }
 
@@ -430,7 +445,7 @@ unsafe fn host_batch<'a>(
     };
     let ivs = match batch.nonce_mode {
         WL_NONCES_SECTORS => Ivs::Sectors {
-            first: batch.first_sector.into(),
+            first: batch.first.into(),
         },
         WL_NONCES_SPANS => Ivs::Ragged {
             // SAFETY: as above.

@@ -3,15 +3,12 @@
 use std::ffi::c_void;
 
 use warplock::cuda::{
-    Device, DeviceAad, DeviceBatch, DeviceIvs, DeviceKey, DeviceKeys, DeviceTags, DeviceText,
-    DeviceVerdicts, Plan, Region, devices,
+    Device, DeviceKey, DeviceKeys, DeviceVerdicts, NonceCounter, Plan, Region, devices,
 };
-use warplock::{Algorithm, Direction, Error};
+use warplock::{Algorithm, Error};
 
-use crate::batch::{
-    WL_NONCES_DRAWN, WL_NONCES_GIVEN, WL_NONCES_SECTORS, WL_NONCES_SPANS, algorithm_of, length,
-    product, unknown_nonce_mode, wl_batch,
-};
+use crate::batch::{WL_NONCES_DRAWN, algorithm_of, length, product, wl_batch};
+use crate::cuda_batch::{device_batch, for_key, region};
 use crate::fault::{Fault, Result, run, run_void};
 use crate::handle::{self, Opaque};
 use crate::key::wl_key;
@@ -37,7 +34,7 @@ pub struct wl_cuda_key {
 }
 
 impl Opaque for wl_cuda_key {
-    type Value = (Algorithm, DeviceKey);
+    type Value = ReadyKey;
     const MAGIC: [u8; 8] = *b"wlcudkey";
     const NAME: &'static str = "device key";
 }
@@ -49,9 +46,24 @@ pub struct wl_cuda_plan {
 }
 
 impl Opaque for wl_cuda_plan {
-    type Value = (Device, Plan, usize);
+    type Value = ReadyPlan;
     const MAGIC: [u8; 8] = *b"wl-plan1";
     const NAME: &'static str = "plan";
+}
+
+/// `counter`: for algorithms that authenticate, the source of drawn nonces.
+pub(crate) struct ReadyKey {
+    pub(crate) key: DeviceKey,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) counter: Option<NonceCounter>,
+}
+
+/// `_counter`: as long as the plan, whose kernels may name it.
+pub(crate) struct ReadyPlan {
+    plan: Plan,
+    device: Device,
+    count: usize,
+    _counter: Option<NonceCounter>,
 }
 
 /// Writes how many GPUs there are to `count`; 0 also if there is no driver. Does not wait.
@@ -99,7 +111,14 @@ pub unsafe extern "C" fn wl_cuda_key_new(
         // SAFETY: as above.
         let key = unsafe { handle::get(key)? };
         // SAFETY: as above.
-        unsafe { handle::make(device_key, (key.algorithm(), DeviceKey::new(device, key)?)) }
+        let algorithm = key.algorithm();
+        let ready = ReadyKey {
+            key: DeviceKey::new(device, key)?,
+            algorithm,
+            counter: counter(device, algorithm)?,
+        };
+        // SAFETY: as above.
+        unsafe { handle::make(device_key, ready) }
     })
 }
 
@@ -120,11 +139,13 @@ pub unsafe extern "C" fn wl_cuda_workspace_size(
 ) -> wl_status {
     run(|| {
         // SAFETY: by this function's documentation.
-        let (algorithm, key) = unsafe { handle::get(device_key)? };
+        let ready = unsafe { handle::get(device_key)? };
         // SAFETY: as above.
         let batch = unsafe { wl_batch::of(batch)? };
         // SAFETY: as above.
-        let needed = key.workspace_len(&unsafe { for_key(&batch, *algorithm, key)? })?;
+        let needed = ready
+            .key
+            .workspace_len(&unsafe { for_key(&batch, ready)? })?;
         // SAFETY: as above.
         unsafe { memory::put(size, needed, "the place for the size") }
     })
@@ -141,18 +162,21 @@ pub unsafe extern "C" fn wl_cuda_reserve(
 ) -> wl_status {
     run(|| {
         // SAFETY: by this function's documentation.
-        let (algorithm, key) = unsafe { handle::get(device_key)? };
+        let ready = unsafe { handle::get(device_key)? };
         // SAFETY: as above.
         let batch = unsafe { wl_batch::of(batch)? };
         // SAFETY: as above.
-        Ok(key.reserve(&unsafe { for_key(&batch, *algorithm, key)? }, calls)?)
+        Ok(ready
+            .key
+            .reserve(&unsafe { for_key(&batch, ready)? }, calls)?)
     })
 }
 
 /// Queues a batch in GPU memory on a stream. Its members `key`, `key_table` and `key_bytes` are NULL:
 /// the device key is the key. Its spans are in host memory and are copied before the call returns.
-/// Its nonces are given in GPU memory: draw them with wl_random and copy them there, new ones for
-/// each call that seals. DANGER: the library cannot see whether one is used twice.
+/// With WL_NONCES_DRAWN, a call that seals writes new nonces to `nonces` in GPU memory, from a counter
+/// that the device key has there. DANGER: of nonces that are given in GPU memory, the library cannot
+/// see whether one is used twice.
 ///
 /// `workspace`: `workspace_size` bytes of GPU memory at a multiple of 16, at least what
 /// wl_cuda_workspace_size says. `statuses`: NULL, or for each message a 32-bit number in GPU memory, 0
@@ -177,33 +201,25 @@ pub unsafe extern "C" fn wl_cuda_enqueue(
 ) -> wl_status {
     run(|| {
         // SAFETY: by this function's documentation.
-        let (algorithm, key) = unsafe { handle::get(device_key)? };
+        let ready = unsafe { handle::get(device_key)? };
         // SAFETY: as above.
         let batch = unsafe { wl_batch::of(batch)? };
         // SAFETY: as above.
-        let queued = unsafe { for_key(&batch, *algorithm, key)? };
-        let words = |pointer: *mut u32, count: usize| -> Result<Option<Region>> {
-            match pointer.is_null() {
-                true => Ok(None),
-                // SAFETY: as above.
-                false => unsafe { region(pointer.cast(), product(count, 4)?).map(Some) },
-            }
-        };
-        let verdicts = DeviceVerdicts {
-            each: words(statuses, length(batch.count)?)?,
-            refused: words(refused, 1)?,
-        };
+        let queued = unsafe { for_key(&batch, ready)? };
+        // SAFETY: as above.
+        let verdicts = unsafe { verdicts(statuses, refused, length(batch.count)?)? };
         // SAFETY: as above.
         let workspace = unsafe { region(workspace, workspace_size)? };
         // SAFETY: as above.
-        let stream = unsafe { key.device().stream_from_raw(stream) };
+        let stream = unsafe { ready.key.device().stream_from_raw(stream) };
         // SAFETY: as above.
-        unsafe { key.enqueue(queued, verdicts, workspace, &stream) }.map_err(Fault::from)
+        unsafe { ready.key.enqueue(queued, verdicts, workspace, &stream) }.map_err(Fault::from)
     })
 }
 
 /// Prepares a batch in GPU memory for any number of launches, also inside a CUDA graph. Its keys,
-/// key numbers and spans are in host memory and are copied; its nonces are read in GPU memory at
+/// key numbers and spans are in host memory and are copied. With WL_NONCES_DRAWN, every launch that
+/// seals writes new nonces to GPU memory, also when a graph runs again. Given ones are read there at
 /// every launch: for a batch that seals, put new ones there before each. Allocates and waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wl_cuda_plan_new(
@@ -220,11 +236,21 @@ pub unsafe extern "C" fn wl_cuda_plan_new(
         let keys = unsafe { batch.keys()? };
         let algorithm = algorithm_of(&keys)?;
         // SAFETY: as above.
-        let made = unsafe { device_batch(&batch, DeviceKeys::Host(keys), algorithm)? };
-        let made = Plan::new(device, made)?;
-        let count = length(batch.count)?;
+        let counter = match batch.nonce_mode {
+            WL_NONCES_DRAWN => counter(device, algorithm)?,
+            _ => None,
+        };
+        let keys = DeviceKeys::Host(keys);
         // SAFETY: as above.
-        unsafe { handle::make(plan, (device.clone(), made, count)) }
+        let made = unsafe { device_batch(&batch, keys, algorithm, counter.as_ref())? };
+        let ready = ReadyPlan {
+            plan: Plan::new(device, made)?,
+            device: device.clone(),
+            count: length(batch.count)?,
+            _counter: counter,
+        };
+        // SAFETY: as above.
+        unsafe { handle::make(plan, ready) }
     })
 }
 
@@ -239,11 +265,11 @@ pub unsafe extern "C" fn wl_cuda_plan_launch(
 ) -> wl_status {
     run(|| {
         // SAFETY: by this function's documentation.
-        let (device, plan, _) = unsafe { handle::get(plan)? };
+        let ready = unsafe { handle::get(plan)? };
         // SAFETY: as above.
-        let stream = unsafe { device.stream_from_raw(stream) };
+        let stream = unsafe { ready.device.stream_from_raw(stream) };
         // SAFETY: as above.
-        unsafe { plan.launch(&stream) }.map_err(Fault::from)
+        unsafe { ready.plan.launch(&stream) }.map_err(Fault::from)
     })
 }
 
@@ -259,8 +285,8 @@ pub unsafe extern "C" fn wl_cuda_plan_wait(
 ) -> wl_status {
     run(|| {
         // SAFETY: by this function's documentation.
-        let (device, plan, count) = unsafe { handle::get(plan)? };
-        let total = *count;
+        let ready = unsafe { handle::get(plan)? };
+        let total = ready.count;
         let flags = match failed.is_null() {
             true => None,
             false => {
@@ -270,8 +296,8 @@ pub unsafe extern "C" fn wl_cuda_plan_wait(
             }
         };
         // SAFETY: as above.
-        let stream = unsafe { device.stream_from_raw(stream) };
-        let failed = plan.failed(&stream)?;
+        let stream = unsafe { ready.device.stream_from_raw(stream) };
+        let failed = ready.plan.failed(&stream)?;
         if let Some(flags) = flags {
             flags.fill(0);
             failed.iter().for_each(|&message| flags[message] = 1);
@@ -295,8 +321,8 @@ pub unsafe extern "C" fn wl_cuda_plan_statuses(
 ) -> wl_status {
     run(|| {
         // SAFETY: by this function's documentation.
-        let (_, plan, _) = unsafe { handle::get(plan)? };
-        let Some(found) = plan.statuses() else {
+        let ready = unsafe { handle::get(plan)? };
+        let Some(found) = ready.plan.statuses() else {
             return Err(Fault::new(
                 WL_ERR_UNSUPPORTED,
                 "the plan opens no messages, so it has no verdicts",
@@ -317,122 +343,32 @@ pub unsafe extern "C" fn wl_cuda_plan_free(plan: *mut wl_cuda_plan) {
     run_void(|| unsafe { handle::free(plan) });
 }
 
-/// A call's batch.
+/// Where a call's verdicts on `count` messages go.
 ///
 /// # Safety
-/// As [`device_batch`].
-unsafe fn for_key<'a>(
-    batch: &wl_batch,
-    algorithm: Algorithm,
-    key: &'a DeviceKey,
-) -> Result<DeviceBatch<'a>> {
-    if !batch.key.is_null() || !batch.key_table.is_null() || !batch.key_bytes.is_null() {
-        return Err(Fault::argument(
-            "the device key is the key of a call: set the batch's key, key_table and key_bytes to \
-             NULL",
-        ));
-    }
-    // SAFETY: by this function's contract.
-    unsafe { device_batch(batch, DeviceKeys::from(key), algorithm) }
+/// The words are in GPU memory and belong to the caller, unless they are NULL.
+pub(crate) unsafe fn verdicts(
+    statuses: *mut u32,
+    refused: *mut u32,
+    count: usize,
+) -> Result<DeviceVerdicts> {
+    let words = |pointer: *mut u32, count: usize| -> Result<Option<Region>> {
+        match pointer.is_null() {
+            true => Ok(None),
+            // SAFETY: by this function's contract.
+            false => unsafe { region(pointer.cast(), product(count, 4)?).map(Some) },
+        }
+    };
+    Ok(DeviceVerdicts {
+        each: words(statuses, count)?,
+        refused: words(refused, 1)?,
+    })
 }
 
-/// Memory on the GPU.
-///
-/// # Safety
-/// Its bytes belong to the caller, unless there are none.
-unsafe fn region(pointer: *const c_void, len: usize) -> Result<Region> {
-    if pointer.is_null() && len > 0 {
-        return Err(Fault::argument(format!(
-            "an address in GPU memory is NULL, but has {len} bytes"
-        )));
-    }
-    if pointer.addr().checked_add(len).is_none() {
-        return Err(Fault::argument("a length in GPU memory is beyond it"));
-    }
-    // SAFETY: by this function's contract.
-    Ok(unsafe { Region::new(pointer.addr() as u64, len) })
-}
-
-/// The engine's batch in GPU memory.
-///
-/// # Safety
-/// The spans are in host memory for `'a`, everything else in GPU memory.
-unsafe fn device_batch<'a>(
-    batch: &wl_batch,
-    keys: DeviceKeys<'a>,
-    algorithm: Algorithm,
-) -> Result<DeviceBatch<'a>> {
-    let (direction, authenticates) = batch.direction()?;
-    let has_tags = algorithm.is_aead();
-    if !has_tags && (authenticates || !batch.tags.is_null()) {
-        return Err(Fault::new(
-            WL_ERR_UNSUPPORTED,
-            format!("{algorithm} makes no tags: take WL_ENCRYPT or WL_DECRYPT, and tags NULL"),
-        ));
-    }
-    let count = length(batch.count)?;
-    let appended = batch.appended(algorithm);
-    // SAFETY: by this function's contract.
-    let (spans, output_spans) = unsafe { batch.text_spans(direction, appended)? };
-    // SAFETY: as above.
-    let input = unsafe { region(batch.input, length(batch.input_size)?)? };
-    let text = match batch.is_in_place() {
-        true => DeviceText::InPlace {
-            buffer: input,
-            spans,
-        },
-        false => DeviceText::Apart {
-            input,
-            input_spans: spans,
-            // SAFETY: as above.
-            output: unsafe { region(batch.output, length(batch.output_size)?)? },
-            output_spans,
-        },
-    };
-    let ivs = match batch.nonce_mode {
-        WL_NONCES_DRAWN if direction == Direction::Encrypt && algorithm.info().iv_len() > 0 => {
-            return Err(Fault::new(
-                WL_ERR_UNSUPPORTED,
-                "nonces cannot be drawn in GPU memory: draw them with wl_random, copy them there, \
-                 and take WL_NONCES_GIVEN",
-            ));
-        }
-        WL_NONCES_DRAWN | WL_NONCES_GIVEN => match algorithm.info().iv_len() {
-            0 => DeviceIvs::None,
-            // SAFETY: as above.
-            len => DeviceIvs::Each(unsafe { region(batch.nonces, product(count, len)?)? }),
-        },
-        WL_NONCES_SPANS => DeviceIvs::Ragged {
-            // SAFETY: as above.
-            bytes: unsafe { region(batch.nonces, length(batch.nonces_size)?)? },
-            // SAFETY: as above.
-            spans: unsafe { batch.ragged(batch.nonce_spans, "nonce_spans")? },
-        },
-        WL_NONCES_SECTORS => DeviceIvs::Sectors {
-            first: batch.first_sector.into(),
-        },
-        other => return Err(unknown_nonce_mode(other)),
-    };
-    let aad_size = length(batch.aad_size)?;
-    let aad = match (batch.aad.is_null(), batch.aad_spans.is_null()) {
-        (true, true) if aad_size == 0 => DeviceAad::None,
-        // SAFETY: as above.
-        (_, true) => DeviceAad::Shared(unsafe { region(batch.aad, aad_size)? }),
-        (_, false) => DeviceAad::Each {
-            // SAFETY: as above.
-            bytes: unsafe { region(batch.aad, aad_size)? },
-            // SAFETY: as above.
-            spans: unsafe { batch.ragged(batch.aad_spans, "aad_spans")? },
-        },
-    };
-    let tags = match has_tags && !batch.tags.is_null() {
-        true => {
-            let len = product(count, batch.tag_len())?;
-            // SAFETY: as above.
-            DeviceTags::Apart(unsafe { region(batch.tags, len)? })
-        }
-        false => DeviceTags::Appended,
-    };
-    let made = DeviceBatch::new(direction, keys, text).ivs(ivs).aad(aad);
-    Ok(made.tags(tags).tag_len(batch.tag_len()))
+/// A source of drawn nonces, for algorithms that authenticate.
+fn counter(device: &Device, algorithm: Algorithm) -> Result<Option<NonceCounter>> {
+    let counter = |algorithm| NonceCounter::new(device, algorithm, None);
+    Ok((algorithm.is_aead().then_some(algorithm))
+        .map(counter)
+        .transpose()?)
 }

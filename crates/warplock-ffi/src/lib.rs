@@ -18,6 +18,8 @@
 pub mod algorithm;
 pub mod batch;
 pub mod cuda;
+mod cuda_batch;
+pub mod cuda_places;
 pub mod engine;
 pub mod fault;
 pub mod files;

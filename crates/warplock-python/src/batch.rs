@@ -260,6 +260,14 @@ impl KeySet {
 }
 
 impl KeySet {
+    /// The only key.
+    pub(crate) fn one(&self, py: Python<'_>) -> PyResult<&Key> {
+        match &self.kind {
+            Kind::One(key) => Ok(key),
+            Kind::Many { .. } => Err(errors::batch(py, "one key is needed, not several")),
+        }
+    }
+
     fn keys<'a>(&'a self, py: Python<'_>, index: Option<&'a [u32]>) -> PyResult<Keys<'a>> {
         match (&self.kind, index) {
             (Kind::One(key), None) => Ok(Keys::One(key)),
@@ -286,7 +294,7 @@ impl KeySet {
 }
 
 /// Where messages lie in a buffer.
-enum Layout {
+pub(crate) enum Layout {
     Even {
         count: usize,
         len: usize,
@@ -297,7 +305,7 @@ enum Layout {
 
 impl Layout {
     /// From what [`KeySet::run`] describes; `less` bytes of each are no text, but its tag.
-    fn of(object: &Bound<'_, PyAny>, less: usize) -> PyResult<Self> {
+    pub(crate) fn of(object: &Bound<'_, PyAny>, less: usize) -> PyResult<Self> {
         let py = object.py();
         if let Ok((count, len, stride)) = object.extract::<(usize, usize, usize)>() {
             return Ok(Layout::Even { count, len, stride });
@@ -340,7 +348,7 @@ impl Layout {
         })
     }
 
-    fn spans(&self) -> Spans<'_> {
+    pub(crate) fn spans(&self) -> Spans<'_> {
         match self {
             &Layout::Even { count, len, stride } => Spans::Even { count, len, stride },
             Layout::Ragged(spans) => Spans::Ragged(spans),

@@ -40,6 +40,16 @@ pub(crate) fn batch(py: Python<'_>, text: impl Into<String>) -> PyErr {
     raise(py, "BatchError", (text.into(), py.None()))
 }
 
+/// A GPU that cannot be used.
+pub(crate) fn backend(py: Python<'_>, text: impl Into<String>) -> PyErr {
+    raise(py, "BackendError", (text.into(),))
+}
+
+/// A call while its stream captures a graph.
+pub(crate) fn capture(py: Python<'_>, text: impl Into<String>) -> PyErr {
+    raise(py, "CaptureError", (text.into(),))
+}
+
 /// A [`warplock_keyring::Error`].
 pub(crate) fn keyring(py: Python<'_>, error: warplock_keyring::Error) -> PyErr {
     let text = error.to_string();

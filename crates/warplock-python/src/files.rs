@@ -59,27 +59,27 @@ impl Input {
 }
 
 /// Where the bytes of a call go.
-enum Output {
+pub(crate) enum Output {
     File(OutputFile),
     Object(PythonFile),
 }
 
 impl Output {
-    fn create(py: Python<'_>, place: Place, replace: bool) -> PyResult<Self> {
+    pub(crate) fn create(py: Python<'_>, place: Place, replace: bool) -> PyResult<Self> {
         match place {
             Place::Path(path) => create_file(py, &path, replace).map(Output::File),
             Place::Object(object) => Ok(Output::Object(object)),
         }
     }
 
-    fn sink(&self) -> Result<Sink<'_>> {
+    pub(crate) fn sink(&self) -> Result<Sink<'_>> {
         match self {
             Output::File(file) => file.sink(),
             Output::Object(object) => Ok(Sink::sequential(object.clone())),
         }
     }
 
-    fn publish(self) -> Result<()> {
+    pub(crate) fn publish(self) -> Result<()> {
         match self {
             Output::File(file) => file.publish(),
             Output::Object(_) => Ok(()),

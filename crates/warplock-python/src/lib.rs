@@ -4,12 +4,14 @@
 mod aesgcm;
 mod batch;
 mod buffer;
+mod cuda;
 mod engine;
 mod errors;
 mod files;
 mod python_file;
 mod secrets;
 mod streams;
+mod tensors;
 mod watch;
 
 use std::ffi::OsString;
@@ -57,10 +59,12 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<streams::NativeReader>()?;
     module.add_class::<streams::NativeWriter>()?;
     module.add_class::<streams::PartSealer>()?;
+    module.add_class::<tensors::TensorFile>()?;
     module.add_function(wrap_pyfunction!(files::encrypt_file, module)?)?;
     module.add_function(wrap_pyfunction!(files::decrypt_file, module)?)?;
     module.add_function(wrap_pyfunction!(files::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(files::sealed_len, module)?)?;
+    module.add_function(wrap_pyfunction!(tensors::save_tensors, module)?)?;
     module.add_function(wrap_pyfunction!(secrets::new_envelope, module)?)?;
     module.add_function(wrap_pyfunction!(secrets::recipients_of, module)?)?;
     module.add_function(wrap_pyfunction!(secrets::write_identity, module)?)?;
@@ -68,5 +72,6 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engine::default_backend, module)?)?;
     module.add_function(wrap_pyfunction!(algorithms, module)?)?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
+    cuda::register(module)?;
     Ok(())
 }

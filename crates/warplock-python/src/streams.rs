@@ -24,7 +24,7 @@ use crate::watch::watch;
 const LARGE: usize = 1 << 20;
 
 /// What encrypted bytes are read from.
-enum Handle {
+pub(crate) enum Handle {
     File(File),
     Object(PythonFile),
 }
@@ -65,6 +65,61 @@ impl Seek for Cursor {
     }
 }
 
+/// An encrypted file whose envelope was opened.
+pub(crate) struct Opened {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) key: InputKey,
+    /// Where the stream begins and ends.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+impl Opened {
+    pub(crate) fn new(
+        py: Python<'_>,
+        file: &Bound<'_, PyAny>,
+        secrets: &Secrets<'_, '_>,
+    ) -> PyResult<Self> {
+        let unlock = secrets.unlock(py)?;
+        let handle = match Place::of(file)? {
+            Place::Path(path) => Handle::File(open_file(py, &path)?),
+            Place::Object(object) if object.is_seekable() => Handle::Object(object),
+            Place::Object(_) => {
+                return Err(PyValueError::new_err(
+                    "the file object is not seekable: decrypt_file reads from front to back",
+                ));
+            }
+        };
+        let opened = py.detach(|| {
+            let end = match &handle {
+                Handle::File(file) => (&*file).seek(SeekFrom::End(0)),
+                Handle::Object(object) => object.clone().seek(SeekFrom::End(0)),
+            };
+            let end = end.map_err(Error::Read)?;
+            let handle = Arc::new(handle);
+            let mut cursor = Cursor {
+                handle: handle.clone(),
+                position: 0,
+                len: end,
+            };
+            let key = match unlock {
+                Unlock::Key(key) => key,
+                Unlock::Identities(identities) => {
+                    opened(&Envelope::read(&mut cursor)?, &identities)?
+                }
+            };
+            let start = cursor.position;
+            Ok(Opened {
+                handle,
+                key,
+                start,
+                end,
+            })
+        });
+        opened.map_err(|error| errors::container(py, error))
+    }
+}
+
 /// The plaintext of a file, readable at any place; `warplock.open` wraps it.
 #[pyclass(frozen, module = "warplock._native")]
 pub(crate) struct NativeReader {
@@ -98,41 +153,22 @@ impl NativeReader {
             key,
             max_work,
         };
-        let unlock = secrets.unlock(py)?;
         let used = chosen(py, &engine)?.engine().clone();
-        let handle = match Place::of(file)? {
-            Place::Path(path) => Handle::File(open_file(py, &path)?),
-            Place::Object(object) if object.is_seekable() => Handle::Object(object),
-            Place::Object(_) => {
-                return Err(PyValueError::new_err(
-                    "the file object is not seekable: decrypt_file reads from front to back",
-                ));
-            }
-        };
-        let made = py.detach(|| {
-            let end = match &handle {
-                Handle::File(file) => (&*file).seek(SeekFrom::End(0)),
-                Handle::Object(object) => object.clone().seek(SeekFrom::End(0)),
-            };
-            let end = end.map_err(Error::Read)?;
-            let handle = Arc::new(handle);
-            let mut cursor = Cursor {
+        let Opened {
+            handle,
+            key,
+            start,
+            end,
+        } = Opened::new(py, file, &secrets)?;
+        let small = py.detach(|| {
+            let cursor = Cursor {
                 handle: handle.clone(),
-                position: 0,
+                position: start,
                 len: end,
             };
-            let key = match unlock {
-                Unlock::Key(key) => key,
-                Unlock::Identities(identities) => {
-                    opened(&Envelope::read(&mut cursor)?, &identities)?
-                }
-            };
-            let start = cursor.position;
-            let small = Reader::new(cursor, &key, used)?;
-            Ok((handle, key, start, end, small))
+            Reader::new(cursor, &key, used)
         });
-        let (handle, key, start, end, small) =
-            made.map_err(|error| errors::container(py, error))?;
+        let small = small.map_err(|error| errors::container(py, error))?;
         Ok(NativeReader {
             handle,
             key,
@@ -207,7 +243,7 @@ impl NativeReader {
     }
 }
 
-struct Shared<'a>(&'a Handle);
+pub(crate) struct Shared<'a>(pub(crate) &'a Handle);
 
 impl ReadAt for Shared<'_> {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

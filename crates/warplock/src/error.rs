@@ -284,6 +284,34 @@ pub enum BatchProblem {
         "Ivs::Random is for encryption: to decrypt, give the IVs of the encryption with Ivs::Each"
     )]
     RandomIvs,
+    /// A prefix of counted nonces has another length.
+    #[error("the prefix of a counter's nonces has {found} bytes, not {needed}")]
+    NoncePrefix {
+        /// Bytes that it needs.
+        needed: usize,
+        /// Bytes that it has.
+        found: usize,
+    },
+    /// The base of counted nonces has another length.
+    #[error("the base of counted nonces has {found} bytes, not {needed}")]
+    NonceBase {
+        /// Bytes that it needs.
+        needed: usize,
+        /// Bytes that it has.
+        found: usize,
+    },
+    /// Counted nonces would begin again.
+    #[error("the numbers of counted nonces go beyond 2^64: begin with a smaller one")]
+    NonceNumbers,
+    /// Opening with new nonces.
+    #[error("a counter makes new nonces, to seal: to open, give those that it wrote")]
+    NewNonces,
+    /// A plan that would seal with the same nonces at each launch.
+    #[error(
+        "a plan that seals would take the same nonces at each launch: take a NonceCounter, or write \
+         new ones to GPU memory before each"
+    )]
+    FixedNonces,
     /// Encryption with [`Tags::Given`](crate::Tags::Given).
     #[error("sealing writes tags: give it a mutable array, not tags to compare")]
     GivenTags,
@@ -301,6 +329,10 @@ pub enum Lack {
     Authentication,
     /// Its tweaks are not numbers of sectors.
     Sectors,
+    /// Its nonces are not counted, or have another length than the counter's.
+    CountedNonces,
+    /// Its messages' places cannot be known to the GPU alone.
+    IndirectPlaces,
     /// Its keys have no halves.
     KeyHalves,
 }
@@ -341,6 +373,13 @@ impl fmt::Display for Lack {
                  algorithm such as aes-256-gcm, or Batch::encrypt and Batch::decrypt"
             }
             Lack::Sectors => "has no sectors: only XTS numbers them",
+            Lack::CountedNonces => {
+                "takes no nonces of this counter: only authenticated algorithms do, each with one of \
+                 its own"
+            }
+            Lack::IndirectPlaces => {
+                "takes no places that only the GPU knows: GCM and CTR do"
+            }
             Lack::KeyHalves => "has keys without halves: make them with Key::new",
         })
     }

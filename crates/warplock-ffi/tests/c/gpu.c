@@ -31,7 +31,7 @@ static void load(void *library, const char *name, void *to) {
 static void *gpu(uint64_t address) { return (void *)(uintptr_t)address; }
 
 int main(void) {
-    static unsigned char host[SIZE], wanted[TEXT], failed[COUNT];
+    static unsigned char host[SIZE], wanted[TEXT], failed[COUNT], before[COUNT * 12];
     int (*alloc)(uint64_t *, size_t), (*up)(uint64_t, const void *, size_t);
     int (*down)(void *, uint64_t, size_t), (*retain)(void **, int), (*use)(void *), (*sync)(void);
     uint64_t memory = 0, workspace = 0, words = 0, address = 0;
@@ -77,8 +77,7 @@ int main(void) {
     batch.nonces = gpu(memory + NONCES), batch.tags = gpu(memory + TAGS);
 
     /* Misuse that can be seen before anything runs. */
-    EXPECT(wl_cuda_workspace_size(ready, &batch, &size), WL_ERR_UNSUPPORTED); /* drawn nonces */
-    batch.nonce_mode = WL_NONCES_GIVEN, batch.key = key;
+    batch.key = key;
     EXPECT(wl_cuda_workspace_size(ready, &batch, &size), WL_ERR_ARGUMENT); /* a key of its own */
     batch.key = NULL;
     EXPECT(wl_cuda_plan_new(device, &batch, &plan), WL_ERR_ARGUMENT); /* no key */
@@ -101,9 +100,10 @@ int main(void) {
 
     /* A call seals; the CPU opens the same. */
     OK(wl_cuda_reserve(ready, &batch, 4));
+    memcpy(before, host + NONCES, COUNT * 12);
     OK(wl_cuda_enqueue(ready, &batch, gpu(workspace), size, NULL, NULL, NULL));
     TRUE(!sync() && !down(host, memory, SIZE));
-    TRUE(memcmp(host, wanted, TEXT) != 0);
+    TRUE(memcmp(host, wanted, TEXT) && memcmp(host + NONCES, before, COUNT * 12)); /* drawn */
     here = batch;
     here.operation = WL_OPEN, here.key = key;
     here.input = host, here.nonces = host + NONCES, here.tags = host + TAGS;
@@ -139,6 +139,72 @@ int main(void) {
     TRUE(!down(statuses, address + 5 * stride, 4) && statuses[0] == 1);
     TRUE(!down(host, memory, TEXT) && !memcmp(host, wanted, TEXT));
     wl_cuda_plan_free(plan);
+
+    /* A plan that seals takes new nonces at each launch. */
+    batch.operation = WL_SEAL;
+    OK(wl_cuda_plan_new(device, &batch, &plan));
+    memcpy(wanted, host, TEXT);
+    for (int i = 0; i < 2; i++) {
+        memcpy(before, host + NONCES, COUNT * 12);
+        TRUE(!up(memory, wanted, TEXT));
+        OK(wl_cuda_plan_launch(plan, NULL));
+        TRUE(!sync() && !down(host, memory, SIZE));
+        TRUE(memcmp(host, wanted, TEXT) && memcmp(host + NONCES, before, COUNT * 12));
+        OK(wl_run(engine, &here, NULL));
+        TRUE(!memcmp(host, wanted, TEXT));
+    }
+    wl_cuda_plan_free(plan);
+
+    /* Counted nonces: for calls, and for plans that open. */
+    batch.nonce_mode = WL_NONCES_XOR, batch.nonce_base = before, batch.first = 7;
+    EXPECT(wl_cuda_plan_new(device, &batch, &plan), WL_ERR_ARGUMENT);
+    EXPECT(wl_run(engine, &batch, NULL), WL_ERR_ARGUMENT);
+    batch.key = NULL;
+    TRUE(!up(memory, wanted, TEXT));
+    OK(wl_cuda_workspace_size(ready, &batch, &size));
+    TRUE(!alloc(&workspace, size));
+    OK(wl_cuda_enqueue(ready, &batch, gpu(workspace), size, NULL, NULL, NULL));
+    TRUE(!sync() && !down(host, memory, TEXT) && !down(host + TAGS, memory + TAGS, COUNT * 16));
+    for (int i = 0; i < COUNT; i++) {
+        memcpy(host + NONCES + 12 * i, before, 12);
+        host[NONCES + 12 * i + 11] ^= (unsigned char)(7 + i);
+        host[NONCES + 12 * i + 10] ^= (unsigned char)((7 + i) >> 8);
+    }
+    OK(wl_run(engine, &here, NULL));
+    TRUE(!memcmp(host, wanted, TEXT));
+
+    /* Places that only the GPU knows: the same batch by addresses. */
+    {
+        static uint64_t arrays[4][COUNT];
+        uint64_t at[4];
+        wl_cuda_places places;
+        memset(&places, 0, sizeof places);
+        EXPECT(wl_cuda_workspace_size_indirect(ready, &places, &size), WL_ERR_ARGUMENT); /* size */
+        places.size = sizeof places, places.operation = WL_OPEN;
+        places.count = COUNT, places.total_len = TEXT;
+        EXPECT(wl_cuda_workspace_size_indirect(ready, &places, &size), WL_ERR_ARGUMENT); /* NULL */
+        TRUE(!down(host + TAGS, memory + TAGS, COUNT * 16));
+        host[TAGS + 16 * 9] ^= 1;
+        TRUE(!up(memory + NONCES, host + NONCES, SIZE - NONCES));
+        for (uint64_t i = 0; i < COUNT; i++) {
+            arrays[0][i] = memory + LEN * i, arrays[1][i] = LEN;
+            arrays[2][i] = memory + NONCES + 12 * i, arrays[3][i] = memory + TAGS + 16 * i;
+        }
+        for (int i = 0; i < 4; i++)
+            TRUE(!alloc(&at[i], sizeof arrays[i]) && !up(at[i], arrays[i], sizeof arrays[i]));
+        places.inputs = gpu(at[0]), places.lens = gpu(at[1]);
+        places.nonces = gpu(at[2]), places.tags = gpu(at[3]);
+        memset(statuses, 0, sizeof statuses);
+        TRUE(!up(words, statuses, sizeof statuses));
+        OK(wl_cuda_workspace_size_indirect(ready, &places, &size));
+        TRUE(!alloc(&workspace, size));
+        OK(wl_cuda_enqueue_indirect(ready, &places, gpu(workspace), size, gpu(words),
+                                    gpu(words + COUNT * 4), NULL));
+        TRUE(!sync() && !down(statuses, words, sizeof statuses) && statuses[COUNT] == 1);
+        for (int i = 0; i < COUNT; i++) TRUE(statuses[i] == (i == 9));
+        memset(wanted + 9 * LEN, 0, LEN);
+        TRUE(!down(host, memory, TEXT) && !memcmp(host, wanted, TEXT));
+    }
 
     wl_cuda_key_free(ready);
     wl_cuda_device_free(device);

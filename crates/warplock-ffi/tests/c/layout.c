@@ -20,8 +20,16 @@ int main(void) {
     MEMBER(wl_batch, input_size), MEMBER(wl_batch, input_spans), MEMBER(wl_batch, input_stride);
     MEMBER(wl_batch, text_len), MEMBER(wl_batch, output), MEMBER(wl_batch, output_size);
     MEMBER(wl_batch, output_spans), MEMBER(wl_batch, output_stride), MEMBER(wl_batch, nonces);
-    MEMBER(wl_batch, nonces_size), MEMBER(wl_batch, nonce_spans), MEMBER(wl_batch, first_sector);
+    MEMBER(wl_batch, nonces_size), MEMBER(wl_batch, nonce_spans), MEMBER(wl_batch, first);
+    MEMBER(wl_batch, nonce_base);
     MEMBER(wl_batch, aad), MEMBER(wl_batch, aad_size), MEMBER(wl_batch, aad_spans);
     MEMBER(wl_batch, tags), MEMBER(wl_batch, reserved);
+    STRUCT(wl_cuda_places);
+    MEMBER(wl_cuda_places, size), MEMBER(wl_cuda_places, operation);
+    MEMBER(wl_cuda_places, count), MEMBER(wl_cuda_places, total_len);
+    MEMBER(wl_cuda_places, inputs), MEMBER(wl_cuda_places, lens);
+    MEMBER(wl_cuda_places, outputs), MEMBER(wl_cuda_places, nonces);
+    MEMBER(wl_cuda_places, aad), MEMBER(wl_cuda_places, aad_lens);
+    MEMBER(wl_cuda_places, tags), MEMBER(wl_cuda_places, reserved);
     return 0;
 }

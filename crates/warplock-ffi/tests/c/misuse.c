@@ -283,7 +283,7 @@ static void batches(void) {
         wl_key *xts = NULL;
         OK(wl_key_generate(WL_AES_256_XTS, &xts));
         batch = batch_of(data, NULL, tags);
-        batch.key = xts, batch.nonce_mode = WL_NONCES_SECTORS, batch.first_sector = 7;
+        batch.key = xts, batch.nonce_mode = WL_NONCES_SECTORS, batch.first = 7;
         batch.operation = WL_ENCRYPT;
         EXPECT(wl_run(engine, &batch, NULL), WL_ERR_UNSUPPORTED, "no tags");
         batch.tags = NULL;

@@ -22,8 +22,9 @@ pub use driver::devices::{Devices, Gpu, devices};
 pub use driver::link_rates::{LinkRates, link_rates};
 pub(crate) use host::backend::CudaBackend;
 pub use resident::{
-    Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKey, DeviceKeys, DeviceTags,
-    DeviceText, DeviceVerdicts, Event, PinnedBuffer, Plan, Region, Statuses, Stream,
+    Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKey, DeviceKeys, DevicePlaces,
+    DeviceTags, DeviceText, DeviceVerdicts, Event, NonceCounter, PinnedBuffer, Plan, Region,
+    Statuses, Stream,
 };
 
 /// Pinned memory for measurements.

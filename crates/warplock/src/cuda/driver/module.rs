@@ -62,6 +62,11 @@ pub(crate) struct Kernel {
     shared: u32,
 }
 
+// SAFETY: functions may be used from any thread.
+unsafe impl Send for Kernel {}
+// SAFETY: as above; launches do not change them.
+unsafe impl Sync for Kernel {}
+
 /// The kernels on one device.
 pub(crate) struct Module {
     handle: sys::CUmodule,

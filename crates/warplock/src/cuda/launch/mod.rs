@@ -12,4 +12,5 @@ pub(super) mod pieces;
 pub(super) mod policy;
 pub(super) mod selftest;
 pub(super) mod sheet;
+pub(super) mod spread;
 pub(super) mod steps;

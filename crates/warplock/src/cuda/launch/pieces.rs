@@ -5,7 +5,7 @@ use super::abi::{Address, GCM_POWERS, GcmMessage, Piece, ROW, Work};
 use super::acorn;
 use super::parts::{ALIGN, message_size, put};
 use super::policy::Policy;
-use crate::{Direction, Mode};
+use crate::{Direction, Mode, Spans};
 
 /// The most warps of a block. In CBC decryption, each passes a block on to the next.
 const WARPS: usize = 32;
@@ -73,6 +73,70 @@ fn is_piece(mode: Mode, len: usize, small: bool) -> bool {
     mode != Mode::Acorn && (len > 0 || small)
 }
 
+/// What a sheet must know of the lengths of texts that are all pieces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lens {
+    pub(crate) count: usize,
+    /// The units of each, if all have equally many.
+    each: Option<u64>,
+    units: u64,
+    longest: usize,
+    /// Bytes of the shortest; 0 if they are not known.
+    pub(crate) shortest: usize,
+    steals: bool,
+}
+
+impl Lens {
+    pub(crate) fn of(unit: Unit, spans: &Spans<'_>) -> Self {
+        match spans {
+            Spans::Even { count, len, .. } => Lens {
+                count: *count,
+                each: Some(unit.of(*len)),
+                units: unit.of(*len) * *count as u64,
+                longest: *len,
+                shortest: *len,
+                steals: unit == Unit::XtsBlock && steals(*len),
+            },
+            Spans::Ragged(spans) => {
+                let mut lens = Lens {
+                    count: spans.len(),
+                    each: spans.first().map(|span| unit.of(span.len)),
+                    units: 0,
+                    longest: 0,
+                    shortest: usize::MAX,
+                    steals: false,
+                };
+                for span in *spans {
+                    let units = unit.of(span.len);
+                    lens.each = lens.each.filter(|&each| each == units);
+                    lens.units += units;
+                    lens.longest = lens.longest.max(span.len);
+                    lens.shortest = lens.shortest.min(span.len);
+                    lens.steals |= unit == Unit::XtsBlock && steals(span.len);
+                }
+                lens
+            }
+        }
+    }
+
+    /// Of `count` texts with at most `total` bytes together, which only the device knows. Units are
+    /// rows or messages.
+    pub(crate) fn bound(unit: Unit, count: usize, total: u64) -> Self {
+        let units = match unit {
+            Unit::Message => count as u64,
+            _ => (total / ROW as u64).saturating_add(count as u64),
+        };
+        Lens {
+            count,
+            each: (unit == Unit::Message).then_some(1),
+            units,
+            longest: 0,
+            shortest: 0,
+            steals: false,
+        }
+    }
+}
+
 /// The pieces of a sheet.
 #[derive(Debug)]
 pub(crate) struct Pieces {
@@ -117,9 +181,35 @@ impl Pieces {
         }
     }
 
+    /// Whether there are sums of units.
+    pub(crate) fn has_starts(&self) -> bool {
+        self.starts.is_some()
+    }
+
     /// Whether they are for CTR's kernel for one long piece.
     pub(crate) fn are_long(&self, policy: &Policy) -> bool {
         self.mode == Mode::Ctr && self.count == 1 && self.units >= policy.ctr_long
+    }
+
+    /// Allocates space for texts that are all pieces.
+    pub(crate) fn whole(
+        places: &mut Places,
+        (mode, unit, small): (Mode, Unit, bool),
+        lens: &Lens,
+    ) -> Self {
+        let Lens { count, each, .. } = *lens;
+        Pieces {
+            mode,
+            unit,
+            small,
+            at: places.take(count * size_of::<Piece>()),
+            count,
+            starts: (each.is_none()).then(|| places.take((count + 1) * 8)),
+            each: each.unwrap_or(0),
+            units: lens.units,
+            longest: lens.longest,
+            steals: lens.steals,
+        }
     }
 
     /// Bytes that CBC decryption passes on between blocks on `multiprocessors`, or bytes for XTS's
@@ -240,6 +330,17 @@ impl Messages {
             count,
             plain: mode == Mode::Gcm && count > 0 && plain,
             acorn_places,
+        }
+    }
+
+    /// Allocates space for messages in order.
+    pub(crate) fn whole(places: &mut Places, mode: Mode, count: usize, plain: bool) -> Self {
+        Messages {
+            mode,
+            at: places.take(count * message_size(mode)),
+            count,
+            plain,
+            acorn_places: Vec::new(),
         }
     }
 

@@ -4,6 +4,7 @@ use super::abi::{Address, RoundKeys, SPLIT_FINISHED, Work};
 use super::keys::OneKey;
 use super::policy;
 use super::sheet::{Located, Split};
+use super::spread::Spread;
 use crate::cuda::driver::api::{Failure, RawStream};
 use crate::cuda::driver::module::{Argument, Family, Kernel, Module, argument};
 use crate::job::Job;
@@ -18,6 +19,7 @@ pub(crate) enum Parameter<'a> {
     Count(u64),
     Number(u32),
     Block(&'a [u8; 16]),
+    Spread(&'a Spread),
 }
 
 impl Parameter<'_> {
@@ -29,6 +31,7 @@ impl Parameter<'_> {
             Parameter::Count(count) => argument(count),
             Parameter::Number(number) => argument(number),
             Parameter::Block(block) => argument(*block),
+            Parameter::Spread(spread) => argument(*spread),
         }
     }
 
@@ -41,6 +44,7 @@ impl Parameter<'_> {
             Parameter::Count(count) => size_of_val(count),
             Parameter::Number(number) => size_of_val(number),
             Parameter::Block(block) => size_of_val(*block),
+            Parameter::Spread(spread) => size_of_val(*spread),
         };
         // SAFETY: the argument is the value's place, and none of these types has padding.
         unsafe { std::slice::from_raw_parts(self.argument().cast::<u8>().cast_const(), len) }

@@ -1,5 +1,6 @@
 //! The input of a plan: the same as a [`crate::Batch`], but in GPU memory.
 
+use super::counter::NonceCounter;
 use crate::{Algorithm, Direction, Key, Keys, Spans};
 
 /// A run of bytes in GPU memory.
@@ -132,8 +133,9 @@ impl<'a> From<&'a Key> for DeviceKeys<'a> {
     }
 }
 
-/// The IVs, nonces, start counters or tweaks of a batch in GPU memory; read at every launch. The
-/// engine cannot check here that no nonce is used twice under one key.
+/// The IVs, nonces, start counters or tweaks of a batch. Those in GPU memory are read at every launch;
+/// the engine cannot check there that no nonce is used twice under one key. To seal, take
+/// [`DeviceIvs::Counter`].
 #[derive(Clone, Copy, Debug)]
 pub enum DeviceIvs<'a> {
     /// None: for ECB.
@@ -152,6 +154,31 @@ pub enum DeviceIvs<'a> {
     Sectors {
         /// The number of the first sector.
         first: u128,
+    },
+    /// New nonces at every launch, also of a graph: to seal.
+    Counter {
+        /// Where they come from. It lives as long as the batch's regions.
+        counter: &'a NonceCounter,
+        /// Where they are written, one after the other, [`crate::AlgorithmInfo::iv_len`] bytes per
+        /// message: they are needed to open.
+        nonces: Region,
+    },
+    /// Message `i` has the nonce `base` XOR `first + i`, this number big-endian in its last eight
+    /// bytes: TLS, and the chunks of encrypted files. Of authenticated algorithms, and no plan that
+    /// seals: it would seal with the same nonces again.
+    Xor {
+        /// [`crate::AlgorithmInfo::iv_len`] bytes.
+        base: &'a [u8],
+        /// The number of the first message.
+        first: u64,
+    },
+    /// Message `i` has the nonce `base + first + i`, added big-endian to its last four bytes,
+    /// modulo 2^32. As [`DeviceIvs::Xor`] otherwise.
+    Add32 {
+        /// [`crate::AlgorithmInfo::iv_len`] bytes.
+        base: &'a [u8],
+        /// The number of the first message.
+        first: u32,
     },
 }
 

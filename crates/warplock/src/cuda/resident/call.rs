@@ -1,30 +1,31 @@
 //! Calls: a batch in GPU memory that is queued once, with a key that was made ready before.
 
 use std::fmt;
-use std::sync::Mutex;
 
 use super::batch::{DeviceBatch, DeviceKeys, Region};
 use super::check::Checked;
+use super::counter;
 use super::device::Device;
-use super::plan::{runs_on, steps};
+use super::indirect::DevicePlaces;
+use super::plan::{kernels, runs_on};
 use super::selftest::ensure_key_tested;
 use super::sheet::PlanSheet;
+use super::slots::{FIRST_SLOTS, SLOT};
 use super::split::{HashersAt, may_split};
+use super::spread::spreads;
 use super::stream::Stream;
 use crate::checks::check_array;
-use crate::cuda::driver::api::{Failure, RawEvent};
-use crate::cuda::driver::memory::{
-    self, Address, DeviceBytes, DeviceMemory, HostBytes, PinnedMemory,
-};
+use crate::cuda::driver::api::Failure;
+use crate::cuda::driver::memory::{self, Address, DeviceBytes, DeviceMemory, HostBytes};
 use crate::cuda::driver::module::Family;
 use crate::cuda::launch::abi::{GCM_POWERS, TABLE_KEY, split_bytes};
 use crate::cuda::launch::keys::OneKey;
 use crate::cuda::launch::link::Link;
 use crate::cuda::launch::parts::verdict;
 use crate::cuda::launch::policy::Policy;
+use crate::cuda::launch::spread::Spread;
 use crate::cuda::launch::steps::{Grid, Launcher, Parameter, Step};
-use crate::lock::lock;
-use crate::{BatchProblem, Direction, Error, Key, Keys, Mode};
+use crate::{AlgorithmInfo, BatchProblem, Direction, Error, Key, Keys, Mode};
 
 /// A key made ready on one GPU, once, for any number of calls: expanded, with its powers of H, its
 /// kernels tested. Threads may share it.
@@ -65,6 +66,7 @@ pub struct DeviceKey {
     /// The key as a table of one, or its own bytes; then its powers of H.
     memory: DeviceMemory,
     hashers: Option<HashersAt>,
+    pub(super) policy: Policy,
     device: Device,
 }
 
@@ -98,6 +100,7 @@ impl DeviceKey {
             _ => None,
         };
         ensure_key_tested(device, info.algorithm, hashers.is_some())?;
+        device.ensure_spread_tested()?;
         let own = Key::new(info.algorithm, key.bytes())?;
         let one = (info.mode != Mode::Acorn).then(|| OneKey::of(&own));
         let mut host = zeroize::Zeroizing::new(vec![0; TABLE_KEY]);
@@ -131,6 +134,7 @@ impl DeviceKey {
             one,
             memory,
             hashers,
+            policy: Policy::DEFAULT,
             device: device.clone(),
         })
     }
@@ -190,72 +194,103 @@ impl DeviceKey {
             return Ok(());
         }
         let layout = self.layout(&batch);
-        if workspace.len() < layout.device_len {
-            return Err(BatchProblem::Workspace {
-                needed: layout.device_len,
-                found: workspace.len(),
-            }
-            .of_batch());
-        }
+        refuse_small(&workspace, &layout)?;
         if self.device.call(|_| stream.inner().is_capturing())? {
             let reason = "the stream captures a graph, which would read places that are gone: make a \
                           plan before the capture";
             return Err(self.device.failed(reason));
         }
+        let at = workspace.address();
+        let spread = layout.spread_of(&batch, at);
+        let mut first = counter::steps(&batch, &layout, at);
+        first.extend(spread.iter().flat_map(Spread::steps));
+        let work = Work {
+            direction: batch.direction,
+            tag_len: batch.tag_len,
+            count: batch.count(),
+            layout: &layout,
+            first,
+        };
         self.device.call(|device| {
-            let mut slot = device.slots().take(device, layout.len)?;
-            layout.write_places(
-                &batch,
-                &mut slot.memory.bytes()[..layout.len],
-                workspace.address(),
-            );
-            let to = workspace.address();
-            // SAFETY: by this function's contract; the slot is not used before its event is past.
-            let copied =
-                unsafe { memory::upload(stream.inner(), to, slot.memory.start(), layout.len) };
-            device.slots().give_back(slot, stream)?;
-            copied?;
+            if layout.len > 0 {
+                let mut slot = device.slots().take(device, layout.len)?;
+                layout.write_places(&batch, &mut slot.memory.bytes()[..layout.len], at);
+                // SAFETY: by this function's contract; the slot is not used before its event is past.
+                let copied =
+                    unsafe { memory::upload(stream.inner(), at, slot.memory.start(), layout.len) };
+                device.slots().give_back(slot, stream)?;
+                copied?;
+            }
             // SAFETY: by this function's contract.
-            unsafe { self.queue(&batch, &layout, verdicts, workspace, stream) }
+            unsafe { self.queue(&work, verdicts, workspace, stream) }
         })
+    }
+
+    /// Queues a batch of [`DeviceKey::enqueue_indirect`].
+    ///
+    /// # Safety
+    /// As there.
+    pub(super) unsafe fn run_indirect(
+        &self,
+        direction: Direction,
+        places: &DevicePlaces,
+        verdicts: DeviceVerdicts,
+        workspace: Region,
+        stream: &Stream,
+    ) -> Result<(), Error> {
+        let layout = self.layout_indirect(direction, places);
+        check_words(places.count, &verdicts, &workspace)?;
+        refuse_small(&workspace, &layout)?;
+        let spread = layout.spread_indirect(self.info(), direction, places, workspace.address());
+        let work = Work {
+            direction,
+            tag_len: 16,
+            count: places.count,
+            layout: &layout,
+            first: spread.steps(),
+        };
+        // SAFETY: by this function's contract.
+        self.device
+            .call(|_| unsafe { self.queue(&work, verdicts, workspace, stream) })
     }
 
     /// # Safety
     /// As [`DeviceKey::enqueue`].
     unsafe fn queue(
         &self,
-        batch: &Checked<'_>,
-        layout: &PlanSheet,
+        work: &Work<'_>,
         verdicts: DeviceVerdicts,
         workspace: Region,
         stream: &Stream,
     ) -> Result<(), Failure> {
-        let stream = stream.inner();
-        let launcher = Launcher::of(batch.info, batch.direction, batch.tag_len);
-        let mut located = layout.located(batch, workspace.address());
-        located.table = located.table.map(|_| self.memory.address());
+        let (stream, info) = (stream.inner(), self.info());
+        let launcher = Launcher::of(info, work.direction, work.tag_len);
+        let mut located = work
+            .layout
+            .located_without_keys(info.cipher, workspace.address());
+        located.table = Some(self.memory.address());
         located.powers = self.memory.address() + POWERS as Address;
         if let Some(split) = &located.split {
             // SAFETY: by this function's contract.
             unsafe { memory::fill(stream, split.at, 0, split_bytes(&split.work))? };
         }
-        let mut steps = steps(batch, layout, &launcher, &located, self.one.as_ref());
-        if batch.direction == Direction::Decrypt && batch.info.algorithm.is_aead() {
-            let count = batch.count() as u64;
-            steps.push(give_verdicts(
-                batch.info.mode,
-                located.verdicts,
-                count,
-                verdicts,
-            ));
+        let mut steps = kernels(info.mode, &launcher, &located, self.one.as_ref());
+        if work.direction == Direction::Decrypt && info.algorithm.is_aead() {
+            let count = work.count as u64;
+            steps.push(give_verdicts(info.mode, located.verdicts, count, verdicts));
         }
-        for step in &steps {
+        for step in work.first.iter().chain(&steps) {
             // SAFETY: as above.
             unsafe { self.device.link().launch(stream, step)? };
         }
         // It holds masks of tags.
         // SAFETY: as above.
-        unsafe { memory::fill(stream, workspace.address(), 0, layout.device_len) }
+        unsafe { memory::fill(stream, workspace.address(), 0, work.layout.device_len) }
+    }
+
+    /// Its algorithm.
+    pub(super) fn info(&self) -> &'static AlgorithmInfo {
+        self.key.algorithm().info()
     }
 
     fn check<'a>(&self, batch: DeviceBatch<'a>) -> Result<Checked<'a>, Error> {
@@ -267,10 +302,24 @@ impl DeviceKey {
     }
 
     fn layout(&self, batch: &Checked<'_>) -> PlanSheet {
-        let policy = &Policy::DEFAULT;
+        let policy = &self.policy;
         let hashers = self.hashers.filter(|_| may_split(batch, policy));
         let multiprocessors = self.device.link().multiprocessors();
-        PlanSheet::new(batch, policy, multiprocessors, hashers)
+        match spreads(batch, policy) {
+            true => PlanSheet::spread(batch, policy, multiprocessors, hashers),
+            false => PlanSheet::new(batch, policy, multiprocessors, hashers),
+        }
+    }
+
+    pub(super) fn layout_indirect(&self, direction: Direction, places: &DevicePlaces) -> PlanSheet {
+        let multiprocessors = self.device.link().multiprocessors();
+        PlanSheet::indirect(
+            self.info(),
+            direction,
+            places,
+            &self.policy,
+            multiprocessors,
+        )
     }
 
     /// Checks what a plan does not have.
@@ -280,30 +329,56 @@ impl DeviceKey {
         verdicts: &DeviceVerdicts,
         workspace: &Region,
     ) -> Result<(), Error> {
-        const NUMBER: &str = "the number of refused messages";
-        let mut own = vec![("the workspace", *workspace, 16)];
-        let words = [
-            ("verdicts", "the verdicts", verdicts.each, batch.count()),
-            (NUMBER, NUMBER, verdicts.refused, 1),
-        ];
-        for (entries, what, region, count) in words {
-            let Some(region) = region else { continue };
-            // Longer ones are no fault.
-            if region.len() < 4 * count {
-                check_array(region.len(), count, 4, entries)?;
-            }
-            own.push((what, region, 4));
+        batch.check_apart(&check_words(batch.count(), verdicts, workspace)?)
+    }
+}
+
+/// What is queued for a batch.
+struct Work<'a> {
+    direction: Direction,
+    tag_len: usize,
+    count: usize,
+    layout: &'a PlanSheet,
+    /// Before its own steps.
+    first: Vec<Step<'a>>,
+}
+
+/// Checks the regions that a call works in, and returns them with their names.
+fn check_words(
+    count: usize,
+    verdicts: &DeviceVerdicts,
+    workspace: &Region,
+) -> Result<Vec<(&'static str, Region)>, Error> {
+    const NUMBER: &str = "the number of refused messages";
+    let mut own = vec![("the workspace", *workspace, 16)];
+    let words = [
+        ("verdicts", "the verdicts", verdicts.each, count),
+        (NUMBER, NUMBER, verdicts.refused, 1),
+    ];
+    for (entries, what, region, count) in words {
+        let Some(region) = region else { continue };
+        // Longer ones are no fault.
+        if region.len() < 4 * count {
+            check_array(region.len(), count, 4, entries)?;
         }
-        let named: Vec<_> = own
-            .iter()
-            .map(|&(name, region, _)| (name, region))
-            .collect();
-        for &(what, region, to) in &own {
-            if !region.is_empty() && !region.address().is_multiple_of(to) {
-                return Err(BatchProblem::Alignment { what, to }.of_batch());
-            }
+        own.push((what, region, 4));
+    }
+    for &(what, region, to) in &own {
+        if !region.is_empty() && !region.address().is_multiple_of(to) {
+            return Err(BatchProblem::Alignment { what, to }.of_batch());
         }
-        batch.check_apart(&named)
+    }
+    Ok(own
+        .into_iter()
+        .map(|(name, region, _)| (name, region))
+        .collect())
+}
+
+fn refuse_small(workspace: &Region, layout: &PlanSheet) -> Result<(), Error> {
+    let (needed, found) = (layout.device_len, workspace.len());
+    match found < needed {
+        true => Err(BatchProblem::Workspace { needed, found }.of_batch()),
+        false => Ok(()),
     }
 }
 
@@ -349,84 +424,5 @@ impl fmt::Debug for DeviceKey {
             self.key.algorithm(),
             self.device
         )
-    }
-}
-
-/// The most slots of a size.
-const MOST_SLOTS: usize = 64;
-
-/// Slots that are there from the first key on, and the least bytes of one: a thousand messages.
-const FIRST_SLOTS: usize = 8;
-const SLOT: usize = 256 << 10;
-
-/// Pinned memory through which calls say where their messages lie, so that they need not wait for
-/// the copy.
-#[derive(Default)]
-pub(super) struct Slots(Mutex<Vec<Slot>>);
-
-/// `done`: the copy from `memory` is.
-pub(super) struct Slot {
-    memory: PinnedMemory,
-    done: RawEvent,
-}
-
-impl Slots {
-    /// Makes sure that there are `count` slots of at least `len` bytes. Pinning memory waits for the
-    /// whole device, so it is done before calls need them. The context is bound.
-    fn reserve(&self, device: &Device, len: usize, count: usize) -> Result<(), Failure> {
-        let mut slots = lock(&self.0);
-        let fit = |slot: &&Slot| slot.memory.len() >= len;
-        for _ in slots.iter().filter(fit).count()..count.min(MOST_SLOTS) {
-            slots.push(Slot::new(device, len)?);
-        }
-        Ok(())
-    }
-
-    /// A slot that no copy reads any more. The context is bound.
-    fn take(&self, device: &Device, len: usize) -> Result<Slot, Failure> {
-        let mut slots = lock(&self.0);
-        let mut fitting = 0;
-        for number in 0..slots.len() {
-            if slots[number].memory.len() < len {
-                continue;
-            }
-            fitting += 1;
-            if fitting >= MOST_SLOTS || slots[number].done.is_past("queueing a call")? {
-                let slot = slots.remove(number);
-                drop(slots);
-                slot.done.wait("queueing a call")?;
-                return Ok(slot);
-            }
-        }
-        drop(slots);
-        Slot::new(device, len)
-    }
-
-    /// The context is bound.
-    fn give_back(&self, slot: Slot, stream: &Stream) -> Result<(), Failure> {
-        let recorded = slot.done.record(stream.inner());
-        match recorded {
-            Ok(()) => lock(&self.0).push(slot),
-            // Whether a copy still reads it cannot be known.
-            Err(_) => std::mem::forget(slot),
-        }
-        recorded
-    }
-}
-
-impl Slot {
-    /// The context is bound.
-    fn new(device: &Device, len: usize) -> Result<Self, Failure> {
-        Ok(Slot {
-            memory: device.link().host(len.next_power_of_two().max(SLOT))?,
-            done: RawEvent::new(device.link().context())?,
-        })
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        // After an error there is nothing to wait for.
-        let _ = self.done.wait("waiting for a copy to the GPU");
     }
 }

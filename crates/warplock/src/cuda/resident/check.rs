@@ -2,6 +2,7 @@
 //! written overlaps anything else, which the compiler ensures for host memory.
 
 use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText, Region};
+use super::counter;
 use crate::checks::{
     check_array, check_iv_array, check_iv_len, check_keys, check_sectors, check_tag_len,
     check_texts, disjoint, each, inside, same_count, same_lengths,
@@ -20,6 +21,8 @@ pub(super) struct Checked<'a> {
     pub(super) input_spans: Spans<'a>,
     pub(super) output: Region,
     pub(super) output_spans: Spans<'a>,
+    in_place: bool,
+    text_bytes: u64,
     pub(super) ivs: DeviceIvs<'a>,
     pub(super) aad: DeviceAad<'a>,
     pub(super) tags: DeviceTags,
@@ -80,7 +83,7 @@ impl<'a> Checked<'a> {
             DeviceTags::Apart(array) => check_array(array.len(), count, tag_len, "tags")?,
             DeviceTags::Appended => {}
         }
-        check_ivs(info, &ivs, count)?;
+        check_ivs(info, direction, &ivs, count)?;
         check_aad(info, &aad, count)?;
         let checked = Checked {
             info,
@@ -90,6 +93,8 @@ impl<'a> Checked<'a> {
             input_spans,
             output,
             output_spans,
+            in_place,
+            text_bytes: text_bytes(&input_spans),
             ivs,
             aad,
             tags,
@@ -98,6 +103,11 @@ impl<'a> Checked<'a> {
         checked.check_overlaps(in_place)?;
         checked.check_nonces()?;
         Ok(checked)
+    }
+
+    /// Whether each message is replaced by its result.
+    pub(super) fn is_in_place(&self) -> bool {
+        self.in_place
     }
 
     /// How many messages.
@@ -113,10 +123,7 @@ impl<'a> Checked<'a> {
 
     /// Text bytes of all messages together.
     pub(super) fn text_bytes(&self) -> u64 {
-        match self.input_spans {
-            Spans::Even { count, len, .. } => count as u64 * len as u64,
-            Spans::Ragged(spans) => spans.iter().map(|span| span.len as u64).sum(),
-        }
+        self.text_bytes
     }
 
     /// What is written must overlap nothing else that is read or written.
@@ -142,6 +149,9 @@ impl<'a> Checked<'a> {
         if let (DeviceTags::Apart(tags), Direction::Encrypt) = (self.tags, self.direction) {
             written.push(Reach::all("the tags", tags));
         }
+        if let DeviceIvs::Counter { nonces, .. } = self.ivs {
+            written.push(Reach::all("the nonces", nonces));
+        }
         for (place, reach) in written.iter().enumerate() {
             for other in written[place + 1..].iter().chain(&others) {
                 reach.apart_from(other)?;
@@ -162,7 +172,7 @@ impl<'a> Checked<'a> {
                 spans: Some((spans, 0)),
                 ..Reach::all("the IVs", bytes)
             }),
-            DeviceIvs::None | DeviceIvs::Sectors { .. } => {}
+            _ => {}
         }
         match self.aad {
             DeviceAad::None => {}
@@ -186,6 +196,9 @@ impl<'a> Checked<'a> {
         if let (DeviceTags::Apart(tags), Direction::Encrypt) = (self.tags, self.direction) {
             others.push(Reach::all("the tags", tags));
         }
+        if let DeviceIvs::Counter { nonces, .. } = self.ivs {
+            others.push(Reach::all("the nonces", nonces));
+        }
         for other in &mut others {
             other.spans = None;
         }
@@ -199,6 +212,13 @@ impl<'a> Checked<'a> {
             }
         }
         Ok(())
+    }
+}
+
+fn text_bytes(spans: &Spans<'_>) -> u64 {
+    match spans {
+        Spans::Even { count, len, .. } => *count as u64 * *len as u64,
+        Spans::Ragged(spans) => spans.iter().map(|span| span.len as u64).sum(),
     }
 }
 
@@ -308,7 +328,12 @@ fn algorithm(keys: &DeviceKeys<'_>) -> Result<Algorithm, Error> {
     known.ok_or_else(|| BatchProblem::NoKeys.of_batch())
 }
 
-fn check_ivs(info: &AlgorithmInfo, ivs: &DeviceIvs<'_>, count: usize) -> Result<(), Error> {
+fn check_ivs(
+    info: &AlgorithmInfo,
+    direction: Direction,
+    ivs: &DeviceIvs<'_>,
+    count: usize,
+) -> Result<(), Error> {
     match ivs {
         _ if count == 0 => Ok(()),
         DeviceIvs::None => check_iv_len(info, 0, 0),
@@ -319,6 +344,15 @@ fn check_ivs(info: &AlgorithmInfo, ivs: &DeviceIvs<'_>, count: usize) -> Result<
             each(spans, |index, span| check_iv_len(info, index, span.len))
         }
         DeviceIvs::Sectors { .. } => check_sectors(info),
+        DeviceIvs::Counter { .. } if direction == Direction::Decrypt => {
+            Err(BatchProblem::NewNonces.of_batch())
+        }
+        DeviceIvs::Counter { counter, nonces } => {
+            counter.check(info)?;
+            check_iv_array(info, nonces.len(), count)
+        }
+        DeviceIvs::Xor { base, first } => counter::check_base(info, base, *first, count),
+        DeviceIvs::Add32 { base, .. } => counter::check_base(info, base, 0, count),
     }
 }
 

@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::buffers::{DeviceBuffer, PinnedBuffer};
-use super::call::Slots;
+use super::slots::Slots;
 use super::split::{Hashers, HashersAt};
+use super::spread;
 use super::stream::{Event, Stream};
 use crate::Error;
 use crate::cuda::Gpu;
@@ -31,6 +32,7 @@ struct Inner {
     /// The driver loads a kernel at its first launch, which waits for the whole device. Kernels that
     /// passed here are loaded.
     tested: Tested,
+    spread_tested: OnceLock<()>,
 }
 
 impl Device {
@@ -54,6 +56,7 @@ impl Device {
                 hashers: OnceLock::new(),
                 slots: Slots::default(),
                 tested: Tested::default(),
+                spread_tested: OnceLock::new(),
             })
         };
         match open() {
@@ -198,6 +201,16 @@ impl Device {
 
     pub(super) fn tested(&self) -> &Tested {
         &self.0.tested
+    }
+
+    /// Tests the kernels that make calls' tables, and so loads them, unless that was done on this
+    /// device. Synchronises.
+    pub(super) fn ensure_spread_tested(&self) -> Result<(), Error> {
+        if self.0.spread_tested.get().is_none() {
+            spread::test(self)?;
+            let _ = self.0.spread_tested.set(());
+        }
+        Ok(())
     }
 
     /// The stream for work that is waited for.

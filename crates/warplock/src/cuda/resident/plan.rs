@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use zeroize::Zeroizing;
 
-use super::batch::{DeviceBatch, DeviceKeys};
+use super::batch::{DeviceBatch, DeviceIvs, DeviceKeys};
 use super::check::Checked;
+use super::counter;
 use super::device::Device;
 use super::selftest::ensure_tested;
 use super::sheet::{PlanSheet, one_key};
@@ -24,7 +25,7 @@ use crate::cuda::launch::policy::Policy;
 use crate::cuda::launch::policy::hashes;
 use crate::cuda::launch::sheet::Located;
 use crate::cuda::launch::steps::{Launcher, Step};
-use crate::{AlgorithmInfo, Direction, Error, Mode};
+use crate::{AlgorithmInfo, BatchProblem, Direction, Error, Mode};
 
 /// A batch in GPU memory, checked and prepared once, for any number of launches.
 ///
@@ -102,6 +103,7 @@ impl Plan {
     /// algorithm does not run on the device, [`Error::Backend`] if the device has too little memory or fails.
     pub fn new(device: &Device, batch: DeviceBatch<'_>) -> Result<Self, Error> {
         let batch = Checked::new(batch)?;
+        refuse_fixed_nonces(&batch)?;
         runs_on(batch.info, device)?;
         if batch.is_idle() {
             let sheet = device.call(|device| device.link().device(0))?;
@@ -166,10 +168,11 @@ impl Plan {
             stream.wait("wiping keys on the GPU")?;
             at_launch.raw_keys = None;
         }
-        let steps = steps(batch, layout, &launcher, &at_launch, key.as_ref());
+        let mut all = counter::steps(batch, layout, sheet.address());
+        all.extend(steps(batch, layout, &launcher, &at_launch, key.as_ref()));
         let ready = |step: &Step<'_>| BoundLaunch::new(step, link.module(), link.multiprocessors());
         Ok(Plan {
-            steps: steps.iter().map(ready).collect::<Result<_, _>>()?,
+            steps: all.iter().map(ready).collect::<Result<_, _>>()?,
             sheet,
             mode: batch.info.mode,
             verdicts: (layout.verdicts(), layout.messages.count),
@@ -258,6 +261,15 @@ impl fmt::Debug for Plan {
     }
 }
 
+/// Refuses nonces that would be the same at each launch.
+fn refuse_fixed_nonces(batch: &Checked<'_>) -> Result<(), Error> {
+    let fixed = matches!(batch.ivs, DeviceIvs::Xor { .. } | DeviceIvs::Add32 { .. });
+    match fixed && batch.direction == Direction::Encrypt {
+        true => Err(BatchProblem::FixedNonces.of_batch()),
+        false => Ok(()),
+    }
+}
+
 /// Refuses an algorithm that the device does not run.
 pub(super) fn runs_on(info: &AlgorithmInfo, device: &Device) -> Result<(), Error> {
     let gpu = device.gpu();
@@ -307,7 +319,17 @@ pub(super) fn steps<'a>(
         let output = batch.output.address() + span(&batch.output_spans);
         return vec![launcher.blocks(keys, input, output, batch.count() as u64)];
     }
-    match (batch.info.mode, key) {
+    kernels(batch.info.mode, launcher, located, key)
+}
+
+/// The steps that do the work of a sheet.
+pub(super) fn kernels<'a>(
+    mode: Mode,
+    launcher: &Launcher,
+    located: &Located,
+    key: Option<&'a OneKey>,
+) -> Vec<Step<'a>> {
+    match (mode, key) {
         (Mode::Gcm, Some(key)) if !located.small => launcher.gcm_after_powers(located, key),
         (Mode::Gcm, _) => launcher.gcm_small(located),
         (Mode::Acorn, _) => vec![launcher.acorn(located)],

@@ -5,42 +5,48 @@ use zeroize::Zeroizing;
 
 use super::batch::{DeviceAad, DeviceIvs, DeviceKeys, DeviceTags, Region};
 use super::check::Checked;
+use super::counter;
 use super::split::HashersAt;
+use super::spread::SpreadPlaces;
 use crate::cuda::launch::abi::{Address, Piece, TABLE_KEY, Verdict, split_bytes};
 use crate::cuda::launch::keys::OneKey;
 use crate::cuda::launch::pieces::{Message, Messages, Pieces, Places, Unit};
 use crate::cuda::launch::policy::{self, Policy};
 use crate::cuda::launch::sheet::{Located, Split};
-use crate::{Direction, Key, Keys, Mode, Span, Spans};
+use crate::{Cipher, Direction, Key, Keys, Mode, Span, Spans};
 
 /// The offsets of a plan's data, in bytes from the sheet's start.
 pub(super) struct PlanSheet {
-    mode: Mode,
+    pub(super) mode: Mode,
     /// Single blocks with a key each: the kernel needs no pieces.
     pub(super) blocks: bool,
-    small: bool,
+    pub(super) small: bool,
     /// Whether CTR's kernel for one long piece works.
-    long: bool,
+    pub(super) long: bool,
     /// Bytes that the host writes.
     pub(super) len: usize,
     /// Bytes that the device needs.
     pub(super) device_len: usize,
-    pieces: Pieces,
-    /// XTS: numbers of sectors.
-    sectors: usize,
+    pub(super) pieces: Pieces,
+    /// IVs that the host writes: XTS's numbers of sectors, counted nonces.
+    pub(super) own_ivs: usize,
+    /// The offset of the number of the first of a counter's nonces.
+    pub(super) counted: usize,
     /// The offset of the raw keys and their number, if they come from the host and must be
     /// expanded.
     pub(super) raw_keys: Option<(usize, usize)>,
     /// The offset of the table of keys, and the number of keys.
-    table: Option<(usize, usize)>,
+    pub(super) table: Option<(usize, usize)>,
     pub(super) messages: Messages,
     /// The offset of the verdicts.
-    verdicts: usize,
-    scratch: usize,
-    powers: usize,
+    pub(super) verdicts: usize,
+    pub(super) scratch: usize,
+    pub(super) powers: usize,
     /// If some multiprocessors only hash: the offset of their blocks' state, and the table of those
     /// that may.
-    split: Option<(usize, HashersAt)>,
+    pub(super) split: Option<(usize, HashersAt)>,
+    /// Set if the device makes the tables.
+    pub(super) spread: Option<SpreadPlaces>,
 }
 
 /// The only key of a batch, if it must be expanded.
@@ -82,8 +88,10 @@ impl PlanSheet {
         let texts = if blocks { 0 } else { count };
         let lens = (0..texts).map(|index| batch.input_spans.get(index).len);
         let pieces = Pieces::new(&mut places, (mode, unit, small), lens);
-        let sectors = places.take(match batch.ivs {
-            DeviceIvs::Sectors { .. } => 16 * count,
+        let own_ivs = places.take(match batch.ivs {
+            DeviceIvs::Sectors { .. } | DeviceIvs::Xor { .. } | DeviceIvs::Add32 { .. } => {
+                batch.info.iv_len() * count
+            }
             _ => 0,
         });
         let lens = (0..count).map(|index| {
@@ -105,6 +113,10 @@ impl PlanSheet {
         if !one && !blocks && !acorn {
             table = Some((places.take(key_count * TABLE_KEY), key_count));
         }
+        let counted = places.take(match batch.ivs {
+            DeviceIvs::Counter { .. } => size_of::<u64>(),
+            _ => 0,
+        });
         let scratch = places.take(pieces.scratch(batch.direction, multiprocessors));
         let powers = places.take(pieces.powers(&messages));
         let split = hashers.map(|hashers| {
@@ -124,7 +136,8 @@ impl PlanSheet {
             len,
             device_len: places.0,
             pieces,
-            sectors,
+            own_ivs,
+            counted,
             raw_keys,
             table,
             messages,
@@ -132,6 +145,7 @@ impl PlanSheet {
             scratch,
             powers,
             split,
+            spread: None,
         }
     }
 
@@ -153,8 +167,16 @@ impl PlanSheet {
         host
     }
 
+    /// The place of the number of the first of a counter's nonces, for a copy at `sheet`.
+    pub(super) fn counted(&self, sheet: Address) -> Address {
+        sheet + self.counted as Address
+    }
+
     /// All but the keys.
     pub(super) fn write_places(&self, batch: &Checked<'_>, host: &mut [u8], sheet: Address) {
+        if let Some(places) = &self.spread {
+            return PlanSheet::write_spans(places, batch, host);
+        }
         let mut pieces = self.pieces.writer();
         for number in 0..if self.blocks { 0 } else { batch.count() } {
             let (from, to) = (
@@ -179,10 +201,7 @@ impl PlanSheet {
                 };
                 self.messages.put(host, number, &message);
             }
-            if let DeviceIvs::Sectors { first } = batch.ivs {
-                let sector = first.wrapping_add(number as u128).to_le_bytes();
-                host[self.sectors + 16 * number..][..16].copy_from_slice(&sector);
-            }
+            self.write_own_iv(batch, number, host);
             let piece = Piece {
                 input,
                 output,
@@ -223,7 +242,23 @@ impl PlanSheet {
         }
     }
 
-    fn iv(&self, batch: &Checked<'_>, number: usize, sheet: Address) -> (Address, u64) {
+    fn write_own_iv(&self, batch: &Checked<'_>, number: usize, host: &mut [u8]) {
+        let len = batch.info.iv_len();
+        let place = self.own_ivs + number * len..self.own_ivs + (number + 1) * len;
+        match batch.ivs {
+            DeviceIvs::Sectors { first } => {
+                let sector = first.wrapping_add(number as u128).to_le_bytes();
+                host[place].copy_from_slice(&sector);
+            }
+            DeviceIvs::Xor { base, first } => counter::xor(&mut host[place], base, first, number),
+            DeviceIvs::Add32 { base, first } => {
+                counter::add32(&mut host[place], base, first, number);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn iv(&self, batch: &Checked<'_>, number: usize, sheet: Address) -> (Address, u64) {
         let len = iv_len(batch, number);
         match batch.ivs {
             DeviceIvs::None => (0, 0),
@@ -231,7 +266,11 @@ impl PlanSheet {
             DeviceIvs::Ragged { bytes, spans } => {
                 (bytes.address() + spans.get(number).offset as u64, len)
             }
-            DeviceIvs::Sectors { .. } => (sheet + (self.sectors + 16 * number) as u64, len),
+            DeviceIvs::Counter { nonces, .. } => (nonces.address() + number as u64 * len, len),
+            DeviceIvs::Sectors { .. } | DeviceIvs::Xor { .. } | DeviceIvs::Add32 { .. } => {
+                let place = self.own_ivs as u64 + number as u64 * len;
+                (sheet + place, len)
+            }
         }
     }
 
@@ -248,13 +287,23 @@ impl PlanSheet {
         if self.mode == Mode::Acorn {
             table = table.or(raw_keys.take().map(|(raw, _)| raw));
         }
+        Located {
+            table,
+            raw_keys,
+            ..self.located_without_keys(batch.info.cipher, sheet)
+        }
+    }
+
+    /// The same, but no keys.
+    pub(super) fn located_without_keys(&self, cipher: Cipher, sheet: Address) -> Located {
+        let at = |offset: usize| sheet + offset as Address;
         let work = self.pieces.work(sheet);
         Located {
             work,
             steals: self.pieces.steals,
             long: self.long,
-            table,
-            raw_keys,
+            table: None,
+            raw_keys: None,
             messages: at(self.messages.at),
             message_count: self.messages.count as u64,
             verdicts: at(self.verdicts),
@@ -266,14 +315,14 @@ impl PlanSheet {
                 at: at(place),
                 work: work.in_units(self.pieces.longest),
                 places: hashers.places,
-                hashers: policy::hashers(batch.info.cipher).min(hashers.count),
+                hashers: policy::hashers(cipher).min(hashers.count),
             }),
         }
     }
 }
 
 /// Whether the first text and its result begin at multiples of 16.
-fn is_aligned(batch: &Checked<'_>) -> bool {
+pub(super) fn is_aligned(batch: &Checked<'_>) -> bool {
     let at = |region: Region, spans: &Spans<'_>| region.address() + spans.get(0).offset as u64;
     let places = [
         at(batch.input, &batch.input_spans),
@@ -283,7 +332,7 @@ fn is_aligned(batch: &Checked<'_>) -> bool {
 }
 
 /// Whether messages are single blocks to encrypt without gaps, each with a key of its own.
-fn are_blocks(batch: &Checked<'_>) -> bool {
+pub(super) fn are_blocks(batch: &Checked<'_>) -> bool {
     let gapless = |spans: &Spans<'_>| {
         matches!(
             spans,
@@ -313,9 +362,8 @@ fn key_number(batch: &Checked<'_>, number: usize) -> u32 {
 fn iv_len(batch: &Checked<'_>, number: usize) -> u64 {
     match batch.ivs {
         DeviceIvs::None => 0,
-        DeviceIvs::Each(_) => batch.info.iv_len() as u64,
         DeviceIvs::Ragged { spans, .. } => spans.get(number).len as u64,
-        DeviceIvs::Sectors { .. } => 16,
+        _ => batch.info.iv_len() as u64,
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use super::batch::Region;
 use super::device::Device;
-use crate::Error;
-use crate::cuda::driver::api;
+use crate::cuda::driver::api::{self, Failure};
+use crate::cuda::driver::memory;
+use crate::{BatchProblem, Error};
 
 /// A queue of work on a device: one of its own, or another library's.
 pub struct Stream {
@@ -24,6 +26,98 @@ impl Stream {
     pub fn synchronize(&self) -> Result<(), Error> {
         self.device
             .call(|_| self.stream.wait("waiting for the GPU"))
+    }
+
+    /// Whether what is queued becomes part of a graph instead of running. Does not synchronise.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if the driver fails.
+    pub fn is_capturing(&self) -> Result<bool, Error> {
+        self.device.call(|_| self.stream.is_capturing())
+    }
+
+    /// Queues a copy of host memory to the device. Does not synchronise if the memory is pinned
+    /// ([`super::PinnedBuffer`]); from other memory, the driver copies it first.
+    ///
+    /// # Safety
+    /// Until the stream has passed this point, both places live, nothing writes `from`, and nothing
+    /// else uses `to`. The region is one of the stream's device.
+    ///
+    /// # Errors
+    /// [`Error::Batch`] if the lengths differ, [`Error::Backend`] if the driver fails.
+    pub unsafe fn upload(&self, to: Region, from: &[u8]) -> Result<(), Error> {
+        self.copies(to.len(), from.len(), || {
+            // SAFETY: by this function's contract.
+            unsafe { memory::upload(&self.stream, to.address(), from.as_ptr(), from.len()) }
+        })
+    }
+
+    /// Queues a copy of device memory to the host. Does not synchronise if that is pinned.
+    ///
+    /// # Safety
+    /// Until the stream has passed this point, both places live, nothing else uses `to`, and nothing
+    /// writes `from`. The region is one of the stream's device.
+    ///
+    /// # Errors
+    /// As from [`Stream::upload`].
+    pub unsafe fn download(&self, to: &mut [u8], from: Region) -> Result<(), Error> {
+        self.copies(to.len(), from.len(), || {
+            // SAFETY: by this function's contract.
+            unsafe { memory::download(&self.stream, to.as_mut_ptr(), from.address(), to.len()) }
+        })
+    }
+
+    /// Queues a copy inside the device. Does not synchronise.
+    ///
+    /// # Safety
+    /// Until the stream has passed this point, both regions live and do not overlap, nothing else
+    /// uses `to`, and nothing writes `from`. Both are of the stream's device.
+    ///
+    /// # Errors
+    /// As from [`Stream::upload`].
+    pub unsafe fn copy(&self, to: Region, from: Region) -> Result<(), Error> {
+        self.copies(to.len(), from.len(), || {
+            // SAFETY: by this function's contract.
+            unsafe { memory::move_inside(&self.stream, to.address(), from.address(), to.len()) }
+        })
+    }
+
+    /// Queues the same value for every byte of a region. Does not synchronise.
+    ///
+    /// # Safety
+    /// Until the stream has passed this point, the region lives and nothing else uses it. It is one
+    /// of the stream's device.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if the driver fails.
+    pub unsafe fn fill(&self, region: Region, value: u8) -> Result<(), Error> {
+        self.copies(region.len(), region.len(), || {
+            // SAFETY: by this function's contract.
+            unsafe { memory::fill(&self.stream, region.address(), value, region.len()) }
+        })
+    }
+
+    fn copies(
+        &self,
+        to: usize,
+        from: usize,
+        queue: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<(), Error> {
+        if to != from {
+            return Err(BatchProblem::OutOfBounds {
+                what: "the copy's other end",
+                offset: 0,
+                len: from,
+                tag: 0,
+                buffer: to,
+            }
+            .of_batch());
+        }
+        match to {
+            // The driver refuses an empty place's address.
+            0 => Ok(()),
+            _ => self.device.call(|_| queue()),
+        }
     }
 
     /// The raw `CUstream`, for other libraries; dropping this value destroys it if

@@ -32,6 +32,7 @@ impl Launch {
             Parameter::Address(number) | Parameter::Count(number) => Owned::Number(number),
             Parameter::Number(number) => Owned::Number(u64::from(number)),
             Parameter::Block(block) => Owned::Block(*block),
+            Parameter::Spread(_) => unreachable!("tables of jobs come from the host"),
         });
         Launch {
             name: step.name.clone(),

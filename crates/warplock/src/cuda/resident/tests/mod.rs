@@ -2,6 +2,8 @@
 //! the CPU's where there is one.
 
 mod calls;
+mod counted;
+mod indirect;
 mod large;
 mod layout;
 mod on_gpu;

@@ -205,18 +205,20 @@ impl There {
         (found, refused)
     }
 
-    /// The same by a call; none for batches with other keys than one of the host's.
+    /// The same by a call, with tables from the host or the device; none for batches with other keys than one of the host's.
     fn call(
         &mut self,
         device: &Device,
         setup: &Setup,
         direction: Direction,
         given: &Buffers,
+        from_host: bool,
     ) -> Option<(Buffers, Vec<usize>)> {
         if !matches!(setup.form, KeyForm::One) {
             return None;
         }
-        let key = DeviceKey::new(device, &setup.keys[0]).unwrap();
+        let mut key = DeviceKey::new(device, &setup.keys[0]).unwrap();
+        key.policy.spread = [0, usize::MAX][usize::from(from_host)];
         let mut batch = self.batch(setup, direction);
         batch.keys = DeviceKeys::from(&key);
         self.write(given, [&setup.ivs, &setup.aad, &setup.raw_keys]);
@@ -270,7 +272,11 @@ fn check(device: &Device, random: &mut Random, algorithm: Algorithm, room: usize
         assert!(found.output == expected.output, "{what}: output");
         assert!(found.tags == expected.tags, "{what}: tags");
         assert!(found.input == given.input, "{what}: only read");
-        if let Some((found, refused)) = there.call(device, &setup, direction, &given) {
+        for from_host in [true, false] {
+            let called = there.call(device, &setup, direction, &given, from_host);
+            let Some((found, refused)) = called else {
+                continue;
+            };
             assert_eq!(refused, right, "{what}, called");
             assert!(found.output == expected.output, "{what}, called: output");
             assert!(found.tags == expected.tags, "{what}, called: tags");

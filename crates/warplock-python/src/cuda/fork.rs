@@ -1,0 +1,68 @@
+//! Values that a forked child must not touch: CUDA does not work there.
+
+use std::mem::ManuallyDrop;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pyo3::prelude::*;
+
+use crate::errors;
+
+/// How many forks led from the first process to this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn count_fork() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
+/// A value of CUDA. In a forked child it gives an error instead, and is not dropped.
+pub(super) struct OfThisProcess<T: Send> {
+    value: ManuallyDrop<T>,
+    forks: u32,
+}
+
+impl<T: Send> OfThisProcess<T> {
+    pub(super) fn new(value: T) -> Self {
+        static AT_FORK: Once = Once::new();
+        AT_FORK.call_once(|| {
+            // SAFETY: the handler only adds to an atomic, which is allowed after a fork.
+            unsafe { libc::pthread_atfork(None, None, Some(count_fork)) };
+        });
+        OfThisProcess {
+            value: ManuallyDrop::new(value),
+            forks: forks(),
+        }
+    }
+
+    pub(super) fn get(&self, py: Python<'_>) -> PyResult<&T> {
+        match self.forks == forks() {
+            true => Ok(&self.value),
+            false => Err(errors::backend(
+                py,
+                "this process was forked after CUDA had started, so it cannot use the GPU: start \
+                 processes with multiprocessing's \"spawn\" or \"forkserver\"",
+            )),
+        }
+    }
+}
+
+impl<T: Send> Drop for OfThisProcess<T> {
+    fn drop(&mut self) {
+        if self.forks != forks() {
+            return;
+        }
+        // SAFETY: it is taken once, here.
+        let value = unsafe { ManuallyDrop::take(&mut self.value) };
+        // Dropping waits for the GPU, whose work may wait for functions of Python. While the
+        // interpreter ends, there is nothing to attach to.
+        let mut value = Some(value);
+        let _ = Python::try_attach(|py| {
+            let value = value.take();
+            py.detach(|| drop(value));
+        });
+    }
+}

@@ -1,0 +1,22 @@
+//! Batches in GPU memory. What Python's users see is made of it in `warplock.cuda`.
+
+mod batch;
+mod device;
+mod dlpack;
+mod fork;
+mod key;
+mod nonces;
+mod plan;
+
+use pyo3::prelude::*;
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<key::DeviceKey>()?;
+    module.add_class::<nonces::NonceCounter>()?;
+    module.add_class::<nonces::CountedNonces>()?;
+    module.add_class::<plan::DevicePlan>()?;
+    module.add_function(wrap_pyfunction!(device::gpus, module)?)?;
+    module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;
+    module.add_function(wrap_pyfunction!(dlpack::describe, module)?)?;
+    Ok(())
+}

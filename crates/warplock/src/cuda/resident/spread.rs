@@ -1,0 +1,447 @@
+//! Sheets whose tables the device makes: of calls with even batches, with many messages, and with
+//! places that only the device knows.
+
+use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, DeviceText, Region};
+use super::check::Checked;
+use super::device::Device;
+use super::indirect::DevicePlaces;
+use super::sheet::{PlanSheet, are_blocks, is_aligned};
+use super::split::HashersAt;
+use crate::cuda::driver::memory::DeviceBytes;
+use crate::cuda::launch::abi::{Address, GcmMessage, Piece, split_bytes};
+use crate::cuda::launch::link::Link;
+use crate::cuda::launch::pieces::{Lens, Messages, Pieces, Places, Unit};
+use crate::cuda::launch::policy::Policy;
+use crate::cuda::launch::spread::{Column, OwnIv, Spread, TagPlace, sums};
+use crate::{Algorithm, AlgorithmInfo, Direction, Error, Key, Keys, Mode, Span, Spans};
+
+/// What [`PlanSheet`] has in addition: offsets in the sheet.
+pub(super) struct SpreadPlaces {
+    unit: Unit,
+    /// Arrays of spans that the host writes, where the batch has such.
+    input: usize,
+    output: usize,
+    iv: usize,
+    aad: usize,
+    sums: usize,
+}
+
+/// Whether the device makes a call's tables.
+pub(super) fn spreads(batch: &Checked<'_>, policy: &Policy) -> bool {
+    let one = matches!(batch.keys, DeviceKeys::Host(Keys::One(_)));
+    let even = |spans: &Spans<'_>| matches!(spans, Spans::Even { .. });
+    let pays = even(&batch.input_spans) && even(&batch.output_spans);
+    // ACORN's messages are sorted by length.
+    if !one || batch.info.mode == Mode::Acorn || are_blocks(batch) {
+        return false;
+    }
+    if !pays && batch.count() < policy.spread {
+        return false;
+    }
+    // A chain has at least a block.
+    let chains = batch.info.mode == Mode::Cbc && batch.direction == Direction::Encrypt;
+    !chains || (0..batch.count()).all(|number| batch.input_spans.get(number).len > 0)
+}
+
+/// What a sheet depends on beside its places.
+struct Shape {
+    info: &'static AlgorithmInfo,
+    direction: Direction,
+    small: bool,
+    unit: Unit,
+    lens: Lens,
+    plain: bool,
+    /// Bytes of IVs that the device counts.
+    own_ivs: usize,
+    /// Whether nonces come from a counter.
+    counted: bool,
+}
+
+impl Shape {
+    fn of(batch: &Checked<'_>, policy: &Policy) -> Self {
+        let mean = batch.text_bytes() / batch.count().max(1) as u64;
+        let own = matches!(
+            batch.ivs,
+            DeviceIvs::Sectors { .. } | DeviceIvs::Xor { .. } | DeviceIvs::Add32 { .. }
+        );
+        let mut shape = Shape::new(batch.info, batch.direction, mean, policy);
+        shape.lens = Lens::of(shape.unit, &batch.input_spans);
+        shape.plain = is_plain(batch, &shape.lens);
+        shape.own_ivs = if own {
+            batch.info.iv_len() * batch.count()
+        } else {
+            0
+        };
+        shape.counted = matches!(batch.ivs, DeviceIvs::Counter { .. });
+        shape
+    }
+
+    fn new(info: &'static AlgorithmInfo, direction: Direction, mean: u64, policy: &Policy) -> Self {
+        let small = info.mode == Mode::Gcm && mean < policy.gcm_long;
+        let unit = Unit::of_mode(info.mode, direction, small, false);
+        Shape {
+            info,
+            direction,
+            small,
+            unit,
+            lens: Lens::bound(unit, 0, 0),
+            plain: false,
+            own_ivs: 0,
+            counted: false,
+        }
+    }
+}
+
+impl PlanSheet {
+    /// The sheet of a call that [`spreads`].
+    pub(super) fn spread(
+        batch: &Checked<'_>,
+        policy: &Policy,
+        multiprocessors: u32,
+        hashers: Option<HashersAt>,
+    ) -> Self {
+        let shape = Shape::of(batch, policy);
+        let mut places = Places(0);
+        let mut array = |spans: &Spans<'_>| match spans {
+            Spans::Even { .. } => 0,
+            Spans::Ragged(spans) => places.take(size_of_val(*spans)),
+        };
+        let input = array(&batch.input_spans);
+        let output = match batch.is_in_place() {
+            true => input,
+            false => array(&batch.output_spans),
+        };
+        let given = SpreadPlaces {
+            unit: shape.unit,
+            input,
+            output,
+            iv: match &batch.ivs {
+                DeviceIvs::Ragged { spans, .. } => array(spans),
+                _ => 0,
+            },
+            aad: match &batch.aad {
+                DeviceAad::Each { spans, .. } => array(spans),
+                _ => 0,
+            },
+            sums: 0,
+        };
+        let mut sheet = PlanSheet::assemble(&shape, places, given, multiprocessors, hashers);
+        // That kernel is fast for whole lines only.
+        sheet.long = sheet.pieces.are_long(policy) && is_aligned(batch);
+        sheet
+    }
+
+    /// The sheet of a call whose places only the device knows.
+    pub(super) fn indirect(
+        info: &'static AlgorithmInfo,
+        direction: Direction,
+        batch: &DevicePlaces,
+        policy: &Policy,
+        multiprocessors: u32,
+    ) -> Self {
+        let mean = batch.total_len / batch.count.max(1) as u64;
+        let mut shape = Shape::new(info, direction, mean, policy);
+        shape.lens = Lens::bound(shape.unit, batch.count, batch.total_len);
+        let none = SpreadPlaces {
+            unit: shape.unit,
+            input: 0,
+            output: 0,
+            iv: 0,
+            aad: 0,
+            sums: 0,
+        };
+        PlanSheet::assemble(&shape, Places(0), none, multiprocessors, None)
+    }
+
+    fn assemble(
+        shape: &Shape,
+        mut places: Places,
+        mut given: SpreadPlaces,
+        multiprocessors: u32,
+        hashers: Option<HashersAt>,
+    ) -> Self {
+        let mode = shape.info.mode;
+        let count = shape.lens.count;
+        let len = places.0;
+        let pieces = Pieces::whole(&mut places, (mode, shape.unit, shape.small), &shape.lens);
+        given.sums = places.take(if pieces.has_starts() { sums(count) } else { 0 });
+        let own_ivs = places.take(shape.own_ivs);
+        let messages = if mode == Mode::Gcm { count } else { 0 };
+        let messages = Messages::whole(&mut places, mode, messages, shape.plain);
+        let counted = places.take(if shape.counted { size_of::<u64>() } else { 0 });
+        let scratch = places.take(pieces.scratch(shape.direction, multiprocessors));
+        let split = hashers.map(|hashers| {
+            let work = pieces.work(0).in_units(pieces.longest);
+            (places.take(split_bytes(&work)), hashers)
+        });
+        PlanSheet {
+            mode,
+            blocks: false,
+            small: shape.small,
+            long: false,
+            len,
+            device_len: places.0,
+            pieces,
+            own_ivs,
+            counted,
+            raw_keys: None,
+            // The device key's own.
+            table: (shape.small || mode == Mode::Xts).then_some((0, 1)),
+            verdicts: messages.at,
+            messages,
+            scratch,
+            powers: 0,
+            split,
+            spread: Some(given),
+        }
+    }
+
+    /// Writes the spans of a batch whose tables the device makes.
+    pub(super) fn write_spans(places: &SpreadPlaces, batch: &Checked<'_>, host: &mut [u8]) {
+        let mut write = |at: usize, spans: &Spans<'_>| {
+            if let Spans::Ragged(spans) = spans {
+                // SAFETY: spans are pairs of numbers without padding, and borrowed.
+                let bytes = unsafe {
+                    std::slice::from_raw_parts(spans.as_ptr().cast::<u8>(), size_of_val(*spans))
+                };
+                host[at..][..bytes.len()].copy_from_slice(bytes);
+            }
+        };
+        write(places.input, &batch.input_spans);
+        if !batch.is_in_place() {
+            write(places.output, &batch.output_spans);
+        }
+        if let DeviceIvs::Ragged { spans, .. } = &batch.ivs {
+            write(places.iv, spans);
+        }
+        if let DeviceAad::Each { spans, .. } = &batch.aad {
+            write(places.aad, spans);
+        }
+    }
+
+    /// What the device makes the tables from, if it does, for a copy at `sheet`.
+    pub(super) fn spread_of(&self, batch: &Checked<'_>, sheet: Address) -> Option<Spread> {
+        let places = self.spread.as_ref()?;
+        let column = |at: usize, region: Region, spans: &Spans<'_>| {
+            let array = sheet + at as Address;
+            match *spans {
+                Spans::Even { len, stride, .. } => Column {
+                    base: region.address(),
+                    stride: stride as u64,
+                    len: len as u64,
+                    ..Column::default()
+                },
+                Spans::Ragged(_) => Column {
+                    base: region.address(),
+                    offsets: array,
+                    lens: array + size_of::<usize>() as Address,
+                    step: (size_of::<Span>() / size_of::<usize>()) as u64,
+                    ..Column::default()
+                },
+            }
+        };
+        let iv_len = batch.info.iv_len() as u64;
+        let in_row = |region: Region, len: u64| Column {
+            base: region.address(),
+            stride: len,
+            len,
+            ..Column::default()
+        };
+        let mut spread = Spread {
+            input: column(places.input, batch.input, &batch.input_spans),
+            output: column(places.output, batch.output, &batch.output_spans),
+            iv: match &batch.ivs {
+                DeviceIvs::Each(nonces) | DeviceIvs::Counter { nonces, .. } => {
+                    in_row(*nonces, iv_len)
+                }
+                DeviceIvs::Ragged { bytes, spans } => column(places.iv, *bytes, spans),
+                _ => Column::default(),
+            },
+            aad: match &batch.aad {
+                DeviceAad::None => Column::default(),
+                DeviceAad::Shared(bytes) => Column {
+                    base: bytes.address(),
+                    len: bytes.len() as u64,
+                    ..Column::default()
+                },
+                DeviceAad::Each { bytes, spans } => column(places.aad, *bytes, spans),
+            },
+            own_len: iv_len as u32,
+            ..self.common(sheet)
+        };
+        (spread.tag, spread.tag_place) = match (batch.tags, batch.direction) {
+            (DeviceTags::Apart(array), _) => {
+                (in_row(array, batch.tag_len as u64), TagPlace::InColumn)
+            }
+            (DeviceTags::Appended, Direction::Encrypt) => {
+                (Column::default(), TagPlace::AfterOutput)
+            }
+            (DeviceTags::Appended, Direction::Decrypt) => (Column::default(), TagPlace::AfterInput),
+        };
+        let mut from = |own: OwnIv, base: &[u8], first: u128| {
+            spread.own = own;
+            spread.base[..base.len()].copy_from_slice(base);
+            spread.first = [first as u64, (first >> 64) as u64];
+        };
+        match batch.ivs {
+            DeviceIvs::Sectors { first } => from(OwnIv::Sector, &[], first),
+            DeviceIvs::Xor { base, first } => from(OwnIv::Xor, base, first.into()),
+            DeviceIvs::Add32 { base, first } => from(OwnIv::Add32, base, first.into()),
+            _ => {}
+        }
+        Some(spread)
+    }
+
+    /// The same for places that only the device knows.
+    pub(super) fn spread_indirect(
+        &self,
+        info: &AlgorithmInfo,
+        direction: Direction,
+        batch: &DevicePlaces,
+        sheet: Address,
+    ) -> Spread {
+        let column = |addresses: Region, lens: Option<Region>, len: usize| Column {
+            offsets: addresses.address(),
+            lens: lens.map_or(0, |lens| lens.address()),
+            step: 1,
+            len: len as u64,
+            ..Column::default()
+        };
+        let outputs = batch.outputs.unwrap_or(batch.inputs);
+        Spread {
+            input: column(batch.inputs, Some(batch.lens), 0),
+            output: column(outputs, Some(batch.lens), 0),
+            iv: column(batch.nonces, None, info.iv_len()),
+            aad: match batch.aad {
+                Some((addresses, lens)) => column(addresses, Some(lens), 0),
+                None => Column::default(),
+            },
+            tag: match batch.tags {
+                Some(addresses) => column(addresses, None, 0),
+                None => Column::default(),
+            },
+            tag_place: match (batch.tags, direction) {
+                (Some(_), _) => TagPlace::InColumn,
+                (None, Direction::Encrypt) => TagPlace::AfterOutput,
+                (None, Direction::Decrypt) => TagPlace::AfterInput,
+            },
+            ..self.common(sheet)
+        }
+    }
+
+    /// What does not depend on the batch's places.
+    fn common(&self, sheet: Address) -> Spread {
+        let places = self.spread.as_ref().expect("the device makes its tables");
+        let at = |offset: usize| sheet + offset as Address;
+        let work = self.pieces.work(sheet);
+        let mut spread = Spread {
+            count: work.count,
+            pieces: work.pieces,
+            messages: if self.messages.count > 0 {
+                at(self.messages.at)
+            } else {
+                0
+            },
+            starts: work.starts,
+            sums: at(places.sums),
+            own_ivs: at(self.own_ivs),
+            ..Spread::default()
+        };
+        spread.set_unit(places.unit);
+        spread
+    }
+}
+
+/// Whether all are GCM messages with text, a nonce of 96 bits and no associated data.
+fn is_plain(batch: &Checked<'_>, lens: &Lens) -> bool {
+    let nonces = match &batch.ivs {
+        DeviceIvs::Ragged {
+            spans: Spans::Even { len, .. },
+            ..
+        } => *len == 12,
+        DeviceIvs::Ragged {
+            spans: Spans::Ragged(spans),
+            ..
+        } => spans.iter().all(|span| span.len == 12),
+        _ => true,
+    };
+    let no_aad = match batch.aad {
+        DeviceAad::None => true,
+        DeviceAad::Shared(bytes) => bytes.is_empty(),
+        DeviceAad::Each { .. } => false,
+    };
+    batch.info.mode == Mode::Gcm && batch.count() > 0 && lens.shortest > 0 && no_aad && nonces
+}
+
+/// Whether the device makes the tables that the host would write, of a few hundred messages at made-up
+/// places.
+pub(super) fn test(device: &Device) -> Result<(), Error> {
+    const PLACES: Address = 1 << 40;
+    // SAFETY: nothing is launched that reads or writes it.
+    let region = |number: u64| unsafe { Region::new(PLACES * number, 1 << 39) };
+    let span = |i: usize| Span {
+        offset: i << 13,
+        len: 1 + i * 37 % 8000,
+    };
+    let count = 2 * 256 + 1;
+    let spans: Vec<Span> = (0..count).map(span).collect();
+    let spans = Spans::Ragged(&spans);
+    let key = Key::new(Algorithm::Aes128Gcm, &[0; 16])?;
+    let text = DeviceText::Apart {
+        input: region(1),
+        input_spans: spans,
+        output: region(2),
+        output_spans: spans,
+    };
+    let batch = DeviceBatch::encrypt(&key, text)
+        .ivs(DeviceIvs::Ragged {
+            bytes: region(3),
+            spans,
+        })
+        .aad(DeviceAad::Each {
+            bytes: region(4),
+            spans,
+        });
+    let batch = Checked::new(batch)?;
+    let host = PlanSheet::new(&batch, &Policy::DEFAULT, 1, None);
+    let mut wanted = vec![0; host.len];
+    host.write_places(&batch, &mut wanted, 0);
+    let sheet = PlanSheet::spread(&batch, &Policy::DEFAULT, 1, None);
+    let mut found = vec![0; sheet.device_len];
+    sheet.write_places(&batch, &mut found[..sheet.len], 0);
+    device.call(|device| {
+        let memory = device.link().device(sheet.device_len)?;
+        let at = memory.address();
+        let spread = sheet.spread_of(&batch, at).expect("many messages");
+        let stream = device.own_stream();
+        // SAFETY: the memory is this function's own, and lives until it was waited for.
+        unsafe {
+            device.write(at, &found[..sheet.len])?;
+            for step in spread.steps() {
+                device.link().launch(stream, &step)?;
+            }
+            stream.wait("testing the kernels of tables")?;
+            device.read(&mut found, at)
+        }
+    })?;
+    let tables = |sheet: &PlanSheet| {
+        let work = sheet.pieces.work(0);
+        let pieces = (work.pieces, count * size_of::<Piece>());
+        let starts = (work.starts, (count + 1) * 8);
+        let messages = (
+            sheet.messages.at as Address,
+            count * size_of::<GcmMessage>(),
+        );
+        [pieces, starts, messages]
+    };
+    let equal = tables(&sheet)
+        .into_iter()
+        .zip(tables(&host))
+        .all(|((made, len), (right, _))| {
+            found[made as usize..][..len] == wanted[right as usize..][..len]
+        });
+    match equal {
+        true => Ok(()),
+        false => Err(device.failed("its kernels make wrong tables")),
+    }
+}

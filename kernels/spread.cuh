@@ -1,0 +1,140 @@
+// The tables of a call, made on the device: the host sends a few numbers, or one span a message.
+#pragma once
+#include "work.cuh"
+
+// Something of each message: its place is `base`, and an offset from an array or `stride` a message.
+struct Column {
+    uint64_t base;
+    const uint64_t* offsets; // of every message, `step` numbers apart; null: by stride
+    const uint64_t* lens;    // likewise; null: all have `len` bytes
+    uint64_t step;
+    uint64_t stride;
+    uint64_t len;
+
+#ifdef __CUDACC__
+    __device__ __forceinline__ uint64_t at(uint64_t number) const {
+        return base + (offsets ? offsets[step * number] : stride * number);
+    }
+    __device__ __forceinline__ uint64_t len_of(uint64_t number) const {
+        return lens ? lens[step * number] : len;
+    }
+#endif
+};
+
+enum TagPlace : uint32_t { TAG_IN_COLUMN, TAG_AFTER_INPUT, TAG_AFTER_OUTPUT };
+enum OwnIv : uint32_t { OWN_NONE, OWN_SECTOR, OWN_XOR, OWN_ADD32 };
+
+struct Spread {
+    Column input, output, iv, aad, tag;
+    uint64_t count;
+    Piece* pieces;
+    GcmMessage* messages; // null: no GCM
+    uint64_t* starts;     // null: all pieces have equally many units
+    uint64_t* sums;       // units of each block of this launch, if there are starts
+    uint8_t* own_ivs;     // where counted IVs are written, `own_len` bytes each
+    uint64_t first[2];    // number of the first counted IV; its high half
+    uint8_t base[16];     // of counted IVs
+    uint32_t own;         // an OwnIv
+    uint32_t own_len;
+    uint32_t tag_place;   // a TagPlace
+    uint32_t unit;        // bytes; 0: a unit is a message
+    uint32_t steals;      // XTS: the two blocks of ciphertext stealing are no units
+    uint32_t padding;
+
+#ifdef __CUDACC__
+    __device__ __forceinline__ uint64_t units(uint64_t number) const {
+        if (unit == 0) return 1;
+        const uint64_t len = input.len_of(number);
+        if (steals) return len % 16 ? len / 16 - 1 : len / 16;
+        return (len + unit - 1) / unit;
+    }
+    __device__ __forceinline__ void write_own_iv(uint64_t number) const {
+        uint8_t* to = own_ivs + number * own_len;
+        if (own == OWN_SECTOR) {
+            const uint64_t low = first[0] + number, high = first[1] + (low < number);
+            for (uint32_t i = 0; i < 16; i++) to[i] = uint8_t((i < 8 ? low : high) >> 8 * (i % 8));
+            return;
+        }
+        const uint64_t value = first[0] + number;
+        uint32_t carry = 0;
+        for (uint32_t i = 0; i < own_len; i++) {
+            const uint32_t place = own_len - 1 - i;
+            const uint32_t digit = i < 8 ? uint32_t(value >> 8 * i) & 255 : 0;
+            uint32_t byte = base[place];
+            if (own == OWN_XOR) byte ^= digit;
+            else if (i < 4) byte += digit + carry, carry = byte >> 8;
+            to[place] = uint8_t(byte);
+        }
+    }
+#endif
+};
+
+constexpr uint32_t SPREAD_THREADS = 256;
+
+// The sum over a block, in all threads; `before`: of the threads below.
+__device__ __forceinline__ uint64_t sum_block(uint64_t value, uint64_t* before = nullptr) {
+    __shared__ uint64_t warps[SPREAD_THREADS / 32];
+    const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    uint64_t sum = value;
+    for (uint32_t i = 1; i < 32; i *= 2) {
+        const uint64_t below = __shfl_up_sync(~0u, sum, i);
+        if (lane >= i) sum += below;
+    }
+    __syncthreads(); // the last use of `warps` is over
+    if (lane == 31) warps[warp] = sum;
+    __syncthreads();
+    uint64_t all = 0, lower = 0;
+    for (uint32_t i = 0; i < SPREAD_THREADS / 32; i++) {
+        if (i == warp) lower = all;
+        all += warps[i];
+    }
+    if (before) *before = lower + sum - value;
+    return all;
+}
+
+extern "C" __global__ void __launch_bounds__(SPREAD_THREADS)
+    sum_units(const __grid_constant__ Spread spread) {
+    const uint64_t number = uint64_t(blockIdx.x) * SPREAD_THREADS + threadIdx.x;
+    const uint64_t sum = sum_block(number < spread.count ? spread.units(number) : 0);
+    if (threadIdx.x == 0) spread.sums[blockIdx.x] = sum;
+}
+
+// A thread a message.
+extern "C" __global__ void __launch_bounds__(SPREAD_THREADS)
+    spread_messages(const __grid_constant__ Spread spread) {
+    const uint64_t number = uint64_t(blockIdx.x) * SPREAD_THREADS + threadIdx.x;
+    const bool active = number < spread.count;
+    if (spread.starts) {
+        uint64_t lower = 0, before;
+        for (uint32_t i = threadIdx.x; i < blockIdx.x; i += SPREAD_THREADS) lower += spread.sums[i];
+        lower = sum_block(lower);
+        const uint64_t units = active ? spread.units(number) : 0;
+        sum_block(units, &before);
+        if (active) spread.starts[number] = lower + before;
+        if (number + 1 == spread.count) spread.starts[number + 1] = lower + before + units;
+    }
+    if (!active) return;
+    if (spread.own != OWN_NONE) spread.write_own_iv(number);
+    const uint64_t input = spread.input.at(number), output = spread.output.at(number);
+    const uint64_t len = spread.input.len_of(number);
+    const uint8_t* iv = spread.own != OWN_NONE ? spread.own_ivs + number * spread.own_len
+                                               : reinterpret_cast<const uint8_t*>(spread.iv.at(number));
+    Piece piece = {};
+    piece.input = reinterpret_cast<const uint8_t*>(input);
+    piece.output = reinterpret_cast<uint8_t*>(output);
+    piece.len = len;
+    piece.iv = iv;
+    piece.message = uint32_t(number);
+    spread.pieces[number] = piece;
+    if (!spread.messages) return;
+    GcmMessage message = {};
+    message.iv = iv;
+    message.iv_len = spread.own != OWN_NONE ? spread.own_len : spread.iv.len_of(number);
+    message.aad_len = spread.aad.len_of(number);
+    if (message.aad_len > 0) message.aad = reinterpret_cast<const uint8_t*>(spread.aad.at(number));
+    message.tag = reinterpret_cast<uint8_t*>(spread.tag_place == TAG_AFTER_INPUT    ? input + len
+                                             : spread.tag_place == TAG_AFTER_OUTPUT ? output + len
+                                                                 : spread.tag.at(number));
+    message.len = len;
+    spread.messages[number] = message;
+}

@@ -1,0 +1,506 @@
+"""Arrays of other libraries: where they lie, and new ones of the same library."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from warplock import _native
+from warplock._errors import BatchError, CaptureError
+from warplock._layout import is_numpy
+
+View = tuple[int, int, int, Any, "int | None"]
+"""An array's address, bytes, GPU (negative: host memory), shape, and the stream to work on if that
+is not the current one of its library."""
+
+_Allocator = Callable[[int, int], Any]
+_allocator: _Allocator | None = None
+
+
+def set_allocator(function: _Allocator | None) -> None:
+    """Where memory for results comes from, for arrays whose library is not PyTorch, CuPy or JAX:
+    `function(nbytes, stream)` returns an object with `__cuda_array_interface__` or DLPack, such as
+    an `rmm.DeviceBuffer`. Memory that it gives out again must be ordered by streams."""
+    global _allocator
+    _allocator = function
+
+
+class Torch:
+    """PyTorch's tensors."""
+
+    immutable = False
+
+    def __init__(self) -> None:
+        self._torch: Any = sys.modules["torch"]
+        self._empty = self._torch.empty
+        self._bytes = self._torch.uint8
+        self._words = self._torch.int32
+        self._devices: dict[int, Any] = {}
+        # Faster than asking for each attribute.
+        self._has_exchange = hasattr(self._torch.Tensor, "__dlpack_c_exchange_api__")
+        # What current_stream() asks, without its object.
+        self._raw_stream = getattr(self._torch._C, "_cuda_getCurrentRawStream", None)
+
+    def view(self, array: Any, stream: int | None = None) -> View:
+        if array.is_conj() or array.is_neg():
+            raise BatchError(
+                "the tensor's conjugate or negative is not computed: use resolve_conj(), "
+                "resolve_neg()"
+            )
+        if self._has_exchange:
+            try:
+                found = _native.describe(array, stream)
+            except RuntimeError:
+                # DLPack has no quantized types.
+                found = None
+            if found is not None:
+                return found[0], found[1], found[3], found[2], found[5]
+        if not array.is_contiguous():
+            raise BatchError("the tensor is not contiguous: make a copy that is")
+        device = array.get_device() if array.is_cuda else -1
+        return array.data_ptr(), array.nbytes, device, array.shape, None
+
+    def at(self, array: Any) -> tuple[int, int]:
+        """Address and bytes of an array that was made here."""
+        return array.data_ptr(), array.nbytes
+
+    def stream(self, device: int) -> int:
+        if self._raw_stream is None:
+            return int(self._torch.cuda.current_stream(device).cuda_stream)
+        return int(self._raw_stream(device))
+
+    def is_capturing(self) -> bool:
+        return bool(self._torch.cuda.is_current_stream_capturing())
+
+    def _device(self, number: int) -> Any:
+        device = self._devices.get(number)
+        if device is None:
+            device = self._devices[number] = self._torch.device("cuda", number)
+        return device
+
+    def empty(self, shape: tuple[int, ...], device: int, stream: int) -> Any:
+        return self._empty(shape, dtype=self._bytes, device=self._device(device))
+
+    def words(self, count: int, device: int, stream: int) -> Any:
+        return self._empty((count,), dtype=self._words, device=self._device(device))
+
+    def upload(self, data: Any, device: int, stream: int) -> Any:
+        host = bytearray(memoryview(data).cast("B"))
+        if not host:
+            return self.empty((0,), device, stream)
+        made = self._torch.frombuffer(host, dtype=self._bytes)
+        return made.to(self._device(device), non_blocking=True)
+
+    def plus(self, values: Any, number: int) -> Any:
+        """64-bit integers, each with a number added."""
+        return values.to(self._torch.int64) + number
+
+    def count_up(self, first: int, step: int, count: int, device: int) -> Any:
+        """64-bit integers."""
+        made = self._torch.full(
+            (count,), first, dtype=self._torch.int64, device=self._device(device)
+        )
+        if step:
+            made += self._torch.arange(0, step * count, step, device=self._device(device))
+        return made
+
+    def on(self, stream: int, device: int) -> Any:
+        """A context in which `stream` is the current one."""
+        cuda = self._torch.cuda
+        if not stream:
+            return cuda.stream(cuda.default_stream(device))
+        return cuda.stream(cuda.ExternalStream(stream, device=self._device(device)))
+
+    def record(self, arrays: list[Any], stream: int, device: int) -> None:
+        """Tells the allocator that work on `stream` uses arrays of other streams."""
+        with self.on(stream, device):
+            current = self._torch.cuda.current_stream(device)
+        for array in arrays:
+            if isinstance(array, self._torch.Tensor) and array.is_cuda:
+                array.record_stream(current)
+
+    def keep(self, arrays: list[Any], device: int) -> None:
+        """Its allocator frees in the order of streams."""
+
+    def result(self, array: Any) -> Any:
+        return array
+
+    def any(self, words: Any) -> Any:
+        return words.any()
+
+    def failed(self, words: Any, stream: int, device: int) -> list[int]:
+        """The places that are not 0. Waits."""
+        with self.on(stream, device):
+            if not bool(words.any()):
+                return []
+            found: list[int] = words.nonzero().flatten().tolist()
+            return found
+
+    def strided(self, interface: Any, device: int) -> Any:
+        """An array over an object with `__cuda_array_interface__`."""
+        return self._torch.as_tensor(interface, device=self._device(device))
+
+    def host(self, array: Any) -> Any:
+        """A tensor of host memory as a NumPy array of bytes, which shares it."""
+        flat = array.detach().reshape(-1).view(self._bytes).numpy()
+        if array.dim() < 2:
+            return flat
+        count = array.shape[0]
+        return flat.reshape(count, flat.size // count if count else 0)
+
+    def from_host(self, made: Any) -> Any:
+        return self._torch.from_numpy(made) if is_numpy(made) else made
+
+    def host_words(self, failed: list[int], total: int) -> Any:
+        words = self._torch.zeros(total, dtype=self._words)
+        words[failed] = 1
+        return words
+
+
+class CuPy:
+    """CuPy's arrays."""
+
+    immutable = False
+
+    def __init__(self) -> None:
+        self._cupy: Any = sys.modules["cupy"]
+
+    def view(self, array: Any, stream: int | None = None) -> View:
+        if not array.flags.c_contiguous:
+            raise BatchError("the array is not contiguous: use cupy.ascontiguousarray")
+        return array.data.ptr, array.nbytes, array.device.id, array.shape, None
+
+    def at(self, array: Any) -> tuple[int, int]:
+        return array.data.ptr, array.nbytes
+
+    def stream(self, device: int) -> int:
+        cuda = self._cupy.cuda
+        if cuda.runtime.getDevice() == device:
+            return int(cuda.get_current_stream().ptr)
+        with cuda.Device(device):
+            return int(cuda.get_current_stream().ptr)
+
+    def is_capturing(self) -> bool:
+        stream = self._cupy.cuda.get_current_stream()
+        return bool(stream.is_capturing()) if stream.ptr else False
+
+    def _new(self, shape: tuple[int, ...], kind: str, device: int) -> Any:
+        if self.is_capturing():
+            # Allocating would spoil the capture.
+            raise CaptureError("the stream captures a graph: make a plan before the capture")
+        if self._cupy.cuda.runtime.getDevice() == device:
+            return self._cupy.empty(shape, kind)
+        with self._cupy.cuda.Device(device):
+            return self._cupy.empty(shape, kind)
+
+    def empty(self, shape: tuple[int, ...], device: int, stream: int) -> Any:
+        return self._new(shape, "u1", device)
+
+    def words(self, count: int, device: int, stream: int) -> Any:
+        return self._new((count,), "u4", device)
+
+    def upload(self, data: Any, device: int, stream: int) -> Any:
+        numpy = sys.modules["numpy"]
+        with self._cupy.cuda.Device(device):
+            return self._cupy.asarray(numpy.frombuffer(memoryview(data).cast("B"), "u1"))
+
+    def plus(self, values: Any, number: int) -> Any:
+        return values.astype("i8") + number
+
+    def count_up(self, first: int, step: int, count: int, device: int) -> Any:
+        with self._cupy.cuda.Device(device):
+            return self._cupy.arange(count, dtype="i8") * step + first
+
+    @contextlib.contextmanager
+    def on(self, stream: int, device: int) -> Any:
+        cuda = self._cupy.cuda
+        with cuda.Device(device):
+            with cuda.ExternalStream(stream, device) if stream else cuda.Stream.null:
+                yield
+
+    def record(self, arrays: list[Any], stream: int, device: int) -> None:
+        """CuPy knows no such thing: its documentation leaves this to the caller."""
+
+    def keep(self, arrays: list[Any], device: int) -> None:
+        """Its allocator frees in the order of streams."""
+
+    def result(self, array: Any) -> Any:
+        return array
+
+    def any(self, words: Any) -> Any:
+        return words.any()
+
+    def failed(self, words: Any, stream: int, device: int) -> list[int]:
+        with self.on(stream, device):
+            found: list[int] = words.get().nonzero()[0].tolist()
+            return found
+
+    def strided(self, interface: Any, device: int) -> Any:
+        with self._cupy.cuda.Device(device):
+            return self._cupy.asarray(interface)
+
+    def event(self, device: int) -> Any:
+        with self._cupy.cuda.Device(device):
+            event = self._cupy.cuda.Event(disable_timing=True)
+            event.record()
+        return event
+
+
+class Jax:
+    """JAX's arrays: immutable, so that results are made by CuPy or PyTorch and handed over."""
+
+    immutable = True
+
+    def __init__(self) -> None:
+        self._jax: Any = sys.modules["jax"]
+        self._kept: deque[tuple[Callable[[], bool], list[Any]]] = deque()
+        self._helper: Any = None
+        self._lock = threading.Lock()
+
+    def _maker(self) -> Any:
+        if self._helper is None:
+            for name, kind in (("cupy", CuPy), ("torch", Torch)):
+                with contextlib.suppress(ImportError):
+                    __import__(name)
+                    self._helper = kind()
+                    break
+            else:
+                raise BatchError(
+                    "JAX's arrays cannot be written, so that results need the memory of CuPy or "
+                    "PyTorch: install one of them"
+                )
+        return self._helper
+
+    def view(self, array: Any, stream: int | None = None) -> View:
+        kind, device = array.__dlpack_device__()
+        if kind == 1:
+            return 0, array.nbytes, -1, array.shape, None
+        if stream is None:
+            stream = self._maker().stream(device)
+        # The stream waits for what makes the array.
+        found = _native.describe(array, stream)
+        assert found is not None
+        return found[0], found[1], found[3], array.shape, None
+
+    def __getattr__(self, name: str) -> Any:
+        # Streams and new memory are the helper's.
+        return getattr(self._maker(), name)
+
+    def keep(self, arrays: list[Any], device: int) -> None:
+        """JAX does not free in the order of our streams: arrays live until our work is done."""
+        maker = self._maker()
+        if isinstance(maker, CuPy):
+            event = maker.event(device)
+            done: Callable[[], bool] = lambda: bool(event.done)
+        else:
+            event = maker._torch.cuda.Event()
+            event.record(maker._torch.cuda.current_stream(device))
+            done = event.query
+        with self._lock:
+            while self._kept and self._kept[0][0]():
+                self._kept.popleft()
+            self._kept.append((done, arrays))
+
+    def result(self, array: Any) -> Any:
+        return self._jax.dlpack.from_dlpack(array)
+
+    def host(self, array: Any) -> Any:
+        return sys.modules["numpy"].asarray(array)
+
+    def from_host(self, made: Any) -> Any:
+        return made
+
+    def host_words(self, failed: list[int], total: int) -> Any:
+        return Host().host_words(failed, total)
+
+
+class Host:
+    """NumPy's arrays, and everything with the buffer protocol."""
+
+    immutable = False
+
+    def view(self, array: Any, stream: int | None = None) -> View:
+        return 0, 0, -1, (), None
+
+    def host(self, array: Any) -> Any:
+        view = memoryview(array)
+        if view.ndim < 3 or not is_numpy(array) or not view.c_contiguous:
+            return array
+        count = array.shape[0]
+        return array.view("u1").reshape(count, array.nbytes // count if count else 0)
+
+    def from_host(self, made: Any) -> Any:
+        return made
+
+    def host_words(self, failed: list[int], total: int) -> Any:
+        numpy = sys.modules.get("numpy")
+        if numpy is None:
+            import array
+
+            words: Any = array.array("I", bytes(4 * total))
+            for place in failed:
+                words[place] = 1
+            return words
+        words = numpy.zeros(total, "u4")
+        words[failed] = 1
+        return words
+
+
+class Block:
+    """Memory of `set_allocator`'s function, with a shape. Other libraries take it by
+    `__cuda_array_interface__`."""
+
+    def __init__(self, base: Any, address: int, shape: tuple[int, ...], kind: str) -> None:
+        self.base = base
+        """What the function returned."""
+        self.shape = shape
+        self._address = address
+        self._kind = kind
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self._kind,
+            "data": (self._address, False),
+            "version": 3,
+            "stream": None,
+        }
+
+
+class Other:
+    """Arrays of other libraries, by DLPack or `__cuda_array_interface__`."""
+
+    immutable = False
+
+    def view(self, array: Any, stream: int | None = None) -> View:
+        found = _native.describe(array, stream)
+        if found is None:
+            raise BatchError(
+                f"{type(array).__name__} is no array: it has neither DLPack, nor "
+                "__cuda_array_interface__, nor the buffer protocol"
+            )
+        address, nbytes, shape, device, _, current, _ = found
+        if device == -2:
+            # __cuda_array_interface__ does not say it.
+            if len(_native.gpus()) != 1:
+                raise BatchError(
+                    f"{type(array).__name__} does not say on which GPU it is: give an array with "
+                    "DLPack"
+                )
+            device = 0
+        return address, nbytes, device, shape, current
+
+    def at(self, array: Any) -> tuple[int, int]:
+        return self.view(array)[:2]
+
+    def stream(self, device: int) -> int:
+        return 0
+
+    def is_capturing(self) -> bool:
+        return False
+
+    def _new(self, shape: tuple[int, ...], kind: str, stream: int) -> Block:
+        if _allocator is None:
+            raise BatchError(
+                "give memory for results (out, tags, nonces), or say with "
+                "warplock.cuda.set_allocator where it comes from"
+            )
+        nbytes = math.prod(shape) * int(kind[2])
+        base = _allocator(nbytes, stream)
+        address, found = self.at(base)
+        if found < nbytes:
+            raise BatchError(f"the allocator gave {found} bytes instead of {nbytes}")
+        return Block(base, address, shape, kind)
+
+    def empty(self, shape: tuple[int, ...], device: int, stream: int) -> Any:
+        return self._new(shape, "|u1", stream)
+
+    def words(self, count: int, device: int, stream: int) -> Any:
+        return self._new((count,), "<u4", stream)
+
+    def upload(self, data: Any, device: int, stream: int) -> Any:
+        raise BatchError("nonces, tags and associated data must be in GPU memory here")
+
+    def on(self, stream: int, device: int) -> Any:
+        return contextlib.nullcontext()
+
+    def record(self, arrays: list[Any], stream: int, device: int) -> None:
+        """Such libraries have no common way: the caller keeps arrays until the work is done."""
+
+    def keep(self, arrays: list[Any], device: int) -> None:
+        """As in `record`."""
+
+    def result(self, array: Any) -> Any:
+        return array
+
+    def any(self, words: Any) -> Any:
+        raise BatchError("look at `array`: its library is not known here")
+
+    def failed(self, words: Any, stream: int, device: int) -> list[int]:
+        _native.synchronize(device, stream)
+        base = words.base if isinstance(words, Block) else words
+        if not hasattr(base, "copy_to_host"):
+            raise BatchError("look at `array`: its library is not known here")
+        host = memoryview(base.copy_to_host()).cast("B").cast("I")
+        return [place for place, word in enumerate(host) if word]
+
+    def strided(self, interface: Any, device: int) -> Any:
+        return interface
+
+
+_found: dict[type, Any] = {}
+
+
+def library(array: Any) -> Any:
+    """What handles an array's kind."""
+    kind = type(array)
+    found = _found.get(kind)
+    if found is None:
+        found = _found[kind] = _find(array, kind)
+    return found
+
+
+def _find(array: Any, kind: type) -> Any:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return _one(Torch)
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(array, cupy.ndarray):
+        return _one(CuPy)
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(array, jax.Array):
+        return _one(Jax)
+    if hasattr(kind, "__cuda_array_interface__"):
+        return _one(Other)
+    try:
+        memoryview(array)
+    except TypeError:
+        return _one(Other)
+    return _one(Host)
+
+
+_made: dict[type, Any] = {}
+
+
+def _one(kind: type) -> Any:
+    return _made.setdefault(kind, kind())
+
+
+def handle(stream: Any) -> int:
+    """A stream's address: of an int, or of an object of cuda.core, PyTorch, CuPy, numba or RMM."""
+    if isinstance(stream, int):
+        return stream
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return int((protocol() if callable(protocol) else protocol)[1])
+    for name in ("cuda_stream", "ptr", "handle"):
+        found = getattr(stream, name, None)
+        if found is not None:
+            return int(getattr(found, "value", found) or 0)
+    raise BatchError("a stream is an int, or an object with __cuda_stream__")

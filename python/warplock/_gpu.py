@@ -1,0 +1,297 @@
+"""Batches for the engine, from arrays in GPU memory."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from warplock import _native
+from warplock._arrays import library
+from warplock._errors import BatchError, CaptureError
+from warplock._layout import Layout, integers, is_appended
+from warplock._native import CountedNonces
+from warplock._nonces import Counter
+
+if TYPE_CHECKING:
+    from warplock.cuda import Key
+
+# Associated data of a key that stays in GPU memory.
+_MOST_UPLOADS = 64
+# Shapes whose workspace's length is remembered.
+_MOST_LENGTHS = 1024
+
+
+class OnDevice:
+    """A key on one GPU."""
+
+    def __init__(self, keys: _native.KeySet, device: int) -> None:
+        self.native = _native.DeviceKey(keys, device)
+        self.counter = self.native.counter
+        # The workspace that calls of a shape need.
+        self.lengths: dict[Any, int] = {}
+        # Associated data that was uploaded, by library and content.
+        self.uploads: dict[Any, Any] = {}
+
+
+class Call(NamedTuple):
+    """A batch for the engine, and its arrays."""
+
+    parts: tuple[Any, ...]
+    shape: Any
+    """What its workspace's length depends on, mainly."""
+    is_even: bool
+    """Whether it depends on nothing else."""
+    messages: int
+    out: Any
+    tags: Any
+    ivs: Any
+    offsets: Any
+    keep: list[Any]
+    """What was uploaded."""
+    is_new: tuple[bool, bool, bool]
+    """Whether out, tags and ivs were made here."""
+    is_indirect: bool = False
+    """Whether places and lengths are in GPU memory."""
+
+
+def prepare(
+    key: Key,
+    on: OnDevice,
+    lib: Any,
+    src: Any,
+    view: Any,
+    stream: int,
+    encrypts: bool,
+    authenticated: bool,
+    nonces: Any,
+    nonces_out: Any,
+    sector: int | None,
+    aad: Any,
+    aad_offsets: Any,
+    out: Any,
+    tags: Any,
+    tag_len: int,
+    offsets: Any,
+    sizes: Any,
+    out_offsets: Any,
+) -> Call:
+    address, nbytes, device, shape, _ = view
+    keep: list[Any] = []
+
+    # Where texts and results lie.
+    if authenticated and not key._is_aead:
+        raise BatchError(f"{key.algorithm} authenticates nothing: take encrypt and decrypt")
+    appended = tags is not None and is_appended(authenticated, tags)
+    out_at = None
+    if out is not None and out is not src:
+        out_at = place(out, device, stream, "out", True)
+        if out_at == (address, nbytes) and nbytes:
+            out_at = None
+    elif out is not None and lib.immutable:
+        raise BatchError(f"{type(src).__name__} cannot be written: give another out")
+    in_place = out is not None and out_at is None
+    rows = shape[0] if len(shape) > 1 else None
+    out_shape: tuple[int, ...]
+    if offsets is None and sizes is None and not appended and out_at is None:
+        count = 1 if rows is None else rows
+        width = nbytes // count if count else 0
+        source = target = (count, width, width)
+        made_offsets = None
+        out_shape = (nbytes,) if rows is None else (count, width)
+    else:
+        each = None if rows is None else (rows, nbytes // rows if rows else 0)
+        layout = Layout(nbytes, each, on_host(offsets), on_host(sizes))
+        count = layout.count
+        source, target, out_shape, made_offsets = layout.places(
+            encrypts, tag_len if appended else 0, in_place,
+            None if out_at is None else out_at[1], on_host(out_offsets),
+        )  # fmt: skip
+    many = rows is not None or offsets is not None
+    out_is_new = out is None
+    if out_is_new:
+        out = lib.empty(out_shape, device, stream)
+        out_at = lib.at(out)
+
+    # Nonces: what they are, or where.
+    ivs_is_new = False
+    counts: Any = None
+    ivs: Any = nonces
+    iv_len = key._iv_len
+    ivs_at = None
+    if nonces is None:
+        if authenticated:
+            if not encrypts:
+                raise BatchError("opening needs the nonces of the sealing")
+            counts, ivs_is_new = on.counter, True
+        elif sector is not None:
+            counts = sector
+        elif iv_len and encrypts:
+            ivs = _upload(lib, os.urandom(iv_len * count), device, stream)
+            ivs = ivs.reshape(count, iv_len) if many else ivs
+            ivs_at = lib.at(ivs)
+        elif iv_len:
+            raise BatchError("decryption needs the IVs of the encryption")
+    elif isinstance(nonces, Counter):
+        if not encrypts:
+            raise BatchError("opening needs the nonces of the sealing, not a counter")
+        counts, ivs_is_new = nonces._on(device, key.algorithm), True
+    elif isinstance(nonces, CountedNonces):
+        counts = nonces
+    else:
+        ivs_at = place(nonces, device, stream, "nonces", False, lib, keep)
+        if count and ivs_at[1] % count == 0:
+            iv_len = ivs_at[1] // count
+    if nonces_out is not None:
+        if not ivs_is_new:
+            raise BatchError("nonces_out is for new nonces, not for given ones")
+        ivs, ivs_is_new = nonces_out, False
+        ivs_at = place(ivs, device, stream, "nonces_out", True)
+    elif ivs_is_new:
+        ivs = lib.empty((count, iv_len) if many else (iv_len,), device, stream)
+        ivs_at = lib.at(ivs)
+
+    # Associated data.
+    aad_at = aad_layout = None
+    if aad is not None:
+        aad_at, aad_layout = _aad(on, lib, aad, aad_offsets, count, device, stream, keep)
+
+    # Tags.
+    tags_is_new = False
+    tags_at = None
+    if authenticated and not appended:
+        if tags is not None:
+            tags_at = place(tags, device, stream, "tags", encrypts, lib, keep)
+        elif not encrypts:
+            raise BatchError('give the tags, or tags="appended"')
+        else:
+            tags_is_new = True
+            tags = lib.empty((count, tag_len) if many else (tag_len,), device, stream)
+            tags_at = lib.at(tags)
+
+    parts = (
+        encrypts, (address, nbytes), source, out_at, target, ivs_at, iv_len, counts, aad_at,
+        aad_layout, tags_at, tag_len,
+    )  # fmt: skip
+    even = offsets is None and aad_offsets is None
+    kind = (
+        encrypts, count, source if even else None, iv_len, type(counts), tags_at is None, tag_len,
+        address % 16, None if out_at is None else out_at[0] % 16,
+        None if aad_at is None else aad_at[1], aad_layout if even else None,
+    )  # fmt: skip
+    is_new = (out_is_new, tags_is_new, ivs_is_new)
+    return Call(parts, kind, even, count, out, tags, ivs, made_offsets, keep, is_new)
+
+
+def on_host(values: Any) -> Any:
+    """Offsets and sizes, which are read by the host."""
+    if values is None or isinstance(values, (list, tuple)):
+        return integers(values)
+    if library(values).view(values)[2] >= 0:
+        raise BatchError("offsets and sizes must be in host memory: the call would have to wait")
+    # Not as bytes.
+    return values.numpy() if hasattr(values, "numpy") else values
+
+
+def of_host(array: Any) -> Any:
+    """Bytes in host memory."""
+    lib = library(array)
+    if lib.view(array)[2] >= 0:
+        raise BatchError("arrays of one call must all be in GPU memory, or all in host memory")
+    return lib.host(array)
+
+
+def place(
+    array: Any,
+    device: int,
+    stream: int,
+    what: str,
+    writes: bool,
+    lib: Any = None,
+    keep: list[Any] | None = None,
+) -> tuple[int, int]:
+    """Where an array's bytes are on the GPU; what is only read may be in host memory, and is then
+    uploaded as one of `lib`'s arrays."""
+    own = library(array)
+    address, nbytes, where, _, _ = own.view(array, stream)
+    if where == device:
+        if writes and own.immutable:
+            raise BatchError(f"{what} ({type(array).__name__}) cannot be written")
+        return address, nbytes
+    if where >= 0:
+        raise BatchError(f"{what} is on the GPU {where}, and the texts on {device}")
+    if lib is None or keep is None:
+        raise BatchError(f"{what} must be in GPU memory, as the texts are")
+    made = _upload(lib, own.host(array), device, stream)
+    keep.append(made)
+    at: tuple[int, int] = lib.at(made)
+    return at
+
+
+def _upload(lib: Any, data: Any, device: int, stream: int) -> Any:
+    if lib.is_capturing():
+        raise CaptureError(
+            "nonces, tags and associated data of host memory cannot be copied while the stream "
+            "captures a graph: make a plan before the capture"
+        )
+    return lib.upload(data, device, stream)
+
+
+def _aad(
+    on: OnDevice,
+    lib: Any,
+    aad: Any,
+    offsets: Any,
+    count: int,
+    device: int,
+    stream: int,
+    keep: list[Any],
+) -> tuple[tuple[int, int], tuple[Any, ...] | None]:
+    """Where associated data is on the GPU, and its layout if it differs between messages."""
+    own = library(aad)
+    shape: Any = ()
+    if isinstance(aad, bytes):
+        # The same for many calls: it is uploaded once.
+        known = (lib, aad)
+        made = on.uploads.get(known)
+        if made is None:
+            made = _upload(lib, aad, device, stream)
+            keep.append(made)
+            if len(on.uploads) < _MOST_UPLOADS:
+                # Before other streams may read it.
+                _native.synchronize(device, stream)
+                on.uploads[known] = made
+        at: tuple[int, int] = lib.at(made)
+    else:
+        at = place(aad, device, stream, "aad", False, lib, keep)
+        shape = getattr(aad, "shape", ())
+    if offsets is not None:
+        return at, (on_host(offsets), None)
+    if own is not lib and not shape:
+        view = memoryview(aad)
+        shape = view.shape or ()
+    if len(shape) < 2:
+        return at, None
+    if shape[0] != count:
+        raise BatchError(f"there are {shape[0]} rows of associated data for {count} messages")
+    width = at[1] // count if count else 0
+    return at, (count, width, width)
+
+
+def enqueue(
+    on: OnDevice, lib: Any, call: Call, device: int, words: Any, refused: Any, stream: int
+) -> None:
+    queue = on.native.enqueue_indirect if call.is_indirect else on.native.enqueue
+    guess = on.lengths.get(call.shape)
+    need: int | None = guess
+    if guess is None:
+        need = 0 if call.is_indirect else on.native.workspace_len(call.parts)
+    length = 0
+    while need is not None:
+        length = need
+        workspace = lib.empty((length,), device, stream)
+        need = queue(call.parts, words, refused, lib.at(workspace), stream)
+    if length != guess:
+        if len(on.lengths) >= _MOST_LENGTHS:
+            on.lengths.clear()
+        # Ragged messages need about the same the next time.
+        on.lengths[call.shape] = length if call.is_even else length + length // 8

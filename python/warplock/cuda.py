@@ -1,0 +1,482 @@
+"""Arrays in GPU memory, encrypted where they lie.
+
+Arrays of PyTorch, CuPy, JAX and every library with DLPack or `__cuda_array_interface__`; results are
+arrays of the same library. Calls only queue their work: they wait for nothing, copy no payload, and
+a message that does not verify is zeros before any later work on the stream can read it. Whether one
+did not is in a `Status`, which is asked when it is wanted.
+
+Arrays in host memory go through the same functions to the host's engine, with the same results.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from warplock import _native
+from warplock._arrays import handle, library, set_allocator
+from warplock._batch import Encrypted, Sealed
+from warplock._batch import Key as _HostKey
+from warplock._errors import BatchError, CaptureError, InvalidTag
+from warplock._gpu import Call, OnDevice, enqueue, of_host, on_host, place, prepare
+from warplock._indirect import are_on_gpu, prepare_indirect
+from warplock._layout import Layout, empty, is_appended
+from warplock._native import CountedNonces
+from warplock._nonces import Counter, add32_nonces, xor_nonces
+from warplock._status import HostStatus, Interface, PlanStatus, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer
+
+__all__ = [
+    "CaptureError",
+    "Counter",
+    "Encrypted",
+    "Key",
+    "Opened",
+    "Plan",
+    "Sealed",
+    "Status",
+    "add32_nonces",
+    "set_allocator",
+    "xor_nonces",
+]
+
+_TAG_LEN = 16
+
+for _class in (CaptureError, Counter, Status):
+    _class.__module__ = "warplock.cuda"
+del _class
+
+
+class Opened(NamedTuple):
+    """What `open` made."""
+
+    data: Any
+    """The texts; zeros where a message was refused."""
+    status: Status
+    """Which messages were refused; `status.check()` waits, and raises if any was."""
+
+
+_numbers = itertools.count(1)
+_handles: weakref.WeakValueDictionary[int, Key] = weakref.WeakValueDictionary()
+
+
+class Key:
+    """A secret key for arrays on any GPU and in host memory.
+
+    It is made ready on a GPU when it is first used there, which takes a moment and waits;
+    `device` names one on which that happens now. Threads may share it.
+    """
+
+    def __init__(self, algorithm: str, key: Buffer, *, device: int | None = None) -> None:
+        self._of(_HostKey(algorithm, key), device)
+
+    @classmethod
+    def generate(cls, algorithm: str, *, device: int | None = None) -> Key:
+        """A random key."""
+        made = cls.__new__(cls)
+        made._of(_HostKey.generate(algorithm), device)
+        return made
+
+    def _of(self, host: _HostKey, device: int | None) -> None:
+        self._host = host
+        self._iv_len = host._keys.iv_len
+        self._is_aead = host._keys.is_aead
+        self._devices: dict[int, OnDevice] = {}
+        self._lock = threading.Lock()
+        self.handle = next(_numbers)
+        """A number that stands for this key in `torch.ops.warplock`, as long as it lives."""
+        _handles[self.handle] = self
+        if device is not None:
+            self.prepare(device)
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm's name, such as "aes-256-gcm"."""
+        return self._host.algorithm
+
+    def __repr__(self) -> str:
+        return f"<warplock.cuda.Key {self.algorithm}>"
+
+    def prepare(self, device: int) -> None:
+        """Makes the key ready on a GPU. Allocates and waits."""
+        self._on(device)
+
+    def _on(self, device: int, lib: Any = None) -> OnDevice:
+        found = self._devices.get(device)
+        if found is None:
+            if lib is not None and lib.is_capturing():
+                raise CaptureError(
+                    "the key is not ready on this GPU, and the stream captures a graph: make it "
+                    "ready before (Key(..., device=))"
+                )
+            with self._lock:
+                found = self._devices.get(device)
+                if found is None:
+                    found = self._devices[device] = OnDevice(self._host._keys, device)
+        return found
+
+    def seal(
+        self,
+        src: Any,
+        *,
+        nonces: Any = None,
+        nonces_out: Any = None,
+        aad: Any = None,
+        aad_offsets: Any = None,
+        out: Any = None,
+        tags: Any = None,
+        tag_len: int = _TAG_LEN,
+        offsets: Any = None,
+        sizes: Any = None,
+        out_offsets: Any = None,
+        stream: Any = None,
+    ) -> Sealed:
+        """Authenticated encryption of one message or many.
+
+        `src` is a contiguous array of any type, taken as bytes: with one dimension one message, with
+        more the first one counts messages; or with `offsets` and `sizes` (or one offset more than
+        messages), ragged messages.
+
+        `nonces`: new ones are taken from a counter on the GPU and returned, unless an array, a
+        `Counter`, `xor_nonces` or `add32_nonces` are given; `nonces_out` is where new ones are
+        written. `aad`: associated data, the same for
+        all, or with two dimensions or `aad_offsets` each its own. `out`: where to write, `out=src`
+        in place. `tags`: where to write them, or "appended" to have each after its ciphertext.
+        `stream`: an int or a stream object; otherwise the current one of the array's library.
+        """
+        return Sealed(
+            *self._run(
+                True, True, src, nonces=nonces, nonces_out=nonces_out, aad=aad, aad_offsets=aad_offsets,
+                out=out, tags=tags, tag_len=tag_len, offsets=offsets, sizes=sizes,
+                out_offsets=out_offsets, stream=stream,
+            )[:4]
+        )  # fmt: skip
+
+    def open(
+        self,
+        src: Any,
+        tags: Any = None,
+        *,
+        nonces: Any = None,
+        aad: Any = None,
+        aad_offsets: Any = None,
+        out: Any = None,
+        tag_len: int = _TAG_LEN,
+        offsets: Any = None,
+        sizes: Any = None,
+        out_offsets: Any = None,
+        statuses: Any = None,
+        refused: Any = None,
+        stream: Any = None,
+    ) -> Opened:
+        """Verified decryption of what `seal` made: its result, or the parts of it.
+
+        Raises nothing for messages that do not verify: see `Opened`. `statuses`: where to write the
+        status' array. `refused`: an array of one 32-bit integer to which the number of refused
+        messages is added, over any number of calls.
+        """
+        src, tags, nonces, offsets = _unpack(src, tags, nonces, offsets)
+        out, _, _, _, status = self._run(
+            False, True, src, nonces=nonces, aad=aad, aad_offsets=aad_offsets, out=out, tags=tags,
+            tag_len=tag_len, offsets=offsets, sizes=sizes, out_offsets=out_offsets,
+            statuses=statuses, refused=refused, stream=stream,
+        )  # fmt: skip
+        return Opened(out, status)
+
+    def encrypt(
+        self,
+        src: Any,
+        *,
+        ivs: Any = None,
+        sector: int | None = None,
+        out: Any = None,
+        offsets: Any = None,
+        sizes: Any = None,
+        stream: Any = None,
+    ) -> Encrypted:
+        """Encryption that notices no changes: ECB, CBC (without padding), CTR and XTS. IVs that are
+        not given are drawn on the host. For XTS, `sector` is the number of the first message."""
+        self._host._refuse_aead()
+        out, _, ivs, _, _ = self._run(
+            True, False, src, nonces=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
+            stream=stream,
+        )  # fmt: skip
+        return Encrypted(out, ivs)
+
+    def decrypt(
+        self,
+        src: Any,
+        *,
+        ivs: Any = None,
+        sector: int | None = None,
+        out: Any = None,
+        offsets: Any = None,
+        sizes: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """The opposite of `encrypt`. Nothing is verified."""
+        self._host._refuse_aead()
+        return self._run(
+            False, False, src, nonces=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
+            stream=stream,
+        )[0]  # fmt: skip
+
+    def plan(
+        self,
+        direction: Literal["seal", "open", "encrypt", "decrypt"],
+        src: Any,
+        tags: Any = None,
+        *,
+        nonces: Any = None,
+        sector: int | None = None,
+        aad: Any = None,
+        aad_offsets: Any = None,
+        out: Any = None,
+        tag_len: int = _TAG_LEN,
+        offsets: Any = None,
+        sizes: Any = None,
+        out_offsets: Any = None,
+    ) -> Plan:
+        """Prepares a batch for many launches, also in a CUDA graph. Allocates and waits.
+
+        The arguments are those of the method that `direction` names. Arrays are read again at each
+        launch; a plan that seals takes new nonces at each.
+        """
+        if direction not in ("seal", "open", "encrypt", "decrypt"):
+            raise BatchError("a plan's direction is seal, open, encrypt or decrypt")
+        authenticated = direction in ("seal", "open")
+        if not authenticated:
+            self._host._refuse_aead()
+        src, tags, nonces, offsets = _unpack(src, tags, nonces, offsets)
+        lib = library(src)
+        view = lib.view(src)
+        if view[2] < 0:
+            raise BatchError("plans are for arrays in GPU memory: call the key's methods")
+        if lib.immutable:
+            raise BatchError(f"{type(src).__name__} never changes, so it needs no plan")
+        on = self._on(view[2], lib)
+        stream = lib.stream(view[2]) if view[4] is None else view[4]
+        call = prepare(
+            self, on, lib, src, view, stream, direction in ("seal", "encrypt"), authenticated, nonces,
+            None, sector, aad, aad_offsets, out, tags, tag_len, offsets, sizes, out_offsets,
+        )  # fmt: skip
+        # The plan's making waits for a stream of its own; what was uploaded must be there before.
+        _native.synchronize(view[2], stream)
+        native = _native.DevicePlan(self._host._keys, view[2], call.parts)
+        return Plan(native, lib, view[2], call, self)
+
+    def _run(
+        self,
+        encrypts: bool,
+        authenticated: bool,
+        src: Any,
+        *,
+        nonces: Any = None,
+        nonces_out: Any = None,
+        sector: int | None = None,
+        aad: Any = None,
+        aad_offsets: Any = None,
+        out: Any = None,
+        tags: Any = None,
+        tag_len: int = _TAG_LEN,
+        offsets: Any = None,
+        sizes: Any = None,
+        out_offsets: Any = None,
+        statuses: Any = None,
+        refused: Any = None,
+        stream: Any = None,
+    ) -> tuple[Any, Any, Any, Any, Any]:
+        """Results, tags, nonces, offsets and status."""
+        lib = library(src)
+        given = None if stream is None else handle(stream)
+        view = lib.view(src, given)
+        device = view[2]
+        if device < 0:
+            return self._run_on_host(
+                lib, src, encrypts, authenticated, nonces, nonces_out, sector, aad, aad_offsets,
+                out, tags, tag_len, offsets, sizes, out_offsets, statuses, refused,
+            )  # fmt: skip
+        on = self._devices.get(device) or self._on(device, lib)
+        current = view[4]
+        if current is None:
+            current = lib.stream(device)
+        at = current if given is None else given
+        # Memory belongs to the stream on which it is used.
+        with lib.on(at, device) if at != current else _SAME_STREAM:
+            made_of = prepare_indirect if are_on_gpu(offsets) else prepare
+            call = made_of(
+                self, on, lib, src, view, at, encrypts, authenticated, nonces, nonces_out, sector,
+                aad, aad_offsets, out, tags, tag_len, offsets, sizes, out_offsets,
+            )  # fmt: skip
+            words_at = refused_at = status = None
+            if authenticated and not encrypts:
+                if statuses is None:
+                    words = lib.words(call.messages, device, at)
+                    words_at = lib.at(words)
+                    status = Status(lib, words, device, at, call.messages)
+                else:
+                    words_at = place(statuses, device, at, "statuses", True)
+                    status = Status(library(statuses), statuses, device, at, call.messages)
+                if refused is not None:
+                    refused_at = place(refused, device, at, "refused", True)
+            enqueue(on, lib, call, device, words_at, refused_at, at)
+            out, tags, ivs = call.out, call.tags, call.ivs
+            if lib.immutable:
+                lib.keep([src, *call.keep], device)
+                out, tags, ivs = (
+                    lib.result(made) if is_new else made
+                    for made, is_new in zip((out, tags, ivs), call.is_new)
+                )
+        if at != current:
+            lib.record([src, out, tags, ivs, statuses, refused, *call.keep], at, device)
+        return out, tags, ivs, call.offsets, status
+
+    def _run_on_host(
+        self,
+        lib: Any,
+        src: Any,
+        encrypts: bool,
+        authenticated: bool,
+        nonces: Any,
+        nonces_out: Any,
+        sector: int | None,
+        aad: Any,
+        aad_offsets: Any,
+        out: Any,
+        tags: Any,
+        tag_len: int,
+        offsets: Any,
+        sizes: Any,
+        out_offsets: Any,
+        statuses: Any,
+        refused: Any,
+    ) -> tuple[Any, Any, Any, Any, Any]:
+        if out is not None and library(out).immutable:
+            raise BatchError(f"{type(out).__name__} cannot be written: give another out")
+        data = lib.host(src)
+        target = data if out is src else None if out is None else of_host(out)
+        offsets, sizes, out_offsets = on_host(offsets), on_host(sizes), on_host(out_offsets)
+        layout = Layout.of(data, offsets, sizes)
+        appended = is_appended(authenticated, tags)
+        places = layout.places(
+            encrypts, tag_len if appended else 0, target is data,
+            None if target is None else memoryview(target).nbytes, out_offsets,
+        )  # fmt: skip
+        made_offsets = places.offsets
+        if target is None:
+            target = empty(data, places.shape)
+            if made_offsets is not None and out_offsets is None:
+                out_offsets = made_offsets
+        ivs: Any = nonces
+        given: Any
+        if isinstance(nonces, Counter):
+            if not encrypts:
+                raise BatchError("opening needs the nonces of the sealing, not a counter")
+            raw = nonces._host_nonces(layout.count, self._host)
+            given = ivs = None
+            if raw is not None:
+                many = layout.rows is not None or layout.ragged is not None
+                given = empty(data, (layout.count, self._iv_len) if many else (self._iv_len,))
+                memoryview(given).cast("B")[:] = raw
+        elif isinstance(nonces, CountedNonces):
+            given = nonces.bytes(layout.count)
+        else:
+            given = None if nonces is None else of_host(nonces)
+        failed: list[int] = []
+        try:
+            _, made_tags, made_ivs, _ = self._host._run(
+                encrypts, authenticated, data, ivs=given, sector=sector,
+                aad=None if aad is None else of_host(aad), aad_offsets=on_host(aad_offsets),
+                out=target, tags=tags if tags is None or appended else of_host(tags),
+                tag_len=tag_len, offsets=offsets, sizes=sizes, out_offsets=out_offsets,
+            )  # fmt: skip
+        except InvalidTag as error:
+            failed = error.failed
+            made_tags = made_ivs = None
+        out = lib.from_host(target) if out is None else out
+        tags = lib.from_host(made_tags) if tags is None else tags
+        if nonces_out is not None:
+            if nonces is not None and not isinstance(nonces, Counter):
+                raise BatchError("nonces_out is for new nonces, not for given ones")
+            _bytes(nonces_out)[:] = memoryview(made_ivs).cast("B")
+            ivs = nonces_out
+        elif ivs is None:
+            ivs = None if made_ivs is None else lib.from_host(made_ivs)
+        status = None
+        if authenticated and not encrypts:
+            status = HostStatus(lib, failed, layout.count, statuses)
+            if refused is not None:
+                count = _bytes(refused).cast("I")
+                count[0] += len(failed)
+        return out, tags, ivs, made_offsets, status
+
+
+def _bytes(array: Any) -> memoryview:
+    return memoryview(of_host(array)).cast("B")
+
+
+_SAME_STREAM = contextlib.nullcontext()
+
+
+def _unpack(src: Any, tags: Any, nonces: Any, offsets: Any) -> tuple[Any, Any, Any, Any]:
+    """The parts of what `seal` made."""
+    if not isinstance(src, Sealed):
+        return src, tags, nonces, offsets
+    return (
+        src.data,
+        src.tags if tags is None else tags,
+        src.nonces if nonces is None else nonces,
+        src.offsets if offsets is None else offsets,
+    )
+
+
+class Plan:
+    """A batch in GPU memory that is prepared, for many launches and for graphs.
+
+    Its arrays are read and written again at each launch; a plan that seals takes new nonces and
+    writes them to `nonces`. Launches go to one stream, or wait for each other. It must live until
+    its last launch is done, that of a graph too; freeing it waits for the GPU, which must not
+    happen while a stream captures.
+    """
+
+    def __init__(self, native: Any, lib: Any, device: int, call: Call, key: Key) -> None:
+        self._native = native
+        self._lib = lib
+        self._device = device
+        self._call = call
+        self._key = key
+        self._last = 0
+        self.data = call.out
+        """Where the results are."""
+        self.tags = call.tags
+        """The tags, or "appended"."""
+        self.nonces = call.ivs
+        """The nonces or IVs."""
+        self.offsets = call.offsets
+        """Where results lie, if they are ragged and `data` was made here."""
+        self.status: Status | None = None
+        """Which messages the last launch refused, for plans that open."""
+        found = native.statuses
+        if found is not None:
+            address, stride, count = found
+            words = lib.strided(Interface(native, address, stride, count), device)
+            self.status = PlanStatus(lib, self, words, device, count)
+
+    def launch(self, stream: Any = None) -> None:
+        """Queues the batch on a stream, and nothing else; it may be capturing a graph."""
+        at = self._lib.stream(self._device) if stream is None else handle(stream)
+        self._last = at
+        self._native.launch(at)
+
+    def close(self) -> None:
+        """Waits for the GPU and frees the plan's memory there."""
+        self.status = None
+        self._native = None
+
+    def __repr__(self) -> str:
+        return f"<warplock.cuda.Plan of {self._call.messages} messages>"
