@@ -353,7 +353,7 @@ impl<'a> World<'a> {
     fn change_store(&mut self) -> Option<Attack> {
         let mut done: Option<Attack> = None;
         let count = [1, 1, 2, 3][self.rng.below(4) as usize];
-        let other_branch = !self.abandoned.is_empty() && self.rng.below(2) == 0;
+        let other_branch = !self.abandoned.is_empty() && self.rng.below(4) > 0;
         let copies = if other_branch {
             &self.abandoned
         } else {

@@ -17,7 +17,7 @@ impl World<'_> {
     pub(super) fn take_or_resume_snapshot(&mut self) {
         // Without a memory, what was made since would be another machine's.
         let has_memory = self.remembers && Self::memory_file(&self.state()).is_some();
-        if self.machines > 1 || !has_memory || self.rng.below(4) > 0 {
+        if self.machines > 1 || !has_memory || self.rng.below(2) == 0 {
             return;
         }
         let Some(snapshot) = self.snapshot.take() else {
