@@ -10,8 +10,8 @@ use cudarc::driver::sys;
 use super::welch::{THRESHOLD, largest_t};
 use super::{Random, whole};
 use crate::cuda::driver::api::{Driver, Failure, RawStream, check};
+use crate::cuda::driver::memory::{Address, DeviceMemory, PinnedMemory, fill, upload};
 use crate::cuda::driver::memory::{DeviceBytes, HostBytes};
-use crate::cuda::driver::memory::{DeviceMemory, PinnedMemory, fill, upload};
 use crate::cuda::driver::module::{Family, Module, argument};
 use crate::cuda::launch::abi::{MULTIPROCESSORS, SPLIT_CAPABILITY, Work, split_bytes};
 use crate::cuda::launch::keys::OneKey;
@@ -46,6 +46,8 @@ struct What {
     each: usize,
     /// With the GCM kernels in which some multiprocessors only hash.
     split: bool,
+    /// Bytes from a multiple of 16 to the text.
+    shift: usize,
 }
 
 /// The leaky kernel.
@@ -54,6 +56,7 @@ const LEAKY_DOES: What = What {
     direction: Direction::Encrypt,
     each: LEN,
     split: false,
+    shift: 0,
 };
 
 /// Every eighth multiprocessor hashes, in kernels where only some do.
@@ -114,7 +117,8 @@ struct Bench {
     link: CudaLink,
     stream: RawStream,
     inputs: Vec<Input>,
-    text: DeviceMemory,
+    text_at: Address,
+    _text: DeviceMemory,
     sheet: DeviceMemory,
     subject: Subject,
     /// The memory of a [`Split`].
@@ -174,6 +178,7 @@ impl Bench {
             direction,
             each,
             split,
+            shift,
         } = what.unwrap_or(LEAKY_DOES);
         let policy = Policy {
             largest: 2 * LEN,
@@ -181,7 +186,8 @@ impl Bench {
             ..Policy::DEFAULT
         };
         let stream = link.stream()?;
-        let text = link.device(LEN)?;
+        let text = link.device(LEN + shift)?;
+        let text_at = text.address() + shift as Address;
         let count = LEN / each;
         let spans = Spans::Even {
             count,
@@ -232,7 +238,7 @@ impl Bench {
             }
             let at = Addresses {
                 sheet: sheet_on_device.address(),
-                text: text.address(),
+                text: text_at,
                 previous: 0,
             };
             let one_key = OneKey::new(&job, 0);
@@ -266,7 +272,8 @@ impl Bench {
             link,
             stream,
             inputs,
-            text,
+            text_at,
+            _text: text,
             sheet: sheet_on_device,
             subject,
             _split: buffers,
@@ -277,7 +284,7 @@ impl Bench {
     fn prepare(&self, input: &Input) -> Result<(), Failure> {
         // SAFETY: all buffers live as long as `self`, whose stream is waited for.
         unsafe {
-            upload(&self.stream, self.text.address(), input.text.start(), LEN)?;
+            upload(&self.stream, self.text_at, input.text.start(), LEN)?;
             if self.sheet.len() > 0 {
                 let len = input.sheet.len();
                 upload(&self.stream, self.sheet.address(), input.sheet.start(), len)?;
@@ -291,7 +298,7 @@ impl Bench {
         match &self.subject {
             Subject::Leaky(module) => {
                 let kernel = module.kernel("leaky_ecb_128", Family::Plain)?;
-                let (text, blocks) = (self.text.address(), (LEN / 16) as u64);
+                let (text, blocks) = (self.text_at, (LEN / 16) as u64);
                 let keys = &input.key.encrypt;
                 let mut arguments = [argument(&text), argument(&blocks), argument(keys)];
                 let grid = self.link.multiprocessors();
@@ -350,7 +357,8 @@ impl Bench {
     }
 }
 
-/// Every kernel for one key that this GPU supports, and GCM's for messages of each length.
+/// Every kernel for one key that this GPU supports, and GCM's for messages of each length, at a
+/// multiple of 16 and at an odd place.
 fn subjects() -> Vec<What> {
     let devices = Driver::load().and_then(|driver| driver.devices().map_err(|f| f.to_string()));
     let splits = devices.is_ok_and(|all| {
@@ -371,17 +379,21 @@ fn subjects() -> Vec<What> {
                 (Mode::Acorn, _) => &[1024],
                 _ => &[LEN],
             };
-            let mut add = |each, split| {
+            let mut add = |each, split, shift| {
                 subjects.push(What {
                     algorithm,
                     direction,
                     each,
                     split,
+                    shift,
                 });
             };
-            lens.iter().for_each(|&len| add(len, false));
+            for &len in lens {
+                add(len, false, 0);
+                add(len, false, 5);
+            }
             if info.mode == Mode::Gcm && splits {
-                add(LEN, true);
+                add(LEN, true, 0);
             }
         }
     }
@@ -446,7 +458,7 @@ impl Bench {
         unsafe {
             let to = host.start();
             self.link
-                .download(&self.stream, to, self.text.address(), LEN)
+                .download(&self.stream, to, self.text_at, LEN)
                 .unwrap();
         }
         self.stream.wait("downloading").unwrap();
