@@ -123,9 +123,9 @@ def rewrap(
     """Gives an encrypted file other recipients, or another passphrase.
 
     `identities` or `passphrase` open it now, `recipients` or `new_passphrase` from then on. Only the
-    envelope is written again, so the size does not matter. Who has opened the file before, or keeps
-    an older copy, can still open that and read it: `rekey` encrypts the content again under a fresh
-    key (then `progress` is told).
+    envelope is written again, so the size does not matter. The key of the content stays the same: a
+    former recipient that kept it, or an older copy of the file, can still decrypt the content.
+    `rekey` encrypts the content again under a fresh key (only then is `progress` called).
 
     A crash leaves a file that the old or the new keys open; if `.NAME.rewrap` is left next to it,
     call this again with the old keys.

@@ -62,13 +62,14 @@ pub fn plan(options: &Plan, job: &Path) -> Result<Job> {
             "source and destination are the same folder".to_owned(),
         ));
     }
+    let (include, exclude) = (patterns(&options.include)?, patterns(&options.exclude)?);
     fs::create_dir(job).map_err(Error::io(job))?;
     let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
     let own = [Some(job), destination.as_deref()];
     let mut walk = Walk {
         operation: *operation,
-        include: patterns(&options.include)?,
-        exclude: patterns(&options.exclude)?,
+        include,
+        exclude,
         avoid: own.into_iter().flatten().flat_map(identity).collect(),
         source: source.clone(),
         job,
@@ -215,7 +216,7 @@ impl Walk<'_> {
             inode: found.map_or(0, MetadataExt::ino),
             mode: found.map_or(0, |found| found.mode() & 0o7777),
         };
-        if self.units % PART == 0 {
+        if self.units.is_multiple_of(PART) {
             self.end_part()?;
             let path = self.job.join(part_name(self.parts));
             let file = File::create_new(&path).map_err(Error::io(&path))?;

@@ -35,7 +35,7 @@ pub enum Keys {
 const SMALL: u64 = 1 << 20;
 
 /// Runs a shard of the job in the folder `path`; with `force`, other files that have the results'
-/// names are replaced. `small_done` counts bytes of input that `pipeline`'s monitor does not count.
+/// names are replaced. `small_done` counts finished bytes that `pipeline`'s monitor does not count.
 /// Calls `ended` with each row. What is done already is not done again.
 ///
 /// # Errors
@@ -100,6 +100,9 @@ pub fn run(
                 seconds: started.elapsed().as_secs_f64(),
                 message,
             };
+            if status == Status::Unchanged {
+                small_done.fetch_add(row.bytes, Ordering::Relaxed);
+            }
             log.add(path, &row)?;
             report.units += 1;
             report.add(row.status, row.bytes, row.seconds);

@@ -248,9 +248,9 @@ pub(crate) struct Verify {
 
 /// Give encrypted files other recipients or another passphrase.
 ///
-/// Only the envelope in front of the content is written again, so this is quick whatever the size. It
-/// takes nothing from those who have opened a file before or keep an older copy: the key of the
-/// content stays the same. --rekey encrypts the content again.
+/// Only the envelope in front of the content is written again, so this is quick whatever the size. The
+/// key of the content stays the same: a former recipient that kept it, or an older copy of the file,
+/// can still decrypt the content. --rekey encrypts the content again under a fresh key.
 ///
 /// The old file is valid until the new one is on the disk. Where the file system cannot share blocks
 /// between files, a large file is overwritten in place, and its old envelope waits as .NAME.rewrap

@@ -32,12 +32,12 @@ pub enum Rewrapped {
     Copied,
 }
 
-/// Wraps the key of the `.wl` file `path` for `recipients` instead of those who open it now, of whom
-/// `identities` must be one. The stream with the content is not changed, and for most files not
+/// Wraps the key of the `.wl` file `path` for `recipients` instead of its present recipients, of which
+/// `identities` must include one. The stream with the content is not changed, and in a large file not
 /// even read.
 ///
-/// This takes the file from nobody who has opened it before, or who keeps an older copy: the key of
-/// the content is the same. [`rekey_file`] changes that too.
+/// The key of the content stays the same: a former recipient that kept it, or an older copy of the
+/// file, can still decrypt the content. [`rekey_file`] changes that key too.
 ///
 /// A crash at any time leaves a file that the old or the new keys open, with one exception: where
 /// the file system cannot share blocks between files, a file over 1 MiB is overwritten in place. Its
@@ -88,8 +88,8 @@ pub fn rewrap_file(
     Ok(done)
 }
 
-/// Encrypts the `.wl` file `path` again, with a fresh key that is wrapped for `recipients`: who had
-/// the old key can open older copies, but not the new file. The plaintext is never on a disk. The new
+/// Encrypts the `.wl` file `path` again, with a fresh key that is wrapped for `recipients`: the
+/// old key opens older copies, but not the new file. The plaintext is never on a disk. The new
 /// file replaces the old one in one step, when all of the old one was verified. Returns the length of
 /// the plaintext in bytes.
 ///
@@ -314,7 +314,7 @@ impl Target {
     fn replace_by(&self, output: OutputFile) -> Result<()> {
         let old = self.file.metadata().map_err(Error::Read)?;
         let (user, group) = (Uid::from_raw(old.uid()), Gid::from_raw(old.gid()));
-        // Who may not give files away becomes the owner, as with any other replaced file.
+        // A process that may not change owners becomes the owner, as of any other file it replaces.
         let _ = fchown(output.file(), Some(user), Some(group));
         output.publish()
     }

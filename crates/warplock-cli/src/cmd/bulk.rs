@@ -28,7 +28,7 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
         } => {
             let recipients = recipients(&keys)?;
             let plan = plan(Operation::Encrypt, dir, Some(out), recipients, selection);
-            at_once(&plan, None, force, common)
+            plan_and_run(&plan, None, force, common)
         }
         Bulk::Decrypt {
             dir,
@@ -38,7 +38,7 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
             force,
         } => {
             let plan = plan(Operation::Decrypt, dir, Some(out), vec![], selection);
-            at_once(&plan, Some(&keys), force, common)
+            plan_and_run(&plan, Some(&keys), force, common)
         }
         Bulk::Verify {
             dir,
@@ -46,7 +46,7 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
             selection,
         } => {
             let plan = plan(Operation::Verify, dir, None, vec![], selection);
-            at_once(&plan, Some(&keys), false, common)
+            plan_and_run(&plan, Some(&keys), false, common)
         }
         Bulk::Plan(options) => {
             let operation = match options.op {
@@ -120,7 +120,7 @@ fn plan(
 }
 
 /// Plans and runs; the destination itself says what is done.
-fn at_once(
+fn plan_and_run(
     plan: &Plan,
     keys: Option<&WithIdentities>,
     force: bool,
