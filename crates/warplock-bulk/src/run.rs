@@ -250,14 +250,19 @@ impl Worker<'_> {
                     to.display()
                 )));
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if let Some(folder) = to.parent() {
-                    fs::create_dir_all(folder)?;
-                }
-            }
             _ => {}
         }
-        let output = OutputFile::create(to, self.force, Access::Owner)?;
+        let create = || OutputFile::create(to, self.force, Access::Owner);
+        let output = match (create(), to.parent()) {
+            // Its folder may be another thread's or shard's, which has not come to it yet.
+            (Err(container::Error::Create(error)), Some(folder))
+                if error.kind() == io::ErrorKind::NotFound =>
+            {
+                fs::create_dir_all(folder)?;
+                create()?
+            }
+            (output, _) => output?,
+        };
         self.content(&source, unit, Some(&output), key)?;
         if !is_as_planned(&source, unit)? {
             return Err(failed("it was changed while it was read: plan again"));
