@@ -351,3 +351,24 @@ def test_the_command_line_mounts_in_the_background():
         assert pathlib.Path("mount/a").read_bytes() == b"text"
     finally:
         subprocess.run(["fusermount3", "-u", "mount"], check=True)
+
+
+def test_other_keys_for_a_file(tmp_path: Path) -> None:
+    old, new = Identity.generate(), Identity.generate()
+    sealed = tmp_path / "a.wl"
+    for size in (10, 3_000_000):
+        text = os.urandom(size)
+        warplock.encrypt_file(io.BytesIO(text), sealed, recipients=old, replace=True)
+        with pytest.raises(warplock.WrongKeyError):
+            warplock.rewrap(sealed, identities=new, recipients=new)
+        warplock.rewrap(sealed, identities=old, recipients=[new])
+        with pytest.raises(warplock.WrongKeyError):
+            warplock.verify_file(sealed, identities=old)
+        warplock.rewrap(sealed, identities=new, recipients=old, rekey=True)
+        with warplock.open(sealed, identities=old) as file:
+            assert file.read() == text
+    with pytest.raises(FileNotFoundError):
+        warplock.rewrap(tmp_path / "missing", identities=old, recipients=new)
+    with pytest.raises(ValueError, match="what opens it"):
+        warplock.rewrap(sealed, recipients=new)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.wl"]

@@ -2,7 +2,8 @@
 
 - `AESGCM`: one message, as in cryptography.
 - `Key`, `Keys`: batches of messages, any algorithm.
-- `open`, `encrypt_file`, `decrypt_file`, `verify_file`, `inspect`, `PartSealer`: encrypted files.
+- `open`, `encrypt_file`, `decrypt_file`, `verify_file`, `rewrap`, `inspect`, `PartSealer`: encrypted
+  files.
 - `warplock.keys`: identities and recipients.
 - `warplock.fs`: encrypted files through fsspec.
 - `warplock.safetensors`: encrypted tensors, also straight to GPUs.
@@ -36,6 +37,7 @@ from warplock._files import (
     encrypt_file,
     inspect,
     open,
+    rewrap,
     verify_file,
 )
 from warplock._native import (
@@ -77,6 +79,7 @@ __all__ = [
     "encrypt_file",
     "inspect",
     "open",
+    "rewrap",
     "sealed_len",
     "verify_file",
 ]

@@ -108,6 +108,50 @@ def verify_file(
     )
 
 
+def rewrap(
+    file: _Path,
+    *,
+    identities: _Identities | None = None,
+    passphrase: _Passphrase | None = None,
+    recipients: _Recipients | None = None,
+    new_passphrase: _Passphrase | None = None,
+    rekey: bool = False,
+    max_work: int | None = None,
+    progress: _Progress | None = None,
+    engine: Engine | None = None,
+) -> None:
+    """Gives an encrypted file other recipients, or another passphrase.
+
+    `identities` or `passphrase` open it now, `recipients` or `new_passphrase` from then on. Only the
+    envelope is written again, so the size does not matter. The key of the content stays the same: a
+    former recipient that kept it, or an older copy of the file, can still decrypt the content.
+    `rekey` encrypts the content again under a fresh key (only then is `progress` called).
+
+    A crash leaves a file that the old or the new keys open; if `.NAME.rewrap` is left next to it,
+    call this again with the old keys.
+
+    >>> import warplock, tempfile, os
+    >>> from warplock.keys import Identity
+    >>> folder = tempfile.TemporaryDirectory(); os.chdir(folder.name)
+    >>> old, new = Identity.generate(), Identity.generate()
+    >>> _ = warplock.encrypt_file(io.BytesIO(b"a long story"), "a.wl", recipients=old)
+    >>> warplock.rewrap("a.wl", identities=old, recipients=new)
+    >>> warplock.verify_file("a.wl", identities=new)
+    12
+    """
+    _native.rewrap(
+        file,
+        identities,
+        passphrase,
+        recipients,
+        new_passphrase,
+        rekey,
+        max_work,
+        progress,
+        engine,
+    )
+
+
 class Inspection(NamedTuple):
     """What a file tells without any key. Nothing of it is verified."""
 

@@ -30,6 +30,7 @@ __all__ = [
     "main",
     "new_envelope",
     "recipients_of",
+    "rewrap",
     "save_tensors",
     "sealed_len",
     "synchronize",
@@ -209,6 +210,17 @@ def decrypt_file(
     progress: Callable[[int], object] | None,
     engine: Engine | None,
 ) -> int: ...
+def rewrap(
+    file: Any,
+    identities: Any,
+    passphrase: Any,
+    recipients: Any,
+    new_passphrase: Any,
+    rekey: bool,
+    max_work: int | None,
+    progress: Callable[[int], object] | None,
+    engine: Engine | None,
+) -> int | None: ...
 def inspect(file: Any) -> dict[str, Any]: ...
 def sealed_len(content: int) -> int: ...
 def new_envelope(

@@ -17,10 +17,12 @@ use crate::range::Range;
 use crate::value::Value;
 
 mod bench;
+mod bulk;
 mod vault;
 mod work;
 
 pub(crate) use bench::{Bench, BenchSuite};
+pub(crate) use bulk::{Bulk, ForRecipients, Operation, Selection, WithIdentities};
 pub(crate) use vault::{
     Cache, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, NewKey, Vault, VaultCheck,
     VaultInfo, VaultInit, VaultMemory, VaultMount, VaultPasswd, VaultUnlock, VaultUnmount,
@@ -88,6 +90,9 @@ pub(crate) enum Command {
     Decrypt(Decrypt),
     Inspect(Inspect),
     Verify(Verify),
+    Rewrap(Rewrap),
+    #[command(subcommand)]
+    Bulk(Bulk),
     #[command(subcommand)]
     Raw(Raw),
     #[command(subcommand)]
@@ -239,6 +244,65 @@ pub(crate) struct Verify {
     pub(crate) input: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) unlock: Unlock,
+}
+
+/// Give encrypted files other recipients or another passphrase.
+///
+/// Only the envelope in front of the content is written again, so this is quick whatever the size. The
+/// key of the content stays the same: a former recipient that kept it, or an older copy of the file,
+/// can still decrypt the content. --rekey encrypts the content again under a fresh key.
+///
+/// The old file is valid until the new one is on the disk. Where the file system cannot share blocks
+/// between files, a large file is overwritten in place, and its old envelope waits as .NAME.rewrap
+/// next to it until this is done; after a crash, rewrap with the old keys repairs the file.
+#[derive(Args, Debug)]
+#[command(after_help = REWRAP_EXAMPLES)]
+pub(crate) struct Rewrap {
+    /// What to rewrap.
+    #[arg(required = true, value_hint = ValueHint::FilePath)]
+    pub(crate) input: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) unlock: UnlockEnvelope,
+    /// From now on for RECIPIENT (age1..., an SSH public key, a plugin's); may be repeated.
+    #[arg(short, long, value_name = "RECIPIENT")]
+    pub(crate) recipient: Vec<String>,
+    /// From now on for the recipients in FILE, one a line; may be repeated.
+    #[arg(short = 'R', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) recipients_file: Vec<PathBuf>,
+    /// Ask for a new passphrase.
+    #[arg(long, conflicts_with_all = ["recipient", "recipients_file"])]
+    pub(crate) new_passphrase: bool,
+    /// Take the new passphrase from the first line of FILE (- for stdin).
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase"])]
+    pub(crate) new_passphrase_file: Option<PathBuf>,
+    /// Encrypt the content again under a fresh key. Takes as long as decrypting and encrypting, and
+    /// the space of a second file; no plaintext is written.
+    #[arg(long)]
+    pub(crate) rekey: bool,
+}
+
+const REWRAP_EXAMPLES: &str = "\
+Examples:
+  warplock rewrap -i key.txt -r age1alice... -r age1bob... data.wl
+  warplock rewrap -p --new-passphrase data.wl
+  warplock rewrap --rekey -i key.txt -R team.txt data.wl";
+
+/// The keys that open an envelope now.
+#[derive(Args, Debug)]
+pub(crate) struct UnlockEnvelope {
+    /// Open with the identities in FILE (an age identity file or SSH private key); may be repeated.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) identity: Vec<PathBuf>,
+    /// Ask for the present passphrase; without any key option this happens if a file needs one.
+    #[arg(short, long)]
+    pub(crate) passphrase: bool,
+    /// Take the present passphrase from the first line of FILE (- for stdin).
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with = "passphrase")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) work: MaxWork,
 }
 
 /// Bare ciphers, byte for byte as in the standards and in `openssl enc`.

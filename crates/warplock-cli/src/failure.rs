@@ -85,6 +85,14 @@ impl Failure {
         self
     }
 
+    /// Adds what to do about it.
+    pub(crate) fn advise(mut self, what: impl Display) -> Self {
+        if let Some(sentence) = &mut self.sentence {
+            *sentence = format!("{sentence}; {what}");
+        }
+        self
+    }
+
     /// Adds the fields for programs to a JSON object.
     pub(crate) fn describe(&self, object: &mut Map<String, Value>) {
         let mut add = |name: &str, value: Value| object.insert(name.to_owned(), value);
@@ -290,6 +298,9 @@ impl From<warplock_container::Error> for Failure {
                 return Failure::error("exists already; --force replaces it").coded("exists");
             }
             (_, Error::OutputUnusable(why)) => return Failure::error(why),
+            (_, Error::NotRewrappable(why)) => {
+                return Failure::error(format_args!("cannot be rewrapped: {why}"));
+            }
             (_, Error::Engine(error)) => return error.into(),
             (_, Error::Keyring(error)) => return error.into(),
             (ErrorKind::Authentication, error) => Failure::authentication(error),

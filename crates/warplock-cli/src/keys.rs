@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use warplock_container::{Envelope, InputKey, Source};
+use warplock_container::{self as container, Envelope, InputKey, Source};
 use warplock_keyring::{
     AskPassphrase, Error, Identities, MasterKey, PassphraseFile, Recipients, SecretString,
     Terminal, read_key_file, unwrap, wrap,
 };
 
 use crate::advice;
-use crate::args::{Common, Encrypt, MaxWork, Unlock};
+use crate::args::{Common, Encrypt, MaxWork, Unlock, UnlockEnvelope};
 use crate::failure::{Failure, Result, escaped};
 
 /// The keys that files are encrypted with.
@@ -27,13 +27,7 @@ impl Lock {
         if let Some(path) = &options.key_file {
             return Ok(Lock::KeyFile(key_from_file(path, common)?));
         }
-        let mut recipients = Recipients::new(Arc::new(Terminal));
-        for recipient in &options.recipient {
-            recipients.add(recipient).map_err(Failure::usage)?;
-        }
-        for file in &options.recipients_file {
-            recipients.add_file(file)?;
-        }
+        let mut recipients = given_recipients(&options.recipient, &options.recipients_file)?;
         if !options.identity.is_empty() {
             let prompt = Arc::new(Terminal);
             let identities = read_identities(&options.identity, prompt, options.work, common)?;
@@ -101,14 +95,30 @@ impl Unlocker {
         if let Some(path) = &options.key_file {
             return Ok(Unlocker::KeyFile(key_from_file(path, common)?));
         }
-        let prompt = Arc::new(match &options.passphrase_file {
+        let (file, asks) = (options.passphrase_file.as_deref(), options.passphrase);
+        Unlocker::of(&options.identity, file, asks, options.work, common)
+    }
+
+    /// Reads the identities that open an envelope.
+    pub(crate) fn for_envelopes(options: &UnlockEnvelope, common: &Common) -> Result<Self> {
+        let (file, asks) = (options.passphrase_file.as_deref(), options.passphrase);
+        Unlocker::of(&options.identity, file, asks, options.work, common)
+    }
+
+    fn of(
+        files: &[PathBuf],
+        passphrase_file: Option<&Path>,
+        asks: bool,
+        work: MaxWork,
+        common: &Common,
+    ) -> Result<Self> {
+        let prompt = Arc::new(match passphrase_file {
             Some(file) => FilePrompt::new(PassphraseFile::new(file)),
             None => FilePrompt::new(Terminal),
         });
-        let passphrase = options.passphrase || options.passphrase_file.is_some();
-        let nothing_given = !passphrase && options.identity.is_empty();
-        let mut identities =
-            read_identities(&options.identity, prompt.clone(), options.work, common)?;
+        let passphrase = asks || passphrase_file.is_some();
+        let nothing_given = !passphrase && files.is_empty();
+        let mut identities = read_identities(files, prompt.clone(), work, common)?;
         if passphrase || nothing_given {
             identities.add_passphrase();
         }
@@ -129,27 +139,81 @@ impl Unlocker {
                 nothing_given,
             } => {
                 let envelope = Envelope::read(source)?;
-                prompt.next_file(name);
-                let mut unwrapped = unwrap(envelope.wrapped(), identities);
-                // Another file's passphrase says nothing about this one's.
-                if matches!(unwrapped, Err(Error::WrongPassphrase { .. })) && prompt.was_reused() {
-                    prompt.forget();
-                    unwrapped = unwrap(envelope.wrapped(), identities);
-                }
+                let unwrapped = offering(prompt, name, || {
+                    unwrap(envelope.wrapped(), identities).map_err(container::Error::from)
+                });
                 match unwrapped {
                     Ok(key) => Ok(InputKeyRef::Own(InputKey::from(&key))),
-                    Err(error @ Error::NoMatch { .. }) if *nothing_given => {
-                        let advice = advice::keyring(&error);
-                        Err(Failure::usage(format_args!("{error}{advice}")))
-                    }
-                    Err(error) => {
-                        prompt.forget();
-                        Err(error.into())
-                    }
+                    Err(error) => Err(refused(error, prompt, *nothing_given)),
                 }
             }
         }
     }
+
+    /// Does `work` on the file called `name` with the identities.
+    pub(crate) fn with_identities<T>(
+        &self,
+        name: &str,
+        work: impl Fn(&Identities) -> container::Result<T>,
+    ) -> Result<T> {
+        let Unlocker::Identities {
+            identities,
+            prompt,
+            nothing_given,
+        } = self
+        else {
+            return Err(Failure::usage("a key file opens no envelope"));
+        };
+        offering(prompt, name, || work(identities))
+            .map_err(|error| refused(error, prompt, *nothing_given))
+    }
+}
+
+/// Does `work` on the file called `name`, and again if another file's passphrase did not fit.
+fn offering<T>(
+    prompt: &FilePrompt,
+    name: &str,
+    work: impl Fn() -> container::Result<T>,
+) -> container::Result<T> {
+    prompt.next_file(name);
+    let done = work();
+    let wrong = |error: &container::Error| {
+        matches!(
+            error,
+            container::Error::Keyring(Error::WrongPassphrase { .. })
+        )
+    };
+    // Another file's passphrase says nothing about this one's.
+    if done.as_ref().is_err_and(wrong) && prompt.was_reused() {
+        prompt.forget();
+        return work();
+    }
+    done
+}
+
+fn refused(error: container::Error, prompt: &FilePrompt, nothing_given: bool) -> Failure {
+    match error {
+        container::Error::Keyring(error @ Error::NoMatch { .. }) if nothing_given => {
+            let advice = advice::keyring(&error);
+            Failure::usage(format_args!("{error}{advice}"))
+        }
+        error => {
+            prompt.forget();
+            error.into()
+        }
+    }
+}
+
+/// The recipients that are named on the command line.
+pub(crate) fn given_recipients(named: &[String], files: &[PathBuf]) -> Result<Recipients> {
+    let mut recipients = Recipients::new(Arc::new(Terminal));
+    for recipient in named {
+        recipients.add(recipient).map_err(Failure::usage)?;
+    }
+    for file in files {
+        recipients.add_file(file)?;
+    }
+    Ok(recipients)
 }
 
 fn key_from_file(path: &Path, common: &Common) -> Result<InputKey> {

@@ -191,6 +191,9 @@ pub enum Error {
     /// What has the output's name is no regular file.
     #[error("the output {0}")]
     OutputUnusable(&'static str),
+    /// A file whose envelope cannot be replaced.
+    #[error("the file cannot be rewrapped: {0}")]
+    NotRewrappable(&'static str),
     /// The output could not be created, for the system's reason.
     #[error("creating the output failed: {0}")]
     Create(#[source] io::Error),

@@ -8,6 +8,7 @@
 //! both, and how to open them without Warplock.
 //!
 //! - [`encrypt_file`], [`decrypt_file`], [`verify_file`]: whole `.wl` files by their names.
+//! - [`rewrap_file`], [`rekey_file`]: other keys for a `.wl` file.
 //! - [`seal`], [`open`], [`verify`], [`open_range`]: from a [`Source`] to a [`Sink`], on all
 //!   cores, in bounded memory; files and pipes in any combination.
 //! - [`seal_bytes`], [`open_bytes`]: the same in memory.
@@ -61,6 +62,8 @@ mod pipeline;
 #[cfg_attr(not(target_os = "linux"), path = "no_ram_file.rs")]
 mod ram_file;
 mod reader;
+#[cfg(unix)]
+mod rewrap;
 mod sink;
 mod source;
 mod stream;
@@ -85,6 +88,8 @@ pub use output_file::{Access, OutputFile, close};
 pub use part::PartSealer;
 pub use pipeline::{Concurrency, Monitor, Pipeline};
 pub use reader::Reader;
+#[cfg(unix)]
+pub use rewrap::{Rewrapped, interrupted_rewrap, rekey_file, rewrap_file};
 pub use sink::{Sink, WriteAt};
 pub use source::{ReadAt, Source};
 pub use stream::{open, open_range, seal, verify};

@@ -15,7 +15,7 @@ use warplock_container::{
 use crate::engine::{Engine, chosen};
 use crate::errors;
 use crate::python_file::PythonFile;
-use crate::secrets::{Secrets, Unlock, opened};
+use crate::secrets::{Lock, Secrets, Unlock, opened};
 use crate::watch::watch;
 
 /// A path, or a binary file object.
@@ -223,6 +223,58 @@ pub(crate) fn decrypt_file(
         Ok(len)
     };
     watch(py, pipeline.monitor(), progress, work)
+}
+
+/// Gives a file other keys; gives the bytes of plaintext, if all of it was encrypted again.
+#[pyfunction]
+#[pyo3(signature = (file, identities, passphrase, recipients, new_passphrase, rekey, max_work, progress, engine))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one caller, which names them all"
+)]
+pub(crate) fn rewrap(
+    py: Python<'_>,
+    file: PathBuf,
+    identities: Option<&Bound<'_, PyAny>>,
+    passphrase: Option<&Bound<'_, PyAny>>,
+    recipients: Option<&Bound<'_, PyAny>>,
+    new_passphrase: Option<&Bound<'_, PyAny>>,
+    rekey: bool,
+    max_work: Option<u8>,
+    progress: Option<&Bound<'_, PyAny>>,
+    engine: Option<PyRef<'_, Engine>>,
+) -> PyResult<Option<u64>> {
+    let old = Secrets {
+        recipients: None,
+        identities,
+        passphrase,
+        key: None,
+        max_work,
+    };
+    let new = Secrets {
+        recipients,
+        identities: None,
+        passphrase: new_passphrase,
+        key: None,
+        max_work: None,
+    };
+    let (Unlock::Identities(old), Lock::Recipients(new)) = (old.unlock(py)?, new.lock(py)?) else {
+        unreachable!("no key was given");
+    };
+    if !rekey {
+        let path = file.clone();
+        let done = py.detach(move || warplock_container::rewrap_file(path, &old, &new));
+        return match done {
+            Ok(_) => Ok(None),
+            Err(Error::Read(error) | Error::Write(error)) => Err(named(py, &error, &file)),
+            Err(error) => Err(errors::container(py, error)),
+        };
+    }
+    let pipeline = chosen(py, &engine)?.pipeline();
+    let pipeline = pipeline.map_err(|error| errors::engine(py, error))?;
+    let running = &pipeline;
+    let work = move || warplock_container::rekey_file(&file, &old, &new, running);
+    watch(py, pipeline.monitor(), progress, work).map(Some)
 }
 
 /// Nothing shall appear after an exception was raised.

@@ -62,6 +62,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tensors::TensorFile>()?;
     module.add_function(wrap_pyfunction!(files::encrypt_file, module)?)?;
     module.add_function(wrap_pyfunction!(files::decrypt_file, module)?)?;
+    module.add_function(wrap_pyfunction!(files::rewrap, module)?)?;
     module.add_function(wrap_pyfunction!(files::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(files::sealed_len, module)?)?;
     module.add_function(wrap_pyfunction!(tensors::save_tensors, module)?)?;

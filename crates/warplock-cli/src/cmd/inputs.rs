@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use warplock::Engine;
+use warplock_container::interrupted_rewrap;
 
 use crate::args::{Common, Unlock};
 use crate::exit::Exit;
@@ -37,7 +38,14 @@ pub(super) fn each(
 ) -> Exit {
     let mut worst = Exit::Done;
     for input in inputs {
-        if let Err(failure) = work(input) {
+        if let Err(mut failure) = work(input) {
+            if let Some(saved) = interrupted_rewrap(input) {
+                failure = failure.advise(format_args!(
+                    "a rewrap of this file was interrupted, which rewrapping it again with the old \
+                     keys repairs: its old envelope is {}",
+                    saved.display()
+                ));
+            }
             worst = worst.max(common.fail(&failure, object(input)));
         }
         if worst == Exit::Pipe {

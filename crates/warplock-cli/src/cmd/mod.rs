@@ -1,6 +1,7 @@
 //! One file for each command.
 
 mod bench;
+mod bulk;
 mod calibrate;
 mod decrypt;
 mod devices;
@@ -11,6 +12,7 @@ mod inspect;
 mod keygen;
 mod outputs;
 mod raw;
+mod rewrap;
 mod summary;
 mod vault;
 mod verify;
@@ -47,6 +49,8 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Decrypt(options) => decrypt::run(&options, common),
         Command::Inspect(options) => inspect::run(&options, common),
         Command::Verify(options) => verify::run(&options, common),
+        Command::Rewrap(options) => rewrap::run(&options, common),
+        Command::Bulk(command) => bulk::run(command, common),
         Command::Raw(raw) => raw::run(raw, common),
         Command::Vault(command) => vault::run(command, common),
         Command::Devices(options) => devices::run(&options, common),

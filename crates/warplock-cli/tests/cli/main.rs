@@ -1,6 +1,7 @@
 //! The program as a whole: what it prints, writes, leaves and refuses.
 
 mod bench;
+mod bulk;
 mod commands;
 mod common;
 mod descriptors;
@@ -13,6 +14,7 @@ mod nonsense;
 mod openssl;
 mod prompts;
 mod raw;
+mod rewrap;
 mod robust;
 mod secrets;
 mod vault;

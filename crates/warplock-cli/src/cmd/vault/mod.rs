@@ -301,16 +301,8 @@ fn in_use(store: &Path, error: warplock_vault::Error) -> Failure {
     }
 }
 
-/// The recipients that are named on the command line.
 fn given_recipients(options: &NewKey) -> Result<Recipients> {
-    let mut recipients = Recipients::new(Arc::new(Terminal));
-    for recipient in &options.recipient {
-        recipients.add(recipient).map_err(Failure::usage)?;
-    }
-    for file in &options.recipients_file {
-        recipients.add_file(file)?;
-    }
-    Ok(recipients)
+    crate::keys::given_recipients(&options.recipient, &options.recipients_file)
 }
 
 /// The recipients of a vault's key: those given, or else a new passphrase.

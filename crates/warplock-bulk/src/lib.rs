@@ -1,0 +1,19 @@
+//! Whole trees of files, encrypted, decrypted or verified: planned once, run by any number of
+//! processes, stopped at any time and resumed.
+//!
+//! [`plan`] lists a tree into a *job*, a folder that never changes afterwards but for logs.
+//! [`run`] does a shard of it: each file is a *unit* with a fresh key of its own, and its output
+//! appears only when it is complete. What failed is a row in a log, not the end. [`report`] adds the
+//! logs up. docs/bulk.md has the rules.
+
+mod error;
+mod job;
+mod log;
+mod plan;
+mod run;
+
+pub use error::{Error, Result};
+pub use job::{Job, Name, Operation, Shard};
+pub use log::{Report, Row, Status, report};
+pub use plan::{Plan, plan};
+pub use run::{Keys, run};

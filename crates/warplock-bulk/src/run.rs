@@ -1,0 +1,441 @@
+//! Running a shard of a job: several small files at the same time, a large one on all cores.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::num::NonZeroUsize;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use rustix::fs::{OFlags, Timespec, Timestamps, UTIME_OMIT, futimens};
+use warplock_container::{
+    self as container, Access, Envelope, ErrorKind, InputKey, OutputFile, Pipeline, Sink, Source,
+    content_len, open, open_bytes, seal, seal_bytes,
+};
+use warplock_keyring::{AskPassphrase, Identities, MasterKey, Recipients, unwrap, wrap};
+use zeroize::Zeroizing;
+
+use crate::error::{Error, Result};
+use crate::job::{Job, Kind, Operation, Shard, Unit};
+use crate::log::{Log, Report, Row, Status, each_row};
+
+/// The keys of a run. They are no part of the job.
+pub enum Keys {
+    /// To encrypt: the job has the recipients; this answers questions of plugins.
+    Recipients(Arc<dyn AskPassphrase>),
+    /// To decrypt and verify.
+    Identities(Identities),
+}
+
+/// Files up to this length are worked on in memory, each by one thread.
+const SMALL: u64 = 1 << 20;
+
+/// Runs a shard of the job in the folder `path`; with `force`, other files that have the results'
+/// names are replaced. `small_done` counts finished bytes that `pipeline`'s monitor does not count.
+/// Calls `ended` with each row. What is done already is not done again.
+///
+/// # Errors
+/// [`Error::Usage`] if another process runs the shard, [`Error::Io`] and [`Error::Job`] about the
+/// job's own files. Whatever is wrong with a unit is a row.
+#[expect(clippy::too_many_arguments, reason = "one caller")]
+pub fn run(
+    path: &Path,
+    job: &Job,
+    shard: Shard,
+    keys: &Keys,
+    force: bool,
+    pipeline: &Pipeline,
+    threads: NonZeroUsize,
+    small_done: &AtomicU64,
+    ended: &(dyn Fn(&Row) + Sync),
+) -> Result<Report> {
+    if shard.index >= shard.count {
+        return Err(Error::Usage(format!(
+            "of {} shards, the last is number {}",
+            shard.count,
+            shard.count.saturating_sub(1)
+        )));
+    }
+    let log = Log::open(path, shard)?;
+    let mut verified = HashSet::new();
+    if job.operation == Operation::Verify {
+        each_row(path, |row| match row.status {
+            Status::Done => drop(verified.insert(row.unit)),
+            _ => drop(verified.remove(&row.unit)),
+        })?;
+    }
+    let worker = Worker {
+        job,
+        force,
+        pipeline,
+        small_done,
+        verified,
+        large: Mutex::new(()),
+    };
+    let units = Mutex::new(job.units(path, shard));
+    let work = || -> Result<Report> {
+        let (mut report, key) = (Report::default(), key(job, keys)?);
+        while !pipeline.monitor().is_cancelled() {
+            let next = units.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(next) = next else { break };
+            let (number, unit) = next?;
+            let started = Instant::now();
+            let (status, message) = match worker.unit(number, &unit, &key) {
+                Ok(status) => (status, None),
+                Err(Trouble(status, message)) => (status, Some(message)),
+            };
+            let row = Row {
+                unit: number,
+                bytes: if unit.kind == Kind::File {
+                    unit.size
+                } else {
+                    0
+                },
+                path: unit.path,
+                status,
+                seconds: started.elapsed().as_secs_f64(),
+                message,
+            };
+            if status == Status::Unchanged {
+                small_done.fetch_add(row.bytes, Ordering::Relaxed);
+            }
+            log.add(path, &row)?;
+            report.units += 1;
+            report.add(row.status, row.bytes, row.seconds);
+            ended(&row);
+        }
+        Ok(report)
+    };
+    let parts = thread::scope(|scope| {
+        let threads: Vec<_> = (1..threads.get()).map(|_| scope.spawn(work)).collect();
+        let mut parts = vec![work()];
+        for thread in threads {
+            let part = thread.join();
+            parts.push(part.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        parts
+    });
+    let mut sum = Report::default();
+    for part in parts {
+        let part = part?;
+        sum.units += part.units;
+        sum.done += part.done;
+        sum.unchanged += part.unchanged;
+        sum.skipped += part.skipped;
+        sum.failed += part.failed;
+        sum.authentication += part.authentication;
+        sum.bytes += part.bytes;
+        sum.seconds += part.seconds;
+    }
+    Ok(sum)
+}
+
+/// The keys of one thread.
+enum Key<'a> {
+    Recipients(Recipients),
+    Identities(&'a Identities),
+}
+
+fn key<'a>(job: &Job, keys: &'a Keys) -> Result<Key<'a>> {
+    match (job.operation, keys) {
+        (Operation::Encrypt, Keys::Recipients(prompt)) => {
+            let mut recipients = Recipients::new(prompt.clone());
+            for recipient in &job.recipients {
+                recipients.add(recipient)?;
+            }
+            Ok(Key::Recipients(recipients))
+        }
+        (Operation::Decrypt | Operation::Verify, Keys::Identities(identities)) => {
+            Ok(Key::Identities(identities))
+        }
+        _ => Err(Error::Usage(
+            "to encrypt takes no identities, anything else does".to_owned(),
+        )),
+    }
+}
+
+/// Why a unit is not done.
+struct Trouble(Status, String);
+
+fn failed(what: impl ToString) -> Trouble {
+    Trouble(Status::Failed, what.to_string())
+}
+
+impl From<container::Error> for Trouble {
+    fn from(error: container::Error) -> Self {
+        let status = match error.kind() {
+            ErrorKind::Authentication => Status::Authentication,
+            _ => Status::Failed,
+        };
+        Trouble(status, error.to_string())
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        failed(error)
+    }
+}
+
+impl From<warplock_keyring::Error> for Trouble {
+    fn from(error: warplock_keyring::Error) -> Self {
+        container::Error::from(error).into()
+    }
+}
+
+type Done<T> = std::result::Result<T, Trouble>;
+
+struct Worker<'a> {
+    job: &'a Job,
+    force: bool,
+    pipeline: &'a Pipeline,
+    small_done: &'a AtomicU64,
+    /// Units that an earlier run has verified.
+    verified: HashSet<u64>,
+    /// The pipeline runs on all cores, so for one file at a time.
+    large: Mutex<()>,
+}
+
+impl Worker<'_> {
+    fn unit(&self, number: u64, unit: &Unit, key: &Key<'_>) -> Done<Status> {
+        let destination = self.job.destination_of(unit);
+        if let Some(root) = &self.job.destination {
+            refuse_links(&root.0, &unit.path.0)?;
+        }
+        match (&unit.kind, destination) {
+            (Kind::Skipped(reason), _) => Err(Trouble(Status::Skipped, reason.clone())),
+            (Kind::Folder, Some(to)) => folder(unit, &to),
+            (Kind::Link, Some(to)) => link(&self.job.source_of(unit), &to),
+            (Kind::Folder | Kind::Link, None) => Ok(Status::Skipped),
+            (Kind::File, to) => self.file(number, unit, to.as_deref(), key),
+        }
+    }
+
+    fn file(&self, number: u64, unit: &Unit, to: Option<&Path>, key: &Key<'_>) -> Done<Status> {
+        // Neither a link nor a pipe that has come since.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+        let mut options = OpenOptions::new();
+        let source = options
+            .read(true)
+            .custom_flags(flags)
+            .open(self.job.source_of(unit));
+        let source = source.map_err(|error| failed(format_args!("cannot read: {error}")))?;
+        if !is_as_planned(&source, unit)? {
+            return Err(failed(
+                "it was changed since the job was planned: plan again",
+            ));
+        }
+        let Some(to) = to else {
+            if self.verified.contains(&number) {
+                return Ok(Status::Unchanged);
+            }
+            self.content(&source, unit, None, key)?;
+            return Ok(Status::Done);
+        };
+        match fs::symlink_metadata(to) {
+            Ok(found) if found.is_symlink() => {
+                return Err(failed("its result would have the name of a symbolic link"));
+            }
+            Ok(found) if found.is_file() && self.is_result(to, &found, &source, unit) => {
+                set_mode(to, unit, found.mode())?;
+                return Ok(Status::Unchanged);
+            }
+            Ok(found) if found.is_file() && !self.force => {
+                return Err(failed(format_args!(
+                    "{} exists already and is not its result; --force replaces it",
+                    to.display()
+                )));
+            }
+            _ => {}
+        }
+        let create = || OutputFile::create(to, self.force, Access::Owner);
+        let output = match (create(), to.parent()) {
+            // Its folder may be another thread's or shard's, which has not come to it yet.
+            (Err(container::Error::Create(error)), Some(folder))
+                if error.kind() == io::ErrorKind::NotFound =>
+            {
+                fs::create_dir_all(folder)?;
+                create()?
+            }
+            (output, _) => output?,
+        };
+        self.content(&source, unit, Some(&output), key)?;
+        if !is_as_planned(&source, unit)? {
+            return Err(failed("it was changed while it was read: plan again"));
+        }
+        let omit = Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        };
+        // The mark of a result that is up to date, and what users expect of copies.
+        let times = Timestamps {
+            last_access: omit,
+            last_modification: Timespec {
+                tv_sec: unit.mtime.0,
+                tv_nsec: i64::from(unit.mtime.1),
+            },
+        };
+        futimens(output.file(), &times).map_err(io::Error::from)?;
+        output.publish()?;
+        set_mode(to, unit, 0o600)?;
+        Ok(Status::Done)
+    }
+
+    /// Whether the file `to` is what this unit makes, by its time and length.
+    fn is_result(&self, to: &Path, found: &fs::Metadata, source: &File, unit: &Unit) -> bool {
+        let expected = |sealed: &File, len: u64| {
+            let mut source = Source::positioned(sealed, 0..len);
+            let start = Envelope::read(&mut source).ok()?.encoded_len();
+            content_len(len - start).ok()
+        };
+        let same_time = (found.mtime(), found.mtime_nsec() as u32) == unit.mtime;
+        same_time
+            && match self.job.operation {
+                Operation::Encrypt => File::open(to)
+                    .ok()
+                    .and_then(|sealed| expected(&sealed, found.len()))
+                    .is_some_and(|len| len == unit.size),
+                _ => expected(source, unit.size).is_some_and(|len| len == found.len()),
+            }
+    }
+
+    /// Does the work on a file's bytes; none is kept without an output.
+    fn content(
+        &self,
+        source: &File,
+        unit: &Unit,
+        output: Option<&OutputFile>,
+        key: &Key<'_>,
+    ) -> Done<()> {
+        if unit.size <= SMALL {
+            self.small(source, unit, output, key)?;
+            self.small_done.fetch_add(unit.size, Ordering::Relaxed);
+            return Ok(());
+        }
+        let _one = self.large.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut source = Source::positioned(source, 0..unit.size);
+        let mut sink = match output {
+            Some(output) => output.sink()?,
+            None => Sink::nowhere(),
+        };
+        match key {
+            Key::Recipients(recipients) => {
+                let (key, envelope) = fresh(recipients)?;
+                envelope.write(&mut sink)?;
+                seal(source, sink, &InputKey::from(&key), self.pipeline)?;
+            }
+            Key::Identities(identities) => {
+                let envelope = Envelope::read(&mut source)?;
+                let key = unwrap(envelope.wrapped(), identities)?;
+                open(source, sink, &InputKey::from(&key), self.pipeline)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn small(
+        &self,
+        source: &File,
+        unit: &Unit,
+        output: Option<&OutputFile>,
+        key: &Key<'_>,
+    ) -> Done<()> {
+        // Room for all of it: growing would leave copies in memory.
+        let mut input = Zeroizing::new(Vec::with_capacity(unit.size as usize + 1));
+        source.take(unit.size + 1).read_to_end(&mut input)?;
+        let engine = self.pipeline.engine();
+        let result = match key {
+            Key::Recipients(recipients) => {
+                let (key, envelope) = fresh(recipients)?;
+                let mut result = Vec::new();
+                envelope.write(&mut result)?;
+                result.extend(seal_bytes(&input, &InputKey::from(&key), engine)?);
+                Zeroizing::new(result)
+            }
+            Key::Identities(identities) => {
+                let mut sealed = &input[..];
+                let envelope = Envelope::read(&mut sealed)?;
+                let key = unwrap(envelope.wrapped(), identities)?;
+                Zeroizing::new(open_bytes(sealed, &InputKey::from(&key), engine)?)
+            }
+        };
+        if let Some(output) = output {
+            let mut file = output.file();
+            file.write_all(&result)?;
+        }
+        Ok(())
+    }
+}
+
+/// A link where a folder should be, which an earlier tree may have left, could lead anywhere.
+fn refuse_links(root: &Path, path: &Path) -> Done<()> {
+    for folder in path.ancestors().skip(1) {
+        let folder = root.join(folder);
+        if folder != root && folder.is_symlink() {
+            let folder = folder.display();
+            return Err(failed(format_args!(
+                "{folder} is a symbolic link, not a folder"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A key for one attempt.
+fn fresh(recipients: &Recipients) -> container::Result<(MasterKey, Envelope)> {
+    let key = MasterKey::generate()?;
+    let envelope = Envelope::new(wrap(&key, recipients)?)?;
+    Ok((key, envelope))
+}
+
+fn is_as_planned(source: &File, unit: &Unit) -> io::Result<bool> {
+    let found = source.metadata()?;
+    let time = (found.mtime(), found.mtime_nsec() as u32);
+    Ok(found.is_file() && (found.len(), time, found.ino()) == (unit.size, unit.mtime, unit.inode))
+}
+
+/// Without the bits that make programs run as other users.
+fn set_mode(to: &Path, unit: &Unit, now: u32) -> io::Result<()> {
+    let mode = unit.mode & 0o777;
+    match mode == now & 0o7777 {
+        true => Ok(()),
+        false => fs::set_permissions(to, Permissions::from_mode(mode)),
+    }
+}
+
+fn folder(unit: &Unit, to: &Path) -> Done<Status> {
+    if to.is_symlink() {
+        return Err(failed(
+            "a symbolic link has the folder's name in the destination",
+        ));
+    }
+    let is_new = !to.is_dir();
+    if is_new {
+        fs::create_dir_all(to)?;
+    }
+    // Its owner must be able to put files into it.
+    let mode = (unit.mode & 0o777) | 0o700;
+    if fs::metadata(to)?.mode() & 0o7777 != mode {
+        fs::set_permissions(to, Permissions::from_mode(mode))?;
+    }
+    Ok(match is_new {
+        true => Status::Done,
+        false => Status::Unchanged,
+    })
+}
+
+fn link(from: &Path, to: &Path) -> Done<Status> {
+    let text = fs::read_link(from)?;
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    match symlink(&text, to) {
+        Ok(()) => Ok(Status::Done),
+        Err(_) if fs::read_link(to).is_ok_and(|found| found == text) => Ok(Status::Unchanged),
+        Err(error) => Err(error.into()),
+    }
+}

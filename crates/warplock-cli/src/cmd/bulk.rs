@@ -1,0 +1,227 @@
+//! `warplock bulk`.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+use warplock_bulk::{Error, Job, Keys, Operation, Plan, Report, Row, Shard, Status};
+use warplock_keyring::{Terminal, shown_name};
+
+use crate::args::{self, Bulk, Common, ForRecipients, Selection, WithIdentities};
+use crate::console::{print, report as print_failure};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::keys::{given_recipients, read_identities};
+use crate::progress::Progress;
+
+/// Runs the command.
+pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
+    match command {
+        Bulk::Encrypt {
+            dir,
+            out,
+            keys,
+            selection,
+            force,
+        } => {
+            let recipients = recipients(&keys)?;
+            let plan = plan(Operation::Encrypt, dir, Some(out), recipients, selection);
+            plan_and_run(&plan, None, force, common)
+        }
+        Bulk::Decrypt {
+            dir,
+            out,
+            keys,
+            selection,
+            force,
+        } => {
+            let plan = plan(Operation::Decrypt, dir, Some(out), vec![], selection);
+            plan_and_run(&plan, Some(&keys), force, common)
+        }
+        Bulk::Verify {
+            dir,
+            keys,
+            selection,
+        } => {
+            let plan = plan(Operation::Verify, dir, None, vec![], selection);
+            plan_and_run(&plan, Some(&keys), false, common)
+        }
+        Bulk::Plan(options) => {
+            let operation = match options.op {
+                args::Operation::Encrypt => Operation::Encrypt,
+                args::Operation::Decrypt => Operation::Decrypt,
+                args::Operation::Verify => Operation::Verify,
+            };
+            let recipients = match operation {
+                Operation::Encrypt => recipients(&options.keys)?,
+                _ => vec![],
+            };
+            let (source, to) = (options.source, options.destination);
+            let plan = plan(operation, source, to, recipients, options.selection);
+            let job = warplock_bulk::plan(&plan, &options.job)?;
+            match common.json {
+                true => common.emit(&json!({
+                    "job": shown_name(&options.job), "units": job.units, "bytes": job.bytes,
+                }))?,
+                false => common.note(format_args!("{} units, {} bytes", job.units, job.bytes)),
+            }
+            Ok(Exit::Done)
+        }
+        Bulk::Run(options) => {
+            let shard = options.shard.unwrap_or(Shard::WHOLE);
+            let keys = Some(&options.keys);
+            run_job(&options.job, shard, keys, options.force, common)
+        }
+        Bulk::Report(options) => {
+            let job = Job::open(&options.job)?;
+            let sum = warplock_bulk::report(&options.job, &job, |row| tell(row, common))?;
+            finish(&sum, common)
+        }
+    }
+}
+
+/// The recipients as the job keeps them, one each; refused here if they are none.
+fn recipients(keys: &ForRecipients) -> Result<Vec<String>> {
+    if given_recipients(&keys.recipient, &keys.recipients_file)?.is_empty() {
+        return Err(Failure::usage(
+            "name the keys that shall open the files: -r RECIPIENT or -R FILE. Passphrases are not \
+             for many files: each would take a second; `warplock keygen` makes a key",
+        ));
+    }
+    let mut all = keys.recipient.clone();
+    for file in &keys.recipients_file {
+        let text = std::fs::read_to_string(file);
+        let text =
+            text.map_err(|error| Failure::io("cannot read", &error).about(shown_name(file)))?;
+        let lines = text.lines().map(str::trim);
+        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        all.extend(lines.map(str::to_owned));
+    }
+    Ok(all)
+}
+
+fn plan(
+    operation: Operation,
+    source: PathBuf,
+    destination: Option<PathBuf>,
+    recipients: Vec<String>,
+    selection: Selection,
+) -> Plan {
+    Plan {
+        operation,
+        source,
+        destination,
+        recipients,
+        include: selection.include,
+        exclude: selection.exclude,
+    }
+}
+
+/// Plans and runs; the destination itself says what is done.
+fn plan_and_run(
+    plan: &Plan,
+    keys: Option<&WithIdentities>,
+    force: bool,
+    common: &Common,
+) -> Result<Exit> {
+    let folder = tempfile::tempdir().map_err(|error| Failure::io("cannot create a job", &error))?;
+    let job = folder.path().join("job");
+    warplock_bulk::plan(plan, &job)?;
+    run_job(&job, Shard::WHOLE, keys, force, common)
+}
+
+fn run_job(
+    path: &Path,
+    shard: Shard,
+    given: Option<&WithIdentities>,
+    force: bool,
+    common: &Common,
+) -> Result<Exit> {
+    let job = Job::open(path)?;
+    let keys = match (job.operation, given) {
+        (Operation::Encrypt, _) => Keys::Recipients(Arc::new(Terminal)),
+        (_, Some(given)) if !given.identity.is_empty() => {
+            let prompt = Arc::new(Terminal);
+            Keys::Identities(read_identities(
+                &given.identity,
+                prompt,
+                given.work,
+                common,
+            )?)
+        }
+        _ => {
+            return Err(Failure::usage(
+                "name the identities that open the files: -i FILE",
+            ));
+        }
+    };
+    let pipeline = common.pipeline()?;
+    let threads: NonZeroUsize = pipeline.concurrency().workers;
+    let small = Arc::new(AtomicU64::new(0));
+    let progress = {
+        let (small, monitor) = (small.clone(), pipeline.monitor().clone());
+        let done = move || small.load(Ordering::Relaxed) + monitor.done();
+        let total = (shard == Shard::WHOLE).then_some(job.bytes);
+        Progress::start(&shown_name(path), total, done, !common.quiet)
+    };
+    let ended = |row: &Row| tell(row, common);
+    let sum = warplock_bulk::run(
+        path, &job, shard, &keys, force, &pipeline, threads, &small, &ended,
+    );
+    drop(progress);
+    finish(&sum?, common)
+}
+
+/// Reports a unit that was not done.
+fn tell(row: &Row, common: &Common) {
+    let message = row.message.as_deref().unwrap_or_default();
+    let name = shown_name(&row.path.0);
+    let failure = match row.status {
+        Status::Failed => Failure::error(message),
+        Status::Authentication => Failure::authentication(message),
+        Status::Skipped => return common.note(format_args!("{name}: skipped: {message}")),
+        Status::Done | Status::Unchanged => return,
+    };
+    let failure = failure.about(&name);
+    match common.json {
+        true => drop(common.fail(&failure, json!({ "file": name }))),
+        false => drop(print_failure(&failure)),
+    }
+}
+
+fn finish(sum: &Report, common: &Common) -> Result<Exit> {
+    if common.json {
+        let value = serde_json::to_value(sum).unwrap_or(Value::Null);
+        common.emit(&value)?;
+    } else if !common.quiet {
+        print(&format!(
+            "{} done ({} bytes), {} unchanged, {} skipped, {} failed, {} pending\n",
+            sum.done,
+            sum.bytes,
+            sum.unchanged,
+            sum.skipped,
+            sum.failed + sum.authentication,
+            sum.pending
+        ))?;
+    }
+    Ok(match sum {
+        sum if sum.authentication > 0 => Exit::Authentication,
+        sum if sum.failed + sum.pending > 0 => Exit::Error,
+        _ => Exit::Done,
+    })
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Io { path, source } => {
+                Failure::io("cannot be used", &source).about(shown_name(&path))
+            }
+            Error::Usage(what) => Failure::usage(what),
+            Error::Keyring(error) => error.into(),
+            error => Failure::error(error),
+        }
+    }
+}
