@@ -1,0 +1,173 @@
+//! The pages of an encrypted column chunk. They are found by the plain lengths before the modules,
+//! so that all headers are opened in one batch and all pages in another.
+
+use std::io::Write;
+
+use crate::error::{Module, Place, Result};
+use crate::files::Output;
+use crate::keys::ModuleKey;
+use crate::module::{Chunk, Cipher, PREFIX, Sealed, TAG, length};
+use crate::thrift::{I32, Struct};
+
+/// Of `PageHeader`.
+const TYPE: i16 = 1;
+const UNCOMPRESSED: i16 = 2;
+const COMPRESSED: i16 = 3;
+const CRC: i16 = 4;
+
+/// The types of pages.
+const DATA: i64 = 0;
+const DICTIONARY: i64 = 2;
+const DATA_V2: i64 = 3;
+
+/// Where a page with its header lay, and where it lies now.
+pub(crate) struct PageMove {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// Bytes of header and page.
+    pub(crate) len: u64,
+}
+
+/// A chunk's pages after they were written.
+pub(crate) struct Written {
+    /// Of the dictionary page, if there is one, and all data pages.
+    pub(crate) pages: Vec<PageMove>,
+    /// Bytes of all headers and uncompressed pages.
+    pub(crate) uncompressed: i64,
+}
+
+/// Opens the chunk that `bytes` are, and writes its pages. `from` is where it lay in the file.
+pub(crate) fn open(
+    cipher: &Cipher<'_>,
+    key: &ModuleKey,
+    chunk: &Chunk,
+    has_dictionary: bool,
+    bytes: &mut [u8],
+    from: u64,
+    output: &mut Output<impl Write>,
+) -> Result<Written> {
+    let page_tag = if key.ctr.is_some() { 0 } else { TAG };
+    let (headers, pages) = walk(bytes, chunk, has_dictionary, page_tag)?;
+    cipher.open(key, Some(chunk), bytes, &headers)?;
+    let new_headers: Vec<Header> = headers
+        .iter()
+        .zip(&pages)
+        .map(|(header, page)| {
+            let place = chunk.place(header.module, header.page.map(usize::from));
+            Header::of(&bytes[header.text(TAG)], page, page_tag)
+                .map_err(|problem| place.malformed(problem))
+        })
+        .collect::<Result<_>>()?;
+    match &key.ctr {
+        Some(ctr) => cipher.decrypt(ctr, bytes, &pages)?,
+        None => cipher.open(key, Some(chunk), bytes, &pages)?,
+    }
+    let mut written = Written {
+        pages: Vec::with_capacity(pages.len()),
+        uncompressed: 0,
+    };
+    for ((old, header), page) in headers.iter().zip(&new_headers).zip(&pages) {
+        let to = output.at();
+        output.write(&header.bytes)?;
+        output.write(&bytes[page.text(page_tag)])?;
+        written.pages.push(PageMove {
+            from: from + old.bytes.start as u64,
+            to,
+            len: output.at() - to,
+        });
+        written.uncompressed += header.bytes.len() as i64 + header.uncompressed;
+    }
+    Ok(written)
+}
+
+/// The modules of a chunk: headers, and the page of each.
+fn walk(
+    bytes: &[u8],
+    chunk: &Chunk,
+    has_dictionary: bool,
+    page_tag: usize,
+) -> Result<(Vec<Sealed>, Vec<Sealed>)> {
+    let (mut headers, mut pages) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    while at < bytes.len() {
+        let data_pages = headers.len() - usize::from(has_dictionary && !headers.is_empty());
+        let (kinds, number) = match has_dictionary && headers.is_empty() {
+            true => ([Module::DictionaryPageHeader, Module::DictionaryPage], None),
+            false => ([Module::DataPageHeader, Module::DataPage], Some(data_pages)),
+        };
+        let page = match number.map(i16::try_from) {
+            Some(Err(_)) => {
+                let place = chunk.place(kinds[0], number);
+                return Err(place.malformed("an encrypted column chunk has at most 32768 pages"));
+            }
+            Some(Ok(page)) => Some(page as u16),
+            None => None,
+        };
+        for (module, tag, list) in [
+            (kinds[0], TAG, &mut headers),
+            (kinds[1], page_tag, &mut pages),
+        ] {
+            let Some(len) = length(bytes, at, tag) else {
+                let place = chunk.place(module, number);
+                return Err(place.malformed("its length does not fit into the column chunk"));
+            };
+            let end = at + PREFIX + len;
+            list.push(Sealed {
+                bytes: at..end,
+                module,
+                page,
+            });
+            at = end;
+        }
+    }
+    Ok((headers, pages))
+}
+
+/// A page header as it is written.
+struct Header {
+    bytes: Vec<u8>,
+    uncompressed: i64,
+}
+
+impl Header {
+    /// The header of a plain page from that of an encrypted one, whose compressed size counts all
+    /// bytes of the page's module.
+    fn of(text: &[u8], page: &Sealed, page_tag: usize) -> std::result::Result<Self, &'static str> {
+        let mut header = Struct::first(text)?;
+        let fits = match header.integer(TYPE, I32)? {
+            Some(DATA | DATA_V2) => page.module == Module::DataPage,
+            Some(DICTIONARY) => page.module == Module::DictionaryPage,
+            _ => false,
+        };
+        if !fits {
+            return Err("the page is of another type than its place says");
+        }
+        // With CTR this alone notices that a page was cut.
+        if header.size(COMPRESSED, I32)? != Some(page.bytes.len() as u64) {
+            return Err("the page has another length than its header says");
+        }
+        let Some(uncompressed) = header.size(UNCOMPRESSED, I32)? else {
+            return Err("it does not say the page's uncompressed size");
+        };
+        header.set_integer(COMPRESSED, I32, page.text(page_tag).len() as i64);
+        // It was computed from the ciphertext.
+        header.remove(CRC);
+        Ok(Header {
+            bytes: header.write(),
+            uncompressed: uncompressed as i64,
+        })
+    }
+}
+
+impl Written {
+    /// Where the page that lay at `from` lies now.
+    pub(crate) fn find(&self, from: u64) -> Option<&PageMove> {
+        let place = self.pages.binary_search_by_key(&from, |page| page.from);
+        place.ok().map(|place| &self.pages[place])
+    }
+}
+
+/// The place of a chunk as a whole.
+pub(crate) fn whole(chunk: &Chunk) -> Place {
+    chunk.place(Module::ColumnMetadata, None)
+}
