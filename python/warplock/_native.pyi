@@ -22,6 +22,7 @@ __all__ = [
     "__version__",
     "algorithms",
     "decrypt_file",
+    "decrypt_parquet",
     "default_backend",
     "describe",
     "encrypt_file",
@@ -186,6 +187,14 @@ def save_tensors(
     replace: bool,
     engine: Engine | None,
 ) -> int: ...
+def decrypt_parquet(
+    source: Any,
+    lookup: Callable[[bytes | None, str | None], Buffer | None],
+    aad_prefix: bytes | None,
+    out: Any | None,
+    replace: bool,
+    engine: Engine | None,
+) -> bytes | int: ...
 def encrypt_file(
     src: Any,
     dst: Any,
