@@ -1,12 +1,12 @@
 //! An encrypted file to a plain one, column chunk by column chunk.
 
-use std::io::{BufWriter, Read, Seek, Write};
+use std::io::{Read, Seek, Write};
 use std::rc::Rc;
 
 use warplock::Engine;
 
 use crate::error::{Module, Place, Result};
-use crate::files::{Input, Output};
+use crate::files::{Input, Memory, Output, Source, Stream, Target, Writer};
 use crate::footer::Footer;
 use crate::keys::{KeyRequest, KeySource, ModuleKey};
 use crate::module::Chunk;
@@ -59,40 +59,84 @@ const BLOOM_HEADER: u64 = 256;
 /// neither pages of AES_GCM_CTR_V1 (only their headers) nor columns that are not encrypted. If an
 /// error comes back, what was written is a file without an end, to be thrown away.
 ///
-/// Memory: the footer, and the largest encrypted column chunk.
+/// Memory: the footer, the largest encrypted column chunk, and 16 MiB or the largest page.
 ///
 /// # Errors
 /// [`Error::NotParquet`](crate::Error::NotParquet) and [`Error::NotEncrypted`](crate::Error::NotEncrypted) for other files; [`Error::Footer`](crate::Error::Footer),
 /// [`Error::Changed`](crate::Error::Changed) and [`Error::Malformed`](crate::Error::Malformed) for wrong keys and changed files;
 /// [`Error::AadPrefix`](crate::Error::AadPrefix); those of the keys, the engine, and of reading and writing.
 pub fn decrypt(
-    mut source: impl Read + Seek,
+    source: impl Read + Seek,
     output: impl Write,
     keys: &mut dyn KeySource,
     options: &Options,
     engine: &Engine,
 ) -> Result<u64> {
-    let mut footer = Footer::read(&mut source, keys, options, engine)?;
+    let (mut source, mut output) = (Stream(source), Writer::new(output));
+    convert(&mut source, &mut output, keys, options, engine)
+}
+
+/// As [`decrypt`], from memory.
+///
+/// # Errors
+/// As [`decrypt`].
+pub fn decrypt_slice(
+    mut source: &[u8],
+    output: impl Write,
+    keys: &mut dyn KeySource,
+    options: &Options,
+    engine: &Engine,
+) -> Result<u64> {
+    convert(&mut source, &mut Writer::new(output), keys, options, engine)
+}
+
+/// As [`decrypt`], from memory to memory, without a copy; gives how much of the output is written.
+/// An output as long as the source is long enough.
+///
+/// # Errors
+/// As [`decrypt`]; [`Error::Write`](crate::Error::Write) if the output is too short.
+pub fn decrypt_into(
+    mut source: &[u8],
+    output: &mut [u8],
+    keys: &mut dyn KeySource,
+    options: &Options,
+    engine: &Engine,
+) -> Result<usize> {
+    let mut output = Memory {
+        bytes: output,
+        full: 0,
+    };
+    convert(&mut source, &mut output, keys, options, engine)?;
+    Ok(output.full)
+}
+
+fn convert(
+    source: &mut dyn Source,
+    target: &mut dyn Target,
+    keys: &mut dyn KeySource,
+    options: &Options,
+    engine: &Engine,
+) -> Result<u64> {
+    let mut footer = Footer::read(source, keys, options, engine)?;
     let metadata = std::mem::take(&mut footer.metadata);
     let malformed = |problem| Place::FOOTER.malformed(problem);
     let mut file = Struct::first(&metadata).map_err(malformed)?;
     let mut row_groups = Vec::new();
-    let count;
-    let mut output = Output::new(BufWriter::with_capacity(1 << 16, output));
-    {
+    let mut work = Work {
+        input: Input::new(source, footer.start),
+        footer,
+        output: Output::new(target),
+        buffer: Vec::new(),
+    };
+    work.output.write(b"PAR1")?;
+    let count = {
         let old = file.list(ROW_GROUPS, STRUCT).map_err(malformed)?;
-        count = old.len();
-        output.write(b"PAR1")?;
-        let mut work = Work {
-            input: Input::new(source, footer.start),
-            footer,
-            output: &mut output,
-            buffer: Vec::new(),
-        };
-        for (number, row_group) in old.into_iter().enumerate() {
+        for (number, row_group) in old.iter().enumerate() {
             work.row_group(number, row_group, &mut row_groups)?;
         }
-    }
+        old.len()
+    };
+    let mut output = work.output;
     file.set_list(ROW_GROUPS, count, &row_groups);
     file.remove(ALGORITHM);
     file.remove(SIGNING_KEY);
@@ -105,10 +149,10 @@ pub fn decrypt(
     Ok(output.at())
 }
 
-struct Work<'a, 'b, R, W: Write> {
-    input: Input<R>,
+struct Work<'a, 'b> {
+    input: Input<'b>,
     footer: Footer<'a>,
-    output: &'b mut Output<W>,
+    output: Output<'b>,
     buffer: Vec<u8>,
 }
 
@@ -144,7 +188,7 @@ impl Pages {
     }
 }
 
-impl<R: Read + Seek, W: Write> Work<'_, '_, R, W> {
+impl Work<'_, '_> {
     /// Writes a row group's pages, then its indexes and bloom filters; appends its new metadata.
     fn row_group(&mut self, number: usize, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let malformed = |problem| Place::FOOTER.malformed(problem);
@@ -207,7 +251,7 @@ impl<R: Read + Seek, W: Write> Work<'_, '_, R, W> {
         let metadata = match (&key, fields.binary(ENCRYPTED_METADATA).map_err(malformed)?) {
             (Some(key), Some(sealed)) => {
                 let cipher = &self.footer.cipher;
-                cipher.open_one(key, Some(&chunk), sealed.to_vec(), Module::ColumnMetadata)?
+                cipher.open_one(key, Some(&chunk), sealed, Module::ColumnMetadata)?
             }
             _ => {
                 let inner = fields.inner(METADATA).map_err(malformed)?;
@@ -233,7 +277,7 @@ impl<R: Read + Seek, W: Write> Work<'_, '_, R, W> {
         let start = self.output.at();
         let (pages, data_page) = match key {
             None => {
-                self.input.copy(from, len, self.output, &place)?;
+                self.input.copy(from, len, &mut self.output, &place)?;
                 let to = start;
                 let copied = Pages::Copied { from, to, len };
                 (
@@ -242,15 +286,15 @@ impl<R: Read + Seek, W: Write> Work<'_, '_, R, W> {
                 )
             }
             Some(key) => {
-                self.input.read_into(from, len, &mut self.buffer, &place)?;
+                let bytes = self.input.part(from, len, &mut self.buffer, &place)?;
                 let written = pages::open(
                     &self.footer.cipher,
                     &key,
                     &chunk,
                     dictionary.is_some(),
-                    &mut self.buffer,
+                    bytes,
                     from,
-                    self.output,
+                    &mut self.output,
                 )?;
                 uncompressed = written.uncompressed;
                 let first = written.pages.get(usize::from(dictionary.is_some()));
@@ -331,7 +375,7 @@ impl<R: Read + Seek, W: Write> Work<'_, '_, R, W> {
             let mut bytes = self.input.read(from, len, &place)?;
             if let Some(key) = moved.pages.key() {
                 let cipher = &self.footer.cipher;
-                bytes = cipher.open_one(&key, Some(&moved.chunk), bytes, module)?;
+                bytes = cipher.open_one(&key, Some(&moved.chunk), &bytes, module)?;
             }
             let new = match module {
                 Module::OffsetIndex => moved.pages.offset_index(&bytes),
@@ -366,16 +410,16 @@ impl<R: Read + Seek, W: Write> Work<'_, '_, R, W> {
             let bytes = self.input.peek(from, BLOOM_HEADER, &place)?;
             let (header, len) = Struct::read(&bytes).map_err(malformed)?;
             let len = len as u64 + bits_len(&header)?;
-            return self.input.copy(from, len, self.output, &bits_place);
+            return self.input.copy(from, len, &mut self.output, &bits_place);
         };
         let cipher = &self.footer.cipher;
         let header = self.input.read_module(from, &place)?;
         let after = from + header.len() as u64;
         let header =
-            cipher.open_one(&key, Some(&moved.chunk), header, Module::BloomFilterHeader)?;
+            cipher.open_one(&key, Some(&moved.chunk), &header, Module::BloomFilterHeader)?;
         let fields = Struct::first(&header).map_err(malformed)?;
         let bits = self.input.read_module(after, &bits_place)?;
-        let bits = cipher.open_one(&key, Some(&moved.chunk), bits, Module::BloomFilterBitset)?;
+        let bits = cipher.open_one(&key, Some(&moved.chunk), &bits, Module::BloomFilterBitset)?;
         if bits_len(&fields)? != bits.len() as u64 {
             return Err(bits_place.malformed("it has another size than its header says"));
         }

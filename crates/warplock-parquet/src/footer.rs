@@ -1,12 +1,12 @@
 //! The end of an encrypted file: the algorithm, the AAD, and the footer itself, opened or verified.
 
-use std::io::{Read, Seek, SeekFrom};
 use std::rc::Rc;
 
 use warplock::Engine;
 
 use crate::decrypt::Options;
 use crate::error::{Error, Module, Place, Result};
+use crate::files::Source;
 use crate::keys::{KeyRequest, KeySource, Keys, ModuleKey};
 use crate::module::{Cipher, NONCE, TAG};
 use crate::thrift::Struct;
@@ -32,7 +32,7 @@ pub(crate) struct Footer<'a> {
 
 impl<'a> Footer<'a> {
     pub(crate) fn read(
-        source: &mut (impl Read + Seek),
+        source: &mut dyn Source,
         key_source: &'a mut dyn KeySource,
         options: &Options,
         engine: &'a Engine,
@@ -66,7 +66,7 @@ impl<'a> Footer<'a> {
         let metadata = match encrypted {
             true => {
                 let module = bytes.split_off(len);
-                cipher.open_one(&key, None, module, Module::Footer)?
+                cipher.open_one(&key, None, &module, Module::Footer)?
             }
             false => {
                 if bytes.len() != len + NONCE + TAG {
@@ -88,24 +88,25 @@ impl<'a> Footer<'a> {
 }
 
 /// Where the footer begins, its bytes, and whether it is encrypted.
-fn last_bytes(source: &mut (impl Read + Seek)) -> Result<(u64, Vec<u8>, bool)> {
-    let end = source.seek(SeekFrom::End(0)).map_err(Error::Read)?;
+fn last_bytes(source: &mut dyn Source) -> Result<(u64, Vec<u8>, bool)> {
+    let end = source.len().map_err(Error::Read)?;
     if end < 12 {
         return Err(Error::NotParquet("it is too short"));
     }
-    let mut head = [0; 4];
-    source.rewind().map_err(Error::Read)?;
-    source.read_exact(&mut head).map_err(Error::Read)?;
-    let mut tail = [0; 8];
-    source.seek(SeekFrom::Start(end - 8)).map_err(Error::Read)?;
-    source.read_exact(&mut tail).map_err(Error::Read)?;
+    let mut buffer = Vec::new();
+    let mut read = |start, len| {
+        let part = source.part(start, len, &mut buffer);
+        part.map(<[u8]>::to_vec).map_err(Error::Read)
+    };
+    let head = read(0, 4)?;
+    let tail = read(end - 8, 8)?;
     let (len, magic) = tail.split_at(4);
     let encrypted = match magic {
         b"PARE" => true,
         b"PAR1" => false,
         _ => return Err(Error::NotParquet("it does not end with PAR1 or PARE")),
     };
-    if head != *magic {
+    if head != magic {
         return Err(Error::NotParquet("its beginning and end do not fit"));
     }
     let len = u32::from_le_bytes([len[0], len[1], len[2], len[3]]);
@@ -113,9 +114,7 @@ fn last_bytes(source: &mut (impl Read + Seek)) -> Result<(u64, Vec<u8>, bool)> {
     let Some(start) = start.filter(|start| *start >= 4) else {
         return Err(Error::NotParquet("its footer is longer than the file"));
     };
-    source.seek(SeekFrom::Start(start)).map_err(Error::Read)?;
-    let mut bytes = vec![0; len as usize];
-    source.read_exact(&mut bytes).map_err(Error::Read)?;
+    let bytes = read(start, len as usize)?;
     Ok((start, bytes, encrypted))
 }
 

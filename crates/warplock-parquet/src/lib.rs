@@ -26,6 +26,6 @@ mod module;
 mod pages;
 mod thrift;
 
-pub use decrypt::{Options, decrypt};
+pub use decrypt::{Options, decrypt, decrypt_into, decrypt_slice};
 pub use error::{Error, Module, Place, Result};
 pub use keys::{GivenKeys, KeyAnswer, KeyBytes, KeyRequest, KeySource};

@@ -63,18 +63,40 @@ pub(crate) fn length(bytes: &[u8], at: usize, tag: usize) -> Option<usize> {
     fits.then_some(len)
 }
 
+/// Modules of one chunk and where they lie, in `input`, and where their plaintexts go.
+pub(crate) struct Modules<'a> {
+    pub(crate) input: &'a [u8],
+    pub(crate) sealed: &'a [Sealed],
+    /// The places of the plaintexts in the output, one for each.
+    pub(crate) texts: &'a [Span],
+}
+
+impl Modules<'_> {
+    fn spans(&self, tag: usize) -> Vec<Span> {
+        let texts = self.sealed.iter().map(|sealed| sealed.text(tag));
+        texts.map(span).collect()
+    }
+}
+
+fn span(range: Range<usize>) -> Span {
+    Span {
+        offset: range.start,
+        len: range.len(),
+    }
+}
+
 impl Cipher<'_> {
-    /// Opens modules of GCM in place, in one batch.
+    /// Opens modules of GCM, in one batch.
     pub(crate) fn open(
         &self,
         key: &ModuleKey,
         chunk: Option<&Chunk>,
-        buffer: &mut [u8],
-        modules: &[Sealed],
+        modules: &Modules<'_>,
+        output: &mut [u8],
     ) -> Result<()> {
-        let mut aad = Vec::with_capacity(modules.len() * (self.aad.len() + 7));
-        let mut aad_spans = Vec::with_capacity(modules.len());
-        for sealed in modules {
+        let mut aad = Vec::with_capacity(modules.sealed.len() * (self.aad.len() + 7));
+        let mut aad_spans = Vec::with_capacity(modules.sealed.len());
+        for sealed in modules.sealed {
             let offset = aad.len();
             aad.extend_from_slice(&self.aad);
             aad.push(sealed.module as u8);
@@ -82,22 +104,31 @@ impl Cipher<'_> {
             if let Some(page) = sealed.page {
                 aad.extend_from_slice(&page.to_le_bytes());
             }
-            let len = aad.len() - offset;
-            aad_spans.push(Span { offset, len });
+            aad_spans.push(span(offset..aad.len()));
         }
-        let (nonces, spans) = gather(buffer, modules, TAG, &[]);
-        let text = Text::InPlace {
-            buffer,
-            spans: Spans::Ragged(&spans),
+        let texts = modules.spans(TAG);
+        let nonces: Vec<_> = texts
+            .iter()
+            .map(|text| span(text.offset - NONCE..text.offset))
+            .collect();
+        let text = Text::Apart {
+            input: modules.input,
+            input_spans: Spans::Ragged(&texts),
+            output,
+            output_spans: Spans::Ragged(modules.texts),
+        };
+        let ivs = Ivs::Ragged {
+            bytes: modules.input,
+            spans: Spans::Ragged(&nonces),
         };
         let aad = Aad::Each {
             bytes: &aad,
             spans: Spans::Ragged(&aad_spans),
         };
-        let batch = Batch::open(Keys::One(&key.gcm), text).ivs(Ivs::Each(&nonces));
-        match self.engine.run(batch.aad(aad)) {
+        let batch = Batch::open(Keys::One(&key.gcm), text).ivs(ivs).aad(aad);
+        match self.engine.run(batch) {
             Err(warplock::Error::Authentication { failed, .. }) => {
-                let sealed = &modules[failed[0]];
+                let sealed = &modules.sealed[failed[0]];
                 Err(match chunk {
                     None => Error::Footer,
                     Some(chunk) => {
@@ -109,16 +140,27 @@ impl Cipher<'_> {
         }
     }
 
-    /// Decrypts pages of CTR in place, in one batch.
-    pub(crate) fn decrypt(&self, key: &Key, buffer: &mut [u8], pages: &[Sealed]) -> Result<()> {
-        let (ivs, spans) = gather(buffer, pages, 0, &[0, 0, 0, 1]);
-        let text = Text::InPlace {
-            buffer,
-            spans: Spans::Ragged(&spans),
+    /// Decrypts pages of CTR, in one batch.
+    pub(crate) fn decrypt(
+        &self,
+        key: &Key,
+        modules: &Modules<'_>,
+        output: &mut [u8],
+    ) -> Result<()> {
+        let texts = modules.spans(0);
+        let mut ivs = Vec::with_capacity(texts.len() * 16);
+        for text in &texts {
+            ivs.extend_from_slice(&modules.input[text.offset - NONCE..text.offset]);
+            ivs.extend_from_slice(&[0, 0, 0, 1]);
+        }
+        let text = Text::Apart {
+            input: modules.input,
+            input_spans: Spans::Ragged(&texts),
+            output,
+            output_spans: Spans::Ragged(modules.texts),
         };
-        Ok(self
-            .engine
-            .run(Batch::decrypt(Keys::One(key), text).ivs(Ivs::Each(&ivs)))?)
+        let batch = Batch::decrypt(Keys::One(key), text);
+        Ok(self.engine.run(batch.ivs(Ivs::Each(&ivs)))?)
     }
 
     /// Opens the one module that `bytes` are, and gives its plaintext.
@@ -126,10 +168,10 @@ impl Cipher<'_> {
         &self,
         key: &ModuleKey,
         chunk: Option<&Chunk>,
-        mut bytes: Vec<u8>,
+        bytes: &[u8],
         module: Module,
     ) -> Result<Vec<u8>> {
-        if length(&bytes, 0, TAG) != Some(bytes.len().wrapping_sub(PREFIX)) {
+        if length(bytes, 0, TAG) != Some(bytes.len().wrapping_sub(PREFIX)) {
             let place = chunk.map_or(Place::FOOTER, |chunk| chunk.place(module, None));
             return Err(place.malformed("its length does not fit"));
         }
@@ -138,10 +180,15 @@ impl Cipher<'_> {
             module,
             page: None,
         };
-        self.open(key, chunk, &mut bytes, std::slice::from_ref(&sealed))?;
-        bytes.truncate(sealed.text(TAG).end);
-        bytes.drain(..PREFIX + NONCE);
-        Ok(bytes)
+        let len = sealed.text(TAG).len();
+        let mut text = vec![0; len];
+        let modules = Modules {
+            input: bytes,
+            sealed: &[sealed],
+            texts: &[Span { offset: 0, len }],
+        };
+        self.open(key, chunk, &modules, &mut text)?;
+        Ok(text)
     }
 
     /// Verifies the signature of a plaintext footer: the nonce and the tag of its encryption.
@@ -164,20 +211,4 @@ impl Cipher<'_> {
             false => Err(Error::Footer),
         }
     }
-}
-
-/// The modules' IVs, each followed by `counter`, and their texts' places.
-fn gather(buffer: &[u8], modules: &[Sealed], tag: usize, counter: &[u8]) -> (Vec<u8>, Vec<Span>) {
-    let mut ivs = Vec::with_capacity(modules.len() * (NONCE + counter.len()));
-    let mut spans = Vec::with_capacity(modules.len());
-    for sealed in modules {
-        let text = sealed.text(tag);
-        ivs.extend_from_slice(&buffer[text.start - NONCE..text.start]);
-        ivs.extend_from_slice(counter);
-        spans.push(Span {
-            offset: text.start,
-            len: text.len(),
-        });
-    }
-    (ivs, spans)
 }

@@ -1,12 +1,12 @@
 //! The pages of an encrypted column chunk. They are found by the plain lengths before the modules,
 //! so that all headers are opened in one batch and all pages in another.
 
-use std::io::Write;
+use warplock::Span;
 
 use crate::error::{Module, Place, Result};
 use crate::files::Output;
 use crate::keys::ModuleKey;
-use crate::module::{Chunk, Cipher, PREFIX, Sealed, TAG, length};
+use crate::module::{Chunk, Cipher, Modules, PREFIX, Sealed, TAG, length};
 use crate::thrift::{I32, Struct};
 
 /// Of `PageHeader`.
@@ -36,48 +36,99 @@ pub(crate) struct Written {
     pub(crate) uncompressed: i64,
 }
 
+/// Plaintext that is opened in one batch: as much as keeps all cores busy, and little memory.
+const GROUP: usize = 16 << 20;
+
 /// Opens the chunk that `bytes` are, and writes its pages. `from` is where it lay in the file.
 pub(crate) fn open(
     cipher: &Cipher<'_>,
     key: &ModuleKey,
     chunk: &Chunk,
     has_dictionary: bool,
-    bytes: &mut [u8],
+    bytes: &[u8],
     from: u64,
-    output: &mut Output<impl Write>,
+    output: &mut Output<'_>,
 ) -> Result<Written> {
-    let page_tag = if key.ctr.is_some() { 0 } else { TAG };
-    let (headers, pages) = walk(bytes, chunk, has_dictionary, page_tag)?;
-    cipher.open(key, Some(chunk), bytes, &headers)?;
-    let new_headers: Vec<Header> = headers
-        .iter()
-        .zip(&pages)
-        .map(|(header, page)| {
-            let place = chunk.place(header.module, header.page.map(usize::from));
-            Header::of(&bytes[header.text(TAG)], page, page_tag)
-                .map_err(|problem| place.malformed(problem))
-        })
-        .collect::<Result<_>>()?;
-    match &key.ctr {
-        Some(ctr) => cipher.decrypt(ctr, bytes, &pages)?,
-        None => cipher.open(key, Some(chunk), bytes, &pages)?,
-    }
+    let tag = if key.ctr.is_some() { 0 } else { TAG };
+    let (headers, pages) = walk(bytes, chunk, has_dictionary, tag)?;
+    let new = open_headers(cipher, key, chunk, bytes, &headers, &pages, tag)?;
     let mut written = Written {
         pages: Vec::with_capacity(pages.len()),
         uncompressed: 0,
     };
-    for ((old, header), page) in headers.iter().zip(&new_headers).zip(&pages) {
-        let to = output.at();
-        output.write(&header.bytes)?;
-        output.write(&bytes[page.text(page_tag)])?;
-        written.pages.push(PageMove {
-            from: from + old.bytes.start as u64,
-            to,
-            len: output.at() - to,
-        });
-        written.uncompressed += header.bytes.len() as i64 + header.uncompressed;
+    let mut first = 0;
+    while first < pages.len() {
+        let (start, mut len) = (output.at(), 0);
+        let mut texts = Vec::new();
+        for index in first..pages.len() {
+            let (header, text) = (&new[index], pages[index].text(tag).len());
+            let offset = len + header.bytes.len();
+            if !texts.is_empty() && offset + text > GROUP {
+                break;
+            }
+            texts.push(Span { offset, len: text });
+            written.pages.push(PageMove {
+                from: from + headers[index].bytes.start as u64,
+                to: start + len as u64,
+                len: (header.bytes.len() + text) as u64,
+            });
+            written.uncompressed += header.bytes.len() as i64 + header.uncompressed;
+            len = offset + text;
+        }
+        let group = first..first + texts.len();
+        output.fill(len, |room| {
+            for (header, text) in new[group.clone()].iter().zip(&texts) {
+                let at = text.offset - header.bytes.len();
+                room[at..text.offset].copy_from_slice(&header.bytes);
+            }
+            let modules = Modules {
+                input: bytes,
+                sealed: &pages[group.clone()],
+                texts: &texts,
+            };
+            match &key.ctr {
+                Some(ctr) => cipher.decrypt(ctr, &modules, room),
+                None => cipher.open(key, Some(chunk), &modules, room),
+            }
+        })?;
+        first = group.end;
     }
     Ok(written)
+}
+
+/// Opens all headers of a chunk; gives those of the plain pages.
+fn open_headers(
+    cipher: &Cipher<'_>,
+    key: &ModuleKey,
+    chunk: &Chunk,
+    bytes: &[u8],
+    headers: &[Sealed],
+    pages: &[Sealed],
+    tag: usize,
+) -> Result<Vec<Header>> {
+    let mut end = 0;
+    let texts: Vec<_> = headers
+        .iter()
+        .map(|header| {
+            let (offset, len) = (end, header.text(TAG).len());
+            end += len;
+            Span { offset, len }
+        })
+        .collect();
+    let mut opened = vec![0; end];
+    let modules = Modules {
+        input: bytes,
+        sealed: headers,
+        texts: &texts,
+    };
+    cipher.open(key, Some(chunk), &modules, &mut opened)?;
+    let all = headers.iter().zip(&texts).zip(pages);
+    all.map(|((header, text), page)| {
+        let place = chunk.place(header.module, header.page.map(usize::from));
+        Header::of(&opened[text.offset..text.offset + text.len], page, tag)
+            .map_err(|problem| place.malformed(problem))
+    })
+    .collect()
 }
 
 /// The modules of a chunk: headers, and the page of each.

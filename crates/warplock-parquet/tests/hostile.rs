@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use warplock::{Aad, Algorithm, Batch, Engine, Ivs, Key, Keys, Tags, Text};
-use warplock_parquet::{Error, GivenKeys, Options, decrypt};
+use warplock_parquet::{Error, GivenKeys, Options, decrypt, decrypt_into};
 
 /// Counts what is allocated, and the most of it at any time.
 struct Counting;
@@ -98,8 +98,18 @@ fn keys() -> GivenKeys {
 fn decrypted(engine: &Engine, file: &[u8]) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     let options = Options::default();
-    decrypt(Cursor::new(file), &mut out, &mut keys(), &options, engine)?;
-    Ok(out)
+    let streamed = decrypt(Cursor::new(file), &mut out, &mut keys(), &options, engine);
+    let mut memory = vec![0; file.len()];
+    match decrypt_into(file, &mut memory, &mut keys(), &options, engine) {
+        Ok(len) => assert!(memory[..len] == out),
+        // What somebody with the key made may be longer.
+        Err(Error::Write(_)) => {}
+        Err(error) => {
+            let found = streamed.as_ref().err().map(Error::to_string);
+            assert_eq!(found, Some(error.to_string()));
+        }
+    }
+    streamed.map(|_| out)
 }
 
 fn engine() -> Engine {
