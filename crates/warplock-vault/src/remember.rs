@@ -308,8 +308,9 @@ impl<S: Storage> Vault<S> {
         name: &Name<S>,
         content: &Content<S>,
     ) -> Result<bool> {
-        let spot = key(parent, name.place);
-        self.core.memory.knows(&spot, Kind::File, &content.id)
+        let (spot, memory) = (key(parent, name.place), &self.core.memory);
+        let stamp = content.read_state().now.version.stamp;
+        memory.knows(&spot, Kind::File, &content.id, stamp)
     }
 
     /// That a file, whose state was found right, stands under this name fits what is known.

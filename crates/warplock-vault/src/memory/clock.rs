@@ -60,6 +60,12 @@ impl Vector {
         stamp.number == 0 || self.0.iter().any(newer)
     }
 
+    /// Whether that state may have gone in: it did, or its machine is one that had no room.
+    pub(crate) fn may_cover(&self, stamp: Stamp) -> bool {
+        let newer = |it: &Stamp| it.machine != stamp.machine && it.number >= stamp.number;
+        self.covers(stamp) || self.0.len() == Self::MAX && self.0.iter().all(newer)
+    }
+
     /// Includes all that another vector includes.
     pub(crate) fn join(&mut self, other: &Vector) {
         other.0.iter().for_each(|stamp| self.include(*stamp));
@@ -219,6 +225,9 @@ mod tests {
         assert_eq!(vector.machines().count(), Vector::MAX);
         assert!(!vector.covers(stamp(91, 9)));
         assert!(vector.covers(stamp(92, 8)));
+        assert!(vector.may_cover(stamp(91, 9)));
+        assert!(!vector.may_cover(stamp(93, 9)));
+        assert!(!vector.may_cover(stamp(93, 8)));
         assert_eq!(Vector::decode(&vector.encode()), vector);
     }
 

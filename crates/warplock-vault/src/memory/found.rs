@@ -92,12 +92,33 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether an object is known to stand at a spot, and was found there since the last crash.
-    pub(crate) fn knows(&self, spot: &Spot, kind: Kind, id: &Id) -> Result<bool> {
-        let occupant = self.place_in(&lock(&self.pending), spot)?;
-        let past = self.past(self.crashes());
-        let judged = occupant.and_then(|it| past.judge_same(&it, (kind, id)));
-        Ok(self.store.is_none() || judged == Some(Verdict::Same))
+    /// Whether an object is known to stand at a spot, and was found there since the last crash in
+    /// the state with this stamp.
+    pub(crate) fn knows(&self, spot: &Spot, kind: Kind, id: &Id, stamp: Stamp) -> Result<bool> {
+        let pending = lock(&self.pending);
+        let Some(occupant) = self.place_in(&pending, spot)? else {
+            return Ok(self.store.is_none());
+        };
+        let judged = self.past(self.crashes()).judge_same(&occupant, (kind, id));
+        Ok(judged == Some(Verdict::Same) && !self.is_behind(&pending, &occupant, spot, stamp)?)
+    }
+
+    /// Whether a spot must be noted again with the state in which its occupant was found: the
+    /// occupant's own record tells that only of the place that it names, and only until it is found
+    /// elsewhere. Changes by this machine alone put nothing else there in between.
+    fn is_behind(
+        &self,
+        pending: &Pending,
+        occupant: &Occupant,
+        spot: &Spot,
+        stamp: Stamp,
+    ) -> Result<bool> {
+        if occupant.stamp == stamp {
+            return Ok(false);
+        }
+        let ours = stamp.machine == self.clock.machine;
+        let known = self.known_in(pending, &occupant.id)?;
+        Ok(!ours || known.is_none_or(|it| it.place != spot.1))
     }
 
     /// Judges that an object, whose state was found right, stands at one more spot.
@@ -152,7 +173,13 @@ impl Memory {
             Verdict::Wrong(_) => Some(self.standing_in(pending, &spot)?),
             _ => None,
         };
-        let verdict = self.unless_accepted(judged, what)?;
+        let mut verdict = self.unless_accepted(judged, what)?;
+        if verdict == Verdict::Same
+            && let Some(occupant) = &occupant
+            && self.is_behind(pending, occupant, &spot, state.stamp)?
+        {
+            verdict = Verdict::Newer;
+        }
         if verdict != Verdict::Same {
             let occupant = self.occupant(Some(kind), id, state.stamp, stored);
             let folder = pending.written.folders.entry(spot.0).or_default();

@@ -451,6 +451,18 @@ impl Memory {
         let mut pending = lock(&self.pending);
         let mut nothing = self.occupant(None, &[0; 16], stamp, OsStr::new(""));
         nothing.vector = self.standing_in(&pending, &spot)?;
+        // Under its other names, it goes on: what it becomes there did not stand here.
+        if let (None, Some(stood)) = (object, self.place_in(&pending, &spot)?)
+            && stood.kind == Some(Kind::File)
+            && let Some(known) = self.known_in(&pending, &stood.id)?
+            && (known.dead, known.place) == (false, spot.1)
+        {
+            let elsewhere = Known {
+                place: [0; 16],
+                ..known
+            };
+            pending.written.objects.insert(stood.id, elsewhere);
+        }
         pending.written.emptied.insert(spot);
         let folder = pending.written.folders.entry(spot.0).or_default();
         folder.insert(spot.1, nothing);
@@ -486,6 +498,7 @@ impl Memory {
         if self.store.is_some() {
             let mut pending = lock(&self.pending);
             pending.written.objects.remove(id);
+            pending.marked.objects.remove(id);
             pending.given_up.insert(*id);
         }
     }

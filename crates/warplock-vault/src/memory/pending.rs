@@ -19,7 +19,7 @@ use crate::format::names::Place;
 pub(super) struct Pending {
     /// Of what the store may not have durably.
     pub(super) written: Written,
-    /// Of what the store is just being synced for.
+    /// Of what the store is just being synced for. Nothing in it is older than what is durable.
     pub(super) marked: Batch,
     /// Of what the store has durably.
     pub(super) durable: Batch,
@@ -35,6 +35,32 @@ pub(super) struct Pending {
     pub(super) removing: bool,
     /// Objects that may have gone back in this session, because a sync failed.
     pub(super) given_up: HashSet<Id>,
+}
+
+impl Pending {
+    /// Adds what the store has durably. It is newer than what the store is just being synced for.
+    fn add_durable(&mut self, newer: Batch) {
+        for id in newer.objects.keys() {
+            self.marked.objects.remove(id);
+        }
+        for spot in newer.places.keys() {
+            self.marked.places.remove(spot);
+        }
+        self.durable.extend(newer);
+    }
+
+    /// Takes back what could not be committed. It is older than everything else.
+    pub(super) fn put_back(&mut self, mut older: Batch) {
+        let marked = &self.marked;
+        older
+            .objects
+            .retain(|id, _| !marked.objects.contains_key(id));
+        older
+            .places
+            .retain(|spot, _| !marked.places.contains_key(spot));
+        let newer = std::mem::replace(&mut self.durable, older);
+        self.durable.extend(newer);
+    }
 }
 
 /// Notes by what makes them durable: an object's state by syncing its file, a name by syncing its
@@ -127,9 +153,10 @@ impl Memory {
     /// The store has an object durably as it was last noted, but maybe not its name.
     pub(crate) fn record_synced(&self, id: &Id) {
         let pending = &mut *lock(&self.pending);
-        if let Some(known) = pending.written.objects.remove(id) {
-            pending.durable.objects.insert(*id, known);
-        }
+        let mut durable = Batch::default();
+        let known = pending.written.objects.remove(id);
+        durable.objects.extend(known.map(|known| (*id, known)));
+        pending.add_durable(durable);
     }
 
     /// The store has an object durably as it was last noted, and its new names.
@@ -139,6 +166,7 @@ impl Memory {
         }
         self.record_synced(id);
         let pending = &mut *lock(&self.pending);
+        let mut durable = Batch::default();
         let written = &mut pending.written;
         for spot in written.entries.remove(id).unwrap_or_default() {
             // Unless it has left that place again.
@@ -147,9 +175,10 @@ impl Memory {
                 && let Some(occupant) = folder.remove(&spot.1)
             {
                 written.emptied.remove(&spot);
-                pending.durable.places.insert(spot, occupant);
+                durable.places.insert(spot, occupant);
             }
         }
+        pending.add_durable(durable);
     }
 
     /// The store has the names of a folder durably as they were last noted.
@@ -158,23 +187,22 @@ impl Memory {
             return;
         }
         let pending = &mut *lock(&self.pending);
-        let places = pending.written.folders.remove(folder).unwrap_or_default();
-        pending.written.emptied.retain(|spot| spot.0 != *folder);
+        let mut durable = Batch::default();
+        let written = &mut pending.written;
+        let places = written.folders.remove(folder).unwrap_or_default();
+        written.emptied.retain(|spot| spot.0 != *folder);
         // A symlink is what its entry holds.
         let links = places.values().filter(|it| it.kind == Some(Kind::Symlink));
         for id in links.map(|it| it.id) {
-            let known = pending.written.objects.remove(&id);
-            pending
-                .durable
-                .objects
-                .extend(known.map(|known| (id, known)));
+            let known = written.objects.remove(&id);
+            durable.objects.extend(known.map(|known| (id, known)));
         }
         let places = places.into_iter().map(|(place, it)| ((*folder, place), it));
-        pending.durable.places.extend(places);
-        let dead = &mut pending.written.dead;
-        let gone = dead.extract_if(|_, (_, last)| last == folder);
+        durable.places.extend(places);
+        let gone = written.dead.extract_if(|_, (_, last)| last == folder);
         let gone = gone.map(|(id, (known, _))| (id, known));
-        pending.durable.objects.extend(gone);
+        durable.objects.extend(gone);
+        pending.add_durable(durable);
     }
 
     /// Makes all notes durable of which the store has durably what they tell. One commit serves all
@@ -206,8 +234,7 @@ impl Memory {
         self.failed.store(committed.is_err(), Ordering::Relaxed);
         if committed.is_err() {
             let older = Arc::try_unwrap(batch).unwrap_or_else(|shared| (*shared).clone());
-            let newer = std::mem::replace(&mut pending.durable, older);
-            pending.durable.extend(newer);
+            pending.put_back(older);
         }
         committed
     }
@@ -244,7 +271,7 @@ impl Memory {
     /// there is anything to note.
     pub(crate) fn save(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         loop {
-            // First what is older: what becomes durable from here on counts as newer.
+            // First what is older.
             self.make_durable()?;
             let mut pending = lock(&self.pending);
             if pending.written.is_empty() && pending.marked.is_empty() {
@@ -261,8 +288,7 @@ impl Memory {
         {
             let mut pending = lock(&self.pending);
             let marked = std::mem::take(&mut pending.marked);
-            let newer = std::mem::replace(&mut pending.durable, marked);
-            pending.durable.extend(newer);
+            pending.durable.extend(marked);
         }
         self.make_durable()
     }

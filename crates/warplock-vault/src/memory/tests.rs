@@ -102,6 +102,53 @@ fn old_states_and_missing_files_show_in_the_next_session() {
     find(&memory, &two).unwrap();
 }
 
+/// While the store is synced for what was noted, files and folders are synced on their own.
+#[test]
+fn what_is_synced_meanwhile_is_the_newest() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = open(dir.path());
+    let one = make(&memory);
+    let mut two = None;
+    let sync = || {
+        two = Some(change(&memory, &one));
+        memory.synced(&FILE);
+        let stamp = memory.next_stamp()?;
+        memory.removed(SPOT, None, stamp)?;
+        memory.folder_synced(&FOLDER);
+        memory.make_durable()
+    };
+    memory.save(sync).unwrap();
+    let two = two.unwrap();
+    assert_eq!(memory.known(&FILE).unwrap().unwrap().state, two);
+    assert!(memory.entries(&FOLDER).unwrap().is_empty());
+    change(&memory, &two);
+    drop(memory);
+    let memory = open(dir.path());
+    assert_eq!(memory.known(&FILE).unwrap().unwrap().state, two);
+    assert!(memory.entries(&FOLDER).unwrap().is_empty());
+}
+
+#[test]
+fn what_could_not_be_committed_is_older_than_all_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = open(dir.path());
+    let [one, two] = [(); 2].map(|()| next(&memory, None));
+    let batch = |state| {
+        let mut batch = record::Batch::default();
+        let known = memory.known_now(Kind::File, state);
+        batch.objects.insert(FILE, known);
+        batch
+    };
+    let mut pending = Pending::default();
+    pending.marked = batch(&two);
+    pending.put_back(batch(&one));
+    assert!(pending.durable.is_empty());
+    let mut pending = Pending::default();
+    pending.durable = batch(&two);
+    pending.put_back(batch(&one));
+    assert_eq!(pending.durable.objects[&FILE].state, two);
+}
+
 #[test]
 fn after_a_crash_what_was_durable_cannot_go_back() {
     let dir = tempfile::tempdir().unwrap();

@@ -53,7 +53,7 @@ pub(crate) struct Occupant {
     /// `None`: nothing any more.
     pub(crate) kind: Option<Kind>,
     pub(crate) id: Id,
-    /// Of the state that was put there, or of the removal.
+    /// Of the state that was put there, or of a later one that was found there; or of the removal.
     pub(crate) stamp: Stamp,
     /// What went into a removal: all that was known to have stood there.
     pub(crate) vector: Vector,
@@ -267,6 +267,8 @@ impl Past<'_> {
             // The number need not be one of the crash: of an object that it put under several names,
             // a later session may have made another state before this name was looked up.
             (true, Some(_)) => includes && self.may_have_removed(known.session),
+            // What went into the removal was there before it.
+            (_, None) if known.vector.may_cover(stamp) => false,
             (true, None) => {
                 let excused = newest && self.crashed_since(known.session);
                 includes && (excused || self.excuses(stamp.number, known.session))

@@ -226,8 +226,9 @@ fn serve() {
         return;
     };
     let store = PathBuf::from(store);
+    let point = PathBuf::from(std::env::var_os(POINT).unwrap());
     match std::env::var(SUBJECT).unwrap().as_str() {
-        "pass-through" => stand(Arc::new(PassThrough::open(&store).unwrap())),
+        "pass-through" => stand(Arc::new(PassThrough::open(&store).unwrap()), &point),
         _ => {
             let digits = std::env::var(KEY).unwrap();
             let mut key = [0; 32];
@@ -236,24 +237,25 @@ fn serve() {
             }
             let options = Options {
                 read_only: std::env::var_os(READ_ONLY).is_some(),
+                memory: Some(point.with_extension("memory")),
                 trouble: Some(Arc::new(|line: &str| eprintln!("vault: {line}"))),
                 ..Options::default()
             };
             let vault = Vault::open(&store, &MasterKey::from_bytes(&key), options).unwrap();
-            stand(Arc::new(vault));
+            stand(Arc::new(vault), &point);
         }
     }
 }
 
 /// Serves until it is unmounted; unmounts when the test that started this is no more.
-fn stand<F: FileSystem>(fs: Arc<F>) {
+fn stand<F: FileSystem>(fs: Arc<F>, point: &Path) {
     let options = fuse::Options {
         allow_other: true,
         read_only: std::env::var_os(READ_ONLY).is_some(),
         ..fuse::Options::default()
     };
-    let point = PathBuf::from(std::env::var_os(POINT).unwrap());
-    let mount = Mount::new(fs, &point, &options).unwrap();
+    let mount = Mount::new(fs, point, &options).unwrap();
+    let point = point.to_owned();
     thread::spawn(move || {
         let _ = std::io::stdin().read(&mut [0]);
         let _ = fuse::unmount(&point, true);

@@ -150,6 +150,11 @@ impl Disk {
         false
     }
 
+    /// Gives new objects other numbers than those of another disk.
+    pub(crate) fn number_above(&mut self, other: &Disk) {
+        self.next = self.next.max(other.next);
+    }
+
     /// Puts an object on the disk that has no name yet; gives its number.
     pub(crate) fn plant(&mut self, object: Object) -> u64 {
         let inode = self.next;

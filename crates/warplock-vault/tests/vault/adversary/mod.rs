@@ -1,10 +1,11 @@
 //! The promise itself: if nobody said anything, the tree is what its owner made.
 //!
-//! Histories of honest work at random on one machine, with crashes, and between and during them
+//! Histories of honest work at random on one machine or two, with crashes, and between and during them
 //! somebody without a key who changes the store at random and has old copies of all of it.
 //! What is excused is what `docs/vault-format.md` lists: attributes that are missing or old (`xattrs`
 //! in [`oracle::Ask`]); without a memory, whatever is an older state or missing ([`model::Window`]);
-//! after a crash, what was not synced. Not tried: two machines, and exchanges in sessions that crash.
+//! after a crash, what was not synced. Not tried: exchanges in sessions that crash; crashes after
+//! going back to a snapshot, with states from before that have the same numbers.
 //!
 //! `WARPLOCK_VAULT_ATTACKS` says how many steps to take (4000 from seed 1 on without it), and after a
 //! colon from which seed on; `scripts/vault-attack` does that for long.

@@ -150,6 +150,13 @@ impl Model {
             || window == Window::Ever && (obj + 1..self.objects.len()).filter(became).any(had)
     }
 
+    /// Attributes of a branch that was given up may come back on its objects.
+    pub(super) fn had_xattrs_of(&mut self, other: &Model) {
+        for (object, other) in self.objects.iter_mut().zip(&other.objects) {
+            object.ever.extend(other.ever.iter().cloned());
+        }
+    }
+
     /// An object and all that it was.
     fn ancestry(&self, obj: Obj) -> Vec<Obj> {
         let mut all = vec![obj];

@@ -320,7 +320,8 @@ impl View {
             let stays = |it: &Finding| renamed(it) && it.action.contains("could not be taken away");
             let is_refused = later.is_some_and(|it| matches!(it.seen, Seen::Fails(_)));
             let refused = is_refused && after.findings.iter().any(stays);
-            let renamed = after.findings.iter().any(renamed) && after.items.iter().any(stands);
+            let mut findings = self.findings.iter().chain(&after.findings);
+            let renamed = findings.any(renamed) && after.items.iter().any(stands);
             match later.map(|it| &it.seen) {
                 Some(Seen::Thing(kept)) if kept.bytes == thing.bytes => {}
                 _ if copied || renamed || refused => {}

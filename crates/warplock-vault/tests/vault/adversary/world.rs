@@ -1,7 +1,9 @@
 //! One history: sessions, crashes and attacks.
 
+mod crashes;
 mod in_use;
 mod machines;
+mod snapshots;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,6 +21,7 @@ use super::work::Work;
 use crate::common::mem::{Disk, Mem};
 use crate::common::rng::Rng;
 use crate::common::{Told, new_vault, options};
+use snapshots::Snapshot;
 
 /// Copies that somebody keeps of the store.
 const COPIES: usize = 7;
@@ -41,6 +44,9 @@ pub(super) struct World<'a> {
     others_copies: Vec<Disk>,
     model: Model,
     copies: Vec<Disk>,
+    snapshot: Option<Snapshot>,
+    /// Copies of what going back to a snapshot took away.
+    abandoned: Vec<Disk>,
     /// The store as the last session began.
     before: Disk,
     crashed: bool,
@@ -86,6 +92,8 @@ impl<'a> World<'a> {
             machine: 0,
             others_copies: Vec::new(),
             model: Model::new(),
+            snapshot: None,
+            abandoned: Vec::new(),
             before,
             crashed: false,
             loose_xattrs: false,
@@ -145,6 +153,7 @@ impl<'a> World<'a> {
             if self.machines > 1 && self.rng.below(2) == 0 && !self.change_machine()? {
                 return Ok(());
             }
+            self.take_or_resume_snapshot();
             if self.rng.below(6) == 0 {
                 if !self.attacked_session()? {
                     return Ok(());
@@ -236,42 +245,6 @@ impl<'a> World<'a> {
             Some(text) => Err(format!("honest work is told: {text}")),
             None => Ok(()),
         }
-    }
-
-    /// What a power failure leaves.
-    fn crash(
-        &mut self,
-        vault: Vault<Mem>,
-        floors: Floors,
-        taken: &std::sync::Mutex<Option<Vec<u8>>>,
-    ) {
-        let image = {
-            let mut disk = self.mem.disk();
-            disk.image_in = None;
-            disk.image.take()
-        };
-        let (image, memory) = match image {
-            Some(image) => {
-                self.model.floors = floors;
-                (*image, taken.lock().unwrap().take())
-            }
-            None => {
-                let moment = self.moment();
-                (moment.disk, moment.memory)
-            }
-        };
-        drop(vault);
-        let cut = image.log.len();
-        let mut disk = match self.rng.below(3) {
-            // Only the machine stopped.
-            0 => image.clone(),
-            _ => self.before.crash(&image.log, cut, &mut self.rng),
-        };
-        self.trace.push(format!("crash after {cut} changes"));
-        disk.log.clear();
-        disk.image_in = None;
-        self.restore(&Moment { disk, memory });
-        self.crashed = true;
     }
 
     fn window(&self) -> Window {
@@ -380,11 +353,22 @@ impl<'a> World<'a> {
     fn change_store(&mut self) -> Option<Attack> {
         let mut done: Option<Attack> = None;
         let count = [1, 1, 2, 3][self.rng.below(4) as usize];
+        let other_branch = !self.abandoned.is_empty() && self.rng.below(4) > 0;
+        let copies = if other_branch {
+            &self.abandoned
+        } else {
+            &self.copies
+        };
         let before = self.mem.disk().clone();
         for _ in 0..count {
             let mut disk = self.mem.disk();
-            if let Some(attack) = Attack::any(&mut disk, &self.copies, &mut self.rng) {
-                self.trace.push(format!("attack: {}", attack.what));
+            if let Some(attack) = Attack::any(&mut disk, copies, &mut self.rng) {
+                let from = if other_branch {
+                    ", before the snapshot"
+                } else {
+                    ""
+                };
+                self.trace.push(format!("attack{from}: {}", attack.what));
                 done = Some(match done {
                     None => attack,
                     // The second may have undone the first.
@@ -399,7 +383,11 @@ impl<'a> World<'a> {
             }
         }
         let other = puts_other_attributes(&before, &self.mem.disk());
-        done.iter_mut().for_each(|done| done.xattrs |= other);
+        if let Some(done) = &mut done {
+            done.xattrs |= other;
+            // Journals of the other branch may fit.
+            done.harmless &= !other_branch;
+        }
         done
     }
 
@@ -423,88 +411,5 @@ impl<'a> World<'a> {
             self.trace.push("after the repair:".into());
             self.trace.extend(after.describe());
         })
-    }
-
-    /// After a crash that nobody made use of: no alarm, and what is there is taken as it is.
-    fn recover(&mut self) -> Judged {
-        self.trace.push("recover".into());
-        let told = Told::default();
-        let vault = self.try_open(&told, false)?;
-        let mut view = View::default();
-        view.walk(&vault, &self.model, Window::Crash);
-        let ask = Ask {
-            window: Window::Crash,
-            may_miss: false,
-            xattrs: false,
-            honest: !self.tainted,
-        };
-        view.check(&vault, true);
-        view.hear(&told);
-        self.judge(&view, &ask)?;
-        vault.close().map_err(|error| error.to_string())?;
-        drop(vault);
-        // Again, as what was repaired is different.
-        let told = Told::default();
-        let vault = self.try_open(&told, false)?;
-        let mut view = View::default();
-        view.walk(&vault, &self.model, Window::Crash);
-        view.check(&vault, false);
-        view.hear(&told);
-        if !self.tainted && !view.is_readable() {
-            self.trace.extend(view.describe());
-            return Err("a repaired vault cannot be read".into());
-        }
-        let crash = view.findings.iter().find(|it| it.class != Class::Note);
-        if let Some(finding) = crash.filter(|_| !self.tainted) {
-            return Err(format!("a repaired vault is not clean: {finding:?}"));
-        }
-        vault.close().map_err(|error| error.to_string())?;
-        self.rebase(&view);
-        self.crashed = false;
-        Ok(())
-    }
-
-    /// The model becomes what is seen.
-    fn rebase(&mut self, view: &View) {
-        let old = self.model.clone();
-        self.model.clear();
-        let mut nodes: Vec<(u64, Obj)> = Vec::new();
-        let mut folders: Vec<(Vec<String>, Obj)> = vec![(Vec::new(), TOP)];
-        for item in &view.items {
-            let Seen::Thing(thing) = &item.seen else {
-                continue;
-            };
-            let (name, above) = item.path.split_last().expect("it has a name");
-            let parent = folders.iter().find(|(path, _)| path == above);
-            let Some((_, parent)) = parent else {
-                continue;
-            };
-            let known = nodes
-                .iter()
-                .find(|(node, _)| *node == thing.node())
-                .copied();
-            let is_new = known.is_none();
-            let obj = match known {
-                Some((_, obj)) => obj,
-                None => {
-                    let was = old.occupants(&item.parents, name, Window::Crash);
-                    let was = was.into_iter().flatten().collect();
-                    let obj = self.model.add(thing.kind, thing.bytes.clone(), was);
-                    nodes.push((thing.node(), obj));
-                    obj
-                }
-            };
-            if is_new {
-                self.model.set_mode(obj, thing.mode);
-            }
-            for (name, value) in thing.xattrs.iter().flatten() {
-                self.model.set_xattr(obj, name, Some(value.clone()));
-            }
-            self.model.bind(*parent, name, Some(obj));
-            if thing.kind == Kind::Folder {
-                folders.push((item.path.clone(), obj));
-            }
-        }
-        self.model.synced_all();
     }
 }

@@ -1,5 +1,7 @@
 //! What a crash may excuse, and what it may not.
 
+use std::ffi::OsString;
+
 use super::*;
 use crate::common::rng::Rng;
 
@@ -398,6 +400,62 @@ fn a_name_of_a_file_in_use_is_judged_too() {
     session.says("it stands where something else stood, or nothing");
     drop(file);
     session.close();
+}
+
+/// One of two names of a file is given to another one, and the file is synced by its other name.
+#[test]
+fn what_replaced_a_name_of_a_file_that_was_synced_since_raises_no_alarm() {
+    for name in ["f", "g"] {
+        let world = World::new();
+        world.session(|vault| {
+            vault.put("f", &[1; 5000]);
+            let node = vault.node("f").unwrap().node;
+            vault.link(node, ROOT, OsStr::new("g")).unwrap();
+            overwrite(vault, name, &[2; 5000]);
+        });
+        world.crash(|vault| {
+            save(vault, name, &[3; 5000]);
+            let other = if name == "f" { "g" } else { "f" };
+            overwrite(vault, other, &[4; 5000]);
+        });
+        let findings = world.findings();
+        let calm = |it: &Finding| it.class == Class::Crash;
+        assert!(findings.iter().all(calm), "{name}: {findings:#?}");
+    }
+}
+
+/// One of two names of a file is taken away in a crash, and the next session crashes, too.
+#[test]
+fn a_name_that_a_crash_took_away_does_not_come_back_after_another_one() {
+    for name in ["f", "g"] {
+        let world = World::new();
+        let os = OsStr::new;
+        world.session(|vault| vault.put("f", &[1; 5000]));
+        let f = world.entry().0;
+        world.session(|vault| {
+            let node = vault.node("f").unwrap().node;
+            vault.link(node, ROOT, os("g")).unwrap();
+            vault.tick().unwrap();
+            overwrite(vault, "f", &[2; 5000]);
+        });
+        let inode = world.object_at("f").1;
+        let old = world.copy();
+        let entries = old.disk().objects[&TOP].entries.clone();
+        let wanted = |entry: &(OsString, u64)| entry.1 == inode && (entry.0 == f) == (name == "f");
+        let (stored, _) = entries.into_iter().find(wanted).unwrap();
+        world.crash(|vault| {
+            vault.unlink(ROOT, os(name)).unwrap();
+            // Its header, which still names the place, was not written.
+            let header = old.disk().objects[&inode].clone();
+            *world.mem.disk().object(inode) = header;
+        });
+        world.crash(|vault| {
+            assert_eq!(vault.node(name), Err(Errno::NOENT));
+            vault.tick().unwrap();
+        });
+        world.mem.disk().object(TOP).entries.insert(stored, inode);
+        world.refuses(name, "stands where something else stood, or nothing");
+    }
 }
 
 /// A folder that was made and removed before a crash, known without its place.

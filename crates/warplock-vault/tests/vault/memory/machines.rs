@@ -61,6 +61,11 @@ fn link(vault: &Vault<Mem>, name: &str, target: &str) {
     vault.symlink(ROOT, name, target, FILE.caller).unwrap();
 }
 
+fn hard_link(vault: &Vault<Mem>, from: &str, to: &str) {
+    let node = vault.node(from).unwrap().node;
+    vault.link(node, ROOT, OsStr::new(to)).unwrap();
+}
+
 fn relink(vault: &Vault<Mem>, name: &str, target: &str) {
     vault.unlink(ROOT, OsStr::new(name)).unwrap();
     link(vault, name, target);
@@ -98,8 +103,7 @@ fn what_another_machine_changes_is_the_newest() {
         ),
         (
             |vault| {
-                let node = vault.node("f").unwrap().node;
-                vault.link(node, ROOT, OsStr::new("also")).unwrap();
+                hard_link(vault, "f", "also");
             },
             &[],
         ),
@@ -286,6 +290,78 @@ fn a_name_that_another_machine_used_and_gave_up_can_be_used() {
     on(&world, "two", |vault| vault.put("new", b"another"));
     calm(&world, "one");
     calm(&world, "two");
+}
+
+/// A crash takes both names of a file away, whichever it was last seen under.
+#[test]
+fn names_that_a_crash_took_away_do_not_come_back_with_another_machines_state() {
+    for seen in [&["f", "also"][..], &["f"], &["also"]] {
+        let world = World::new();
+        // The machine that crashes.
+        let here = "state";
+        on(&world, here, fill);
+        on(&world, "two", |vault| hard_link(vault, "f", "also"));
+        calm(&world, here);
+        on(&world, "two", |vault| overwrite(vault, "f", &[3; 5000]));
+        for name in seen {
+            on(&world, here, |vault| drop(vault.get(name).unwrap()));
+        }
+        let old = world.copy();
+        world.crash(|vault| {
+            for name in ["f", "also"] {
+                vault.unlink(ROOT, OsStr::new(name)).unwrap();
+            }
+        });
+        let findings = world.findings();
+        let calm = |it: &Finding| it.class == Class::Crash;
+        assert!(findings.iter().all(calm), "{findings:#?}");
+        for path in ["/f", "/also"] {
+            refuses(
+                &world,
+                &old,
+                here,
+                path,
+                "stands where something else stood",
+            );
+        }
+    }
+}
+
+/// What stood at a name between two times that a machine saw the same file there does not come back,
+/// although that file has changed or moved since.
+#[test]
+fn what_stood_at_a_name_in_between_does_not_come_back() {
+    type Change = fn(&Vault<Mem>);
+    let gives_back: [Change; 2] = [
+        |vault| hard_link(vault, "f", "name"),
+        |vault| rename(vault, "f", "name", PLAIN),
+    ];
+    for give_back in gives_back {
+        let world = World::new();
+        on(&world, "one", |vault| vault.put("f", &[1; 5000]));
+        on(&world, "two", |vault| hard_link(vault, "f", "name"));
+        calm(&world, "one");
+        on(&world, "two", |vault| save(vault, "name", &[4; 5000]));
+        let (name, inode, object) = world.object_at("name");
+        on(&world, "two", |vault| {
+            vault.unlink(ROOT, OsStr::new("name")).unwrap();
+            give_back(vault);
+        });
+        on(&world, "one", |vault| drop(vault.get("name").unwrap()));
+        // From now on it is known by another name.
+        on(&world, "two", |vault| match vault.node("f") {
+            Ok(_) => overwrite(vault, "f", &[5; 5000]),
+            Err(_) => rename(vault, "name", "f", PLAIN),
+        });
+        on(&world, "one", |vault| drop(vault.get("f").unwrap()));
+        {
+            let mut disk = world.mem.disk();
+            disk.objects.insert(inode, object);
+            disk.object(TOP).entries.insert(name, inode);
+        }
+        let why = "stands where something else stood";
+        refuses(&world, &world.mem, "one", "/name", why);
+    }
 }
 
 /// What a name was is not known where its file went with it: its name in the store is told.

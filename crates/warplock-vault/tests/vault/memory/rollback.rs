@@ -265,3 +265,32 @@ fn a_folder_that_was_made_and_removed_between_two_ticks_does_not_come_back() {
     assert_eq!(shown, Err(Errno::IO));
     session.says("came back");
 }
+
+/// As a virtual machine that is set back to a snapshot, with its store and its memory.
+#[test]
+fn a_machine_that_was_set_back_refuses_what_it_made_since() {
+    for (changes, why) in [(1, "it is another version"), (3, "was superseded")] {
+        let world = World::new();
+        world.session(|vault| vault.put("f", &[1; 5000]));
+        let mut vaults = fs::read_dir(world.state()).unwrap();
+        let memory = vaults.find_map(|it| {
+            let path = it.unwrap().path().join("memory.redb");
+            path.exists().then_some(path)
+        });
+        let memory = memory.unwrap();
+        let (store, known) = (world.copy(), fs::read(&memory).unwrap());
+        world.session(|vault| (0..changes).for_each(|_| overwrite(vault, "f", &[2; 5000])));
+        let branch = world.object();
+        world.restore(&store);
+        fs::write(&memory, known).unwrap();
+        world.session(|vault| {
+            overwrite(vault, "f", &[3; 5000]);
+            for _ in 0..10 {
+                drop(vault.new_file("g"));
+                vault.unlink(ROOT, OsStr::new("g")).unwrap();
+            }
+        });
+        world.put_object(branch);
+        world.refuses("f", why);
+    }
+}

@@ -41,8 +41,10 @@ impl DeviceMemory {
     pub(crate) fn new(context: &Arc<Context>, len: usize) -> Result<Self, Failure> {
         let mut address = 0;
         if len > 0 {
+            // Kernels read whole lines of 16 bytes.
+            let room = len.next_multiple_of(16);
             // SAFETY: a context is bound; the pointer is a local variable's.
-            let code = unsafe { sys::cuMemAlloc_v2(&raw mut address, len) };
+            let code = unsafe { sys::cuMemAlloc_v2(&raw mut address, room) };
             check(code, || format!("asking for {len} bytes of GPU memory"))?;
         }
         Ok(DeviceMemory {

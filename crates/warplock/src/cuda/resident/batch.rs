@@ -12,7 +12,9 @@ pub struct Region {
 
 impl Region {
     /// `len` bytes at a device address: a `CUdeviceptr`, such as PyTorch's `tensor.data_ptr()` or
-    /// CuPy's `array.data.ptr`. Any alignment will do; multiples of 16 are fastest.
+    /// CuPy's `array.data.ptr`. Any alignment will do; multiples of 16 are fastest. Kernels read the
+    /// whole line of 16 bytes in which a text's first or last byte lies, which is harmless, but which
+    /// compute-sanitizer names where an allocation ends inside that line.
     ///
     /// # Safety
     /// The address is one of the device that the region will be used with, in its primary context

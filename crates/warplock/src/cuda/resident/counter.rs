@@ -14,6 +14,9 @@ use crate::cuda::launch::steps::{Grid, Parameter, Step};
 use crate::random::fill_random;
 use crate::{Algorithm, AlgorithmInfo, BatchProblem, Error, Lack};
 
+/// Nonces that the kernel writes that takes the numbers.
+const FIRST_NONCES: u64 = 1024;
+
 /// Bytes of a nonce that are counted.
 const NUMBER: usize = 8;
 
@@ -95,10 +98,9 @@ impl NonceCounter {
 
     /// The kernels, which are loaded with their first launch, on known numbers.
     fn test(&self) -> Result<(), Error> {
-        const COUNT: usize = 3;
+        const COUNT: usize = FIRST_NONCES as usize + 2;
         let first = u64::MAX - 1;
-        let mut found = [0; COUNT * 2 * NUMBER];
-        let found = &mut found[..COUNT * self.nonce_len];
+        let mut found = vec![0; COUNT * self.nonce_len];
         self.device.call(|device| {
             let memory = device.link().device(NUMBER + found.len())?;
             let (taken, nonces) = (memory.address(), memory.address() + NUMBER as Address);
@@ -109,7 +111,7 @@ impl NonceCounter {
                     device.link().launch(device.own_stream(), &step)?;
                 }
                 device.own_stream().wait("testing the kernels of nonces")?;
-                device.read(found, nonces)
+                device.read(&mut found, nonces)
             }
         })?;
         let mut wanted = Vec::new();
@@ -117,36 +119,38 @@ impl NonceCounter {
             wanted.extend_from_slice(&self.prefix[..self.nonce_len - NUMBER]);
             wanted.extend_from_slice(&first.wrapping_add(number).to_be_bytes());
         }
-        match *found == wanted {
+        match found == wanted {
             true => Ok(()),
             false => Err(self.device.failed("its kernels make wrong nonces")),
         }
     }
 
     /// Takes numbers for `count` nonces, notes the first one at `taken`, and writes the nonces.
-    fn steps(&self, count: u64, taken: Address, nonces: Address) -> [Step<'static>; 2] {
-        let step = |name: &str, grid, parameters| Step {
-            name: name.to_owned(),
-            family: Family::Plain,
-            grid,
-            parameters,
-        };
-        let take = vec![
-            Parameter::Address(self.memory.address()),
-            Parameter::Count(count),
-            Parameter::Address(taken),
-        ];
-        let write = vec![
-            Parameter::Address(taken),
+    fn steps(&self, count: u64, taken: Address, nonces: Address) -> Vec<Step<'static>> {
+        let nonce = [
             Parameter::Count(u64::from_le_bytes(self.prefix)),
             Parameter::Number(self.nonce_len as u32),
             Parameter::Count(count),
             Parameter::Address(nonces),
         ];
-        [
-            step("take_nonces", Grid::Blocks(1), take),
-            step("write_nonces", Grid::Threads(count), write),
-        ]
+        let step = |name: &str, grid, mut parameters: Vec<Parameter<'static>>| {
+            parameters.extend(nonce);
+            Step {
+                name: name.to_owned(),
+                family: Family::Plain,
+                grid,
+                parameters,
+            }
+        };
+        let numbers = [
+            Parameter::Address(self.memory.address()),
+            Parameter::Address(taken),
+        ];
+        let mut steps = vec![step("take_nonces", Grid::Blocks(1), numbers.into())];
+        if let Some(rest) = count.checked_sub(FIRST_NONCES).filter(|&rest| rest > 0) {
+            steps.push(step("write_nonces", Grid::Threads(rest), vec![numbers[1]]));
+        }
+        steps
     }
 }
 
@@ -172,7 +176,7 @@ pub(super) fn steps(batch: &Checked<'_>, layout: &PlanSheet, sheet: Address) -> 
         DeviceIvs::Counter { counter, nonces } => {
             let taken = layout.counted(sheet);
             let count = batch.count() as u64;
-            counter.steps(count, taken, nonces.address()).into()
+            counter.steps(count, taken, nonces.address())
         }
         _ => Vec::new(),
     }

@@ -43,7 +43,7 @@ pub(super) fn spreads(batch: &Checked<'_>, policy: &Policy) -> bool {
     !chains || (0..batch.count()).all(|number| batch.input_spans.get(number).len > 0)
 }
 
-/// What a sheet depends on beside its places.
+/// What a sheet depends on, but for its places.
 struct Shape {
     info: &'static AlgorithmInfo,
     direction: Direction,

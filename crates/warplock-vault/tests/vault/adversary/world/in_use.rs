@@ -45,6 +45,8 @@ impl World<'_> {
             }
             if round == 0 {
                 self.keep_copy();
+                // Numbers of this session may be excused where a sync fails.
+                self.abandoned.clear();
                 loose = self.change_store().is_some_and(|done| done.xattrs);
             }
         }

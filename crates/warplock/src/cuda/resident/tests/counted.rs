@@ -194,7 +194,7 @@ fn calls_plans_and_graphs_take_new_nonces_from_one_counter() {
         return;
     };
     for (algorithm, count, len) in [
-        (Algorithm::Aes256Gcm, 1000, 100),
+        (Algorithm::Aes256Gcm, 3000, 100),
         (Algorithm::Aes128Gcm, 70, 5000),
         (Algorithm::Acorn128, 300, 33),
     ] {

@@ -6,7 +6,7 @@ use crate::{
     Aad, Algorithm, Batch, Direction, Error, Ivs, Key, Keys, Mode, Span, Spans, Tags, Text,
 };
 
-/// Frames as Parquet and others have them: a nonce, a text, a tag, at any byte; associated data beside.
+/// Frames as Parquet and others have them: a nonce, a text, a tag, at any byte. Associated data is elsewhere.
 struct Frames {
     bytes: Vec<u8>,
     nonces: Vec<u8>,
