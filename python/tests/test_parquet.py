@@ -284,7 +284,7 @@ def test_where_it_comes_from_and_goes_to(tmp_path: pathlib.Path) -> None:
     with pytest.raises(FileExistsError, match="replace=True"):
         parquet.decrypt(path, KEYS[0], out=out)
     out.unlink()
-    path.write_bytes(sealed[:100] + b"x" + sealed[101:])
+    path.write_bytes(sealed[:100] + bytes([sealed[100] ^ 1]) + sealed[101:])
     with pytest.raises(warplock.CorruptedError):
         parquet.decrypt(path, KEYS[0], out=out)
     assert not out.exists()
@@ -406,3 +406,93 @@ def test_a_plaintext_footer_is_verified() -> None:
         changed[at] ^= 4
         with pytest.raises(refused):
             parquet.decrypt(bytes(changed), KEYS[0])
+
+
+PLAIN_FORMS = {
+    **FORMS,
+    "bloom filter": {"bloom_filter_options": {"id": {"ndv": 500, "fpp": 0.1}, "text": {}}},
+}
+
+
+@pytest.mark.parametrize("plaintext_footer", [False, True], ids=["encrypted", "plaintext"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("form", PLAIN_FORMS)
+def test_pyarrow_reads_what_is_encrypted(form: str, algorithm: str, plaintext_footer: bool) -> None:
+    for rows, key in itertools.product([0, 1, 500], KEYS):
+        content = table(rows)
+        plain = written(content, None, **PLAIN_FORMS[form])
+        sealed = parquet.encrypt(
+            plain, key, algorithm=algorithm, plaintext_footer=plaintext_footer, aad_prefix=b"x"
+        )
+        assert sealed[:4] == sealed[-4:] == (b"PAR1" if plaintext_footer else b"PARE")
+        assert b"name 7" not in sealed
+        properties = pe.create_decryption_properties(key, aad_prefix=b"x")
+        file = pq.ParquetFile(pa.BufferReader(sealed), decryption_properties=properties)
+        assert file.read().equals(content)
+        same(parquet.decrypt(sealed, key, aad_prefix=b"x"), content)
+
+
+@pytest.mark.parametrize("plaintext_footer", [False, True], ids=["encrypted", "plaintext"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_pyarrow_finds_the_keys_of_columns(algorithm: str, plaintext_footer: bool) -> None:
+    content = table()
+    keys = {None: KEYS[0], "id": KEYS[1][::-1], "list.list.element": KEYS[2][::-1]}
+
+    def material(column: str | None) -> bytes:
+        """As the key tools store it, without double wrapping."""
+        found: dict[str, Any] = {
+            "keyMaterialType": "PKMT1",
+            "internalStorage": True,
+            "isFooterKey": column is None,
+            "doubleWrapping": False,
+            "masterKeyID": "master",
+            "wrappedDEK": Kms(None).wrap_key(keys[column], "master").decode(),
+        }
+        if column is None:
+            found |= {"kmsInstanceID": "DEFAULT", "kmsInstanceURL": "DEFAULT"}
+        return json.dumps(found).encode()
+
+    columns = {name: key for name, key in keys.items() if name is not None}
+    plain = written(content, None, write_page_index=True, row_group_size=200)
+    sealed = parquet.encrypt(
+        plain,
+        KEYS[0],
+        column_keys=columns,
+        algorithm=algorithm,
+        plaintext_footer=plaintext_footer,
+        key_metadata=material(None),
+        column_key_metadata={name: material(name) for name in columns},
+    )
+    properties = pe.CryptoFactory(Kms).file_decryption_properties(
+        pe.KmsConnectionConfig(), pe.DecryptionConfiguration()
+    )
+    file = pq.ParquetFile(pa.BufferReader(sealed), decryption_properties=properties)
+    assert file.read().equals(content)
+    same(parquet.decrypt(sealed, unwrapped), content)
+    # The statistics of a plaintext footer would tell of the content.
+    largest = (499).to_bytes(8, "little")
+    assert largest in plain[-4000:] and largest not in sealed
+
+
+def test_encryption_refuses_what_does_not_fit(tmp_path: pathlib.Path) -> None:
+    plain = written(table(20), None)
+    sealed = parquet.encrypt(plain, KEYS[0], aad_prefix=b"a", store_aad_prefix=False)
+    with pytest.raises(warplock.WrongKeyError, match="give it"):
+        parquet.decrypt(sealed, KEYS[0])
+    assert parquet.encrypt(plain, KEYS[0]) != parquet.encrypt(plain, KEYS[0])
+    for file, options, error, reason in [
+        (sealed, {}, warplock.FormatError, "encrypted already"),
+        (plain, {"column_keys": {"list": KEYS[0]}}, ValueError, "no column 'list'"),
+        (plain, {"column_keys": {"id": b""}}, ValueError, "column 'id' has 0 bytes"),
+        (plain, {"column_key_metadata": {"id": b""}}, ValueError, "but no key"),
+        (plain, {"aad_prefix": bytes(5000)}, warplock.WrongKeyError, "4088 bytes"),
+        (plain, {"algorithm": "AES"}, ValueError, "AES_GCM_V1"),
+        (plain[:-1], {}, warplock.FormatError, "no Parquet file"),
+    ]:
+        with pytest.raises(error, match=reason):
+            parquet.encrypt(file, KEYS[0], out=tmp_path / "out", **options)
+        assert not (tmp_path / "out").exists()
+    (tmp_path / "plain").write_bytes(plain)
+    length = parquet.encrypt(tmp_path / "plain", KEYS[0], out=tmp_path / "out")
+    assert (tmp_path / "out").stat().st_size == length
+    same(parquet.decrypt(tmp_path / "out", KEYS[0]), table(20))

@@ -1,4 +1,5 @@
-"""Encrypted Parquet files (Parquet Modular Encryption) to plain ones, which any engine reads.
+"""Encrypted Parquet files (Parquet Modular Encryption) to plain ones, which any engine reads, and
+plain ones to encrypted ones.
 
 >>> from warplock import parquet
 >>> table = pyarrow.parquet.read_table(parquet.open("table.parquet", key))  # doctest: +SKIP
@@ -10,7 +11,7 @@ keys of columns, AAD prefixes in the file or given.
 from __future__ import annotations
 
 import io
-from typing import IO, TYPE_CHECKING, overload
+from typing import IO, TYPE_CHECKING, Literal, overload
 
 from warplock import _native
 
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 
     _Source = str | os.PathLike[str] | Buffer | IO[bytes]
     _Key = bytes | bytearray | memoryview
+    _Algorithm = Literal["AES_GCM_V1", "AES_GCM_CTR_V1"]
     _Lookup = Callable[[bytes | None, str | None], _Key | None]
 
-__all__ = ["decrypt", "open"]
+__all__ = ["decrypt", "encrypt", "open"]
 
 
 @overload
@@ -94,6 +96,85 @@ def open(
     """
     return io.BytesIO(
         decrypt(source, key, column_keys=column_keys, aad_prefix=aad_prefix, engine=engine)
+    )
+
+
+@overload
+def encrypt(
+    source: _Source,
+    key: _Key,
+    *,
+    column_keys: Mapping[str, _Key] | None = None,
+    algorithm: _Algorithm = "AES_GCM_V1",
+    plaintext_footer: bool = False,
+    aad_prefix: bytes | None = None,
+    store_aad_prefix: bool = True,
+    key_metadata: bytes | None = None,
+    column_key_metadata: Mapping[str, bytes] | None = None,
+    out: None = None,
+    replace: bool = False,
+    engine: Engine | None = None,
+) -> bytes: ...
+@overload
+def encrypt(
+    source: _Source,
+    key: _Key,
+    *,
+    column_keys: Mapping[str, _Key] | None = None,
+    algorithm: _Algorithm = "AES_GCM_V1",
+    plaintext_footer: bool = False,
+    aad_prefix: bytes | None = None,
+    store_aad_prefix: bool = True,
+    key_metadata: bytes | None = None,
+    column_key_metadata: Mapping[str, bytes] | None = None,
+    out: str | os.PathLike[str] | IO[bytes],
+    replace: bool = False,
+    engine: Engine | None = None,
+) -> int: ...
+def encrypt(
+    source: _Source,
+    key: _Key,
+    *,
+    column_keys: Mapping[str, _Key] | None = None,
+    algorithm: _Algorithm = "AES_GCM_V1",
+    plaintext_footer: bool = False,
+    aad_prefix: bytes | None = None,
+    store_aad_prefix: bool = True,
+    key_metadata: bytes | None = None,
+    column_key_metadata: Mapping[str, bytes] | None = None,
+    out: str | os.PathLike[str] | IO[bytes] | None = None,
+    replace: bool = False,
+    engine: Engine | None = None,
+) -> bytes | int:
+    """Encrypts a plain Parquet file (bytes, a path, or a seekable binary file): to `out`, or to
+    bytes.
+
+    `key` is the key of the footer and of all columns but those in `column_keys`, by their paths
+    (`"a.list.element"`). Take new keys for each file, or at least never encrypt more than 2^32 pages
+    and headers with one. `key_metadata` and `column_key_metadata` are stored, not encrypted, for
+    readers to find the keys.
+
+    `AES_GCM_CTR_V1` does not authenticate pages. With `plaintext_footer`, schema and sizes can be
+    read without a key; they are signed. `aad_prefix` names the file, so that it cannot be taken for
+    another; with `store_aad_prefix=False` readers must give it.
+    """
+    if algorithm not in ("AES_GCM_V1", "AES_GCM_CTR_V1"):
+        raise ValueError("algorithm must be AES_GCM_V1 or AES_GCM_CTR_V1")
+    metadata: dict[str | None, bytes] = {**(column_key_metadata or {})}
+    if key_metadata is not None:
+        metadata[None] = key_metadata
+    return _native.encrypt_parquet(
+        source,
+        key,
+        list((column_keys or {}).items()),
+        metadata,
+        algorithm == "AES_GCM_CTR_V1",
+        plaintext_footer,
+        aad_prefix,
+        store_aad_prefix,
+        out,
+        replace,
+        engine,
     )
 
 

@@ -6,12 +6,13 @@ use std::rc::Rc;
 use warplock::Engine;
 
 use crate::error::{Module, Place, Result};
+use crate::fields::*;
 use crate::files::{Input, Memory, Output, Source, Stream, Target, Writer};
 use crate::footer::Footer;
 use crate::keys::{KeyRequest, KeySource, ModuleKey};
 use crate::module::Chunk;
-use crate::pages::{self, Written, whole};
-use crate::thrift::{BINARY, I16, I32, I64, STRUCT, Struct, content};
+use crate::pages::{self, NO_PAGE, Written, relocate, whole};
+use crate::thrift::{I16, I32, I64, STRUCT, Struct};
 
 /// Settings of [`decrypt`].
 #[derive(Clone, Debug, Default)]
@@ -20,36 +21,6 @@ pub struct Options {
     /// same; without one, a file with any stored prefix is accepted.
     pub aad_prefix: Option<Vec<u8>>,
 }
-
-// Of FileMetaData.
-const ROW_GROUPS: i16 = 4;
-const ALGORITHM: i16 = 8;
-const SIGNING_KEY: i16 = 9;
-// Of RowGroup.
-const COLUMNS: i16 = 1;
-const TOTAL_BYTES: i16 = 2;
-const ROW_GROUP_OFFSET: i16 = 5;
-const ROW_GROUP_COMPRESSED: i16 = 6;
-const ORDINAL: i16 = 7;
-// Of ColumnChunk.
-const FILE_PATH: i16 = 1;
-const FILE_OFFSET: i16 = 2;
-const METADATA: i16 = 3;
-const OFFSET_INDEX: (i16, i16) = (4, 5);
-const COLUMN_INDEX: (i16, i16) = (6, 7);
-const CRYPTO: i16 = 8;
-const ENCRYPTED_METADATA: i16 = 9;
-// Of ColumnMetaData.
-const PATH: i16 = 3;
-const UNCOMPRESSED: i16 = 6;
-const COMPRESSED: i16 = 7;
-const DATA_PAGE: i16 = 9;
-const INDEX_PAGE: i16 = 10;
-const DICTIONARY_PAGE: i16 = 11;
-const BLOOM_FILTER: (i16, i16) = (14, 15);
-
-/// The longest header of a plain bloom filter that is looked for; it has about 12 bytes.
-const BLOOM_HEADER: u64 = 256;
 
 /// Decrypts a Parquet file that was encrypted with Parquet Modular Encryption: the result is a plain
 /// Parquet file with the same row groups, pages, indexes and bloom filters. Page checksums are left
@@ -265,15 +236,14 @@ impl Work<'_, '_> {
         chunk.name = path(&new, PATH).map_err(malformed)?;
         let place = whole(&chunk);
         let malformed = |problem| place.malformed(problem);
-        let size = |id| new.size(id, I64).map_err(malformed);
-        let missing = || malformed("it does not say where the pages are");
-        let data = size(DATA_PAGE)?.ok_or_else(missing)?;
-        let len = size(COMPRESSED)?.ok_or_else(missing)?;
-        let mut uncompressed = size(UNCOMPRESSED)?.unwrap_or(0) as i64;
-        // A chunk without values may have a dictionary and no data page, whose place is 0 then.
-        let dictionary = size(DICTIONARY_PAGE)?;
-        let dictionary = dictionary.filter(|start| *start > 0 && (data == 0 || *start < data));
-        let from = dictionary.unwrap_or(data);
+        let Extent {
+            from,
+            len,
+            data,
+            dictionary,
+        } = Extent::of(&new).map_err(malformed)?;
+        let uncompressed = new.size(UNCOMPRESSED, I64).map_err(malformed)?;
+        let mut uncompressed = uncompressed.unwrap_or(0) as i64;
         let start = self.output.at();
         let (pages, data_page) = match key {
             None => {
@@ -291,13 +261,13 @@ impl Work<'_, '_> {
                     &self.footer.cipher,
                     &key,
                     &chunk,
-                    dictionary.is_some(),
+                    dictionary,
                     bytes,
                     from,
                     &mut self.output,
                 )?;
                 uncompressed = written.uncompressed;
-                let first = written.pages.get(usize::from(dictionary.is_some()));
+                let first = written.pages.get(usize::from(dictionary));
                 let data_page = first.map_or(0, |page| page.to);
                 (Pages::Opened(key, written), data_page)
             }
@@ -308,8 +278,8 @@ impl Work<'_, '_> {
         new.set_integer(DATA_PAGE, I64, data_page as i64);
         new.remove(INDEX_PAGE);
         match dictionary {
-            Some(_) => new.set_integer(DICTIONARY_PAGE, I64, start as i64),
-            None => new.remove(DICTIONARY_PAGE),
+            true => new.set_integer(DICTIONARY_PAGE, I64, start as i64),
+            false => new.remove(DICTIONARY_PAGE),
         }
         let metadata = new.write();
         Ok(Moved {
@@ -402,10 +372,7 @@ impl Work<'_, '_> {
         let place = moved.chunk.place(Module::BloomFilterHeader, None);
         let malformed = |problem| place.malformed(problem);
         let bits_place = moved.chunk.place(Module::BloomFilterBitset, None);
-        let bits_len = |header: &Struct<'_>| match header.size(1, I32) {
-            Ok(Some(len)) => Ok(len),
-            _ => Err(malformed("it does not say the filter's size")),
-        };
+        let bits_len = |header: &Struct<'_>| filter_len(header).map_err(malformed);
         let Some(key) = moved.pages.key() else {
             let bytes = self.input.peek(from, BLOOM_HEADER, &place)?;
             let (header, len) = Struct::read(&bytes).map_err(malformed)?;
@@ -431,44 +398,14 @@ impl Work<'_, '_> {
 impl Pages {
     /// A chunk's offset index with the pages' new places.
     fn offset_index(&self, bytes: &[u8]) -> std::result::Result<Vec<u8>, &'static str> {
-        let mut index = Struct::first(bytes)?;
-        let mut new = Vec::new();
-        let count = {
-            let locations = index.list(1, STRUCT)?;
-            for location in &locations {
-                let mut location = Struct::all(location)?;
-                let old = location.size(1, I64)?.ok_or("a page has no place")?;
-                let none = "it names a page that is not there";
-                match self {
-                    Pages::Copied { from, to, len } => {
-                        let inside = old.checked_sub(*from).filter(|inside| inside < len);
-                        let place = to + inside.ok_or(none)?;
-                        location.set_integer(1, I64, place as i64);
-                    }
-                    Pages::Opened(_, written) => {
-                        let page = written.find(old).ok_or(none)?;
-                        location.set_integer(1, I64, page.to as i64);
-                        location.set_integer(2, I32, page.len as i64);
-                    }
-                }
-                location.write_to(&mut new);
-            }
-            locations.len()
-        };
-        index.set_list(1, count, &new);
-        Ok(index.write())
-    }
-}
-
-/// A column's path, with dots.
-fn path(fields: &Struct<'_>, id: i16) -> std::result::Result<String, &'static str> {
-    let parts = fields.list(id, BINARY)?;
-    let parts = parts.into_iter().map(content);
-    let parts: Vec<_> = parts
-        .map(|part| part.map(String::from_utf8_lossy))
-        .collect::<std::result::Result<_, _>>()?;
-    match parts.is_empty() {
-        true => Err("a column has no path"),
-        false => Ok(parts.join(".")),
+        match self {
+            Pages::Opened(_, written) => written.offset_index(bytes),
+            Pages::Copied { from, to, len } => relocate(bytes, |old, location| {
+                let inside = old.checked_sub(*from).filter(|inside| inside < len);
+                let place = to + inside.ok_or(NO_PAGE)?;
+                location.set_integer(1, I64, place as i64);
+                Ok(())
+            }),
+        }
     }
 }

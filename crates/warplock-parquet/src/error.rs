@@ -65,6 +65,20 @@ pub enum Error {
     /// There is nothing to decrypt.
     #[error("this Parquet file is not encrypted: it can be read as it is")]
     NotEncrypted,
+    /// There is nothing to encrypt.
+    #[error("this Parquet file is encrypted already: decrypt it first")]
+    AlreadyEncrypted,
+    /// There is a key for a column that the file does not have.
+    #[error(
+        "the file has no column '{column}' for which there is a key: name columns by their path"
+    )]
+    NoColumn {
+        /// The column's path with dots.
+        column: String,
+    },
+    /// More modules than one key may encrypt.
+    #[error("the file has more than 2^32 pages and headers: make several files")]
+    TooManyModules,
     /// The footer did not verify, which depends on key and AAD prefix.
     #[error(
         "the footer does not verify: the footer key or the AAD prefix is another one, or the file \

@@ -6,18 +6,15 @@ use warplock::Engine;
 
 use crate::decrypt::Options;
 use crate::error::{Error, Module, Place, Result};
+use crate::fields::{ALGORITHM, SIGNING_KEY};
 use crate::files::Source;
 use crate::keys::{KeyRequest, KeySource, Keys, ModuleKey};
 use crate::module::{Cipher, NONCE, TAG};
 use crate::thrift::Struct;
 
-/// Of `FileMetaData` and `FileCryptoMetaData`.
-const ALGORITHM: i16 = 8;
-const SIGNING_KEY: i16 = 9;
-
 /// The longest AAD prefix and file identifier together. They are repeated for each page of a column
 /// chunk.
-const AAD_LEN: usize = 4096;
+pub(crate) const AAD_LEN: usize = 4096;
 
 /// A verified footer.
 pub(crate) struct Footer<'a> {
@@ -88,7 +85,7 @@ impl<'a> Footer<'a> {
 }
 
 /// Where the footer begins, its bytes, and whether it is encrypted.
-fn last_bytes(source: &mut dyn Source) -> Result<(u64, Vec<u8>, bool)> {
+pub(crate) fn last_bytes(source: &mut dyn Source) -> Result<(u64, Vec<u8>, bool)> {
     let end = source.len().map_err(Error::Read)?;
     if end < 12 {
         return Err(Error::NotParquet("it is too short"));

@@ -7,6 +7,7 @@ use warplock::{Algorithm, Key};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
+use crate::module::TAG;
 
 /// The secret bytes of a key: 16, 24 or 32.
 pub type KeyBytes = Zeroizing<Vec<u8>>;
@@ -71,6 +72,26 @@ pub(crate) struct ModuleKey {
     pub(crate) ctr: Option<Key>,
 }
 
+impl ModuleKey {
+    /// `column` is whose key it is, for errors.
+    pub(crate) fn new(bytes: &[u8], ctr: bool, column: Option<String>) -> Result<Self> {
+        let (gcm, pages) = match bytes.len() {
+            16 => (Algorithm::Aes128Gcm, Algorithm::Aes128Ctr),
+            24 => (Algorithm::Aes192Gcm, Algorithm::Aes192Ctr),
+            32 => (Algorithm::Aes256Gcm, Algorithm::Aes256Ctr),
+            found => return Err(Error::KeyLength { column, found }),
+        };
+        let ctr = ctr.then(|| Key::new(pages, bytes)).transpose()?;
+        let gcm = Key::new(gcm, bytes)?;
+        Ok(ModuleKey { gcm, ctr })
+    }
+
+    /// Bytes of a page's tag.
+    pub(crate) fn page_tag(&self) -> usize {
+        if self.ctr.is_some() { 0 } else { TAG }
+    }
+}
+
 /// A column, or the footer, and the metadata stored with it.
 type Owner = (Option<String>, Option<Vec<u8>>);
 
@@ -102,15 +123,7 @@ impl<'a> Keys<'a> {
             Ok(None) => return Err(Error::NoKey { column }),
             Err(source) => return Err(Error::KeySource { column, source }),
         };
-        let (gcm, ctr) = match bytes.len() {
-            16 => (Algorithm::Aes128Gcm, Algorithm::Aes128Ctr),
-            24 => (Algorithm::Aes192Gcm, Algorithm::Aes192Ctr),
-            32 => (Algorithm::Aes256Gcm, Algorithm::Aes256Ctr),
-            found => return Err(Error::KeyLength { column, found }),
-        };
-        let ctr = self.ctr.then(|| Key::new(ctr, &bytes)).transpose()?;
-        let gcm = Key::new(gcm, &bytes)?;
-        let key = Rc::new(ModuleKey { gcm, ctr });
+        let key = Rc::new(ModuleKey::new(&bytes, self.ctr, column)?);
         self.found.insert(place, Rc::clone(&key));
         Ok(key)
     }

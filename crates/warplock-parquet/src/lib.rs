@@ -1,5 +1,5 @@
 //! Parquet Modular Encryption: [`decrypt`] makes a plain Parquet file of an encrypted one, which any
-//! engine reads.
+//! engine reads; [`encrypt`] does the reverse.
 //!
 //! All of the format: AES_GCM_V1 and AES_GCM_CTR_V1 with keys of 128, 192 and 256 bits, encrypted
 //! and plaintext footers, keys of columns, plaintext columns, AAD prefixes in the file or given,
@@ -18,7 +18,9 @@
 //! ```
 
 mod decrypt;
+mod encrypt;
 mod error;
+mod fields;
 mod files;
 mod footer;
 mod keys;
@@ -27,5 +29,6 @@ mod pages;
 mod thrift;
 
 pub use decrypt::{Options, decrypt, decrypt_into, decrypt_slice};
+pub use encrypt::{Encryption, WriteKey, encrypt, encrypt_slice};
 pub use error::{Error, Module, Place, Result};
 pub use keys::{GivenKeys, KeyAnswer, KeyBytes, KeyRequest, KeySource};

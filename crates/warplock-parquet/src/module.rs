@@ -78,7 +78,7 @@ impl Modules<'_> {
     }
 }
 
-fn span(range: Range<usize>) -> Span {
+pub(crate) fn span(range: Range<usize>) -> Span {
     Span {
         offset: range.start,
         len: range.len(),
@@ -94,18 +94,7 @@ impl Cipher<'_> {
         modules: &Modules<'_>,
         output: &mut [u8],
     ) -> Result<()> {
-        let mut aad = Vec::with_capacity(modules.sealed.len() * (self.aad.len() + 7));
-        let mut aad_spans = Vec::with_capacity(modules.sealed.len());
-        for sealed in modules.sealed {
-            let offset = aad.len();
-            aad.extend_from_slice(&self.aad);
-            aad.push(sealed.module as u8);
-            aad.extend_from_slice(chunk.map_or(&[], |chunk| &chunk.ordinals));
-            if let Some(page) = sealed.page {
-                aad.extend_from_slice(&page.to_le_bytes());
-            }
-            aad_spans.push(span(offset..aad.len()));
-        }
+        let (aad, aad_spans) = self.aads(chunk, modules.sealed);
         let texts = modules.spans(TAG);
         let nonces: Vec<_> = texts
             .iter()
@@ -189,6 +178,90 @@ impl Cipher<'_> {
         };
         self.open(key, chunk, &modules, &mut text)?;
         Ok(text)
+    }
+
+    /// The modules' associated data.
+    fn aads(&self, chunk: Option<&Chunk>, modules: &[Sealed]) -> (Vec<u8>, Vec<Span>) {
+        let mut aad = Vec::with_capacity(modules.len() * (self.aad.len() + 7));
+        let mut spans = Vec::with_capacity(modules.len());
+        for sealed in modules {
+            let offset = aad.len();
+            aad.extend_from_slice(&self.aad);
+            aad.push(sealed.module as u8);
+            aad.extend_from_slice(chunk.map_or(&[], |chunk| &chunk.ordinals));
+            if let Some(page) = sealed.page {
+                aad.extend_from_slice(&page.to_le_bytes());
+            }
+            spans.push(span(offset..aad.len()));
+        }
+        (aad, spans)
+    }
+
+    /// Makes modules of texts, in one batch: the texts lie in `input`, the modules go to `output`.
+    /// Pages are encrypted with the key's CTR if it has one.
+    pub(crate) fn seal(
+        &self,
+        key: &ModuleKey,
+        chunk: Option<&Chunk>,
+        input: &[u8],
+        texts: &[Span],
+        modules: &[Sealed],
+        output: &mut [u8],
+    ) -> Result<()> {
+        let is_page = |module| matches!(module, Module::DataPage | Module::DictionaryPage);
+        let ctr = key.ctr.as_ref();
+        let ctr = ctr.filter(|_| modules.iter().any(|sealed| is_page(sealed.module)));
+        let tag = if ctr.is_some() { 0 } else { TAG };
+        let mut nonces = vec![0; modules.len() * NONCE];
+        warplock::fill_random(&mut nonces)?;
+        let mut places = Vec::with_capacity(modules.len());
+        for (sealed, nonce) in modules.iter().zip(nonces.chunks_exact(NONCE)) {
+            let (start, place) = (sealed.bytes.start, sealed.text(tag));
+            let len = (sealed.bytes.len() - PREFIX) as u32;
+            output[start..start + PREFIX].copy_from_slice(&len.to_le_bytes());
+            output[place.start - NONCE..place.start].copy_from_slice(nonce);
+            places.push(span(place));
+        }
+        let text = Text::Apart {
+            input,
+            input_spans: Spans::Ragged(texts),
+            output,
+            output_spans: Spans::Ragged(&places),
+        };
+        if let Some(ctr) = ctr {
+            let counters = nonces.chunks_exact(NONCE);
+            let ivs: Vec<u8> = counters
+                .flat_map(|nonce| nonce.iter().chain(&[0, 0, 0, 1]).copied())
+                .collect();
+            let batch = Batch::encrypt(Keys::One(ctr), text);
+            return Ok(self.engine.run(batch.ivs(Ivs::Each(&ivs)))?);
+        }
+        let (aad, spans) = self.aads(chunk, modules);
+        let aad = Aad::Each {
+            bytes: &aad,
+            spans: Spans::Ragged(&spans),
+        };
+        let batch = Batch::seal(Keys::One(&key.gcm), text).ivs(Ivs::Each(&nonces));
+        Ok(self.engine.run(batch.aad(aad))?)
+    }
+
+    /// The module of one text.
+    pub(crate) fn seal_one(
+        &self,
+        key: &ModuleKey,
+        chunk: Option<&Chunk>,
+        text: &[u8],
+        module: Module,
+    ) -> Result<Vec<u8>> {
+        let mut output = vec![0; PREFIX + NONCE + text.len() + TAG];
+        let sealed = Sealed {
+            bytes: 0..output.len(),
+            module,
+            page: None,
+        };
+        let texts = [span(0..text.len())];
+        self.seal(key, chunk, text, &texts, &[sealed], &mut output)?;
+        Ok(output)
     }
 
     /// Verifies the signature of a plaintext footer: the nonce and the tag of its encryption.

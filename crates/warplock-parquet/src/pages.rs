@@ -7,18 +7,20 @@ use crate::error::{Module, Place, Result};
 use crate::files::Output;
 use crate::keys::ModuleKey;
 use crate::module::{Chunk, Cipher, Modules, PREFIX, Sealed, TAG, length};
-use crate::thrift::{I32, Struct};
+use crate::thrift::{I32, I64, Problem, STRUCT, Struct};
 
 /// Of `PageHeader`.
-const TYPE: i16 = 1;
-const UNCOMPRESSED: i16 = 2;
-const COMPRESSED: i16 = 3;
-const CRC: i16 = 4;
+pub(crate) const TYPE: i16 = 1;
+pub(crate) const UNCOMPRESSED: i16 = 2;
+pub(crate) const COMPRESSED: i16 = 3;
+pub(crate) const CRC: i16 = 4;
 
 /// The types of pages.
-const DATA: i64 = 0;
-const DICTIONARY: i64 = 2;
-const DATA_V2: i64 = 3;
+pub(crate) const DATA: i64 = 0;
+pub(crate) const DICTIONARY: i64 = 2;
+pub(crate) const DATA_V2: i64 = 3;
+
+pub(crate) const TOO_MANY: &str = "an encrypted column chunk has at most 32768 pages";
 
 /// Where a page with its header lay, and where it lies now.
 pub(crate) struct PageMove {
@@ -37,7 +39,7 @@ pub(crate) struct Written {
 }
 
 /// Plaintext that is opened in one batch: as much as keeps all cores busy, and little memory.
-const GROUP: usize = 16 << 20;
+pub(crate) const GROUP: usize = 16 << 20;
 
 /// Opens the chunk that `bytes` are, and writes its pages. `from` is where it lay in the file.
 pub(crate) fn open(
@@ -49,7 +51,7 @@ pub(crate) fn open(
     from: u64,
     output: &mut Output<'_>,
 ) -> Result<Written> {
-    let tag = if key.ctr.is_some() { 0 } else { TAG };
+    let tag = key.page_tag();
     let (headers, pages) = walk(bytes, chunk, has_dictionary, tag)?;
     let new = open_headers(cipher, key, chunk, bytes, &headers, &pages, tag)?;
     let mut written = Written {
@@ -149,7 +151,7 @@ fn walk(
         let page = match number.map(i16::try_from) {
             Some(Err(_)) => {
                 let place = chunk.place(kinds[0], number);
-                return Err(place.malformed("an encrypted column chunk has at most 32768 pages"));
+                return Err(place.malformed(TOO_MANY));
             }
             Some(Ok(page)) => Some(page as u16),
             None => None,
@@ -216,6 +218,41 @@ impl Written {
         let place = self.pages.binary_search_by_key(&from, |page| page.from);
         place.ok().map(|place| &self.pages[place])
     }
+}
+
+impl Written {
+    /// A chunk's offset index with the pages' new places.
+    pub(crate) fn offset_index(&self, bytes: &[u8]) -> std::result::Result<Vec<u8>, Problem> {
+        relocate(bytes, |old, location| {
+            let page = self.find(old).ok_or(NO_PAGE)?;
+            location.set_integer(1, I64, page.to as i64);
+            location.set_integer(2, I32, page.len as i64);
+            Ok(())
+        })
+    }
+}
+
+pub(crate) const NO_PAGE: Problem = "it names a page that is not there";
+
+/// An offset index with other places of the pages: `set` sets the one of each.
+pub(crate) fn relocate(
+    bytes: &[u8],
+    set: impl Fn(u64, &mut Struct<'_>) -> std::result::Result<(), Problem>,
+) -> std::result::Result<Vec<u8>, Problem> {
+    let mut index = Struct::first(bytes)?;
+    let mut new = Vec::new();
+    let count = {
+        let locations = index.list(1, STRUCT)?;
+        for location in &locations {
+            let mut location = Struct::all(location)?;
+            let old = location.size(1, I64)?.ok_or("a page has no place")?;
+            set(old, &mut location)?;
+            location.write_to(&mut new);
+        }
+        locations.len()
+    };
+    index.set_list(1, count, &new);
+    Ok(index.write())
 }
 
 /// The place of a chunk as a whole.

@@ -169,6 +169,11 @@ struct Field<'a> {
 }
 
 impl<'a> Struct<'a> {
+    /// One without fields.
+    pub(crate) fn new() -> Self {
+        Struct { fields: Vec::new() }
+    }
+
     /// The structure at the start of `bytes`, and its length.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<(Self, usize), Problem> {
         let mut reader = Reader { bytes, at: 0 };
@@ -294,6 +299,30 @@ impl<'a> Struct<'a> {
         let mut bytes = Vec::new();
         put_zigzag(&mut bytes, value);
         self.set(id, kind, bytes);
+    }
+
+    pub(crate) fn set_binary(&mut self, id: i16, value: &[u8]) {
+        let mut bytes = Vec::with_capacity(value.len() + 5);
+        put_varint(&mut bytes, value.len() as u64);
+        bytes.extend_from_slice(value);
+        self.set(id, BINARY, bytes);
+    }
+
+    pub(crate) fn set_true(&mut self, id: i16) {
+        self.set(id, TRUE, Vec::new());
+    }
+
+    /// Sets a field to the list that another structure has.
+    pub(crate) fn copy_list(
+        &mut self,
+        id: i16,
+        from: &Struct<'_>,
+        other: i16,
+    ) -> Result<(), Problem> {
+        if let Some(value) = from.get(other, &[LIST])? {
+            self.set(id, LIST, value.to_vec());
+        }
+        Ok(())
     }
 
     pub(crate) fn set_struct(&mut self, id: i16, value: &Struct<'_>) {

@@ -66,6 +66,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(files::sealed_len, module)?)?;
     module.add_function(wrap_pyfunction!(parquet::decrypt_parquet, module)?)?;
+    module.add_function(wrap_pyfunction!(parquet::encrypt_parquet, module)?)?;
     module.add_function(wrap_pyfunction!(tensors::save_tensors, module)?)?;
     module.add_function(wrap_pyfunction!(secrets::new_envelope, module)?)?;
     module.add_function(wrap_pyfunction!(secrets::recipients_of, module)?)?;

@@ -1,5 +1,6 @@
-//! Encrypted Parquet files to plain ones.
+//! Encrypted Parquet files to plain ones, and back.
 
+use std::collections::HashMap;
 use std::ffi::c_int;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -8,8 +9,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use warplock_parquet::{Error, KeyBytes, KeyRequest, Options};
-use warplock_parquet::{decrypt, decrypt_into, decrypt_slice};
+use warplock_parquet::{Encryption, Error, KeyBytes, KeyRequest, Options, WriteKey};
+use warplock_parquet::{decrypt, decrypt_into, decrypt_slice, encrypt, encrypt_slice};
 
 use crate::buffer::{Input, new_bytes};
 use crate::engine::{Engine, chosen};
@@ -23,7 +24,22 @@ enum Source<'a> {
     Object(PythonFile),
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    /// `bytes` are those of the object, if it has any.
+    fn of(
+        py: Python<'_>,
+        object: &Bound<'_, PyAny>,
+        bytes: &'a Option<Input<'_>>,
+    ) -> PyResult<Self> {
+        if let Some(bytes) = bytes {
+            return Ok(Source::Bytes(bytes.bytes()));
+        }
+        Ok(match Place::of(object)? {
+            Place::Path(path) => Source::File(open_file(py, &path)?),
+            Place::Object(object) => Source::Object(object),
+        })
+    }
+
     fn len(&self) -> io::Result<u64> {
         match self {
             Source::Bytes(bytes) => Ok(bytes.len() as u64),
@@ -70,17 +86,8 @@ pub(crate) fn decrypt_parquet<'py>(
     engine: Option<PyRef<'py, Engine>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let engine = chosen(py, &engine)?.engine().clone();
-    let bytes;
-    let source = match Input::of(source, "the source") {
-        Ok(found) => {
-            bytes = found;
-            Source::Bytes(bytes.bytes())
-        }
-        Err(_) => match Place::of(source)? {
-            Place::Path(path) => Source::File(open_file(py, &path)?),
-            Place::Object(object) => Source::Object(object),
-        },
-    };
+    let bytes = Input::of(source, "the source").ok();
+    let source = Source::of(py, source, &bytes)?;
     let lookup = lookup.clone().unbind();
     let mut keys = move |request: KeyRequest<'_>| {
         Python::attach(|py| {
@@ -114,26 +121,106 @@ pub(crate) fn decrypt_parquet<'py>(
         Source::File(ref file) => decrypt(file, out, &mut keys, &options, &engine),
         Source::Object(ref object) => decrypt(object.clone(), out, &mut keys, &options, &engine),
     };
+    let written = to_output(py, out, replace, &mut run)?;
+    Ok(written.into_pyobject(py)?.into_any())
+}
+
+/// Runs `work` with an output that appears when it is done.
+fn to_output(
+    py: Python<'_>,
+    out: &Bound<'_, PyAny>,
+    replace: bool,
+    work: &mut (dyn FnMut(&mut (dyn Write + Send)) -> warplock_parquet::Result<u64> + Send),
+) -> PyResult<u64> {
     let mut output = Output::create(py, Place::of(out)?, replace)?;
     let done = py.detach(|| match &mut output {
-        Output::File(file) => run(&mut file.file()),
-        Output::Object(object) => run(object),
+        Output::File(file) => work(&mut file.file()),
+        Output::Object(object) => work(object),
     });
     let written = done.map_err(|error| raised(py, error))?;
     py.detach(|| output.publish())
         .map_err(|error| errors::container(py, error))?;
-    Ok(written.into_pyobject(py)?.into_any())
+    Ok(written)
+}
+
+/// Encrypts a plain `source` to `out`, or to bytes, which it gives then; otherwise their number.
+/// `columns` are keys by column path; `metadata` are stored with the footer's (None) and theirs.
+#[pyfunction]
+#[pyo3(signature = (source, key, columns, metadata, ctr, plaintext_footer, aad_prefix, store_prefix, out, replace, engine))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one caller, which names them all"
+)]
+pub(crate) fn encrypt_parquet<'py>(
+    py: Python<'py>,
+    source: &Bound<'py, PyAny>,
+    key: &Bound<'py, PyAny>,
+    columns: Vec<(String, Bound<'py, PyAny>)>,
+    mut metadata: HashMap<Option<String>, Vec<u8>>,
+    ctr: bool,
+    plaintext_footer: bool,
+    aad_prefix: Option<Vec<u8>>,
+    store_prefix: bool,
+    out: Option<&Bound<'py, PyAny>>,
+    replace: bool,
+    engine: Option<PyRef<'py, Engine>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let engine = chosen(py, &engine)?.engine().clone();
+    let bytes = Input::of(source, "the source").ok();
+    let source = Source::of(py, source, &bytes)?;
+    let mut write_key = |object: &Bound<'py, PyAny>, column: Option<String>| {
+        Ok::<_, PyErr>(WriteKey {
+            bytes: KeyBytes::from(Input::of(object, "a key")?.bytes().to_vec()),
+            metadata: metadata.remove(&column),
+        })
+    };
+    let mut how = Encryption {
+        footer: write_key(key, None)?,
+        ctr,
+        plaintext_footer,
+        aad_prefix,
+        omit_aad_prefix: !store_prefix,
+        ..Encryption::default()
+    };
+    for (column, key) in columns {
+        let key = write_key(&key, Some(column.clone()))?;
+        how.columns.insert(column, key);
+    }
+    if let Some(column) = metadata.into_keys().flatten().next() {
+        return Err(PyValueError::new_err(format!(
+            "there are metadata of a key of column '{column}', but no key"
+        )));
+    }
+    let mut run = |out: &mut (dyn Write + Send)| match source {
+        Source::Bytes(bytes) => encrypt_slice(bytes, out, &how, &engine),
+        Source::File(ref file) => encrypt(file, out, &how, &engine),
+        Source::Object(ref object) => encrypt(object.clone(), out, &how, &engine),
+    };
+    match out {
+        Some(out) => {
+            let written = to_output(py, out, replace, &mut run)?;
+            Ok(written.into_pyobject(py)?.into_any())
+        }
+        None => {
+            let mut sealed = Vec::new();
+            py.detach(|| run(&mut sealed))
+                .map_err(|error| raised(py, error))?;
+            Ok(PyBytes::new(py, &sealed).into_any())
+        }
+    }
 }
 
 fn raised(py: Python<'_>, error: Error) -> PyErr {
     let text = error.to_string();
     match error {
-        Error::NotParquet(_) | Error::NotEncrypted => errors::raise(py, "FormatError", (text,)),
+        Error::NotParquet(_) | Error::NotEncrypted | Error::AlreadyEncrypted => {
+            errors::raise(py, "FormatError", (text,))
+        }
         Error::Footer | Error::AadPrefix(_) | Error::NoKey { .. } => {
             errors::raise(py, "WrongKeyError", (text,))
         }
         Error::Changed(_) | Error::Malformed { .. } => errors::raise(py, "CorruptedError", (text,)),
-        Error::KeyLength { .. } => PyValueError::new_err(text),
+        Error::KeyLength { .. } | Error::NoColumn { .. } => PyValueError::new_err(text),
         Error::KeySource { source, .. } => match source.downcast::<PyErr>() {
             Ok(error) => *error,
             Err(_) => errors::raise(py, "KeyringError", (text,)),
