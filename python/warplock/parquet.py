@@ -160,9 +160,8 @@ def encrypt(
     """
     if algorithm not in ("AES_GCM_V1", "AES_GCM_CTR_V1"):
         raise ValueError("algorithm must be AES_GCM_V1 or AES_GCM_CTR_V1")
-    metadata: dict[str | None, bytes] = {**(column_key_metadata or {})}
-    if key_metadata is not None:
-        metadata[None] = key_metadata
+    metadata: dict[str | None, bytes] = {} if key_metadata is None else {None: key_metadata}
+    metadata.update((column_key_metadata or {}).items())
     return _native.encrypt_parquet(
         source,
         key,

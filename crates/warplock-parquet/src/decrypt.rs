@@ -33,9 +33,16 @@ pub struct Options {
 /// Memory: the footer, the largest encrypted column chunk, and 16 MiB or the largest page.
 ///
 /// # Errors
-/// [`Error::NotParquet`](crate::Error::NotParquet) and [`Error::NotEncrypted`](crate::Error::NotEncrypted) for other files; [`Error::Footer`](crate::Error::Footer),
-/// [`Error::Changed`](crate::Error::Changed) and [`Error::Malformed`](crate::Error::Malformed) for wrong keys and changed files;
-/// [`Error::AadPrefix`](crate::Error::AadPrefix); those of the keys, the engine, and of reading and writing.
+/// [`Error::NotParquet`] and [`Error::NotEncrypted`] for other files; [`Error::Footer`],
+/// [`Error::Changed`] and [`Error::Malformed`] for wrong keys and changed files;
+/// [`Error::AadPrefix`]; those of the keys, the engine, and of reading and writing.
+///
+/// [`Error::NotParquet`]: crate::Error::NotParquet
+/// [`Error::NotEncrypted`]: crate::Error::NotEncrypted
+/// [`Error::Footer`]: crate::Error::Footer
+/// [`Error::Changed`]: crate::Error::Changed
+/// [`Error::Malformed`]: crate::Error::Malformed
+/// [`Error::AadPrefix`]: crate::Error::AadPrefix
 pub fn decrypt(
     source: impl Read + Seek,
     output: impl Write,

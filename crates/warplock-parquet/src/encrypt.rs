@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek, Write};
 use std::rc::Rc;
 
-use warplock::{Engine, Span};
+use warplock::Engine;
 
 use crate::error::{Error, Module, Place, Result};
 use crate::fields::*;
 use crate::files::{Input, Output, Source, Stream, Writer};
 use crate::footer::{AAD_LEN, last_bytes};
 use crate::keys::{KeyBytes, ModuleKey};
-use crate::module::{Chunk, Cipher, NONCE, PREFIX, Sealed, TAG};
-use crate::pages::{self, GROUP, PageMove, TOO_MANY, Written, whole};
+use crate::module::{Chunk, Cipher, NONCE, PREFIX, TAG};
+use crate::pages::{Written, whole};
+use crate::plain_pages::{walk, write};
 use crate::thrift::{I16, I32, I64, STRUCT, Struct};
 
 /// A key, and what is stored in the file in order to find it again.
@@ -88,7 +89,7 @@ fn convert(
         return Err(Error::AlreadyEncrypted);
     }
     let mut file = Struct::first(&bytes).map_err(malformed)?;
-    if file.has(ALGORITHM) {
+    if file.has(ALGORITHM) || file.has(SIGNING_KEY) {
         return Err(Error::AlreadyEncrypted);
     }
     let mut id = [0; 8];
@@ -212,6 +213,9 @@ impl Work<'_> {
         fields: Struct<'f>,
     ) -> Result<Moved<'f>> {
         let malformed = |problem| Place::FOOTER.malformed(problem);
+        if fields.has(CRYPTO) || fields.has(ENCRYPTED_METADATA) {
+            return Err(Error::AlreadyEncrypted);
+        }
         if fields.has(FILE_PATH) {
             return Err(malformed("it has columns in other files"));
         }
@@ -304,10 +308,12 @@ impl Work<'_> {
             let (Some(from), Some(len)) = (from, len) else {
                 continue;
             };
-            let mut bytes = self.input.read(from, len, &place)?;
-            if module == Module::OffsetIndex {
-                bytes = moved.written.offset_index(&bytes).map_err(malformed)?;
-            }
+            let bytes = self.input.read(from, len, &place)?;
+            let new = match module {
+                Module::OffsetIndex => moved.written.offset_index(&bytes),
+                _ => Struct::first(&bytes).map(|index| index.write()),
+            };
+            let bytes = new.map_err(malformed)?;
             let start = self.output.at();
             self.module(moved, &bytes, module)?;
             let len = (self.output.at() - start) as i64;
@@ -408,125 +414,4 @@ impl Work<'_> {
         tail.extend_from_slice(&footer);
         Ok(tail)
     }
-}
-
-/// A page of a plain column chunk.
-struct Plain {
-    /// Where its header begins.
-    from: usize,
-    /// The header of the encrypted page.
-    header: Vec<u8>,
-    text: Span,
-    uncompressed: i64,
-    /// `None` for the dictionary page.
-    number: Option<u16>,
-}
-
-/// The pages of a plain chunk.
-fn walk(bytes: &[u8], chunk: &Chunk, tag: usize) -> Result<Vec<Plain>> {
-    let mut plain: Vec<Plain> = Vec::new();
-    let mut at = 0;
-    while at < bytes.len() {
-        let dictionary = plain.first().is_some_and(|page| page.number.is_none());
-        let number = plain.len() - usize::from(dictionary);
-        let place = chunk.place(Module::DataPageHeader, Some(number));
-        let malformed = |problem| place.malformed(problem);
-        let (mut header, len) = Struct::read(&bytes[at..]).map_err(malformed)?;
-        let size = |id| header.size(id, I32).map_err(malformed);
-        let number = match header.integer(pages::TYPE, I32).map_err(malformed)? {
-            Some(pages::DATA | pages::DATA_V2) => {
-                let number = i16::try_from(number).map_err(|_| malformed(TOO_MANY))?;
-                Some(number as u16)
-            }
-            Some(pages::DICTIONARY) if plain.is_empty() => None,
-            _ => return Err(malformed("the page is of an unknown type")),
-        };
-        let compressed = size(pages::COMPRESSED)?.unwrap_or(u64::MAX);
-        let uncompressed = size(pages::UNCOMPRESSED)?.unwrap_or(0) as i64;
-        let offset = at + len;
-        let text = match usize::try_from(compressed) {
-            Ok(len) if len <= bytes.len() - offset => Span { offset, len },
-            _ => return Err(malformed("the page does not fit into the column chunk")),
-        };
-        let sealed = i32::try_from(PREFIX + NONCE + text.len + tag);
-        let sealed = sealed.map_err(|_| malformed("the page is too long"))?;
-        header.set_integer(pages::COMPRESSED, I32, i64::from(sealed));
-        header.remove(pages::CRC);
-        plain.push(Plain {
-            from: at,
-            header: header.write(),
-            text,
-            uncompressed,
-            number,
-        });
-        at = offset + text.len;
-    }
-    Ok(plain)
-}
-
-/// Encrypts and writes a chunk's pages, in groups.
-fn write(
-    cipher: &Cipher<'_>,
-    key: &ModuleKey,
-    chunk: &Chunk,
-    bytes: &[u8],
-    plain: &[Plain],
-    from: u64,
-    output: &mut Output<'_>,
-) -> Result<Written> {
-    let mut written = Written {
-        pages: Vec::with_capacity(plain.len()),
-        uncompressed: 0,
-    };
-    let mut first = 0;
-    while first < plain.len() {
-        let (start, mut end) = (output.at(), 0);
-        let (mut headers, mut pages) = (Vec::new(), Vec::new());
-        let (mut header_bytes, mut header_texts) = (Vec::new(), Vec::new());
-        let mut texts = Vec::new();
-        for page in &plain[first..] {
-            let header = end..end + PREFIX + NONCE + page.header.len() + TAG;
-            let body = header.end..header.end + PREFIX + NONCE + page.text.len + key.page_tag();
-            if !pages.is_empty() && body.end > GROUP {
-                break;
-            }
-            let (header_module, module) = match page.number {
-                Some(_) => (Module::DataPageHeader, Module::DataPage),
-                None => (Module::DictionaryPageHeader, Module::DictionaryPage),
-            };
-            written.pages.push(PageMove {
-                from: from + page.from as u64,
-                to: start + end as u64,
-                len: (body.end - end) as u64,
-            });
-            written.uncompressed += header.len() as i64 + page.uncompressed;
-            end = body.end;
-            let sealed = |bytes, module| Sealed {
-                bytes,
-                module,
-                page: page.number,
-            };
-            headers.push(sealed(header, header_module));
-            pages.push(sealed(body, module));
-            header_texts.push(Span {
-                offset: header_bytes.len(),
-                len: page.header.len(),
-            });
-            header_bytes.extend_from_slice(&page.header);
-            texts.push(page.text);
-        }
-        output.fill(end, |room| {
-            cipher.seal(
-                key,
-                Some(chunk),
-                &header_bytes,
-                &header_texts,
-                &headers,
-                room,
-            )?;
-            cipher.seal(key, Some(chunk), bytes, &texts, &pages, room)
-        })?;
-        first += pages.len();
-    }
-    Ok(written)
 }

@@ -26,6 +26,7 @@ mod footer;
 mod keys;
 mod module;
 mod pages;
+mod plain_pages;
 mod thrift;
 
 pub use decrypt::{Options, decrypt, decrypt_into, decrypt_slice};

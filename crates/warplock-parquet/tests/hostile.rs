@@ -4,9 +4,12 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Cursor;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use warplock::{Aad, Algorithm, Batch, Engine, Ivs, Key, Keys, Tags, Text};
-use warplock_parquet::{Error, GivenKeys, Options, decrypt, decrypt_into};
+use warplock_parquet::{
+    Encryption, Error, GivenKeys, Options, WriteKey, decrypt, decrypt_into, encrypt_slice,
+};
 
 /// Counts what is allocated, and the most of it at any time.
 struct Counting;
@@ -119,6 +122,9 @@ fn engine() -> Engine {
 
 /// The most memory that `work` has at any time, beyond what there was before.
 fn most(work: impl FnOnce()) -> usize {
+    // Other tests' memory would count too.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let before = NOW.load(Relaxed);
     MOST.store(before, Relaxed);
     work();
@@ -196,5 +202,42 @@ fn signed_nonsense_is_survived() {
     // Names, statistics and the like may be anything.
     assert!(passed > CHANGES / 100, "{passed}");
     assert!(reasons.len() > 30, "{reasons:#?}");
+    assert!(memory < 64 << 20, "{memory}");
+}
+
+/// What is encrypted at all can be decrypted.
+#[test]
+fn changed_plain_files_are_refused_or_come_back() {
+    let engine = engine();
+    let how = Encryption {
+        footer: WriteKey {
+            bytes: FOOTER_KEY.to_vec().into(),
+            metadata: None,
+        },
+        ..Encryption::default()
+    };
+    let whole = decrypted(&engine, &file("uniform_encryption.parquet")).unwrap();
+    let footer = u32::from_le_bytes(*whole[..whole.len() - 4].last_chunk().unwrap()) as usize;
+    let start = whole.len() - 8 - footer;
+    let mut random = Random(3);
+    let mut passed = 0;
+    let memory = most(|| {
+        for number in 0..CHANGES {
+            // Half of the changes are in the footer, which stays as long as it says.
+            let mut changed = whole[..whole.len() - 8].to_vec();
+            let from = if number % 2 == 0 { 4 } else { start };
+            random.change(&mut changed, from);
+            let len = changed.len().saturating_sub(start) as u32;
+            changed.extend(len.to_le_bytes());
+            changed.extend(b"PAR1");
+            let mut sealed = Vec::new();
+            if encrypt_slice(&changed, &mut sealed, &how, &engine).is_ok() {
+                passed += 1;
+                let plain = decrypted(&engine, &sealed);
+                assert!(plain.is_ok(), "{number}: {plain:?}");
+            }
+        }
+    });
+    assert!(passed > CHANGES / 100, "{passed}");
     assert!(memory < 64 << 20, "{memory}");
 }
