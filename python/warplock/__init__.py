@@ -7,6 +7,7 @@
 - `warplock.keys`: identities and recipients.
 - `warplock.fs`: encrypted files through fsspec.
 - `warplock.safetensors`: encrypted tensors, also straight to GPUs.
+- `warplock.parquet`: encrypted Parquet files to plain ones, and back.
 - `warplock.cuda`, `warplock.torch`: arrays in GPU memory.
 
 Everything but the last works in host memory (tensors: in any), waits for its result, and raises if

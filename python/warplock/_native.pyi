@@ -22,9 +22,11 @@ __all__ = [
     "__version__",
     "algorithms",
     "decrypt_file",
+    "decrypt_parquet",
     "default_backend",
     "describe",
     "encrypt_file",
+    "encrypt_parquet",
     "gpus",
     "inspect",
     "main",
@@ -187,6 +189,27 @@ def save_tensors(
     replace: bool,
     engine: Engine | None,
 ) -> int: ...
+def decrypt_parquet(
+    source: Any,
+    lookup: Callable[[bytes | None, str | None], Buffer | None],
+    aad_prefix: bytes | None,
+    out: Any | None,
+    replace: bool,
+    engine: Engine | None,
+) -> bytes | int: ...
+def encrypt_parquet(
+    source: Any,
+    key: Buffer,
+    columns: Sequence[tuple[str, Buffer]],
+    metadata: dict[str | None, bytes],
+    ctr: bool,
+    plaintext_footer: bool,
+    aad_prefix: bytes | None,
+    store_prefix: bool,
+    out: Any | None,
+    replace: bool,
+    engine: Engine | None,
+) -> bytes | int: ...
 def encrypt_file(
     src: Any,
     dst: Any,

@@ -11,7 +11,11 @@ use warplock_container::ErrorKind;
 static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
 /// An exception of the class `name` with this message and further arguments.
-fn raise<'py>(py: Python<'py>, name: &str, arguments: impl pyo3::call::PyCallArgs<'py>) -> PyErr {
+pub(crate) fn raise<'py>(
+    py: Python<'py>,
+    name: &str,
+    arguments: impl pyo3::call::PyCallArgs<'py>,
+) -> PyErr {
     let made = CLASSES
         .get_or_try_init(py, || py.import("warplock._errors").map(Bound::unbind))
         .and_then(|module| module.bind(py).getattr(name)?.call1(arguments));

@@ -8,6 +8,7 @@ mod cuda;
 mod engine;
 mod errors;
 mod files;
+mod parquet;
 mod python_file;
 mod secrets;
 mod streams;
@@ -65,6 +66,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::rewrap, module)?)?;
     module.add_function(wrap_pyfunction!(files::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(files::sealed_len, module)?)?;
+    module.add_function(wrap_pyfunction!(parquet::decrypt_parquet, module)?)?;
+    module.add_function(wrap_pyfunction!(parquet::encrypt_parquet, module)?)?;
     module.add_function(wrap_pyfunction!(tensors::save_tensors, module)?)?;
     module.add_function(wrap_pyfunction!(secrets::new_envelope, module)?)?;
     module.add_function(wrap_pyfunction!(secrets::recipients_of, module)?)?;

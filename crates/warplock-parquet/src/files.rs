@@ -1,0 +1,271 @@
+//! The source of an encrypted file, and the destination of the plain one: streams, or memory, which
+//! saves copies.
+
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use crate::error::{Error, Place, Result};
+
+/// The bytes of a file.
+pub(crate) trait Source {
+    fn len(&mut self) -> io::Result<u64>;
+
+    /// A part that lies inside; `buffer` has memory for it.
+    fn part<'b>(
+        &'b mut self,
+        start: u64,
+        len: usize,
+        buffer: &'b mut Vec<u8>,
+    ) -> io::Result<&'b [u8]>;
+}
+
+pub(crate) struct Stream<R>(pub(crate) R);
+
+impl<R: Read + Seek> Source for Stream<R> {
+    fn len(&mut self) -> io::Result<u64> {
+        self.0.seek(SeekFrom::End(0))
+    }
+
+    fn part<'b>(
+        &'b mut self,
+        start: u64,
+        len: usize,
+        buffer: &'b mut Vec<u8>,
+    ) -> io::Result<&'b [u8]> {
+        self.0.seek(SeekFrom::Start(start))?;
+        if buffer.len() < len {
+            buffer.resize(len, 0);
+        }
+        self.0.read_exact(&mut buffer[..len])?;
+        Ok(&buffer[..len])
+    }
+}
+
+impl Source for &[u8] {
+    fn len(&mut self) -> io::Result<u64> {
+        Ok(<[u8]>::len(self) as u64)
+    }
+
+    fn part<'b>(&'b mut self, start: u64, len: usize, _: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
+        let rest = usize::try_from(start)
+            .ok()
+            .and_then(|start| self.get(start..));
+        let part = rest.and_then(|rest| rest.get(..len));
+        part.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
+/// Where the plain file goes, from front to back.
+pub(crate) trait Target {
+    /// Room for the next `len` bytes, which [`Target::filled`] writes.
+    fn room(&mut self, len: usize) -> io::Result<&mut [u8]>;
+
+    fn filled(&mut self, len: usize) -> io::Result<()>;
+
+    fn flush(&mut self) -> io::Result<()>;
+}
+
+pub(crate) struct Writer<W> {
+    inner: W,
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that are not written yet.
+    full: usize,
+}
+
+/// Bytes that are gathered before they are written.
+const GATHER: usize = 1 << 18;
+
+impl<W: Write> Writer<W> {
+    pub(crate) fn new(inner: W) -> Self {
+        Writer {
+            inner,
+            buffer: Vec::new(),
+            full: 0,
+        }
+    }
+
+    fn empty(&mut self) -> io::Result<()> {
+        let full = std::mem::take(&mut self.full);
+        self.inner.write_all(&self.buffer[..full])
+    }
+}
+
+impl<W: Write> Target for Writer<W> {
+    fn room(&mut self, len: usize) -> io::Result<&mut [u8]> {
+        if self.full + len > GATHER {
+            self.empty()?;
+        }
+        let end = self.full + len;
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
+        }
+        Ok(&mut self.buffer[self.full..end])
+    }
+
+    fn filled(&mut self, len: usize) -> io::Result<()> {
+        self.full += len;
+        if self.full >= GATHER {
+            self.empty()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.empty()?;
+        self.inner.flush()
+    }
+}
+
+/// The caller's memory.
+pub(crate) struct Memory<'a> {
+    pub(crate) bytes: &'a mut [u8],
+    pub(crate) full: usize,
+}
+
+impl Target for Memory<'_> {
+    fn room(&mut self, len: usize) -> io::Result<&mut [u8]> {
+        let room = self.bytes[self.full..].get_mut(..len);
+        room.ok_or_else(|| io::ErrorKind::WriteZero.into())
+    }
+
+    fn filled(&mut self, len: usize) -> io::Result<()> {
+        self.full += len;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The input. However its metadata overlap, at most the file's length is read.
+pub(crate) struct Input<'a> {
+    source: &'a mut dyn Source,
+    /// Where the footer begins.
+    end: u64,
+    /// Bytes that may still be read: the parts of a file do not overlap.
+    left: u64,
+}
+
+impl<'a> Input<'a> {
+    pub(crate) fn new(source: &'a mut dyn Source, end: u64) -> Self {
+        Input {
+            source,
+            end,
+            left: end,
+        }
+    }
+
+    /// Refuses a part of the file that cannot be.
+    fn claim(&mut self, start: u64, len: u64, place: &Place) -> Result<usize> {
+        // Nothing may lie anywhere.
+        let is_inside =
+            len == 0 || start >= 4 && start.checked_add(len).is_some_and(|end| end <= self.end);
+        if !is_inside {
+            return Err(place.malformed("it lies outside the file's data"));
+        }
+        self.left = match self.left.checked_sub(len) {
+            Some(left) => left,
+            None => return Err(place.malformed("it overlaps other parts of the file")),
+        };
+        usize::try_from(len).map_err(|_| place.malformed("it is too long"))
+    }
+
+    /// A part of the file; `buffer` has memory for it.
+    pub(crate) fn part<'b>(
+        &'b mut self,
+        start: u64,
+        len: u64,
+        buffer: &'b mut Vec<u8>,
+        place: &Place,
+    ) -> Result<&'b [u8]> {
+        match self.claim(start, len, place)? {
+            0 => Ok(&[]),
+            len => self.source.part(start, len, buffer).map_err(Error::Read),
+        }
+    }
+
+    pub(crate) fn read(&mut self, start: u64, len: u64, place: &Place) -> Result<Vec<u8>> {
+        let mut buffer = Vec::new();
+        let part = self.part(start, len, &mut buffer, place)?;
+        Ok(part.to_vec())
+    }
+
+    /// Reads the module at `start`, whose length is in its first four bytes.
+    pub(crate) fn read_module(&mut self, start: u64, place: &Place) -> Result<Vec<u8>> {
+        let prefix = self.read(start, 4, place)?;
+        self.left += 4;
+        let prefix = prefix.iter().rev();
+        let len = prefix.fold(0, |len, byte| len << 8 | u64::from(*byte));
+        self.read(start, len + 4, place)
+    }
+
+    /// Up to `most` bytes from `start` on, of something whose length is not known yet.
+    pub(crate) fn peek(&mut self, start: u64, most: u64, place: &Place) -> Result<Vec<u8>> {
+        let len = most.min(self.end.saturating_sub(start));
+        let left = self.left;
+        self.left = u64::MAX;
+        let bytes = self.read(start, len, place);
+        self.left = left;
+        bytes
+    }
+
+    /// Copies a part of the file.
+    pub(crate) fn copy(
+        &mut self,
+        mut start: u64,
+        len: u64,
+        output: &mut Output<'_>,
+        place: &Place,
+    ) -> Result<()> {
+        let mut left = self.claim(start, len, place)?;
+        let mut buffer = Vec::new();
+        while left > 0 {
+            let some = left.min(GATHER);
+            let bytes = self.source.part(start, some, &mut buffer);
+            output.write(bytes.map_err(Error::Read)?)?;
+            start += some as u64;
+            left -= some;
+        }
+        Ok(())
+    }
+}
+
+/// An output that knows how far it is.
+pub(crate) struct Output<'a> {
+    target: &'a mut dyn Target,
+    at: u64,
+}
+
+impl<'a> Output<'a> {
+    pub(crate) fn new(target: &'a mut dyn Target) -> Self {
+        Output { target, at: 0 }
+    }
+
+    pub(crate) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Writes `len` bytes that `fill` puts in place.
+    pub(crate) fn fill(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        fill(self.target.room(len).map_err(Error::Write)?)?;
+        self.target.filled(len).map_err(Error::Write)?;
+        self.at += len as u64;
+        Ok(())
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.fill(bytes.len(), |room| {
+            room.copy_from_slice(bytes);
+            Ok(())
+        })
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.target.flush().map_err(Error::Write)
+    }
+}

@@ -1,0 +1,188 @@
+"""Encrypted Parquet files (Parquet Modular Encryption) to plain ones, which any engine reads, and
+plain ones to encrypted ones.
+
+>>> from warplock import parquet
+>>> table = pyarrow.parquet.read_table(parquet.open("table.parquet", key))  # doctest: +SKIP
+
+AES_GCM_V1 and AES_GCM_CTR_V1 with keys of 128, 192 and 256 bits, encrypted and plaintext footers,
+keys of columns, AAD prefixes in the file or given.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import IO, TYPE_CHECKING, Literal, overload
+
+from warplock import _native
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Buffer, Callable, Mapping
+
+    from warplock._native import Engine
+
+    _Source = str | os.PathLike[str] | Buffer | IO[bytes]
+    _Key = bytes | bytearray | memoryview
+    _Algorithm = Literal["AES_GCM_V1", "AES_GCM_CTR_V1"]
+    _Lookup = Callable[[bytes | None, str | None], _Key | None]
+
+__all__ = ["decrypt", "encrypt", "open"]
+
+
+@overload
+def decrypt(
+    source: _Source,
+    key: _Key | _Lookup | None = None,
+    *,
+    column_keys: Mapping[str, _Key] | None = None,
+    aad_prefix: bytes | None = None,
+    out: None = None,
+    replace: bool = False,
+    engine: Engine | None = None,
+) -> bytes: ...
+@overload
+def decrypt(
+    source: _Source,
+    key: _Key | _Lookup | None = None,
+    *,
+    column_keys: Mapping[str, _Key] | None = None,
+    aad_prefix: bytes | None = None,
+    out: str | os.PathLike[str] | IO[bytes],
+    replace: bool = False,
+    engine: Engine | None = None,
+) -> int: ...
+def decrypt(
+    source: _Source,
+    key: _Key | _Lookup | None = None,
+    *,
+    column_keys: Mapping[str, _Key] | None = None,
+    aad_prefix: bytes | None = None,
+    out: str | os.PathLike[str] | IO[bytes] | None = None,
+    replace: bool = False,
+    engine: Engine | None = None,
+) -> bytes | int:
+    """Decrypts a file (bytes, a path, or a seekable binary file) to a plain Parquet file: to `out`,
+    or to bytes.
+
+    `key` is the footer's key, which uniformly encrypted files have for their columns too, or a
+    function: `key(metadata, column)` is called once for each key with what the writer stored to
+    find it (for key tools: JSON of wrapped keys), and with the column's path (`"a.list.element"`),
+    or None for the footer. `column_keys` has keys by column path.
+
+    If the file was made with an AAD prefix, give it to make sure that it is the file that you
+    expect.
+
+    Row groups, pages, indexes and bloom filters stay as they are; page checksums are left out. All
+    is verified (but pages of AES_GCM_CTR_V1, which that algorithm does not authenticate), and a
+    file `out` appears only when it is complete. A file object `out` is to be thrown away if this
+    raises. Memory: the largest column chunk; bytes are held as a whole.
+    """
+    return _native.decrypt_parquet(
+        source, _lookup(key, column_keys or {}), aad_prefix, out, replace, engine
+    )
+
+
+def open(
+    source: _Source,
+    key: _Key | _Lookup | None = None,
+    *,
+    column_keys: Mapping[str, _Key] | None = None,
+    aad_prefix: bytes | None = None,
+    engine: Engine | None = None,
+) -> io.BytesIO:
+    """The plain Parquet file of an encrypted one as a file object, for pyarrow, pandas, polars.
+
+    It is decrypted as a whole and held in memory; for larger files, `decrypt` to a path.
+    """
+    return io.BytesIO(
+        decrypt(source, key, column_keys=column_keys, aad_prefix=aad_prefix, engine=engine)
+    )
+
+
+@overload
+def encrypt(
+    source: _Source,
+    key: _Key,
+    *,
+    column_keys: Mapping[str, _Key] | None = None,
+    algorithm: _Algorithm = "AES_GCM_V1",
+    plaintext_footer: bool = False,
+    aad_prefix: bytes | None = None,
+    store_aad_prefix: bool = True,
+    key_metadata: bytes | None = None,
+    column_key_metadata: Mapping[str, bytes] | None = None,
+    out: None = None,
+    replace: bool = False,
+    engine: Engine | None = None,
+) -> bytes: ...
+@overload
+def encrypt(
+    source: _Source,
+    key: _Key,
+    *,
+    column_keys: Mapping[str, _Key] | None = None,
+    algorithm: _Algorithm = "AES_GCM_V1",
+    plaintext_footer: bool = False,
+    aad_prefix: bytes | None = None,
+    store_aad_prefix: bool = True,
+    key_metadata: bytes | None = None,
+    column_key_metadata: Mapping[str, bytes] | None = None,
+    out: str | os.PathLike[str] | IO[bytes],
+    replace: bool = False,
+    engine: Engine | None = None,
+) -> int: ...
+def encrypt(
+    source: _Source,
+    key: _Key,
+    *,
+    column_keys: Mapping[str, _Key] | None = None,
+    algorithm: _Algorithm = "AES_GCM_V1",
+    plaintext_footer: bool = False,
+    aad_prefix: bytes | None = None,
+    store_aad_prefix: bool = True,
+    key_metadata: bytes | None = None,
+    column_key_metadata: Mapping[str, bytes] | None = None,
+    out: str | os.PathLike[str] | IO[bytes] | None = None,
+    replace: bool = False,
+    engine: Engine | None = None,
+) -> bytes | int:
+    """Encrypts a plain Parquet file (bytes, a path, or a seekable binary file): to `out`, or to
+    bytes.
+
+    `key` is the key of the footer and of all columns but those in `column_keys`, by their paths
+    (`"a.list.element"`). Take new keys for each file, or at least never encrypt more than 2^32 pages
+    and headers with one. `key_metadata` and `column_key_metadata` are stored, not encrypted, for
+    readers to find the keys.
+
+    `AES_GCM_CTR_V1` does not authenticate pages. With `plaintext_footer`, schema and sizes can be
+    read without a key; they are signed. `aad_prefix` names the file, so that it cannot be taken for
+    another; with `store_aad_prefix=False` readers must give it.
+    """
+    if algorithm not in ("AES_GCM_V1", "AES_GCM_CTR_V1"):
+        raise ValueError("algorithm must be AES_GCM_V1 or AES_GCM_CTR_V1")
+    metadata: dict[str | None, bytes] = {} if key_metadata is None else {None: key_metadata}
+    metadata.update((column_key_metadata or {}).items())
+    return _native.encrypt_parquet(
+        source,
+        key,
+        list((column_keys or {}).items()),
+        metadata,
+        algorithm == "AES_GCM_CTR_V1",
+        plaintext_footer,
+        aad_prefix,
+        store_aad_prefix,
+        out,
+        replace,
+        engine,
+    )
+
+
+def _lookup(key: _Key | _Lookup | None, column_keys: Mapping[str, _Key]) -> _Lookup:
+    def lookup(metadata: bytes | None, column: str | None) -> _Key | None:
+        if column is not None and column in column_keys:
+            return column_keys[column]
+        if callable(key):
+            return key(metadata, column)
+        return key if column is None else None
+
+    return lookup
