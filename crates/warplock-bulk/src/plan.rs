@@ -11,7 +11,7 @@ use glob::{MatchOptions, Pattern};
 use crate::error::{Error, Result};
 use crate::job::{Job, Kind, Name, Operation, Unit, part_name, result_name};
 
-/// What [`plan`] is asked for.
+/// What [`plan()`] is asked for.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// What to do with each file.
