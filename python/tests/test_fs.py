@@ -54,6 +54,44 @@ def test_what_was_not_finished_does_not_appear_complete(store):
         fs.cat_file(name)
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"recipients": "age1nonsense"},
+        {"recipients": 7},
+        {"key": bytes(31)},
+        {"key": "no such key file"},
+        {"passphrase": 3},
+    ],
+)
+def test_bad_keys_leave_the_older_file_alone(store, keys, tmp_path):
+    url, under = store
+    with fsspec.open(url + "/a.wl", "wb", warplock=OPTIONS) as file:
+        file.write(b"old")
+    fs, name = fsspec.url_to_fs(url + "/a.wl", warplock=keys)
+    for mode in ("wb", "xb"):
+        with pytest.raises((ValueError, TypeError, OSError, warplock.Error)):
+            fs.open(name, mode)
+        with pytest.raises((ValueError, TypeError, OSError, warplock.Error)):
+            fs.open(name.replace("a.wl", "new.wl"), mode)
+    with fsspec.open(url + "/a.wl", "rb", warplock=OPTIONS) as file:
+        assert file.read() == b"old"
+    assert not fs.exists(name.replace("a.wl", "new.wl"))
+
+
+def test_a_place_that_cannot_be_written_is_refused(store):
+    url, _ = store
+    fs, name = fsspec.url_to_fs(url + "/a.wl", warplock=OPTIONS)
+    fs.pipe_file(name, b"old")
+    with pytest.raises(FileExistsError):
+        fs.open(name, "xb")
+    assert fs.cat_file(name) == b"old"
+    if "file" in url:
+        with pytest.raises(FileNotFoundError):
+            fs.open(name.replace("a.wl", "none/a.wl"), "wb")
+
+
 class Counting:
     """A file that knows which bytes were read."""
 

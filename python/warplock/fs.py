@@ -3,6 +3,7 @@
 Names and folders are those of the file system underneath; what is read is verified plaintext, and
 sizes are those of the content. A range costs its chunks only.
 
+Bad key arguments are refused before the file underneath is opened, so that an older one survives.
 If a `with fs.open(...)` block that writes ends by an exception, what it wrote is thrown away or
 counts as cut. `fsspec.open` does not tell its file of the exception, so there it is an ordinary,
 shorter file.
@@ -98,13 +99,20 @@ class WarplockFileSystem(ChainedFileSystem):  # type: ignore[misc]
                 raise
         if mode not in ("wb", "xb"):
             raise NotImplementedError(f"mode {mode!r}: encrypted files are read or written whole")
-        inner = self.fs.open(under, mode)
+        late: Any = _Late()
+        lock = dict(self._unlock, recipients=self._recipients)
+        writer = _open(late, "wb", **lock)
         try:
-            lock = dict(self._unlock, recipients=self._recipients)
-            return _Owned(_open(inner, "wb", **lock), inner)
+            inner = self.fs.open(under, mode)
+            try:
+                late.start(inner)
+            except BaseException:
+                _discard(inner)
+                raise
         except BaseException:
-            _discard(inner)
+            writer.abandon()
             raise
+        return _Owned(writer, inner)
 
     def _content(self, info: dict[str, Any]) -> dict[str, Any]:
         """The entry of a file, with the length of its content."""
@@ -181,6 +189,31 @@ def _discard(inner: Any) -> None:
         except Exception:
             pass
     inner.close()
+
+
+class _Late:
+    """A file that is opened after its first bytes, so that bad keys leave an older file alone."""
+
+    def __init__(self) -> None:
+        self._first = bytearray()
+        self._inner: Any = None
+
+    def start(self, inner: Any) -> None:
+        """Writes what came so far to `inner`, and from now on what comes."""
+        inner.write(bytes(self._first))
+        self._inner = inner
+
+    def write(self, data: bytes) -> Any:
+        """Writes all of `data`."""
+        if self._inner is not None:
+            return self._inner.write(data)
+        self._first += data
+        return len(data)
+
+    def flush(self) -> None:
+        """As for other files."""
+        if self._inner is not None:
+            self._inner.flush()
 
 
 class _Owned:
