@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
 import json
 import os
 import pathlib
+import re
+import secrets
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Unpack
 
-from warplock import _files
+from warplock import _files, _frameworks, _tensors
 from warplock._errors import CorruptedError, FormatError
 from warplock._tensor_file import File, LockArguments, Path, UnlockArguments, save
 
@@ -27,38 +32,134 @@ def save_sharded(
     name: str = "model",
     max_shard_size: int = 5_000_000_000,
     metadata: Mapping[str, str] | None = None,
+    replace: bool = True,
     **keys: Unpack[LockArguments],
 ) -> None:
     """Saves a model to a folder, in files of at most `max_shard_size` bytes, with an index.
 
     Names are those of Hugging Face with `.wl`. The index is encrypted like the files, and says which
     ones belong to it: older ones, exchanged ones and those of another model are refused.
+
+    A model of this name in the folder is replaced, unless `replace` is false. Its files stay until
+    all new ones are on the disk: after an exception or a crash, the folder has the old model or the
+    new one, whole.
     """
+    _check_name(name)
+    if max_shard_size < 1:
+        raise ValueError("max_shard_size is at least 1 byte")
+    again: LockArguments = _lasting(keys)
+    shards, total = _planned(tensors, max_shard_size, metadata)
     top = pathlib.Path(folder)
     top.mkdir(parents=True, exist_ok=True)
+    before = set(os.listdir(top))
+    ours = re.compile(
+        rf"{re.escape(name)}(-\d{{5,}}-of-\d{{5,}}(-[0-9a-f]{{8}})?\.safetensors\.wl"
+        r"|\.safetensors\.wl|\.safetensors\.index\.json\.wl(\.[0-9a-f]{8})?)"
+    )
+    old = {file for file in before if ours.fullmatch(file) and not (top / file).is_dir()}
+    if old and not replace:
+        what = "the folder has a model of this name already; give replace=True to replace it"
+        raise FileExistsError(errno.EEXIST, what, str(top / min(old)))
+    index = f"{name}.safetensors.index.json"
+    # Another's index that is not encrypted stays: an encrypted one goes before it.
+    if len(shards) == 1 and index not in before:
+        new = {f"{name}.safetensors{_SUFFIX}"}
+        save(shards[0], top / min(new), metadata, replace, {**again})
+        if index + _SUFFIX in old:
+            # Now the old model counts no more.
+            (top / (index + _SUFFIX)).unlink()
+    else:
+        new = _save_shards(shards, total, top, name, before, metadata, again)
+    _sync(top)
+    for file in sorted(old - new):
+        (top / file).unlink(missing_ok=True)
+
+
+def _check_name(name: str) -> None:
+    if not name or os.path.basename(name) != name or "\0" in name:
+        raise ValueError(f"name {name!r} is not the beginning of a file's name")
+
+
+def _lasting(keys: Mapping[str, object]) -> Any:
+    """`keys` for several files: what can be gone through only once becomes a list."""
+    return {
+        what: list(given) if isinstance(given, Iterator) else given for what, given in keys.items()
+    }
+
+
+def _planned(
+    tensors: Mapping[str, Any], most: int, metadata: Mapping[str, str] | None
+) -> tuple[list[dict[str, Any]], int]:
+    """The tensors of each file, and the bytes of all. What cannot be saved is refused now."""
     shards: list[dict[str, Any]] = [{}]
-    room, total = max_shard_size, 0
+    described: list[list[tuple[str, str, tuple[int, ...]]]] = [[]]
+    room, total = most, 0
     for key, tensor in tensors.items():
-        size = int(tensor.nbytes)
+        # Not kept: it may be a copy.
+        dtype, shape = _frameworks.given(key, tensor, None)[:2]
+        size = _tensors.byte_len(dtype, shape) or 0
         if size > room and shards[-1]:
             shards.append({})
-            room = max_shard_size
+            described.append([])
+            room = most
         shards[-1][key] = tensor
+        described[-1].append((key, dtype, shape))
         room -= size
         total += size
-    if len(shards) == 1:
-        save(tensors, top / f"{name}.safetensors{_SUFFIX}", metadata, True, {**keys})
-        return
-    weights, streams = {}, {}
-    for number, shard in enumerate(shards, 1):
-        file = f"{name}-{number:05}-of-{len(shards):05}.safetensors"
-        save(shard, top / (file + _SUFFIX), metadata, True, {**keys})
-        streams[file] = _stream_header(top / (file + _SUFFIX))
-        weights.update(dict.fromkeys(shard, file))
-    index = {"metadata": {"total_size": total, _STREAMS: streams}, "weight_map": weights}
-    store = io.BytesIO(json.dumps(index, indent=2).encode())
-    path = top / f"{name}.safetensors.index.json{_SUFFIX}"
-    _files.encrypt_file(store, path, replace=True, **keys)
+    for each in described:
+        _tensors.write(each, metadata)
+    return shards, total
+
+
+def _save_shards(
+    shards: Sequence[dict[str, Any]],
+    total: int,
+    top: pathlib.Path,
+    name: str,
+    before: set[str],
+    metadata: Mapping[str, str] | None,
+    keys: LockArguments,
+) -> set[str]:
+    """Writes new files, none of which replaces another, and then the index, from which on they
+    count; returns their names."""
+    files = [f"{name}-{n:05}-of-{len(shards):05}" for n in range(1, len(shards) + 1)]
+    mark = secrets.token_hex(4)
+    if any(f"{file}.safetensors{_SUFFIX}" in before for file in files):
+        files = [f"{file}-{mark}" for file in files]
+    files = [f"{file}.safetensors" for file in files]
+    index = top / f"{name}.safetensors.index.json{_SUFFIX}"
+    draft = index.with_name(f"{index.name}.{mark}")
+    weights: dict[str, str] = {}
+    streams: dict[str, str] = {}
+    is_ready = False
+    try:
+        for file, shard in zip(files, shards):
+            save(shard, top / (file + _SUFFIX), metadata, False, {**keys})
+            streams[file] = _stream_header(top / (file + _SUFFIX))
+            weights.update(dict.fromkeys(shard, file))
+        made = {"metadata": {"total_size": total, _STREAMS: streams}, "weight_map": weights}
+        store = io.BytesIO(json.dumps(made, indent=2).encode())
+        _files.encrypt_file(store, draft, **keys)
+        _sync(top)
+        is_ready = True
+        os.replace(draft, index)
+    except BaseException:
+        # Ctrl-C may come after the index was replaced.
+        if draft.exists() or not is_ready:
+            for path in (draft, *(top / (file + _SUFFIX) for file in files)):
+                path.unlink(missing_ok=True)
+        raise
+    return {index.name, *(file + _SUFFIX for file in files)}
+
+
+def _sync(folder: pathlib.Path) -> None:
+    """Brings the names of a folder to the disk, where the file system can."""
+    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):
+            os.fsync(at)
+    finally:
+        os.close(at)
 
 
 def _stream_header(path: pathlib.Path) -> str:
@@ -72,6 +173,7 @@ class _Index:
     """Which file has which tensor, and which streams those files must have, if it says."""
 
     def __init__(self, folder: Path, name: str, keys: UnlockArguments) -> None:
+        _check_name(name)
         self.top = pathlib.Path(folder)
         index = self.top / f"{name}.safetensors.index.json"
         sealed = index.with_name(index.name + _SUFFIX)
@@ -112,11 +214,12 @@ def weight_map(
 ) -> dict[str, str]:
     """For each tensor of a folder, the path of its file, for `safe_open`: each of the files was
     compared with the index."""
-    index = _Index(folder, name, {**keys})
+    again: UnlockArguments = _lasting(keys)
+    index = _Index(folder, name, {**again})
     paths = {}
     for file in _shards(index, name):
         path = index.top / (file + _SUFFIX)
-        opened = File(path, "np", "cpu", {**keys})
+        opened = File(path, "np", "cpu", {**again})
         if index.weights is not None:
             index.check(file, opened)
         paths.update(dict.fromkeys(opened.header.entries, str(path)))
@@ -141,10 +244,11 @@ def load_sharded(
 
     An index that is not encrypted is read, too; it is not authenticated, and may name old files.
     """
-    index = _Index(folder, name, {**keys})
+    again: UnlockArguments = _lasting(keys)
+    index = _Index(folder, name, {**again})
     tensors: dict[str, Any] = {}
     for file in _shards(index, name):
-        opened = File(index.top / (file + _SUFFIX), framework, device, {**keys})
+        opened = File(index.top / (file + _SUFFIX), framework, device, {**again})
         if index.weights is not None:
             index.check(file, opened)
         tensors.update(opened.all())

@@ -143,6 +143,10 @@ def write(
         described["__metadata__"] = dict(metadata)
     order = []
     offset = 0
+    tensors = list(tensors)
+    for name, _, _ in tensors:
+        if not isinstance(name, str):
+            raise TypeError(f"a tensor's name is a text, not {name!r}")
     for name, dtype, shape in sorted(tensors, key=lambda given: (-_RANK[given[1]], given[0])):
         length = byte_len(dtype, shape)
         if name == "__metadata__" or length is None:
