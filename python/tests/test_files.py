@@ -294,6 +294,31 @@ def test_progress_may_stop_the_work():
     assert os.listdir() == ["a"]
 
 
+@pytest.mark.parametrize("old", [None, b"old"])
+def test_progress_that_raises_leaves_all_or_nothing_new(old):
+    """The last call comes when the output is in place."""
+    text = b"a long story" * 1000
+    pathlib.Path("a").write_bytes(text)
+    sealed = pathlib.Path("a.wl")
+    for last in (1, 2):
+        if old is not None:
+            sealed.write_bytes(old)
+        calls = []
+
+        def stop(done):
+            calls.append(done)
+            if len(calls) == last:
+                raise LookupError(done)
+
+        try:
+            warplock.encrypt_file("a", sealed, key=bytes(32), replace=True, progress=stop)
+        except LookupError:
+            pass
+        there = sealed.read_bytes() if sealed.exists() else None
+        assert there == old or warplock.verify_file(sealed, key=bytes(32)) == len(text)
+        assert set(os.listdir()) <= {"a", "a.wl"}
+
+
 def test_ctrl_c_leaves_nothing():
     with open("a", "wb") as file:
         file.truncate(4 << 30)

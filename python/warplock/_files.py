@@ -41,13 +41,15 @@ def encrypt_file(
     """Encrypts `src` to `dst`; returns the bytes of plaintext.
 
     `recipients` may open it: "age1..." or SSH public keys, `Recipient`, `Identity`, or paths of
-    files of such lines. `identities`: paths of identity files whose owners may. `passphrase`: text,
+    files of such lines; a text is always a recipient, and a path a `pathlib.Path`. `identities`: paths of identity files whose owners may. `passphrase`: text,
     or a function that is asked for it. `key`: 32 bytes, or the path of a key file; then the file is
     a bare stream without an envelope.
 
-    `dst` appears under its name when all of it is on the disk; an exception, KeyboardInterrupt
-    included, leaves nothing. An existing file is refused without `replace`. `progress` is called
-    some 20 times a second with the bytes of input that are done.
+    A path `dst` appears under its name when all of it is on the disk; an exception before that,
+    KeyboardInterrupt included, leaves nothing new. An existing file is refused without `replace`.
+    `progress` is called some 20 times a second with the bytes of input that are done, and once more
+    when `dst` is in place. If this last call raises, or Ctrl-C comes as late, the exception is
+    raised although `dst` is there, complete.
 
     >>> import warplock, tempfile, os
     >>> from warplock.keys import Identity
@@ -85,7 +87,8 @@ def decrypt_file(
     `max_work`: the most work of a passphrase, as base-2 logarithm of scrypt's.
 
     A path appears under its name only when all of it was verified. A file object gets verified
-    bytes as they come: only when this function returns is it certain that none is missing.
+    bytes as they come: only when this function returns is it certain that none is missing. For
+    `replace`, `progress` and exceptions see `encrypt_file`.
     """
     return _native.decrypt_file(
         src, dst, identities, passphrase, key, range, replace, max_work, progress, engine

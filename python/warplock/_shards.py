@@ -63,11 +63,16 @@ def save_sharded(
     index = f"{name}.safetensors.index.json"
     # Another's index that is not encrypted stays: an encrypted one goes before it.
     if len(shards) == 1 and index not in before:
-        new = {f"{name}.safetensors{_SUFFIX}"}
-        save(shards[0], top / min(new), metadata, replace, {**again})
-        if index + _SUFFIX in old:
-            # Now the old model counts no more.
-            (top / (index + _SUFFIX)).unlink()
+        only, old_index = top / f"{name}.safetensors{_SUFFIX}", top / (index + _SUFFIX)
+        new = {only.name}
+        try:
+            save(shards[0], only, metadata, replace, {**again})
+            # From here on, the old model counts no more.
+            old_index.unlink(missing_ok=True)
+        except BaseException:
+            if old_index.exists():
+                only.unlink(missing_ok=True)
+            raise
     else:
         new = _save_shards(shards, total, top, name, before, metadata, again)
     _sync(top)
