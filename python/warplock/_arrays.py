@@ -171,7 +171,11 @@ class Torch:
         refuse_special(array)
         if not array.is_contiguous():
             raise BatchError("the tensor is not contiguous: make a copy that is")
-        flat = array.detach().reshape(-1).view(self._bytes).numpy()
+        # Strides of arrays without bytes need not fit another type.
+        if array.numel():
+            flat = array.detach().reshape(-1).view(self._bytes).numpy()
+        else:
+            flat = sys.modules["numpy"].empty(0, "u1")
         if array.dim() < 2:
             return flat
         count, *row = array.shape

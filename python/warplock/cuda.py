@@ -23,9 +23,10 @@ from warplock._batch import Key as _HostKey
 from warplock._errors import BatchError, CaptureError, InvalidTag
 from warplock._gpu import Call, OnDevice, check_words, enqueue, of_host, on_host, place, prepare
 from warplock._indirect import are_on_gpu, prepare_indirect
-from warplock._layout import Layout, empty, flat, is_appended, refuse_overlaps
+from warplock._layout import Layout, empty, flat, is_appended
 from warplock._native import CountedNonces
 from warplock._nonces import Counter, add32_nonces, xor_nonces
+from warplock._overlaps import refuse_overlaps
 from warplock._status import HostStatus, Interface, PlanStatus, Status
 
 if TYPE_CHECKING:

@@ -211,10 +211,10 @@ def seal_state_dict(state: Mapping[str, Any], key: Key) -> dict[str, Any]:
     iv_len = key._iv_len
     for number, (name, tensor) in enumerate(tensors.items()):
         # Text, tag, nonce: the text is where memory is aligned.
-        flat = tensor.reshape(-1).view(torch.uint8)
-        nbytes = flat.numel()
+        nbytes = tensor.numel() * tensor.element_size()
         made = torch.empty(nbytes + _TAG_LEN + iv_len, dtype=torch.uint8, device=tensor.device)
         text_part, tag, nonce = made.split([nbytes, _TAG_LEN, iv_len])
+        flat = tensor.reshape(-1).view(torch.uint8) if nbytes else text_part
         key.seal(flat, out=text_part, tags=tag, nonces_out=nonce, aad=aad.on(made, number))
         sealed[name] = made
     return sealed
