@@ -455,7 +455,11 @@ def test_sectors_do_not_start_again():
 
 def test_messages_speak_of_python():
     rows = np.zeros((3, 32), "u1")
-    for algorithm, options in (("aes-256-gcm", {"nonces": bytes(13)}), ("aes-128-ctr", {})):
+    for algorithm, options in (
+        ("aes-256-gcm", {"nonces": bytes(13)}),
+        ("aes-256-gcm", {"nonces": bytes(36)}),
+        ("aes-128-ctr", {}),
+    ):
         with pytest.raises(BatchError) as error:
             Key.generate(algorithm).seal(rows, **options)
         assert "::" not in str(error.value)

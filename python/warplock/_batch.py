@@ -127,24 +127,29 @@ class _Keys:
             else:
                 check_rows(buffer(tags, "tags").shape or (), count, "tags")
             array = tags
-        self._keys.run(
-            encrypts=encrypts,
-            authenticated=authenticated,
-            data=data,
-            layout=places.source,
-            out=None if in_place else out,
-            out_layout=places.target,
-            ivs=ivs,
-            iv_len=given_len,
-            draw=draw,
-            first_sector=sector,
-            aad=aad,
-            aad_layout=aad_layout,
-            tags=array,
-            tag_len=tag_len,
-            index=None if index is None else integers(index, "index"),
-            engine=engine,
-        )
+        try:
+            self._keys.run(
+                encrypts=encrypts,
+                authenticated=authenticated,
+                data=data,
+                layout=places.source,
+                out=None if in_place else out,
+                out_layout=places.target,
+                ivs=ivs,
+                iv_len=given_len,
+                draw=draw,
+                first_sector=sector,
+                aad=aad,
+                aad_layout=aad_layout,
+                tags=array,
+                tag_len=tag_len,
+                index=None if index is None else integers(index, "index"),
+                engine=engine,
+            )
+        except BatchError as error:
+            # The engine's words for what `nonces` left out does.
+            said = str(error).replace(", as Ivs::Random does", ", or leave them out")
+            raise BatchError(said, error.index) from None
         return out, tags, ivs, made_offsets
 
     def _seal(self, data: Any, **options: Any) -> Sealed:

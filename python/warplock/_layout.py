@@ -197,8 +197,8 @@ def buffer(data: Any, what: str = "data") -> memoryview:
     except TypeError as error:
         if hasattr(data, "__dlpack__") or hasattr(data, "__cuda_array_interface__"):
             raise TypeError(
-                f"{what} is a {type(data).__name__}: take warplock.cuda.Key, which is for arrays on "
-                "GPUs and for tensors"
+                f"{what} is a {type(data).__name__}: take warplock.cuda.Key, which is for arrays "
+                "on GPUs and for tensors"
             ) from None
         raise TypeError(f"{what}: {error}") from None
     if "O" in _FIELD_NAMES.sub("", view.format):
