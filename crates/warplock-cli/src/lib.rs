@@ -24,6 +24,7 @@ mod value;
 
 use std::ffi::OsString;
 
+pub use crate::memory::Allocator;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use signal_hook::consts::SIGPIPE;
 

@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::exit::Exit;
 
-/// The system's allocator, but it gives memory or ends the process.
-struct Allocator;
-
-#[global_allocator]
-static ALLOCATOR: Allocator = Allocator;
+/// The system's allocator, but it gives memory or ends the process: for the program, not for a process
+/// that only embeds the command line.
+#[derive(Debug)]
+pub struct Allocator;
 
 // SAFETY: each method hands its arguments to the system's allocator and returns what that returns,
 // or does not return.

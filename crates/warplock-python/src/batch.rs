@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use warplock::{Aad, Algorithm, Batch, Direction, Ivs, Key, Keys, Span, Spans, Tags, Text};
 use zeroize::Zeroizing;
@@ -75,7 +76,12 @@ impl KeySet {
                 let len = count.checked_mul(algorithm.key_len()).ok_or_else(|| {
                     errors::batch(py, format!("there is no memory for {count} keys"))
                 })?;
-                let mut bytes = Zeroizing::new(vec![0; len]);
+                let mut bytes = Zeroizing::new(Vec::new());
+                if bytes.try_reserve_exact(len).is_err() {
+                    let message = format!("there is no memory for {count} keys");
+                    return Err(PyMemoryError::new_err(message));
+                }
+                bytes.resize(len, 0);
                 warplock::fill_random(&mut bytes).map_err(failed)?;
                 Kind::Many {
                     bytes,

@@ -35,17 +35,20 @@ impl View {
 
     /// To read; `what` is its name in errors.
     pub(crate) fn read(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Self> {
+        refuse_objects(object, what)?;
         View::of(object, ffi::PyBUF_ND).map_err(|error| explain(error, object, what, ""))
     }
 
     /// To write; `what` is its name in errors.
     pub(crate) fn write(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Self> {
+        refuse_objects(object, what)?;
         View::of(object, ffi::PyBUF_ND | ffi::PyBUF_WRITABLE)
             .map_err(|error| explain(error, object, what, "writable "))
     }
 
     /// To read, with the format of its items.
     pub(crate) fn formatted(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Self> {
+        refuse_objects(object, what)?;
         View::of(object, ffi::PyBUF_ND | ffi::PyBUF_FORMAT)
             .map_err(|error| explain(error, object, what, ""))
     }
@@ -142,6 +145,36 @@ fn place(pointer: *mut u8, len: usize) -> Range<usize> {
 /// Whether two places have bytes in common.
 pub(crate) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     !a.is_empty() && !b.is_empty() && a.start < b.end && b.start < a.end
+}
+
+/// Refuses arrays of Python objects, whose bytes are addresses, and masked arrays, whose mask would be
+/// lost.
+fn refuse_objects(object: &Bound<'_, PyAny>, what: &str) -> PyResult<()> {
+    let py = object.py();
+    let Some(kind) = object.getattr_opt(pyo3::intern!(py, "dtype"))? else {
+        let format = object.getattr_opt(pyo3::intern!(py, "format"))?;
+        let format = format.and_then(|format| format.extract::<String>().ok());
+        return match format.is_some_and(|format| format.contains('O')) {
+            true => Err(objects(what)),
+            false => Ok(()),
+        };
+    };
+    let has = kind.getattr_opt(pyo3::intern!(py, "hasobject"))?;
+    if has.is_some_and(|has| has.is_truthy().unwrap_or(false)) {
+        return Err(objects(what));
+    }
+    match object.hasattr(pyo3::intern!(py, "mask"))? {
+        true => Err(PyTypeError::new_err(format!(
+            "{what} is a masked array, whose mask would be lost: take its data and its mask apart"
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn objects(what: &str) -> PyErr {
+    PyTypeError::new_err(format!(
+        "{what} holds Python objects, not their bytes: convert it to numbers or bytes first"
+    ))
 }
 
 fn explain(error: PyErr, object: &Bound<'_, PyAny>, what: &str, writable: &str) -> PyErr {

@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use warplock_container::{Envelope, InputKey, Suite};
 use warplock_keyring::{
-    AskPassphrase, Error, Identities, MasterKey, NewIdentity, NoPrompt, Recipients, SecretString,
-    read_key_file, unwrap, wrap,
+    AskPassphrase, Error, ExposeSecret, Identities, MasterKey, NewIdentity, NoPrompt, Recipients,
+    SecretString, read_key_file, unwrap, wrap,
 };
 use zeroize::Zeroizing;
 
@@ -218,6 +218,9 @@ impl Secrets<'_, '_> {
                 true => secret(&passphrase.call1(("passphrase",))?)?,
                 false => secret(passphrase)?,
             };
+            if secret.expose_secret().is_empty() {
+                return Err(PyValueError::new_err("the passphrase is empty"));
+            }
             recipients.add_passphrase(secret).map_err(failed)?;
         }
         match recipients.is_empty() {
