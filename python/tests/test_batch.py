@@ -375,3 +375,99 @@ def test_acorn_vectors(vectors):
         if tried == 100:
             break
     assert tried == 100
+
+
+def test_what_is_more_than_its_bytes_is_refused():
+    key, keys = Key.generate("aes-256-gcm"), Keys.generate("aes-128-gcm", 1)
+    objects = [
+        np.array([{}, "text"], dtype=object),
+        np.array([(1, {})], dtype=[("O", "i4"), ("b", object)]),
+        np.ma.masked_array([1, 2], [0, 1]),
+    ]
+    for bad in objects:
+        for seal in (key.seal, keys.seal):
+            with pytest.raises(BatchError, match="Python objects|masked"):
+                seal(bad)
+        for name in ("out", "tags", "nonces", "aad"):
+            with pytest.raises(BatchError, match=f"{name}.*(Python objects|masked)"):
+                key.seal(bytes(16), **{name: bad})
+    # A field's name is no type.
+    key.seal(np.array([(1, 2)], dtype=[("O", "i4"), ("b", "f4")]))
+
+
+def test_places_that_are_none():
+    key = Key.generate("aes-256-gcm")
+    huge = [0, 1 << 70], [0, 1 << 62], [1 << 62, 1 << 62]
+    for offsets in ([], [-1, 4], [4, 0], [[0, 4]], [0, 4.5], *huge):
+        with pytest.raises(BatchError):
+            key.seal(bytes(12), offsets=offsets)
+    for kind in ("f8", "u1", "?"):
+        with pytest.raises(BatchError, match="integers"):
+            key.seal(bytes(12), offsets=np.array([0, 1], kind))
+    with pytest.raises(BatchError, match="one dimension"):
+        key.seal(bytes(12), offsets=np.zeros((2, 2), "i8"))
+    with pytest.raises(BatchError, match="one dimension"):
+        key.seal(bytes(12), offsets=[0, 4, 8], aad=b"abc", aad_offsets=np.zeros((3, 1), "i8"))
+    with pytest.raises(BatchError, match="message 1 ends at byte 13"):
+        key.seal(bytes(12), offsets=[0, 4], sizes=[4, 9])
+    for sizes in ([4], [4, -1]):
+        with pytest.raises(BatchError):
+            key.seal(bytes(12), offsets=[0, 4], sizes=sizes)
+    out = bytearray(90)
+    with pytest.raises(BatchError, match="out_offsets"):
+        key.seal(bytes(12), offsets=[0, 4], sizes=[4, 4], tags="appended", out=out, out_offsets=[0])
+    sealed = key.seal(bytes(12), offsets=[0])
+    assert bytes(key.open(sealed)) == b""
+    assert key.seal(np.zeros((0, 256), "u1")).data.shape == (0, 256)
+
+
+def test_given_nonces_have_a_length_that_is_meant():
+    key = Key.generate("aes-256-gcm")
+    rows = np.zeros((3, 4), "u1")
+    for nonces in (b"a", bytes(7), b""):
+        with pytest.raises(BatchError, match="too short"):
+            key.seal(b"abc", nonces=nonces)
+    with pytest.raises(BatchError, match="too short"):
+        key.seal(rows, nonces=np.arange(21, dtype="u1").reshape(3, 7))
+    # 36 bytes, but not of three nonces.
+    with pytest.raises(BatchError, match="2 rows for 3 messages"):
+        key.seal(rows, nonces=np.arange(36, dtype="u1").reshape(2, 18))
+    with pytest.raises(BatchError, match="2 rows for 3 messages"):
+        key.seal(rows, tags=np.zeros((2, 24), "u1"))
+    key.seal(rows, nonces=np.arange(36, dtype="u1"))
+    # What others sealed is opened.
+    with pytest.raises(InvalidTag):
+        key.open(b"abc", bytes(16), nonces=b"a")
+
+
+def test_sectors_do_not_start_again():
+    key = Key.generate("aes-128-xts")
+    rows = np.zeros((3, 32), "u1")
+    key.encrypt(rows, sector=2**128 - 3)
+    key.encrypt(rows, sector=np.int64(5))
+    for call in (key.encrypt, key.decrypt):
+        for sector in (2**128 - 2, 2**128, -1):
+            with pytest.raises(BatchError, match="sectors"):
+                call(rows, sector=sector)
+        with pytest.raises(BatchError, match="not both"):
+            call(rows, sector=1, ivs=bytes(48))
+
+
+def test_messages_speak_of_python():
+    rows = np.zeros((3, 32), "u1")
+    for algorithm, options in (
+        ("aes-256-gcm", {"nonces": bytes(13)}),
+        ("aes-256-gcm", {"nonces": bytes(36)}),
+        ("aes-128-ctr", {}),
+    ):
+        with pytest.raises(BatchError) as error:
+            Key.generate(algorithm).seal(rows, **options)
+        assert "::" not in str(error.value)
+
+
+def test_arrays_of_gpus_need_another_class():
+    class Tensor:
+        __cuda_array_interface__ = None
+
+    with pytest.raises(TypeError, match=r"warplock\.cuda\.Key"):
+        Key.generate("aes-256-gcm").seal(Tensor())

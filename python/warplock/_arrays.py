@@ -12,7 +12,7 @@ from typing import Any
 
 from warplock import _native
 from warplock._errors import BatchError, CaptureError
-from warplock._layout import is_numpy
+from warplock._layout import buffer, is_numpy
 
 View = tuple[int, int, int, Any, "int | None"]
 """An array's address, bytes, GPU (negative: host memory), shape, and the stream to work on if that
@@ -27,7 +27,32 @@ def set_allocator(function: _Allocator | None) -> None:
     `function(nbytes, stream)` returns an object with `__cuda_array_interface__` or DLPack, such as
     an `rmm.DeviceBuffer`. Memory that it gives out again must be ordered by streams."""
     global _allocator
+    if function is not None and not callable(function):
+        raise BatchError(
+            f"an allocator is a function, or None, and not a {type(function).__name__}"
+        )
     _allocator = function
+
+
+def refuse_special(tensor: Any) -> None:
+    """Refuses tensors whose bytes are not all there is to them."""
+    if tensor.is_quantized:
+        raise BatchError(
+            "the tensor is quantized, and its scale would be lost: give int_repr(), and keep the "
+            "scale and the zero point"
+        )
+    if tensor.is_meta:
+        raise BatchError("the tensor is on the device meta: it has no data")
+    if tensor.layout is not sys.modules["torch"].strided:
+        raise BatchError(
+            f"the tensor's layout is {tensor.layout}: give dense tensors, such as its indices and "
+            "values"
+        )
+    if tensor.is_conj() or tensor.is_neg():
+        raise BatchError(
+            "the tensor's conjugate or negative is not computed: use resolve_conj(), "
+            "resolve_neg()"
+        )
 
 
 class Torch:
@@ -47,16 +72,12 @@ class Torch:
         self._raw_stream = getattr(self._torch._C, "_cuda_getCurrentRawStream", None)
 
     def view(self, array: Any, stream: int | None = None) -> View:
-        if array.is_conj() or array.is_neg():
-            raise BatchError(
-                "the tensor's conjugate or negative is not computed: use resolve_conj(), "
-                "resolve_neg()"
-            )
+        refuse_special(array)
         if self._has_exchange:
             try:
                 found = _native.describe(array, stream)
             except RuntimeError:
-                # DLPack has no quantized types.
+                # DLPack does not have every type.
                 found = None
             if found is not None:
                 return found[0], found[1], found[3], found[2], found[5]
@@ -147,11 +168,18 @@ class Torch:
 
     def host(self, array: Any) -> Any:
         """A tensor of host memory as a NumPy array of bytes, which shares it."""
-        flat = array.detach().reshape(-1).view(self._bytes).numpy()
+        refuse_special(array)
+        if not array.is_contiguous():
+            raise BatchError("the tensor is not contiguous: make a copy that is")
+        # Strides of arrays without bytes need not fit another type.
+        if array.numel():
+            flat = array.detach().reshape(-1).view(self._bytes).numpy()
+        else:
+            flat = sys.modules["numpy"].empty(0, "u1")
         if array.dim() < 2:
             return flat
-        count = array.shape[0]
-        return flat.reshape(count, flat.size // count if count else 0)
+        count, *row = array.shape
+        return flat.reshape(count, math.prod(row) * array.element_size())
 
     def from_host(self, made: Any) -> Any:
         return self._torch.from_numpy(made) if is_numpy(made) else made
@@ -328,11 +356,11 @@ class Host:
         return 0, 0, -1, (), None
 
     def host(self, array: Any) -> Any:
-        view = memoryview(array)
+        view = buffer(array, "the array")
         if view.ndim < 3 or not is_numpy(array) or not view.c_contiguous:
             return array
-        count = array.shape[0]
-        return array.view("u1").reshape(count, array.nbytes // count if count else 0)
+        count, *row = array.shape
+        return array.reshape(-1).view("u1").reshape(count, math.prod(row) * view.itemsize)
 
     def from_host(self, made: Any) -> Any:
         return made
@@ -469,6 +497,11 @@ def library(array: Any) -> Any:
 def _find(array: Any, kind: type) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
+        if hasattr(kind, "__tensor_flatten__"):
+            raise BatchError(
+                f"{kind.__name__} is made of other tensors: give these, such as to_local() of a "
+                "DTensor"
+            )
         return _one(Torch)
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(array, cupy.ndarray):

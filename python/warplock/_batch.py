@@ -6,7 +6,17 @@ import sys
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from warplock._errors import BatchError
-from warplock._layout import Layout, empty, integers, is_appended, is_numpy
+from warplock._layout import (
+    Layout,
+    buffer,
+    check_rows,
+    check_sectors,
+    empty,
+    given_nonces,
+    integers,
+    is_appended,
+    is_numpy,
+)
 from warplock._native import Engine, KeySet
 
 if TYPE_CHECKING:
@@ -69,11 +79,15 @@ class _Keys:
         index: Any = None,
         engine: Engine | None = None,
     ) -> tuple[Any, Any, Any, Any]:
+        if authenticated and not self._keys.is_aead:
+            raise BatchError(f"{self.algorithm} does not authenticate: take encrypt and decrypt")
         layout = Layout.of(data, offsets, sizes)
         count = layout.count
+        if sector is not None:
+            check_sectors(sector, count, ivs)
         appended = is_appended(authenticated, tags)
         in_place = out is data
-        out_nbytes = None if out is None else memoryview(out).nbytes
+        out_nbytes = None if out is None else buffer(out, "out").nbytes
         places = layout.places(
             encrypts, tag_len if appended else 0, in_place, out_nbytes, out_offsets
         )
@@ -93,12 +107,13 @@ class _Keys:
             ivs = empty(data, shape)
         given_len = None
         if ivs is not None and not draw:
-            nonces = Layout.of(ivs, None, None, "nonces")
-            if nonces.count == count and (nonces.rows or count == 1):
-                given_len = nonces.native(0)[1]
+            view = buffer(ivs, "nonces")
+            given_len = given_nonces(
+                view.shape or (), view.nbytes, count, iv_len, encrypts and authenticated
+            )
         aad_layout: tuple[Any, ...] | None = None
         if aad_offsets is not None:
-            aad_layout = (integers(aad_offsets), None)
+            aad_layout = (integers(aad_offsets, "aad_offsets"), None)
         elif aad is not None and not isinstance(aad, bytes):
             given = Layout.of(aad, None, None, "aad")
             aad_layout = given.native(0) if given.rows else None
@@ -109,25 +124,32 @@ class _Keys:
                     raise BatchError('give the tags, or tags="appended"')
                 shape = (count, tag_len) if layout.rows or layout.ragged is not None else (tag_len,)
                 tags = empty(data, shape)
+            else:
+                check_rows(buffer(tags, "tags").shape or (), count, "tags")
             array = tags
-        self._keys.run(
-            encrypts=encrypts,
-            authenticated=authenticated,
-            data=data,
-            layout=places.source,
-            out=None if in_place else out,
-            out_layout=places.target,
-            ivs=ivs,
-            iv_len=given_len,
-            draw=draw,
-            first_sector=sector,
-            aad=aad,
-            aad_layout=aad_layout,
-            tags=array,
-            tag_len=tag_len,
-            index=None if index is None else integers(index),
-            engine=engine,
-        )
+        try:
+            self._keys.run(
+                encrypts=encrypts,
+                authenticated=authenticated,
+                data=data,
+                layout=places.source,
+                out=None if in_place else out,
+                out_layout=places.target,
+                ivs=ivs,
+                iv_len=given_len,
+                draw=draw,
+                first_sector=sector,
+                aad=aad,
+                aad_layout=aad_layout,
+                tags=array,
+                tag_len=tag_len,
+                index=None if index is None else integers(index, "index"),
+                engine=engine,
+            )
+        except BatchError as error:
+            # The engine's words for what `nonces` left out does.
+            said = str(error).replace(", as Ivs::Random does", ", or leave them out")
+            raise BatchError(said, error.index) from None
         return out, tags, ivs, made_offsets
 
     def _seal(self, data: Any, **options: Any) -> Sealed:

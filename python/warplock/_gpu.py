@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from warplock import _native
 from warplock._arrays import library
 from warplock._errors import BatchError, CaptureError
-from warplock._layout import Layout, integers, is_appended
+from warplock._layout import Layout, check_rows, check_sectors, given_nonces, integers, is_appended
 from warplock._native import CountedNonces
 from warplock._nonces import Counter
 
@@ -80,7 +80,7 @@ def prepare(
 
     # Where texts and results lie.
     if authenticated and not key._is_aead:
-        raise BatchError(f"{key.algorithm} authenticates nothing: take encrypt and decrypt")
+        raise BatchError(f"{key.algorithm} does not authenticate: take encrypt and decrypt")
     appended = tags is not None and is_appended(authenticated, tags)
     out_at = None
     if out is not None and out is not src:
@@ -112,6 +112,9 @@ def prepare(
         out = lib.empty(out_shape, device, stream)
         out_at = lib.at(out)
 
+    if sector is not None:
+        check_sectors(sector, count, nonces)
+
     # Nonces: what they are, or where.
     ivs_is_new = False
     counts: Any = None
@@ -139,8 +142,9 @@ def prepare(
         counts = nonces
     else:
         ivs_at = place(nonces, device, stream, "nonces", False, lib, keep)
-        if count and ivs_at[1] % count == 0:
-            iv_len = ivs_at[1] // count
+        iv_len = given_nonces(
+            getattr(nonces, "shape", ()), ivs_at[1], count, iv_len, encrypts and authenticated
+        )
     if nonces_out is not None:
         if not ivs_is_new:
             raise BatchError("nonces_out is for new nonces, not for given ones")
@@ -160,6 +164,7 @@ def prepare(
     tags_at = None
     if authenticated and not appended:
         if tags is not None:
+            check_rows(getattr(tags, "shape", ()), count, "tags")
             tags_at = place(tags, device, stream, "tags", encrypts, lib, keep)
         elif not encrypts:
             raise BatchError('give the tags, or tags="appended"')
@@ -184,7 +189,9 @@ def prepare(
 
 def on_host(values: Any) -> Any:
     """Offsets and sizes, which are read by the host."""
-    if values is None or isinstance(values, (list, tuple)):
+    if values is None:
+        return None
+    if isinstance(values, (list, tuple)):
         return integers(values)
     if library(values).view(values)[2] >= 0:
         raise BatchError("offsets and sizes must be in host memory: the call would have to wait")
@@ -198,6 +205,25 @@ def of_host(array: Any) -> Any:
     if lib.view(array)[2] >= 0:
         raise BatchError("arrays of one call must all be in GPU memory, or all in host memory")
     return lib.host(array)
+
+
+def check_words(array: Any, what: str) -> None:
+    """Verdicts and their counts are integers of 32 bits."""
+    kind = getattr(array, "dtype", None)
+    if kind is not None:
+        fits = str(kind).removeprefix("torch.") in ("int32", "uint32")
+    else:
+        shown = getattr(array, "__cuda_array_interface__", None)
+        if shown is not None:
+            # Memory without a type is taken as it is.
+            fits = shown["typestr"].lstrip("<|=") in ("i4", "u4", "u1")
+        elif hasattr(array, "__dlpack__"):
+            fits = True
+        else:
+            view = memoryview(array)
+            fits = view.itemsize == 4 and view.format.lstrip("@=<") in ("i", "I", "l", "L")
+    if not fits:
+        raise BatchError(f"{what} must be an array of integers of 32 bits, such as int32")
 
 
 def place(

@@ -52,7 +52,14 @@ def prepare_indirect(
         raise BatchError("with offsets in GPU memory, give an array of nonces")
     if aad_offsets is not None or tag_len != 16:
         raise BatchError("with offsets in GPU memory, aad has rows, and tags have 16 bytes")
+    for what, given in (("offsets", offsets), ("sizes", sizes), ("out_offsets", out_offsets)):
+        if given is not None and (len(given.shape) != 1 or "int" not in str(given.dtype)):
+            raise BatchError(f"{what} must be an array of integers in one dimension")
     if sizes is None:
+        if not len(offsets):
+            raise BatchError(
+                "offsets without sizes are one more than there are messages, at least 1"
+            )
         offsets, sizes = offsets[:-1], offsets[1:] - offsets[:-1]
     count = len(offsets)
     appended = is_appended(authenticated, tags)

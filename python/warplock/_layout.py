@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import re
 import sys
 from typing import Any, NamedTuple
 
@@ -34,8 +36,15 @@ class Layout:
         self.rows: tuple[int, int] | None = None
         self.ragged: tuple[Any, Any] | None = None
         if offsets is not None:
-            self.ragged = (integers(offsets), None if sizes is None else integers(sizes))
+            self.ragged = (
+                integers(offsets, "offsets"),
+                None if sizes is None else integers(sizes, "sizes"),
+            )
             count = len(self.ragged[0])
+            if sizes is None and not count:
+                raise BatchError(
+                    "offsets without sizes are one more than there are messages, at least 1"
+                )
             self.count = count if sizes is not None else count - 1
         elif sizes is not None:
             raise BatchError("sizes need offsets")
@@ -46,18 +55,32 @@ class Layout:
     @classmethod
     def of(cls, data: Any, offsets: Any, sizes: Any, what: str = "data") -> Layout:
         """Of an object with the buffer protocol."""
-        view = memoryview(data)
+        view = buffer(data, what)
         # memoryview's own type says that it may have no shape, which no view of an object lacks.
         shape: Any = view.shape
-        strides: Any = view.strides
         if not view.c_contiguous:
             raise BatchError(f"{what} is not C-contiguous: make a copy that is")
         if offsets is None and view.ndim > 2:
             raise BatchError(
                 f"{what} has {view.ndim} dimensions: give rows of messages (2), or one dimension"
             )
-        rows = (shape[0], strides[0] if shape[0] else 0) if view.ndim == 2 else None
+        rows = (shape[0], shape[1] * view.itemsize) if view.ndim == 2 else None
         return cls(view.nbytes, rows, offsets, sizes)
+
+    def _check(self, starts: list[int], lengths: list[int]) -> None:
+        """Refuses places that the buffer does not have, before memory for them is asked for."""
+        if len(lengths) != len(starts):
+            raise BatchError(f"there are {len(starts)} offsets and {len(lengths)} sizes")
+        if starts and (min(starts) < 0 or min(lengths) < 0):
+            raise BatchError(
+                "offsets and sizes must not be negative, and offsets without sizes must ascend"
+            )
+        for place, (start, length) in enumerate(zip(starts, lengths)):
+            if start + length > self.nbytes:
+                raise BatchError(
+                    f"message {place} ends at byte {start + length}, but there are {self.nbytes}",
+                    place,
+                )
 
     def native(self, less: int) -> tuple[Any, ...]:
         """For the engine; `less` bytes of each message are no text, but its tag."""
@@ -106,13 +129,17 @@ class Layout:
             return Places(self.ragged, target, (), None)
         if out_nbytes is not None and out_offsets is None and not tag:
             return Places(self.ragged, self.ragged, (), None)
-        lengths = [length + grow for length in self.lengths()]
+        given = self.lengths()
+        self._check(memoryview(self.ragged[0]).tolist()[: self.count], given)
+        lengths = [length + grow for length in given]
         if any(length < 0 for length in lengths):
-            raise BatchError("offsets must ascend, and an appended tag must fit")
+            raise BatchError("an appended tag must fit into each message")
         if out_offsets is not None:
             if out_nbytes is None:
                 raise BatchError("out_offsets need out")
-            starts = memoryview(integers(out_offsets)).tolist()[: self.count]
+            starts = memoryview(integers(out_offsets, "out_offsets")).tolist()[: self.count]
+            if len(starts) != self.count:
+                raise BatchError(f"there are {len(starts)} out_offsets for {self.count} messages")
             return Places(self.ragged, (integers(starts), integers(lengths)), (), out_offsets)
         if out_nbytes is not None:
             raise BatchError(
@@ -135,12 +162,50 @@ def is_appended(authenticated: bool, tags: Any) -> bool:
     return True
 
 
-def integers(values: Any) -> Any:
+def integers(values: Any, what: str = "offsets") -> Any:
+    """A buffer of integers in one dimension."""
     if isinstance(values, (list, tuple)):
         import array
 
-        return array.array("q", values)
+        try:
+            return array.array("q", values)
+        except (OverflowError, TypeError) as error:
+            raise BatchError(f"{what} must be integers of 64 bits: {error}") from None
+    view = buffer(values, what)
+    if view.format.lstrip("@=<") not in _INTEGERS or view.itemsize not in (4, 8):
+        raise BatchError(
+            f"{what} must be an array of integers with 4 or 8 bytes, such as NumPy's int64"
+        )
+    if view.ndim != 1 or not view.c_contiguous:
+        raise BatchError(f"{what} must be a contiguous array of one dimension")
     return values
+
+
+_INTEGERS = frozenset("iIlLqQnN")
+_FIELD_NAMES = re.compile(":[^:]*:")
+
+
+def buffer(data: Any, what: str = "data") -> memoryview:
+    """A view of an object of host memory whose bytes are all there is to it."""
+    numpy_ma = sys.modules.get("numpy.ma")
+    if numpy_ma is not None and isinstance(data, numpy_ma.MaskedArray):
+        raise BatchError(
+            f"{what} is a masked array, whose mask would be lost: give its data, or filled()"
+        )
+    try:
+        view = memoryview(data)
+    except TypeError as error:
+        if hasattr(data, "__dlpack__") or hasattr(data, "__cuda_array_interface__"):
+            raise TypeError(
+                f"{what} is a {type(data).__name__}: take warplock.cuda.Key, which is for arrays "
+                "on GPUs and for tensors"
+            ) from None
+        raise TypeError(f"{what}: {error}") from None
+    if "O" in _FIELD_NAMES.sub("", view.format):
+        raise BatchError(
+            f"{what} holds Python objects, of which only addresses would be taken: serialize them"
+        )
+    return view
 
 
 def is_numpy(data: Any) -> bool:
@@ -166,3 +231,50 @@ def sized(layout: Layout, more: int) -> tuple[Any, Any]:
     assert layout.ragged is not None
     starts = memoryview(layout.ragged[0]).tolist()[: layout.count]
     return integers(starts), integers([length + more for length in layout.lengths()])
+
+
+def flat(data: Any) -> memoryview:
+    """The bytes of a contiguous buffer."""
+    view = memoryview(data)
+    # No memoryview of several dimensions, one of them 0, is cast.
+    return view.cast("B") if view.nbytes else memoryview(bytearray())
+
+
+def check_rows(shape: Any, count: int, what: str) -> None:
+    """An array of more dimensions than one has a row for each message."""
+    if len(shape) > 1 and shape[0] != count:
+        raise BatchError(f"{what} has {shape[0]} rows for {count} messages")
+
+
+# Of nonces that are given for sealing: shorter ones soon repeat.
+_LEAST_NONCE = 8
+
+
+def given_nonces(shape: Any, nbytes: int, count: int, iv_len: int, seals: bool) -> int:
+    """The bytes of each of a batch's nonces or IVs, from the array of them."""
+    check_rows(shape, count, "nonces")
+    if not count:
+        each = iv_len
+    elif len(shape) > 1 or count == 1:
+        each = nbytes // count
+    elif nbytes == iv_len * count:
+        each = iv_len
+    else:
+        raise BatchError(
+            f"the nonces have {nbytes} bytes, and {count} messages need {iv_len} bytes each: "
+            f"{iv_len * count} (nonces of another length: an array with a row for each message)"
+        )
+    if seals and count and each < _LEAST_NONCE:
+        raise BatchError(
+            f"a nonce of {each} bytes is too short to seal with: {_LEAST_NONCE} bytes at least"
+        )
+    return each
+
+
+def check_sectors(sector: Any, count: int, ivs: Any) -> None:
+    """Sector numbers have 128 bits, and do not start again from 0."""
+    if ivs is not None:
+        raise BatchError("give ivs or sector, not both")
+    first = operator.index(sector)
+    if first < 0 or first + count > 1 << 128:
+        raise BatchError(f"the numbers of {count} sectors must all be from 0 to 2**128 - 1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +27,31 @@ def add32_nonces(base: Buffer, first: int = 0) -> CountedNonces:
     return CountedNonces("add32", base, first)
 
 
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
+
+
+def _process() -> tuple[int, int]:
+    """What differs after a fork, also one that Python did not see or that has the same number in
+    another namespace."""
+    return os.getpid(), _forks
+
+
 class Counter:
     """New nonces for every launch, also that of a graph.
 
     A key has one of its own, with a random start; this is for a `prefix` (4 bytes for GCM) that
     tells machines or processes apart: then the count is from 0, and no other counter under the same
-    key may have this prefix, in this process or another one.
+    key may have this prefix, in this process or another one. It is not copied, and refuses to work
+    after a fork: a copy would count from the same number.
     """
 
     def __init__(self, prefix: Buffer | None = None) -> None:
@@ -39,8 +59,17 @@ class Counter:
         self._made: dict[tuple[int, str], Any] = {}
         self._lock = threading.Lock()
         self._next = 0
+        self._of = _process()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Counter is not copied: the copy would count from the same number")
 
     def _on(self, device: int, algorithm: str) -> Any:
+        if self._of != _process():
+            raise BatchError(
+                "this Counter was made before a fork, and the parent counts on with it: make "
+                "another one in this process, with another prefix"
+            )
         place = (device, algorithm)
         found = self._made.get(place)
         if found is None:

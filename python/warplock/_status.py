@@ -6,6 +6,7 @@ from typing import Any
 
 from warplock._arrays import handle, library
 from warplock._errors import InvalidTag
+from warplock._layout import flat
 
 
 class Status:
@@ -56,7 +57,7 @@ class HostStatus(Status):
         if words is None:
             words = lib.host_words(failed, total)
         else:
-            place = memoryview(library(words).host(words)).cast("B").cast("I")
+            place = flat(library(words).host(words)).cast("I")
             place[:total] = memoryview(bytes(4 * total)).cast("I")
             for message in failed:
                 place[message] = 1

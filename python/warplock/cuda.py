@@ -21,11 +21,12 @@ from warplock._arrays import handle, library, set_allocator
 from warplock._batch import Encrypted, Sealed
 from warplock._batch import Key as _HostKey
 from warplock._errors import BatchError, CaptureError, InvalidTag
-from warplock._gpu import Call, OnDevice, enqueue, of_host, on_host, place, prepare
+from warplock._gpu import Call, OnDevice, check_words, enqueue, of_host, on_host, place, prepare
 from warplock._indirect import are_on_gpu, prepare_indirect
-from warplock._layout import Layout, empty, is_appended
+from warplock._layout import Layout, empty, flat, is_appended
 from warplock._native import CountedNonces
 from warplock._nonces import Counter, add32_nonces, xor_nonces
+from warplock._overlaps import refuse_overlaps
 from warplock._status import HostStatus, Interface, PlanStatus, Status
 
 if TYPE_CHECKING:
@@ -320,9 +321,11 @@ class Key:
                     words_at = lib.at(words)
                     status = Status(lib, words, device, at, call.messages)
                 else:
+                    check_words(statuses, "statuses")
                     words_at = place(statuses, device, at, "statuses", True)
                     status = Status(library(statuses), statuses, device, at, call.messages)
                 if refused is not None:
+                    check_words(refused, "refused")
                     refused_at = place(refused, device, at, "refused", True)
             enqueue(on, lib, call, device, words_at, refused_at, at)
             out, tags, ivs = call.out, call.tags, call.ivs
@@ -382,17 +385,44 @@ class Key:
             if raw is not None:
                 many = layout.rows is not None or layout.ragged is not None
                 given = empty(data, (layout.count, self._iv_len) if many else (self._iv_len,))
-                memoryview(given).cast("B")[:] = raw
+                flat(given)[:] = raw
         elif isinstance(nonces, CountedNonces):
             given = nonces.bytes(layout.count)
         else:
             given = None if nonces is None else of_host(nonces)
+        late = []
+        if nonces_out is not None:
+            if nonces is not None and not isinstance(nonces, Counter):
+                raise BatchError("nonces_out is for new nonces, not for given ones")
+            late.append(("nonces_out", _writable(nonces_out, "nonces_out")))
+            if late[0][1].nbytes != layout.count * self._iv_len:
+                raise BatchError(
+                    f"nonces_out has {late[0][1].nbytes} bytes, and {layout.count} nonces of "
+                    f"{self._iv_len} bytes need {layout.count * self._iv_len}"
+                )
+        opens = authenticated and not encrypts
+        for what, words, least in (("statuses", statuses, layout.count), ("refused", refused, 1)):
+            if opens and words is not None:
+                check_words(words, what)
+                late.append((what, _writable(words, what)))
+                if late[-1][1].nbytes < 4 * least:
+                    raise BatchError(f"{what} has room for fewer than {least} integers")
+        aad = None if aad is None else of_host(aad)
+        given_tags = tags if tags is None or appended else of_host(tags)
+        if late:
+            refuse_overlaps(
+                late,
+                [
+                    ("the source", data), ("out", target), ("the nonces", given), ("aad", aad),
+                    ("the tags", None if appended else given_tags),
+                ],
+            )  # fmt: skip
         failed: list[int] = []
         try:
             _, made_tags, made_ivs, _ = self._host._run(
                 encrypts, authenticated, data, ivs=given, sector=sector,
-                aad=None if aad is None else of_host(aad), aad_offsets=on_host(aad_offsets),
-                out=target, tags=tags if tags is None or appended else of_host(tags),
+                aad=aad, aad_offsets=on_host(aad_offsets),
+                out=target, tags=given_tags,
                 tag_len=tag_len, offsets=offsets, sizes=sizes, out_offsets=out_offsets,
             )  # fmt: skip
         except InvalidTag as error:
@@ -401,9 +431,7 @@ class Key:
         out = lib.from_host(target) if out is None else out
         tags = lib.from_host(made_tags) if tags is None else tags
         if nonces_out is not None:
-            if nonces is not None and not isinstance(nonces, Counter):
-                raise BatchError("nonces_out is for new nonces, not for given ones")
-            _bytes(nonces_out)[:] = memoryview(made_ivs).cast("B")
+            flat(of_host(nonces_out))[:] = flat(made_ivs)
             ivs = nonces_out
         elif ivs is None:
             ivs = None if made_ivs is None else lib.from_host(made_ivs)
@@ -411,13 +439,18 @@ class Key:
         if authenticated and not encrypts:
             status = HostStatus(lib, failed, layout.count, statuses)
             if refused is not None:
-                count = _bytes(refused).cast("I")
+                count = flat(of_host(refused)).cast("I")
                 count[0] += len(failed)
         return out, tags, ivs, made_offsets, status
 
 
-def _bytes(array: Any) -> memoryview:
-    return memoryview(of_host(array)).cast("B")
+def _writable(array: Any, what: str) -> memoryview:
+    view = memoryview(of_host(array))
+    if view.readonly or library(array).immutable:
+        raise BatchError(f"{what} ({type(array).__name__}) cannot be written")
+    if not view.c_contiguous:
+        raise BatchError(f"{what} is not contiguous: make a copy that is")
+    return view
 
 
 _SAME_STREAM = contextlib.nullcontext()

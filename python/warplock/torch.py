@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from warplock._arrays import library, refuse_special
 from warplock._batch import Sealed
 from warplock._errors import BatchError, InvalidTag
 from warplock._status import refusal
@@ -44,6 +46,17 @@ def _key(handle: int) -> Key:
     if key is None:
         raise BatchError(f"there is no key {handle}: it was freed")
     return key
+
+
+def _check(key: Any, *tensors: Any) -> None:
+    if not isinstance(key, Key):
+        raise TypeError(f"tensors need a warplock.cuda.Key, not {key!r}")
+    for tensor in tensors:
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"a tensor is needed, not a {type(tensor).__name__}")
+        if not torch.compiler.is_compiling():
+            # The operators look again, at what is not traced but run.
+            refuse_special(tensor)
 
 
 def _seal_into(
@@ -107,17 +120,17 @@ for _schema, _function, _tags in (
 
 def _shape(tensor: Any) -> tuple[int, int]:
     """Messages, and bytes of each."""
-    nbytes = tensor.numel() * tensor.element_size()
     if tensor.dim() < 2:
-        return 1, nbytes
-    count = tensor.shape[0]
-    return count, nbytes // max(count, 1)
+        return 1, tensor.numel() * tensor.element_size()
+    count, *row = tensor.shape
+    return count, math.prod(row) * tensor.element_size()
 
 
 def seal(tensor: Any, key: Key, *, aad: Any = None) -> Sealed:
     """`Key.seal` as an operator: ciphertext, tags and nonces, as bytes. With more than one
     dimension, the first one counts messages. `aad`: a tensor, the same for all messages, or with
     two dimensions each its own."""
+    _check(key, tensor)
     tensor = tensor.contiguous()
     count, width = _shape(tensor)
     rows = tensor.dim() > 1
@@ -136,7 +149,9 @@ def open(
     sealed: Sealed, key: Key, *, aad: Any = None, dtype: Any = None
 ) -> tuple[Any, Any]:
     """`Key.open` as an operator: the texts, viewed as `dtype` if that is given, and for each message
-    a 32-bit integer, 0 if it verified, 1 if it was refused and is zeros."""
+    a 32-bit integer, 0 if it verified, 1 if it was refused and is zeros. What was sealed without
+    dimensions comes back with one."""
+    _check(key, sealed.data)
     data = sealed.data.contiguous()
     count = data.shape[0] if data.dim() > 1 else 1
     out = torch.empty_like(data)
@@ -144,6 +159,9 @@ def open(
     torch.ops.warplock.open_into(
         data, sealed.tags, sealed.nonces, out, aad, statuses, key.handle
     )
+    if dtype is not None and data.dim() > 1 and not data.shape[1]:
+        # No view of rows of no bytes has another type.
+        return out.to(dtype), statuses
     return (out if dtype is None else out.view(dtype)), statuses
 
 
@@ -166,12 +184,18 @@ def seal_state_dict(state: Mapping[str, Any], key: Key) -> dict[str, Any]:
     `torch.save` and safetensors take it. Names, types and shapes stay readable; none of them can be
     changed, no tensor exchanged, removed, or taken from another state dict without notice.
     """
+    _check(key)
     tensors = {}
     for name, tensor in state.items():
         if not isinstance(tensor, torch.Tensor):
             raise BatchError(f"{name} is no tensor but {type(tensor).__name__}: leave it out")
         if name == _ENTRY:
             raise BatchError(f"{name} is no name for a tensor here")
+        try:
+            library(tensor)
+            refuse_special(tensor)
+        except BatchError as error:
+            raise BatchError(f"{name}: {error}") from None
         tensors[name] = tensor.detach().contiguous()
     entries = [
         [name, str(tensor.dtype).removeprefix("torch."), list(tensor.shape)]
@@ -187,10 +211,10 @@ def seal_state_dict(state: Mapping[str, Any], key: Key) -> dict[str, Any]:
     iv_len = key._iv_len
     for number, (name, tensor) in enumerate(tensors.items()):
         # Text, tag, nonce: the text is where memory is aligned.
-        flat = tensor.reshape(-1).view(torch.uint8)
-        nbytes = flat.numel()
+        nbytes = tensor.numel() * tensor.element_size()
         made = torch.empty(nbytes + _TAG_LEN + iv_len, dtype=torch.uint8, device=tensor.device)
         text_part, tag, nonce = made.split([nbytes, _TAG_LEN, iv_len])
+        flat = tensor.reshape(-1).view(torch.uint8) if nbytes else text_part
         key.seal(flat, out=text_part, tags=tag, nonces_out=nonce, aad=aad.on(made, number))
         sealed[name] = made
     return sealed
@@ -200,6 +224,7 @@ def open_state_dict(sealed: Mapping[str, Any], key: Key, *, device: Any = None) 
     """The state dict of which `seal_state_dict` made this one. Waits, and raises `InvalidTag` if
     anything was changed. `device`: where to open, if not where the sealed tensors are; then only
     ciphertext is copied."""
+    _check(key)
     iv_len = key._iv_len
     if _ENTRY not in sealed:
         raise BatchError("this is no sealed state dict")
