@@ -35,6 +35,13 @@ fn algorithms() -> Vec<&'static str> {
         .collect()
 }
 
+/// The addresses at which a buffer's bytes begin and end.
+#[pyfunction]
+fn place(data: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
+    let place = buffer::View::read(data, "the array")?.place();
+    Ok((place.start, place.end))
+}
+
 /// The exceptions' classes are kept once a process, and would be another interpreter's.
 fn refuse_sub_interpreters(_attached: Python<'_>) -> PyResult<()> {
     // SAFETY: both calls only ask, and Python is attached.
@@ -75,6 +82,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(secrets::write_key_file, module)?)?;
     module.add_function(wrap_pyfunction!(engine::default_backend, module)?)?;
     module.add_function(wrap_pyfunction!(algorithms, module)?)?;
+    module.add_function(wrap_pyfunction!(place, module)?)?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
     cuda::register(module)?;
     Ok(())
