@@ -278,7 +278,7 @@ pub(crate) fn rewrap(
 }
 
 /// Nothing shall appear after an exception was raised.
-fn refuse_cancelled(pipeline: &warplock_container::Pipeline) -> Result<()> {
+pub(crate) fn refuse_cancelled(pipeline: &warplock_container::Pipeline) -> Result<()> {
     match pipeline.monitor().is_cancelled() {
         true => Err(Error::Cancelled),
         false => Ok(()),

@@ -16,7 +16,7 @@ use zeroize::Zeroize;
 use crate::buffer::{View, advise_huge, new_bytes};
 use crate::engine::{Engine, chosen};
 use crate::errors;
-use crate::files::{Output, Place};
+use crate::files::{Output, Place, refuse_cancelled};
 use crate::secrets::Secrets;
 use crate::streams::{Handle, Opened, Shared};
 use crate::watch::watch;
@@ -230,10 +230,7 @@ pub(crate) fn save_tensors(
                 warplock_container::seal(source, sink, &key, running)?
             }
         };
-        // Nothing shall appear after an exception was raised.
-        if running.monitor().is_cancelled() {
-            return Err(Error::Cancelled);
-        }
+        refuse_cancelled(running)?;
         output.publish()?;
         Ok(written)
     };

@@ -409,10 +409,7 @@ impl<'a> From<&'a DeviceKey> for DeviceKeys<'a> {
 impl Drop for DeviceKey {
     /// Waits for the whole device, then wipes the key there.
     fn drop(&mut self) {
-        if let Ok(_bound) = self.device.bind() {
-            // After an error there is nothing to wait for.
-            let _ = self.device.link().context().wait();
-        }
+        self.device.settle();
     }
 }
 

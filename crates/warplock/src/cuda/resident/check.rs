@@ -115,6 +115,24 @@ impl<'a> Checked<'a> {
         self.input_spans.count()
     }
 
+    /// Bytes of IVs that the engine writes from numbers.
+    pub(super) fn own_ivs_len(&self) -> usize {
+        match self.ivs {
+            DeviceIvs::Sectors { .. } | DeviceIvs::Xor { .. } | DeviceIvs::Add32 { .. } => {
+                self.info.iv_len() * self.count()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Bytes that a launch needs to note which of a counter's numbers it took.
+    pub(super) fn counted_len(&self) -> usize {
+        match self.ivs {
+            DeviceIvs::Counter { .. } => size_of::<u64>(),
+            _ => 0,
+        }
+    }
+
     /// Whether there is nothing to do: no message, or no text and no tags.
     pub(super) fn is_idle(&self) -> bool {
         let no_text = self.text_bytes() == 0 && !self.info.algorithm.is_aead();

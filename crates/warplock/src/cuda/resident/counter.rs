@@ -163,10 +163,7 @@ impl fmt::Debug for NonceCounter {
 impl Drop for NonceCounter {
     /// Waits for the whole device.
     fn drop(&mut self) {
-        if let Ok(_bound) = self.device.bind() {
-            // After an error there is nothing to wait for.
-            let _ = self.device.link().context().wait();
-        }
+        self.device.settle();
     }
 }
 

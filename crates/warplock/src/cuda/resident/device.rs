@@ -213,6 +213,14 @@ impl Device {
         Ok(())
     }
 
+    /// Waits for everything on the device, before memory that kernels may use is freed.
+    pub(super) fn settle(&self) {
+        if let Ok(_bound) = self.bind() {
+            // After an error there is nothing to wait for.
+            let _ = self.link().context().wait();
+        }
+    }
+
     /// The stream for work that is waited for.
     pub(super) fn own_stream(&self) -> &api::RawStream {
         &self.0.stream

@@ -247,10 +247,7 @@ impl Drop for Plan {
     /// Waits for the whole device, then wipes keys and workspace. Must not happen while a stream
     /// captures a graph.
     fn drop(&mut self) {
-        if let Ok(_bound) = self.device.bind() {
-            // After an error there is nothing to wait for.
-            let _ = self.device.link().context().wait();
-        }
+        self.device.settle();
     }
 }
 

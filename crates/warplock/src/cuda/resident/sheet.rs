@@ -88,12 +88,7 @@ impl PlanSheet {
         let texts = if blocks { 0 } else { count };
         let lens = (0..texts).map(|index| batch.input_spans.get(index).len);
         let pieces = Pieces::new(&mut places, (mode, unit, small), lens);
-        let own_ivs = places.take(match batch.ivs {
-            DeviceIvs::Sectors { .. } | DeviceIvs::Xor { .. } | DeviceIvs::Add32 { .. } => {
-                batch.info.iv_len() * count
-            }
-            _ => 0,
-        });
+        let own_ivs = places.take(batch.own_ivs_len());
         let lens = (0..count).map(|index| {
             let text = batch.input_spans.get(index).len as u64;
             (text, aad(batch, index).1, iv_len(batch, index))
@@ -113,10 +108,7 @@ impl PlanSheet {
         if !one && !blocks && !acorn {
             table = Some((places.take(key_count * TABLE_KEY), key_count));
         }
-        let counted = places.take(match batch.ivs {
-            DeviceIvs::Counter { .. } => size_of::<u64>(),
-            _ => 0,
-        });
+        let counted = places.take(batch.counted_len());
         let scratch = places.take(pieces.scratch(batch.direction, multiprocessors));
         let powers = places.take(pieces.powers(&messages));
         let split = hashers.map(|hashers| {

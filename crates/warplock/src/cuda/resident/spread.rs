@@ -51,32 +51,20 @@ struct Shape {
     unit: Unit,
     lens: Lens,
     plain: bool,
-    /// Bytes of IVs that the device counts.
+    /// As [`Checked::own_ivs_len`] and [`Checked::counted_len`].
     own_ivs: usize,
-    /// Whether nonces come from a counter.
-    counted: bool,
+    counted: usize,
 }
 
 impl Shape {
-    fn of(batch: &Checked<'_>, policy: &Policy) -> Self {
-        let mean = batch.text_bytes() / batch.count().max(1) as u64;
-        let own = matches!(
-            batch.ivs,
-            DeviceIvs::Sectors { .. } | DeviceIvs::Xor { .. } | DeviceIvs::Add32 { .. }
-        );
-        let mut shape = Shape::new(batch.info, batch.direction, mean, policy);
-        shape.lens = Lens::of(shape.unit, &batch.input_spans);
-        shape.plain = is_plain(batch, &shape.lens);
-        shape.own_ivs = if own {
-            batch.info.iv_len() * batch.count()
-        } else {
-            0
-        };
-        shape.counted = matches!(batch.ivs, DeviceIvs::Counter { .. });
-        shape
-    }
-
-    fn new(info: &'static AlgorithmInfo, direction: Direction, mean: u64, policy: &Policy) -> Self {
+    /// A shape without IVs of the engine's; `lens` of its unit.
+    fn new(
+        info: &'static AlgorithmInfo,
+        direction: Direction,
+        mean: u64,
+        policy: &Policy,
+        lens: impl FnOnce(Unit) -> Lens,
+    ) -> Self {
         let small = info.mode == Mode::Gcm && mean < policy.gcm_long;
         let unit = Unit::of_mode(info.mode, direction, small, false);
         Shape {
@@ -84,10 +72,22 @@ impl Shape {
             direction,
             small,
             unit,
-            lens: Lens::bound(unit, 0, 0),
+            lens: lens(unit),
             plain: false,
             own_ivs: 0,
-            counted: false,
+            counted: 0,
+        }
+    }
+
+    fn of(batch: &Checked<'_>, policy: &Policy) -> Self {
+        let mean = batch.text_bytes() / batch.count().max(1) as u64;
+        let lens = |unit| Lens::of(unit, &batch.input_spans);
+        let shape = Shape::new(batch.info, batch.direction, mean, policy, lens);
+        Shape {
+            plain: is_plain(batch, &shape.lens),
+            own_ivs: batch.own_ivs_len(),
+            counted: batch.counted_len(),
+            ..shape
         }
     }
 }
@@ -140,8 +140,8 @@ impl PlanSheet {
         multiprocessors: u32,
     ) -> Self {
         let mean = batch.total_len / batch.count.max(1) as u64;
-        let mut shape = Shape::new(info, direction, mean, policy);
-        shape.lens = Lens::bound(shape.unit, batch.count, batch.total_len);
+        let lens = |unit| Lens::bound(unit, batch.count, batch.total_len);
+        let shape = Shape::new(info, direction, mean, policy, lens);
         let none = SpreadPlaces {
             unit: shape.unit,
             input: 0,
@@ -168,7 +168,7 @@ impl PlanSheet {
         let own_ivs = places.take(shape.own_ivs);
         let messages = if mode == Mode::Gcm { count } else { 0 };
         let messages = Messages::whole(&mut places, mode, messages, shape.plain);
-        let counted = places.take(if shape.counted { size_of::<u64>() } else { 0 });
+        let counted = places.take(shape.counted);
         let scratch = places.take(pieces.scratch(shape.direction, multiprocessors));
         let split = hashers.map(|hashers| {
             let work = pieces.work(0).in_units(pieces.longest);
