@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueHint};
 use warplock::{Algorithm, BackendChoice, InstructionSet};
 
-use super::algorithm_parser;
+use super::raw::algorithm_parser;
 
 /// Measure what this machine can do.
 ///
