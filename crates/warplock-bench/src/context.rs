@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 
 use warplock::{BackendChoice, Engine, InstructionSet};
 
-use crate::Plan;
 use crate::error::Result;
+use crate::{Plan, Report};
 
 /// The circumstances of a run.
 #[derive(Clone, Copy)]
@@ -19,16 +19,20 @@ pub struct Context<'a> {
     pub plan: Plan,
     /// Called with a line for the user whenever a step begins.
     pub notify: &'a dyn Fn(&str),
+    /// Called with the report of the rows so far whenever one is new or was measured again, so that
+    /// a run that is stopped leaves what it has.
+    pub progress: &'a dyn Fn(&Report),
 }
 
 impl Default for Context<'_> {
-    /// No backend named, all cores that this process may use, and no progress reports.
+    /// No backend named, all cores that this process may use, and no callbacks.
     fn default() -> Self {
         Context {
             choice: None,
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             plan: Plan::default(),
             notify: &|_| {},
+            progress: &|_| {},
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The GPU that suites run on.
 
 use std::num::NonZeroUsize;
+use std::ops::{Deref, DerefMut};
 
 use warplock::cuda::{Device, Event, PinnedBuffer, Plan, Stream, devices};
 use warplock::{BackendChoice, Engine};
@@ -30,6 +31,23 @@ impl HostBytes {
     }
 
     pub(crate) fn all(&mut self) -> &mut [u8] {
+        self
+    }
+}
+
+impl Deref for HostBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            HostBytes::Pageable(bytes) => bytes,
+            HostBytes::Pinned(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for HostBytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
         match self {
             HostBytes::Pageable(bytes) => bytes,
             HostBytes::Pinned(bytes) => bytes,

@@ -23,6 +23,8 @@
 mod buffer;
 mod context;
 mod error;
+mod figures;
+mod folder;
 mod generate;
 mod gpu;
 mod leftovers;
@@ -45,6 +47,5 @@ pub use generate::{Generate, Generated};
 pub use leftovers::abandon;
 pub use machine::Machine;
 pub use measure::{Plan, Sample};
-pub use plot::{Axis, Plot, Series};
-pub use report::{Column, Report, Unit, Value};
+pub use report::{Column, Report, Role, Unit, Value};
 pub use suite::Suite;

@@ -1,6 +1,7 @@
 //! The machine that a report comes from.
 
 use std::fs;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
@@ -20,7 +21,9 @@ pub struct Machine {
     /// Threads of the columns with all threads.
     pub threads: usize,
     /// Instruction sets that Warplock has code for and this machine has.
-    pub instruction_sets: Vec<&'static str>,
+    pub instruction_sets: Vec<String>,
+    /// GPUs that the engine can use.
+    pub gpus: Vec<String>,
     /// The backend that was chosen, such as `cpu:aesni`.
     pub backend: String,
     /// Main memory in bytes, if known.
@@ -30,7 +33,9 @@ pub struct Machine {
     /// The kernel's version.
     pub kernel: String,
     /// Warplock's version.
-    pub warplock: &'static str,
+    pub warplock: String,
+    /// The commit that it was built from; unknown outside of a repository and in debug builds.
+    pub commit: Option<String>,
     /// When, in UTC: `2026-01-31T23:59:59Z`.
     pub date: String,
     /// Runnable tasks in the minute before the run (load average), if known: above 0.5, other work
@@ -63,15 +68,17 @@ impl Machine {
             threads: context.threads.get(),
             instruction_sets: InstructionSet::all()
                 .filter(|set| set.is_available())
-                .map(InstructionSet::name)
+                .map(|set| set.name().to_owned())
                 .collect(),
+            gpus: gpus(),
             backend: context.one_thread()?.backend(),
             memory: line(&read("/proc/meminfo"), "MemTotal", ':')
                 .and_then(|text| text.strip_suffix(" kB")?.parse::<u64>().ok())
                 .map(|kib| kib << 10),
             os: line(&read("/etc/os-release"), "PRETTY_NAME", '=').unwrap_or_else(unknown),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            warplock: env!("CARGO_PKG_VERSION"),
+            warplock: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: option_env!("WARPLOCK_COMMIT").map(str::to_owned),
             date: utc(now.map_or(0, |since| since.as_secs())),
             load: read("/proc/loadavg")
                 .split_whitespace()
@@ -92,11 +99,68 @@ impl Machine {
             "memory_bytes": self.memory,
             "os": self.os,
             "kernel": self.kernel,
+            "gpus": self.gpus,
             "warplock": self.warplock,
+            "commit": self.commit,
             "date": self.date,
             "load": self.load,
+            "busy": self.is_busy(),
             "command": self.command,
         })
+    }
+
+    /// Whether other programs were using the CPU before the run.
+    pub fn is_busy(&self) -> bool {
+        self.load.is_some_and(|load| load > QUIET)
+    }
+
+    /// Warplock's version and commit.
+    pub(crate) fn build(&self) -> String {
+        match &self.commit {
+            Some(commit) => format!("warplock {} ({commit})", self.warplock),
+            None => format!("warplock {}", self.warplock),
+        }
+    }
+
+    /// The machine in one line, for a figure's caption.
+    pub(crate) fn caption(&self) -> String {
+        let gpus = self.gpus.iter().map(|gpu| format!(", {gpu}"));
+        let day = self.date.split('T').next().unwrap_or_default();
+        format!(
+            "{}, {} cores{}; {}; {day}",
+            self.cpu,
+            self.cores,
+            gpus.collect::<String>(),
+            self.build()
+        )
+    }
+
+    /// A machine from [`Machine::json`]; what is missing is empty.
+    pub(crate) fn from_json(json: &serde_json::Value) -> Self {
+        let text = |key: &str| json[key].as_str().unwrap_or_default().to_owned();
+        let number = |key: &str| json[key].as_u64().unwrap_or(0) as usize;
+        let list = |key: &str| {
+            let items = json[key].as_array().into_iter().flatten();
+            items
+                .filter_map(|item| item.as_str().map(str::to_owned))
+                .collect()
+        };
+        Machine {
+            cpu: text("cpu"),
+            cores: number("cores"),
+            threads: number("threads"),
+            instruction_sets: list("instruction_sets"),
+            gpus: list("gpus"),
+            backend: text("backend"),
+            memory: json["memory_bytes"].as_u64(),
+            os: text("os"),
+            kernel: text("kernel"),
+            warplock: text("warplock"),
+            commit: json["commit"].as_str().map(str::to_owned),
+            date: text("date"),
+            load: json["load"].as_f64(),
+            command: list("command"),
+        }
     }
 
     /// For people.
@@ -114,16 +178,42 @@ impl Machine {
                 self.cpu, self.cores, self.threads, memory
             ),
             format!(
-                "{}, Linux {}; warplock {} on {} (of {}); {}",
+                "{}, Linux {}; {} on {} (of {}); {}",
                 self.os,
                 self.kernel,
-                self.warplock,
+                self.build(),
                 self.backend,
                 self.instruction_sets.join(", "),
                 self.date
             ),
         ]
     }
+}
+
+/// Load averages up to this are noise: another program takes at least one core in part.
+const QUIET: f64 = 0.5;
+
+/// The caches of the first core: `L1 48K, L2 2048K, L3 260M`; empty if unknown.
+pub(crate) fn caches() -> String {
+    let all = (0..8).filter_map(|index| {
+        let folder = format!("/sys/devices/system/cpu/cpu0/cache/index{index}");
+        let read = |file| fs::read_to_string(format!("{folder}/{file}")).ok();
+        let (kind, level, size) = (read("type")?, read("level")?, read("size")?);
+        // Instructions have a first cache of their own.
+        (kind.trim() != "Instruction").then(|| format!("L{} {}iB", level.trim(), size.trim()))
+    });
+    all.collect::<Vec<_>>().join(", ")
+}
+
+/// Names of the GPUs; the driver is asked once.
+fn gpus() -> Vec<String> {
+    static NAMES: OnceLock<Vec<String>> = OnceLock::new();
+    let names = NAMES.get_or_init(|| {
+        let found = warplock::cuda::devices();
+        let gpus = found.map(|found| found.gpus).unwrap_or_default();
+        gpus.into_iter().map(|gpu| gpu.name).collect()
+    });
+    names.clone()
 }
 
 /// Seconds since 1970 as a date and time of the Gregorian calendar.
@@ -168,7 +258,7 @@ mod tests {
     #[test]
     fn this_machine_has_a_processor_and_the_portable_code() {
         let machine = Machine::here(&Context::default()).unwrap();
-        assert!(machine.instruction_sets.contains(&"portable"));
+        assert!(machine.instruction_sets.contains(&"portable".to_owned()));
         assert!(machine.backend.starts_with("cpu:"));
         assert!(machine.cores > 0 && !machine.cpu.is_empty());
         let json = machine.json();

@@ -1,5 +1,6 @@
 //! Timing: rounds over all contenders, a warm-up, medians.
 
+use std::cmp::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -48,6 +49,9 @@ impl Plan {
     }
 }
 
+/// Ratios of medians up to this are within the variation between runs of a program.
+pub(crate) const CLEARLY: f64 = 1.05;
+
 /// The median of some runs, and the extremes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
@@ -57,6 +61,10 @@ pub struct Sample {
     pub min: f64,
     /// The greatest.
     pub max: f64,
+    /// The 10th percentile: the minimum of few runs, but not one that stands alone among many.
+    pub low: f64,
+    /// The 90th percentile.
+    pub high: f64,
     /// How many runs.
     pub runs: usize,
 }
@@ -75,21 +83,48 @@ impl Sample {
         } else {
             values[middle]
         };
+        // By nearest rank: up to nine runs, these are the extremes.
+        let last = values.len() - 1;
+        let tenth = values.len() / 10;
         Sample {
             median,
             min: values[0],
-            max: values[values.len() - 1],
+            max: values[last],
+            low: values[tenth],
+            high: values[last - tenth],
             runs: values.len(),
+        }
+    }
+
+    /// How far from the median runs lie, as a share of it: the larger distance of the 10th and the
+    /// 90th percentile. Zero for a single run, which tells nothing.
+    pub fn spread(&self) -> f64 {
+        let distance = (self.high - self.median).max(self.median - self.low);
+        distance / self.median.abs().max(f64::MIN_POSITIVE)
+    }
+
+    /// Whether these seconds are fewer than the others' (`Greater`: faster) or more, beyond the
+    /// variation of both.
+    pub(crate) fn rank(&self, other: &Sample) -> Ordering {
+        if self.median * CLEARLY < other.median && self.high < other.low {
+            Ordering::Greater
+        } else if other.median * CLEARLY < self.median && other.high < self.low {
+            Ordering::Less
+        } else {
+            Ordering::Equal
         }
     }
 
     /// The sample in another unit. `unit` may fall, as from seconds to a rate.
     pub fn map(self, unit: impl Fn(f64) -> f64) -> Self {
         let (a, b) = (unit(self.min), unit(self.max));
+        let (c, d) = (unit(self.low), unit(self.high));
         Sample {
             median: unit(self.median),
             min: a.min(b),
             max: a.max(b),
+            low: c.min(d),
+            high: c.max(d),
             runs: self.runs,
         }
     }
@@ -277,6 +312,15 @@ mod tests {
         assert_eq!(Sample::of([4.0, 1.0, 2.0, 100.0]).median, 3.0);
         let rate = odd.map(|seconds| 9.0 / seconds);
         assert_eq!((rate.median, rate.min, rate.max), (3.0, 1.0, 9.0));
+    }
+
+    #[test]
+    fn the_spread_ignores_a_run_that_stands_alone_among_many() {
+        assert_eq!(Sample::of([2.0]).spread(), 0.0);
+        assert_eq!(Sample::of([1.0, 2.0, 5.0]).spread(), 1.5);
+        let many = (0..20).map(|run| if run == 7 { 50.0 } else { 2.0 });
+        let many = Sample::of(many);
+        assert_eq!((many.spread(), many.max), (0.0, 50.0));
     }
 
     #[test]

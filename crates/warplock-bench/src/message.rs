@@ -1,6 +1,6 @@
 //! One message, as several suites build and run it.
 
-use warplock::{Batch, Direction, Engine, Ivs, Key, Keys, Mode, Tags, Text};
+use warplock::{Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, Mode, Tags, Text};
 
 use crate::error::Result;
 
@@ -10,6 +10,17 @@ pub(crate) fn iv_len(mode: Mode) -> usize {
         Mode::Ecb => 0,
         Mode::Gcm => 12,
         Mode::Cbc | Mode::Ctr | Mode::Xts | Mode::Acorn => 16,
+    }
+}
+
+/// The length that the algorithm works on for a text of `size` bytes: whole blocks where it takes no
+/// others.
+pub(crate) fn padded(algorithm: Algorithm, size: usize) -> usize {
+    match algorithm.info().mode {
+        // What does not fit into a number fits into no memory.
+        Mode::Ecb | Mode::Cbc => size.checked_next_multiple_of(16).unwrap_or(usize::MAX),
+        Mode::Xts => size.max(16),
+        Mode::Ctr | Mode::Gcm | Mode::Acorn => size,
     }
 }
 

@@ -42,23 +42,34 @@ pub fn parse(text: &str) -> Result<u64, Error> {
     number.checked_mul(scale).ok_or_else(wrong)
 }
 
-/// A size as [`parse`] reads it, in the largest decimal unit that leaves it whole.
+/// A size exactly, as [`parse`] reads it, in the unit that needs the fewest digits.
 ///
 /// ```
-/// assert_eq!(warplock_bench::size::name(100_000), "100 kB");
+/// use warplock_bench::size::name;
+/// assert_eq!(name(100_000), "100 kB");
+/// assert_eq!(name(128 << 20), "128 MiB");
 /// ```
 pub fn name(bytes: u64) -> String {
     let units = [
         (1_000_000_000, "GB"),
         (1_000_000, "MB"),
         (1_000, "kB"),
+        (1 << 30, "GiB"),
+        (1 << 20, "MiB"),
+        (1 << 10, "KiB"),
         (1, "B"),
     ];
     let (scale, unit) = units
         .into_iter()
-        .find(|(scale, _)| bytes >= *scale && bytes.is_multiple_of(*scale))
+        .filter(|(scale, _)| bytes >= *scale && bytes.is_multiple_of(*scale))
+        .min_by_key(|(scale, _)| bytes / scale)
         .unwrap_or((1, "B"));
     format!("{} {unit}", bytes / scale)
+}
+
+/// A size to three digits, where the rest does not matter.
+pub fn about(bytes: u64) -> String {
+    crate::table::scaled(bytes as f64, "B")
 }
 
 #[cfg(test)]
@@ -67,9 +78,22 @@ mod tests {
 
     #[test]
     fn sizes_round_trip_and_nonsense_is_refused() {
-        for bytes in [0, 1, 999, 1_000, 1_001, 100_000, 4_000_000_000] {
+        for bytes in [
+            0,
+            1,
+            999,
+            1_000,
+            1_001,
+            1 << 17,
+            100_000,
+            4_000_000_000,
+            1 << 32,
+        ] {
             assert_eq!(parse(&name(bytes)).unwrap(), bytes);
         }
+        assert_eq!(name(128 << 20), "128 MiB");
+        assert_eq!(name(6_135_123), "6135123 B");
+        assert_eq!(about(6_135_123), "6.14 MB");
         for text in ["", "kB", "-1", "1.5MB", "1 parsec", "99999999999TB"] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(&format!("'{text}'")), "{error}");

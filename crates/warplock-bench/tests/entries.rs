@@ -52,8 +52,8 @@ fn every_way_agrees_and_the_output_stays() {
         assert!(out == fs::read(folder.path().join("ciphers.bin")).unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
 
-        // Three chunks, the tool's own way, two limits, four in memory, nine quoted.
-        assert_eq!(report.rows.len(), 3 + 1 + 2 + 4 + 9);
+        // One by one, three chunks, the tool's own way, two limits, four in memory, nine quoted.
+        assert_eq!(report.rows.len(), 1 + 3 + 1 + 2 + 4 + 9);
         let column = |key: &str| report.columns.iter().position(|c| c.key == key).unwrap();
         let (rate, source) = (column("aes_per_second"), column("source"));
         for row in &report.rows {
@@ -71,8 +71,21 @@ fn every_way_agrees_and_the_output_stays() {
         assert!(table.contains("One run of each way"), "{table}");
         assert!(report.svg().unwrap().contains("simple loop"));
         let json = report.json();
-        let first = &json["rows"][0];
+        let first = &json["rows"][1];
         assert_eq!(first["chunk"], 16.0);
+        // A chunk longer than the files is named for what it is.
+        assert_eq!(json["rows"][3]["chunk"], (16 * ENTRIES) as f64);
+        assert!(
+            json["title"]
+                .as_str()
+                .unwrap()
+                .contains(folder.path().to_str().unwrap())
+        );
+        assert!(!table.contains("1 threads"), "{table}");
+        assert!(
+            table.lines().all(|line| line.chars().count() <= 100),
+            "{table}"
+        );
         assert!(first["wall_seconds"]["median"].as_f64().unwrap() > 0.0);
         assert!(first["cpu_seconds"]["runs"].as_u64().unwrap() > 0);
     }

@@ -29,7 +29,12 @@ fn json_has_what_a_machine_needs() {
     assert!(!json["machine"]["command"].as_array().unwrap().is_empty());
     let columns = json["columns"].as_array().unwrap();
     let rows = json["rows"].as_array().unwrap();
-    assert_eq!((columns.len(), rows.len()), (18, 2));
+    let groups = if json["machine"]["gpus"].as_array().unwrap().is_empty() {
+        5
+    } else {
+        7
+    };
+    assert_eq!((columns.len(), rows.len()), (6 + 3 * groups, 2));
     for row in rows {
         for column in columns {
             assert!(row.get(column["key"].as_str().unwrap()).is_some());

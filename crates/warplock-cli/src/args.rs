@@ -20,7 +20,7 @@ mod raw;
 mod vault;
 mod work;
 
-pub(crate) use bench::{Bench, BenchSuite};
+pub(crate) use bench::{Bench, BenchDirection, BenchSuite};
 pub(crate) use bulk::{Bulk, ForRecipients, Operation, Selection, WithIdentities};
 pub(crate) use raw::{Pad, Raw, RawOptions};
 pub(crate) use vault::{

@@ -17,12 +17,16 @@ use warplock_container::OutputFile;
 /// What to do instead of dying; whether it was done.
 type Instead = Box<dyn Fn() -> bool + Send + Sync>;
 
+/// What to do before dying.
+type Last = Box<dyn Fn() + Send + Sync>;
+
 /// Bytes of the waiting thread's stack, whatever the environment says: an unmount runs on it.
 const STACK: usize = 2 << 20;
 /// The most that the waiting thread is given to end the process.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 static INSTEAD: OnceLock<Instead> = OnceLock::new();
+static LAST: OnceLock<Last> = OnceLock::new();
 /// Set by the signal handlers themselves.
 static RECEIVED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
@@ -30,6 +34,12 @@ static RECEIVED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// caller's function is used.
 pub(crate) fn instead(work: Instead) {
     let _ = INSTEAD.set(work);
+}
+
+/// Makes signals do something before they end this process, such as printing what there is. The
+/// first caller's function is used.
+pub(crate) fn before_death(work: Last) {
+    let _ = LAST.set(work);
 }
 
 /// Removes temporary files and ends this process by `signal`.
@@ -77,6 +87,9 @@ pub(crate) fn install() -> io::Result<()> {
                 }
                 if let (Some(terminal), Some(modes)) = (&terminal, &modes) {
                     let _ = tcsetattr(terminal, OptionalActions::Now, modes);
+                }
+                if let Some(last) = LAST.get() {
+                    last();
                 }
                 die(signal);
             }

@@ -13,7 +13,7 @@ use super::Suite;
 use crate::error::Result;
 use crate::gpu::{Gpu, LAUNCHES, cpu_engine};
 use crate::report::{Column, Report, Unit, Value};
-use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, random};
+use crate::{Context, Error, Machine, Sample, random};
 
 /// The suite.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,45 +70,8 @@ impl Suite for Calls {
         let gpu = Gpu::open(context)?;
         let machine = Machine::here(context)?;
         let engine = cpu_engine(context.threads)?;
-        let mut rows = Vec::new();
-        let mut series = Vec::new();
-        for (algorithm, direction) in WAYS {
-            let mut points = Vec::new();
-            for (place, shape) in SHAPES.iter().enumerate() {
-                if algorithm == Algorithm::Acorn128 && shape.count < FEWEST_LANES {
-                    continue;
-                }
-                let name = format!("{algorithm} {}, {}", verb(algorithm, direction), shape.name);
-                (context.notify)(&name);
-                let [even, odd] = [16, 1].map(|step| {
-                    let messages = Messages::new(shape, algorithm, step)?;
-                    messages.measure(&gpu, &engine, direction, &name)
-                });
-                let (even, odd) = (even?, odd?);
-                let bytes = even.bytes as f64;
-                let rate = even.launch.map(|seconds| bytes / seconds);
-                let odd_rate = odd.launch.map(|seconds| odd.bytes as f64 / seconds);
-                points.push((place as f64, odd_rate.median / rate.median));
-                rows.push(vec![
-                    name.into(),
-                    Value::Number(shape.count as f64),
-                    Value::Number(bytes),
-                    rate.into(),
-                    odd_rate.into(),
-                    Value::Number(odd_rate.median / rate.median),
-                    even.called.map(|seconds| bytes / seconds).into(),
-                    even.plan.into(),
-                    even.call.into(),
-                ]);
-            }
-            series.push(Series {
-                name: format!("{algorithm} {}", verb(algorithm, direction)),
-                points,
-                quoted: false,
-            });
-        }
-        Ok(Report {
-            suite: self.name(),
+        let mut report = Report {
+            suite: self.name().to_owned(),
             title: format!("calls: batches in the memory of {}", gpu.device.gpu().name),
             notes: vec![
                 gpu.line(),
@@ -126,7 +89,7 @@ impl Suite for Calls {
                     .to_owned(),
             ],
             columns: vec![
-                Column::new("batch", "batch", Unit::Text),
+                Column::new("batch", "batch", Unit::Text).name(),
                 Column::new("messages", "messages", Unit::Count),
                 Column::new("bytes", "bytes", Unit::Bytes),
                 Column::new("aligned", "aligned", Unit::BytesPerSecond),
@@ -136,17 +99,40 @@ impl Suite for Calls {
                 Column::new("plan", "host: plan", Unit::Seconds),
                 Column::new("call", "host: call", Unit::Seconds),
             ],
-            plot: Plot {
-                title: "Data in GPU memory at any byte".to_owned(),
-                x_label: String::new(),
-                x: Axis::Names(SHAPES.iter().map(|shape| shape.name.to_owned()).collect()),
-                y_label: "speed over that of aligned data".to_owned(),
-                y: Axis::Linear,
-                series,
-            },
-            rows,
+            rows: Vec::new(),
             machine,
-        })
+            stopped: false,
+        };
+        for (algorithm, direction) in WAYS {
+            for shape in &SHAPES {
+                if algorithm == Algorithm::Acorn128 && shape.count < FEWEST_LANES {
+                    continue;
+                }
+                let name = format!("{algorithm} {}, {}", verb(algorithm, direction), shape.name);
+                (context.notify)(&name);
+                let [even, odd] = [16, 1].map(|step| {
+                    let messages = Messages::new(shape, algorithm, step)?;
+                    messages.measure(&gpu, &engine, direction, &name)
+                });
+                let (even, odd) = (even?, odd?);
+                let bytes = even.bytes as f64;
+                let rate = even.launch.map(|seconds| bytes / seconds);
+                let odd_rate = odd.launch.map(|seconds| odd.bytes as f64 / seconds);
+                report.rows.push(vec![
+                    name.into(),
+                    Value::Number(shape.count as f64),
+                    Value::Number(bytes),
+                    rate.into(),
+                    odd_rate.into(),
+                    Value::Number(odd_rate.median / rate.median),
+                    even.called.map(|seconds| bytes / seconds).into(),
+                    even.plan.into(),
+                    even.call.into(),
+                ]);
+                (context.progress)(&report);
+            }
+        }
+        Ok(report)
     }
 }
 

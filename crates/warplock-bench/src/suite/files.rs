@@ -13,12 +13,13 @@ use super::Suite;
 use super::file_sizes::{LARGEST, SOURCE, crew};
 use crate::context::portable;
 use crate::error::Result;
+use crate::folder;
 use crate::gpu::{Gpu, HostBytes};
 use crate::leftovers::WorkFolder;
 use crate::measure::{interleave, time};
 use crate::output::work_folder;
 use crate::report::{Column, Report, Unit, Value};
-use crate::{Axis, Context, Error, Machine, Plot, Sample, Series, message, random, size};
+use crate::{Context, Error, Machine, Sample, message, random, size};
 
 /// Bytes that a thread reads or writes at a time.
 const PIECE: usize = 8 << 20;
@@ -201,6 +202,24 @@ impl Suite for Files {
             contenders.push((name, engine, made.wall + first.wall));
         }
 
+        let names: Vec<_> = contenders
+            .iter()
+            .map(|one| (one.0.clone(), one.2))
+            .collect();
+        let mut report = Report {
+            suite: self.name().to_owned(),
+            title: format!(
+                "files: seconds from one file to another and back, {} of {} in {}",
+                self.algorithm,
+                size::name(self.size as u64),
+                folder::describe(&self.dir)
+            ),
+            notes: notes(self.size),
+            columns: columns(),
+            rows: Vec::new(),
+            machine,
+            stopped: false,
+        };
         let mut times = Vec::new();
         for direction in [Direction::Encrypt, Direction::Decrypt] {
             (context.notify)(&format!("{direction:?}"));
@@ -218,39 +237,36 @@ impl Suite for Files {
                 |state, number| state.convert(of(number).map(|(_, engine, _)| engine), direction),
                 |state, number| state.check(of(number).map(|one| &*one.0), direction),
             )?);
+            report.rows = rows(self.size, &names, &times);
+            (context.progress)(&report);
         }
-        let rows = rows(&contenders, &times);
-        Ok(Report {
-            suite: self.name(),
-            title: format!(
-                "files: seconds from one file to another and back, {} of {} in {}",
-                self.algorithm,
-                size::name(self.size as u64),
-                self.dir.display()
-            ),
-            notes: notes(self.size),
-            plot: plot(&rows),
-            columns: columns(),
-            rows,
-            machine,
-        })
+        Ok(report)
     }
 }
 
-/// A row for each contender, and one for the copy.
-fn rows(contenders: &[(String, Engine, f64)], times: &[Vec<Sample>]) -> Vec<Vec<Value>> {
-    let both = |number: usize| times[0][number].median + times[1][number].median;
-    let copy = both(contenders.len());
-    let names = contenders.iter().map(|one| (one.0.clone(), Some(one.2)));
-    let rows = names.chain([("a copy".to_owned(), None)]).enumerate();
+/// The row that all others are compared with.
+pub(crate) const COPY: &str = "a copy";
+
+/// A row for each contender, and one for the copy; decryption comes later.
+fn rows(size: usize, names: &[(String, f64)], times: &[Vec<Sample>]) -> Vec<Vec<Value>> {
+    let both = |number: usize| match times {
+        [encrypt, decrypt] => Some(encrypt[number].median + decrypt[number].median),
+        _ => None,
+    };
+    let copy = both(names.len());
+    let names = names.iter().map(|one| (one.0.clone(), Some(one.1)));
+    let rows = names.chain([(COPY.to_owned(), None)]).enumerate();
     rows.map(|(number, (name, start))| {
         vec![
             name.into(),
             start.into(),
             times[0][number].into(),
-            times[1][number].into(),
+            times.get(1).map(|times| times[number]).into(),
             both(number).into(),
-            (both(number) / copy).into(),
+            both(number).zip(copy).map(|(own, copy)| own / copy).into(),
+            both(number)
+                .map(|seconds| 2.0 * size as f64 / seconds)
+                .into(),
         ]
     })
     .collect()
@@ -278,33 +294,14 @@ fn notes(bytes: usize) -> Vec<String> {
 
 fn columns() -> Vec<Column> {
     vec![
-        Column::new("contender", "", Unit::Text),
+        Column::new("contender", "", Unit::Text).name(),
         Column::new("start", "start", Unit::Seconds),
         Column::new("encrypt", "encrypt", Unit::Seconds),
         Column::new("decrypt", "decrypt", Unit::Seconds),
         Column::new("both", "both", Unit::Seconds),
-        Column::new("of_copy", "over a copy", Unit::Ratio),
+        Column::new("of_copy", "/ copy", Unit::Ratio),
+        Column::new("rate", "there and back", Unit::BytesPerSecond),
     ]
-}
-
-fn plot(rows: &[Vec<Value>]) -> Plot {
-    let name = |row: &Vec<Value>| match &row[0] {
-        Value::Text(name) => name.clone(),
-        _ => String::new(),
-    };
-    let point = |(place, row): (usize, &Vec<Value>)| Some((place as f64, row[4].number()?));
-    Plot {
-        title: "a file and back".to_owned(),
-        x_label: "contender".to_owned(),
-        x: Axis::Names(rows.iter().map(name).collect()),
-        y_label: "seconds".to_owned(),
-        y: Axis::Log,
-        series: vec![Series {
-            name: "encrypt + decrypt".to_owned(),
-            points: rows.iter().enumerate().filter_map(point).collect(),
-            quoted: false,
-        }],
-    }
 }
 
 #[cfg(test)]

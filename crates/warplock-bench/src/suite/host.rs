@@ -12,7 +12,7 @@ use crate::gpu::{Gpu, HostBytes};
 use crate::measure::{Plan, interleave};
 use crate::report::{Column, Report, Unit, Value};
 use crate::table::grouped;
-use crate::{Axis, Context, Error, Machine, Plot, Series, memory, message, random, size};
+use crate::{Context, Error, Machine, memory, message, random, size};
 
 /// The suite and its options.
 #[derive(Clone, Debug)]
@@ -160,7 +160,20 @@ impl Suite for Host {
         // Its start would disturb the others.
         auto.wake();
         let text = random::bytes(longest)?;
-        let mut rows = Vec::new();
+        let mut report = Report {
+            suite: self.name().to_owned(),
+            title: format!(
+                "host: from host memory to host memory through {}, against {} on {} threads",
+                gpu.backend(),
+                cpu.backend(),
+                context.threads
+            ),
+            notes: notes(),
+            columns: columns(),
+            rows: Vec::new(),
+            machine,
+            stopped: false,
+        };
         for &algorithm in &self.algorithms {
             for pinned in [false, true] {
                 let memory = if pinned { "pinned" } else { "pageable" };
@@ -202,7 +215,7 @@ impl Suite for Host {
                             (rates[number].median / copies.median).into()
                         })
                     };
-                    rows.push(vec![
+                    report.rows.push(vec![
                         algorithm.to_string().into(),
                         memory.into(),
                         Value::Number(len as f64),
@@ -218,44 +231,32 @@ impl Suite for Host {
                         rates[2].into(),
                         of_link(2),
                     ]);
+                    (context.progress)(&report);
                 }
             }
         }
-        Ok(Report {
-            suite: self.name(),
-            title: format!(
-                "host: from host memory to host memory through {}, against {} on {} threads",
-                gpu.backend(),
-                cpu.backend(),
-                context.threads
-            ),
-            notes: vec![
-                "copies: the same pinned bytes copied over the link instead, both ways at \
+        Ok(report)
+    }
+}
+
+fn notes() -> Vec<String> {
+    vec![
+        "copies: the same pinned bytes copied over the link instead, both ways at \
                  once, in the same turns; link: the GPU's rate over theirs."
-                    .to_owned(),
-                "auto: the default backend, which shares the work out where that is faster."
-                    .to_owned(),
-                format!(
-                    "Rates are of jobs, or copies, in a row that takes {} ms, one begun when the \
+            .to_owned(),
+        "auto: the default backend, which shares the work out where that is faster.".to_owned(),
+        format!(
+            "Rates are of jobs, or copies, in a row that takes {} ms, one begun when the \
                      one before has ended; first: a single job of a thread that did other things \
                      before, so that the driver's code and data are in no cache.",
-                    ROW.as_millis()
-                ),
-            ],
-            plot: plot(&rows),
-            columns: columns(),
-            rows,
-            machine,
-        })
-    }
+            ROW.as_millis()
+        ),
+    ]
 }
 
 /// Checks what an engine wrote, or else the copies.
 fn check(buffers: &Buffers, engine: Option<&Engine>) -> Result<()> {
-    let output: &[u8] = match &buffers.output {
-        HostBytes::Pageable(bytes) => bytes,
-        HostBytes::Pinned(bytes) => bytes,
-    };
+    let output: &[u8] = &buffers.output;
     // Without authentication no tag is written.
     let sealed = engine.is_some() && buffers.key.algorithm().is_aead();
     if output == buffers.expected && (!sealed || buffers.tag == buffers.expected_tag) {
@@ -271,45 +272,17 @@ fn check(buffers: &Buffers, engine: Option<&Engine>) -> Result<()> {
 
 fn columns() -> Vec<Column> {
     vec![
-        Column::new("algorithm", "algorithm", Unit::Text),
-        Column::new("memory", "memory", Unit::Text),
-        Column::new("bytes", "bytes", Unit::Bytes),
+        Column::new("algorithm", "algorithm", Unit::Text).name(),
+        Column::new("memory", "memory", Unit::Text).name(),
+        Column::new("bytes", "bytes", Unit::Bytes).name(),
         Column::new("first_seconds", "first", Unit::Seconds),
         Column::new("gpu_seconds", "GPU", Unit::Seconds),
         Column::new("gpu_rate", "GPU", Unit::BytesPerSecond),
         Column::new("copies_rate", "copies", Unit::BytesPerSecond),
-        Column::new("of_link", "link", Unit::Ratio),
+        Column::new("of_link", "GPU\n/ link", Unit::Ratio),
         Column::new("cpu_rate", "CPU", Unit::BytesPerSecond),
-        Column::new("of_cpu", "GPU/CPU", Unit::Ratio),
+        Column::new("of_cpu", "GPU\n/ CPU", Unit::Ratio),
         Column::new("auto_rate", "auto", Unit::BytesPerSecond),
-        Column::new("auto_of_link", "auto/link", Unit::Ratio),
+        Column::new("auto_of_link", "auto\n/ link", Unit::Ratio),
     ]
-}
-
-/// Rates by size: a series for each algorithm and kind of memory.
-fn plot(rows: &[Vec<Value>]) -> Plot {
-    let mut series: Vec<Series> = Vec::new();
-    for row in rows {
-        let (Value::Text(algorithm), Value::Text(memory)) = (&row[0], &row[1]) else {
-            continue;
-        };
-        let name = format!("{algorithm}, {memory}");
-        let point = row[2].number().zip(row[5].number());
-        match series.last_mut().filter(|last| last.name == name) {
-            Some(last) => last.points.extend(point),
-            None => series.push(Series {
-                name,
-                points: point.into_iter().collect(),
-                quoted: false,
-            }),
-        }
-    }
-    Plot {
-        title: "host memory to host memory".to_owned(),
-        x_label: "bytes".to_owned(),
-        x: Axis::Log,
-        y_label: "bytes per second".to_owned(),
-        y: Axis::Log,
-        series,
-    }
 }

@@ -26,6 +26,9 @@ pub use kernels::Kernels;
 pub use peers::Peers;
 pub use sizes::Sizes;
 
+pub(crate) use files::COPY as RATE_OF_COPY;
+pub(crate) use kernels::COPY as KERNELS_COPY;
+
 use crate::error::Result;
 use crate::{Context, Report};
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use warplock::{Algorithm, BackendChoice, InstructionSet};
 
 use super::raw::algorithm_parser;
@@ -43,6 +43,14 @@ fn instruction_set(name: &str) -> Result<InstructionSet, String> {
     }
 }
 
+/// Ways to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchDirection {
+    Encrypt,
+    Decrypt,
+    Both,
+}
+
 /// The suites.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchSuite {
@@ -77,13 +85,17 @@ pub(crate) enum BenchSuite {
         /// The folder that `warplock gen` has filled; ciphers.out.bin is written there.
         #[arg(value_hint = ValueHint::DirPath)]
         dir: PathBuf,
-        /// Buffers of the simple loop. [default: 1kB to 100MB in steps of ten]
+        /// Buffers of the simple loop. [default: 1kB to 1GB in steps of ten and 4GB, as far as the
+        /// files are that long]
         #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
         #[arg(value_parser = warplock_bench::size::parse)]
         chunk: Vec<u64>,
         /// Read from the disk, not from memory that caches it, and wait until all is written.
         #[arg(long)]
         cold: bool,
+        /// Also say where the time goes: CPU time of reading, of the cipher and of writing, waiting.
+        #[arg(long)]
+        profile: bool,
     },
     /// Sealing and opening many short messages with associated data: ACORN-128 next to AES-GCM
     AeadBatch {
@@ -96,6 +108,10 @@ pub(crate) enum BenchSuite {
         #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
         #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
         text: Vec<u64>,
+        /// Bytes of associated data of each message. [default: 32]
+        #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
+        #[arg(value_parser = clap::value_parser!(u64).range(0..=1 << 20))]
+        aad: Vec<u64>,
     },
     /// A GPU on data in host memory, against its link and the CPU
     Host {
@@ -133,11 +149,26 @@ pub(crate) enum BenchSuite {
     },
     /// Batches in GPU memory as programs have them: many lengths, at any byte
     Calls,
-    /// AES-128-CBC on messages of 16 KiB, from host memory through a GPU and back
+    /// AES-CBC on batches of messages, from host memory through a GPU and back
     CbcBatch {
-        /// How many messages at a time. [default: 1 to 65,536 in steps of four]
+        /// How many messages at a time. [default: 1 to 65,536 by powers of two]
         #[arg(long, value_name = "N,..", value_delimiter = ',')]
         messages: Vec<usize>,
+        /// Bytes of a message.
+        #[arg(long, value_name = "SIZE", default_value = "16KiB")]
+        #[arg(value_parser = warplock_bench::size::parse)]
+        text: u64,
+        /// How many streams of the GPU take batches in turn. [default: 1,4]
+        #[arg(long, value_name = "N,..", value_delimiter = ',')]
+        streams: Vec<usize>,
+        /// Which way.
+        #[arg(long, default_value = "both")]
+        direction: BenchDirection,
+        /// Cipher and mode: cbc, ecb or ctr.
+        #[arg(short, long, value_name = "NAME", default_value = "aes-128-cbc")]
+        #[arg(ignore_case = true, hide_possible_values = true)]
+        #[arg(value_parser = algorithm_parser())]
+        algorithm: Algorithm,
     },
     /// Mounted file systems: the vault, a bare folder, a pass-through and what is installed
     Fs {
@@ -151,6 +182,14 @@ pub(crate) enum BenchSuite {
         /// How many small files.
         #[arg(long, value_name = "N", default_value_t = 4000)]
         files: usize,
+        /// Bytes of a request to write or read the large file. [default: 1MiB]
+        #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
+        #[arg(value_parser = warplock_bench::size::parse)]
+        requests: Vec<u64>,
+        /// How many large files are written or read at the same time; they share the length.
+        /// [default: 1]
+        #[arg(long, value_name = "N,..", value_delimiter = ',')]
+        jobs: Vec<usize>,
         /// Backends of the vault, a row each. [default: what --backend says]
         #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
         backends: Vec<BackendChoice>,

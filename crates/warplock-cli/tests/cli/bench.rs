@@ -1,11 +1,12 @@
 //! `gen` and `bench`: options, outputs and exit codes; what is measured has its own tests.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::{Folder, receive_signals, wait};
 use rustix::process::{Pid, Signal, kill_process};
@@ -47,7 +48,8 @@ fn entries_are_measured_and_reported_in_every_form() {
     assert_eq!(report["machine"]["threads"], 1);
     let printed = folder.run([&entries[..], &["--json"]].concat()).code(0);
     let printed: Value = serde_json::from_slice(printed.stdout()).unwrap();
-    assert_eq!(printed["rows"][0]["chunk"], 1000.0);
+    assert_eq!(printed["rows"][1]["chunk"], 1000.0);
+    assert_eq!(printed["stopped"], false);
 
     // An existing output is refused before anything is measured.
     folder
@@ -229,6 +231,67 @@ fn a_signal_leaves_nothing(suite: &[&str], signal: Signal, begun: fn(&Path) -> b
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(dir.to_str().unwrap()), "{mounts}");
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+}
+
+/// The first row is there soon, and a signal leaves table, JSON and plot of the rows so far.
+#[test]
+fn a_stopped_run_leaves_what_it_has() {
+    receive_signals();
+    let suites = [
+        (Signal::INT, &["sizes", "--quick"][..]),
+        (Signal::TERM, &["file-sizes"]),
+        (Signal::TERM, &["aead-batch", "--messages", "8192"]),
+        (Signal::HUP, &["cbc-batch"]),
+    ];
+    for (signal, suite) in suites {
+        let folder = Folder::new();
+        let options = ["-v", "--backend", "cpu", "-o", "r.json", "--plot", "r.svg"];
+        let args = [&["bench"][..], suite, &options].concat();
+        let mut command = folder.command(args);
+        let started = Instant::now();
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        // With -v, steps are told as well, by the program's name; two rows have passed.
+        let mut row = || lines.find(|line| !line.as_ref().unwrap().starts_with("warplock:"));
+        let (first, second) = (row().unwrap().unwrap(), row());
+        assert!(started.elapsed() < Duration::from_secs(30), "{first}");
+        assert!(first.contains("; ") && second.is_some(), "{first}");
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let mut table = String::new();
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_to_string(&mut table).unwrap();
+        assert_eq!(wait(&mut child).signal(), Some(signal.as_raw()));
+        assert!(table.contains("\nStopped before its end"), "{table}");
+        assert!(
+            table.lines().all(|line| line.chars().count() <= 100),
+            "{table}"
+        );
+        assert_eq!(folder.names(), ["r.json", "r.svg"]);
+        let json: Value = serde_json::from_slice(&folder.read("r.json")).unwrap();
+        assert_eq!(json["stopped"], true);
+        assert!(json["rows"].as_array().unwrap().len() >= 2);
+        let svg = String::from_utf8(folder.read("r.svg")).unwrap();
+        assert!(svg.contains("stopped before its end"), "{svg}");
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_before_its_first_row_leaves_nothing() {
+    receive_signals();
+    let folder = Folder::new();
+    let args = [
+        "bench", "files", "--dir", ".", "-o", "r.json", "--plot", "r.svg",
+    ];
+    let mut command = folder.command(args);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_millis(50));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(wait(&mut child).signal(), Some(Signal::TERM.as_raw()));
+    assert!(folder.names().is_empty());
 }
 
 #[test]

@@ -6,7 +6,6 @@ use warplock::cuda::{
 };
 use warplock::{Direction, Spans};
 
-use super::AAD;
 use super::messages::Messages;
 use crate::error::Result;
 use crate::gpu::Gpu;
@@ -101,7 +100,7 @@ impl Row<'_> {
             .ivs(DeviceIvs::Each(self.ivs.device.region()))
             .aad(DeviceAad::Each {
                 bytes: self.aad.device.region(),
-                spans: even(AAD),
+                spans: even(self.messages.aad_len),
             })
             .tags(DeviceTags::Apart(self.tags.device.region()));
         Ok(Plan::new(&gpu.device, batch)?)

@@ -4,7 +4,6 @@ use warplock::{
     Aad, Algorithm, Batch, Direction, Engine, Error as EngineError, Ivs, Keys, Spans, Tags, Text,
 };
 
-use super::AAD;
 use crate::error::Result;
 use crate::measure::interleave;
 use crate::{Context, Error, Sample, message, random};
@@ -14,6 +13,8 @@ pub(super) struct Messages {
     pub(super) algorithm: Algorithm,
     pub(super) count: usize,
     pub(super) len: usize,
+    /// Bytes of associated data of each.
+    pub(super) aad_len: usize,
     pub(super) keys: Vec<u8>,
     pub(super) ivs: Vec<u8>,
     pub(super) aad: Vec<u8>,
@@ -27,8 +28,7 @@ pub(super) struct Messages {
 impl Messages {
     pub(super) fn new(
         algorithm: Algorithm,
-        count: usize,
-        len: usize,
+        (count, len, aad_len): (usize, usize, usize),
         reference: &Engine,
     ) -> Result<Self> {
         let iv_len = message::iv_len(algorithm.info().mode);
@@ -36,9 +36,11 @@ impl Messages {
             algorithm,
             count,
             len,
+            aad_len,
             keys: random::bytes(count * algorithm.key_len())?,
             ivs: random::bytes(count * iv_len)?,
-            aad: random::bytes(count * AAD)?,
+            // A GPU has no empty buffers.
+            aad: random::bytes((count * aad_len).max(1))?,
             plain: random::bytes(count * len)?,
             cipher: Vec::new(),
             tags: Vec::new(),
@@ -76,7 +78,7 @@ impl Messages {
         };
         let aad = Aad::Each {
             bytes: &self.aad,
-            spans: even(AAD),
+            spans: even(self.aad_len),
         };
         let tags = match direction {
             Direction::Encrypt => Tags::Apart(&mut self.output_tags),
@@ -88,7 +90,7 @@ impl Messages {
 
     /// Bytes of text and associated data.
     pub(super) fn bytes(&self) -> usize {
-        self.count * (self.len + AAD)
+        self.count * (self.len + self.aad_len)
     }
 
     fn poison(&mut self) {

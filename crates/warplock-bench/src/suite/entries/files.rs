@@ -11,6 +11,7 @@ use rustix::fs::{Advice, fadvise};
 use warplock::Engine;
 
 use super::access::Access;
+use super::profile::Meter;
 use super::ways::{Ends, Way};
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -69,6 +70,11 @@ impl Files {
         })
     }
 
+    /// Bytes of each file.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
     pub(super) fn entries(&self) -> u64 {
         self.len / ENTRY
     }
@@ -88,7 +94,13 @@ impl Files {
     }
 
     /// One timed run into a new file.
-    pub(super) fn run(&self, way: &Way, engine: &Engine, cold: bool) -> Result<(Output, Timing)> {
+    pub(super) fn run(
+        &self,
+        way: &Way,
+        engine: &Engine,
+        cold: bool,
+        meter: &Meter,
+    ) -> Result<(Output, Timing)> {
         let path = self.dir.join(OUTPUT);
         let output = Output::create(&path)?;
         if cold {
@@ -106,7 +118,7 @@ impl Files {
         };
         let ((), timing) = time(|| {
             output.allocate(self.len)?;
-            way.run(engine, &ends)?;
+            way.run(engine, &ends, meter)?;
             match cold {
                 true => output
                     .file()

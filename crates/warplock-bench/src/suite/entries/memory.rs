@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use warplock::Engine;
 
+use super::ways::named;
 use crate::context::{self, Context};
 use crate::error::Result;
 use crate::generate::{ENTRY, encrypt_entries};
@@ -53,10 +54,10 @@ pub(super) fn rows(
     context: &Context<'_>,
     engine: &Engine,
     gpu: Option<&Engine>,
-) -> Result<Vec<Vec<Value>>> {
+    mut each_row: impl FnMut(Vec<Value>),
+) -> Result<()> {
     let mut threads = vec![NonZeroUsize::MIN, context.threads];
     threads.dedup();
-    let mut rows = Vec::new();
     for (place, entries) in [("cache", CACHED), ("memory", FROM_MEMORY)] {
         for &threads in &threads {
             // From memory, the threads share the 16 MB; in caches, each thread has its own entries.
@@ -65,17 +66,17 @@ pub(super) fn rows(
                 _ => entries.div_ceil(threads.get()),
             };
             let repeats = (RUN / each).max(1);
-            let name = format!("in memory, from {place}, {threads} threads");
-            rows.push(row(context, engine, name, threads, each, repeats)?);
+            let name = format!("in memory, from {place}, {}", named(threads));
+            each_row(row(context, engine, name, threads, each, repeats)?);
         }
     }
     if let Some(gpu) = gpu {
         for entries in [FROM_MEMORY, 16 * FROM_MEMORY] {
             let name = format!("in memory, {}, with copies", gpu.backend());
-            rows.push(row(context, gpu, name, NonZeroUsize::MIN, entries, 1)?);
+            each_row(row(context, gpu, name, NonZeroUsize::MIN, entries, 1)?);
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Measures: each thread has `each` entries, and encrypts them `repeats` times.
@@ -107,6 +108,10 @@ fn row(
         Value::None,
         seconds.map(|seconds| count / seconds).into(),
         seconds.map(|seconds| seconds / count).into(),
+        Value::None,
+        Value::None,
+        Value::None,
+        Value::None,
         Value::None,
         Value::None,
     ])

@@ -22,6 +22,11 @@ pub(super) trait Contender {
         Ok(())
     }
 
+    /// Bytes that GPUs did so far, where that is known.
+    fn on_gpus(&self) -> Option<u64> {
+        None
+    }
+
     /// Mounts `store` at the empty folder `point`.
     fn mount(&self, store: &Path, point: &Path) -> Result<Held>;
 }

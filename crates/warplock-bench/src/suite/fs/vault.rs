@@ -54,6 +54,11 @@ impl Contender for VaultMount {
         Ok(())
     }
 
+    fn on_gpus(&self) -> Option<u64> {
+        let shares = self.engine.gpu_bytes();
+        (!shares.is_empty()).then(|| shares.iter().map(|share| share.bytes).sum())
+    }
+
     fn mount(&self, store: &Path, point: &Path) -> Result<Held> {
         let options = Options {
             engine: Some(self.engine.clone()),

@@ -6,14 +6,14 @@ mod verify;
 
 use warplock::cuda::DeviceBuffer;
 
-use self::case::{Case, cases};
+use self::case::cases;
 use self::run::Buffers;
 use super::Suite;
 use crate::error::Result;
 use crate::gpu::{Gpu, LAUNCHES};
 use crate::report::{Column, Report, Unit, Value};
 use crate::table::grouped;
-use crate::{Axis, Context, Error, Machine, Plot, Sample, Series};
+use crate::{Context, Error, Machine, Sample};
 
 /// The suite and its options.
 #[derive(Clone, Debug)]
@@ -63,28 +63,35 @@ impl Suite for Kernels {
              time."
                 .to_owned(),
         ];
-        let (mut rows, mut series) = (Vec::new(), Vec::new());
-        let names = names();
+        let mut report = Report {
+            suite: self.name().to_owned(),
+            title: format!("kernels: data in the memory of {}", gpu.device.gpu().name),
+            notes: Vec::new(),
+            columns: columns(),
+            rows: Vec::new(),
+            machine,
+            stopped: false,
+        };
         for &size in &self.sizes {
             let Some(size) = fitting(&gpu, size, &mut notes)? else {
                 continue;
             };
+            report.notes.clone_from(&notes);
             (context.notify)(&format!("{} bytes: copy", grouped(size as u64)));
             let mut buffers = Buffers::new(&gpu, size)?;
             let copy = time_copy(&gpu, &buffers.input, &buffers.output)?;
             let copy_rate = size as f64 / copy.median;
-            let mut points = Vec::new();
-            rows.push(row(
+            let is_first = report.rows.is_empty();
+            report.rows.push(row(
                 size,
-                "copy inside GPU memory",
+                COPY,
                 (1, size),
                 copy,
                 copy_rate,
                 (None, None),
                 None,
             ));
-            points.push((0.0, copy_rate));
-            let is_first = series.is_empty();
+            (context.progress)(&report);
             for case in &cases(size) {
                 if !is_first && !case.every_size {
                     continue;
@@ -92,8 +99,6 @@ impl Suite for Kernels {
                 (context.notify)(&format!("{} bytes: {}", grouped(size as u64), case.name()));
                 let times = run::run(&gpu, context, &mut buffers, case)?;
                 let sample = times.own;
-                let place = place(&names, case).map(|place| place as f64);
-                points.extend(place.map(|place| (place, case.bytes() as f64 / sample.median)));
                 let blocks = case.key_each_block().then_some(case.count);
                 let (name, messages) = (case.name(), (case.count, case.len));
                 let Gpu { device, .. } = &gpu;
@@ -105,30 +110,22 @@ impl Suite for Kernels {
                 let alone = times.cipher_alone;
                 let of_cipher = alone.map(|alone| alone.median / sample.median);
                 let shares = (limit, of_cipher);
-                rows.push(row(
+                report.rows.push(row(
                     size, &name, messages, sample, copy_rate, shares, blocks,
                 ));
+                (context.progress)(&report);
             }
-            series.push(Series {
-                name: format!("{} bytes", grouped(size as u64)),
-                points,
-                quoted: false,
-            });
         }
-        if rows.is_empty() {
+        if report.rows.is_empty() {
             return Err(Error::Input(notes.pop().unwrap_or_default()));
         }
-        Ok(Report {
-            suite: self.name(),
-            title: format!("kernels: data in the memory of {}", gpu.device.gpu().name),
-            notes,
-            columns: columns(),
-            plot: plot(names, series),
-            rows,
-            machine,
-        })
+        report.notes = notes;
+        Ok(report)
     }
 }
+
+/// The row that all others are compared with.
+pub(crate) const COPY: &str = "copy inside GPU memory";
 
 /// The size, if the GPU has room for it; otherwise reports that it is left out.
 fn fitting(gpu: &Gpu, size: u64, notes: &mut Vec<String>) -> Result<Option<usize>> {
@@ -192,8 +189,8 @@ fn row(
 
 fn columns() -> Vec<Column> {
     vec![
-        Column::new("bytes", "bytes", Unit::Bytes),
-        Column::new("kernel", "kernel", Unit::Text),
+        Column::new("bytes", "bytes", Unit::Bytes).name(),
+        Column::new("kernel", "kernel", Unit::Text).name(),
         Column::new("messages", "messages", Unit::Count),
         Column::new("message_bytes", "bytes each", Unit::Bytes),
         Column::new("rate", "rate", Unit::BytesPerSecond),
@@ -203,28 +200,6 @@ fn columns() -> Vec<Column> {
         Column::new("seconds", "median", Unit::Seconds),
         Column::new("aes_per_second", "keys/s", Unit::PerSecond),
     ]
-}
-
-/// The plot's places: the copy, then all cases; a small size has fewer.
-fn names() -> Vec<String> {
-    let mut names = vec!["copy".to_owned()];
-    names.extend(cases(1 << 30).iter().map(Case::name));
-    names
-}
-
-fn place(names: &[String], case: &Case) -> Option<usize> {
-    names.iter().position(|name| *name == case.name())
-}
-
-fn plot(names: Vec<String>, series: Vec<Series>) -> Plot {
-    Plot {
-        title: "Data in GPU memory".to_owned(),
-        x_label: String::new(),
-        x: Axis::Names(names),
-        y_label: "bytes per second".to_owned(),
-        y: Axis::Linear,
-        series,
-    }
 }
 
 #[cfg(test)]
@@ -251,15 +226,10 @@ mod tests {
 
     #[test]
     fn cases_fit_and_have_different_names() {
-        let places = super::names();
         for size in [SMALLEST as usize, 1 << 30, 4 << 30] {
             let cases = cases(size);
-            for case in &cases {
-                let place = place(&places, case).expect("the plot has all cases");
-                assert_eq!(places[place], case.name());
-            }
             assert!(cases.iter().all(|case| case.bytes() <= size));
-            let mut names: Vec<_> = cases.iter().map(Case::name).collect();
+            let mut names: Vec<_> = cases.iter().map(case::Case::name).collect();
             names.sort();
             names.dedup();
             assert_eq!(names.len(), cases.len());

@@ -20,8 +20,7 @@ use crate::context::portable;
 use crate::error::Result;
 use crate::measure::interleave;
 use crate::report::{Column, Report, Unit, Value};
-use crate::table::grouped;
-use crate::{Axis, Context, Error, Machine, Plan, Plot, Sample, Series};
+use crate::{Context, Error, Machine, Plan, Sample};
 
 /// A library. All of them work in place: on a copy of the task's input, which copying left in the
 /// cache.
@@ -71,26 +70,26 @@ impl Suite for Peers {
         let (peers, notes) = peers(Held::like(&engine));
         let ours = ours::Ours::new(engine);
         let reference = ours::Ours::new(portable()?);
-        let mut rows = Vec::new();
+        let mut report = Report {
+            suite: self.name().to_owned(),
+            title: "peers: bytes per second on one thread, against what a user would take instead"
+                .to_owned(),
+            notes,
+            columns: columns(&peers),
+            rows: Vec::new(),
+            machine,
+            stopped: false,
+        };
         for task in task::all() {
             (context.notify)(&task.name());
             let all: Vec<&dyn Peer> = std::iter::once(&ours as &dyn Peer)
                 .chain(peers.iter().map(AsRef::as_ref))
                 .collect();
             let samples = measure(context.plan, &task, &all, &reference)?;
-            rows.push(row(&task, &samples));
+            report.rows.push(row(&task, &samples));
+            (context.progress)(&report);
         }
-        let columns = columns(&peers);
-        Ok(Report {
-            suite: self.name(),
-            title: "peers: bytes per second on one thread, against what a user would take instead"
-                .to_owned(),
-            notes,
-            plot: plot(&columns, &rows),
-            columns,
-            rows,
-            machine,
-        })
+        Ok(report)
     }
 }
 
@@ -184,7 +183,7 @@ fn measure(
 
 fn columns(peers: &[Box<dyn Peer>]) -> Vec<Column> {
     let mut columns = vec![
-        Column::new("task", "task", Unit::Text),
+        Column::new("task", "task", Unit::Text).name(),
         Column::new("bytes", "bytes", Unit::Bytes),
         Column::new("warplock", "warplock", Unit::BytesPerSecond),
     ];
@@ -211,28 +210,6 @@ fn row(task: &Task, samples: &[Option<Sample>]) -> Vec<Value> {
     row.extend(rates.into_iter().map(Value::from));
     row.push(ratio.into());
     row
-}
-
-fn plot(columns: &[Column], rows: &[Vec<Value>]) -> Plot {
-    let libraries = 2..columns.len() - 1;
-    Plot {
-        title: "one thread, bytes per second".to_owned(),
-        x_label: "task, in the table's order".to_owned(),
-        x: Axis::Names((1..=rows.len()).map(|row| grouped(row as u64)).collect()),
-        y_label: "bytes per second".to_owned(),
-        y: Axis::Log,
-        series: libraries
-            .map(|column| Series {
-                name: columns[column].title.clone(),
-                points: rows
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(place, row)| Some((place as f64, row[column].number()?)))
-                    .collect(),
-                quoted: false,
-            })
-            .collect(),
-    }
 }
 
 #[cfg(test)]

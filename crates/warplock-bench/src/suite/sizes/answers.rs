@@ -1,16 +1,19 @@
-//! The paper's questions, answered from the rows.
+//! What the rows say together.
+
+use std::cmp::Ordering;
 
 use warplock::Algorithm;
 
 use super::rows::{Place, Row};
 use crate::table::{grouped, scaled};
 
-/// A ratio below this is within the variation between runs.
-const CLEARLY: f64 = 1.05;
-
-/// All answers, and the crossing points.
+/// All sentences.
 pub(super) fn all(rows: &[Row]) -> Vec<String> {
-    let mut answers = questions(rows);
+    let mut answers: Vec<_> = fastest(rows);
+    if rows.iter().any(|row| row.seconds(Place::Gpu).is_some()) {
+        answers.extend(crossings(rows));
+        answers.push(auto(rows));
+    }
     answers.extend(rows.iter().filter_map(together));
     answers
 }
@@ -38,41 +41,6 @@ fn together(row: &Row) -> Option<String> {
     ))
 }
 
-fn questions(rows: &[Row]) -> Vec<String> {
-    vec![
-        against(
-            rows,
-            "RQ1a: does the GPU outperform the single-core CPU?",
-            &[
-                (Place::GpuStreams, Place::PortableOne),
-                (Place::GpuStreams, Place::CpuOne),
-                (Place::Gpu, Place::CpuOne),
-            ],
-        ),
-        against(
-            rows,
-            "RQ1b: does the GPU perform better than a multi-core CPU?",
-            &[
-                (Place::GpuStreams, Place::PortablePinned),
-                (Place::GpuStreams, Place::CpuAllPinned),
-                (Place::Gpu, Place::CpuAll),
-            ],
-        ),
-        against(
-            rows,
-            "RQ2: do streams improve it?",
-            &[(Place::GpuStreams, Place::GpuOneStream)],
-        ),
-        fastest(rows),
-        "Granularity (1, 2, 4, 8 blocks per thread): these kernels have no such setting. A launch \
-         has as many threads as the GPU holds at a time; a warp takes rows of 32 blocks, one block \
-         for each of its threads, so a thread does bytes / 16 / threads blocks, as many as there \
-         are rows for its warp."
-            .to_owned(),
-        auto(rows),
-    ]
-}
-
 fn name(place: Place) -> String {
     place.title().replace('\n', ", ")
 }
@@ -92,98 +60,109 @@ fn algorithms(rows: &[Row]) -> Vec<Algorithm> {
     found
 }
 
-/// How much faster one place is than another, by size; both directions.
-fn ratios(rows: &[Row], algorithm: Algorithm, pair: (Place, Place)) -> Vec<(usize, f64)> {
-    let own = rows
-        .iter()
-        .filter(|row| row.algorithm == algorithm && row.count == 1);
-    let ratio = |row: &Row| {
-        let (this, other) = (row.seconds(pair.0)?, row.seconds(pair.1)?);
-        Some((row.bytes, other.median / this.median))
+/// A line for each pair of places: from which measured size on the first is faster, for each
+/// algorithm. Both directions count.
+fn crossings(rows: &[Row]) -> Vec<String> {
+    let pairs = [
+        (Place::GpuStreams, Place::PortableOne),
+        (Place::GpuStreams, Place::CpuOne),
+        (Place::GpuStreams, Place::CpuAllPinned),
+        (Place::Gpu, Place::CpuOne),
+        (Place::Gpu, Place::CpuAll),
+        (Place::GpuStreams, Place::GpuOneStream),
+    ];
+    let line = |(own, other): (Place, Place)| {
+        let each = algorithms(rows).into_iter().filter_map(|algorithm| {
+            let own_rows = rows
+                .iter()
+                .filter(|row| row.algorithm == algorithm && row.count == 1);
+            let ranks: Vec<_> = own_rows
+                .filter_map(|row| Some((row.bytes, row.rank(own, other)?)))
+                .collect();
+            let from = match (crossing(&ranks), ranks.is_empty()) {
+                (_, true) => return None,
+                (Some(from), _) => format!("from {}", bytes(from)),
+                (None, _) => "never".to_owned(),
+            };
+            Some(format!("{algorithm} {from}"))
+        });
+        let each: Vec<_> = each.collect();
+        (!each.is_empty()).then(|| {
+            format!(
+                "[{}] beats [{}]: {}.",
+                name(own),
+                name(other),
+                each.join(", ")
+            )
+        })
     };
-    own.filter_map(ratio).collect()
+    pairs.into_iter().filter_map(line).collect()
 }
 
-/// From which measured size on the first of a pair is faster, at that and at every larger one.
-fn crossing(ratios: &[(usize, f64)]) -> Option<usize> {
-    let slower = |&&(_, ratio): &&(usize, f64)| ratio < 1.0;
-    let last_slower = ratios.iter().filter(slower).map(|(size, _)| *size).max();
-    let sizes = ratios.iter().map(|(size, _)| *size);
+/// From which size on the first of a pair is faster, and never slower at a larger size. Differences
+/// within the runs' variation count as neither.
+fn crossing(ranks: &[(usize, Ordering)]) -> Option<usize> {
+    let last_slower = ranks
+        .iter()
+        .filter(|(_, rank)| *rank == Ordering::Less)
+        .map(|(size, _)| *size)
+        .max();
+    let faster = ranks.iter().filter(|(_, rank)| *rank == Ordering::Greater);
+    let sizes = faster.map(|(size, _)| *size);
     sizes.filter(|size| Some(*size) > last_slower).min()
 }
 
-fn against(rows: &[Row], question: &str, pairs: &[(Place, Place)]) -> String {
-    let mut sentences = Vec::new();
-    for &pair in pairs {
-        let mut parts = Vec::new();
-        for algorithm in algorithms(rows) {
-            let ratios = ratios(rows, algorithm, pair);
-            let best = ratios.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-            let Some(&(size, most)) = best else {
-                continue;
-            };
-            parts.push(match crossing(&ratios) {
-                Some(from) => format!(
-                    "{algorithm} from {} on (at most {most:.2} times, at {})",
-                    bytes(from),
-                    bytes(size)
-                ),
-                None if most >= CLEARLY => format!(
-                    "{algorithm} at some sizes ({most:.2} times at {}), not at the largest",
-                    bytes(size)
-                ),
-                None => format!("{algorithm} at no size (at most {most:.2} times)"),
-            });
-        }
-        if !parts.is_empty() {
-            let (this, other) = (name(pair.0), name(pair.1));
-            sentences.push(format!("[{this}] beats [{other}]: {}.", parts.join("; ")));
-        }
-    }
-    match sentences.is_empty() {
-        true => format!("{question} Not measured: no GPU."),
-        false => format!("{question} {}", sentences.join(" ")),
-    }
-}
-
-fn fastest(rows: &[Row]) -> String {
-    let mut parts: Vec<String> = Vec::new();
+/// Which place is the fastest to encrypt, a line for each algorithm. The simplest stays until
+/// another is faster beyond the variation of both.
+fn fastest(rows: &[Row]) -> Vec<String> {
+    use Place::{CpuAll, CpuAllPinned, CpuOne, Gpu, GpuStreams, PortableAll, PortableOne};
+    // From simple to complex; `auto` is one of these, data in GPU memory another question.
+    let places = [
+        PortableOne,
+        CpuOne,
+        PortableAll,
+        CpuAll,
+        CpuAllPinned,
+        Gpu,
+        GpuStreams,
+    ];
+    let mut lines = Vec::new();
     for algorithm in algorithms(rows) {
-        // Where it changes, from small to large; encryption stands for both.
-        let mut changes: Vec<(usize, Place, f64)> = Vec::new();
+        let mut changes: Vec<String> = Vec::new();
+        let mut last: Option<Place> = None;
         let own = rows
             .iter()
-            .filter(|row| row.algorithm == algorithm && row.way() == "encrypt");
+            .filter(|row| row.algorithm == algorithm && row.count == 1 && row.way() == "encrypt");
         for row in own {
-            // Data in GPU memory is another question, and copies encrypt nothing.
-            let places = Place::ALL
-                .into_iter()
-                .filter(|place| !matches!(place, Place::Resident | Place::Copies));
-            let times = places.filter_map(|place| Some((place, row.seconds(place)?.median)));
-            let Some((place, seconds)) = times.min_by(|a, b| a.1.total_cmp(&b.1)) else {
+            let there = || {
+                places
+                    .into_iter()
+                    .filter(|&place| row.seconds(place).is_some())
+            };
+            let is_beaten =
+                |own: Place| there().any(|other| row.rank(other, own) == Some(Ordering::Greater));
+            let stays = last.filter(|&place| row.seconds(place).is_some() && !is_beaten(place));
+            let Some(place) = stays.or_else(|| there().find(|&place| !is_beaten(place))) else {
                 continue;
             };
-            if changes.last().is_none_or(|last| last.1 != place) {
-                changes.push((row.bytes, place, row.bytes as f64 / seconds));
+            if last != Some(place) {
+                let rate = row
+                    .seconds(place)
+                    .map(|sample| row.bytes as f64 / sample.median);
+                changes.push(format!(
+                    "from {} [{}] ({})",
+                    bytes(row.bytes),
+                    name(place),
+                    scaled(rate.unwrap_or_default(), "B/s")
+                ));
+                last = Some(place);
             }
         }
-        let each = changes.iter().map(|&(size, place, rate)| {
-            format!(
-                "from {} [{}] ({})",
-                bytes(size),
-                name(place),
-                scaled(rate, "B/s")
-            )
-        });
-        parts.push(format!(
-            "{algorithm}: {}",
-            each.collect::<Vec<_>>().join(", ")
-        ));
+        if !changes.is_empty() {
+            lines.push(format!("Fastest, {algorithm}: {}.", changes.join(", ")));
+        }
     }
-    format!(
-        "RQ3: which implementation is the fastest (encryption)? {}.",
-        parts.join("; ")
-    )
+    lines
 }
 
 /// The limit for `auto`.
@@ -242,6 +221,7 @@ mod tests {
         .map(|(bytes, cpu, gpu)| {
             let seconds = [
                 (Place::CpuOne, cpu),
+                (Place::Gpu, 9.5),
                 (Place::GpuStreams, gpu),
                 (Place::Auto, cpu),
             ];
@@ -252,15 +232,42 @@ mod tests {
 
     #[test]
     fn a_crossing_point_holds_for_all_larger_sizes() {
-        let found = ratios(
-            &rows(),
-            Algorithm::Aes128Ctr,
-            (Place::GpuStreams, Place::CpuOne),
+        use Ordering::{Equal, Greater, Less};
+        assert_eq!(crossing(&[(64, Less)]), None);
+        assert_eq!(crossing(&[(64, Greater), (128, Greater)]), Some(64));
+        assert_eq!(crossing(&[(64, Greater), (128, Less)]), None);
+        assert_eq!(
+            crossing(&[(64, Less), (128, Equal), (256, Greater)]),
+            Some(256)
         );
-        assert_eq!(crossing(&found), Some(16384));
-        assert_eq!(crossing(&[(64, 0.5)]), None);
-        assert_eq!(crossing(&[(64, 2.0), (128, 3.0)]), Some(64));
-        assert_eq!(crossing(&[(64, 2.0), (128, 0.9)]), None);
+        // A tie at one size does not move it.
+        assert_eq!(
+            crossing(&[(64, Greater), (128, Equal), (256, Greater)]),
+            Some(64)
+        );
+    }
+
+    #[test]
+    fn noise_does_not_change_the_fastest() {
+        // Three places that run the same code, with another one lowest at each size.
+        let all = [Place::CpuOne, Place::CpuAll, Place::CpuAllPinned];
+        let rows: Vec<_> = (0..3)
+            .map(|number: usize| {
+                let seconds = |place: usize| if place == number { 0.9 } else { 1.0 };
+                let mut row = Row::made_up(Algorithm::Aes128Ctr, 64 << (2 * number), &[]);
+                row.runs = (0..3)
+                    .map(|place| (all[place], vec![seconds(place), 0.95, 1.1]))
+                    .collect();
+                row
+            })
+            .collect();
+        let said = fastest(&rows);
+        assert_eq!(said.len(), 1);
+        assert!(
+            said[0].contains("from 64 bytes [CPU, 1 thread]"),
+            "{said:?}"
+        );
+        assert_eq!(said[0].matches("from").count(), 1, "{said:?}");
     }
 
     #[test]
@@ -281,30 +288,29 @@ mod tests {
             said.contains("1.00 of that sum; auto reaches 0.80 of it"),
             "{said}"
         );
-        // Without a cipher, none is the fastest to encrypt.
-        let said = fastest(&[row]);
-        assert!(said.contains("[auto, pinned]"), "{said}");
     }
 
     #[test]
     fn answers_come_from_the_rows() {
         let answers = all(&rows());
-        let one = "[GPU, pinned, 4 streams] beats [CPU, 1 thread]: aes-128-ctr from 16,384 \
-                   bytes on (at most 9.00 times, at 65,536 bytes).";
-        assert!(answers[0].contains(one), "{}", answers[0]);
-        assert!(answers[1].ends_with("Not measured: no GPU."));
-        assert!(
-            answers[3].contains("from 64 bytes [CPU, 1 thread]"),
-            "{}",
-            answers[3]
+        assert_eq!(
+            answers[0],
+            "Fastest, aes-128-ctr: from 64 bytes [CPU, 1 thread] (64.0 B/s), from 1,024 bytes [GPU, \
+             pinned, 4 streams] (1.02 kB/s), from 4,096 bytes [CPU, 1 thread] (2.05 kB/s), from \
+             16,384 bytes [GPU, pinned, 4 streams] (5.46 kB/s)."
         );
-        assert!(answers[3].contains("from 16,384 bytes [GPU, pinned, 4 streams]"));
-        assert!(
-            answers[5].contains("[auto] at least 1.00"),
-            "{}",
-            answers[5]
+        assert_eq!(
+            answers[1],
+            "[GPU, pinned, 4 streams] beats [CPU, 1 thread]: aes-128-ctr from 16,384 bytes."
         );
-        assert!(answers[5].contains("below 0.95 in 0 of 5 rows"));
+        assert_eq!(
+            answers[2],
+            "[GPU, pageable memory] beats [CPU, 1 thread]: aes-128-ctr never."
+        );
+        assert!(
+            answers[3].contains("below 0.95 in 0 of 5 rows"),
+            "{answers:?}"
+        );
         let mut rows = rows();
         rows[2].runs.push((Place::CpuAll, vec![1.0]));
         rows[2].runs.push((Place::CpuAgain, vec![1.25]));

@@ -2,6 +2,7 @@
 //! `auto` combines them; and what that answers to the questions of a paper about AES on GPUs.
 
 mod answers;
+mod buffers;
 mod copies;
 mod rows;
 mod run;
@@ -17,7 +18,7 @@ use crate::error::Result;
 use crate::measure::Plan;
 use crate::report::{Column, Report, Unit, Value};
 use crate::table::grouped;
-use crate::{Axis, Context, Machine, Plot, Series, memory};
+use crate::{Context, Machine, memory, message};
 
 /// The suite and its options.
 #[derive(Clone, Debug)]
@@ -98,7 +99,7 @@ impl Sizes {
             algorithm,
             direction,
             count: 1,
-            len,
+            len: message::padded(algorithm, len),
             huge,
         };
         let mut tasks = Vec::new();
@@ -130,9 +131,22 @@ impl Suite for Sizes {
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Report> {
-        let machine = Machine::here(context)?;
         let places = Places::new(context)?;
-        let mut notes = places.notes();
+        let mut report = Report {
+            suite: self.name().to_owned(),
+            title: format!(
+                "sizes: from host memory to host memory, {} threads{}",
+                context.threads,
+                places
+                    .gpu_name()
+                    .map_or(String::new(), |name| format!(", {name}"))
+            ),
+            notes: places.notes(),
+            columns: Vec::new(),
+            rows: Vec::new(),
+            machine: Machine::here(context)?,
+            stopped: false,
+        };
         let mut rows: Vec<Row> = Vec::new();
         for task in self.tasks() {
             let name = task.to_string();
@@ -140,7 +154,7 @@ impl Suite for Sizes {
             let copies = 2 * task.buffers() as u64 + 2;
             let needed = (task.bytes() as u64).saturating_mul(copies);
             if !memory::fits(needed) {
-                notes.push(format!(
+                report.notes.push(format!(
                     "{name}: left out, it needs {} bytes of memory",
                     grouped(needed)
                 ));
@@ -149,27 +163,14 @@ impl Suite for Sizes {
             (context.notify)(&name);
             let plan = self.plan(context, task.huge);
             rows.push(places.measure(&plan, &task)?);
+            let is_used = |place: &Place| rows.iter().any(|row| row.seconds(*place).is_some());
+            let used: Vec<Place> = Place::ALL.into_iter().filter(is_used).collect();
+            report.columns = columns(&used);
+            report.rows = rows.iter().map(|row| values(row, &used)).collect();
+            (context.progress)(&report);
         }
-        let used: Vec<Place> = Place::ALL
-            .into_iter()
-            .filter(|&place| rows.iter().any(|row| row.seconds(place).is_some()))
-            .collect();
-        notes.extend(answers::all(&rows));
-        Ok(Report {
-            suite: self.name(),
-            title: format!(
-                "sizes: from host memory to host memory, {} threads{}",
-                context.threads,
-                places
-                    .gpu_name()
-                    .map_or(String::new(), |name| format!(", {name}"))
-            ),
-            notes,
-            columns: columns(&used),
-            plot: plot(&rows, &used),
-            rows: rows.iter().map(|row| values(row, &used)).collect(),
-            machine,
-        })
+        report.notes.extend(answers::all(&rows));
+        Ok(report)
     }
 }
 
@@ -178,7 +179,6 @@ type Tells = fn(&Row, Place) -> Option<f64>;
 
 /// The speed of places relative to their rivals, and the part of the text that `auto` gave to GPUs:
 /// keys and titles of these columns.
-/// choose gave to GPUs: keys and titles of these columns.
 const RATIOS: [(Place, Tells, &str, &str); 8] = {
     use Place::{Auto, AutoPinned, AutoPortable, CpuAgain, CpuAgainPinned};
     const SHARE: Tells = Row::against_best;
@@ -238,50 +238,15 @@ fn values(row: &Row, used: &[Place]) -> Vec<Value> {
 
 fn columns(used: &[Place]) -> Vec<Column> {
     let mut columns = vec![
-        Column::new("algorithm", "algorithm", Unit::Text),
-        Column::new("direction", "", Unit::Text),
-        Column::new("messages", "messages", Unit::Count),
-        Column::new("bytes", "bytes", Unit::Bytes),
+        Column::new("algorithm", "algorithm", Unit::Text).name(),
+        Column::new("direction", "", Unit::Text).name(),
+        Column::new("messages", "messages", Unit::Count).name(),
+        Column::new("bytes", "bytes", Unit::Bytes).name(),
     ];
     let rate = |place: &Place| Column::new(place.key(), place.title(), Unit::BytesPerSecond);
     columns.extend(used.iter().map(rate));
     columns.extend(RATIOS.map(|(.., key, title)| Column::new(key, title, Unit::Ratio)));
     columns
-}
-
-/// Seconds by size, both axes logarithmic: the first algorithm, both directions.
-fn plot(rows: &[Row], used: &[Place]) -> Plot {
-    let first = rows.first().map(|row| row.algorithm);
-    let mut series = Vec::new();
-    for way in ["encrypt", "decrypt"] {
-        for &place in used {
-            let own = rows
-                .iter()
-                .filter(|row| Some(row.algorithm) == first && row.way() == way);
-            let points: Vec<_> = own
-                .filter_map(|row| Some((row.bytes as f64, row.seconds(place)?.median)))
-                .collect();
-            if !points.is_empty() {
-                series.push(Series {
-                    name: format!("{way}, {}", place.title().replace('\n', " ")),
-                    points,
-                    // The second direction would lie over the first.
-                    quoted: way == "decrypt",
-                });
-            }
-        }
-    }
-    Plot {
-        title: format!(
-            "{}: seconds by size",
-            first.map_or_else(String::new, |algorithm| algorithm.to_string())
-        ),
-        x_label: "bytes".to_owned(),
-        x: Axis::Log,
-        y_label: "seconds".to_owned(),
-        y: Axis::Log,
-        series,
-    }
 }
 
 #[cfg(test)]
@@ -291,7 +256,11 @@ mod tests {
     #[test]
     fn every_place_of_this_machine_is_measured_at_every_size() {
         let suite = Sizes {
-            algorithms: vec![Algorithm::Aes192Ctr, Algorithm::Aes256Gcm],
+            algorithms: vec![
+                Algorithm::Aes192Ctr,
+                Algorithm::Aes256Gcm,
+                Algorithm::Aes128Ecb,
+            ],
             sizes: vec![64, 1000, 300_000],
             huge: vec![1 << 20, 1 << 50],
             huge_algorithms: vec![Algorithm::Aes192Ctr, Algorithm::Aes256Gcm],
@@ -307,17 +276,9 @@ mod tests {
         };
         let report = suite.run(&context).unwrap();
         // The one that fits into no memory is left out, for both algorithms.
-        assert_eq!(report.rows.len(), 2 * 2 * 3 + 2 * 2 + 2);
+        assert_eq!(report.rows.len(), 3 * 2 * 3 + 2 * 2 + 2);
         let left_out = |note: &&String| note.contains("left out");
         assert_eq!(report.notes.iter().filter(left_out).count(), 2);
-        for question in ["RQ1a", "RQ1b", "RQ2", "RQ3", "Granularity"] {
-            let answered = |note: &&String| note.starts_with(question);
-            assert_eq!(
-                report.notes.iter().filter(answered).count(),
-                1,
-                "{question}"
-            );
-        }
         let column = |key| {
             let mut columns = report.columns.iter();
             columns.position(|column| column.key == key).unwrap()
@@ -327,7 +288,9 @@ mod tests {
             // The huge ones are left to all threads.
             assert!(row[4..8].iter().any(|value| value.number().is_some()));
             assert!(row[best].number().unwrap() > 0.0);
-            assert!((0.0..=1.0).contains(&row[on_gpus].number().unwrap()));
+            let part = row[on_gpus].number();
+            assert_eq!(part.is_some(), !report.machine.gpus.is_empty());
+            assert!((0.0..=1.0).contains(&part.unwrap_or_default()));
         }
         assert!(report.svg().unwrap().contains("aes-192-ctr"));
     }

@@ -1,5 +1,7 @@
 //! The tasks and their results.
 
+use std::cmp::Ordering;
+
 use warplock::{Algorithm, Direction};
 
 use crate::Sample;
@@ -180,6 +182,12 @@ impl Row {
         }
         let own = self.seconds.iter().find(|(of, _)| *of == place);
         own.map(|(_, sample)| *sample)
+    }
+
+    /// Whether one place is faster (`Greater`) or slower than another, or neither beyond the
+    /// variation of both; none if one was not measured.
+    pub(super) fn rank(&self, own: Place, other: Place) -> Option<Ordering> {
+        Some(self.seconds(own)?.rank(&self.seconds(other)?))
     }
 
     pub(super) fn on_gpus(&self, place: Place) -> Option<f64> {

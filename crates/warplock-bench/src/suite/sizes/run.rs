@@ -11,52 +11,13 @@ use warplock::{
     BackendChoice, Batch, Direction, Engine, InstructionSet, Ivs, Key, Keys, Spans, Tags, Text,
 };
 
+use super::buffers::Buffers;
 use super::copies;
 use super::rows::{Of, Place, Row, Task};
 use crate::error::Result;
 use crate::gpu::{Gpu, done_on_gpus};
 use crate::measure::{Plan, interleave, interleaved_runs};
 use crate::{Context, Error, Sample, message, random};
-
-/// A row's inputs and outputs; if there are several, jobs take them in turn.
-struct Buffers<B> {
-    all: Vec<(B, B)>,
-    now: usize,
-}
-
-impl<B: DerefMut<Target = [u8]>> Buffers<B> {
-    /// `count` pairs, each made by `make`, with this input.
-    fn new(count: usize, input: &[u8], make: impl Fn() -> Result<B>) -> Result<Self> {
-        let pair = |_| {
-            let (mut own, output) = (make()?, make()?);
-            own.copy_from_slice(input);
-            Ok((own, output))
-        };
-        Ok(Buffers {
-            all: (0..count).map(pair).collect::<Result<_>>()?,
-            now: 0,
-        })
-    }
-
-    fn turn(&mut self) {
-        self.now = (self.now + 1) % self.all.len();
-    }
-
-    /// Makes missing output show.
-    fn spoil(&mut self, expected: &[u8]) {
-        let outputs = self.all.iter_mut().map(|pair| &mut pair.1);
-        outputs.for_each(|output| spoil(output, expected));
-    }
-
-    fn output(&self) -> &[u8] {
-        &self.all[self.now].1
-    }
-
-    fn both(&mut self) -> (&B, &mut B) {
-        let (input, output) = &mut self.all[self.now];
-        (input, output)
-    }
-}
 
 /// The data shared by all places of a row.
 struct Work {
@@ -220,6 +181,9 @@ impl Places {
         let mut memory = Buffers::new(sets, &input, || Ok(vec![0; bytes]))?;
         let engines: Vec<_> = self.pageable.iter().filter(fits).collect();
         let (mut runs, mut on_gpus) = work.time(plan, &engines, &mut memory)?;
+        if self.gpu.is_none() {
+            on_gpus.clear();
+        }
         if let Some(gpu) = &self.gpu {
             drop(memory);
             let mut pinned = Buffers::new(sets, &input, || Ok(gpu.device.pinned(bytes)?))?;
@@ -278,7 +242,10 @@ impl Work {
                 }
             }
         };
-        let mut batch = Batch::new(direction, Keys::One(&self.key), text).ivs(Ivs::Each(&self.ivs));
+        let mut batch = Batch::new(direction, Keys::One(&self.key), text);
+        if !self.ivs.is_empty() {
+            batch = batch.ivs(Ivs::Each(&self.ivs));
+        }
         if self.key.algorithm().is_aead() {
             batch = match direction {
                 Direction::Encrypt => batch.tags(Tags::Apart(tags)),
@@ -398,27 +365,19 @@ impl Work {
     }
 }
 
-/// Writes wrong bytes at both ends and at some places between, so that a missing write is noticed,
-/// whatever the output held before.
-fn spoil(bytes: &mut [u8], expected: &[u8]) {
-    for place in (0..bytes.len()).step_by(4093) {
-        bytes[place] = !expected[place];
-    }
-    if let (Some(last), Some(expected)) = (bytes.last_mut(), expected.last()) {
-        *last = !expected;
-    }
-}
-
 impl<'a> Lane<'a> {
     fn new(work: &Work, gpu: &'a Gpu, bytes: usize) -> Result<Self> {
         let device: &Device = &gpu.device;
         let text = device.alloc(bytes)?;
-        let (mut tag, mut iv) = (device.alloc(16)?, device.alloc(work.ivs.len())?);
+        // The GPU has no empty buffers.
+        let (mut tag, mut iv) = (device.alloc(16)?, device.alloc(work.ivs.len().max(1))?);
         tag.write(0, &work.tags)?;
-        iv.write(0, &work.ivs)?;
         let place = DeviceText::in_place(text.region());
         let mut batch = DeviceBatch::new(work.direction, &work.key, place);
-        batch = batch.ivs(DeviceIvs::Each(iv.region()));
+        if !work.ivs.is_empty() {
+            iv.write(0, &work.ivs)?;
+            batch = batch.ivs(DeviceIvs::Each(iv.region()));
+        }
         if work.key.algorithm().is_aead() {
             batch = batch.tags(DeviceTags::Apart(tag.region()));
         }

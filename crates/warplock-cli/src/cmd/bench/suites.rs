@@ -1,76 +1,16 @@
-//! `warplock bench`: measures, and prints the results.
+//! The suites with the options of the command line.
 
-use std::io::Write;
-use std::path::Path;
-
-use serde_json::json;
-use warplock::{Algorithm, BACKEND_VARIABLE, BackendChoice, Mode};
+use warplock::{Algorithm, Direction};
 use warplock_bench::suite::{
     AeadBatch, Calls, CbcBatch, Entries, FileSizes, Files, Fs, Host, Kernels, Sizes,
 };
-use warplock_bench::{Context, Error, Report, Suite};
+use warplock_bench::{Context, Suite};
 
-use crate::args::{Bench, BenchSuite, Common};
-use crate::console::print;
-use crate::exit::Exit;
+use crate::args::{BenchDirection, BenchSuite};
 use crate::failure::{Failure, Result};
-use crate::output::Output;
 
-/// Runs a suite.
-pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
-    let defaults = Context::default();
-    let context = Context {
-        choice: choice(common)?,
-        threads: common.threads.unwrap_or(defaults.threads),
-        notify: &|step| common.note(step),
-        ..defaults
-    };
-    let suite = suite(options.suite, &context)?;
-    // Refused now, not after minutes of work.
-    let create = |path: &Path| Output::create(path, options.force, None);
-    let json = options.output.as_deref().map(create).transpose()?;
-    let plot = options.plot.as_deref().map(create).transpose()?;
-
-    let report = match suite.run(&context) {
-        // Printed instead of the table; no file appears.
-        Err(skipped @ (Error::NoGpu(_) | Error::NoFuse)) => {
-            match common.json {
-                true => common.emit(&json!({ "skipped": skipped.to_string() }))?,
-                false => print(&format!("{skipped}\n"))?,
-            }
-            return Ok(Exit::Done);
-        }
-        outcome => outcome?,
-    };
-    // Files first: the reader of the table may leave before its end. And the table even if a file
-    // failed: the measurement must not be lost.
-    let written = files(&report, json, plot);
-    let printed = match common.json {
-        true => common.emit(&report.json()),
-        false => print(&report.table()),
-    };
-    written.and(printed).map(|()| Exit::Done)
-}
-
-fn files(report: &Report, json: Option<Output>, plot: Option<Output>) -> Result<()> {
-    if let Some(output) = json {
-        write(output, &format!("{:#}\n", report.json()))?;
-    }
-    match plot {
-        Some(output) => write(output, &report.svg()?),
-        None => Ok(()),
-    }
-}
-
-/// The variable stands for the option: a suite reads the settings of its columns from it.
-fn choice(common: &Common) -> Result<Option<BackendChoice>> {
-    match (common.backend, std::env::var(BACKEND_VARIABLE)) {
-        (None, Ok(name)) if !name.is_empty() => Ok(Some(name.parse()?)),
-        (choice, _) => Ok(choice),
-    }
-}
-
-fn suite(which: BenchSuite, context: &Context<'_>) -> Result<Box<dyn Suite>> {
+/// The suite with its options.
+pub(super) fn suite(which: BenchSuite, context: &Context<'_>) -> Result<Box<dyn Suite>> {
     Ok(match which {
         BenchSuite::FileSizes { algorithm, size } => {
             let defaults = FileSizes::default();
@@ -95,25 +35,31 @@ fn suite(which: BenchSuite, context: &Context<'_>) -> Result<Box<dyn Suite>> {
             }
             Box::new(suite)
         }
-        BenchSuite::Entries { dir, chunk, cold } => {
-            let defaults = Entries::new(dir);
-            let chunks = match chunk.is_empty() {
-                true => defaults.chunks,
-                false => chunk,
-            };
-            Box::new(Entries {
-                chunks,
-                cold,
-                ..defaults
-            })
-        }
-        BenchSuite::AeadBatch { messages, text } => {
+        BenchSuite::Entries {
+            dir,
+            chunk,
+            cold,
+            profile,
+        } => Box::new(Entries {
+            chunks: chunk,
+            cold,
+            profile,
+            ..Entries::new(dir)
+        }),
+        BenchSuite::AeadBatch {
+            messages,
+            text,
+            aad,
+        } => {
             let mut suite = AeadBatch::default();
             if !messages.is_empty() {
                 suite.counts = numbers(&messages);
             }
             if !text.is_empty() {
                 suite.lens = numbers(&text);
+            }
+            if !aad.is_empty() {
+                suite.aad = numbers(&aad);
             }
             Box::new(suite)
         }
@@ -137,23 +83,54 @@ fn suite(which: BenchSuite, context: &Context<'_>) -> Result<Box<dyn Suite>> {
             false => Kernels { sizes: size },
         }),
         BenchSuite::Calls => Box::new(Calls),
-        BenchSuite::CbcBatch { messages } => Box::new(match messages.is_empty() {
-            true => CbcBatch::default(),
-            false => CbcBatch { counts: messages },
-        }),
+        BenchSuite::CbcBatch {
+            messages,
+            text,
+            streams,
+            direction,
+            algorithm,
+        } => {
+            let mut suite = CbcBatch {
+                algorithm,
+                len: numbers(&[text])[0],
+                ..CbcBatch::default()
+            };
+            if !messages.is_empty() {
+                suite.counts = messages;
+            }
+            if !streams.is_empty() {
+                suite.streams = streams;
+            }
+            suite.directions = match direction {
+                BenchDirection::Encrypt => vec![Direction::Encrypt],
+                BenchDirection::Decrypt => vec![Direction::Decrypt],
+                BenchDirection::Both => suite.directions,
+            };
+            Box::new(suite)
+        }
         BenchSuite::Fs {
             dir,
             size,
             files,
+            requests,
+            jobs,
             backends,
             instruction_set,
             peers,
         } => {
-            let defaults = Fs::default();
+            let mut defaults = Fs::default();
+            if !requests.is_empty() {
+                defaults.requests = numbers(&requests);
+            }
+            if !jobs.is_empty() {
+                defaults.jobs = jobs;
+            }
             Box::new(Fs {
                 dir: dir.unwrap_or(defaults.dir),
                 size,
                 files,
+                requests: defaults.requests,
+                jobs: defaults.jobs,
                 backends,
                 instruction_set,
                 peers: peers.unwrap_or(defaults.peers),
@@ -174,16 +151,6 @@ fn sizes(quick: bool, algorithms: Vec<Algorithm>, mut sizes: Vec<u64>) -> Result
         true => Sizes::quick(),
         false => Sizes::default(),
     };
-    // Each size has one IV of 16 bytes and a message of any length.
-    let takes = |algorithm: &Algorithm| {
-        matches!(algorithm.info().mode, Mode::Ctr | Mode::Gcm | Mode::Acorn)
-    };
-    if let Some(other) = algorithms.iter().find(|algorithm| !takes(algorithm)) {
-        return Err(Failure::usage(format_args!(
-            "this suite has messages of any length, which {other} does not take; name ctr, gcm or \
-             acorn-128"
-        )));
-    }
     if !algorithms.is_empty() || !sizes.is_empty() {
         // What was asked for, and no more.
         suite.batches.clear();
@@ -225,12 +192,6 @@ fn peers(_: &Context<'_>) -> Result<Box<dyn Suite>> {
     Err(Failure::usage(
         "this build has no other libraries to compare with; build it with --features peers",
     ))
-}
-
-fn write(output: Output, text: &str) -> Result<()> {
-    let written = output.file().write_all(text.as_bytes());
-    written.map_err(|error| Failure::writing(&error).about(&output.name))?;
-    output.publish()
 }
 
 #[cfg(test)]

@@ -1,0 +1,1 @@
+//! Every suite's figure.

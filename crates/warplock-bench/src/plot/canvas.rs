@@ -1,0 +1,172 @@
+//! Texts, lines and marks at pixels.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::Error;
+use crate::error::Result;
+
+/// A rectangle in pixels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Area {
+    pub(super) left: i32,
+    pub(super) top: i32,
+    pub(super) right: i32,
+    pub(super) bottom: i32,
+}
+
+/// Which end of a text is at its place.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// Width of lines with data.
+pub(super) const LINE: u32 = 2;
+
+/// A character is at most this wide on average, in ems, in the usual fonts without serifs.
+pub(super) const EM: f64 = 0.57;
+
+/// Pixels of a text's width, at most.
+pub(super) fn width(text: &str, size: f64) -> i32 {
+    (text.chars().count() as f64 * EM * size).ceil() as i32
+}
+
+/// Characters that fit into a width.
+pub(super) fn fit(width: i32, size: f64) -> usize {
+    (f64::from(width.max(0)) / (EM * size)) as usize
+}
+
+/// A text that fits, with an ellipsis if it is cut.
+pub(super) fn cut(text: &str, width: i32, size: f64) -> String {
+    let room = fit(width, size);
+    match text.chars().count() <= room {
+        true => text.to_owned(),
+        false => {
+            let start = text.chars().take(room.saturating_sub(1));
+            start.chain(['…']).collect()
+        }
+    }
+}
+
+/// Pixels of a line of text.
+pub(super) fn height(size: f64) -> i32 {
+    (1.3 * size).ceil() as i32
+}
+
+/// Distinguishable with impaired colour vision, too (Okabe and Ito's palette).
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+];
+
+const GREY: RGBColor = RGBColor(96, 96, 96);
+
+/// The colour of the series with a number; pale for published numbers of others.
+pub(super) fn colour(number: usize, quoted: bool) -> RGBAColor {
+    COLOURS[number % COLOURS.len()].mix(if quoted { 0.45 } else { 1.0 })
+}
+
+/// What is drawn on.
+pub(super) struct Canvas<'a>(DrawingArea<SVGBackend<'a>, Shift>);
+
+fn failed<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> Error {
+    Error::Plot(error.to_string())
+}
+
+impl<'a> Canvas<'a> {
+    pub(super) fn new(text: &'a mut String, size: (u32, u32)) -> Result<Self> {
+        let area = SVGBackend::with_string(text, size).into_drawing_area();
+        area.fill(&WHITE).map_err(failed)?;
+        Ok(Canvas(area))
+    }
+
+    pub(super) fn end(self) -> Result<()> {
+        self.0.present().map_err(failed)
+    }
+
+    /// A text whose upper edge is at `y`.
+    pub(super) fn text(&self, at: (i32, i32), anchor: Anchor, size: f64, text: &str) -> Result<()> {
+        self.write(at, anchor, size, text, &BLACK)
+    }
+
+    pub(super) fn pale_text(&self, at: (i32, i32), size: f64, text: &str) -> Result<()> {
+        self.write(at, Anchor::Start, size, text, &GREY)
+    }
+
+    fn write(
+        &self,
+        at: (i32, i32),
+        anchor: Anchor,
+        size: f64,
+        text: &str,
+        colour: &RGBColor,
+    ) -> Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let horizontal = match anchor {
+            Anchor::Start => HPos::Left,
+            Anchor::Middle => HPos::Center,
+            Anchor::End => HPos::Right,
+        };
+        // The backend divides sizes by this.
+        let style = TextStyle::from(("sans-serif", size * 1.24).into_font())
+            .pos(Pos::new(horizontal, VPos::Top))
+            .color(colour);
+        self.0.draw_text(text, &style, at).map_err(failed)
+    }
+
+    pub(super) fn line(&self, points: &[(i32, i32)], colour: &RGBAColor, width: u32) -> Result<()> {
+        let line = PathElement::new(points.to_vec(), colour.stroke_width(width));
+        self.0.draw(&line).map_err(failed)
+    }
+
+    /// A line of a grid or of an axis.
+    pub(super) fn rule(&self, (from, to): ((i32, i32), (i32, i32)), strong: bool) -> Result<()> {
+        let colour = GREY.mix(if strong { 0.9 } else { 0.2 });
+        self.line(&[from, to], &colour, 1)
+    }
+
+    /// A limit: dashes along a level or an upright line.
+    pub(super) fn dashes(&self, ((x, y), (x_end, y_end)): ((i32, i32), (i32, i32))) -> Result<()> {
+        let long = (x_end - x).max(y_end - y);
+        for start in (0..long).step_by(9) {
+            let end = (start + 5).min(long);
+            let (from, to) = match x_end > x {
+                true => ((x + start, y), (x + end, y)),
+                false => ((x, y + start), (x, y + end)),
+            };
+            self.line(&[from, to], &BLACK.mix(0.8), 1)?;
+        }
+        Ok(())
+    }
+
+    /// A point: circles first, then rings and squares, where colours repeat.
+    pub(super) fn mark(&self, at: (i32, i32), number: usize, colour: &RGBAColor) -> Result<()> {
+        let (x, y) = at;
+        match number / COLOURS.len() {
+            0 => self.0.draw(&Circle::new(at, 3, colour.filled())),
+            1 => self.0.draw(&Circle::new(at, 4, colour.stroke_width(2))),
+            _ => self.0.draw(&Rectangle::new(
+                [(x - 3, y - 3), (x + 3, y + 3)],
+                colour.filled(),
+            )),
+        }
+        .map_err(failed)
+    }
+
+    pub(super) fn bar(&self, area: &Area, colour: &RGBAColor) -> Result<()> {
+        let corners = [(area.left, area.top), (area.right, area.bottom)];
+        let bar = Rectangle::new(corners, colour.filled());
+        self.0.draw(&bar).map_err(failed)
+    }
+}

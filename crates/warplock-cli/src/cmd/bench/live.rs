@@ -1,0 +1,134 @@
+//! A run that is watched: rows appear as they are measured, and a signal leaves what there is.
+
+use std::collections::HashSet;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use warplock_bench::{Report, Role, Value};
+
+use crate::args::Common;
+use crate::console::{print, say};
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+use crate::signals;
+
+/// Where the results go, and those so far. Shared with the thread that waits for signals.
+#[derive(Clone)]
+pub(super) struct Live(Arc<Mutex<State>>);
+
+struct State {
+    common: Common,
+    /// Whether somebody reads standard error, or asked for more.
+    is_watched: bool,
+    /// Until the results were given out.
+    outputs: Option<Outputs>,
+    so_far: Option<Report>,
+    /// The names of rows that were shown.
+    shown: HashSet<String>,
+}
+
+/// The files that were asked for.
+#[derive(Default)]
+pub(super) struct Outputs {
+    pub(super) json: Option<Output>,
+    pub(super) plot: Option<Output>,
+}
+
+impl Live {
+    /// From now on, a signal prints and writes what there is before the process dies.
+    pub(super) fn start(outputs: Outputs, common: &Common) -> Self {
+        let live = Live(Arc::new(Mutex::new(State {
+            common: common.clone(),
+            is_watched: common.verbose || (!common.quiet && io::stderr().is_terminal()),
+            outputs: Some(outputs),
+            so_far: None,
+            shown: HashSet::new(),
+        })));
+        let own = live.clone();
+        signals::before_death(Box::new(move || own.stop()));
+        live
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the rows so far and shows those that are new.
+    pub(super) fn progress(&self, report: &Report) {
+        let mut state = self.state();
+        for row in 0..report.rows.len() {
+            let is_measured = |value: &Value| matches!(value, Value::Measured(_));
+            let is_new =
+                report.rows[row].iter().any(is_measured) && state.shown.insert(names(report, row));
+            if is_new && state.is_watched {
+                say(report.line(row));
+            }
+        }
+        state.so_far = Some(report.clone());
+    }
+
+    /// Gives out the results of the whole run.
+    pub(super) fn finish(&self, report: &Report) -> Result<()> {
+        // If a signal came first, this waits for the end of the process.
+        let mut state = self.state();
+        match state.outputs.take() {
+            Some(outputs) => give_out(report, outputs, &state.common),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives out nothing, after a failure.
+    pub(super) fn discard(&self) {
+        // Of a child that a signal has killed as well: what there is is given out now.
+        signals::wait_if_ending();
+        self.state().outputs.take();
+    }
+
+    /// Gives out the rows so far.
+    fn stop(&self) {
+        let mut state = self.state();
+        if let (Some(mut report), Some(outputs)) = (state.so_far.take(), state.outputs.take()) {
+            report.stopped = true;
+            // The process dies by its signal, whatever happens here.
+            if let Err(failure) = give_out(&report, outputs, &state.common) {
+                say(format_args!("warplock: {failure}"));
+            }
+        }
+        // Nothing is given out or shown after this.
+        std::mem::forget(state);
+    }
+}
+
+/// What a row is.
+fn names(report: &Report, row: usize) -> String {
+    let cells = report.columns.iter().zip(&report.rows[row]);
+    let names = cells.filter(|(column, _)| column.role != Role::Result);
+    names.map(|(_, value)| format!("{value:?}\n")).collect()
+}
+
+/// Files first: the reader of the table may leave before its end. And the table even if a file
+/// failed: the measurement must not be lost.
+fn give_out(report: &Report, outputs: Outputs, common: &Common) -> Result<()> {
+    let written = files(report, outputs);
+    let printed = match common.json {
+        true => common.emit(&report.json()),
+        false => print(&report.table()),
+    };
+    written.and(printed)
+}
+
+fn files(report: &Report, outputs: Outputs) -> Result<()> {
+    if let Some(output) = outputs.json {
+        write(output, &format!("{:#}\n", report.json()))?;
+    }
+    match outputs.plot {
+        Some(output) => write(output, &report.svg()?),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn write(output: Output, text: &str) -> Result<()> {
+    let written = output.file().write_all(text.as_bytes());
+    written.map_err(|error| Failure::writing(&error).about(&output.name))?;
+    output.publish()
+}
