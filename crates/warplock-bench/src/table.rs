@@ -31,7 +31,11 @@ pub(crate) fn render(columns: &[Column], rows: &[Vec<Value>]) -> String {
     let tables = values.into_iter().map(|value| {
         let own = rows.iter().filter(|row| row[by] == *value).cloned();
         let heading = format(value, columns[by].unit).0;
-        format!("{heading}:\n{}", parts(columns, &own.collect::<Vec<_>>()))
+        let colon = if heading.ends_with('?') { "" } else { ":" };
+        format!(
+            "{heading}{colon}\n{}",
+            parts(columns, &own.collect::<Vec<_>>())
+        )
     });
     tables.collect::<Vec<_>>().join("\n")
 }

@@ -135,29 +135,26 @@ pub(super) fn fs(table: &Table<'_>) -> Vec<Panel> {
 
 pub(super) fn questions(table: &Table<'_>) -> Vec<Panel> {
     let bar = |row: &Vec<Value>| {
-        let factor = table.number(row, "factor")?;
-        let bound = |key| table.number(row, key).unwrap_or(factor);
         Some(Bar {
             group: table.text(row, "comparison"),
-            name: format!(
-                "{}, {}",
-                table.text(row, "algorithm"),
-                table.text(row, "size")
-            ),
-            value: Point {
-                x: 0.0,
-                y: factor,
-                low: bound("least"),
-                high: bound("most"),
-            },
+            name: format!("{} bytes", table.text(row, "size")),
+            value: Point::of(0.0, table.value(row, "factor"), |factor| factor)?,
             quoted: false,
         })
     };
-    let shown = table.rows().filter(|row| {
-        let is_paper = table.text(row, "size").contains("32,000");
-        is_paper && table.text(row, "algorithm").contains("128")
-    });
-    bars("times as fast", shown.filter_map(bar).collect(), None)
+    let is_paper = |row: &Vec<Value>| {
+        let factor = table.text(row, "comparison").contains(" / ");
+        let size = table.text(row, "size");
+        let size = size.ends_with("32,000") || size == "67,108,864";
+        factor && size && table.number(row, "bits") == Some(128.0)
+    };
+    let shown = table.rows().filter(|row| is_paper(row));
+    let equal = Some(("as fast".to_owned(), 1.0));
+    bars(
+        "AES-128, times as fast",
+        shown.filter_map(bar).collect(),
+        equal,
+    )
 }
 
 pub(super) fn peers(table: &Table<'_>) -> Vec<Panel> {

@@ -41,7 +41,11 @@ pub(super) fn file_sizes(table: &Table<'_>) -> Vec<Panel> {
                 |row, seconds| 2.0 * bytes(row) / seconds / GIGA,
             );
             let title = table.title(&key);
-            table.series(title.trim_end_matches(", total"), &key, points)
+            table.series(
+                title.trim_end_matches("total").trim_end_matches([',', ' ']),
+                &key,
+                points,
+            )
         })
         .collect();
     let copies = table.points(

@@ -44,10 +44,7 @@ pub(crate) fn figure(report: &Report) -> Result<Figure> {
             "Mounted file systems: share of the bare folder's speed",
             fs(&table),
         ),
-        "questions" => (
-            "A GPU against the CPU: how many times as fast",
-            questions(&table),
-        ),
+        "questions" => ("The questions: how many times as fast", questions(&table)),
         "peers" => (
             "One thread: Warplock over the fastest other library",
             peers(&table),

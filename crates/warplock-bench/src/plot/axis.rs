@@ -82,11 +82,8 @@ impl Scale {
             self.low.log2().ceil() as i32,
             self.high.log2().floor() as i32,
         );
-        let step = (last - first + 1).max(1).div_euclid(most.max(1) as i32) + 1;
-        // Steps of 2, 10: those that meet whole units.
-        let step = [1, 2, 5, 10, 20, 40].into_iter().find(|&own| own >= step);
-        let step = step.unwrap_or(40);
-        let powers = (first..=last).filter(|power| power % step == 0 || last - first < step);
+        let step = (last - first) / most.max(1) as i32 + 1;
+        let powers = (first..=last).step_by(step as usize);
         powers.map(|power| 2_f64.powi(power)).collect()
     }
 
@@ -166,7 +163,7 @@ mod tests {
         let sizes = [64.0, 1024.0, f64::from(64 << 20)];
         assert_eq!(
             names(&bytes, &sizes, 6),
-            ["1 KiB", "32 KiB", "1 MiB", "32 MiB"]
+            ["64 B", "1 KiB", "16 KiB", "256 KiB", "4 MiB", "64 MiB"]
         );
         assert_eq!(
             names(&bytes, &[1028.0, 1e6], 6),
@@ -178,6 +175,9 @@ mod tests {
             ["0.001", "0.01", "0.1", "1", "10", "100"]
         );
         assert_eq!(names(&plain, &[0.2, 0.5], 8), ["0.2", "0.5"]);
-        assert_eq!(names(&plain, &[1.0, 4096.0], 4), ["1", "32", "1,024"]);
+        assert_eq!(
+            names(&plain, &[1.0, 4096.0], 4),
+            ["1", "16", "256", "4,096"]
+        );
     }
 }

@@ -29,14 +29,14 @@ pub(crate) struct Bars {
 const SMALL: f64 = 11.0;
 
 /// Pixels of a row: as they should be, and at least.
-const ROW: i32 = 24;
+const ROW: i32 = 40;
 const LEAST_ROW: i32 = 16;
 
 /// From this many rows on, there are two columns.
 const MANY: usize = 22;
 
-/// Least pixels of a bar as long as can be.
-const LEAST_BAR: i32 = 60;
+/// All colours but black, which whiskers have.
+const BAR_COLOURS: usize = 6;
 
 /// A line of a column.
 enum Row<'a> {
@@ -66,16 +66,29 @@ impl Bars {
         }
     }
 
-    /// The rows of each column; a group's name is not left alone at a column's end.
+    /// The rows of each column; groups stay together.
     fn layout(&self, width: i32) -> Vec<Vec<Row<'_>>> {
         let rows = self.rows();
         let columns = self.columns(width);
         let each = rows.len().div_ceil(columns);
+        let group = |bar: &Bar| {
+            self.bars
+                .iter()
+                .filter(|own| own.group == bar.group)
+                .count()
+        };
         let mut all: Vec<Vec<Row<'_>>> = vec![Vec::new()];
         for row in rows {
-            let is_group = matches!(row, Row::Group(_));
             let last = all.last().map_or(0, Vec::len);
-            if all.len() < columns && (last >= each || (is_group && last + 1 >= each)) {
+            let ends_here = match &row {
+                // More than half of it would be in the next column.
+                Row::Group(name) => {
+                    let own = self.bars.iter().find(|bar| bar.group == *name);
+                    last + own.map_or(0, group) / 2 >= each
+                }
+                Row::Bar(_, bar) => bar.group.is_empty() && last >= each,
+            };
+            if all.len() < columns && ends_here {
                 all.push(Vec::new());
             }
             all.last_mut().expect("there is one").push(row);
@@ -102,8 +115,9 @@ impl Bars {
             .unwrap_or(0)
             + 10;
         let width = (area.right - area.left) / columns.len() as i32;
-        let names = self.bars.iter().map(|bar| canvas::width(&bar.name, size));
-        let left = names.max().unwrap_or(0).min(width - right - LEAST_BAR) + 10;
+        let names = self.bars.iter().flat_map(|bar| [&bar.name, &bar.group]);
+        let names = names.map(|name| canvas::width(name, size));
+        let left = names.max().unwrap_or(0).min(width / 2 - right) + 10;
         let room = width - left - right - 14;
         let values = self.bars.iter().map(|bar| bar.value.y);
         let most = values
@@ -137,7 +151,7 @@ impl Bars {
                     right: bar_end,
                     bottom: y + row - row / 6,
                 };
-                canvas.bar(&shape, &colour(groups, bar.quoted))?;
+                canvas.bar(&shape, &colour(groups % BAR_COLOURS, bar.quoted))?;
                 let (low, high) = (bar.value.low, bar.value.high);
                 let mut text_x = bar_end;
                 if (high - low) / bar.value.y > 0.05 {

@@ -11,6 +11,7 @@ mod host;
 mod kernels;
 #[cfg(feature = "peers")]
 mod peers;
+mod questions;
 mod sizes;
 
 pub use aead_batch::AeadBatch;
@@ -24,6 +25,7 @@ pub use host::Host;
 pub use kernels::Kernels;
 #[cfg(feature = "peers")]
 pub use peers::Peers;
+pub use questions::Questions;
 pub use sizes::Sizes;
 
 pub(crate) use files::COPY as RATE_OF_COPY;

@@ -140,6 +140,17 @@ pub(crate) enum BenchSuite {
         #[arg(value_parser = warplock_bench::size::parse)]
         size: Vec<u64>,
     },
+    /// A paper's questions about AES on GPUs, answered for this machine: yes or no, how many times
+    Questions {
+        /// Sizes beside the paper's 32,000, 160,000 and 5 x 32,000 bytes.
+        /// [default: 1KiB,16KiB,1MiB,64MiB]
+        #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
+        #[arg(value_parser = warplock_bench::size::parse)]
+        sizes: Vec<u64>,
+        /// How often everything is measured.
+        #[arg(long, value_name = "N", default_value_t = 5)]
+        runs: usize,
+    },
     /// Every algorithm on data in GPU memory, next to a copy inside that memory
     Kernels {
         /// Bytes to work on; sizes that the GPU has no room for are left out. [default: 1GiB,4GiB]

@@ -272,9 +272,13 @@ fn maxima(
         let Some((rate, row)) = best.max_by(|a, b| a.0.total_cmp(&b.0)) else {
             continue;
         };
-        let count = grouped(row[1].number().unwrap_or_default() as u64);
+        let count = row[1].number().unwrap_or_default() as u64;
+        let count = match count {
+            1 => "1 message".to_owned(),
+            _ => format!("{} messages", grouped(count)),
+        };
         let most = format!(
-            "{}: maximum {} at {count} messages",
+            "{}: maximum {} at {count}",
             direction.name(),
             scaled(rate * 1e6, "bit/s")
         );

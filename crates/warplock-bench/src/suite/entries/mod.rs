@@ -291,7 +291,7 @@ fn columns() -> Vec<Column> {
         Column::new("cipher", "cipher", Unit::Ratio),
         Column::new("write", "write", Unit::Ratio),
         Column::new("waiting", "waiting", Unit::Ratio),
-        Column::new("source", "", Unit::Text),
+        Column::new("source", "", Unit::Text).name(),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use warplock::{Algorithm, Direction};
 use warplock_bench::suite::{
-    AeadBatch, Calls, CbcBatch, Entries, FileSizes, Files, Fs, Host, Kernels, Sizes,
+    AeadBatch, Calls, CbcBatch, Entries, FileSizes, Files, Fs, Host, Kernels, Questions, Sizes,
 };
 use warplock_bench::{Context, Suite};
 
@@ -82,6 +82,16 @@ pub(super) fn suite(which: BenchSuite, context: &Context<'_>) -> Result<Box<dyn 
             true => Kernels::default(),
             false => Kernels { sizes: size },
         }),
+        BenchSuite::Questions { sizes, runs } => {
+            let mut suite = Questions {
+                runs,
+                ..Questions::default()
+            };
+            if !sizes.is_empty() {
+                suite.sizes = numbers(&sizes);
+            }
+            Box::new(suite)
+        }
         BenchSuite::Calls => Box::new(Calls),
         BenchSuite::CbcBatch {
             messages,
