@@ -16,13 +16,15 @@ use crate::range::Range;
 
 mod bench;
 mod bulk;
+mod entries;
 mod raw;
 mod vault;
 mod work;
 
 pub(crate) use bench::{Bench, BenchDirection, BenchSuite};
 pub(crate) use bulk::{Bulk, ForRecipients, Operation, Selection, WithIdentities};
-pub(crate) use raw::{Pad, Raw, RawOptions};
+pub(crate) use entries::Entries;
+pub(crate) use raw::{Pad, Raw, RawBatch, RawOptions};
 pub(crate) use vault::{
     Cache, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, NewKey, Vault, VaultCheck,
     VaultInfo, VaultInit, VaultMemory, VaultMount, VaultPasswd, VaultUnlock, VaultUnmount,
@@ -95,6 +97,8 @@ pub(crate) enum Command {
     Bulk(Bulk),
     #[command(subcommand)]
     Raw(Raw),
+    #[command(subcommand)]
+    Entries(Entries),
     #[command(subcommand)]
     Vault(Vault),
     Devices(Devices),

@@ -1,5 +1,6 @@
 //! One file for each command.
 
+mod batch;
 mod bench;
 mod bulk;
 mod calibrate;
@@ -52,6 +53,7 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Rewrap(options) => rewrap::run(&options, common),
         Command::Bulk(command) => bulk::run(command, common),
         Command::Raw(raw) => raw::run(raw, common),
+        Command::Entries(entries) => batch::entries(entries, common),
         Command::Vault(command) => vault::run(command, common),
         Command::Devices(options) => devices::run(&options, common),
         Command::Calibrate(options) => calibrate::run(&options, common),
@@ -73,7 +75,8 @@ fn data_on_stdout(command: &Command) -> bool {
     match command {
         Command::Encrypt(options) => goes_there(&options.output, &options.input),
         Command::Decrypt(options) => goes_there(&options.output, &options.input),
-        Command::Raw(raw) => goes_there(&raw.options().output, &[]),
+        Command::Raw(raw) => goes_there(raw.output(), &[]),
+        Command::Entries(entries) => goes_there(&entries.options().output, &[]),
         _ => false,
     }
 }
@@ -82,7 +85,10 @@ fn data_on_stdout(command: &Command) -> bool {
 /// object for each; this is then for failures of the whole command.
 fn subject(command: &Command) -> Value {
     match command {
-        Command::Raw(raw) => file_object(raw.options().input.as_deref().unwrap_or(Path::new("-"))),
+        Command::Raw(raw) => file_object(raw.input().unwrap_or(Path::new("-"))),
+        Command::Entries(entries) => {
+            file_object(entries.options().input.as_deref().unwrap_or(Path::new("-")))
+        }
         Command::Vault(command) => vault::subject(command),
         _ => json!({}),
     }

@@ -4,6 +4,7 @@ use std::io::{self, Seek};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use serde_json::json;
 use tempfile::SpooledTempFile;
@@ -34,7 +35,9 @@ pub(super) fn run(raw: Raw, common: &Common) -> Result<Exit> {
     let (direction, options, equal_halves) = match raw {
         Raw::Encrypt(options) => (Direction::Encrypt, options, false),
         Raw::Decrypt(decrypt) => (Direction::Decrypt, decrypt.options, decrypt.equal_halves),
+        Raw::Batch(batch) => return super::batch::raw(batch, common),
     };
+    let started = Instant::now();
     let dash = Path::new("-");
     let input = options.input.as_deref().unwrap_or(dash);
     let from_stdin = |value: &Option<Value>| value.as_ref().is_some_and(Value::is_stdin);
@@ -72,8 +75,10 @@ pub(super) fn run(raw: Raw, common: &Common) -> Result<Exit> {
     }
     let (from, to) = (input.name.clone(), output.name.clone());
     let input_bytes = convert(transform, input, output, common)?;
+    let seconds = started.elapsed().as_secs_f64().max(1e-9);
     common.note(format_args!(
-        "{from}: to {to} by {}{}",
+        "{from}: to {to}: {input_bytes} bytes in {seconds:.3} s, {:.0} MB/s, by {}{}",
+        input_bytes as f64 / seconds / 1e6,
         match stays {
             true => "the CPU".to_owned(),
             false => engine.backend(),
