@@ -18,9 +18,25 @@ pub(crate) fn varies(sample: &Sample) -> bool {
 /// The table's text: a table for each value of the columns that have one each, cut into parts where
 /// it is too wide. Columns without any value are left out.
 pub(crate) fn render(columns: &[Column], rows: &[Vec<Value>]) -> String {
-    let place = |role| columns.iter().position(|column| column.role == role);
-    let Some(by) = place(Role::Table) else {
-        return parts(columns, rows);
+    let tables = tables(columns, rows).into_iter().map(|(heading, rows)| {
+        let rows: Vec<_> = rows.into_iter().cloned().collect();
+        let text = parts(columns, &rows);
+        match heading {
+            None => text,
+            Some(heading) if heading.ends_with('?') => format!("{heading}\n{text}"),
+            Some(heading) => format!("{heading}:\n{text}"),
+        }
+    });
+    tables.collect::<Vec<_>>().join("\n")
+}
+
+/// A table's heading, if it has one, and rows.
+type Part<'a> = (Option<String>, Vec<&'a Vec<Value>>);
+
+/// The rows, table by table.
+pub(crate) fn tables<'a>(columns: &[Column], rows: &'a [Vec<Value>]) -> Vec<Part<'a>> {
+    let Some(by) = columns.iter().position(|column| column.role == Role::Table) else {
+        return vec![(None, rows.iter().collect())];
     };
     let mut values: Vec<&Value> = Vec::new();
     for row in rows {
@@ -28,16 +44,11 @@ pub(crate) fn render(columns: &[Column], rows: &[Vec<Value>]) -> String {
             values.push(&row[by]);
         }
     }
-    let tables = values.into_iter().map(|value| {
-        let own = rows.iter().filter(|row| row[by] == *value).cloned();
-        let heading = format(value, columns[by].unit).0;
-        let colon = if heading.ends_with('?') { "" } else { ":" };
-        format!(
-            "{heading}{colon}\n{}",
-            parts(columns, &own.collect::<Vec<_>>())
-        )
-    });
-    tables.collect::<Vec<_>>().join("\n")
+    let table = |value: &Value| {
+        let own = rows.iter().filter(|row| row[by] == *value);
+        (Some(format(value, columns[by].unit).0), own.collect())
+    };
+    values.into_iter().map(table).collect()
 }
 
 fn parts(columns: &[Column], rows: &[Vec<Value>]) -> String {
@@ -184,7 +195,7 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
 }
 
 /// A value, and its spread if that matters.
-fn format(value: &Value, unit: Unit) -> (String, String) {
+pub(crate) fn format(value: &Value, unit: Unit) -> (String, String) {
     let (number, spread) = match value {
         Value::None => return Default::default(),
         Value::Text(text) => return (text.clone(), String::new()),

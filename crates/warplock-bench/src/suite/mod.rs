@@ -17,7 +17,7 @@ mod sizes;
 pub use aead_batch::AeadBatch;
 pub use calls::Calls;
 pub use cbc_batch::CbcBatch;
-pub use entries::Entries;
+pub use entries::{Entries, GeneratedEntries};
 pub use file_sizes::FileSizes;
 pub use files::Files;
 pub use fs::Fs;
@@ -46,4 +46,47 @@ pub trait Suite {
     /// [`crate::Error::NoGpu`] if the suite needs a GPU and there is none, [`crate::Error::NoFuse`] the
     /// same for mounts. Any other error if the machine, the files or the options do not allow the run.
     fn run(&self, context: &Context<'_>) -> Result<Report>;
+}
+
+/// All suites of a full report, each in the time of minutes: what its document asks, with fewer
+/// sizes and files. Those that need a GPU are among them, other libraries are not.
+pub fn all() -> Vec<Box<dyn Suite>> {
+    let fs = Fs::default();
+    let entries = GeneratedEntries {
+        dir: fs.dir.clone(),
+        entries: 5_000_000,
+    };
+    vec![
+        Box::new(FileSizes::default()),
+        Box::new(Files::default()),
+        Box::new(entries),
+        Box::new(CbcBatch {
+            counts: (0..=12).map(|power| 1 << power).collect(),
+            ..CbcBatch::default()
+        }),
+        Box::new(Questions::default()),
+        Box::new(Sizes {
+            algorithms: vec![
+                warplock::Algorithm::Aes128Ctr,
+                warplock::Algorithm::Aes256Gcm,
+            ],
+            huge: Vec::new(),
+            ..Sizes::quick()
+        }),
+        Box::new(AeadBatch {
+            counts: vec![1 << 14],
+            ..AeadBatch::default()
+        }),
+        Box::new(Host::default()),
+        Box::new(Kernels {
+            sizes: vec![1 << 30],
+        }),
+        Box::new(Calls),
+        Box::new(Fs {
+            size: 128 << 20,
+            files: 500,
+            requests: vec![4 << 10, 64 << 10, 1 << 20],
+            ..fs
+        }),
+    ]
 }

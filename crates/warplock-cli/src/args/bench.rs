@@ -16,7 +16,7 @@ use super::raw::algorithm_parser;
 pub(crate) struct Bench {
     #[command(subcommand)]
     pub(crate) suite: BenchSuite,
-    /// Also write the results as JSON to FILE.
+    /// Also write the results as JSON to FILE (report: the page).
     #[arg(short, long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     /// Also draw a plot into FILE, as SVG.
@@ -32,7 +32,8 @@ Examples:
   warplock bench file-sizes --plot sizes.svg
   warplock gen --entries 10M entries && warplock bench entries entries -o entries.json
   warplock bench kernels --size 1GiB -o kernels.json
-  warplock bench sizes --quick --plot sizes.svg";
+  warplock bench sizes --quick --plot sizes.svg
+  warplock bench report -o report.html";
 
 /// The name after `cpu:`.
 fn instruction_set(name: &str) -> Result<InstructionSet, String> {
@@ -211,6 +212,14 @@ pub(crate) enum BenchSuite {
         /// has them), securefs and encfs those installed]
         #[arg(long, value_name = "PROGRAM,..", value_delimiter = ',')]
         peers: Option<Vec<String>>,
+    },
+    /// All suites (but peers) into one HTML page with tables and figures: -o FILE
+    ///
+    /// Takes some ten minutes. The page needs nothing else, and can be sent to others.
+    Report {
+        /// Instead of measuring: results that suites wrote with -o, in this order.
+        #[arg(value_hint = ValueHint::FilePath)]
+        results: Vec<PathBuf>,
     },
     /// The usual alternatives: other libraries, on the same buffers
     Peers,

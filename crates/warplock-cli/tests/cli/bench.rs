@@ -294,6 +294,60 @@ fn a_run_that_is_stopped_before_its_first_row_leaves_nothing() {
     assert!(folder.names().is_empty());
 }
 
+/// Recorded results become a page, and a page that is stopped has what was measured.
+#[test]
+fn a_report_is_one_page() {
+    receive_signals();
+    let folder = Folder::new();
+    let suite = [
+        "bench",
+        "file-sizes",
+        "--size",
+        "1028,10280",
+        "--backend",
+        "cpu",
+        "-o",
+        "one.json",
+    ];
+    folder.run(suite).code(0);
+    folder.write("bad.json", "{}");
+    let page = |results: &[&str]| {
+        folder.run([&["bench", "report"], results, &["-o", "page.html"]].concat())
+    };
+    page(&["one.json", "one.json"]).code(0);
+    let html = String::from_utf8(folder.read("page.html")).unwrap();
+    assert!(html.starts_with("<!DOCTYPE html>") && html.ends_with("</html>\n"));
+    assert_eq!(html.matches("<svg").count(), 2);
+    page(&["one.json"])
+        .code(1)
+        .says("page.html: exists already");
+    folder
+        .run(["bench", "report"])
+        .code(2)
+        .says("-o report.html");
+    let bad = folder.run(["bench", "report", "bad.json", "-o", "other.html"]);
+    bad.code(1).says("bad.json").says("no report");
+
+    let args = [
+        "bench",
+        "report",
+        "-v",
+        "--backend",
+        "cpu",
+        "--force",
+        "-o",
+        "page.html",
+    ];
+    let mut command = folder.command(args);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("; ")), "a row");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(wait(&mut child).signal(), Some(Signal::INT.as_raw()));
+    let html = String::from_utf8(folder.read("page.html")).unwrap();
+    assert!(html.contains("Stopped before its end") && html.ends_with("</html>\n"));
+}
+
 #[test]
 fn signals_leave_no_files_in_work() {
     let suite = ["files", "--size", "64MiB"];

@@ -3,6 +3,7 @@
 
 mod access;
 mod files;
+mod generated;
 mod memory;
 mod profile;
 mod ways;
@@ -12,6 +13,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use self::files::Files;
+pub use self::generated::GeneratedEntries;
 use self::profile::{Meter, Shares};
 use self::ways::Way;
 use super::Suite;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use warplock_bench::{Report, Role, Value};
+use warplock_bench::{Report, Role, Section, Value, page};
 
 use crate::args::Common;
 use crate::console::{print, say};
@@ -23,6 +23,8 @@ struct State {
     /// Until the results were given out.
     outputs: Option<Outputs>,
     so_far: Option<Report>,
+    /// Of a page: what is finished.
+    sections: Vec<Section>,
     /// The names of rows that were shown.
     shown: HashSet<String>,
 }
@@ -32,6 +34,7 @@ struct State {
 pub(super) struct Outputs {
     pub(super) json: Option<Output>,
     pub(super) plot: Option<Output>,
+    pub(super) page: Option<Output>,
 }
 
 impl Live {
@@ -42,6 +45,7 @@ impl Live {
             is_watched: common.verbose || (!common.quiet && io::stderr().is_terminal()),
             outputs: Some(outputs),
             so_far: None,
+            sections: Vec::new(),
             shown: HashSet::new(),
         })));
         let own = live.clone();
@@ -77,6 +81,30 @@ impl Live {
         }
     }
 
+    /// A line for those who watch.
+    pub(super) fn say(&self, line: &str) {
+        if self.state().is_watched {
+            say(line);
+        }
+    }
+
+    /// Adds a part of a page.
+    pub(super) fn add(&self, section: Section) {
+        let mut state = self.state();
+        state.so_far = None;
+        state.shown.clear();
+        state.sections.push(section);
+    }
+
+    /// Writes the page.
+    pub(super) fn finish_page(&self) -> Result<()> {
+        let mut state = self.state();
+        match state.outputs.take().and_then(|outputs| outputs.page) {
+            Some(output) => write(output, &page(&state.sections)),
+            None => Ok(()),
+        }
+    }
+
     /// Gives out nothing, after a failure.
     pub(super) fn discard(&self) {
         // Of a child that a signal has killed as well: what there is is given out now.
@@ -87,12 +115,30 @@ impl Live {
     /// Gives out the rows so far.
     fn stop(&self) {
         let mut state = self.state();
-        if let (Some(mut report), Some(outputs)) = (state.so_far.take(), state.outputs.take()) {
+        let so_far = state.so_far.take().map(|mut report| {
             report.stopped = true;
-            // The process dies by its signal, whatever happens here.
-            if let Err(failure) = give_out(&report, outputs, &state.common) {
-                say(format_args!("warplock: {failure}"));
+            report
+        });
+        let given = match (state.outputs.take(), so_far) {
+            (
+                Some(Outputs {
+                    page: Some(output), ..
+                }),
+                so_far,
+            ) => {
+                let last = so_far.map(|report| Section::Report(Box::new(report)));
+                state.sections.extend(last);
+                match state.sections.is_empty() {
+                    true => Ok(()),
+                    false => write(output, &page(&state.sections)),
+                }
             }
+            (Some(outputs), Some(report)) => give_out(&report, outputs, &state.common),
+            _ => Ok(()),
+        };
+        // The process dies by its signal, whatever happens here.
+        if let Err(failure) = given {
+            say(format_args!("warplock: {failure}"));
         }
         // Nothing is given out or shown after this.
         std::mem::forget(state);

@@ -147,6 +147,9 @@ pub(super) fn suite(which: BenchSuite, context: &Context<'_>) -> Result<Box<dyn 
             })
         }
         BenchSuite::Peers => peers(context)?,
+        BenchSuite::Report { .. } => {
+            return Err(Failure::usage("a report is no suite"));
+        }
     })
 }
 
