@@ -2,7 +2,7 @@
 
 use warplock::Algorithm;
 
-use super::measure::{Contenders, Job, Threads, Times, Who};
+use super::measure::{Contender, Contenders, Job, Threads, Times};
 use crate::Sample;
 use crate::measure::CLEARLY;
 use crate::report::{Column, Unit, Value};
@@ -19,7 +19,7 @@ pub(super) fn columns() -> Vec<Column> {
         Column::new("question", "question", Unit::Text).table(),
         Column::new("bits", "key", Unit::Count).name(),
         Column::new("size", "bytes", Unit::Text).name(),
-        Column::new("comparison", "who", Unit::Text).name(),
+        Column::new("comparison", "contenders", Unit::Text).name(),
         Column::new("answer", "answer", Unit::Text),
         Column::new("factor", "factor", Unit::Ratio),
         Column::new("least", "least", Unit::Ratio),
@@ -31,17 +31,17 @@ pub(super) fn columns() -> Vec<Column> {
 /// A question about two contenders.
 struct Pair {
     question: &'static str,
-    own: Who,
-    other: Who,
+    own: Contender,
+    other: Contender,
 }
 
 /// All pairs that both are on this machine.
 fn pairs(contenders: &Contenders) -> Vec<Pair> {
-    let all: Vec<Who> = contenders.all().collect();
+    let all: Vec<Contender> = contenders.all().collect();
     let cpus = |wanted: Threads| {
-        all.iter()
-            .copied()
-            .filter(move |who| matches!(who, Who::Cpu(_, threads) if *threads == wanted))
+        all.iter().copied().filter(
+            move |contender| matches!(contender, Contender::Cpu(_, threads) if *threads == wanted),
+        )
     };
     let mut pairs = Vec::new();
     let mut add = |question, own, other| {
@@ -53,16 +53,16 @@ fn pairs(contenders: &Contenders) -> Vec<Pair> {
             });
         }
     };
-    for gpu in [Who::Ordinary, Who::Pinned] {
+    for gpu in [Contender::Ordinary, Contender::Pinned] {
         cpus(Threads::One).for_each(|cpu| add(RQ1A, gpu, cpu));
     }
-    for gpu in [Who::Ordinary, Who::Pinned] {
+    for gpu in [Contender::Ordinary, Contender::Pinned] {
         cpus(Threads::All).for_each(|cpu| add(RQ1B, gpu, cpu));
     }
-    add(RQ2, Who::Pinned, Who::OneStream);
+    add(RQ2, Contender::Pinned, Contender::OneStream);
     for own in cpus(Threads::All) {
-        if let Who::Cpu(set, _) = own {
-            add(CORES, own, Who::Cpu(set, Threads::One));
+        if let Contender::Cpu(set, _) = own {
+            add(CORES, own, Contender::Cpu(set, Threads::One));
         }
     }
     pairs
@@ -93,9 +93,9 @@ fn paper(question: &str, job: &Job) -> Option<&'static str> {
 }
 
 /// A factor of every run.
-fn factors(runs: &[Times], own: Who, other: Who) -> Option<Sample> {
-    let seconds = |times: &Times, who: Who| {
-        let time = times.iter().find(|(of, _)| *of == who);
+fn factors(runs: &[Times], own: Contender, other: Contender) -> Option<Sample> {
+    let seconds = |times: &Times, contender: Contender| {
+        let time = times.iter().find(|(of, _)| *of == contender);
         time.map(|(_, seconds)| *seconds)
     };
     let factor = |times: &Times| Some(seconds(times, other)? / seconds(times, own)?);
@@ -114,14 +114,17 @@ fn answer(factors: &Sample) -> &'static str {
 }
 
 /// The simplest contender that no other one beats, and how far it is ahead of the slowest.
-fn fastest(contenders: &Contenders, runs: &[Times]) -> Option<(Who, Sample)> {
-    let all: Vec<Who> = contenders.all().collect();
-    let is_beaten = |who: &Who| {
+fn fastest(contenders: &Contenders, runs: &[Times]) -> Option<(Contender, Sample)> {
+    let all: Vec<Contender> = contenders.all().collect();
+    let is_beaten = |contender: &Contender| {
         all.iter().any(|&other| {
-            factors(runs, other, *who).is_some_and(|factors| answer(&factors) == "yes")
+            factors(runs, other, *contender).is_some_and(|factors| answer(&factors) == "yes")
         })
     };
-    let own = all.iter().copied().find(|who| !is_beaten(who))?;
+    let own = all
+        .iter()
+        .copied()
+        .find(|contender| !is_beaten(contender))?;
     let over = all.iter().filter_map(|&other| factors(runs, own, other));
     let most = over.max_by(|a, b| a.median.total_cmp(&b.median))?;
     Some((own, most))
@@ -129,12 +132,12 @@ fn fastest(contenders: &Contenders, runs: &[Times]) -> Option<(Who, Sample)> {
 
 /// All rows, question by question.
 pub(super) fn rows(contenders: &Contenders, all: &[(Job, Vec<Times>)]) -> Vec<Vec<Value>> {
-    let row = |question: &str, job: &Job, who: String, answer: &str, factors: Sample| {
+    let row = |question: &str, job: &Job, contender: String, answer: &str, factors: Sample| {
         vec![
             question.into(),
             Value::Number(bits(job.algorithm) as f64),
             job.size().into(),
-            who.into(),
+            contender.into(),
             answer.into(),
             factors.into(),
             factors.min.into(),
@@ -151,14 +154,14 @@ pub(super) fn rows(contenders: &Contenders, all: &[(Job, Vec<Times>)]) -> Vec<Ve
     {
         for (job, runs) in all {
             if let Some(factors) = factors(runs, own, other) {
-                let who = format!("{} / {}", own.name(), other.name());
-                rows.push(row(question, job, who, answer(&factors), factors));
+                let contender = format!("{} / {}", own.name(), other.name());
+                rows.push(row(question, job, contender, answer(&factors), factors));
             }
         }
     }
     for (job, runs) in all {
-        if let Some((who, over)) = fastest(contenders, runs) {
-            rows.push(row(RQ3, job, who.name(), "fastest", over));
+        if let Some((contender, over)) = fastest(contenders, runs) {
+            rows.push(row(RQ3, job, contender.name(), "fastest", over));
         }
     }
     rows

@@ -42,9 +42,9 @@ impl std::fmt::Display for Job {
     }
 }
 
-/// Who is compared.
+/// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum Contender {
     /// The CPU with an instruction set, on one thread or on all.
     Cpu(InstructionSet, Threads),
     /// The GPU from ordinary host memory.
@@ -61,31 +61,31 @@ pub(super) enum Threads {
     All,
 }
 
-impl Who {
+impl Contender {
     pub(super) fn name(self) -> String {
         match self {
-            Who::Cpu(set, Threads::One) => format!("{} 1 thread", set.name()),
-            Who::Cpu(set, Threads::All) => format!("{} all threads", set.name()),
-            Who::Ordinary => "GPU ordinary".to_owned(),
-            Who::Pinned => "GPU pinned".to_owned(),
-            Who::OneStream => "GPU 1 stream".to_owned(),
+            Contender::Cpu(set, Threads::One) => format!("{} 1 thread", set.name()),
+            Contender::Cpu(set, Threads::All) => format!("{} all threads", set.name()),
+            Contender::Ordinary => "GPU ordinary".to_owned(),
+            Contender::Pinned => "GPU pinned".to_owned(),
+            Contender::OneStream => "GPU 1 stream".to_owned(),
         }
     }
 
     fn is_pinned(self) -> bool {
-        matches!(self, Who::Pinned | Who::OneStream)
+        matches!(self, Contender::Pinned | Contender::OneStream)
     }
 }
 
 /// Everything that is measured on this machine.
 pub(super) struct Contenders {
     /// The simplest first.
-    engines: Vec<(Who, Engine)>,
+    engines: Vec<(Contender, Engine)>,
     pub(super) gpu: Option<Gpu>,
 }
 
 /// Seconds of each.
-pub(super) type Times = Vec<(Who, f64)>;
+pub(super) type Times = Vec<(Contender, f64)>;
 
 impl Contenders {
     pub(super) fn new(context: &Context<'_>) -> Result<Self> {
@@ -101,23 +101,26 @@ impl Contenders {
                     Threads::All => context.threads,
                 };
                 let builder = Engine::builder().backend(BackendChoice::Cpu(Some(set)));
-                engines.push((Who::Cpu(set, threads), builder.threads(number).build()?));
+                engines.push((
+                    Contender::Cpu(set, threads),
+                    builder.threads(number).build()?,
+                ));
             }
         }
         if let Some(gpu) = &gpu {
             let cuda = BackendChoice::Cuda(Some(gpu.device.gpu().number));
-            for who in [Who::Ordinary, Who::Pinned] {
+            for contender in [Contender::Ordinary, Contender::Pinned] {
                 let builder = Engine::builder().backend(cuda).threads(context.threads);
-                engines.push((who, builder.build()?));
+                engines.push((contender, builder.build()?));
             }
         }
         Ok(Contenders { engines, gpu })
     }
 
-    /// Everyone who is measured, the simplest first.
-    pub(super) fn all(&self) -> impl Iterator<Item = Who> {
-        let engines = self.engines.iter().map(|(who, _)| *who);
-        engines.chain(self.gpu.iter().map(|_| Who::OneStream))
+    /// All contenders, the simplest first.
+    pub(super) fn all(&self) -> impl Iterator<Item = Contender> {
+        let engines = self.engines.iter().map(|(contender, _)| *contender);
+        engines.chain(self.gpu.iter().map(|_| Contender::OneStream))
     }
 
     /// One run: each contender's median.
@@ -137,7 +140,7 @@ impl Contenders {
             let own = self
                 .engines
                 .iter()
-                .filter(|(who, _)| who.is_pinned() == pinned);
+                .filter(|(contender, _)| contender.is_pinned() == pinned);
             let own: Vec<_> = own.collect();
             let mut work = Work::new(job, gpu, &self.engines[0].1)?;
             let samples = interleave(
@@ -149,7 +152,7 @@ impl Contenders {
                 |work, number| work.check(&own[number].0.name()),
             )?;
             let medians = samples.iter().map(|sample| sample.median);
-            times.extend(own.iter().map(|(who, _)| *who).zip(medians));
+            times.extend(own.iter().map(|(contender, _)| *contender).zip(medians));
             if let Some(gpu) = gpu {
                 let mut stream = OneStream::new(gpu, &work)?;
                 let sample = interleave(
@@ -160,7 +163,7 @@ impl Contenders {
                     |stream, _| stream.run(),
                     |stream, _| stream.check(&work),
                 )?[0];
-                times.push((Who::OneStream, sample.median));
+                times.push((Contender::OneStream, sample.median));
             }
         }
         Ok(times)
