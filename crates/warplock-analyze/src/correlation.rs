@@ -95,6 +95,16 @@ impl Sums {
         (x > 0 && y > 0).then(|| both as f64 / ((x as f64).sqrt() * (y as f64).sqrt()))
     }
 
+    fn add(&mut self, x: u8, y: u8) {
+        let (x, y) = (u64::from(x), u64::from(y));
+        self.n += 1;
+        self.x += x;
+        self.y += y;
+        self.xx += x * x;
+        self.yy += y * y;
+        self.xy += x * y;
+    }
+
     /// Takes out bytes that are the first, or the second, of no pair.
     fn without<'a>(
         &mut self,
@@ -191,13 +201,7 @@ impl SampledCorrelation {
         let chosen = sample(plane, direction, pairs, seed)?;
         let mut sums = Sums::default();
         for (x, y) in chosen {
-            let (x, y) = (u64::from(x), u64::from(y));
-            sums.n += 1;
-            sums.x += x;
-            sums.y += y;
-            sums.xx += x * x;
-            sums.yy += y * y;
-            sums.xy += x * y;
+            sums.add(x, y);
         }
         Some(SampledCorrelation(Correlation {
             direction,
@@ -245,6 +249,24 @@ pub(crate) fn sample(
         let place = pair / columns * width + pair % columns;
         (bytes[place], bytes[place + lag])
     }))
+}
+
+/// The correlation of each byte of the ciphertext with that of the plaintext in its place; `None` if
+/// they are not of one size, or have fewer than two bytes.
+pub fn with_plaintext(plain: &[u8], cipher: &[u8]) -> Option<Test> {
+    if plain.len() != cipher.len() || plain.len() < 2 {
+        return None;
+    }
+    let mut sums = Sums::default();
+    for (&x, &y) in plain.iter().zip(cipher) {
+        sums.add(x, y);
+    }
+    let title = "correlation with the plaintext";
+    // A plaintext of one colour is correlated with nothing.
+    let coefficient = sums.coefficient().unwrap_or(0.0);
+    let what = format!("all {} bytes with those of the plaintext", sums.n);
+    let name = "correlation_plaintext";
+    Some(as_test(name, title, &what, Some(coefficient), sums.n))
 }
 
 /// The sum of all bytes, and of their squares.

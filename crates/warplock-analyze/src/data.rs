@@ -29,6 +29,10 @@ pub enum Error {
     #[cfg(feature = "images")]
     #[error("not an image that can be read: {0}")]
     Image(#[from] image::ImageError),
+    /// A plot that cannot be drawn.
+    #[cfg(feature = "page")]
+    #[error("cannot draw a plot: {0}")]
+    Plot(String),
     /// An image whose samples are not bytes.
     #[cfg(feature = "images")]
     #[error("the image has {0:?} pixels; only 8 bits a channel can be analysed")]
@@ -59,13 +63,43 @@ impl Shape {
         self.len() == 0
     }
 
+    /// Whether there are pixels, and their number of bytes is one that memory can hold.
+    fn is_valid(&self) -> bool {
+        let len = self.len();
+        (1..=4).contains(&self.channels) && len > 0 && len <= isize::MAX as usize
+    }
+
     /// The channels' names.
-    pub fn channel_names(&self) -> &'static [&'static str] {
+    fn channel_names(&self) -> &'static [&'static str] {
         match self.channels {
             1 => &["grey"],
             2 => &["grey", "alpha"],
             3 => &["red", "green", "blue"],
             _ => &["red", "green", "blue", "alpha"],
+        }
+    }
+}
+
+impl std::str::FromStr for Shape {
+    type Err = String;
+
+    /// `512x384x3`, or `512x384` for one channel.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split('x').map(str::parse);
+        let numbers: Option<Vec<usize>> = numbers.collect::<Result<_, _>>().ok();
+        let (width, height, channels) = match numbers.as_deref() {
+            Some(&[width, height]) => (width, height, 1),
+            Some(&[width, height, channels]) => (width, height, channels),
+            _ => return Err("give width, height and channels, as in 512x384x3".to_owned()),
+        };
+        let shape = Shape {
+            width,
+            height,
+            channels,
+        };
+        match shape.is_valid() {
+            true => Ok(shape),
+            false => Err(Error::BadShape(shape).to_string()),
         }
     }
 }
@@ -99,20 +133,16 @@ impl<'a> Data<'a> {
     /// [`Error::BadShape`], [`Error::TooShort`].
     pub fn image(bytes: impl Into<Cow<'a, [u8]>>, shape: Shape) -> Result<Self, Error> {
         let mut bytes = bytes.into();
-        let pixels = shape.width.checked_mul(shape.height);
-        let len = pixels.and_then(|pixels| pixels.checked_mul(shape.channels));
-        match len {
-            Some(len @ 1..) if shape.channels <= 4 => {
-                if bytes.len() < len {
-                    let found = bytes.len();
-                    return Err(Error::TooShort { shape, found });
-                }
-                match &mut bytes {
-                    Cow::Borrowed(slice) => *slice = &slice[..len],
-                    Cow::Owned(vec) => vec.truncate(len),
-                }
-            }
-            _ => return Err(Error::BadShape(shape)),
+        if !shape.is_valid() {
+            return Err(Error::BadShape(shape));
+        }
+        let (len, found) = (shape.len(), bytes.len());
+        if found < len {
+            return Err(Error::TooShort { shape, found });
+        }
+        match &mut bytes {
+            Cow::Borrowed(slice) => *slice = &slice[..len],
+            Cow::Owned(vec) => vec.truncate(len),
         }
         let shape = Some(shape);
         Ok(Data { bytes, shape })

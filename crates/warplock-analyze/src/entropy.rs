@@ -119,7 +119,7 @@ fn moments(n: u64) -> (f64, f64) {
 }
 
 /// The mean entropy of blocks chosen at random, which shows unevenness that the whole hides (Wu and
-/// others, 2013): 30 blocks of 1,936 bytes, of an image squares of 44 by 44 pixels.
+/// others, 2013): 30 blocks of 1,936 bytes, of a large image squares of 44 by 44 pixels.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalEntropy {
     /// The mean of the blocks.
@@ -136,40 +136,40 @@ impl LocalEntropy {
     /// Pixels along a block's edge.
     pub const EDGE: usize = 44;
 
-    /// Of blocks that `seed` chooses from a grid; `None` if there are fewer than 30.
+    /// Of blocks that `seed` chooses from a grid of squares, or where there are fewer than 30 of
+    /// these, from runs of 1,936 bytes; `None` if there are fewer than 30 runs.
     pub fn of(plane: &Plane<'_>, seed: u64) -> Option<Self> {
-        let (bytes, width) = (plane.as_bytes(), plane.width());
         let len = LocalEntropy::EDGE * LocalEntropy::EDGE;
-        let rows = plane.height() / LocalEntropy::EDGE;
-        // Data without rows.
-        let (columns, blocks) = match plane.height() {
-            1 => (1, width / len),
-            _ => (
-                width / LocalEntropy::EDGE,
-                rows * (width / LocalEntropy::EDGE),
-            ),
+        let (bytes, width) = (plane.as_bytes(), plane.width());
+        let columns = width / LocalEntropy::EDGE;
+        let squares = columns * (plane.height() / LocalEntropy::EDGE);
+        let is_square = squares >= LocalEntropy::BLOCKS;
+        let blocks = if is_square {
+            squares
+        } else {
+            bytes.len() / len
         };
         if blocks < LocalEntropy::BLOCKS {
             return None;
         }
-        let mut grid: Vec<usize> = (0..blocks).collect();
+        let block_counts = |block: usize| {
+            if !is_square {
+                return histogram(&bytes[block * len..][..len]);
+            }
+            let start = LocalEntropy::EDGE * (block / columns * width + block % columns);
+            let mut counts = [0; 256];
+            for row in 0..LocalEntropy::EDGE {
+                let row = &bytes[start + row * width..][..LocalEntropy::EDGE];
+                row.iter().for_each(|&byte| counts[byte as usize] += 1);
+            }
+            counts
+        };
+        let mut places: Vec<usize> = (0..blocks).collect();
         let mut random = Random::new(seed);
         let mut sum = 0.0;
         for chosen in 0..LocalEntropy::BLOCKS {
-            grid.swap(chosen, chosen + random.below(blocks - chosen));
-            let block = grid[chosen];
-            let counts = match plane.height() {
-                1 => histogram(&bytes[block * len..][..len]),
-                _ => {
-                    let (row, column) = (block / columns, block % columns);
-                    let start = LocalEntropy::EDGE * (row * width + column);
-                    let rows = (0..LocalEntropy::EDGE)
-                        .flat_map(|row| &bytes[start + row * width..][..LocalEntropy::EDGE]);
-                    let mut counts = [0; 256];
-                    rows.for_each(|&byte| counts[byte as usize] += 1);
-                    counts
-                }
-            };
+            places.swap(chosen, chosen + random.below(blocks - chosen));
+            let counts = block_counts(places[chosen]);
             sum += bits(&Histogram { counts });
         }
         let (expected, deviation) = moments(len as u64);

@@ -8,19 +8,16 @@ use image::{ColorType, DynamicImage, ExtendedColorType, ImageEncoder, ImageReade
 use crate::data::{Data, Error, Shape};
 
 impl Data<'static> {
-    /// Decodes PNG, PGM, PPM, BMP or TIFF; `Ok(None)` if the content is of another kind. The pixels
-    /// are taken as they are stored, without regard to colour profiles; palettes are expanded.
+    /// Decodes PNG, PGM, PPM, BMP or TIFF. The pixels are taken as they are stored, without regard
+    /// to colour profiles; palettes are expanded.
     ///
     /// # Errors
-    /// [`Error::Image`] if the file is damaged, [`Error::Depth`] unless a channel has 8 bits.
-    pub fn decode(file: &[u8]) -> Result<Option<Self>, Error> {
+    /// [`Error::Image`] if the file is damaged or of another kind, [`Error::Depth`] unless a channel has 8 bits.
+    pub fn decode(file: &[u8]) -> Result<Self, Error> {
         let reader = ImageReader::new(Cursor::new(file));
         let reader = reader
             .with_guessed_format()
             .map_err(image::ImageError::from)?;
-        if reader.format().is_none() {
-            return Ok(None);
-        }
         let image = reader.decode()?;
         let channels = match image.color() {
             ColorType::L8 => 1,
@@ -34,7 +31,7 @@ impl Data<'static> {
             height: image.height() as usize,
             channels,
         };
-        Data::image(DynamicImage::into_bytes(image), shape).map(Some)
+        Data::image(DynamicImage::into_bytes(image), shape)
     }
 }
 

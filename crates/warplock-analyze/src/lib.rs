@@ -36,6 +36,8 @@ mod entropy;
 mod histogram;
 #[cfg(feature = "images")]
 mod image_file;
+#[cfg(feature = "page")]
+pub mod page;
 pub mod pictures;
 mod random;
 mod repeats;
@@ -45,7 +47,7 @@ mod test;
 pub mod trials;
 
 pub use bits::{Autocorrelation, BitBalance};
-pub use correlation::{Correlation, Direction, SampledCorrelation};
+pub use correlation::{Correlation, Direction, SampledCorrelation, with_plaintext};
 pub use data::{Data, Error, Plane, Shape};
 pub use difference::{BitChange, Difference, Npcr, Uaci};
 pub use entropy::{Entropy, LocalEntropy};

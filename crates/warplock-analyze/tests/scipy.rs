@@ -10,8 +10,9 @@ use warplock_analyze::{
 
 /// The inputs of `sample` in data/expected.py.
 fn sample(number: usize) -> (usize, Vec<u8>) {
-    let width = 37 + 11 * (number % 23);
-    let height = 40 + 13 * (number % 17);
+    let scale = if number >= 85 { 2 } else { 1 };
+    let width = scale * (37 + 11 * (number % 23));
+    let height = scale * (40 + 13 * (number % 17));
     let mut data = vec![0; width * height];
     Random::new(number as u64).fill(&mut data);
     for (place, byte) in data.iter_mut().enumerate() {

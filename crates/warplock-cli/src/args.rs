@@ -14,12 +14,16 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::range::Range;
 
+#[cfg(feature = "analyze")]
+mod analyze;
 mod bench;
 mod bulk;
 mod raw;
 mod vault;
 mod work;
 
+#[cfg(feature = "analyze")]
+pub(crate) use analyze::{Analyze, Change, Choice};
 pub(crate) use bench::{Bench, BenchSuite};
 pub(crate) use bulk::{Bulk, ForRecipients, Operation, Selection, WithIdentities};
 pub(crate) use raw::{Pad, Raw, RawOptions};
@@ -100,6 +104,8 @@ pub(crate) enum Command {
     Devices(Devices),
     Calibrate(Calibrate),
     Bench(Bench),
+    #[cfg(feature = "analyze")]
+    Analyze(Analyze),
     Gen(Gen),
     /// Print a completion script for a shell
     Completions {

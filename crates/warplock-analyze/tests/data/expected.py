@@ -35,8 +35,10 @@ def numbers(seed):
 
 def sample(number):
     """Width, height and bytes of an input: random, slightly biased, smooth, or few values."""
-    width = 37 + 11 * (number % 23)
-    height = 40 + 13 * (number % 17)
+    # The last ones are large enough for local entropy.
+    scale = 2 if number >= 85 else 1
+    width = scale * (37 + 11 * (number % 23))
+    height = scale * (40 + 13 * (number % 17))
     data = random_bytes(number, width * height)
     place = np.arange(len(data))
     kind = number % 4
@@ -65,7 +67,8 @@ def entropy_mean(n):
 
 def local_entropy(image, seed):
     rows, columns = image.shape[0] // 44, image.shape[1] // 44
-    grid = list(range(rows * columns))
+    squares = rows * columns >= 30
+    grid = list(range(rows * columns if squares else image.size // 1936))
     if len(grid) < 30:
         return None
     random = numbers(seed)
@@ -73,8 +76,11 @@ def local_entropy(image, seed):
     for chosen in range(30):
         other = chosen + (next(random) * (len(grid) - chosen) >> 64)
         grid[chosen], grid[other] = grid[other], grid[chosen]
-        row, column = divmod(grid[chosen], columns)
-        block = image[44 * row :][:44, 44 * column :][:, :44]
+        if squares:
+            row, column = divmod(grid[chosen], columns)
+            block = image[44 * row :][:44, 44 * column :][:, :44]
+        else:
+            block = image.ravel()[1936 * grid[chosen] :][:1936]
         values.append(entropy(np.bincount(block.ravel(), minlength=256)))
     return float(np.mean(values))
 

@@ -1,5 +1,7 @@
 //! One file for each command.
 
+#[cfg(feature = "analyze")]
+mod analyze;
 mod bench;
 mod bulk;
 mod calibrate;
@@ -56,6 +58,8 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Devices(options) => devices::run(&options, common),
         Command::Calibrate(options) => calibrate::run(&options, common),
         Command::Bench(options) => bench::run(options, common),
+        #[cfg(feature = "analyze")]
+        Command::Analyze(options) => analyze::run(&options, common),
         Command::Gen(options) => generate::run(options, common),
         Command::Completions { shell } => completions(shell),
         Command::Man { dir } => man(&dir),

@@ -1,5 +1,7 @@
 //! The program as a whole: what it prints, writes, leaves and refuses.
 
+#[cfg(feature = "analyze")]
+mod analyze;
 mod bench;
 mod bulk;
 mod commands;
