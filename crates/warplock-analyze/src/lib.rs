@@ -42,6 +42,8 @@ pub mod pictures;
 mod random;
 mod repeats;
 mod report;
+#[cfg(feature = "research")]
+pub mod research;
 mod tables;
 mod test;
 pub mod trials;

@@ -19,6 +19,8 @@ mod analyze;
 mod bench;
 mod bulk;
 mod raw;
+#[cfg(feature = "research")]
+mod research;
 mod vault;
 mod work;
 
@@ -27,6 +29,8 @@ pub(crate) use analyze::{Analyze, Change, Choice};
 pub(crate) use bench::{Bench, BenchSuite};
 pub(crate) use bulk::{Bulk, ForRecipients, Operation, Selection, WithIdentities};
 pub(crate) use raw::{Pad, Raw, RawOptions};
+#[cfg(feature = "research")]
+pub(crate) use research::{Attack, Demo, Evolve, PadDirection, PadOptions, Research};
 pub(crate) use vault::{
     Cache, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, NewKey, Vault, VaultCheck,
     VaultInfo, VaultInit, VaultMemory, VaultMount, VaultPasswd, VaultUnlock, VaultUnmount,
@@ -107,6 +111,9 @@ pub(crate) enum Command {
     #[cfg(feature = "analyze")]
     Analyze(Analyze),
     Gen(Gen),
+    #[cfg(feature = "research")]
+    #[command(subcommand)]
+    Research(Research),
     /// Print a completion script for a shell
     Completions {
         /// For which shell.

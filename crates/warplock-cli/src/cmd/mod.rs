@@ -14,6 +14,8 @@ mod inspect;
 mod keygen;
 mod outputs;
 mod raw;
+#[cfg(feature = "research")]
+mod research;
 mod rewrap;
 mod summary;
 mod vault;
@@ -29,6 +31,8 @@ use serde_json::{Value, json};
 
 use self::inputs::file_object;
 use crate::args::{Cli, Command};
+#[cfg(feature = "research")]
+use crate::args::{PadDirection, Research};
 use crate::console::{print_with, report};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -60,6 +64,8 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Bench(options) => bench::run(options, common),
         #[cfg(feature = "analyze")]
         Command::Analyze(options) => analyze::run(&options, common),
+        #[cfg(feature = "research")]
+        Command::Research(command) => research::run(command, common),
         Command::Gen(options) => generate::run(options, common),
         Command::Completions { shell } => completions(shell),
         Command::Man { dir } => man(&dir),
@@ -78,6 +84,14 @@ fn data_on_stdout(command: &Command) -> bool {
         Command::Encrypt(options) => goes_there(&options.output, &options.input),
         Command::Decrypt(options) => goes_there(&options.output, &options.input),
         Command::Raw(raw) => goes_there(&raw.options().output, &[]),
+        #[cfg(feature = "research")]
+        Command::Research(command) => match command {
+            Research::Evolve(options) => goes_there(&options.output, &[]),
+            Research::Pad(PadDirection::Encrypt(options) | PadDirection::Decrypt(options)) => {
+                goes_there(&options.output, &[])
+            }
+            _ => false,
+        },
         _ => false,
     }
 }

@@ -16,6 +16,8 @@ mod nonsense;
 mod openssl;
 mod prompts;
 mod raw;
+#[cfg(feature = "research")]
+mod research;
 mod rewrap;
 mod robust;
 mod secrets;
