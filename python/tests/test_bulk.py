@@ -269,7 +269,6 @@ def test_rewrap_on_s3_moves_few_bytes(
     server.requests.clear()
     job = bulk.plan(f"s3://{bucket}/s", None, "rewrap", recipients=[new])
     assert bulk.run(job, identities=[key_file]).done == len(objects)
-    # Two requests of 8 MiB are read for each large object.
     sent = sum(size for _, size in server.requests)
     assert 15 * MIB < sent < 20 * MIB
     assert opened(download(client, bucket, "s"), new) == objects

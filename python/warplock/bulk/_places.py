@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 # S3 takes at most 10,000 parts of an object, of 5 MiB or more.
 _PART = 8 << 20
 _PARTS = 9_000
+# What is read at once; `rewrap` needs no more of an object.
+_RANGE = 6 << 20
 _ATTEMPTS = 4
 # What a killed process leaves in a folder has such a name.
 _TEMPORARY = ".warplock-"
@@ -196,7 +198,7 @@ _readers = ThreadPoolExecutor(16, "warplock-read")
 
 
 class _Ranges(Pinned):
-    """An object read by ranges, the next one ahead."""
+    """An object read by ranges; from the second on, the next one ahead."""
 
     def __init__(self, store: Store, path: str, size: int, version: str) -> None:
         self._store, self._path, self._size, self._version = store, path, size, version
@@ -220,23 +222,23 @@ class _Ranges(Pinned):
         return self._at
 
     def _fetch(self, block: int) -> Future[bytes]:
-        start = block * _PART
-        stop = min(start + _PART, self._size)
+        start = block * _RANGE
+        stop = min(start + _RANGE, self._size)
         return _readers.submit(self._store.range, self._path, start, stop, self._version)
 
     def readinto(self, buffer: Any, /) -> int:
         view = memoryview(buffer).cast("B")
         if self._at >= self._size or not len(view):
             return 0
-        block = self._at // _PART
-        for wanted in (block, block + 1):
-            if wanted * _PART < self._size and wanted not in self._blocks:
+        block = self._at // _RANGE
+        for wanted in (block, block + 1) if block else (0,):
+            if wanted * _RANGE < self._size and wanted not in self._blocks:
                 self._blocks[wanted] = self._fetch(wanted)
         # An envelope is read before what follows it: keep that block, and drop older ones.
         for old in [each for each in self._blocks if each < block or each > block + 1]:
             del self._blocks[old]
         data = self._blocks[block].result()
-        start = self._at - block * _PART
+        start = self._at - block * _RANGE
         count = min(len(view), len(data) - start)
         view[:count] = memoryview(data)[start : start + count]
         self._at += count
