@@ -16,12 +16,14 @@ use crate::range::Range;
 
 mod bench;
 mod bulk;
+mod parquet;
 mod raw;
 mod vault;
 mod work;
 
 pub(crate) use bench::{Bench, BenchSuite};
 pub(crate) use bulk::{Bulk, ForRecipients, Operation, Selection, WithIdentities};
+pub(crate) use parquet::{Files as ParquetFiles, Keys as ParquetKeys, Parquet};
 pub(crate) use raw::{Pad, Raw, RawOptions};
 pub(crate) use vault::{
     Cache, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, NewKey, Vault, VaultCheck,
@@ -93,6 +95,8 @@ pub(crate) enum Command {
     Rewrap(Rewrap),
     #[command(subcommand)]
     Bulk(Bulk),
+    #[command(subcommand)]
+    Parquet(Parquet),
     #[command(subcommand)]
     Raw(Raw),
     #[command(subcommand)]

@@ -12,6 +12,7 @@ mod limits;
 mod mounts;
 mod nonsense;
 mod openssl;
+mod parquet;
 mod prompts;
 mod raw;
 mod rewrap;
