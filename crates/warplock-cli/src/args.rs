@@ -18,6 +18,7 @@ use crate::range::Range;
 mod analyze;
 mod bench;
 mod bulk;
+mod parquet;
 mod raw;
 #[cfg(feature = "research")]
 mod research;
@@ -28,6 +29,7 @@ mod work;
 pub(crate) use analyze::{Analyze, Change, Choice};
 pub(crate) use bench::{Bench, BenchSuite};
 pub(crate) use bulk::{Bulk, ForRecipients, Operation, Selection, WithIdentities};
+pub(crate) use parquet::{Files as ParquetFiles, Keys as ParquetKeys, Parquet};
 pub(crate) use raw::{Pad, Raw, RawOptions};
 #[cfg(feature = "research")]
 pub(crate) use research::{Attack, Demo, Evolve, PadDirection, PadOptions, Research};
@@ -101,6 +103,8 @@ pub(crate) enum Command {
     Rewrap(Rewrap),
     #[command(subcommand)]
     Bulk(Bulk),
+    #[command(subcommand)]
+    Parquet(Parquet),
     #[command(subcommand)]
     Raw(Raw),
     #[command(subcommand)]

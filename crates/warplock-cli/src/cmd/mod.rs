@@ -13,6 +13,7 @@ mod inputs;
 mod inspect;
 mod keygen;
 mod outputs;
+mod parquet;
 mod raw;
 #[cfg(feature = "research")]
 mod research;
@@ -30,7 +31,7 @@ use clap::CommandFactory;
 use serde_json::{Value, json};
 
 use self::inputs::file_object;
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, Parquet};
 #[cfg(feature = "research")]
 use crate::args::{PadDirection, Research};
 use crate::console::{print_with, report};
@@ -57,6 +58,7 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Verify(options) => verify::run(&options, common),
         Command::Rewrap(options) => rewrap::run(&options, common),
         Command::Bulk(command) => bulk::run(command, common),
+        Command::Parquet(command) => parquet::run(command, common),
         Command::Raw(raw) => raw::run(raw, common),
         Command::Vault(command) => vault::run(command, common),
         Command::Devices(options) => devices::run(&options, common),
@@ -83,6 +85,9 @@ fn data_on_stdout(command: &Command) -> bool {
     match command {
         Command::Encrypt(options) => goes_there(&options.output, &options.input),
         Command::Decrypt(options) => goes_there(&options.output, &options.input),
+        Command::Parquet(Parquet::Decrypt { files, .. } | Parquet::Encrypt { files, .. }) => {
+            is_stdout(&files.output)
+        }
         Command::Raw(raw) => goes_there(&raw.options().output, &[]),
         #[cfg(feature = "research")]
         Command::Research(command) => match command {

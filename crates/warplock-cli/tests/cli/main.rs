@@ -14,6 +14,7 @@ mod limits;
 mod mounts;
 mod nonsense;
 mod openssl;
+mod parquet;
 mod prompts;
 mod raw;
 #[cfg(feature = "research")]
