@@ -4,7 +4,9 @@
 //
 //   nvcc pages.cu $(pkg-config --cflags --libs warplock) -o pages && ./pages [PAGES LEAST MOST]
 //
-// Pages are [length 4][nonce 12][ciphertext][tag 16], one after the other, so at any byte.
+// Pages are as in encrypted Parquet files: [length 4][nonce 12][ciphertext][tag 16], one after the
+// other, so at any byte, each bound to its place by associated data: the file's identifier, the kind
+// of module, row group, column and page.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -31,12 +33,24 @@ static void check(cudaError_t error, const char *what) {
 
 // Where pages and their texts are: arrays in GPU memory, which no copy brought there.
 struct places {
-    std::uint64_t *ciphertexts, *lens, *outputs, *nonces;
+    std::uint64_t *ciphertexts, *lens, *outputs, *nonces, *aads, *aad_lens;
 };
+
+constexpr int AAD_LEN = 15, PAGES_A_GROUP = 1000;
+
+__host__ __device__ void write_aad(std::uint8_t *aad, std::uint32_t page) {
+    const std::uint32_t group = page / PAGES_A_GROUP, column = 3, number = page % PAGES_A_GROUP;
+    for (int k = 0; k < 8; k++) aad[k] = std::uint8_t(0xA0 + k);
+    aad[8] = 2; // a data page
+    aad[9] = std::uint8_t(group), aad[10] = std::uint8_t(group >> 8);
+    aad[11] = std::uint8_t(column), aad[12] = 0;
+    aad[13] = std::uint8_t(number), aad[14] = std::uint8_t(number >> 8);
+}
 
 // A page starts at `chunk + starts[i]`; its text goes to the same place in `texts`.
 __global__ void find_pages(const std::uint8_t *chunk, std::uint8_t *texts,
-                           const std::uint64_t *starts, std::uint32_t count, places found) {
+                           const std::uint64_t *starts, std::uint32_t count, places found,
+                           std::uint8_t *aads) {
     const std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) return;
     const std::uint8_t *page = chunk + starts[i];
@@ -46,6 +60,9 @@ __global__ void find_pages(const std::uint8_t *chunk, std::uint8_t *texts,
     found.ciphertexts[i] = std::uint64_t(page + 16);
     found.lens[i] = framed - 28;
     found.outputs[i] = std::uint64_t(texts + starts[i] + 16);
+    write_aad(aads + 16 * i, i);
+    found.aads[i] = std::uint64_t(aads + 16 * i);
+    found.aad_lens[i] = AAD_LEN;
 }
 
 // Stands for a decoder: adds up the bytes of each page. It runs after the pages are open, and a page
@@ -98,9 +115,10 @@ int main(int argc, char **argv) {
         std::memset(text.data(), int(i % 251), len);
         starts.push_back(chunk.size());
         chunk.resize(chunk.size() + 4 + framed);
-        std::uint8_t *page = &chunk[starts[i]];
+        std::uint8_t *page = &chunk[starts[i]], aad[AAD_LEN];
+        write_aad(aad, i);
         for (int k = 0; k < 4; k++) page[k] = std::uint8_t(framed >> 8 * k);
-        check(wl_seal(engine, key, nullptr, 0, text.data(), len, page + 4, framed), "seal");
+        check(wl_seal(engine, key, aad, sizeof aad, text.data(), len, page + 4, framed), "seal");
         total += len;
     }
     const std::uint32_t forged = count / 2;
@@ -116,7 +134,9 @@ int main(int argc, char **argv) {
     auto *sealed = device<std::uint8_t>(chunk.size()), *texts = device<std::uint8_t>(chunk.size());
     auto *at = device<std::uint64_t>(count);
     const places found{device<std::uint64_t>(count), device<std::uint64_t>(count),
+                       device<std::uint64_t>(count), device<std::uint64_t>(count),
                        device<std::uint64_t>(count), device<std::uint64_t>(count)};
+    auto *aads = device<std::uint8_t>(16 * std::size_t(count));
     auto *statuses = device<std::uint32_t>(count + 1), *refused = statuses + count;
     auto *sums = device<unsigned long long>(count);
 
@@ -130,6 +150,8 @@ int main(int argc, char **argv) {
     pages.lens = found.lens;
     pages.outputs = found.outputs;
     pages.nonces = found.nonces;
+    pages.aad = found.aads;
+    pages.aad_lens = found.aad_lens;
     std::size_t size = 0;
     check(wl_cuda_workspace_size_indirect(ready, &pages, &size), "the workspace");
     auto *workspace = device<std::uint8_t>(size);
@@ -144,7 +166,7 @@ int main(int argc, char **argv) {
     for (int turn = 0; turn < 21; turn++) {
         check(cudaMemsetAsync(refused, 0, 4, stream), "clearing");
         check(cudaMemsetAsync(sums, 0, count * sizeof *sums, stream), "clearing");
-        find_pages<<<(count + 255) / 256, 256, 0, stream>>>(sealed, texts, at, count, found);
+        find_pages<<<(count + 255) / 256, 256, 0, stream>>>(sealed, texts, at, count, found, aads);
         check(cudaEventRecord(before, stream), "an event");
         check(wl_cuda_enqueue_indirect(ready, &pages, workspace, size, statuses, refused, stream),
               "the call");
@@ -171,7 +193,8 @@ int main(int argc, char **argv) {
 
     cudaFree(sealed), cudaFree(texts), cudaFree(at), cudaFree(statuses), cudaFree(sums);
     cudaFree(found.ciphertexts), cudaFree(found.lens), cudaFree(found.outputs);
-    cudaFree(found.nonces), cudaFree(workspace);
+    cudaFree(found.nonces), cudaFree(found.aads), cudaFree(found.aad_lens), cudaFree(aads);
+    cudaFree(workspace);
     wl_cuda_key_free(ready), wl_cuda_device_free(gpu);
     wl_key_free(key), wl_engine_free(engine);
     return wrong != 0;
