@@ -14,17 +14,27 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::range::Range;
 
+#[cfg(feature = "analyze")]
+mod analyze;
 mod bench;
 mod bulk;
 mod entries;
+mod parquet;
 mod raw;
+#[cfg(feature = "research")]
+mod research;
 mod vault;
 mod work;
 
+#[cfg(feature = "analyze")]
+pub(crate) use analyze::{Analyze, Change, Choice};
 pub(crate) use bench::{Bench, BenchDirection, BenchSuite};
 pub(crate) use bulk::{Bulk, ForRecipients, Operation, Selection, WithIdentities};
 pub(crate) use entries::Entries;
+pub(crate) use parquet::{Files as ParquetFiles, Keys as ParquetKeys, Parquet};
 pub(crate) use raw::{Pad, Raw, RawBatch, RawOptions};
+#[cfg(feature = "research")]
+pub(crate) use research::{Attack, Demo, Evolve, PadDirection, PadOptions, Research};
 pub(crate) use vault::{
     Cache, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, NewKey, Vault, VaultCheck,
     VaultInfo, VaultInit, VaultMemory, VaultMount, VaultPasswd, VaultUnlock, VaultUnmount,
@@ -96,6 +106,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Bulk(Bulk),
     #[command(subcommand)]
+    Parquet(Parquet),
+    #[command(subcommand)]
     Raw(Raw),
     #[command(subcommand)]
     Entries(Entries),
@@ -104,7 +116,12 @@ pub(crate) enum Command {
     Devices(Devices),
     Calibrate(Calibrate),
     Bench(Bench),
+    #[cfg(feature = "analyze")]
+    Analyze(Analyze),
     Gen(Gen),
+    #[cfg(feature = "research")]
+    #[command(subcommand)]
+    Research(Research),
     /// Print a completion script for a shell
     Completions {
         /// For which shell.

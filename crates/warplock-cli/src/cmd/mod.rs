@@ -1,5 +1,7 @@
 //! One file for each command.
 
+#[cfg(feature = "analyze")]
+mod analyze;
 mod batch;
 mod bench;
 mod bulk;
@@ -12,7 +14,10 @@ mod inputs;
 mod inspect;
 mod keygen;
 mod outputs;
+mod parquet;
 mod raw;
+#[cfg(feature = "research")]
+mod research;
 mod rewrap;
 mod summary;
 mod vault;
@@ -27,7 +32,9 @@ use clap::CommandFactory;
 use serde_json::{Value, json};
 
 use self::inputs::file_object;
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, Parquet};
+#[cfg(feature = "research")]
+use crate::args::{PadDirection, Research};
 use crate::console::{print_with, report};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -52,12 +59,17 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Verify(options) => verify::run(&options, common),
         Command::Rewrap(options) => rewrap::run(&options, common),
         Command::Bulk(command) => bulk::run(command, common),
+        Command::Parquet(command) => parquet::run(command, common),
         Command::Raw(raw) => raw::run(raw, common),
         Command::Entries(entries) => batch::entries(entries, common),
         Command::Vault(command) => vault::run(command, common),
         Command::Devices(options) => devices::run(&options, common),
         Command::Calibrate(options) => calibrate::run(&options, common),
         Command::Bench(options) => bench::run(options, common),
+        #[cfg(feature = "analyze")]
+        Command::Analyze(options) => analyze::run(&options, common),
+        #[cfg(feature = "research")]
+        Command::Research(command) => research::run(command, common),
         Command::Gen(options) => generate::run(options, common),
         Command::Completions { shell } => completions(shell),
         Command::Man { dir } => man(&dir),
@@ -75,6 +87,17 @@ fn data_on_stdout(command: &Command) -> bool {
     match command {
         Command::Encrypt(options) => goes_there(&options.output, &options.input),
         Command::Decrypt(options) => goes_there(&options.output, &options.input),
+        Command::Parquet(Parquet::Decrypt { files, .. } | Parquet::Encrypt { files, .. }) => {
+            is_stdout(&files.output)
+        }
+        #[cfg(feature = "research")]
+        Command::Research(command) => match command {
+            Research::Evolve(options) => goes_there(&options.output, &[]),
+            Research::Pad(PadDirection::Encrypt(options) | PadDirection::Decrypt(options)) => {
+                goes_there(&options.output, &[])
+            }
+            _ => false,
+        },
         Command::Raw(raw) => goes_there(raw.output(), &[]),
         Command::Entries(entries) => goes_there(&entries.options().output, &[]),
         _ => false,

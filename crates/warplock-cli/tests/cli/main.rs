@@ -1,5 +1,7 @@
 //! The program as a whole: what it prints, writes, leaves and refuses.
 
+#[cfg(feature = "analyze")]
+mod analyze;
 mod batch;
 mod bench;
 mod bulk;
@@ -13,8 +15,11 @@ mod limits;
 mod mounts;
 mod nonsense;
 mod openssl;
+mod parquet;
 mod prompts;
 mod raw;
+#[cfg(feature = "research")]
+mod research;
 mod rewrap;
 mod robust;
 mod secrets;
