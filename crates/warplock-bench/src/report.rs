@@ -365,4 +365,13 @@ impl Report {
     pub fn svg(&self) -> Result<String> {
         figures::figure(self)?.svg()
     }
+
+    /// The same figure as a PNG file.
+    ///
+    /// # Errors
+    /// As [`Report::svg`].
+    #[cfg(feature = "png")]
+    pub fn png(&self) -> Result<Vec<u8>> {
+        figures::figure(self)?.png()
+    }
 }

@@ -54,6 +54,29 @@ fn no_text_overlaps_in_the_figure_of_any_suite() {
     }
 }
 
+#[cfg(feature = "png")]
+#[test]
+fn every_figure_is_drawn_as_png() {
+    let folder = std::env::var_os("FIGURES").map(std::path::PathBuf::from);
+    for (name, json) in RECORDED {
+        let bytes = report(json).png().unwrap();
+        if let Some(folder) = &folder {
+            std::fs::write(folder.join(format!("{name}.png")), &bytes).unwrap();
+        }
+        let mut reader = png::Decoder::new(std::io::Cursor::new(bytes))
+            .read_info()
+            .unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut pixels).unwrap();
+        assert!(info.width == 1920 && info.height >= 1200, "{name}");
+        // A line of text at the top and one in the caption.
+        let rows: Vec<_> = pixels.chunks(3 * info.width as usize).collect();
+        let is_dark = |row: &&[u8]| row.iter().any(|&value| value < 128);
+        assert!(rows[32..80].iter().any(is_dark), "{name}");
+        assert!(rows[rows.len() - 80..].iter().any(is_dark), "{name}");
+    }
+}
+
 #[test]
 fn a_report_survives_its_json() {
     for (name, json) in RECORDED {

@@ -1,5 +1,7 @@
 //! Level bars with names at their left and numbers at their right.
 
+use plotters::prelude::DrawingBackend;
+
 use super::canvas::{self, Anchor, Area, Canvas, colour};
 use super::{Point, TEXT};
 use crate::error::Result;
@@ -102,7 +104,7 @@ impl Bars {
         rows as i32 * LEAST_ROW + canvas::height(TEXT) + 8
     }
 
-    pub(super) fn draw(&self, canvas: &Canvas<'_>, area: &Area) -> Result<()> {
+    pub(super) fn draw<DB: DrawingBackend>(&self, canvas: &Canvas<DB>, area: &Area) -> Result<()> {
         let columns = self.layout(area.right - area.left + 12);
         let rows = columns.iter().map(Vec::len).max().unwrap_or(1).max(1) as i32;
         let top = area.top + canvas::height(TEXT) + 4;

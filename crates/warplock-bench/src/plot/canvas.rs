@@ -1,4 +1,4 @@
-//! Texts, lines and marks at pixels.
+//! Texts, lines and marks at pixels, in SVG or in a bitmap.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -75,22 +75,31 @@ pub(super) fn colour(number: usize, quoted: bool) -> RGBAColor {
     COLOURS[number % COLOURS.len()].mix(if quoted { 0.45 } else { 1.0 })
 }
 
-/// What is drawn on.
-pub(super) struct Canvas<'a>(DrawingArea<SVGBackend<'a>, Shift>);
+/// What is drawn on. All sizes and places are multiplied by the scale.
+pub(super) struct Canvas<DB: DrawingBackend> {
+    area: DrawingArea<DB, Shift>,
+    scale: i32,
+    /// What the backend is told for a font of one pixel.
+    font: f64,
+}
 
 fn failed<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> Error {
     Error::Plot(error.to_string())
 }
 
-impl<'a> Canvas<'a> {
-    pub(super) fn new(text: &'a mut String, size: (u32, u32)) -> Result<Self> {
-        let area = SVGBackend::with_string(text, size).into_drawing_area();
+impl<DB: DrawingBackend> Canvas<DB> {
+    pub(super) fn new(backend: DB, scale: i32, font: f64) -> Result<Self> {
+        let area = backend.into_drawing_area();
         area.fill(&WHITE).map_err(failed)?;
-        Ok(Canvas(area))
+        Ok(Canvas { area, scale, font })
     }
 
     pub(super) fn end(self) -> Result<()> {
-        self.0.present().map_err(failed)
+        self.area.present().map_err(failed)
+    }
+
+    fn scaled(&self, (x, y): (i32, i32)) -> (i32, i32) {
+        (x * self.scale, y * self.scale)
     }
 
     /// A text whose upper edge is at `y`.
@@ -118,16 +127,19 @@ impl<'a> Canvas<'a> {
             Anchor::Middle => HPos::Center,
             Anchor::End => HPos::Right,
         };
-        // The backend divides sizes by this.
-        let style = TextStyle::from(("sans-serif", size * 1.24).into_font())
+        let size = size * self.font * f64::from(self.scale);
+        let style = TextStyle::from(("sans-serif", size).into_font())
             .pos(Pos::new(horizontal, VPos::Top))
             .color(colour);
-        self.0.draw_text(text, &style, at).map_err(failed)
+        let at = self.scaled(at);
+        self.area.draw_text(text, &style, at).map_err(failed)
     }
 
     pub(super) fn line(&self, points: &[(i32, i32)], colour: &RGBAColor, width: u32) -> Result<()> {
-        let line = PathElement::new(points.to_vec(), colour.stroke_width(width));
-        self.0.draw(&line).map_err(failed)
+        let points: Vec<_> = points.iter().map(|&at| self.scaled(at)).collect();
+        let width = width * self.scale.unsigned_abs();
+        let line = PathElement::new(points, colour.stroke_width(width));
+        self.area.draw(&line).map_err(failed)
     }
 
     /// A line of a grid or of an axis.
@@ -152,21 +164,23 @@ impl<'a> Canvas<'a> {
 
     /// A point: circles first, then rings and squares, where colours repeat.
     pub(super) fn mark(&self, at: (i32, i32), number: usize, colour: &RGBAColor) -> Result<()> {
-        let (x, y) = at;
+        let (x, y) = self.scaled(at);
+        let scale = self.scale;
+        let ring = colour.stroke_width(2 * scale.unsigned_abs());
+        let half = 3 * scale;
+        let corners = [(x - half, y - half), (x + half, y + half)];
         match number / COLOURS.len() {
-            0 => self.0.draw(&Circle::new(at, 3, colour.filled())),
-            1 => self.0.draw(&Circle::new(at, 4, colour.stroke_width(2))),
-            _ => self.0.draw(&Rectangle::new(
-                [(x - 3, y - 3), (x + 3, y + 3)],
-                colour.filled(),
-            )),
+            0 => self.area.draw(&Circle::new((x, y), half, colour.filled())),
+            1 => self.area.draw(&Circle::new((x, y), 4 * scale, ring)),
+            _ => self.area.draw(&Rectangle::new(corners, colour.filled())),
         }
         .map_err(failed)
     }
 
     pub(super) fn bar(&self, area: &Area, colour: &RGBAColor) -> Result<()> {
         let corners = [(area.left, area.top), (area.right, area.bottom)];
+        let corners = corners.map(|corner| self.scaled(corner));
         let bar = Rectangle::new(corners, colour.filled());
-        self.0.draw(&bar).map_err(failed)
+        self.area.draw(&bar).map_err(failed)
     }
 }

@@ -1,5 +1,7 @@
 //! Lines over an axis of numbers.
 
+use plotters::prelude::DrawingBackend;
+
 use super::axis::Axis;
 use super::canvas::{self, Anchor, Area, Canvas, LINE, colour};
 use super::{Entry, TEXT};
@@ -91,7 +93,12 @@ impl Lines {
         series.chain(limits).collect()
     }
 
-    pub(super) fn draw(&self, canvas: &Canvas<'_>, area: &Area, entries: &[Entry]) -> Result<()> {
+    pub(super) fn draw<DB: DrawingBackend>(
+        &self,
+        canvas: &Canvas<DB>,
+        area: &Area,
+        entries: &[Entry],
+    ) -> Result<()> {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let xs: Vec<f64> = points().map(|point| point.x).collect();
         let mut ys: Vec<f64> = points().map(|point| point.y).collect();

@@ -3,10 +3,14 @@
 
 mod axis;
 mod bars;
+#[cfg(feature = "png")]
+mod bitmap;
 mod canvas;
 mod lines;
 #[cfg(test)]
 pub(crate) mod overlap;
+
+use plotters::prelude::{DrawingBackend, SVGBackend};
 
 pub(crate) use self::axis::{Axis, Numbers};
 pub(crate) use self::bars::{Bar, Bars};
@@ -49,17 +53,39 @@ const HEIGHT: i32 = 600;
 const MARGIN: i32 = 16;
 const LEGEND: i32 = 224;
 
+/// The SVG backend divides the sizes of fonts by this.
+const SVG_FONT: f64 = 1.24;
+
 const TITLE_SIZE: f64 = 19.0;
 const TEXT: f64 = 13.0;
 const CAPTION: f64 = 11.0;
 
 impl Figure {
-    /// Draws the figure.
+    /// Draws the figure as an SVG document.
     ///
     /// # Errors
     /// [`Error::Plot`] if there are no points, or points that a logarithmic axis cannot show.
     pub(crate) fn svg(&self) -> Result<String> {
-        let nothing = || Error::Plot("there are no numbers".to_owned());
+        let layout = self.layout()?;
+        let mut text = String::new();
+        let size = (WIDTH as u32, layout.height as u32);
+        let canvas = Canvas::new(SVGBackend::with_string(&mut text, size), 1, SVG_FONT)?;
+        self.draw(&canvas, &layout)?;
+        canvas.end()?;
+        Ok(text)
+    }
+
+    /// Draws the figure as a PNG file, at twice the size.
+    ///
+    /// # Errors
+    /// As [`Figure::svg`].
+    #[cfg(feature = "png")]
+    pub(crate) fn png(&self) -> Result<Vec<u8>> {
+        let layout = self.layout()?;
+        bitmap::png((WIDTH, layout.height), |canvas| self.draw(canvas, &layout))
+    }
+
+    fn layout(&self) -> Result<Layout<'_>> {
         let is_empty = |panel: &&Panel| match &panel.chart {
             Chart::Lines(lines) => lines.is_empty(),
             Chart::Bars(bars) => bars.bars.is_empty(),
@@ -70,14 +96,13 @@ impl Figure {
             .filter(|panel| !is_empty(panel))
             .collect();
         if panels.is_empty() {
-            return Err(nothing());
+            return Err(Error::Plot("there are no numbers".to_owned()));
         }
         let entries = legend(&panels);
+        let fitting = |line: &str, size| wrapped(line, canvas::fit(WIDTH - 2 * MARGIN, size));
         let caption = self.caption.iter();
-        let caption =
-            caption.flat_map(|line| wrapped(line, canvas::fit(WIDTH - 2 * MARGIN, CAPTION)));
-        let caption: Vec<_> = caption.collect();
-        let title = wrapped(&self.title, canvas::fit(WIDTH - 2 * MARGIN, TITLE_SIZE));
+        let caption: Vec<_> = caption.flat_map(|line| fitting(line, CAPTION)).collect();
+        let title = fitting(&self.title, TITLE_SIZE);
         let top = MARGIN + title.len() as i32 * canvas::height(TITLE_SIZE) + 8;
         let below = caption.len() as i32 * canvas::height(CAPTION) + MARGIN + 8;
         let right = if entries.is_empty() { 0 } else { LEGEND };
@@ -87,19 +112,35 @@ impl Figure {
             Chart::Lines(_) => 0,
         });
         let least = least.max().unwrap_or(0);
-        let height = HEIGHT.max(top + least + below);
+        Ok(Layout {
+            height: HEIGHT.max(top + least + below),
+            panels,
+            entries,
+            caption,
+            title,
+            top,
+            below,
+            width,
+        })
+    }
 
-        let mut text = String::new();
-        let canvas = Canvas::new(&mut text, (WIDTH as u32, height as u32))?;
-        for (number, line) in title.iter().enumerate() {
+    fn draw<DB: DrawingBackend>(&self, canvas: &Canvas<DB>, layout: &Layout<'_>) -> Result<()> {
+        let &Layout {
+            height,
+            top,
+            below,
+            width,
+            ..
+        } = layout;
+        for (number, line) in layout.title.iter().enumerate() {
             let y = MARGIN + number as i32 * canvas::height(TITLE_SIZE);
             canvas.text((MARGIN, y), Anchor::Start, TITLE_SIZE, line)?;
         }
-        for (number, line) in caption.iter().enumerate() {
+        for (number, line) in layout.caption.iter().enumerate() {
             let y = height - below + 8 + number as i32 * canvas::height(CAPTION);
             canvas.pale_text((MARGIN, y), CAPTION, line)?;
         }
-        for (number, panel) in panels.iter().enumerate() {
+        for (number, panel) in layout.panels.iter().enumerate() {
             let left = MARGIN + number as i32 * width;
             let title_height = match panel.title.is_empty() {
                 true => 0,
@@ -114,14 +155,27 @@ impl Figure {
                 bottom: height - below,
             };
             match &panel.chart {
-                Chart::Lines(lines) => lines.draw(&canvas, &area, &entries)?,
-                Chart::Bars(bars) => bars.draw(&canvas, &area)?,
+                Chart::Lines(lines) => lines.draw(canvas, &area, &layout.entries)?,
+                Chart::Bars(bars) => bars.draw(canvas, &area)?,
             }
         }
-        draw_legend(&canvas, (WIDTH - MARGIN - LEGEND + 8, top), &entries)?;
-        canvas.end()?;
-        Ok(text)
+        let legend = (WIDTH - MARGIN - LEGEND + 8, top);
+        draw_legend(canvas, legend, &layout.entries)
     }
+}
+
+/// Where everything is.
+struct Layout<'a> {
+    height: i32,
+    panels: Vec<&'a Panel>,
+    entries: Vec<Entry>,
+    caption: Vec<String>,
+    title: Vec<String>,
+    /// The upper edge of the panels, and their distance from the lower edge of the figure.
+    top: i32,
+    below: i32,
+    /// Of a panel.
+    width: i32,
 }
 
 /// A line of the legend: the same for a series of the same name in all panels.
@@ -147,7 +201,11 @@ fn legend(panels: &[&Panel]) -> Vec<Entry> {
     entries
 }
 
-fn draw_legend(canvas: &Canvas<'_>, (left, top): (i32, i32), entries: &[Entry]) -> Result<()> {
+fn draw_legend<DB: DrawingBackend>(
+    canvas: &Canvas<DB>,
+    (left, top): (i32, i32),
+    entries: &[Entry],
+) -> Result<()> {
     let mut y = top + canvas::height(TEXT);
     for (number, entry) in entries.iter().enumerate() {
         let middle = y + canvas::height(TEXT) / 2 - 1;

@@ -19,7 +19,7 @@ pub(crate) struct Bench {
     /// Also write the results as JSON to FILE (report: the page).
     #[arg(short, long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// Also draw a plot into FILE, as SVG.
+    /// Also draw the figure into FILE: SVG, or PNG if its name ends in .png.
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) plot: Option<PathBuf>,
     /// Replace existing outputs.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warplock_bench::{Report, Role, Section, Value, page};
@@ -33,8 +34,35 @@ struct State {
 #[derive(Default)]
 pub(super) struct Outputs {
     pub(super) json: Option<Output>,
-    pub(super) plot: Option<Output>,
+    pub(super) plot: Option<(Output, Picture)>,
     pub(super) page: Option<Output>,
+}
+
+/// Formats of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Picture {
+    Svg,
+    #[cfg(feature = "png")]
+    Png,
+}
+
+impl Picture {
+    /// By the end of a file's name.
+    pub(super) fn of(path: &Path) -> Result<Self> {
+        let is_png = path
+            .extension()
+            .is_some_and(|end| end.eq_ignore_ascii_case("png"));
+        #[cfg(feature = "png")]
+        if is_png {
+            return Ok(Picture::Png);
+        }
+        match is_png {
+            true => Err(Failure::usage(
+                "--plot: this build draws SVG only; name a file .svg",
+            )),
+            false => Ok(Picture::Svg),
+        }
+    }
 }
 
 impl Live {
@@ -100,7 +128,7 @@ impl Live {
     pub(super) fn finish_page(&self) -> Result<()> {
         let mut state = self.state();
         match state.outputs.take().and_then(|outputs| outputs.page) {
-            Some(output) => write(output, &page(&state.sections)),
+            Some(output) => write(output, page(&state.sections).as_bytes()),
             None => Ok(()),
         }
     }
@@ -130,7 +158,7 @@ impl Live {
                 state.sections.extend(last);
                 match state.sections.is_empty() {
                     true => Ok(()),
-                    false => write(output, &page(&state.sections)),
+                    false => write(output, page(&state.sections).as_bytes()),
                 }
             }
             (Some(outputs), Some(report)) => give_out(&report, outputs, &state.common),
@@ -165,16 +193,18 @@ fn give_out(report: &Report, outputs: Outputs, common: &Common) -> Result<()> {
 
 fn files(report: &Report, outputs: Outputs) -> Result<()> {
     if let Some(output) = outputs.json {
-        write(output, &format!("{:#}\n", report.json()))?;
+        write(output, format!("{:#}\n", report.json()).as_bytes())?;
     }
     match outputs.plot {
-        Some(output) => write(output, &report.svg()?),
+        Some((output, Picture::Svg)) => write(output, report.svg()?.as_bytes()),
+        #[cfg(feature = "png")]
+        Some((output, Picture::Png)) => write(output, &report.png()?),
         None => Ok(()),
     }
 }
 
-pub(super) fn write(output: Output, text: &str) -> Result<()> {
-    let written = output.file().write_all(text.as_bytes());
+fn write(output: Output, bytes: &[u8]) -> Result<()> {
+    let written = output.file().write_all(bytes);
     written.map_err(|error| Failure::writing(&error).about(&output.name))?;
     output.publish()
 }

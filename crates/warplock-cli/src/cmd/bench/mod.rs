@@ -9,7 +9,7 @@ use serde_json::json;
 use warplock::{BACKEND_VARIABLE, BackendChoice};
 use warplock_bench::{Context, Error, Report, Section};
 
-use self::live::{Live, Outputs};
+use self::live::{Live, Outputs, Picture};
 use crate::args::{Bench, BenchSuite, Common};
 use crate::console::print;
 use crate::exit::Exit;
@@ -26,7 +26,13 @@ pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
     let create = |path: &Path| Output::create(path, options.force, None);
     let outputs = Outputs {
         json: options.output.as_deref().map(create).transpose()?,
-        plot: options.plot.as_deref().map(create).transpose()?,
+        plot: match &options.plot {
+            Some(path) => {
+                let picture = Picture::of(path)?;
+                Some((create(path)?, picture))
+            }
+            None => None,
+        },
         page: None,
     };
     let live = Live::start(outputs, common);
