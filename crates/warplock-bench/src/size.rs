@@ -67,6 +67,15 @@ pub fn name(bytes: u64) -> String {
     format!("{} {unit}", bytes / scale)
 }
 
+/// A size exactly, for people: with commas where a unit would leave many digits.
+pub(crate) fn title(bytes: u64) -> String {
+    let name = name(bytes);
+    match name.split_once(' ') {
+        Some((digits, _)) if digits.len() <= 4 => name,
+        _ => format!("{} bytes", crate::table::grouped(bytes)),
+    }
+}
+
 /// A size to three digits, where the rest does not matter.
 pub fn about(bytes: u64) -> String {
     crate::table::scaled(bytes as f64, "B")
@@ -94,6 +103,8 @@ mod tests {
         assert_eq!(name(128 << 20), "128 MiB");
         assert_eq!(name(6_135_123), "6135123 B");
         assert_eq!(about(6_135_123), "6.14 MB");
+        assert_eq!(title(102_800_000), "102,800,000 bytes");
+        assert_eq!(title(1 << 30), "1 GiB");
         for text in ["", "kB", "-1", "1.5MB", "1 parsec", "99999999999TB"] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(&format!("'{text}'")), "{error}");

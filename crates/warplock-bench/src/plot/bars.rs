@@ -98,10 +98,11 @@ impl Bars {
         all
     }
 
-    /// Pixels that the rows need in a panel of this width.
-    pub(super) fn least_height(&self, width: i32) -> i32 {
-        let rows = self.layout(width).iter().map(Vec::len).max().unwrap_or(0);
-        rows as i32 * LEAST_ROW + canvas::height(TEXT) + 8
+    /// Pixels that the rows need at least in a panel of this width, and can use.
+    pub(super) fn heights(&self, width: i32) -> (i32, i32) {
+        let rows = self.layout(width).iter().map(Vec::len).max().unwrap_or(0) as i32;
+        let rest = canvas::height(TEXT) + 8;
+        (rows * LEAST_ROW + rest, rows * ROW + rest)
     }
 
     pub(super) fn draw<DB: DrawingBackend>(&self, canvas: &Canvas<DB>, area: &Area) -> Result<()> {

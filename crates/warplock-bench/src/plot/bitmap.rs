@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use plotters::prelude::BitMapBackend;
 use plotters::style::{FontStyle, register_font};
 
-use super::canvas::Canvas;
+use super::canvas::{Canvas, Font};
 use crate::Error;
 use crate::error::Result;
 
@@ -15,8 +15,12 @@ static FONT: &[u8] = include_bytes!("DejaVuSans-subset.ttf");
 /// Pixels for one of SVG, each way: sharp on good displays and in print.
 const SCALE: i32 = 2;
 
-/// The rasteriser takes the height of a font's lines for its size.
-const HEIGHT_OF_FONT: f64 = 1.164;
+/// The rasteriser takes the height of a font's lines for its size, and has the base line at half of
+/// that; SVG at 0.76 of the size.
+const BITMAP_FONT: Font = Font {
+    size: 1.164,
+    raised: 0.76 - 1.164 / 2.0,
+};
 
 /// A PNG file of what `draw` draws.
 pub(super) fn png(
@@ -33,7 +37,7 @@ pub(super) fn png(
     let canvas = Canvas::new(
         BitMapBackend::with_buffer(&mut pixels, (size[0], size[1])),
         SCALE,
-        HEIGHT_OF_FONT,
+        BITMAP_FONT,
     )?;
     draw(&canvas)?;
     canvas.end()?;

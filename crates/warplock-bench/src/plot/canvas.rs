@@ -79,8 +79,16 @@ pub(super) fn colour(number: usize, quoted: bool) -> RGBAColor {
 pub(super) struct Canvas<DB: DrawingBackend> {
     area: DrawingArea<DB, Shift>,
     scale: i32,
-    /// What the backend is told for a font of one pixel.
-    font: f64,
+    font: Font,
+}
+
+/// How a backend takes fonts, so that all draw them alike.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Font {
+    /// Its size for a font of one pixel.
+    pub(super) size: f64,
+    /// How far it draws above the place that SVG does, as a share of the size.
+    pub(super) raised: f64,
 }
 
 fn failed<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> Error {
@@ -88,7 +96,7 @@ fn failed<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) ->
 }
 
 impl<DB: DrawingBackend> Canvas<DB> {
-    pub(super) fn new(backend: DB, scale: i32, font: f64) -> Result<Self> {
+    pub(super) fn new(backend: DB, scale: i32, font: Font) -> Result<Self> {
         let area = backend.into_drawing_area();
         area.fill(&WHITE).map_err(failed)?;
         Ok(Canvas { area, scale, font })
@@ -127,11 +135,13 @@ impl<DB: DrawingBackend> Canvas<DB> {
             Anchor::Middle => HPos::Center,
             Anchor::End => HPos::Right,
         };
-        let size = size * self.font * f64::from(self.scale);
+        let pixels = size * f64::from(self.scale);
+        let size = pixels * self.font.size;
         let style = TextStyle::from(("sans-serif", size).into_font())
             .pos(Pos::new(horizontal, VPos::Top))
             .color(colour);
-        let at = self.scaled(at);
+        let (x, y) = self.scaled(at);
+        let at = (x, y + (pixels * self.font.raised).round() as i32);
         self.area.draw_text(text, &style, at).map_err(failed)
     }
 

@@ -14,7 +14,7 @@ use plotters::prelude::{DrawingBackend, SVGBackend};
 
 pub(crate) use self::axis::{Axis, Numbers};
 pub(crate) use self::bars::{Bar, Bars};
-use self::canvas::{Anchor, Area, Canvas, LINE, colour};
+use self::canvas::{Anchor, Area, Canvas, Font, LINE, colour};
 pub(crate) use self::lines::{Lines, Point, Series};
 use crate::Error;
 use crate::error::Result;
@@ -46,7 +46,7 @@ pub(crate) enum Chart {
     Bars(Bars),
 }
 
-/// Pixels of the document; many bars make it higher.
+/// Pixels of the document; bars make it as high as they need.
 const WIDTH: i32 = 960;
 const HEIGHT: i32 = 600;
 
@@ -54,7 +54,10 @@ const MARGIN: i32 = 16;
 const LEGEND: i32 = 224;
 
 /// The SVG backend divides the sizes of fonts by this.
-const SVG_FONT: f64 = 1.24;
+const SVG_FONT: Font = Font {
+    size: 1.24,
+    raised: 0.0,
+};
 
 const TITLE_SIZE: f64 = 19.0;
 const TEXT: f64 = 13.0;
@@ -107,13 +110,18 @@ impl Figure {
         let below = caption.len() as i32 * canvas::height(CAPTION) + MARGIN + 8;
         let right = if entries.is_empty() { 0 } else { LEGEND };
         let width = (WIDTH - 2 * MARGIN - right) / panels.len() as i32;
-        let least = panels.iter().map(|panel| match &panel.chart {
-            Chart::Bars(bars) => bars.least_height(width) + canvas::height(TEXT) + 6,
-            Chart::Lines(_) => 0,
+        // Few bars need less, many more.
+        let heights = panels.iter().map(|panel| match &panel.chart {
+            Chart::Bars(bars) => {
+                let (least, most) = bars.heights(width);
+                let title = canvas::height(TEXT) + 6;
+                let around = top + below + title;
+                HEIGHT.clamp(around + least, around + most)
+            }
+            Chart::Lines(_) => HEIGHT,
         });
-        let least = least.max().unwrap_or(0);
         Ok(Layout {
-            height: HEIGHT.max(top + least + below),
+            height: heights.max().unwrap_or(HEIGHT),
             panels,
             entries,
             caption,

@@ -211,7 +211,7 @@ impl Suite for Files {
             title: format!(
                 "files: seconds from one file to another and back, {} of {} in {}",
                 self.algorithm,
-                size::name(self.size as u64),
+                size::title(self.size as u64),
                 folder::describe(&self.dir)
             ),
             notes: notes(self.size),

@@ -194,7 +194,7 @@ impl CbcBatch {
             title: format!(
                 "cbc-batch: {} on messages of {}, {on}",
                 self.algorithm,
-                size::name(self.len as u64)
+                size::title(self.len as u64)
             ),
             notes,
             columns: columns(),

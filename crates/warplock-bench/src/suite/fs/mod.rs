@@ -99,7 +99,7 @@ impl Suite for Fs {
             suite: self.name().to_owned(),
             title: format!(
                 "fs: one file of {} and {} small ones ({}) in {}",
-                size::name(self.size),
+                size::title(self.size),
                 self.files,
                 size::about(tree.bytes()),
                 folder::describe(&self.dir)
