@@ -297,7 +297,7 @@ impl Report {
         text
     }
 
-    /// A row in one line, for people who watch.
+    /// A row in one line, to be shown while others are measured.
     pub fn line(&self, row: usize) -> String {
         table::line(&self.columns, &self.rows[row])
     }

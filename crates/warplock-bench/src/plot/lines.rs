@@ -8,7 +8,7 @@ use super::{Entry, TEXT};
 use crate::error::Result;
 use crate::report::Value;
 
-/// A point, with the extent of the runs behind it.
+/// A point, with the extent of its runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
     pub(crate) x: f64,

@@ -143,7 +143,7 @@ pub(crate) enum BenchSuite {
     },
     /// A paper's questions about AES on GPUs, answered for this machine: yes or no, how many times
     Questions {
-        /// Sizes beside the paper's 32,000, 160,000 and 5 x 32,000 bytes.
+        /// Sizes besides the paper's 32,000, 160,000 and 5 x 32,000 bytes.
         /// [default: 1KiB,16KiB,1MiB,64MiB]
         #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
         #[arg(value_parser = warplock_bench::size::parse)]

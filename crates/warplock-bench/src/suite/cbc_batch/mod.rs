@@ -212,7 +212,7 @@ fn row(shape: Shape, streams: Option<(usize, Sample, f64)>, others: &[Sample]) -
     let theirs = streams
         .filter(|_| is_published)
         .and_then(|(streams, ..)| published(shape.direction, streams, shape.count));
-    // Without a GPU, their best figures stand beside the CPU's.
+    // Without a GPU, their best figures stand next to the CPU's.
     let theirs = theirs.or_else(|| {
         (is_published && streams.is_none()).then(|| published(shape.direction, 4, shape.count))?
     });

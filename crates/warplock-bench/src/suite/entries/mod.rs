@@ -239,7 +239,7 @@ impl Entries {
     }
 }
 
-/// What the rows say: the best chunk beside the caches, and limits that noise has passed.
+/// What the rows say: the best chunk, the sizes of the caches, and limits that noise has passed.
 fn findings(ways: &[Way], runs: &[Vec<Timing>]) -> Vec<String> {
     let timed = || {
         ways.iter()
@@ -252,12 +252,12 @@ fn findings(ways: &[Way], runs: &[Vec<Timing>]) -> Vec<String> {
     let best = loops.iter().min_by(|a, b| a.1.total_cmp(&b.1));
     if let (Some(best), true) = (best, loops.len() > 1) {
         let caches = machine::caches();
-        let beside = match caches.is_empty() {
+        let sizes = match caches.is_empty() {
             true => String::new(),
             false => format!(" A core's caches: {caches}."),
         };
         notes.push(format!(
-            "The simple loop is fastest with chunks of {}; published: 100 kB.{beside}",
+            "The simple loop is fastest with chunks of {}; published: 100 kB.{sizes}",
             size::name(best.0)
         ));
     }

@@ -53,10 +53,10 @@ fn pairs(contenders: &Contenders) -> Vec<Pair> {
             });
         }
     };
-    for gpu in [Contender::Ordinary, Contender::Pinned] {
+    for gpu in [Contender::Pageable, Contender::Pinned] {
         cpus(Threads::One).for_each(|cpu| add(RQ1A, gpu, cpu));
     }
-    for gpu in [Contender::Ordinary, Contender::Pinned] {
+    for gpu in [Contender::Pageable, Contender::Pinned] {
         cpus(Threads::All).for_each(|cpu| add(RQ1B, gpu, cpu));
     }
     add(RQ2, Contender::Pinned, Contender::OneStream);

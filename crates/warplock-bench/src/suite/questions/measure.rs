@@ -47,8 +47,8 @@ impl std::fmt::Display for Job {
 pub(super) enum Contender {
     /// The CPU with an instruction set, on one thread or on all.
     Cpu(InstructionSet, Threads),
-    /// The GPU from ordinary host memory.
-    Ordinary,
+    /// The GPU from pageable host memory.
+    Pageable,
     /// From pinned memory, with several streams.
     Pinned,
     /// From pinned memory, with one stream.
@@ -66,7 +66,7 @@ impl Contender {
         match self {
             Contender::Cpu(set, Threads::One) => format!("{} 1 thread", set.name()),
             Contender::Cpu(set, Threads::All) => format!("{} all threads", set.name()),
-            Contender::Ordinary => "GPU ordinary".to_owned(),
+            Contender::Pageable => "GPU pageable".to_owned(),
             Contender::Pinned => "GPU pinned".to_owned(),
             Contender::OneStream => "GPU 1 stream".to_owned(),
         }
@@ -109,7 +109,7 @@ impl Contenders {
         }
         if let Some(gpu) = &gpu {
             let cuda = BackendChoice::Cuda(Some(gpu.device.gpu().number));
-            for contender in [Contender::Ordinary, Contender::Pinned] {
+            for contender in [Contender::Pageable, Contender::Pinned] {
                 let builder = Engine::builder().backend(cuda).threads(context.threads);
                 engines.push((contender, builder.build()?));
             }

@@ -16,7 +16,7 @@ use crate::{Context, Error, Machine, memory};
 /// The suite and its options.
 #[derive(Clone, Debug)]
 pub struct Questions {
-    /// Sizes beside the paper's, in bytes: for AES-128 alone.
+    /// Sizes other than the paper's, in bytes: for AES-128 alone.
     pub sizes: Vec<usize>,
     /// How often everything is measured: a factor's range is over these runs.
     pub runs: usize,
@@ -69,7 +69,7 @@ impl Suite for Questions {
             ));
         }
         let longest = self.sizes.iter().copied().max().unwrap_or(0) as u64;
-        // Inputs and outputs, ordinary and pinned, and the right result.
+        // Inputs and outputs, pageable and pinned, and the right result.
         memory::check("the largest message", longest.saturating_mul(6))?;
         let machine = Machine::here(&context.on_cpu())?;
         let contenders = Contenders::new(context)?;
@@ -125,7 +125,7 @@ fn notes(runs: usize, with_gpu: bool) -> Vec<String> {
     ];
     if with_gpu {
         notes.push(
-            "GPU ordinary, GPU pinned: from ordinary or from pinned host memory and back, by the \
+            "GPU pageable, GPU pinned: from pageable or from pinned host memory and back, by the \
              engine, with up to four streams. 1 stream: one copy in, the kernel, one copy out, from \
              pinned memory."
                 .to_owned(),

@@ -19,7 +19,7 @@ pub(super) struct Live(Arc<Mutex<State>>);
 
 struct State {
     common: Common,
-    /// Whether somebody reads standard error, or asked for more.
+    /// Whether standard error is a terminal, or `-v` was given.
     is_watched: bool,
     /// Until the results were given out.
     outputs: Option<Outputs>,
@@ -109,7 +109,7 @@ impl Live {
         }
     }
 
-    /// A line for those who watch.
+    /// Shows a line if rows are shown.
     pub(super) fn say(&self, line: &str) {
         if self.state().is_watched {
             say(line);
