@@ -134,7 +134,7 @@ impl Bars {
             canvas.rule(((start, top), (start, end)), true)?;
             for (place, line) in column.iter().enumerate() {
                 let y = top + place as i32 * row;
-                let text_y = y + (row - canvas::height(size)) / 2;
+                let text_y = y + row / 2 - canvas::middle(size);
                 let (number, bar) = match line {
                     Row::Group(name) => {
                         let name = canvas::cut(name, width - 20, size);

@@ -1,5 +1,7 @@
 //! Texts, lines and marks at pixels, in SVG or in a bitmap.
 
+use std::cell::RefCell;
+
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -70,6 +72,11 @@ const COLOURS: [RGBColor; 7] = [
 
 const GREY: RGBColor = RGBColor(96, 96, 96);
 
+/// From a text's upper edge to the middle of its digits.
+pub(super) fn middle(size: f64) -> i32 {
+    (0.4 * size).round() as i32
+}
+
 /// The colour of the series with a number; pale for published numbers of others.
 pub(super) fn colour(number: usize, quoted: bool) -> RGBAColor {
     COLOURS[number % COLOURS.len()].mix(if quoted { 0.45 } else { 1.0 })
@@ -79,16 +86,22 @@ pub(super) fn colour(number: usize, quoted: bool) -> RGBAColor {
 pub(super) struct Canvas<DB: DrawingBackend> {
     area: DrawingArea<DB, Shift>,
     scale: i32,
-    font: Font,
+    /// Texts for a backend that has no fonts: they are drawn afterwards.
+    texts: Option<RefCell<Vec<Label>>>,
 }
 
-/// How a backend takes fonts, so that all draw them alike.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Font {
-    /// Its size for a font of one pixel.
+/// A text to be drawn, at its place without scale.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    not(feature = "png"),
+    allow(dead_code, reason = "bitmaps alone draw them afterwards")
+)]
+pub(super) struct Label {
+    pub(super) at: (i32, i32),
+    pub(super) anchor: Anchor,
     pub(super) size: f64,
-    /// How far it draws above the place that SVG does, as a share of the size.
-    pub(super) raised: f64,
+    pub(super) text: String,
+    pub(super) colour: RGBColor,
 }
 
 fn failed<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> Error {
@@ -96,14 +109,30 @@ fn failed<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) ->
 }
 
 impl<DB: DrawingBackend> Canvas<DB> {
-    pub(super) fn new(backend: DB, scale: i32, font: Font) -> Result<Self> {
+    pub(super) fn new(backend: DB) -> Result<Self> {
         let area = backend.into_drawing_area();
         area.fill(&WHITE).map_err(failed)?;
-        Ok(Canvas { area, scale, font })
+        Ok(Canvas {
+            area,
+            scale: 1,
+            texts: None,
+        })
     }
 
-    pub(super) fn end(self) -> Result<()> {
-        self.area.present().map_err(failed)
+    /// One that gives the texts back at its end.
+    #[cfg(feature = "png")]
+    pub(super) fn without_fonts(backend: DB, scale: i32) -> Result<Self> {
+        Ok(Canvas {
+            scale,
+            texts: Some(RefCell::default()),
+            ..Canvas::new(backend)?
+        })
+    }
+
+    /// The texts that were not drawn.
+    pub(super) fn end(self) -> Result<Vec<Label>> {
+        self.area.present().map_err(failed)?;
+        Ok(self.texts.map(RefCell::into_inner).unwrap_or_default())
     }
 
     fn scaled(&self, (x, y): (i32, i32)) -> (i32, i32) {
@@ -130,18 +159,25 @@ impl<DB: DrawingBackend> Canvas<DB> {
         if text.is_empty() {
             return Ok(());
         }
+        if let Some(texts) = &self.texts {
+            texts.borrow_mut().push(Label {
+                at,
+                anchor,
+                size,
+                text: text.to_owned(),
+                colour: *colour,
+            });
+            return Ok(());
+        }
         let horizontal = match anchor {
             Anchor::Start => HPos::Left,
             Anchor::Middle => HPos::Center,
             Anchor::End => HPos::Right,
         };
-        let pixels = size * f64::from(self.scale);
-        let size = pixels * self.font.size;
-        let style = TextStyle::from(("sans-serif", size).into_font())
+        // The SVG backend divides sizes by this.
+        let style = TextStyle::from(("sans-serif", size * 1.24).into_font())
             .pos(Pos::new(horizontal, VPos::Top))
             .color(colour);
-        let (x, y) = self.scaled(at);
-        let at = (x, y + (pixels * self.font.raised).round() as i32);
         self.area.draw_text(text, &style, at).map_err(failed)
     }
 

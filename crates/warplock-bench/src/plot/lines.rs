@@ -125,7 +125,12 @@ impl Lines {
         for (value, name) in y_scale.ticks((height / 40).max(2) as usize) {
             let y = y_of(value);
             canvas.rule(((inner.left, y), (inner.right, y)), false)?;
-            canvas.text((inner.left - 6, y - line / 2), Anchor::End, TEXT, &name)?;
+            canvas.text(
+                (inner.left - 6, y - canvas::middle(TEXT)),
+                Anchor::End,
+                TEXT,
+                &name,
+            )?;
         }
         let mut free_from = area.left;
         for (value, name) in x_scale.ticks((width / 70).max(2) as usize) {

@@ -14,7 +14,7 @@ use plotters::prelude::{DrawingBackend, SVGBackend};
 
 pub(crate) use self::axis::{Axis, Numbers};
 pub(crate) use self::bars::{Bar, Bars};
-use self::canvas::{Anchor, Area, Canvas, Font, LINE, colour};
+use self::canvas::{Anchor, Area, Canvas, LINE, colour};
 pub(crate) use self::lines::{Lines, Point, Series};
 use crate::Error;
 use crate::error::Result;
@@ -53,12 +53,6 @@ const HEIGHT: i32 = 600;
 const MARGIN: i32 = 16;
 const LEGEND: i32 = 224;
 
-/// The SVG backend divides the sizes of fonts by this.
-const SVG_FONT: Font = Font {
-    size: 1.24,
-    raised: 0.0,
-};
-
 const TITLE_SIZE: f64 = 19.0;
 const TEXT: f64 = 13.0;
 const CAPTION: f64 = 11.0;
@@ -72,7 +66,7 @@ impl Figure {
         let layout = self.layout()?;
         let mut text = String::new();
         let size = (WIDTH as u32, layout.height as u32);
-        let canvas = Canvas::new(SVGBackend::with_string(&mut text, size), 1, SVG_FONT)?;
+        let canvas = Canvas::new(SVGBackend::with_string(&mut text, size))?;
         self.draw(&canvas, &layout)?;
         canvas.end()?;
         Ok(text)
@@ -216,7 +210,7 @@ fn draw_legend<DB: DrawingBackend>(
 ) -> Result<()> {
     let mut y = top + canvas::height(TEXT);
     for (number, entry) in entries.iter().enumerate() {
-        let middle = y + canvas::height(TEXT) / 2 - 1;
+        let middle = y + canvas::middle(TEXT);
         let colour = colour(number, entry.quoted);
         match entry.limit {
             true => canvas.dashes(((left, middle), (left + 22, middle)))?,
