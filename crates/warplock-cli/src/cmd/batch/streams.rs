@@ -130,20 +130,26 @@ impl Streams {
         }))
     }
 
-    /// Items at a place of parts that can be read at any.
-    pub(super) fn at(&self, first: u64, count: usize) -> Result<Piece> {
-        let read = |part: &Part| -> Result<_> {
-            let mut bytes = Zeroizing::new(vec![0; count * part.item]);
+    /// Room for pieces of up to `most` items.
+    pub(super) fn room(&self, most: usize) -> Piece {
+        let room = |part: &Part| Zeroizing::new(vec![0; most * part.item]);
+        Piece {
+            first: 0,
+            count: most,
+            bytes: self.parts.iter().map(room).collect(),
+        }
+    }
+
+    /// Reads items at a place of parts that can be read at any, into a room for as many or more.
+    pub(super) fn read_at(&self, first: u64, count: usize, piece: &mut Piece) -> Result<()> {
+        (piece.first, piece.count) = (first, count);
+        for (part, bytes) in self.parts.iter().zip(&mut piece.bytes) {
+            bytes.truncate(count * part.item);
             let file = &part.input.file;
-            file.read_exact_at(&mut bytes, first * part.item as u64)
+            file.read_exact_at(bytes, first * part.item as u64)
                 .map_err(part.failed())?;
-            Ok(bytes)
-        };
-        Ok(Piece {
-            first,
-            count,
-            bytes: self.parts.iter().map(read).collect::<Result<_>>()?,
-        })
+        }
+        Ok(())
     }
 }
 

@@ -140,13 +140,15 @@ fn spread(
     let len = streams.parts.last().expect("there is a text").item;
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
     let worker = || -> Result<()> {
+        // Only the last piece of all is shorter.
+        let mut piece = streams.room(each);
         while !failed.load(Ordering::Relaxed) {
             let first = next.fetch_add(each as u64, Ordering::Relaxed);
             if first >= count {
                 break;
             }
             let own = (count - first).min(each as u64) as usize;
-            let mut piece = streams.at(first, own)?;
+            streams.read_at(first, own, &mut piece)?;
             let tags = task.work(&engine, &mut piece, streams)?;
             let text = piece.bytes.last().expect("there is a text");
             sinks.put(first, (text, len), &tags)?;
