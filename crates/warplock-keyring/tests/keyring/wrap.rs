@@ -1,5 +1,6 @@
 //! Wrapping and unwrapping with every kind of recipient, and every way to fail.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use crate::common::*;
@@ -34,6 +35,8 @@ fn every_kind_opens_its_own() {
         ("ssh_ed25519", 0),
         ("ssh_rsa", 0),
         ("ssh_rsa_pem", 0),
+        ("pkcs8_rsa", 0),
+        ("pkcs8_ed25519", 0),
         ("age_identity_encrypted.age", 1),
         ("ssh_ed25519_encrypted", 1),
         ("ssh_rsa_encrypted", 1),
@@ -72,6 +75,40 @@ fn a_passphrase_opens_its_own() {
     assert!(matches!(error, Error::WrongPassphrase { .. }), "{error}");
     assert_eq!(error.kind(), ErrorKind::Authentication);
     assert!(!error.to_string().contains("house"));
+}
+
+/// Keyboards and systems differ in how they write an accented letter.
+#[test]
+fn a_passphrase_opens_in_every_unicode_form() {
+    const FORMS: [&str; 3] = [
+        "d\u{e9}j\u{e0} vu",
+        "de\u{301}ja\u{300} vu",
+        "de\u{301}j\u{e0} vu",
+    ];
+    for made in FORMS {
+        let wrapped = wrap(&known_key(), &passphrase_recipient(made)).unwrap();
+        for typed in FORMS {
+            let opened = unwrap(&wrapped, &passphrase_identity(typed));
+            assert_eq!(opened.unwrap(), known_key(), "{made:?} {typed:?}");
+        }
+    }
+    // The age program takes what is typed, whatever its form.
+    for (made, opens) in FORMS.into_iter().zip([&FORMS[..], &FORMS[..], &FORMS[2..]]) {
+        let mut recipient = age::scrypt::Recipient::new(made.to_owned().into());
+        recipient.set_work_factor(QUICK);
+        let recipients = std::iter::once(&recipient as &dyn age::Recipient);
+        let mut wrapped = Vec::new();
+        let mut writer = age::Encryptor::with_recipients(recipients)
+            .unwrap()
+            .wrap_output(&mut wrapped)
+            .unwrap();
+        writer.write_all(known_key().as_bytes()).unwrap();
+        writer.finish().unwrap();
+        for typed in opens {
+            let opened = unwrap(&wrapped, &passphrase_identity(typed));
+            assert_eq!(opened.unwrap(), known_key(), "{made:?} {typed:?}");
+        }
+    }
 }
 
 #[test]
