@@ -164,7 +164,7 @@ pub enum Error {
         found: u64,
     },
     /// A part of an input that can only be read from front to back.
-    #[error("a range can only be read from a regular file, not from a pipe")]
+    #[error("parts can only be read from a regular file or a device, not from a pipe")]
     NotSeekable,
     /// A part of a stream whose length does not fit its chunks.
     #[error("chunks {}..{} of this stream hold {expected} bytes, not {found}", chunks.start, chunks.end)]
@@ -232,6 +232,18 @@ impl Error {
                 warplock_keyring::ErrorKind::Failure => ErrorKind::Failure,
             },
             _ => ErrorKind::Failure,
+        }
+    }
+
+    /// The chunk at fault.
+    pub fn chunk(&self) -> Option<u64> {
+        match self {
+            Error::LastChunkMissing { chunk }
+            | Error::LastChunk { chunk }
+            | Error::Chunk { chunk }
+            | Error::Misplaced { chunk, .. }
+            | Error::TrailingData { chunk, .. } => Some(*chunk),
+            _ => None,
         }
     }
 
