@@ -16,12 +16,14 @@ use crate::range::Range;
 
 mod bench;
 mod bulk;
+mod passphrase;
 mod raw;
 mod vault;
 mod work;
 
 pub(crate) use bench::{Bench, BenchSuite};
 pub(crate) use bulk::{Bulk, ForRecipients, Operation, Selection, WithIdentities};
+pub(crate) use passphrase::{NewPassphraseFrom, PassphraseFrom};
 pub(crate) use raw::{Pad, Raw, RawOptions};
 pub(crate) use vault::{
     Cache, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, NewKey, Vault, VaultCheck,
@@ -131,6 +133,11 @@ pub(crate) struct Keygen {
     /// Make a key for --key-file instead: 32 random bytes as 64 hex digits.
     #[arg(long)]
     pub(crate) raw_key: bool,
+    /// The same as --raw-key, named as the option that takes the key.
+    #[arg(long, conflicts_with = "recipients_of")]
+    pub(crate) key_file: bool,
+    #[command(flatten)]
+    pub(crate) from: PassphraseFrom,
     #[command(flatten)]
     pub(crate) work: MaxWork,
     /// Replace an existing file.
@@ -148,31 +155,41 @@ pub(crate) struct Encrypt {
     /// What to encrypt (- for stdin).
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) input: Vec<PathBuf>,
-    /// Write to FILE (- for stdout, /dev/fd/N for a descriptor).
+    /// Write to FILE (- for stdout, /dev/fd/N for a descriptor), or, if it ends with a slash, into
+    /// this folder.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     /// Encrypt for RECIPIENT (age1..., an SSH public key, a plugin's); may be repeated.
     #[arg(short, long, value_name = "RECIPIENT")]
+    #[arg(conflicts_with_all = ["passphrase_file", "passphrase_command"])]
     pub(crate) recipient: Vec<String>,
-    /// Encrypt for the recipients in FILE, one a line; may be repeated.
+    /// Encrypt for the recipients in FILE (- for stdin), one a line; may be repeated. SSH keys that
+    /// cannot be encrypted for are left out with a warning.
     #[arg(short = 'R', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["passphrase_file", "passphrase_command"])]
     pub(crate) recipients_file: Vec<PathBuf>,
-    /// Encrypt for the recipients of an identity file; may be repeated.
+    /// Encrypt for the recipients of an identity file; may be repeated. If the file has a passphrase,
+    /// --passphrase-file and the like are for that.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) identity: Vec<PathBuf>,
-    /// Ask for a passphrase.
+    /// Encrypt with a passphrase, and ask for it.
     #[arg(short, long, conflicts_with_all = ["recipient", "recipients_file", "identity"])]
+    #[arg(conflicts_with_all = ["passphrase_file", "passphrase_command"])]
     pub(crate) passphrase: bool,
-    /// Take the passphrase from the first line of FILE (- for stdin).
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with_all = ["recipient", "recipients_file", "identity", "passphrase"])]
-    pub(crate) passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) from: PassphraseFrom,
     /// Encrypt with the key in FILE: 32 bytes or 64 hex digits (- for stdin). The output is then
     /// the bare stream, without the age file.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with_all =
-        ["recipient", "recipients_file", "identity", "passphrase", "passphrase_file"])]
+        ["recipient", "recipients_file", "identity", "passphrase", "passphrase_file",
+         "passphrase_command"])]
     pub(crate) key_file: Option<PathBuf>,
+    /// Do not store the permissions and the time of modification of a file, which `decrypt` restores.
+    /// Where they are stored, they are encrypted. With a passphrase or --key-file there is no place
+    /// for them.
+    #[arg(long)]
+    pub(crate) no_attributes: bool,
     #[command(flatten)]
     pub(crate) work: MaxWork,
     /// Replace existing outputs.
@@ -187,15 +204,14 @@ pub(crate) struct Unlock {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) identity: Vec<PathBuf>,
     /// Ask for a passphrase; without any key option this happens for each file that needs one.
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = ["passphrase_file", "passphrase_command"])]
     pub(crate) passphrase: bool,
-    /// Take the passphrase from the first line of FILE (- for stdin).
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with = "passphrase")]
-    pub(crate) passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) from: PassphraseFrom,
     /// Use the key in FILE, for bare streams: 32 bytes or 64 hex digits (- for stdin).
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with_all = ["identity", "passphrase", "passphrase_file"])]
+    #[arg(conflicts_with_all =
+        ["identity", "passphrase", "passphrase_file", "passphrase_command"])]
     pub(crate) key_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) work: MaxWork,
@@ -212,17 +228,31 @@ pub(crate) struct Decrypt {
     /// What to decrypt (- for stdin).
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) input: Vec<PathBuf>,
-    /// Write to FILE (- for stdout, /dev/fd/N for a descriptor).
+    /// Write to FILE (- for stdout, /dev/fd/N for a descriptor), or, if it ends with a slash, into
+    /// this folder.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) unlock: Unlock,
-    /// Decrypt only the bytes from A up to but not including B of the plaintext; either may be
-    /// left out. The input must be a file, and the output be named with -o. Only this part is
+    /// Decrypt only the bytes from A up to but not including B of the plaintext (0..1000,
+    /// 1MiB..2MiB); either may be left out. The input must be a file, and the output be named with -o. Only this part is
     /// verified: of a file that was cut, parts before the cut can be read (exit code 0, with a
     /// warning if the length tells); anything after the cut is an error (exit code 3).
     #[arg(long, value_name = "A..B")]
     pub(crate) range: Option<Range>,
+    /// Of a damaged file, write what verifies. The rest is named on stderr, by its place and length,
+    /// and is a hole of the output. The exit code is 3 if anything is missing. The input must be a
+    /// file or device, and the output a file, named with -o.
+    #[arg(long, conflicts_with_all = ["range", "sparse"])]
+    pub(crate) salvage: bool,
+    /// Make holes of runs of zeros (4 KiB and more), which take no space on the disk. The output must
+    /// be a file.
+    #[arg(long)]
+    pub(crate) sparse: bool,
+    /// Do not restore the permissions and the time of modification of the encrypted file. They are
+    /// never looser than the umask allows, or a replaced file's.
+    #[arg(long)]
+    pub(crate) no_attributes: bool,
     /// Replace existing outputs.
     #[arg(long)]
     pub(crate) force: bool,
@@ -271,11 +301,10 @@ pub(crate) struct Rewrap {
     pub(crate) recipients_file: Vec<PathBuf>,
     /// Ask for a new passphrase.
     #[arg(long, conflicts_with_all = ["recipient", "recipients_file"])]
+    #[arg(conflicts_with_all = ["new_passphrase_file", "new_passphrase_command"])]
     pub(crate) new_passphrase: bool,
-    /// Take the new passphrase from the first line of FILE (- for stdin).
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase"])]
-    pub(crate) new_passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) new_from: NewPassphraseFrom,
     /// Encrypt the content again under a fresh key. Takes as long as decrypting and encrypting, and
     /// the space of a second file; no plaintext is written.
     #[arg(long)]
@@ -295,12 +324,10 @@ pub(crate) struct UnlockEnvelope {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) identity: Vec<PathBuf>,
     /// Ask for the present passphrase; without any key option this happens if a file needs one.
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = ["passphrase_file", "passphrase_command"])]
     pub(crate) passphrase: bool,
-    /// Take the present passphrase from the first line of FILE (- for stdin).
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with = "passphrase")]
-    pub(crate) passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) from: PassphraseFrom,
     #[command(flatten)]
     pub(crate) work: MaxWork,
 }

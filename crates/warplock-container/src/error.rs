@@ -146,11 +146,11 @@ pub enum Error {
     },
     /// A range that the content does not have.
     #[error(
-        "the range {}..{} does not lie in the content, which has {len} bytes", range.start,
-        range.end
+        "the range {} does not lie in the content, which has {len} bytes",
+        shown(range)
     )]
     OutOfRange {
-        /// The range asked for.
+        /// The range asked for; up to `u64::MAX` if that has no end.
         range: Range<u64>,
         /// The length of the content, in bytes.
         len: u64,
@@ -277,6 +277,13 @@ impl From<Error> for io::Error {
             }
             other => io::Error::other(other),
         }
+    }
+}
+
+fn shown(range: &Range<u64>) -> String {
+    match range.end {
+        u64::MAX => format!("{}..", range.start),
+        end => format!("{}..{end}", range.start),
     }
 }
 

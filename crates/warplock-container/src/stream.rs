@@ -144,13 +144,11 @@ pub fn open_range(
     let (chunks, ends_stream, to) = match opened_body_len(body.len) {
         Ok(len) => {
             let count = chunk_count(len);
+            let asked = from..to.unwrap_or(u64::MAX).max(from);
             let to = to.unwrap_or(len);
             if from > to || to > len {
                 body.verify_last(&cipher, pipeline)?;
-                return Err(Error::OutOfRange {
-                    range: from..to.max(from),
-                    len,
-                });
+                return Err(Error::OutOfRange { range: asked, len });
             }
             let first = from / CHUNK_LEN as u64;
             let end = match to == len {

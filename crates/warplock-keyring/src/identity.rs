@@ -87,6 +87,11 @@ impl Identities {
         self.entries.is_empty() && !self.passphrase
     }
 
+    /// Whether any of the identity files is encrypted with a passphrase.
+    pub fn have_passphrase(&self) -> bool {
+        self.entries.iter().any(Entry::is_encrypted)
+    }
+
     /// Identity files that other users can read: print each as a warning.
     pub fn exposed(&self) -> &[Exposed] {
         &self.exposed

@@ -40,6 +40,7 @@
 //! the rest.
 
 mod age_error;
+mod attributes;
 mod derive;
 mod error;
 mod file;
@@ -57,6 +58,7 @@ mod work;
 mod wrap;
 
 pub use age::secrecy::{ExposeSecret, SecretString};
+pub use attributes::{FileAttributes, attributes};
 pub use derive::derive;
 pub use error::{Error, ErrorKind, Result};
 pub use file::{Exposed, shown_name, write_secret_file};
@@ -68,4 +70,4 @@ pub use passphrase::{AskPassphrase, NoPrompt, PassphraseCommand, PassphraseFile,
 pub use recipient::{Recipients, SkippedKey};
 pub use several::unwrap_any;
 pub use work::{MAX_WORK, UNASKED_WORK};
-pub use wrap::{from_armor, to_armor, unwrap, wrap};
+pub use wrap::{from_armor, to_armor, unwrap, wrap, wrap_with};

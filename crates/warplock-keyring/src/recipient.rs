@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use age::plugin::RecipientPluginV1;
 use age::secrecy::SecretString;
+use age_core::format::Stanza;
 
 use crate::age_error;
+use crate::attributes::Annotated;
 use crate::error::{Error, Result};
 use crate::file;
 use crate::header::MAX_STANZAS;
@@ -223,7 +225,8 @@ impl Recipients {
     }
 
     /// All of them for age's encryptor; looks for the plugins' programs.
-    pub(crate) fn encryptor(&self) -> Result<age::Encryptor> {
+    /// `stanza` is added to theirs, but not to a passphrase's, which must stand alone.
+    pub(crate) fn encryptor(&self, stanza: Option<Stanza>) -> Result<age::Encryptor> {
         if self.passphrase.is_some() && !(self.keys.is_empty() && self.plugins.is_empty()) {
             return Err(Error::MixedPassphrase);
         }
@@ -266,7 +269,15 @@ impl Recipients {
                 .iter()
                 .map(|recipient| recipient as &dyn age::Recipient),
         );
-        age::Encryptor::with_recipients(all).map_err(age_error::encrypt)
+        let mut all: Vec<_> = all.collect();
+        let annotated = stanza
+            .filter(|_| self.passphrase.is_none())
+            .and_then(|stanza| Some((*all.first()?, stanza)))
+            .map(|(recipient, stanza)| Annotated { recipient, stanza });
+        if let Some(annotated) = &annotated {
+            all[0] = annotated;
+        }
+        age::Encryptor::with_recipients(all.into_iter()).map_err(age_error::encrypt)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::console::{print, report as print_failure};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::keys::{given_recipients, read_identities};
+use crate::passphrase::PassphraseSource;
 use crate::progress::Progress;
 
 /// Runs the command.
@@ -26,7 +27,7 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
             selection,
             force,
         } => {
-            let recipients = recipients(&keys)?;
+            let recipients = recipients(&keys, common)?;
             let plan = plan(Operation::Encrypt, dir, Some(out), recipients, selection);
             plan_and_run(&plan, None, force, common)
         }
@@ -55,7 +56,7 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
                 args::Operation::Verify => Operation::Verify,
             };
             let recipients = match operation {
-                Operation::Encrypt => recipients(&options.keys)?,
+                Operation::Encrypt => recipients(&options.keys, common)?,
                 _ => vec![],
             };
             let (source, to) = (options.source, options.destination);
@@ -83,8 +84,9 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
 }
 
 /// The recipients as the job keeps them, one each; refused here if they are none.
-fn recipients(keys: &ForRecipients) -> Result<Vec<String>> {
-    if given_recipients(&keys.recipient, &keys.recipients_file)?.is_empty() {
+fn recipients(keys: &ForRecipients, common: &Common) -> Result<Vec<String>> {
+    let given = given_recipients(&keys.recipient, &keys.recipients_file, common)?;
+    if given.is_empty() {
         return Err(Failure::usage(
             "name the keys that shall open the files: -r RECIPIENT or -R FILE. Passphrases are not \
              for many files: each would take a second; `warplock keygen` makes a key",
@@ -95,9 +97,15 @@ fn recipients(keys: &ForRecipients) -> Result<Vec<String>> {
         let text = std::fs::read_to_string(file);
         let text =
             text.map_err(|error| Failure::io("cannot read", &error).about(shown_name(file)))?;
-        let lines = text.lines().map(str::trim);
-        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-        all.extend(lines.map(str::to_owned));
+        let name = file.display().to_string();
+        let skipped = given.skipped().iter().filter(|key| key.file == name);
+        let skipped: Vec<_> = skipped.map(|key| key.line).collect();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let lines = text.lines().map(str::trim).enumerate();
+        let lines = lines.filter(|(number, line)| {
+            !line.is_empty() && !line.starts_with('#') && !skipped.contains(&(number + 1))
+        });
+        all.extend(lines.map(|(_, line)| line.to_owned()));
     }
     Ok(all)
 }
@@ -143,7 +151,7 @@ fn run_job(
     let keys = match (job.operation, given) {
         (Operation::Encrypt, _) => Keys::Recipients(Arc::new(Terminal)),
         (_, Some(given)) if !given.identity.is_empty() => {
-            let prompt = Arc::new(Terminal);
+            let prompt = Arc::new(PassphraseSource::of(&given.from));
             Keys::Identities(read_identities(
                 &given.identity,
                 prompt,

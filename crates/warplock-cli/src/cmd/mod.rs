@@ -13,6 +13,7 @@ mod keygen;
 mod outputs;
 mod raw;
 mod rewrap;
+mod salvage;
 mod summary;
 mod vault;
 mod verify;

@@ -2,11 +2,13 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use crate::common::*;
 use warplock_keyring::{
-    Error, ErrorKind, ExposeSecret, Identities, MAX_WRAPPED_LEN, MasterKey, NewIdentity, NoPrompt,
-    Recipients, StanzaKind, from_armor, inspect_wrapped, to_armor, unwrap, wrap,
+    Error, ErrorKind, ExposeSecret, FileAttributes, Identities, MAX_WRAPPED_LEN, MasterKey,
+    NewIdentity, NoPrompt, Recipients, StanzaKind, from_armor, inspect_wrapped, to_armor, unwrap,
+    wrap, wrap_with,
 };
 
 #[test]
@@ -364,4 +366,56 @@ fn debug_of_secrets_is_silent() {
     assert!(!format!("{recipients:?}").contains("hush"));
     let secret: warplock_keyring::SecretString = "hush".to_string().into();
     assert!(!format!("{secret:?}").contains(secret.expose_secret()));
+}
+
+/// A file's attributes travel in its header, and nothing else changes.
+#[test]
+fn attributes_travel_with_a_key() {
+    let attributes = FileAttributes {
+        mode: 0o640,
+        modified: SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000, 123_456_789),
+    };
+    let key = MasterKey::generate().unwrap();
+    let recipients = recipients(&[
+        &data_text("ssh_ed25519.pub"),
+        &NewIdentity::generate().recipient(),
+    ]);
+    let wrapped = wrap_with(&key, &recipients, Some(&attributes)).unwrap();
+    assert_eq!(
+        inspect_wrapped(&wrapped).unwrap(),
+        [StanzaKind::SshEd25519, StanzaKind::X25519]
+    );
+    let identities = identity("ssh_ed25519", Arc::new(NoPrompt));
+    assert_eq!(unwrap(&wrapped, &identities).unwrap(), key);
+    let read = |wrapped: &[u8]| warplock_keyring::attributes(wrapped, &key).unwrap();
+    assert_eq!(read(&wrapped), Some(attributes));
+    // What others cannot see without the key.
+    assert_eq!(
+        warplock_keyring::attributes(&wrapped, &known_key()).unwrap(),
+        None
+    );
+    // The header's MAC covers them.
+    let start = wrapped
+        .windows(20)
+        .position(|found| found == b"-> warplock-attribut")
+        .unwrap();
+    for at in start + 3..start + 30 {
+        let mut altered = wrapped.clone();
+        altered[at] ^= 1;
+        unwrap(&altered, &identities).unwrap_err();
+    }
+    // A passphrase stands alone in its header.
+    let passphrase = passphrase_recipient("correct horse");
+    let wrapped = wrap_with(&key, &passphrase, Some(&attributes)).unwrap();
+    assert_eq!(read(&wrapped), None);
+    assert_eq!(read(&wrap(&key, &recipients).unwrap()), None);
+    let none = recipients_of_nothing();
+    assert!(matches!(
+        wrap_with(&key, &none, Some(&attributes)),
+        Err(Error::NoRecipients)
+    ));
+}
+
+fn recipients_of_nothing() -> Recipients {
+    Recipients::new(Arc::new(NoPrompt))
 }
