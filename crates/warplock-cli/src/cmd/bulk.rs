@@ -41,6 +41,21 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
             let plan = plan(Operation::Decrypt, dir, Some(out), vec![], selection);
             plan_and_run(&plan, Some(&keys), force, common)
         }
+        Bulk::Rewrap {
+            dir,
+            recipients: new,
+            keys,
+            selection,
+        } => {
+            let plan = plan(
+                Operation::Rewrap,
+                dir,
+                None,
+                recipients(&new, common)?,
+                selection,
+            );
+            plan_and_run(&plan, Some(&keys), false, common)
+        }
         Bulk::Verify {
             dir,
             keys,
@@ -54,10 +69,11 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
                 args::Operation::Encrypt => Operation::Encrypt,
                 args::Operation::Decrypt => Operation::Decrypt,
                 args::Operation::Verify => Operation::Verify,
+                args::Operation::Rewrap => Operation::Rewrap,
             };
-            let recipients = match operation {
-                Operation::Encrypt => recipients(&options.keys, common)?,
-                _ => vec![],
+            let recipients = match operation.has_recipients() {
+                true => recipients(&options.keys, common)?,
+                false => vec![],
             };
             let (source, to) = (options.source, options.destination);
             let plan = plan(operation, source, to, recipients, options.selection);
@@ -148,23 +164,22 @@ fn run_job(
     common: &Common,
 ) -> Result<Exit> {
     let job = Job::open(path)?;
-    let keys = match (job.operation, given) {
-        (Operation::Encrypt, _) => Keys::Recipients(Arc::new(Terminal)),
-        (_, Some(given)) if !given.identity.is_empty() => {
-            let prompt = Arc::new(PassphraseSource::of(&given.from));
-            Keys::Identities(read_identities(
-                &given.identity,
-                prompt,
-                given.work,
-                common,
-            )?)
-        }
+    let identities = match (job.operation, given) {
+        (Operation::Encrypt, _) => None,
+        (_, Some(given)) if !given.identity.is_empty() => Some(read_identities(
+            &given.identity,
+            Arc::new(PassphraseSource::of(&given.from)),
+            given.work,
+            common,
+        )?),
         _ => {
             return Err(Failure::usage(
                 "name the identities that open the files: -i FILE",
             ));
         }
     };
+    let prompt = Arc::new(Terminal);
+    let keys = Keys { identities, prompt };
     let pipeline = common.pipeline()?;
     let threads: NonZeroUsize = pipeline.concurrency().workers;
     let small = Arc::new(AtomicU64::new(0));
