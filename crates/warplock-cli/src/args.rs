@@ -53,9 +53,14 @@ Examples:
   warplock decrypt -o - photos.tar.wl | tar x
   warplock vault init store; mkdir plain; warplock vault mount store plain
 
-Exit codes: 0 done: all verified, all written; 1 error; 2 wrong usage; 3 authentication failed. If
-the reader of a pipe ends early, the command dies by SIGPIPE (a shell shows 141): in scripts, use
-`set -o pipefail`.";
+Exit codes: 0 done: all verified, all written; 1 error; 2 wrong usage; 3 the data was changed or cut;
+4 the key, identity or passphrase is another one's. If the reader of a pipe ends early, the command
+dies by SIGPIPE (a shell shows 141): in scripts, use `set -o pipefail`.
+
+Where a passphrase would be asked for, the variable WARPLOCK_PASSPHRASE is used if it is set, else the
+file warplock.passphrase in $CREDENTIALS_DIRECTORY (systemd's LoadCredential=); for a new one that
+replaces another, WARPLOCK_NEW_PASSPHRASE and warplock.new-passphrase. Other processes of the same
+user can read a variable.";
 
 /// The options of every command.
 #[derive(Args, Clone, Debug)]

@@ -1,5 +1,6 @@
 //! The program as a whole: what it prints, writes, leaves and refuses.
 
+mod age;
 mod bench;
 mod bulk;
 mod commands;

@@ -47,11 +47,11 @@ fn a_variable_a_command_and_a_credential_are_as_good_as_a_file() {
         run(
             &folder,
             variables,
-            &[&["encrypt", "a", "-q"], options].concat(),
+            &[&["encrypt", "a", "-q"][..], options].concat(),
         )
         .code(0);
         let (variables, options) = sources[(number + 1) % sources.len()];
-        let verify = [&["verify", "-q", "a.wl"], options].concat();
+        let verify = [&["verify", "-q", "a.wl"][..], options].concat();
         run(&folder, variables, &verify).code(0);
         fs::remove_file(folder.path("a.wl")).unwrap();
     }
