@@ -16,6 +16,7 @@ use crate::range::Range;
 
 mod bench;
 mod bulk;
+mod examples;
 mod passphrase;
 mod raw;
 mod vault;
@@ -53,14 +54,13 @@ Examples:
   warplock decrypt -o - photos.tar.wl | tar x
   warplock vault init store; mkdir plain; warplock vault mount store plain
 
-Exit codes: 0 done: all verified, all written; 1 error; 2 wrong usage; 3 the data was changed or cut;
-4 the key, identity or passphrase is another one's. If the reader of a pipe ends early, the command
-dies by SIGPIPE (a shell shows 141): in scripts, use `set -o pipefail`.
+Exit codes: 0 done: all verified, all written; 1 error; 2 wrong usage; 3 changed or cut data;
+4 another one's key, identity or passphrase. If the reader of a pipe ends early, the command dies
+by SIGPIPE (a shell shows 141): in scripts, use `set -o pipefail`.
 
-Where a passphrase would be asked for, the variable WARPLOCK_PASSPHRASE is used if it is set, else the
-file warplock.passphrase in $CREDENTIALS_DIRECTORY (systemd's LoadCredential=); for a new one that
-replaces another, WARPLOCK_NEW_PASSPHRASE and warplock.new-passphrase. Other processes of the same
-user can read a variable.";
+The variable WARPLOCK_PASSPHRASE, or else the file warplock.passphrase in $CREDENTIALS_DIRECTORY
+(systemd's LoadCredential=), is used where a passphrase would be asked for. For a new one that
+replaces another it is WARPLOCK_NEW_PASSPHRASE or warplock.new-passphrase.";
 
 /// The options of every command.
 #[derive(Args, Clone, Debug)]
@@ -109,11 +109,13 @@ pub(crate) enum Command {
     Bench(Bench),
     Gen(Gen),
     /// Print a completion script for a shell
+    #[command(after_help = examples::COMPLETIONS)]
     Completions {
         /// For which shell.
         shell: Shell,
     },
     /// Write the man pages into a folder
+    #[command(after_help = examples::MAN)]
     Man {
         /// An existing folder.
         #[arg(value_hint = ValueHint::DirPath)]
@@ -126,6 +128,7 @@ pub(crate) enum Command {
 /// An identity is an age X25519 key as age-keygen writes it: keep it secret. Its recipient
 /// (age1...) is what others encrypt for.
 #[derive(Args, Debug)]
+#[command(after_help = examples::KEYGEN)]
 pub(crate) struct Keygen {
     /// Write to FILE, readable by its owner alone, instead of stdout.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -156,6 +159,7 @@ pub(crate) struct Keygen {
 /// written to INPUT.wl, wherever stdout goes; -o - sends it there. An output file appears only when
 /// it is complete.
 #[derive(Args, Debug)]
+#[command(after_help = examples::ENCRYPT)]
 pub(crate) struct Encrypt {
     /// What to encrypt (- for stdin).
     #[arg(value_hint = ValueHint::FilePath)]
@@ -229,6 +233,7 @@ pub(crate) struct Unlock {
 /// all of it was verified. Standard output gets only verified data, but if the command fails, it is
 /// incomplete.
 #[derive(Args, Debug)]
+#[command(after_help = examples::DECRYPT)]
 pub(crate) struct Decrypt {
     /// What to decrypt (- for stdin).
     #[arg(value_hint = ValueHint::FilePath)]
@@ -265,6 +270,7 @@ pub(crate) struct Decrypt {
 
 /// Show what an encrypted file says about itself; needs no key, and verifies nothing.
 #[derive(Args, Debug)]
+#[command(after_help = examples::INSPECT)]
 pub(crate) struct Inspect {
     /// What to look at (- for stdin).
     #[arg(value_hint = ValueHint::FilePath)]
@@ -273,6 +279,7 @@ pub(crate) struct Inspect {
 
 /// Check that encrypted files are whole and unchanged; writes nothing.
 #[derive(Args, Debug)]
+#[command(after_help = examples::VERIFY)]
 pub(crate) struct Verify {
     /// What to check (- for stdin).
     #[arg(value_hint = ValueHint::FilePath)]
@@ -339,6 +346,7 @@ pub(crate) struct UnlockEnvelope {
 
 /// List what this machine can compute on.
 #[derive(Args, Debug)]
+#[command(after_help = examples::DEVICES)]
 pub(crate) struct Devices {
     /// List the algorithms instead.
     #[arg(long)]
@@ -352,6 +360,7 @@ pub(crate) struct Devices {
 /// result. Repeat it when little else runs on the machine; a new GPU, driver or version of warplock
 /// makes it invalid. Without it, careful guesses are used.
 #[derive(Args, Debug)]
+#[command(after_help = examples::CALIBRATE)]
 pub(crate) struct Calibrate {
     /// Print the result, and store nothing.
     #[arg(long)]

@@ -10,6 +10,7 @@ mod generate;
 mod inputs;
 mod inspect;
 mod keygen;
+mod man;
 mod outputs;
 mod raw;
 mod rewrap;
@@ -59,7 +60,7 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Bench(options) => bench::run(options, common),
         Command::Gen(options) => generate::run(options, common),
         Command::Completions { shell } => completions(shell),
-        Command::Man { dir } => man(&dir),
+        Command::Man { dir } => man::run(&dir),
     };
     let exit = outcome.unwrap_or_else(|failure| common.fail(&failure, object));
     exit.max(close_stdout())
@@ -106,11 +107,5 @@ fn completions(shell: clap_complete::Shell) -> Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "warplock", &mut script);
     print_with(|| io::stdout().write_all(&script))?;
-    Ok(Exit::Done)
-}
-
-fn man(dir: &Path) -> Result<Exit> {
-    clap_mangen::generate_to(Cli::command(), dir)
-        .map_err(|error| Failure::writing(&error).about(dir.display()))?;
     Ok(Exit::Done)
 }

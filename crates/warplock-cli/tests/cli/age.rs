@@ -10,8 +10,10 @@ use crate::common::{Folder, Outcome};
 
 const TABLE: &str = include_str!("../../../../docs/age.md");
 
-/// The rows, and what tries them.
-const ROWS: [(&str, fn(&Folder)); 27] = [
+/// A row's name, and what tries it.
+type Row = (&'static str, fn(&Folder));
+
+const ROWS: [Row; 27] = [
     ("input", input),
     ("output", output),
     ("overwrite", overwrite),

@@ -11,6 +11,7 @@ mod files;
 mod json;
 mod limits;
 mod lists;
+mod man;
 mod mounts;
 mod nonsense;
 mod openssl;

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use crate::common::*;
 use warplock_keyring::{
     FileAttributes, Identities, MasterKey, NewIdentity, NoPrompt, StanzaKind, inspect_wrapped,
-    unwrap, wrap, wrap_with,
+    unwrap, wrap_with,
 };
 
 /// Files written by age 1.1.1, so that this much is tested without the program.
