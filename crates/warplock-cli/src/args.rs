@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use warplock::{BackendChoice, MOST_THREADS};
 
@@ -292,7 +292,8 @@ pub(crate) struct Verify {
 ///
 /// Only the envelope in front of the content is written again, so this is quick whatever the size. The
 /// key of the content stays the same: a former recipient that kept it, or an older copy of the file,
-/// can still decrypt the content. --rekey encrypts the content again under a fresh key.
+/// can still decrypt the content. --rekey encrypts the content again under a fresh key. The stored
+/// permissions and time of the file stay, except with a passphrase, which leaves no place for them.
 ///
 /// The old file is valid until the new one is on the disk. Where the file system cannot share blocks
 /// between files, a large file is overwritten in place, and its old envelope waits as .NAME.rewrap
@@ -394,22 +395,58 @@ fn threads(text: &str) -> Result<NonZeroUsize, String> {
     }
 }
 
+/// Commands that compute nothing; those under one of them with a slash.
+const IDLE: [&str; 9] = [
+    "keygen",
+    "inspect",
+    "completions",
+    "man",
+    "bulk/plan",
+    "bulk/report",
+    "vault/unmount",
+    "vault/info",
+    "vault/memory",
+];
+
+/// The definition of the command line. `--backend` and `--threads` are shown only where they act.
+pub(crate) fn definition() -> clap::Command {
+    let mut root = Cli::command();
+    let shown = root.get_arguments();
+    let shown = shown.filter(|option| ["backend", "threads"].contains(&option.get_id().as_str()));
+    // A command's own option takes the place of the one of all commands.
+    let hidden: Vec<_> = shown.map(|option| option.clone().hide(true)).collect();
+    let hide = |command: clap::Command| command.args(&hidden);
+    for name in IDLE {
+        root = match name.split_once('/') {
+            None => root.mut_subcommand(name, hide),
+            Some((above, name)) => {
+                root.mut_subcommand(above, |above| above.mut_subcommand(name, hide))
+            }
+        };
+    }
+    root
+}
+
 /// Parses arguments. If they are wrong or ask for help, prints that, and gives the exit code.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Exit> {
-    Cli::try_parse_from(arguments).map_err(|error| {
-        if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-        {
-            return report(&Failure::usage(one_line(&error)));
-        }
-        if error.use_stderr() {
-            let _ = error.print();
-            return Exit::Usage;
-        }
-        match print_with(|| error.print()) {
-            Ok(()) => Exit::Done,
-            Err(failure) => report(&failure),
-        }
-    })
+    let matches = definition().try_get_matches_from(arguments);
+    matches
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .map_err(|error| {
+            if error.use_stderr()
+                && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            {
+                return report(&Failure::usage(one_line(&error)));
+            }
+            if error.use_stderr() {
+                let _ = error.print();
+                return Exit::Usage;
+            }
+            match print_with(|| error.print()) {
+                Ok(()) => Exit::Done,
+                Err(failure) => report(&failure),
+            }
+        })
 }
 
 /// clap's paragraphs in one line, and without arguments that might be secrets.

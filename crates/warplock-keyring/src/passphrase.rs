@@ -285,10 +285,7 @@ impl AskPassphrase for Terminal {
             second.expose_secret().as_bytes(),
         );
         if !bool::from(first_bytes.ct_eq(second_bytes)) {
-            return Err(no_passphrase(
-                what,
-                "the two that were typed differ; try again",
-            ));
+            return Err(no_passphrase(what, "the two that were typed do not match"));
         }
         Ok(first)
     }

@@ -4,16 +4,16 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 
-use crate::args::Cli;
+use crate::args;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
 /// Writes all pages into the folder `dir`.
 pub(super) fn run(dir: &Path) -> Result<Exit> {
-    let mut root = Cli::command().disable_help_subcommand(true);
+    let mut root = args::definition().disable_help_subcommand(true);
     root.build();
     pages(&root, &[], dir).map_err(|error| Failure::writing(&error).about(dir.display()))?;
     Ok(Exit::Done)
@@ -217,7 +217,7 @@ fn see_also(command: &Command, above: &[&Command]) -> String {
     if let Some(parent) = above.last().filter(|_| !command.has_subcommands()) {
         let others = parent
             .get_subcommands()
-            .filter(|other| !other.is_hide_set());
+            .filter(|below| !below.is_hide_set());
         let others = others.filter(|other| other.get_name() != command.get_name());
         pages.extend(others.map(page));
     }

@@ -24,11 +24,10 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use clap::CommandFactory;
 use serde_json::{Value, json};
 
 use self::inputs::file_object;
-use crate::args::{Cli, Command};
+use crate::args::{self, Cli, Command};
 use crate::console::{print_with, report};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -105,7 +104,7 @@ fn close_stdout() -> Exit {
 
 fn completions(shell: clap_complete::Shell) -> Result<Exit> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "warplock", &mut script);
+    clap_complete::generate(shell, &mut args::definition(), "warplock", &mut script);
     print_with(|| io::stdout().write_all(&script))?;
     Ok(Exit::Done)
 }

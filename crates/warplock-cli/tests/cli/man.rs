@@ -64,6 +64,27 @@ fn pages_have_the_usual_sections() {
 }
 
 #[test]
+fn options_are_shown_where_they_act() {
+    let folder = Folder::new();
+    for (command, shows) in [
+        (&["encrypt"][..], true),
+        (&["verify"], true),
+        (&["devices"], true),
+        (&["bulk", "run"], true),
+        (&["keygen"], false),
+        (&["inspect"], false),
+        (&["man"], false),
+        (&["vault", "info"], false),
+    ] {
+        let help = folder.run([command, &["--help"]].concat()).code(0);
+        let help = String::from_utf8_lossy(help.stdout()).into_owned();
+        assert_eq!(help.contains("--threads"), shows, "{command:?}");
+        assert_eq!(help.contains("--backend"), shows, "{command:?}");
+        assert!(help.contains("--json"), "{command:?}");
+    }
+}
+
+#[test]
 fn examples_are_commands() {
     let folder = Folder::new();
     let mut tried = 0;

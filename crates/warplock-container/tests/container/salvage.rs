@@ -1,9 +1,10 @@
 //! What verifies of damaged streams, and outputs with holes.
 
+use std::io;
 use std::os::unix::fs::MetadataExt;
 
 use crate::common::*;
-use warplock_container::{Error, Salvaged, Sink, Source, SparseFile, open, salvage};
+use warplock_container::{Error, ReadAt, Salvaged, Sink, Source, SparseFile, open, salvage};
 
 fn sealed_pattern(len: usize) -> (Vec<u8>, Vec<u8>) {
     let plain = pattern(len);
@@ -105,6 +106,37 @@ fn streams_that_were_cut_or_extended_give_what_is_there() {
     let pipe = Source::sequential(&sealed[..]);
     let pipe = salvage(pipe, &key(), &pipeline(), |_, _| Ok(()));
     assert!(matches!(pipe, Err(Error::NotSeekable)));
+}
+
+/// A disk that has bad sectors.
+#[test]
+fn what_cannot_be_read_is_lost_and_the_rest_is_not() {
+    struct BadSector<'a>(&'a [u8]);
+
+    impl ReadAt for BadSector<'_> {
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+            let bad = 56 + 2 * SEALED as u64 + 4096;
+            if (offset..offset + buffer.len() as u64).contains(&bad) {
+                return Err(io::Error::from_raw_os_error(5));
+            }
+            ReadAt::read_at(&self.0, buffer, offset)
+        }
+    }
+
+    let (sealed, plain) = sealed_pattern(LEN);
+    let source = Source::positioned(BadSector(&sealed), 0..sealed.len() as u64);
+    let mut output = vec![0; LEN];
+    let found = salvage(source, &key(), &pipeline(), |at, bytes| {
+        output[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    })
+    .unwrap();
+    let (start, end) = (2 * CHUNK, 3 * CHUNK);
+    assert_eq!(holes(&found), [(start as u64, end as u64)]);
+    assert!(found.has_end && matches!(found.fault, Some(Error::Read(_))));
+    let mut expected = plain;
+    expected[start..end].fill(0);
+    assert!(output == expected);
 }
 
 /// What comes before a fault is given out front to back, whole segments or not.

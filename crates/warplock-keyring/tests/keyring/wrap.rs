@@ -387,6 +387,12 @@ fn attributes_travel_with_a_key() {
     );
     let identities = identity("ssh_ed25519", Arc::new(NoPrompt));
     assert_eq!(unwrap(&wrapped, &identities).unwrap(), key);
+    // Made by Python's `cryptography` from the description in docs/format.md.
+    let known = wrap_with(&known_key(), &recipients, Some(&attributes)).unwrap();
+    let body = "kEnH62UnDZy+TWLBrtpvgPjBCrkq/2dgrd3kjm5lS+U";
+    assert!(
+        String::from_utf8_lossy(&known).contains(&format!("-> warplock-attributes 1\n{body}\n"))
+    );
     let read = |wrapped: &[u8]| warplock_keyring::attributes(wrapped, &key).unwrap();
     assert_eq!(read(&wrapped), Some(attributes));
     // What others cannot see without the key.
