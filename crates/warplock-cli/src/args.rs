@@ -17,6 +17,7 @@ use crate::range::Range;
 mod bench;
 mod bulk;
 mod examples;
+mod parquet;
 mod passphrase;
 mod raw;
 mod vault;
@@ -24,6 +25,7 @@ mod work;
 
 pub(crate) use bench::{Bench, BenchSuite};
 pub(crate) use bulk::{Bulk, ForRecipients, Operation, Selection, WithIdentities};
+pub(crate) use parquet::{Files as ParquetFiles, Keys as ParquetKeys, Parquet};
 pub(crate) use passphrase::{NewPassphraseFrom, PassphraseFrom};
 pub(crate) use raw::{Pad, Raw, RawOptions};
 pub(crate) use vault::{
@@ -100,6 +102,8 @@ pub(crate) enum Command {
     Rewrap(Rewrap),
     #[command(subcommand)]
     Bulk(Bulk),
+    #[command(subcommand)]
+    Parquet(Parquet),
     #[command(subcommand)]
     Raw(Raw),
     #[command(subcommand)]

@@ -12,6 +12,7 @@ mod inspect;
 mod keygen;
 mod man;
 mod outputs;
+mod parquet;
 mod raw;
 mod rewrap;
 mod salvage;
@@ -27,7 +28,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use self::inputs::file_object;
-use crate::args::{self, Cli, Command};
+use crate::args::{self, Cli, Command, Parquet};
 use crate::console::{print_with, report};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -52,6 +53,7 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Verify(options) => verify::run(&options, common),
         Command::Rewrap(options) => rewrap::run(&options, common),
         Command::Bulk(command) => bulk::run(command, common),
+        Command::Parquet(command) => parquet::run(command, common),
         Command::Raw(raw) => raw::run(raw, common),
         Command::Vault(command) => vault::run(command, common),
         Command::Devices(options) => devices::run(&options, common),
@@ -74,6 +76,9 @@ fn data_on_stdout(command: &Command) -> bool {
     match command {
         Command::Encrypt(options) => goes_there(&options.output, &options.input),
         Command::Decrypt(options) => goes_there(&options.output, &options.input),
+        Command::Parquet(Parquet::Decrypt { files, .. } | Parquet::Encrypt { files, .. }) => {
+            is_stdout(&files.output)
+        }
         Command::Raw(raw) => goes_there(&raw.options().output, &[]),
         _ => false,
     }

@@ -15,6 +15,7 @@ mod man;
 mod mounts;
 mod nonsense;
 mod openssl;
+mod parquet;
 mod passphrases;
 mod prompts;
 mod raw;
