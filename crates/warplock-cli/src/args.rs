@@ -213,7 +213,8 @@ pub(crate) struct Encrypt {
 /// The keys that open an encrypted file.
 #[derive(Args, Debug)]
 pub(crate) struct Unlock {
-    /// Use the identities in FILE (an age identity file or SSH private key); may be repeated.
+    /// Use the identities in FILE (an age identity file or SSH private key; - for stdin); may be
+    /// repeated.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) identity: Vec<PathBuf>,
     /// Ask for a passphrase; without any key option this happens for each file that needs one.
@@ -337,7 +338,8 @@ Examples:
 /// The keys that open an envelope now.
 #[derive(Args, Debug)]
 pub(crate) struct UnlockEnvelope {
-    /// Open with the identities in FILE (an age identity file or SSH private key); may be repeated.
+    /// Open with the identities in FILE (an age identity file or SSH private key; - for stdin); may be
+    /// repeated.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) identity: Vec<PathBuf>,
     /// Ask for the present passphrase; without any key option this happens if a file needs one.

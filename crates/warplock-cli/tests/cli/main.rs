@@ -19,6 +19,7 @@ mod parquet;
 mod passphrases;
 mod prompts;
 mod raw;
+mod recipes;
 mod restored;
 mod rewrap;
 mod robust;
