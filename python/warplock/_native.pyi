@@ -21,6 +21,8 @@ __all__ = [
     "TensorFile",
     "__version__",
     "algorithms",
+    "analyze_data",
+    "compare_data",
     "decrypt_file",
     "decrypt_parquet",
     "default_backend",
@@ -190,6 +192,16 @@ def save_tensors(
     replace: bool,
     engine: Engine | None,
 ) -> int: ...
+_Statistic = tuple[
+    str, str, str, float, float, float, list[tuple[float, float | None, float | None]], float, str
+]
+
+def analyze_data(
+    object: Buffer, shape: tuple[int, int, int] | None, seed: int
+) -> list[_Statistic]: ...
+def compare_data(
+    left: Buffer, right: Buffer, shape: tuple[int, int, int] | None
+) -> tuple[list[_Statistic], int | None]: ...
 def decrypt_parquet(
     source: Any,
     lookup: Callable[[bytes | None, str | None], Buffer | None],

@@ -14,20 +14,28 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::range::Range;
 
+#[cfg(feature = "analyze")]
+mod analyze;
 mod bench;
 mod bulk;
 mod examples;
 mod parquet;
 mod passphrase;
 mod raw;
+#[cfg(feature = "research")]
+mod research;
 mod vault;
 mod work;
 
+#[cfg(feature = "analyze")]
+pub(crate) use analyze::{Analyze, Change, Choice};
 pub(crate) use bench::{Bench, BenchSuite};
 pub(crate) use bulk::{Bulk, ForRecipients, Operation, Selection, WithIdentities};
 pub(crate) use parquet::{Files as ParquetFiles, Keys as ParquetKeys, Parquet};
 pub(crate) use passphrase::{NewPassphraseFrom, PassphraseFrom};
 pub(crate) use raw::{Pad, Raw, RawOptions};
+#[cfg(feature = "research")]
+pub(crate) use research::{Attack, Demo, Evolve, PadDirection, PadOptions, Research};
 pub(crate) use vault::{
     Cache, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, NewKey, Vault, VaultCheck,
     VaultInfo, VaultInit, VaultMemory, VaultMount, VaultPasswd, VaultUnlock, VaultUnmount,
@@ -111,7 +119,12 @@ pub(crate) enum Command {
     Devices(Devices),
     Calibrate(Calibrate),
     Bench(Bench),
+    #[cfg(feature = "analyze")]
+    Analyze(Analyze),
     Gen(Gen),
+    #[cfg(feature = "research")]
+    #[command(subcommand)]
+    Research(Research),
     /// Print a completion script for a shell
     #[command(after_help = examples::COMPLETIONS)]
     Completions {

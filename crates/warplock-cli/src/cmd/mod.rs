@@ -1,5 +1,7 @@
 //! One file for each command.
 
+#[cfg(feature = "analyze")]
+mod analyze;
 mod bench;
 mod bulk;
 mod calibrate;
@@ -14,6 +16,8 @@ mod man;
 mod outputs;
 mod parquet;
 mod raw;
+#[cfg(feature = "research")]
+mod research;
 mod rewrap;
 mod salvage;
 mod summary;
@@ -29,6 +33,8 @@ use serde_json::{Value, json};
 
 use self::inputs::file_object;
 use crate::args::{self, Cli, Command, Parquet};
+#[cfg(feature = "research")]
+use crate::args::{PadDirection, Research};
 use crate::console::{print_with, report};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -59,6 +65,10 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Devices(options) => devices::run(&options, common),
         Command::Calibrate(options) => calibrate::run(&options, common),
         Command::Bench(options) => bench::run(options, common),
+        #[cfg(feature = "analyze")]
+        Command::Analyze(options) => analyze::run(&options, common),
+        #[cfg(feature = "research")]
+        Command::Research(command) => research::run(command, common),
         Command::Gen(options) => generate::run(options, common),
         Command::Completions { shell } => completions(shell),
         Command::Man { dir } => man::run(&dir),
@@ -80,6 +90,14 @@ fn data_on_stdout(command: &Command) -> bool {
             is_stdout(&files.output)
         }
         Command::Raw(raw) => goes_there(&raw.options().output, &[]),
+        #[cfg(feature = "research")]
+        Command::Research(command) => match command {
+            Research::Evolve(options) => goes_there(&options.output, &[]),
+            Research::Pad(PadDirection::Encrypt(options) | PadDirection::Decrypt(options)) => {
+                goes_there(&options.output, &[])
+            }
+            _ => false,
+        },
         _ => false,
     }
 }

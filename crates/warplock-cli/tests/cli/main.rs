@@ -1,6 +1,8 @@
 //! The program as a whole: what it prints, writes, leaves and refuses.
 
 mod age;
+#[cfg(feature = "analyze")]
+mod analyze;
 mod bench;
 mod bulk;
 mod commands;
@@ -20,6 +22,8 @@ mod passphrases;
 mod prompts;
 mod raw;
 mod recipes;
+#[cfg(feature = "research")]
+mod research;
 mod restored;
 mod rewrap;
 mod robust;
