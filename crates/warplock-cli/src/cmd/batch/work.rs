@@ -20,8 +20,10 @@ use crate::progress::Progress;
 
 /// Bytes of all inputs of a piece: with several workers they stay in the caches of a core.
 const CACHED: usize = 256 << 10;
-/// The same where all threads, or a GPU, work on one piece.
-const LARGE: usize = 32 << 20;
+/// The same where all threads work on one piece.
+const SHARED: usize = 4 << 20;
+/// The same where a GPU may do it.
+const FOR_GPU: usize = 32 << 20;
 
 /// Bytes of a tag.
 pub(super) const TAG: usize = 16;
@@ -112,7 +114,10 @@ pub(super) fn run(
         Some(count) if sinks.are_positioned() && on_cpu => {
             spread(task, &streams, &sinks, count, common, &done)
         }
-        _ => in_order(task, &streams, &sinks, engine, &done),
+        _ => {
+            let most = items(&streams, if on_cpu { SHARED } else { FOR_GPU });
+            in_order(task, &streams, &sinks, engine, (most, &done))
+        }
     };
     drop(progress);
     all
@@ -183,9 +188,8 @@ fn in_order(
     streams: &Streams,
     sinks: &Sinks<'_>,
     engine: &Engine,
-    done: &AtomicU64,
+    (most, done): (usize, &AtomicU64),
 ) -> Result<Done> {
-    let most = items(streams, LARGE);
     thread::scope(|scope| {
         let (sender, receiver) = sync_channel::<Result<Piece>>(1);
         scope.spawn(move || {
