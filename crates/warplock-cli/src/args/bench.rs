@@ -33,6 +33,7 @@ Examples:
   warplock gen --entries 10M entries && warplock bench entries entries -o entries.json
   warplock bench kernels --size 1GiB -o kernels.json
   warplock bench sizes --quick --plot sizes.svg
+  warplock bench questions --plot questions.png
   warplock bench report -o report.html";
 
 /// The name after `cpu:`.
