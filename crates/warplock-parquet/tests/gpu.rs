@@ -65,6 +65,10 @@ fn the_same_file_as_on_the_host() {
         let mut bytes = vec![0xcc; found.len()];
         found.read(0, &mut bytes).unwrap();
         assert!(bytes == wanted, "{}", path.display());
+        let file = std::fs::File::open(&path).unwrap();
+        let found = gpu.decrypt(&source, Some(&file), &mut keys(), &options, &engine);
+        found.unwrap().read(0, &mut bytes).unwrap();
+        assert!(bytes == wanted, "{}", path.display());
     }
 }
 
@@ -103,7 +107,7 @@ fn all_key_lengths_and_both_modes() {
                 &engine,
             )
             .unwrap();
-            let found = gpu.decrypt(&sealed, &mut keys, &Options::default(), &engine);
+            let found = gpu.decrypt(&sealed, None, &mut keys, &Options::default(), &engine);
             let found = found.unwrap();
             let mut bytes = vec![0xcc; found.len()];
             found.read(0, &mut bytes).unwrap();
