@@ -56,7 +56,7 @@ fn resident(algorithm: Algorithm, count: u32, bytes: usize, launches: usize) -> 
             barrier.wait();
             let start = Instant::now();
             for _ in 0..launches {
-                // SAFETY: all buffers live until the stream was waited for.
+                // SAFETY: all buffers live until the stream is synchronized.
                 unsafe { plan.launch(&stream)? };
             }
             stream.synchronize()?;

@@ -36,7 +36,7 @@ pub(crate) struct Load<'a, G: Gpu> {
 
 impl<G: Gpu> Load<'_, G> {
     /// # Safety
-    /// Nothing else uses the place until all lanes were waited for.
+    /// Nothing else uses the place until all lanes are synchronized.
     pub(crate) unsafe fn work(&self, lanes: &mut [G::Lane; 2]) {
         let mut turn = 0;
         while !self.outcome.is_stopped() {
@@ -154,7 +154,7 @@ impl<G: Gpu> Load<'_, G> {
         Ok(())
     }
 
-    /// The run's error, or that of the first chunk that was refused. All lanes were waited for.
+    /// The run's error, or that of the first chunk that was refused. All lanes are synchronized.
     pub(crate) fn finish(self, last: Option<u64>) -> Result<()> {
         self.outcome.result()?;
         let mut refused = [0; 4];

@@ -220,7 +220,7 @@ impl<G: Gpu> Lanes<G> {
         });
         let result = load.finish(ends_stream.then(|| chunks.end - 1));
         if result.is_err() && !to.is_empty() {
-            // SAFETY: by this function's contract; all lanes were waited for.
+            // SAFETY: by this function's contract; all lanes are synchronized.
             unsafe { self.gpu.wipe(to)? };
         }
         result.map(|()| len)

@@ -88,7 +88,7 @@ const MODEL_WEIGHT: f64 = 1.0;
 /// wrong, and only a try can show it.
 const GPU_OPTIMISM: f64 = 0.85;
 
-/// More jobs of one size do not count more.
+/// The most weight of jobs of one size, however many there were.
 const MOST_WEIGHT: f64 = 4.0;
 
 /// A job's measured time changes the estimate by at most this factor; the first of its size by at

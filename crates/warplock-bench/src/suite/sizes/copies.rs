@@ -44,7 +44,7 @@ impl Lane {
     }
 
     fn queue(&mut self) -> Result<()> {
-        // SAFETY: the lane's buffers live until its streams were waited for: `carry` does that,
+        // SAFETY: the lane's buffers live until its streams are synchronized: `carry` does that,
         // and after an error the buffers' end.
         unsafe {
             self.up.0.upload(&self.from, &self.up.1)?;

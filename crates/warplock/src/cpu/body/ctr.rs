@@ -62,7 +62,7 @@ pub(super) unsafe fn last_round_with_text<L: Lanes, const W: usize>(
 /// CTR, see [`crate::cpu::kernels::Kernels::ctr`]. `hidden`: the counter is secret.
 ///
 /// # Safety
-/// As there; the machine has the instructions.
+/// As the trait's method; the machine has the instructions.
 #[inline(always)]
 pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
     key: &AesKey,

@@ -76,7 +76,7 @@ pub(crate) struct Policy {
     /// slowest chunk takes, because other programs may use the device, too.
     pub(crate) timeout: Duration,
     /// An upper bound of the nanoseconds in which a lane does a byte of ACORN or of associated
-    /// data: ACORN takes seven instructions, most of which wait for the one before.
+    /// data: ACORN takes seven instructions, most of which wait for the previous one.
     pub(crate) lane_byte: u64,
 }
 

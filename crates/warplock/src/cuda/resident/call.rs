@@ -30,8 +30,9 @@ use crate::{AlgorithmInfo, BatchProblem, Direction, Error, Key, Keys, Mode};
 /// A key made ready on one GPU, once, for any number of calls: expanded, with its powers of H, its
 /// kernels tested. Threads may share it.
 ///
-/// A [`Plan`](super::Plan) is for a batch whose places stay, and for graphs; a call is for places
-/// that are new each time: it allocates nothing on the device, waits for nothing and frees nothing.
+/// A [`Plan`](super::Plan) is for a batch whose addresses stay, and for graphs; a call is for
+/// addresses that are new each time: it allocates nothing on the device, waits for nothing and
+/// frees nothing.
 ///
 /// ```no_run
 /// use warplock::cuda::{
@@ -54,7 +55,7 @@ use crate::{AlgorithmInfo, BatchProblem, Direction, Error, Key, Keys, Mode};
 ///     .tags(DeviceTags::Apart(tags.region()));
 /// let workspace = device.alloc(key.workspace_len(&batch)?)?;
 /// let stream = device.stream()?;
-/// // SAFETY: all of it lives until the stream was waited for, and nothing else uses it.
+/// // SAFETY: all of it lives until the stream is synchronized, and nothing else uses it.
 /// unsafe { key.enqueue(batch, DeviceVerdicts::default(), workspace.region(), &stream)? };
 /// stream.synchronize()?;
 /// # Ok::<(), warplock::Error>(())
@@ -229,7 +230,7 @@ impl DeviceKey {
     /// Queues a batch of [`DeviceKey::enqueue_indirect`].
     ///
     /// # Safety
-    /// As there.
+    /// As [`DeviceKey::enqueue_indirect`].
     pub(super) unsafe fn run_indirect(
         &self,
         direction: Direction,
