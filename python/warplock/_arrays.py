@@ -171,7 +171,7 @@ class Torch:
         refuse_special(array)
         if not array.is_contiguous():
             raise BatchError("the tensor is not contiguous: make a copy that is")
-        # Strides of arrays without bytes need not fit another type.
+        # An empty array's strides may not allow a view of bytes.
         if array.numel():
             flat = array.detach().reshape(-1).view(self._bytes).numpy()
         else:

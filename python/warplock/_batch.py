@@ -35,7 +35,7 @@ class Sealed(NamedTuple):
     tags: Any
     """The tags, one after the other, or "appended"."""
     nonces: Any
-    """The nonces, one after the other. They are no secret, and opening needs them."""
+    """The nonces, one after the other. They are not secret, and opening needs them."""
     offsets: Any
     """Where the messages begin in `data`, and one more where the last ends; None where they are
     rows, or lie where the caller has said."""

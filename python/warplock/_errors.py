@@ -14,7 +14,7 @@ class InvalidTag(Error):
     """
 
     failed: list[int]
-    """The places of those messages in their batch, ascending."""
+    """The indices of those messages in their batch, ascending."""
     total: int
     """How many messages the batch had."""
 
@@ -67,7 +67,7 @@ class DecryptionError(Error):
 
 
 class FormatError(DecryptionError):
-    """It is no encrypted Warplock file."""
+    """It is not an encrypted Warplock file."""
 
 
 class WrongKeyError(DecryptionError):

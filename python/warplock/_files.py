@@ -181,7 +181,7 @@ def inspect(file: _File) -> Inspection:
 
 
 class Reader(io.RawIOBase):
-    """The plaintext of an encrypted file, read at any place. Every byte given out was verified."""
+    """The plaintext of an encrypted file, read at any offset. Every byte returned was verified."""
 
     def __init__(self, native: _native.NativeReader) -> None:
         self._native = native
@@ -226,7 +226,7 @@ class Reader(io.RawIOBase):
         return read
 
     def read(self, size: int = -1, /) -> bytes:
-        """As for other files; gives `size` bytes unless the content ends."""
+        """As for other files; returns `size` bytes unless the content ends."""
         self._open()
         left = max(0, self._len - self._position)
         data = self._native.read(self._position, left if size is None or size < 0 else size)
@@ -333,7 +333,7 @@ def open(
 ) -> io.BufferedReader | Writer:
     """Opens an encrypted file: a path, or a binary file object (seekable, to read).
 
-    Modes: "rb" reads at any place, and verifies what it gives out; "wb" writes, and replaces a file
+    Modes: "rb" reads at any offset, and verifies what it returns; "wb" writes, and replaces a file
     when it is closed; "xb" refuses an existing one. The other arguments are those of `decrypt_file`
     and `encrypt_file`.
 

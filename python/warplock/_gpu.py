@@ -208,7 +208,7 @@ def of_host(array: Any) -> Any:
 
 
 def check_words(array: Any, what: str) -> None:
-    """Verdicts and their counts are integers of 32 bits."""
+    """Checks that verdicts and their counts are 32-bit integers."""
     kind = getattr(array, "dtype", None)
     if kind is not None:
         fits = str(kind).removeprefix("torch.") in ("int32", "uint32")

@@ -236,7 +236,7 @@ def sized(layout: Layout, more: int) -> tuple[Any, Any]:
 def flat(data: Any) -> memoryview:
     """The bytes of a contiguous buffer."""
     view = memoryview(data)
-    # No memoryview of several dimensions, one of them 0, is cast.
+    # A memoryview with a dimension of 0 cannot be cast.
     return view.cast("B") if view.nbytes else memoryview(bytearray())
 
 

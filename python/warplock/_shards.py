@@ -86,7 +86,7 @@ def _check_name(name: str) -> None:
 
 
 def _lasting(keys: Mapping[str, object]) -> Any:
-    """`keys` for several files: what can be gone through only once becomes a list."""
+    """`keys` for several files: iterators become lists."""
     return {
         what: list(given) if isinstance(given, Iterator) else given for what, given in keys.items()
     }
@@ -245,7 +245,7 @@ def load_sharded(
     framework: str = "pt",
     **keys: Unpack[UnlockArguments],
 ) -> dict[str, Any]:
-    """All tensors of a folder: of `save_sharded`, or one whose safetensors files were encrypted.
+    """All tensors of a folder that `save_sharded` wrote, or whose safetensors files were encrypted.
 
     An index that is not encrypted is read, too; it is not authenticated, and may name old files.
     """

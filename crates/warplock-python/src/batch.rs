@@ -13,7 +13,7 @@ use crate::buffer::{Input, View, overlap};
 use crate::engine::{Engine, chosen};
 use crate::errors;
 
-/// Bytes of text from which other Python threads run meanwhile.
+/// From this many bytes of text on, other Python threads run meanwhile.
 const DETACH: usize = 2048;
 
 /// One key, or many of an algorithm; wiped when freed.

@@ -72,8 +72,9 @@ fn plain_bytes(
     }
 }
 
-/// Decrypts `source` (bytes, a path, or a file object) to `out` (a path or a file object), or to
-/// bytes, which it gives then; otherwise their number. `lookup(metadata, column)` gives keys.
+/// Decrypts `source` (bytes, a path, or a file object) to `out` (a path or a file object) and
+/// returns the number of bytes; without `out` returns the bytes. `lookup(metadata, column)` returns
+/// keys.
 #[pyfunction]
 #[pyo3(signature = (source, lookup, aad_prefix, out, replace, engine))]
 pub(crate) fn decrypt_parquet<'py>(
@@ -143,8 +144,8 @@ fn to_output(
     Ok(written)
 }
 
-/// Encrypts a plain `source` to `out`, or to bytes, which it gives then; otherwise their number.
-/// `columns` are keys by column path; `metadata` are stored with the footer's (None) and theirs.
+/// Encrypts a plain `source`; returns as [`decrypt_parquet`]. `columns`: keys by column path;
+/// `metadata`: what to store about the footer's key (None) and theirs.
 #[pyfunction]
 #[pyo3(signature = (source, key, columns, metadata, ctr, plaintext_footer, aad_prefix, store_prefix, out, replace, engine))]
 #[expect(

@@ -79,8 +79,7 @@ impl TensorFile {
         self.len
     }
 
-    /// The stream's header: no other stream has it, and making another stream with it takes the
-    /// key.
+    /// The stream's header: no other stream has it, and forging one with it takes the key.
     fn stream_header<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut header = [0; HEADER_LEN];
         let read = py.detach(|| self.handle.read_at(&mut header, self.start));
