@@ -18,9 +18,9 @@ use crate::job::{Job, Name, Shard};
 pub enum Status {
     /// Its result is on the disk, or it was verified.
     Done,
-    /// Its result was there already.
+    /// Its result existed already.
     Unchanged,
-    /// Nothing is done with such files.
+    /// A kind of file that is left out.
     Skipped,
     /// It failed; another run tries again.
     Failed,
@@ -86,8 +86,8 @@ impl Report {
     }
 }
 
-/// Adds up the logs of a job: the last row of each unit counts. Calls `problem` with each of those
-/// that failed.
+/// Adds up the logs of a job: the last row of each unit counts. Calls `problem` with the row of
+/// each unit that failed.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -128,7 +128,7 @@ pub(crate) fn each_row(path: &Path, mut act: impl FnMut(Row)) -> Result<()> {
         let file = File::open(&log).map_err(failed(&log))?;
         for line in BufReader::new(file).split(b'\n') {
             let line = line.map_err(failed(&log))?;
-            // A row under way when its process was killed is no row.
+            // A row that a killed process left incomplete does not count.
             if let Ok(row) = serde_json::from_slice(&line) {
                 act(row);
             }

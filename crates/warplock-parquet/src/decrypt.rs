@@ -22,9 +22,9 @@ pub struct Options {
     pub aad_prefix: Option<Vec<u8>>,
 }
 
-/// Decrypts a Parquet file that was encrypted with Parquet Modular Encryption: the result is a plain
-/// Parquet file with the same row groups, pages, indexes and bloom filters. Page checksums are left
-/// out: they are of the ciphertext. Gives the bytes written.
+/// Decrypts a Parquet file that was encrypted with Parquet Modular Encryption: the result is a
+/// plain Parquet file with the same row groups, pages, indexes and bloom filters. Page checksums
+/// are left out: they are of the ciphertext. Returns the bytes written.
 ///
 /// Of what is encrypted, nothing is written that was not verified; but the format authenticates
 /// neither pages of AES_GCM_CTR_V1 (only their headers) nor columns that are not encrypted. If an
@@ -68,8 +68,8 @@ pub fn decrypt_slice(
     convert(&mut source, &mut Writer::new(output), keys, options, engine)
 }
 
-/// As [`decrypt`], from memory to memory, without a copy; gives how much of the output is written.
-/// An output as long as the source is long enough.
+/// As [`decrypt`], from memory to memory, without a copy; returns how much of the output is
+/// written. An output as long as the source is long enough.
 ///
 /// # Errors
 /// As [`decrypt`]; [`Error::Write`](crate::Error::Write) if the output is too short.

@@ -28,7 +28,7 @@ pub struct WriteKey {
 /// How [`encrypt`] encrypts.
 #[derive(Clone, Default)]
 pub struct Encryption {
-    /// The key of the footer, and of all columns without one of their own.
+    /// The key of the footer, and of all columns without their own.
     pub footer: WriteKey,
     /// The keys of columns by their paths with dots.
     pub columns: BTreeMap<String, WriteKey>,
@@ -43,7 +43,8 @@ pub struct Encryption {
 }
 
 /// Encrypts a plain Parquet file with Parquet Modular Encryption. The result has the same row
-/// groups, pages, indexes and bloom filters; page checksums are left out. Gives the bytes written.
+/// groups, pages, indexes and bloom filters; page checksums are left out. Returns the bytes
+/// written.
 ///
 /// If an error comes back, what was written is a file without an end, to be thrown away. Each call
 /// draws a new file identifier and new nonces; at most 2^32 modules may ever be encrypted with one
