@@ -43,7 +43,7 @@ pub fn abandon() {
     for _ in 0..TRIES.0 {
         list.points.iter().for_each(|point| tear_down(point));
         for file in &list.files {
-            // A file that is gone has got its final name.
+            // A missing file already has its final name.
             let _ = fs::remove_file(file);
         }
         let is_gone = |folder: &PathBuf| match fs::remove_dir_all(folder) {

@@ -142,8 +142,8 @@ impl<G: Gpu> Load<'_, G> {
                 words.part(0, 4),
             )),
         };
-        // SAFETY: no other segment has this part of the place or these verdicts; the count is
-        // added to; the buffers are the lane's.
+        // SAFETY: no other segment writes this part of the output or these verdicts, and all add to
+        // the count atomically; the buffers are the lane's.
         unsafe { lane.run(self.key, &chunks)? };
         if wanted > 0 && !direct {
             let start = piece.first * CHUNK_LEN as u64;

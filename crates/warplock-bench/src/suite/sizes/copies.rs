@@ -1,4 +1,5 @@
-//! The limit of a machine's memory when all take part: a row's bytes copied instead of encrypted.
+//! The limit of a machine's memory when CPU and GPU both work: a row's bytes copied instead of
+//! encrypted.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
