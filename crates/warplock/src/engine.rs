@@ -284,7 +284,7 @@ impl Engine {
     fn run_job(&self, batch: Batch<'_>) -> Result<(), Error> {
         let job = Job::new(batch)?;
         let total = job.count();
-        // An absurd count of empty messages is no work, and must not take for ever.
+        // An absurd count of empty messages is not work, and must not take forever.
         if job.text_bytes() == 0 && !job.info().algorithm.is_aead() {
             return Ok(());
         }

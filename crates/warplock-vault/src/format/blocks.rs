@@ -49,7 +49,7 @@ fn even<'a>(count: usize, len: usize) -> Spans<'a> {
 }
 
 /// Seals `plain`, blocks from `first` on, the last of which may be shorter, under fresh random
-/// nonces into `out`, which is as long; gives each block's seal.
+/// nonces into `out`, which is as long; returns each block's seal.
 pub(crate) fn seal(
     engines: &Engines,
     key: &Key,

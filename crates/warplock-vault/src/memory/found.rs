@@ -233,7 +233,7 @@ impl Memory {
         }
     }
 
-    /// Judges that nothing stands at a spot; gives a sentence for the user if a crash may have
+    /// Judges that nothing stands at a spot; returns a sentence for the user if a crash may have
     /// removed what did.
     ///
     /// # Errors

@@ -64,8 +64,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs something that is denied once, on the file `entry` beside `outside`; gives the modes of
-    /// both afterwards. `before` comes before permissions are granted.
+    /// Runs something that is denied once, on the file `entry` beside `outside`; returns the modes
+    /// of both afterwards. `before` comes before permissions are granted.
     fn denied_once(before: impl Fn(&Path)) -> (u32, u32) {
         let folder = tempfile::tempdir().unwrap();
         let path = |name| folder.path().join(name);

@@ -48,7 +48,7 @@ fn encrypt(engine: &Engine, text: &mut [u8]) -> Result<(), Error> {
     engine.run(batch.ivs(Ivs::Each(&[2; 16])))
 }
 
-/// Takes GPU memory until there is none; gives it back when dropped.
+/// Takes GPU memory until there is none; returns it back when dropped.
 struct Glutton {
     device: sys::CUdevice,
     taken: Vec<sys::CUdeviceptr>,

@@ -155,7 +155,7 @@ impl Disk {
         self.next = self.next.max(other.next);
     }
 
-    /// Puts an object on the disk that has no name yet; gives its number.
+    /// Puts an object on the disk that has no name yet; returns its number.
     pub(crate) fn plant(&mut self, object: Object) -> u64 {
         let inode = self.next;
         self.next += 1;

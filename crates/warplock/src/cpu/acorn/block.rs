@@ -195,7 +195,7 @@ impl<W: Words> Lines<W> {
         self.end(f.xor3(e34, m).xor3(k, l), g54, g59);
     }
 
-    /// A block of plaintext, ca = 1 and cb = 0; gives the ciphertext.
+    /// A block of plaintext, ca = 1 and cb = 0; returns the ciphertext.
     #[inline(always)]
     pub(crate) fn seal(&mut self, plain: W) -> W {
         let MessageStart {
@@ -209,7 +209,7 @@ impl<W: Words> Lines<W> {
         plain.xor3(k, l)
     }
 
-    /// A block of ciphertext; gives the plaintext.
+    /// A block of ciphertext; returns the plaintext.
     #[inline(always)]
     pub(crate) fn open(&mut self, cipher: W) -> W {
         let MessageStart {
