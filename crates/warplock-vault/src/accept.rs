@@ -1,5 +1,5 @@
-//! What a person says of the machine's memory: that the vault is right as it is, or that the memory
-//! is to go.
+//! The user's decisions about the machine's memory: to accept the vault as it is, or to remove the
+//! memory.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};

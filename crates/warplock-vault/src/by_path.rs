@@ -282,7 +282,7 @@ fn is_folder(mode: u32) -> bool {
     FileType::from_raw_mode(mode) == FileType::Directory
 }
 
-/// What belongs to this process, with the permissions that vaults' owners usually want.
+/// A new node that belongs to this process, with permissions for its user alone.
 fn new(kind: FileType) -> NewNode {
     let permissions = match kind {
         FileType::Directory => 0o700,

@@ -15,14 +15,14 @@ use crate::memory::Memory;
 use crate::pool::Pool;
 use crate::store::storage::{At, Storage};
 
-/// The folder of journals in the store. While it is there, the vault is open for writing, or was
-/// not closed properly.
+/// The folder of journals in the store. While it exists, the vault is open for writing, or was not
+/// closed properly.
 pub(crate) const JOURNALS: &str = "warplock.journal";
 
-/// Times in the store that are later than this from now on are nobody's commits.
+/// No commit has a time in the store that is further in the future than this.
 const MOST_AHEAD: u64 = 24 * 3600;
 
-/// Hears of what a person should know, in a sentence.
+/// Receives sentences that the user should see.
 pub type Trouble = dyn Fn(&str) + Send + Sync;
 
 /// Store, keys, shape.
@@ -31,7 +31,7 @@ pub(crate) struct Core<S: Storage> {
     pub(crate) keys: VaultKeys,
     pub(crate) layout: Layout,
     pub(crate) pool: Pool,
-    /// How many pages of seals all files in use hold in memory.
+    /// Pages of seals in memory, of all files in use.
     pub(crate) held_pages: Arc<AtomicUsize>,
     pub(crate) read_only: bool,
     /// The folder of journals; `None` in a vault open for reading that was closed properly.
@@ -48,10 +48,10 @@ pub(crate) struct Core<S: Storage> {
     pub(crate) hearers: Hearers,
 }
 
-/// Who hears of what a person should know.
+/// The receivers of sentences that the user should see.
 #[derive(Clone, Default)]
 pub(crate) struct Hearers {
-    /// A person who may know what is in the vault.
+    /// For a user who may know what is in the vault.
     pub(crate) trouble: Option<Arc<Trouble>>,
     /// A log that others may read.
     pub(crate) log: Option<Arc<Trouble>>,
@@ -121,8 +121,8 @@ impl<S: Storage> Core<S> {
         result
     }
 
-    /// Opens a file of the vault's own, which errors call `what`: there, nothing but a regular file
-    /// can be.
+    /// Opens one of the vault's internal files, which errors call `what`; it must be a regular
+    /// file.
     pub(crate) fn open_own(
         &self,
         dir: &S::Dir,
@@ -198,7 +198,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Locks, also after a panic elsewhere: every guarded value is whole between statements.
+/// Locks, also after a panic elsewhere: every guarded value is consistent between statements.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -162,11 +162,11 @@ impl Error {
     }
 }
 
-/// What a sentence is about, for two kinds of readers. There is no `Display`, so that whoever makes
-/// a sentence of it has to choose.
+/// What a sentence is about, for two kinds of readers. There is no `Display`, so that each message
+/// has to choose one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// For people who may know what is in the vault.
+    /// For users who may know what is in the vault.
     pub(crate) shown: String,
     /// For logs that others may read: as the store calls it.
     pub(crate) logged: String,

@@ -146,7 +146,7 @@ impl<S: Storage> Core<S> {
             .found(Kind::File, id, &state, None, &|| what.clone())
     }
 
-    /// Notes a state of a file that was just written, made from the one with the stamp `former`.
+    /// Notes a state of a file that was just written, based on the one with the stamp `former`.
     pub(crate) fn note(&self, id: &Id, former: Stamp, header: &Header) -> Result<()> {
         let state = self.file_state(id, header);
         self.memory.note(Kind::File, id, former, &state)
@@ -250,8 +250,8 @@ impl<S: Storage> Vault<S> {
         Ok(missing)
     }
 
-    /// Of a long name that is missing, nobody knows more than how it was in the store: an entry that is
-    /// called so there is remembered as removed.
+    /// Of a missing long name, only its form in the store is known: the entry of that name is
+    /// remembered as removed.
     pub(crate) fn accept_missing(&self, parent: fs::Node, stored: &OsStr) -> Result<()> {
         let node = self.node(parent)?;
         let folder = self.folder(&node)?;
@@ -392,8 +392,8 @@ impl<S: Storage> Vault<S> {
         memory.placed(spot, &name.stored, Kind::File, id, stamp)
     }
 
-    /// Notes that a file stands at a spot now. Whoever has synced it since that was allowed may have
-    /// synced the folder too early.
+    /// Notes that a file stands at a spot now. An fsync after that was allowed may have synced the
+    /// folder too early.
     pub(crate) fn remember_content(&self, spot: &Spot<S>, content: &Content<S>) -> Result<()> {
         let mut state = content.write_state();
         state.entry = Some(Arc::clone(&spot.folder.dir));
@@ -418,7 +418,7 @@ impl<S: Storage> Vault<S> {
         self.placed(spot, Kind::Symlink, &id, version.stamp)
     }
 
-    /// Notes that nothing stands at a spot any more; what stood there may stand elsewhere.
+    /// Notes that nothing stands at a spot now; what stood there may stand elsewhere.
     pub(crate) fn remember_left(&self, spot: &Spot<S>) -> Result<()> {
         let memory = &self.core.memory;
         memory.removed(self.key_of(spot), None, memory.next_stamp()?)

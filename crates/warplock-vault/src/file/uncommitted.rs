@@ -41,16 +41,16 @@ impl<S: Storage> Uncommitted<S> {
     }
 }
 
-/// What everything passes that changes the vault, until it is closed.
+/// The gate for all changes of the vault, until it is closed.
 #[derive(Default)]
 pub(crate) struct Gate {
     closed: RwLock<bool>,
-    /// Held while the vault is closed; whether that was done.
+    /// Held while the vault is being closed; whether that was done.
     finished: Mutex<bool>,
 }
 
 impl Gate {
-    /// Waits until those who passed are through; nobody passes any more.
+    /// Waits until the threads inside have left; no more may enter.
     fn close(&self) {
         *self.closed.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
@@ -66,17 +66,17 @@ impl<S: Storage> Vault<S> {
             return Err(Errno::NOTCONN.into());
         }
         self.core.memory.usable()?;
-        // Whoever closes the vault waits for this.
+        // Closing the vault waits for this.
         let result = self.with_descriptors(action);
         drop(closed);
         result
     }
 
     /// Commits what was written but not yet committed: after a crash, at most what was written
-    /// since is lost (and nothing that was synced). Waits for another thread that is just doing so.
+    /// since is lost (and nothing that was synced). Waits for another thread that is doing so.
     ///
     /// # Errors
-    /// The first that came; the other files are committed all the same.
+    /// The first error; the other files are still committed.
     pub fn tick(&self) -> Result<()> {
         let _ticking = lock(&self.uncommitted.ticking);
         self.tick_alone()
@@ -117,8 +117,8 @@ impl<S: Storage> Vault<S> {
         result.and_then(|()| self.save_memory())
     }
 
-    /// After a commit: a file that needs none any more has no journal either, and a time in the store
-    /// that tells of it; one that failed waits for the next tick.
+    /// After a commit: removes the journal of a file that needs no further commit and sets its time
+    /// in the store; a file that failed waits for the next tick.
     fn committed(
         &self,
         content: &Arc<Content<S>>,
@@ -129,7 +129,7 @@ impl<S: Storage> Vault<S> {
         let done = committed
             .and_then(|()| self.core.drop_journal(content, &mut state))
             .and_then(|()| self.core.move_time(content, &mut state, second));
-        // What was given up is opened anew, as after a crash.
+        // What was given up is opened again, as after a crash.
         let again = done.is_err() && !state.broken;
         drop(state);
         if again {
@@ -138,7 +138,7 @@ impl<S: Storage> Vault<S> {
         done
     }
 
-    /// Makes what was written to many files durable at once.
+    /// Makes what was written to many files durable in one step.
     fn sync_together(&self, files: &[Arc<Content<S>>]) -> Result<()> {
         if files.len() <= SYNCED_ONE_BY_ONE {
             return Ok(());
@@ -201,8 +201,8 @@ impl<S: Storage> Vault<S> {
         files.len()
     }
 
-    /// Lets go of a file whose last name is gone, so that it takes no room any more; if somebody
-    /// has it open, the next tick sees to it.
+    /// Releases a file whose last name is gone, so that it takes no more room; if it is open, the
+    /// next tick does so.
     pub(crate) fn let_go(&self, content: Arc<Content<S>>) {
         let content = {
             let mut files = lock(&self.uncommitted.files);
@@ -237,7 +237,7 @@ impl<S: Storage> Vault<S> {
         if self.core.read_only {
             return self.core.memory.close(|| Ok(()));
         }
-        // Whoever comes second waits: the process may end when this returns.
+        // A second caller waits: the process may end when this returns.
         let mut finished = lock(&self.gate.finished);
         if *finished {
             return Ok(());

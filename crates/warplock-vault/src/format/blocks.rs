@@ -100,7 +100,7 @@ pub(crate) fn seal(
 }
 
 /// Opens `run`, the ciphertext of blocks from `first` on, in place; blocks without a seal become
-/// zeros. Gives the index of the first block whose seal does not fit; then all of `run` is to be
+/// zeros. Returns the index of the first block whose seal does not fit; then all of `run` must be
 /// thrown away.
 pub(crate) fn open(
     engines: &Engines,
@@ -136,7 +136,7 @@ pub(crate) fn open(
     Ok(None)
 }
 
-/// Opens blocks of equal length that all have a seal. Gives the index of the first that failed.
+/// Opens blocks of equal length that all have a seal. Returns the index of the first that failed.
 fn open_sealed(
     engines: &Engines,
     key: &Key,

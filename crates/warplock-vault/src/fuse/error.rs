@@ -10,7 +10,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The mount point cannot be looked at.
+    /// The mount point cannot be inspected.
     #[error("{}: cannot be used as a mount point: {}", point.display(), point_reason(source))]
     Point {
         /// Where.
@@ -66,7 +66,7 @@ pub enum Error {
     },
 }
 
-/// A mount whose process died answers "not connected".
+/// A mount whose process died fails with "not connected".
 fn point_reason(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(code) if code == rustix::io::Errno::NOTCONN.raw_os_error() => {

@@ -1,4 +1,4 @@
-//! What the kernel allows root to set for one mount, and is set too low for us.
+//! Settings of a mount that the kernel lets root change, and whose defaults are too low for us.
 
 use std::fs;
 use std::path::Path;

@@ -12,7 +12,7 @@ use crate::fs::Node;
 /// Counts how often each file is open for writing.
 ///
 /// The kernel keeps what programs write in its page cache, but asks us where a file has holes
-/// without telling us of those pages first: a copy made with `SEEK_DATA` would miss them.
+/// without sending us those pages first: a copy made with `SEEK_DATA` would miss them.
 #[derive(Debug, Default)]
 pub(super) struct Writers {
     open: Mutex<HashMap<Node, u32>>,
@@ -42,7 +42,7 @@ impl Writers {
         }
     }
 
-    /// Whether the kernel may hold something back. It writes all of a file when it is closed.
+    /// Whether the kernel may have unwritten pages. It writes all of a file when it is closed.
     pub(super) fn has(&self, node: Node) -> bool {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.contains_key(&node)
@@ -57,7 +57,7 @@ impl Writers {
         }
     }
 
-    /// Has the kernel write what it holds of a file. Waits for writes that the loop threads must
+    /// Makes the kernel write its pages of a file. Waits for writes that the loop threads must
     /// serve, so none of them may call this.
     pub(super) fn write_back(&self, node: Node) -> io::Result<()> {
         let Some(kernel) = self.kernel.get() else {

@@ -1,6 +1,7 @@
-//! What the store tells of a machine: in which session it last wrote, and up to which number its states
-//! may be. A memory that knows of fewer sessions was restored from an older copy, a store that does, too.
-//! Other machines go on above the number, of which a removal leaves no other trace.
+//! What the store records about a machine: its last session that wrote, and the highest number of
+//! its states. A memory that knows fewer sessions was restored from an older copy; so was a store
+//! that knows fewer. Other machines go on above the number, of which a removal leaves no other
+//! trace.
 
 use std::ffi::OsString;
 

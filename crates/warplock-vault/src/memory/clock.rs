@@ -156,7 +156,7 @@ impl Clock {
         last.saturating_add(STEP)
     }
 
-    /// Takes note of a number that another machine may have given out.
+    /// Notes a number that another machine may have used.
     pub(crate) fn observe(&self, number: u64) {
         let mut numbers = lock(&self.numbers);
         numbers.last = numbers.last.max(number);

@@ -144,7 +144,7 @@ impl Memory {
     }
 
     /// Judges that an object stands at a spot where another may be known, and notes it; if that is
-    /// wrong and was accepted, gives also what is known to have gone into what stood there.
+    /// wrong and was accepted, also returns what is known to have gone into what stood there.
     fn judge_spot(
         &self,
         pending: &mut Pending,
@@ -157,7 +157,7 @@ impl Memory {
         let judged = match &occupant {
             Some(occupant) => {
                 let stood = self.newest_at(pending, occupant, &spot)?;
-                // Asked only where it counts: under a name that was removed.
+                // Looked up only where it matters: under a name that was removed.
                 let known = match occupant.kind {
                     None => self.known_in(pending, id)?,
                     Some(_) => None,

@@ -1,4 +1,5 @@
-//! What is known against what is found: whether a state, or what stands at a place, may be so.
+//! Compares what is known with what is found: whether a state, or what stands at a place, can be
+//! right.
 
 use std::fmt;
 
@@ -50,7 +51,7 @@ pub(crate) struct Known {
 /// What is known to stand at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Occupant {
-    /// `None`: nothing any more.
+    /// `None`: nothing now.
     pub(crate) kind: Option<Kind>,
     pub(crate) id: Id,
     /// Of the state that was put there, or of a later one that was found there; or of the removal.
@@ -95,14 +96,14 @@ pub(crate) enum Verdict {
     Wrong(Wrong),
 }
 
-/// What cannot be right unless somebody says so.
+/// What is wrong unless the user accepts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
     /// An older state than the one noted at this time.
     Old(u64),
     /// Another state with the same number.
     Branch,
-    /// A state that this machine made and has since gone back behind.
+    /// A superseded state of this machine.
     Lost,
     /// Another machine made it without the state noted at this time.
     Conflict(u64),
@@ -114,7 +115,7 @@ pub(crate) enum Wrong {
     MemoryOlder,
     /// Something else stood at this place, put or removed there at this time.
     Displaced(u64),
-    /// It is not there, and nobody removed it since this time.
+    /// It is missing, and was not removed since this time.
     Missing(u64),
 }
 
@@ -177,7 +178,7 @@ impl fmt::Display for Wrong {
 }
 
 impl Past<'_> {
-    /// Whether a crash may have left this number behind what was known since `session`.
+    /// Whether a crash since `session` may explain a state with this number.
     fn excuses(&self, number: u64, session: u64) -> bool {
         self.crashes
             .iter()
@@ -275,7 +276,7 @@ impl Past<'_> {
             }
             (false, Some(_)) => includes,
             // A removal leaves nothing in the store that another machine could include: a higher
-            // number tells that what was put there is no older.
+            // number tells that what was put there is not older.
             (false, None) => includes || stamp.number > stood.number,
         };
         match right {

@@ -64,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs something that is denied once, on the file `entry` beside `outside`; returns the modes
+    /// Runs something that is denied once, on the file `entry` next to `outside`; returns the modes
     /// of both afterwards. `before` comes before permissions are granted.
     fn denied_once(before: impl Fn(&Path)) -> (u32, u32) {
         let folder = tempfile::tempdir().unwrap();

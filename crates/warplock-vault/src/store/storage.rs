@@ -1,8 +1,8 @@
 //! What the vault asks of the file system it stores ciphertext in.
 //!
 //! All of the vault's input and output goes through [`Storage`], so that tests can log it, cut it
-//! off anywhere, or make it fail. Objects are reached as programs reach them who care about races:
-//! relative to open folders, symlinks never followed.
+//! off anywhere, or make it fail. Objects are reached without races: relative to open folders, and
+//! never through symlinks.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Result;
@@ -60,7 +60,7 @@ pub struct Listed {
     pub kind: FileType,
 }
 
-/// A file system to store ciphertext in. All methods may be called from several threads at once.
+/// A file system to store ciphertext in. Several threads may call all methods at the same time.
 ///
 /// Errors are the system's; names never contain a slash.
 pub trait Storage: Send + Sync + Sized + 'static {
@@ -90,7 +90,7 @@ pub trait Storage: Send + Sync + Sized + 'static {
     fn read_symlink(&self, dir: &Self::Dir, name: &OsStr) -> Result<Vec<u8>>;
     /// Gives a file another name.
     fn link(&self, from: (&Self::Dir, &OsStr), to: (&Self::Dir, &OsStr)) -> Result<()>;
-    /// Removes a name that is no folder's.
+    /// Removes a name that is not a folder's.
     fn unlink(&self, dir: &Self::Dir, name: &OsStr) -> Result<()>;
     /// Renames, atomically.
     fn rename(
@@ -160,7 +160,7 @@ pub trait Storage: Send + Sync + Sized + 'static {
         action()
     }
 
-    /// Room and limits, and whether anything can be changed.
+    /// Free space and limits, and whether anything can be changed.
     fn stat_fs(&self) -> Result<StatVfs>;
 
     /// The vault was closed properly.

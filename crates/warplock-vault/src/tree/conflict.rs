@@ -64,10 +64,10 @@ impl<S: Storage> Vault<S> {
         }
     }
 
-    /// The file whose other version `entry` is: it stands in the folder, too, its name in the store is
-    /// how the entry's begins, and the entry is a whole file that was given this name. Whether it is an
-    /// old version or a new one, nobody knows. No mount shows it: whoever can write to the store could
-    /// make any old version appear under a new name.
+    /// The file whose other version `entry` is: it is in the same folder, the entry's name in the
+    /// store begins with its name, and the entry is a whole file that was given this name. Whether
+    /// it is an old version or a new one cannot be known. No mount shows it: an attacker who can
+    /// write to the store could make any old version appear under a new name.
     pub(crate) fn original_of(
         &self,
         folder: &Folder<S>,

@@ -152,7 +152,7 @@ impl<S: Storage> Listings<S> {
         drop(kept);
     }
 
-    /// Whoever has seen all of it does not ask again.
+    /// Called after the whole listing was read: it is not requested again.
     pub(crate) fn drop_listing(&self, folder: &Arc<Node<S>>) {
         let mut kept = lock(&self.kept);
         let gone = kept
@@ -163,7 +163,7 @@ impl<S: Storage> Listings<S> {
         drop(gone);
     }
 
-    /// Drops those that nobody asked for since the last time.
+    /// Drops those that were not requested since the last time.
     pub(crate) fn age(&self) {
         let mut kept = lock(&self.kept);
         let gone: Vec<_> = kept

@@ -25,7 +25,7 @@ impl Owner {
         }
     }
 
-    /// The owner of something that nobody has sealed one for: only whoever runs this may use it.
+    /// The owner of something without a sealed one: only the user who runs this may use it.
     pub(crate) fn unsealed(kind: FileType) -> Self {
         let permissions = match kind {
             FileType::Directory => 0o700,
@@ -70,8 +70,8 @@ impl Owner {
         self
     }
 
-    /// The permissions that the store's object gets for these. Its owner may always use it, for the
-    /// vault has to; and ciphertext never runs as somebody else.
+    /// The permissions of the object in the store. Its owner may always use it, as the vault must;
+    /// and ciphertext is never set-user-ID or set-group-ID.
     pub(crate) fn permissions_in_store(&self) -> u32 {
         match self.kind() {
             FileType::Directory => self.mode & PERMISSIONS | 0o700,

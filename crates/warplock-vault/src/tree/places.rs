@@ -65,7 +65,7 @@ impl Places {
         }
     }
 
-    /// How many there are, then they, then zeros.
+    /// Their number, then the places, then zeros.
     pub(crate) fn encode(&self) -> [u8; PLACES_LEN] {
         let mut bytes = [0; PLACES_LEN];
         bytes[0] = self.list.len() as u8;

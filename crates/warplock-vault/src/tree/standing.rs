@@ -52,10 +52,11 @@ impl<S: Storage> Vault<S> {
         let storage = &self.core.storage;
         let mut standing = Vec::new();
         for name in node.names() {
-            // Whoever found it there had it open. To open and check it now might lead back here.
+            // The caller that found it there had it open. Opening and checking it now might lead
+            // back here.
             let parent = lock(&name.parent.folder).clone().ok_or(Errno::STALE)?;
             let mut check = |allowed: Allowed<'_>| {
-                // A name may be noted although it is just gone: who looked it up was overtaken.
+                // A name may be noted although it is gone: a removal may have overtaken the lookup.
                 match storage.attributes(At::Name(parent.dir(), &name.stored)) {
                     Ok(found) if found.inode() == node.inode() => {}
                     Err(error) if !is_missing(&error) => return Err(error.into()),
@@ -77,9 +78,9 @@ impl<S: Storage> Vault<S> {
         Ok(())
     }
 
-    /// Refuses an object whose id another one has, too: a copy, by a backup program that parted
-    /// hard links or by somebody who wants parts of it in two places. Which is the right one nobody
-    /// knows, and with one id they would share a journal.
+    /// Refuses an object whose id another one also has: a copy, by a backup program that separated
+    /// hard links or by an attacker who wants parts of it in two places. Which one is right cannot
+    /// be known, and with one id they would share a journal.
     pub(crate) fn check_alone(&self, node: &Arc<Node<S>>) -> Result<()> {
         if !node.is_contested() {
             return Ok(());

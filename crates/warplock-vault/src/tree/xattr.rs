@@ -48,7 +48,7 @@ impl<S: Storage> Holder<S> {
         match self {
             Holder::File(content) => Ok(&content.id),
             Holder::Folder(folder) => Ok(&folder.id),
-            // Linux allows none there, but for `trusted.`, which would have nothing to hold on to.
+            // Linux allows none there except `trusted.`, and there is no id to bind its value to.
             Holder::Name(..) => Err(Errno::PERM.into()),
         }
     }
@@ -163,7 +163,7 @@ impl<S: Storage> Vault<S> {
         Ok(value)
     }
 
-    /// The name and the value in a sealed attribute.
+    /// The name and the value of a sealed attribute.
     fn open_xattr(
         &self,
         node: &Arc<Node<S>>,

@@ -1,15 +1,15 @@
 //! The text of `warplock.vault`: valid TOML, of which only what this file writes is read.
 //!
-//! Whatever stands in the store may be somebody else's work, and this file is read before
-//! anything is authenticated. So there is no parser of nested structures here: one pass over the
-//! lines, each field at most once, and a bound on the length and the number of keys.
+//! Anything in the store may come from an attacker, and this file is read before anything is
+//! authenticated. So there is no parser of nested structures here: one pass over the lines, each
+//! field at most once, and a bound on the length and the number of keys.
 
 use std::fmt::Write as _;
 
 use super::FORMAT;
 use super::wrapped::WrappedKey;
 
-/// The most bytes of the file: more than a thousand recipients take.
+/// The most bytes of the file: room for more than a thousand recipients.
 pub(super) const MAX_LEN: usize = 1 << 20;
 /// The most wrapped keys.
 pub(super) const MAX_KEYS: usize = 64;
@@ -42,7 +42,7 @@ pub(super) struct File {
     pub(super) keys: Vec<WrappedKey>,
 }
 
-/// Whether a key may be called so.
+/// Whether a key may have this name.
 pub(super) fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
 }
