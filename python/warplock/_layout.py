@@ -1,4 +1,4 @@
-"""Where messages lie in buffers, and memory for results."""
+"""The layout of messages in buffers, and memory for results."""
 
 from __future__ import annotations
 

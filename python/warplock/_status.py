@@ -1,4 +1,4 @@
-"""What became of messages that were opened."""
+"""The verdicts on messages that were opened."""
 
 from __future__ import annotations
 

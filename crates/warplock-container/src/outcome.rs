@@ -1,4 +1,4 @@
-//! What came of a run: the error of its lowest segment, if any.
+//! The outcome of a run: the error of its lowest segment, if any.
 
 use std::io;
 use std::sync::Mutex;

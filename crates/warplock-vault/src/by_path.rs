@@ -59,7 +59,7 @@ impl VaultFiles {
         VaultFiles::open_with(store, identities, options)
     }
 
-    /// As [`VaultFiles::open`], with options of one's own.
+    /// As [`VaultFiles::open`], with other options.
     ///
     /// # Errors
     /// As [`VaultFiles::open`].

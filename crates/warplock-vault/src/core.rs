@@ -1,4 +1,4 @@
-//! What every part of an open vault works with.
+//! The state that all parts of an open vault share.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

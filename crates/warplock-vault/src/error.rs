@@ -1,4 +1,4 @@
-//! What can go wrong, as sentences for people, kinds for programs and numbers for the kernel.
+//! Errors, as sentences for people, kinds for programs and numbers for the kernel.
 
 use std::borrow::Cow;
 use std::io;

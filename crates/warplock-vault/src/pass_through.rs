@@ -32,7 +32,7 @@ pub struct PassThrough {
     nodes: Nodes<OwnedFd>,
 }
 
-/// An open folder: what was listed last.
+/// An open folder and its last listing.
 #[derive(Debug)]
 pub struct Dir {
     file: OwnedFd,

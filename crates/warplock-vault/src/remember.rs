@@ -1,4 +1,4 @@
-//! Where the vault asks and tells the machine's memory.
+//! The vault's access to the machine's memory.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

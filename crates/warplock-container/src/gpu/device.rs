@@ -1,4 +1,4 @@
-//! What loading and saving need of a GPU. The tests have one in host memory.
+//! The GPU interface for loading and saving. The tests have one in host memory.
 
 use std::ops::Range;
 

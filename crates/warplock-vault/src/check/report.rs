@@ -1,4 +1,4 @@
-//! What a check is asked, and what it says.
+//! The options and the report of a check.
 
 use std::path::PathBuf;
 
@@ -8,8 +8,8 @@ pub struct CheckOptions {
     /// Leave the content of files longer than a few blocks unread: names, headers, lengths and
     /// places only.
     pub quick: bool,
-    /// Tidy up what a crash left, and move what was altered to [`LOST`](super::LOST) in the store. Nothing is
-    /// removed but what is provably the vault's own and holds nothing.
+    /// Tidy up what a crash left, and move what was altered to [`LOST`](super::LOST) in the store.
+    /// Removes only what is provably the vault's own and empty.
     pub repair: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Where a check is in the tree.
+//! A check's position in the tree.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;

@@ -88,7 +88,7 @@ impl<S: Storage> Vault<S> {
             self.nodes.sweep();
             return self.save_memory();
         }
-        // One for all of them: a later tick gives a later one.
+        // One time for all files; a later tick takes a later one.
         let second = self.core.next_second();
         let mut result = self.sync_together(&files);
         let mut young = Vec::new();

@@ -1,4 +1,4 @@
-//! Whether a mount is in use.
+//! Detects whether a mount is in use.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What stands in the way of mounting and unmounting.
+//! Errors of mounting and unmounting.
 
 use std::io;
 use std::path::PathBuf;
@@ -48,8 +48,8 @@ pub enum Error {
     },
     /// Files are open.
     #[error(
-        "{}: is in use; close the files and leave the folders below it (`fuser -vm` lists who \
-         uses it), or detach it with --lazy",
+        "{}: is in use; close the files and leave the folders below it (`fuser -vm` lists the \
+         processes), or detach it with --lazy",
         point.display()
     )]
     Busy {

@@ -1,4 +1,4 @@
-//! Which files the kernel may hold unwritten pages of.
+//! The files of which the kernel may hold unwritten pages.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,7 +1,7 @@
 //! What the store records about a machine: its last session that wrote, and the highest number of
 //! its states. A memory that knows fewer sessions was restored from an older copy; so was a store
-//! that knows fewer. Other machines go on above the number, of which a removal leaves no other
-//! trace.
+//! that knows fewer. Other machines continue above that number: a removal leaves no other trace of
+//! it.
 
 use std::ffi::OsString;
 
@@ -93,7 +93,7 @@ pub(crate) fn highest<S: Storage>(storage: &S, seal: (&Engines, &Key), but: u64)
     Ok(highest)
 }
 
-/// Tells the store, durably, that a machine is in a session that gives out numbers up to `number`.
+/// Records durably in the store that a machine is in a session with numbers up to `number`.
 pub(crate) fn write<S: Storage>(
     storage: &S,
     (engines, key): (&Engines, &Key),

@@ -1,4 +1,4 @@
-//! Lamport's clock over all machines that use a vault, and what a state was made from.
+//! A Lamport clock over all machines that use a vault, and version vectors of states.
 
 use std::sync::Mutex;
 
@@ -129,7 +129,7 @@ impl Version {
     }
 }
 
-/// Gives out numbers. Each was durably reserved before, so that after a crash numbering goes on
+/// Issues numbers. Each was durably reserved before, so that after a crash numbering continues
 /// above all that were used, also by states that the crash took back.
 pub(crate) struct Clock {
     pub(crate) machine: u64,
@@ -138,9 +138,9 @@ pub(crate) struct Clock {
 
 #[derive(Clone, Copy)]
 struct Numbers {
-    /// The highest number seen or given out.
+    /// The highest number seen or issued.
     last: u64,
-    /// The highest number that may be given out.
+    /// The highest number that may be issued.
     reserved: u64,
 }
 
@@ -245,7 +245,7 @@ mod tests {
             let next = clock.next(|_, _| panic!("{number} is reserved"));
             assert_eq!(next.unwrap().number, number);
         }
-        // What cannot be reserved is not given out.
+        // A number that cannot be reserved is not issued.
         let refused = clock.next(|_, _| Err(rustix::io::Errno::NOSPC.into()));
         assert!(refused.is_err());
         assert_eq!(clock.last(), reserved);

@@ -260,8 +260,8 @@ impl Memory {
             what().part(|name| {
                 format!(
                     "{name} is missing: it was there on {}; the vault was not closed properly \
-                     since, so it may have been removed in the last seconds before that, or else by \
-                     somebody in the store",
+                     since, so it may have been removed in the last seconds before that, or else \
+                     directly in the store",
                     date(occupant.noted)
                 )
             })

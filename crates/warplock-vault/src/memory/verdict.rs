@@ -111,7 +111,7 @@ pub(crate) enum Wrong {
     Removed(u64),
     /// This machine made it and does not know it: it was removed.
     Unknown,
-    /// It has a number that this machine, as far as it remembers, never gave out.
+    /// It has a number that this machine, as far as it remembers, never issued.
     MemoryOlder,
     /// Something else stood at this place, put or removed there at this time.
     Displaced(u64),

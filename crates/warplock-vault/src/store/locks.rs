@@ -55,14 +55,14 @@ pub(crate) fn lock_config(root: &OwnedFd) -> Result<ConfigLock<'_>> {
                 return Err(Error::Config {
                     what: CONFIG.into(),
                     why: format!(
-                        "somebody else{by} has been changing its keys for {} seconds (and holds \
+                        "another program{by} has been changing its keys for {} seconds (and holds \
                          {CONFIG_LOCK}); end that, and try again",
                         PATIENCE.as_secs()
                     ),
                 });
             }
             Err(error) if !has_no_locks(error) => return Err(failed(error)),
-            // Without locks, nothing is prevented.
+            // If the file system has no locks, this goes on without one.
             Ok(()) | Err(_) => {
                 // The previous holder may have removed it from the folder.
                 let locked = rustix::fs::fstat(&file).map_err(failed)?;

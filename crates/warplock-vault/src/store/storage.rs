@@ -1,4 +1,4 @@
-//! What the vault asks of the file system it stores ciphertext in.
+//! The vault's interface to the file system with the ciphertext.
 //!
 //! All of the vault's input and output goes through [`Storage`], so that tests can log it, cut it
 //! off anywhere, or make it fail. Objects are reached without races: relative to open folders, and
@@ -82,7 +82,7 @@ pub trait Storage: Send + Sync + Sized + 'static {
 
     /// Opens a regular file, for reading or for both.
     fn open(&self, dir: &Self::Dir, name: &OsStr, write: bool) -> Result<Self::File>;
-    /// Makes a regular file, which must not be there, and opens it for both.
+    /// Makes a regular file, which must not exist, and opens it for both.
     fn create(&self, dir: &Self::Dir, name: &OsStr, mode: u32) -> Result<Self::File>;
     /// Makes a symlink.
     fn make_symlink(&self, dir: &Self::Dir, name: &OsStr, target: &[u8]) -> Result<()>;

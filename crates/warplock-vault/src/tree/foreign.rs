@@ -1,4 +1,4 @@
-//! What other programs leave in a store, where a vault has none.
+//! Files that other programs leave in a store.
 
 use crate::error::{Error, Subject};
 use crate::fs::{Attributes, FileType};

@@ -1,4 +1,4 @@
-//! Where something may stand: at its place and, while it is being renamed, also at the one it leaves.
+//! The places where an object may stand: its own and, during a rename, also the one it leaves.
 
 use crate::format::names::Place;
 

@@ -1,4 +1,4 @@
-//! Whether what is used stands where it may, under names that were given to it, and alone.
+//! Checks that an object in use stands at a place and under names that were given to it, and alone.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl<S: Storage> Vault<S> {
         }
         Err(Error::altered(
             what(),
-            "it stands under a name that was never given to it: somebody moved or swapped it in \
+            "it stands under a name that was never given to it: it was moved or swapped in \
              the store; move it back, or restore it from a backup",
         ))
     }
@@ -102,7 +102,7 @@ impl<S: Storage> Vault<S> {
                 return Err(Error::altered(
                     self.path_of(node),
                     "another file was put in its place in the store while it is in use; try again \
-                     when those who use it have closed it, and a few seconds later",
+                     when the programs that use it have closed it, and a few seconds later",
                 ));
             }
             gone.push(rival);
@@ -132,7 +132,7 @@ impl<S: Storage> Vault<S> {
 pub(crate) fn put_back(what: Subject) -> Error {
     Error::altered(
         what,
-        "it stands under a name that was taken from it by a rename or a removal: somebody put it \
+        "it stands under a name that was taken from it by a rename or a removal: it was put \
          back there; remove the old name in the store",
     )
 }

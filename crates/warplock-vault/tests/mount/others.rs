@@ -1,4 +1,4 @@
-//! What one program does must not end or stop a mount for the others.
+//! One program must not end or stop a mount for the others.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};

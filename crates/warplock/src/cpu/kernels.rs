@@ -1,4 +1,4 @@
-//! What one instruction set offers: each mode over whole runs of blocks, for one thread.
+//! The kernels of one instruction set: each mode over whole runs of blocks, for one thread.
 
 use super::InstructionSet;
 use super::prepared::{AesKey, GhashKey, Prepared};

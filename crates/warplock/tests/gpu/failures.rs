@@ -1,4 +1,4 @@
-//! What is said where a GPU cannot work.
+//! Messages about a GPU that cannot work.
 
 use std::process::Command;
 

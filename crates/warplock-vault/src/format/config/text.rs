@@ -187,8 +187,8 @@ fn format_of(text: &str) -> Option<u32> {
         .ok()
 }
 
-/// A value on one line: a number, or a string in quotation marks, of whose escapes only those that
-/// names need are known.
+/// A value on one line: a number, or a string in quotation marks, with only the escapes that names
+/// need.
 fn single(value: &str) -> Option<String> {
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(value.to_owned());

@@ -1,4 +1,4 @@
-//! What a store in memory holds, and the log of its changes.
+//! The content of a store in memory, and the log of its changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};

@@ -1,4 +1,4 @@
-//! What a vault shows and says, and whether that is right.
+//! Judges what a vault shows and says.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! What was put back, removed or exchanged in the store is noticed.
+//! Objects that were put back, removed or exchanged in the store are noticed.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Which team gets a job, and what is asked before.
+//! The choice of a team for a job, and the queries before it.
 
 use super::*;
 use crate::auto::PINNED_CACHE_JOBS;

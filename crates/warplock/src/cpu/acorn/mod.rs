@@ -50,7 +50,7 @@ pub(crate) struct LaneKernels {
 
 impl LaneKernels {
     /// # Safety
-    /// Both functions may be called as [`run`] where this value is given out, with up to `lanes`
+    /// Both functions may be called as [`run`] where this value is available, with up to `lanes`
     /// messages.
     #[cfg(vectors = "x86")]
     pub(crate) const unsafe fn new(
