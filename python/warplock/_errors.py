@@ -47,7 +47,7 @@ class BatchError(Error, ValueError):
 
 
 class BackendError(Error, RuntimeError):
-    """A GPU or the system failed. What was written is to be thrown away."""
+    """A GPU or the system failed. Discard what was written."""
 
 
 class NoBackendError(BackendError):

@@ -80,7 +80,7 @@ def prepare(
 
     # Where texts and results lie.
     if authenticated and not key._is_aead:
-        raise BatchError(f"{key.algorithm} does not authenticate: take encrypt and decrypt")
+        raise BatchError(f"{key.algorithm} does not authenticate: use encrypt and decrypt")
     appended = tags is not None and is_appended(authenticated, tags)
     out_at = None
     if out is not None and out is not src:

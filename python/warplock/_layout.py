@@ -197,7 +197,7 @@ def buffer(data: Any, what: str = "data") -> memoryview:
     except TypeError as error:
         if hasattr(data, "__dlpack__") or hasattr(data, "__cuda_array_interface__"):
             raise TypeError(
-                f"{what} is a {type(data).__name__}: take warplock.cuda.Key, which is for arrays "
+                f"{what} is a {type(data).__name__}: use warplock.cuda.Key, which is for arrays "
                 "on GPUs and for tensors"
             ) from None
         raise TypeError(f"{what}: {error}") from None

@@ -200,7 +200,7 @@ class Key:
         sizes: Any = None,
         stream: Any = None,
     ) -> Encrypted:
-        """Encryption that notices no changes: ECB, CBC (without padding), CTR and XTS. IVs that are
+        """Encryption that detects no changes: ECB, CBC (without padding), CTR and XTS. IVs that are
         not given are drawn on the host. For XTS, `sector` is the number of the first message."""
         self._host._refuse_aead()
         out, _, ivs, _, _ = self._run(

@@ -152,7 +152,7 @@ impl Log {
         let lock = FlockOperation::NonBlockingLockExclusive;
         if flock(&file, lock) == Err(rustix::io::Errno::WOULDBLOCK) {
             return Err(Error::Usage(
-                "another process runs this shard of the job; wait for it, or take another shard"
+                "another process runs this shard of the job; wait for it, or use another shard"
                     .to_owned(),
             ));
         }

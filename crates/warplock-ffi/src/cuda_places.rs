@@ -128,7 +128,7 @@ unsafe fn checked(
         WL_OPEN | WL_DECRYPT => Direction::Decrypt,
         other => {
             return Err(Fault::argument(format!(
-                "the operation is {other}: take WL_SEAL, WL_OPEN, WL_ENCRYPT or WL_DECRYPT"
+                "the operation is {other}: use WL_SEAL, WL_OPEN, WL_ENCRYPT or WL_DECRYPT"
             )));
         }
     };
@@ -136,7 +136,7 @@ unsafe fn checked(
     if !authenticates && (has_tags || matches!(given.operation, WL_SEAL | WL_OPEN)) {
         return Err(Fault::new(
             WL_ERR_UNSUPPORTED,
-            "the algorithm makes no tags: take WL_ENCRYPT or WL_DECRYPT, and tags and aad NULL",
+            "the algorithm makes no tags: use WL_ENCRYPT or WL_DECRYPT, and tags and aad NULL",
         ));
     }
     let count = length(given.count)?;

@@ -304,7 +304,7 @@ fn authenticated_nonce_len(key: &Key) -> Result<usize> {
         false => Err(Fault::new(
             WL_ERR_UNSUPPORTED,
             format!(
-                "{algorithm} does not authenticate: take an algorithm such as aes-256-gcm, or wl_run"
+                "{algorithm} does not authenticate: use an algorithm such as aes-256-gcm, or wl_run"
             ),
         )),
     }

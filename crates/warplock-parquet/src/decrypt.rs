@@ -28,7 +28,7 @@ pub struct Options {
 ///
 /// Of what is encrypted, nothing is written that was not verified; but the format authenticates
 /// neither pages of AES_GCM_CTR_V1 (only their headers) nor columns that are not encrypted. If an
-/// error comes back, what was written is a file without an end, to be thrown away.
+/// error comes back, what was written is a file without an end: discard it.
 ///
 /// Memory: the footer, the largest encrypted column chunk, and 16 MiB or the largest page.
 ///

@@ -46,9 +46,8 @@ pub struct Encryption {
 /// groups, pages, indexes and bloom filters; page checksums are left out. Returns the bytes
 /// written.
 ///
-/// If an error comes back, what was written is a file without an end, to be thrown away. Each call
-/// draws a new file identifier and new nonces; at most 2^32 modules may ever be encrypted with one
-/// key.
+/// If an error comes back, what was written is a file without an end: discard it. Each call draws a
+/// new file identifier and new nonces; at most 2^32 modules may ever be encrypted with one key.
 ///
 /// Memory: the footer, the largest column chunk, and 16 MiB or the largest page.
 ///

@@ -132,7 +132,7 @@ impl Ring {
     /// stream's length in bytes.
     ///
     /// # Errors
-    /// Those of [`crate::seal`]. The output is then to be thrown away.
+    /// Those of [`crate::seal`]. Then discard the output.
     ///
     /// # Safety
     /// The regions are memory of the ring's GPU, and nothing writes them until the call returns: wait

@@ -101,7 +101,7 @@ pub(crate) fn seal(
 
 /// Opens `run`, the ciphertext of blocks from `first` on, in place; blocks without a seal become
 /// zeros. Returns the index of the first block whose seal does not fit; then all of `run` must be
-/// thrown away.
+/// discarded.
 pub(crate) fn open(
     engines: &Engines,
     key: &Key,

@@ -190,8 +190,8 @@ impl Corrections {
             return;
         };
         let off = off.clamp(-most, most);
-        // A was_slow job counts for little: mostly the faster of two counts. After a second job,
-        // the first counts for nothing.
+        // A slow job counts for little: of two, mostly the faster counts. After a second job, the
+        // first counts for nothing.
         let second = seen.last != Turn::Later && seen.passed < SECOND_WITHIN_JOBS;
         let first = !second && (seen.last != Turn::Later || seen.passed >= seen.patience);
         let part = match (off < seen.off, second) {

@@ -349,7 +349,7 @@ fn least(teams: &[Estimate]) -> f64 {
     times.fold(f64::INFINITY, f64::min)
 }
 
-/// GPUs that were demanded by name: they share each job, and if one fails, the job fails.
+/// GPUs that were requested by name: they share each job, and if one fails, the job fails.
 pub(crate) struct Demanded {
     pub(crate) gpus: Vec<Arc<dyn Helper>>,
 }

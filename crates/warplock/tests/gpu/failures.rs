@@ -108,7 +108,7 @@ fn without_memory_the_error_says_so_and_later_jobs_run() {
     assert!(words.contains("GPU memory"), "{words}");
     assert!(words.contains("CUDA_ERROR_OUT_OF_MEMORY"), "{words}");
 
-    // What the failed run left in the buffer is to be thrown away.
+    // What the failed run left in the buffer is invalid.
     text.fill(0);
     encrypt(&engine, &mut text).unwrap();
     encrypt(&crate::cpu(), &mut text).unwrap();

@@ -414,7 +414,7 @@ unsafe fn mixed<W: Wide, const OPEN: bool>(
                 ciphertext: if OPEN { inside } else { W::splat(0) },
             };
             let bits = aad_end.first_bit(at).xor(text_end.first_bit(at));
-            // The padding's ones are not part of the text, so they may be in the result.
+            // The padding's 1 bits are not part of the text, so they may be in the result.
             *word = lines.mixed(word.xor(bits), &masks);
         }
         W::store(words, &places.to);

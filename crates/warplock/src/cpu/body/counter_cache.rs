@@ -171,8 +171,7 @@ impl<L: Lanes> Cached<L> {
     /// Blocks from [`SPAN`] counters after `start` on, whose states are the first that were kept.
     ///
     /// # Safety
-    /// The machine has the instructions, and none of the counter's first 11 bytes changes on the
-    /// way.
+    /// The machine has the instructions, and none of the counter's first 11 bytes changes.
     #[inline(always)]
     pub(super) unsafe fn new(key: &AesKey, bits: CounterBits, start: &[u8; 16]) -> Self {
         let [head @ .., last] = *start;

@@ -381,7 +381,7 @@ mod tests {
         for key_len in [16, 32] {
             let key = random.bytes(key_len);
             for direction in [Direction::Encrypt, Direction::Decrypt] {
-                // Around the steps of 256 bytes from which the ways part, and long.
+                // Around the steps of 256 bytes, where the two ways diverge, and long.
                 for blocks in (64..=97).chain([1000]) {
                     let text = random.bytes(16 * blocks);
                     let start: [u8; 16] = random.bytes(16).try_into().unwrap();

@@ -418,7 +418,7 @@ impl Tested {
             if !right {
                 let wrong = format!(
                     "{kernels}: wrong answer in the test with known answers ({}, {:?}); this GPU \
-                     is not used any more, take cpu",
+                     is not used any more, use cpu",
                     case.algorithm, case.direction
                 );
                 return Err(self.broken.get_or_init(|| wrong).clone());

@@ -181,7 +181,7 @@ impl DeviceKey {
     /// Before anything is queued: [`Error::Batch`] if the parts do not fit together, the keys are
     /// not this one, or the workspace is too small or not at a multiple of 16; [`Error::Backend`]
     /// if the stream captures a graph, which would read places that are gone: make a plan. Later:
-    /// [`Error::Backend`] if the driver refuses a launch; all output is then to be thrown away.
+    /// [`Error::Backend`] if the driver refuses a launch; then discard all output.
     pub unsafe fn enqueue(
         &self,
         batch: DeviceBatch<'_>,
@@ -358,7 +358,7 @@ fn check_words(
     ];
     for (entries, what, region, count) in words {
         let Some(region) = region else { continue };
-        // Longer ones are no fault.
+        // Longer ones are allowed.
         if region.len() < 4 * count {
             check_array(region.len(), count, 4, entries)?;
         }

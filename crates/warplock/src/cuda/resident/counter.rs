@@ -23,10 +23,10 @@ const NUMBER: usize = 8;
 /// A source of nonces in GPU memory: every launch that seals takes new ones, whatever its stream, and
 /// also when a graph runs again.
 ///
-/// A nonce is a prefix and a number of eight bytes that goes on by one for each message. Without a given
-/// prefix, prefix and first number are random, 96 bits for GCM: counters of any number of processes
-/// may then seal under one key, and a common nonce is less likely than with random nonces (2^32
-/// counters of 2^20 messages each: 2^-12; NIST SP 800-38D, 8.2.1).
+/// A nonce is a prefix and a number of eight bytes that increases by one for each message. Without
+/// a given prefix, prefix and first number are random, 96 bits for GCM: counters of any number of
+/// processes may then seal under one key, and a common nonce is less likely than with random nonces
+/// (2^32 counters of 2^20 messages each: 2^-12; NIST SP 800-38D, 8.2.1).
 pub struct NonceCounter {
     /// The next number.
     memory: DeviceMemory,

@@ -223,7 +223,7 @@ impl Plan {
     /// none for plans that open nothing. Synchronises.
     ///
     /// # Errors
-    /// [`Error::Backend`] if a kernel failed: the output is then to be thrown away.
+    /// [`Error::Backend`] if a kernel failed: then discard the output.
     pub fn failed(&self, stream: &Stream) -> Result<Vec<usize>, Error> {
         stream.synchronize()?;
         if self.statuses().is_none() {
