@@ -223,7 +223,7 @@ impl From<Errno> for Error {
     }
 }
 
-/// The store's errors that any file system gives keep their number and need no sentence.
+/// Errors of the store that are usual on any file system keep their number and need no sentence.
 impl From<io::Error> for Error {
     fn from(source: io::Error) -> Self {
         match Errno::from_io_error(&source) {

@@ -1,5 +1,5 @@
-//! Files that need a commit: the list of them, the tick that works it off, and the end of a vault,
-//! before which all of them must have had theirs.
+//! Files that need a commit: their list, the tick that commits them, and the closing of a vault,
+//! for which all must be committed.
 
 use std::ffi::OsStr;
 use std::sync::atomic::Ordering;
@@ -14,15 +14,15 @@ use crate::file::content::{Content, State};
 use crate::store::storage::Storage;
 use crate::vault::Vault;
 
-/// Up to this many files are made durable each for itself.
+/// Up to this many files are made durable individually.
 const SYNCED_ONE_BY_ONE: usize = 4;
 
 /// The files that need a commit.
 pub(crate) struct Uncommitted<S: Storage> {
     /// Each once: [`Content::listed`] says which are here.
     files: Mutex<Vec<Arc<Content<S>>>>,
-    /// Held while files that were taken from the list have their commit: until then, that the list
-    /// is empty does not mean that all is committed.
+    /// Held while files taken from the list are committed: an empty list alone does not mean that
+    /// all is committed.
     ticking: Mutex<()>,
 }
 
@@ -190,8 +190,8 @@ impl<S: Storage> Vault<S> {
         }
     }
 
-    /// Puts a file on the list of those that need a commit, unless it is there; how many it then
-    /// holds, or 0.
+    /// Puts a file on the list of those that need a commit, unless it is there; returns the list's
+    /// new length, or 0.
     fn list(&self, content: &Arc<Content<S>>) -> usize {
         if content.listed.swap(true, Ordering::Relaxed) {
             return 0;
@@ -230,9 +230,9 @@ impl<S: Storage> Vault<S> {
         self.finish()
     }
 
-    /// Closes the vault: commits everything, and says so in the store, which holds from then on
-    /// that no crash excuses what does not fit. Where anything could not be committed, the store
-    /// stays as after a crash.
+    /// Closes the vault: commits everything, and notes that in the store; from then on, no crash
+    /// excuses what does not fit. If anything could not be committed, the store stays as after a
+    /// crash.
     pub(crate) fn finish(&self) -> Result<()> {
         if self.core.read_only {
             return self.core.memory.close(|| Ok(()));

@@ -116,7 +116,7 @@ impl Engines {
         Ok(())
     }
 
-    /// Opens `text` in place; false, and zeros, if this nonce and tag are not its own.
+    /// Opens `text` in place; false, and zeros, if nonce and tag do not fit.
     pub(crate) fn open_apart(
         &self,
         key: &Key,

@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    /// What is given back is exactly what nothing but these blocks needs.
+    /// The freed ranges are exactly those that only these blocks need.
     #[test]
     fn pages_that_others_need_stay() {
         let layout = Layout::new(4096);

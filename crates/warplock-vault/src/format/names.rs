@@ -142,7 +142,7 @@ pub(crate) fn open(
         return None;
     }
     let place = *sealed.first_chunk()?;
-    // What decrypts encrypts to `sealed` again: the IV is computed from the name.
+    // A name that decrypts also encrypts to `sealed`: the IV is computed from the name.
     let name = keys.names.open(&[folder], sealed)?;
     Some((OsString::from_vec(name), place))
 }

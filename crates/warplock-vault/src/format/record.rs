@@ -1,5 +1,5 @@
 //! A commit's record in a file's journal: which blocks and pages stand there, and the header that
-//! counts from then on. Writing it makes a commit durable; after a crash it is found here.
+//! is valid from then on. Writing it makes a commit durable; after a crash it is found here.
 
 use std::collections::BTreeMap;
 
@@ -272,7 +272,7 @@ impl<S: Storage> Core<S> {
                     "its header is older than its journal; restore the file from a backup",
                 ));
             }
-            // Nothing is written for what the memory speaks against.
+            // Nothing is written if the memory contradicts it.
             self.expect_state(
                 &content.id,
                 &record.pending.header,

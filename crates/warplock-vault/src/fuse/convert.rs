@@ -1,4 +1,4 @@
-//! Between the words of [`crate::fs`] and those of the FUSE crate.
+//! Conversions between the types of [`crate::fs`] and those of the FUSE crate.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

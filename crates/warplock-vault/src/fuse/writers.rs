@@ -48,11 +48,11 @@ impl Writers {
         open.contains_key(&node)
     }
 
-    /// Has the kernel ask for a file's attributes, which changed without its knowledge. It does not
-    /// wait for anything.
+    /// Makes the kernel ask for a file's attributes again, which changed without its knowledge.
+    /// Does not wait.
     pub(super) fn forget_attributes(&self, node: Node) {
         if let Some(kernel) = self.kernel.get() {
-            // It holds nothing of a file that it does not know.
+            // It caches nothing of a file that it does not know.
             let _ = kernel.inval_inode(INodeNo(node), -1, 0);
         }
     }
@@ -64,7 +64,7 @@ impl Writers {
             return Ok(());
         };
         match kernel.inval_inode(INodeNo(node), 0, 0) {
-            // It holds nothing of a file that it does not know.
+            // It caches nothing of a file that it does not know.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             outcome => outcome,
         }

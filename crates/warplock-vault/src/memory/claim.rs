@@ -46,7 +46,7 @@ pub(crate) struct Claim {
     number: u64,
 }
 
-/// The last that a machine told; `None` if the store has nothing of it.
+/// The last claim of a machine; `None` if the store has none.
 pub(crate) fn read<S: Storage>(
     storage: &S,
     (engines, key): (&Engines, &Key),
@@ -74,8 +74,8 @@ pub(crate) fn read<S: Storage>(
     }))
 }
 
-/// The highest number that another machine than this one may have given to a state. What does not
-/// verify tells nothing: numbers that are too low are only told as a conflict.
+/// The highest number that any other machine may have given to a state. A claim that does not
+/// verify is ignored: too low a number only leads to a reported conflict.
 pub(crate) fn highest<S: Storage>(storage: &S, seal: (&Engines, &Key), but: u64) -> Result<u64> {
     let mut highest = 0;
     for entry in storage.list(&storage.root()?)? {

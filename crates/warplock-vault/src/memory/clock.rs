@@ -41,8 +41,8 @@ impl Stamp {
 pub(crate) struct Vector(Vec<Stamp>);
 
 impl Vector {
-    /// Machines in a vector. Of more, the one with the lowest number is left out: its states then
-    /// count as not included, which is told as a conflict, never passed over.
+    /// The most machines in a vector. With more, the one with the lowest number is dropped: its
+    /// states then count as not included, which is reported as a conflict, never missed.
     pub(crate) const MAX: usize = 8;
     /// Bytes of an encoded vector.
     pub(crate) const LEN: usize = Self::MAX * Stamp::LEN;
@@ -60,7 +60,7 @@ impl Vector {
         stamp.number == 0 || self.0.iter().any(newer)
     }
 
-    /// Whether that state may have gone in: it did, or its machine is one that had no room.
+    /// Whether that state may have gone in: it did, or there was no room for its machine.
     pub(crate) fn may_cover(&self, stamp: Stamp) -> bool {
         let newer = |it: &Stamp| it.machine != stamp.machine && it.number >= stamp.number;
         self.covers(stamp) || self.0.len() == Self::MAX && self.0.iter().all(newer)
@@ -130,7 +130,7 @@ impl Version {
 }
 
 /// Issues numbers. Each was durably reserved before, so that after a crash numbering continues
-/// above all that were used, also by states that the crash took back.
+/// above all that were used, also by states that the crash undid.
 pub(crate) struct Clock {
     pub(crate) machine: u64,
     numbers: Mutex<Numbers>,

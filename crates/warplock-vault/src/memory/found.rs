@@ -104,7 +104,7 @@ impl Memory {
     }
 
     /// Whether a spot must be noted again with the state in which its occupant was found: the
-    /// occupant's own record tells that only of the place that it names, and only until it is found
+    /// occupant's own record covers only the place that it names, and only until it is found
     /// elsewhere. Changes by this machine alone put nothing else there in between.
     fn is_behind(
         &self,

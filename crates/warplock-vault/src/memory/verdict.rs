@@ -60,7 +60,7 @@ pub(crate) struct Occupant {
     pub(crate) vector: Vector,
     pub(crate) session: u64,
     pub(crate) noted: u64,
-    /// The entry's name in the store, which is ciphertext: so that what is missing has a name.
+    /// The entry's name in the store, which is ciphertext, so that a missing object can be named.
     pub(crate) stored: Vec<u8>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Crash {
     pub(crate) removing: bool,
 }
 
-/// What judging needs to know of this machine.
+/// The facts about this machine that a verdict depends on.
 pub(crate) struct Past<'a> {
     pub(crate) machine: u64,
     /// The highest number this machine ever reserved.

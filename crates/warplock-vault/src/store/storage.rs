@@ -29,8 +29,8 @@ impl<S: Storage> Clone for At<'_, S> {
 
 impl<S: Storage> Copy for At<'_, S> {}
 
-/// What tells one object of a store from another. Inode numbers alone do not: each volume has its
-/// own, and a store may span several (mounts in it, subvolumes).
+/// Identifies an object of a store. Inode numbers alone do not: each volume has its own, and a
+/// store may span several (mounts in it, subvolumes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Inode {
     /// The volume's device number.
@@ -106,7 +106,7 @@ pub trait Storage: Send + Sync + Sized + 'static {
     /// not for this method.
     fn change(&self, at: At<'_, Self>, changes: &Changes) -> Result<()>;
 
-    /// Gives something new its owner and permissions, as far as the file system has such.
+    /// Sets owner and permissions of a new object, as far as the file system supports them.
     fn dress(&self, at: At<'_, Self>, changes: &Changes) -> Result<()> {
         self.change(at, changes)
     }
@@ -117,9 +117,9 @@ pub trait Storage: Send + Sync + Sized + 'static {
     fn write_at(&self, file: &Self::File, data: &[u8], offset: u64) -> Result<()>;
     /// Cuts or extends (with zeros) a file.
     fn set_len(&self, file: &Self::File, len: u64) -> Result<()>;
-    /// Takes room for a range, without a change of length.
+    /// Allocates a range, without a change of length.
     fn allocate(&self, file: &Self::File, offset: u64, len: u64) -> Result<()>;
-    /// Turns a range into zeros, and gives its room back where the file system can.
+    /// Turns a range into zeros, and frees its space if the file system can.
     fn punch(&self, file: &Self::File, offset: u64, len: u64) -> Result<()>;
     /// The next offset, from this one on, that may hold anything but zeros; `None` if there is
     /// none before the end. May always answer `offset` itself.
@@ -147,8 +147,8 @@ pub trait Storage: Send + Sync + Sized + 'static {
     /// Removes an extended attribute.
     fn remove_xattr(&self, at: At<'_, Self>, name: &OsStr) -> Result<()>;
 
-    /// Runs `action` in an open folder. Where it is denied for want of permissions that are ours to
-    /// give, the folder gets them.
+    /// Runs `action` in an open folder. If it is denied and the missing permissions are ours to
+    /// grant, the folder gets them.
     ///
     /// # Errors
     /// Those of `action`.

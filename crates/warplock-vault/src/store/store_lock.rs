@@ -227,7 +227,7 @@ mod tests {
         let store = locked(dir.path(), true).unwrap();
         assert!(locked(dir.path(), true).is_err());
         assert!(locked(dir.path(), false).is_err());
-        // As a process has it that was started a moment ago.
+        // As in a process that was just started.
         let _copy = store.lock().unwrap().file.try_clone().unwrap();
         drop(store);
         let _reader = locked(dir.path(), false).unwrap();

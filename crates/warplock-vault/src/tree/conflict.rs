@@ -15,18 +15,18 @@ use crate::vault::Vault;
 
 /// The fewest characters of an entry's name.
 const SHORTEST: usize = 22;
-/// A long name is that many characters, and what ends it.
+/// The characters of a long name before its ending, and the ending.
 const HASH: usize = 43;
 const LONG: &str = ".long";
 
-/// What a conflict copy is another version of.
+/// The file of which a conflict copy is another version.
 pub(crate) struct Original {
     pub(crate) name: OsString,
     pub(crate) stored: OsString,
 }
 
 impl Original {
-    /// What is said of its copy, and how that can be read.
+    /// The message about its copy, and how to read that.
     pub(crate) fn sentences(&self, copy: &OsStr) -> (String, String) {
         let (copy, stored) = (copy.to_string_lossy(), self.stored.to_string_lossy());
         (
@@ -43,8 +43,8 @@ impl Original {
 }
 
 impl<S: Storage> Vault<S> {
-    /// Tells of what stands in a folder and is no entry of it: of conflict copies what they are, of others
-    /// what is wrong with them.
+    /// Reports the objects in a folder that are not its entries: conflict copies as such, others
+    /// with what is wrong.
     pub(crate) fn tell_of_strange(
         &self,
         node: &Arc<Node<S>>,
@@ -106,7 +106,7 @@ pub(crate) fn may_be_copy(entry: &Listed) -> bool {
         && !beginnings(name).is_empty()
 }
 
-/// What is neither altered nor unfinished, but was not read.
+/// Whether it is neither altered nor unfinished, but could not be read.
 fn is_unreadable(error: &Error) -> bool {
     !matches!(error, Error::Altered { .. } | Error::Unfinished { .. })
 }

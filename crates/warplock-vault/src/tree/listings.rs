@@ -1,4 +1,4 @@
-//! Listings of folders: read at one go, shown to the kernel in parts, and kept within bounds.
+//! Listings of folders: read in one go, shown to the kernel in parts, and kept within bounds.
 //!
 //! A position in a listing is made of the entry's place alone, and entries are shown in that order,
 //! so a part can be taken from any listing of the folder. Open folders therefore hold none, however

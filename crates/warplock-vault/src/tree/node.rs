@@ -40,11 +40,11 @@ pub(crate) struct Node<S: Storage> {
     pub(crate) folder: Mutex<Option<Arc<Folder<S>>>>,
     /// The content, if this is a regular file in use.
     pub(crate) content: Mutex<Weak<Content<S>>>,
-    /// What its header or record told last of its owner and permissions.
+    /// Its owner and permissions, as last read from its header or record.
     owner: Mutex<Option<Owner>>,
     /// Whether the last name is gone.
     pub(crate) dead: AtomicBool,
-    /// The attributes that it had in the store then, but for its links.
+    /// The attributes that it had in the store then, except its link count.
     pub(crate) last: OnceLock<Attributes>,
 }
 
@@ -91,7 +91,7 @@ impl<S: Storage> Node<S> {
         *lock(&self.inode)
     }
 
-    /// What its header or record told last of its owner and permissions.
+    /// Its owner and permissions, as last read from its header or record.
     pub(crate) fn owner(&self) -> Option<Owner> {
         *lock(&self.owner)
     }
@@ -181,8 +181,8 @@ impl<S: Storage> Node<S> {
     }
 }
 
-/// Parents that only this node holds go one after the other: a chain of them may be longer than what
-/// a stack can unwind.
+/// Parents that only this node holds are dropped in a loop: recursion along a deep path could
+/// overflow the stack.
 impl<S: Storage> Drop for Node<S> {
     fn drop(&mut self) {
         let mut names = std::mem::take(&mut *lock(&self.names));
@@ -373,7 +373,7 @@ impl<S: Storage> Table<S> {
                 gone.push(maps.remove(number));
             }
         }
-        // Nodes close folders when they go: not under the lock.
+        // Dropping nodes closes folders: not under the lock.
         drop(maps);
     }
 
@@ -412,7 +412,7 @@ impl<S: Storage> Table<S> {
             .collect()
     }
 
-    /// The objects of some nodes are gone from the store; then this one has its id for itself.
+    /// The objects of some nodes are gone from the store; then no other node has this one's id.
     pub(crate) fn give_up_claims(&self, node: &Node<S>, gone: &[Arc<Node<S>>]) {
         let mut maps = lock(&self.maps);
         for node in gone {

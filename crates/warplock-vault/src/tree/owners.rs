@@ -17,7 +17,7 @@ const GROUP_EXECUTES: u32 = 0o010;
 const HOLDS_SPECIALS: u32 = 1 << 31;
 
 impl Owner {
-    /// What a mount shows: of a folder's record a folder, of a header anything else.
+    /// The type that a mount shows: a folder for a folder's record, any other for a header.
     pub(crate) fn kind(&self) -> FileType {
         match FileType::from_raw_mode(self.mode & TYPE) {
             FileType::Symlink | FileType::Unknown => FileType::RegularFile,
@@ -39,8 +39,8 @@ impl Owner {
         }
     }
 
-    /// With the permissions and owners that are asked for. New owners take setuid and setgid off
-    /// what is no folder.
+    /// With the requested permissions and owners. A change of owner clears setuid and setgid,
+    /// except of folders.
     pub(crate) fn changed(mut self, changes: &Changes) -> Self {
         self.uid = changes.uid.unwrap_or(self.uid);
         self.gid = changes.gid.unwrap_or(self.gid);
@@ -101,7 +101,7 @@ impl Owner {
     }
 }
 
-/// Between the ids that are sealed and those of this machine.
+/// The mapping between sealed ids and those of this machine.
 ///
 /// They are the same, except for a user whose store was copied from where the user had another id:
 /// that one and the user's own are exchanged, so that the vault is the user's here, too.

@@ -13,7 +13,7 @@ use crate::tree::places::Allowed;
 use crate::vault::Vault;
 
 impl<S: Storage> Vault<S> {
-    /// Refuses what stands at other places than it may.
+    /// Refuses an object at a place where it may not stand.
     pub(crate) fn check_place(
         &self,
         allowed: &[Place],
@@ -31,11 +31,11 @@ impl<S: Storage> Vault<S> {
     }
 
     /// Refuses what stands under a name that was never given to it, or taken from it. What links or
-    /// renames it allows the new place first; what removes a name forbids the place later. `places` calls what it is
-    /// given with the places where it may stand, to which none is added meanwhile.
+    /// renames it allows the new place first; what removes a name forbids the place later. `places`
+    /// calls its argument with the places where it may stand, to which none is added meanwhile.
     ///
-    /// This is asked at each use, not only when something is opened: below a mount, the store may
-    /// be changed at any time, and then the kernel brings another name for a node that is known.
+    /// This is checked at each use, not only at the first: the store may change under a mount at
+    /// any time, and the kernel may then use another name for a known node.
     pub(crate) fn check_names(
         &self,
         node: &Arc<Node<S>>,

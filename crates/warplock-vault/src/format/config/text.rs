@@ -16,7 +16,7 @@ pub(super) const MAX_KEYS: usize = 64;
 /// The most bytes of a key's name.
 const MAX_NAME: usize = 64;
 
-/// What every file begins with, from when it is being written.
+/// The start of every file, even of one that is being written.
 pub(crate) const START: &str = "# A Warplock vault: ";
 
 const COMMENT: &str = "\
@@ -24,7 +24,7 @@ const COMMENT: &str = "\
 # secret without one of the keys. Change it with `warplock vault passwd` only.
 ";
 
-/// What begins and ends a string of several lines.
+/// Begins and ends a string of several lines.
 const QUOTES: &str = "\"\"\"";
 
 /// The fields of the file.

@@ -70,7 +70,7 @@ struct Binding<'a> {
 }
 
 impl Binding<'_> {
-    /// Over the vault's id and `parts`, each after its length. Each purpose has a key of its own.
+    /// The MAC of the vault's id and `parts`, each after its length. Each purpose has its own key.
     fn mac<'b>(&self, purpose: &[u8], parts: impl IntoIterator<Item = &'b [u8]>) -> String {
         let key = derive::<32>(self.master, "warplock-vault/2 wrapped keys", purpose);
         let mut mac = Hmac::<Sha256>::new_from_slice(&key[..]).expect("HMAC takes any key");
