@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Error(Exception):
-    """What all exceptions of Warplock have in common."""
+    """The base of all exceptions of Warplock."""
 
 
 class InvalidTag(Error):
@@ -82,7 +82,7 @@ class CorruptedError(DecryptionError):
     offset: int | None
     """Where the chunk's plaintext begins in the content."""
     tensor: str | None
-    """In a file of tensors, the first one that the chunk has bytes of."""
+    """In a file of tensors, the first one with bytes in the chunk."""
 
     def __init__(
         self,

@@ -156,7 +156,7 @@ def rewrap(
 
 
 class Inspection(NamedTuple):
-    """What a file tells without any key. Nothing of it is verified."""
+    """What can be read from a file without any key. Nothing of it is verified."""
 
     size: int
     """Bytes of the whole file."""
@@ -217,7 +217,7 @@ class Reader(io.RawIOBase):
         try:
             read = self._native.read_into(self._position, buffer)
         except CorruptedError as error:
-            # What comes before the chunk at fault is good, and may be all that is wanted.
+            # What comes before the chunk at fault is valid, and may be all that is wanted.
             if error.offset is None or error.offset <= self._position:
                 raise
             good = memoryview(buffer).cast("B")[: error.offset - self._position]
@@ -281,7 +281,7 @@ class Writer(io.BufferedIOBase):
                 super().close()
 
     def abandon(self) -> None:
-        """Throws away what was written, and closes."""
+        """Discards what was written, and closes."""
         self._native.abandon()
         super().close()
 

@@ -38,7 +38,7 @@ class Call(NamedTuple):
 
     parts: tuple[Any, ...]
     shape: Any
-    """What its workspace's length depends on, mainly."""
+    """What mainly determines its workspace's length."""
     is_even: bool
     """Whether it depends on nothing else."""
     messages: int

@@ -10,7 +10,7 @@ from warplock._layout import flat
 
 
 class Status:
-    """What became of the messages of one call that opens."""
+    """The verdicts on the messages of one call that opens."""
 
     def __init__(self, lib: Any, words: Any, device: int, stream: int, total: int) -> None:
         self._lib = lib

@@ -1,4 +1,4 @@
-//! Logs: what became of each unit. A row is appended as soon as its unit ended.
+//! Logs of the outcome of each unit. A row is appended as soon as its unit has ended.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};

@@ -17,8 +17,8 @@ use crate::thrift::{I16, I32, I64, STRUCT, Struct};
 /// Settings of [`decrypt`].
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The AAD prefix: what names this file among others. If the file has it stored, it must be the
-    /// same; without one, a file with any stored prefix is accepted.
+    /// The AAD prefix, which distinguishes this file from others. If the file has it stored, it
+    /// must be the same; without one, a file with any stored prefix is accepted.
     pub aad_prefix: Option<Vec<u8>>,
 }
 

@@ -36,7 +36,7 @@ pub struct Encryption {
     pub ctr: bool,
     /// Leaves the schema and the sizes of columns readable, but signed.
     pub plaintext_footer: bool,
-    /// What names this file among others with the same keys.
+    /// Distinguishes this file from others with the same keys.
     pub aad_prefix: Option<Vec<u8>>,
     /// Does not store the AAD prefix: readers must give it.
     pub omit_aad_prefix: bool,

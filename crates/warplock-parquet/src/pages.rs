@@ -195,7 +195,7 @@ impl Header {
         if !fits {
             return Err("the page is of another type than its place says");
         }
-        // With CTR this alone notices that a page was cut.
+        // With CTR, only this detects that a page was cut.
         if header.size(COMPRESSED, I32)? != Some(page.bytes.len() as u64) {
             return Err("the page has another length than its header says");
         }

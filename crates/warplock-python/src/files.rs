@@ -277,7 +277,7 @@ pub(crate) fn rewrap(
     watch(py, pipeline.monitor(), progress, work).map(Some)
 }
 
-/// Nothing shall appear after an exception was raised.
+/// Nothing must appear after an exception was raised.
 pub(crate) fn refuse_cancelled(pipeline: &warplock_container::Pipeline) -> Result<()> {
     match pipeline.monitor().is_cancelled() {
         true => Err(Error::Cancelled),

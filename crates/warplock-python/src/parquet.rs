@@ -54,7 +54,7 @@ unsafe extern "C" {
     fn _PyBytes_Resize(bytes: *mut *mut ffi::PyObject, size: ffi::Py_ssize_t) -> c_int;
 }
 
-/// New bytes of which `fill` writes the start; it tells how many.
+/// A new `bytes` object; `fill` writes its start, and returns how many bytes.
 fn plain_bytes(
     py: Python<'_>,
     room: u64,

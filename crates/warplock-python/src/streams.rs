@@ -365,7 +365,7 @@ pub(crate) struct PartSealer {
 #[pymethods]
 impl PartSealer {
     /// Starts a stream of `content` bytes under a key of 32 bytes (or a key file), or with `header`
-    /// goes on with one.
+    /// continues one.
     #[new]
     #[pyo3(signature = (key, content, header=None, *, engine=None))]
     fn new(
@@ -390,7 +390,7 @@ impl PartSealer {
         Ok(PartSealer { sealer, content })
     }
 
-    /// The stream's header, for the other machines; no secret.
+    /// The stream's header, for the other machines; not secret.
     #[getter]
     fn header<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.sealer.header().as_bytes())
