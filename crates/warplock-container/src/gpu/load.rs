@@ -98,7 +98,7 @@ impl<G: Gpu> Load<'_, G> {
         Ok(())
     }
 
-    /// Of an input from front to back, the length shows only now.
+    /// The length of an input that is read from front to back is known only now.
     fn check_place(&self, segment: &Segment, pieces: &[Piece]) -> Result<()> {
         let (false, Some(piece)) = (self.positioned, pieces.last()) else {
             return Ok(());

@@ -111,11 +111,12 @@ impl Ring {
     ///
     /// # Errors
     /// [`Error::RegionLength`] if the place's length is not the range's, and those of
-    /// [`crate::open_range`], but a chunk that was moved is not told from one that was changed. Then the place is full of zeros.
+    /// [`crate::open_range`], but a chunk that was moved is not distinguished from one that was
+    /// changed. Then the region is all zeros.
     ///
     /// # Safety
-    /// The region is memory of the ring's GPU, and nothing uses it until the call returns: wait for
-    /// streams in which something is queued that does.
+    /// The region is memory of the ring's GPU, and nothing uses it until the call returns: first
+    /// wait for streams with queued work that does.
     pub unsafe fn open(
         &mut self,
         source: Source<'_>,
@@ -135,8 +136,8 @@ impl Ring {
     /// Those of [`crate::seal`]. Then discard the output.
     ///
     /// # Safety
-    /// The regions are memory of the ring's GPU, and nothing writes them until the call returns: wait
-    /// for streams in which something is queued that does.
+    /// The regions are memory of the ring's GPU, and nothing writes them until the call returns:
+    /// first wait for streams with queued work that does.
     pub unsafe fn seal(
         &mut self,
         parts: &[Part<'_>],

@@ -110,7 +110,7 @@ impl<G: Gpu> Save<'_, G> {
         let mut put = || -> Result<()> {
             let sealed = &lane.ready()?[..len];
             let offset = index * self.segment_chunks * SEALED_CHUNK_LEN as u64;
-            // In pieces, as the memory of a RAM disk is given out in stretches.
+            // In pieces, as the memory of a RAM disk is allocated in stretches.
             let most = match self.drain {
                 Drain::Sequential { .. } => len,
                 _ => PIECE,
