@@ -115,7 +115,7 @@ pub fn report(path: &Path, job: &Job, mut problem: impl FnMut(&Row)) -> Result<R
 
 /// The units that are done, by the last row of each.
 pub(crate) fn done(path: &Path) -> Result<HashSet<u64>> {
-    /// What a row must tell here: there may be millions.
+    /// The fields of a row that are needed here: there may be millions of rows.
     #[derive(Deserialize)]
     struct Ended {
         unit: u64,

@@ -1,5 +1,5 @@
-//! From an encrypted file in host memory to a plain one in GPU memory: what crosses the link is
-//! ciphertext, and the host never has the text of an encrypted page.
+//! From an encrypted file in host memory to a plain one in GPU memory: only ciphertext crosses the
+//! link, and the host never has the plaintext of an encrypted page.
 
 use std::num::NonZeroUsize;
 use std::rc::Rc;
@@ -26,7 +26,7 @@ pub struct GpuDecryption {
 
 /// Bytes of a pinned buffer.
 const PART: usize = 4 << 20;
-/// More threads read host memory no faster than a link takes it.
+/// With more threads, the link is the limit, not reading host memory.
 const MOST_THREADS: usize = 8;
 
 /// A queue of copies, and the memory that they read.
@@ -96,8 +96,8 @@ impl GpuDecryption {
                 let bytes = &source[part * PART..source.len().min((part + 1) * PART)];
                 lane.pinned[..bytes.len()].copy_from_slice(bytes);
                 let to = to.part(part * PART, bytes.len());
-                // SAFETY: nothing else uses this part of the memory, and the pinned bytes stay until
-                // the stream was waited for.
+                // SAFETY: nothing else uses this part of the memory, and the pinned bytes stay
+                // until the stream is synchronized.
                 let copy = unsafe { lane.stream.upload(to, &lane.pinned[..bytes.len()]) };
                 copy.map_err(Some)
             });
@@ -121,7 +121,7 @@ impl GpuDecryption {
         })
     }
 
-    /// Makes the plain file of the encrypted one.
+    /// Makes the plain file from the encrypted one.
     fn fill(
         &self,
         sheet: &Sheet,
@@ -162,7 +162,7 @@ fn by_key(chunks: &[ChunkPages]) -> Vec<Vec<&ChunkPages>> {
     groups
 }
 
-/// Work queued on one stream, and what must live until it was waited for.
+/// Work queued on one stream, and what must live until the stream is synchronized.
 struct Work<'a> {
     device: &'a Device,
     stream: Stream,
@@ -181,8 +181,8 @@ impl<'a> Work<'a> {
         for (from, to) in &sheet.copies {
             let from = self.sealed.part(from.offset, from.len);
             let to = self.plain.part(*to, from.len());
-            // SAFETY: both buffers live until the stream was waited for; nothing else is written at
-            // that place.
+            // SAFETY: both buffers live until the stream is synchronized; nothing else is written
+            // at that place.
             unsafe { self.stream.copy(to, from)? };
         }
         self.scatter(sheet, engine)?;
@@ -193,8 +193,8 @@ impl<'a> Work<'a> {
     }
 
     /// Brings what the host has to its many places. A copy for each would cost more than the pages;
-    /// so one copy takes all of it, encrypted under a key of this moment, and one call of the
-    /// decryption puts each run in its place.
+    /// so one copy carries all of it, encrypted under a temporary key, and one decryption call puts
+    /// each run in its place.
     fn scatter(&mut self, sheet: &Sheet, engine: &Engine) -> Result<()> {
         let key = Key::generate(Algorithm::Aes128Ctr)?;
         let mut end = 0;
@@ -305,7 +305,7 @@ impl<'a> Work<'a> {
             .ivs(ivs)
             .aad(aad);
         let workspace = self.device.alloc(ready.workspace_len(&batch)?)?;
-        // SAFETY: all regions are of buffers that live until the stream was waited for, and no two
+        // SAFETY: all regions are of buffers that live until the stream is synchronized, and no two
         // calls write the same places.
         let queued = unsafe { ready.enqueue(batch, verdicts, workspace.region(), &self.stream) };
         self.memory.push(workspace);
@@ -321,7 +321,7 @@ impl<'a> Work<'a> {
         Ok(region)
     }
 
-    /// Refuses the first page of the file that did not verify. The stream was waited for.
+    /// Refuses the first page of the file that did not verify. The stream is synchronized.
     fn check(&self) -> Result<()> {
         let mut first: Option<(usize, Error)> = None;
         for (verdicts, chunks) in &self.verdicts {
