@@ -88,8 +88,8 @@ def decrypt(
 
     Row groups, pages, indexes and bloom filters stay as they are; page checksums are left out. All
     is verified (but pages of AES_GCM_CTR_V1, which that algorithm does not authenticate), and a
-    file `out` appears only when it is complete. A file object `out` is to be thrown away if this
-    raises. Memory: the largest column chunk; bytes are held as a whole.
+    file `out` appears only when it is complete. If this raises, discard what a file object `out`
+    got. Memory: the largest column chunk; bytes are held as a whole.
 
     To a GPU, pages are opened there, so that the host never has their plaintext. The result has
     `__cuda_array_interface__`, `ptr` and `nbytes`, for cuDF, CuPy and PyTorch. It waits until all is

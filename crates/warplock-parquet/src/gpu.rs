@@ -1,5 +1,5 @@
-//! From an encrypted file in host memory to a plain one in GPU memory: what crosses the link is
-//! ciphertext, and the host never has the text of an encrypted page.
+//! From an encrypted file in host memory to a plain one in GPU memory: only ciphertext crosses the
+//! link, and the host never has the plaintext of an encrypted page.
 
 use std::fs::File;
 use std::num::NonZeroUsize;
@@ -189,7 +189,7 @@ fn by_key(chunks: &[ChunkPages]) -> Vec<Vec<&ChunkPages>> {
     groups
 }
 
-/// Work queued on one stream, and what must live until it was waited for.
+/// Work queued on one stream, and what must live until the stream is synchronized.
 struct Work<'a> {
     device: &'a Device,
     stream: Stream,
@@ -208,8 +208,8 @@ impl<'a> Work<'a> {
         for (from, to) in &sheet.copies {
             let from = self.sealed.part(from.offset, from.len);
             let to = self.plain.part(*to, from.len());
-            // SAFETY: both buffers live until the stream was waited for; nothing else is written at
-            // that place.
+            // SAFETY: both buffers live until the stream is synchronized; nothing else is written
+            // at that place.
             unsafe { self.stream.copy(to, from)? };
         }
         self.scatter(sheet, engine)?;
@@ -220,8 +220,8 @@ impl<'a> Work<'a> {
     }
 
     /// Brings what the host has to its many places. A copy for each would cost more than the pages;
-    /// so one copy takes all of it, encrypted under a key of this moment, and one call of the
-    /// decryption puts each run in its place.
+    /// so one copy carries all of it, encrypted under a temporary key, and one decryption call puts
+    /// each run in its place.
     fn scatter(&mut self, sheet: &Sheet, engine: &Engine) -> Result<()> {
         let key = Key::generate(Algorithm::Aes128Ctr)?;
         let mut end = 0;
@@ -332,7 +332,7 @@ impl<'a> Work<'a> {
             .ivs(ivs)
             .aad(aad);
         let workspace = self.device.alloc(ready.workspace_len(&batch)?)?;
-        // SAFETY: all regions are of buffers that live until the stream was waited for, and no two
+        // SAFETY: all regions are of buffers that live until the stream is synchronized, and no two
         // calls write the same places.
         let queued = unsafe { ready.enqueue(batch, verdicts, workspace.region(), &self.stream) };
         self.memory.push(workspace);
@@ -348,7 +348,7 @@ impl<'a> Work<'a> {
         Ok(region)
     }
 
-    /// Refuses the first page of the file that did not verify. The stream was waited for.
+    /// Refuses the first page of the file that did not verify. The stream is synchronized.
     fn check(&self) -> Result<()> {
         let mut first: Option<(usize, Error)> = None;
         for (verdicts, chunks) in &self.verdicts {
