@@ -60,7 +60,7 @@ fn the_same_file_as_on_the_host() {
         let mut wanted = Vec::new();
         decrypt_slice(&source, &mut wanted, &mut keys(), &options, &engine).unwrap();
         let found = gpu
-            .decrypt(&source, &mut keys(), &options, &engine)
+            .decrypt(&source, None, &mut keys(), &options, &engine)
             .unwrap();
         let mut bytes = vec![0xcc; found.len()];
         found.read(0, &mut bytes).unwrap();
@@ -130,7 +130,7 @@ fn a_changed_page_is_named() {
         let mut out = Vec::new();
         let host = decrypt_slice(&source, &mut out, &mut keys(), options, &engine);
         let found = gpu
-            .decrypt(&source, &mut keys(), options, &engine)
+            .decrypt(&source, None, &mut keys(), options, &engine)
             .map(drop);
         match (host, found) {
             (Err(Error::Changed(host)), Err(Error::Changed(found))) => {
