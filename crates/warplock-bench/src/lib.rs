@@ -4,8 +4,8 @@
 //! - [`Report`]: its rows and columns, as a table for people ([`Report::table`]), as JSON for
 //!   machines ([`Report::json`], and back from it) and as a figure ([`Report::svg`]). [`page`] makes
 //!   one HTML page of several.
-//! - [`Context::progress`]: is given the rows so far, for people who wait and for runs that are
-//!   stopped.
+//! - [`Context::progress`]: is given the rows so far, to be shown while others are measured, and
+//!   for runs that are stopped.
 //! - [`Generate`]: files of keys, plaintexts and ciphertexts for the suite [`suite::Entries`].
 //!
 //! Every measured number is the median of repeated runs after a warm-up, on random data, and every
