@@ -148,6 +148,8 @@ class Store:
         self.url = url.rstrip("/")
         self.store = store
         self._prefix = f"{prefix}/" if prefix else ""
+        self.client: Any = None
+        """Of boto3, once `rewrap` needs it."""
 
     def list(self) -> Iterator[Listed]:
         """What it holds."""

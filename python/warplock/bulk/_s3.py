@@ -48,7 +48,7 @@ def replace_start(
     large object only those and 5 MiB go over the network."""
     s3: Any = store.store
     config = s3.config
-    client = _client(config.get("region"), config.get("endpoint"))
+    client = _client(store, config)
     prefix = f"{str(s3.prefix).strip('/')}/" if s3.prefix else ""
     target: Any = {"Bucket": config["bucket"], "Key": f"{prefix}{unit['path']}"}
     try:
@@ -116,18 +116,17 @@ def _copy(
         raise
 
 
-_clients: dict[tuple[str | None, str | None], Any] = {}
 _making = threading.Lock()
 
 
-def _client(region: str | None, endpoint: str | None) -> Any:
+def _client(store: Store, config: Any) -> Any:
     # Unlike a client, the session that makes it is not for several threads.
     with _making:
-        if (region, endpoint) not in _clients:
-            _clients[region, endpoint] = boto3.client(
-                "s3", region_name=region, endpoint_url=endpoint or None
+        if store.client is None:
+            store.client = boto3.client(
+                "s3", region_name=config.get("region"), endpoint_url=config.get("endpoint") or None
             )
-        return _clients[region, endpoint]
+    return store.client
 
 
 def _ranges(start: int, stop: int) -> list[tuple[int, int]]:
