@@ -159,6 +159,25 @@ def test_names_like_those_of_unfinished_results_are_told(tmp_path: pathlib.Path)
     assert rows == {".warplock-notes": "done", ".warplock-settings": "skipped"}
 
 
+def test_folders_that_cannot_be_listed_are_told(tmp_path: pathlib.Path, monkeypatch: Any) -> None:
+    for name in ("a/x", "b/x"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True)
+        (tmp_path / "in" / name).write_bytes(b"text")
+    (tmp_path / "in" / os.fsdecode(b"a/\xff")).write_bytes(b"text")
+    listed = os.scandir
+
+    def refused(path: str) -> Any:
+        if path.endswith("/b"):
+            raise PermissionError(13, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    code, rows = run(tmp_path / "in", tmp_path / "out", "encrypt")
+    assert (code, rows) == (0, {"a/x": "done", "b": "skipped", "a/\\xff": "skipped"})
+    with pytest.raises(PermissionError):
+        run(tmp_path / "in" / "b", tmp_path / "out", "encrypt")
+
+
 def test_folders_without_hard_links(tmp_path: pathlib.Path, monkeypatch: Any) -> None:
     def refused(*_: Any) -> None:
         raise PermissionError(1, "Operation not permitted")
@@ -263,6 +282,7 @@ def test_the_command_line_says_what_is_wrong(
     assert said.startswith("warplock.bulk: NoSuchBucket: The specified bucket does not exist (GET http")
     assert said.count("\n") == 1
     assert "No such file" in told(1, "verify", "-i", tmp_path / "none", f"s3://{bucket}/q")
+    assert "give a regular file" in told(1, "verify", "-i", "/dev/null", f"s3://{bucket}/q")
     # Keys do not reach the terminal as they are.
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a\x1b[2J.wl").write_bytes(b"text")

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import stat
 import tempfile
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
@@ -158,7 +159,9 @@ def run(
         raise ValueError(f"on is None or 'ray', not {on!r}")
     if on is None and not callable(identities):
         for path in given:
-            os.stat(path)
+            # Each object reads it again.
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise ValueError(f"{path}: give a regular file; each object reads it")
     settings = job.settings(given, replace)
     # Wrong places, keys and recipients are errors of the run, not of each unit.
     worker = Worker(settings)

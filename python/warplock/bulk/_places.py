@@ -319,11 +319,9 @@ class Folder:
 
     def list(self) -> Iterator[Listed]:
         """The files below it. Links are not followed."""
-
-        def refuse(error: OSError) -> None:
-            raise error
-
-        for folder, folders, files in os.walk(self.path, onerror=refuse):
+        unlisted: list[OSError] = []
+        os.scandir(self.path).close()
+        for folder, folders, files in os.walk(self.path, onerror=unlisted.append):
             folders.sort()
             for name in sorted([*files, *(f for f in folders if _is_link(folder, f))]):
                 full = os.path.join(folder, name)
@@ -332,11 +330,12 @@ class Folder:
                 skipped = None if stat.S_ISREG(status.st_mode) else "not a regular file"
                 if _is_temporary(name):
                     skipped = "its name is that of an unfinished result"
-                try:
-                    path.encode()
-                except UnicodeEncodeError:
-                    path, skipped = ascii(path), "its name is not UTF-8"
+                if _text(path) != path:
+                    path, skipped = _text(path), "its name is not UTF-8"
                 yield Listed(path, status.st_size, _version(status), skipped)
+        for error in unlisted:
+            path = os.path.relpath(error.filename, self.path)
+            yield Listed(_text(path), 0, "", f"the folder cannot be listed: {error.strerror}")
 
     def read(self, path: str, size: int, version: str) -> Pinned:
         """Opens a file in a known version."""
@@ -444,6 +443,11 @@ class _PinnedFile(Pinned):
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+def _text(path: str) -> str:
+    """A path as a row can hold it."""
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _is_link(folder: str, name: str) -> bool:
