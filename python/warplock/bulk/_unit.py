@@ -119,12 +119,8 @@ class Worker:
             return self._rewrap(unit)
         name = result_name(operation, unit["path"])
         if name is not None and self._destination is not None:
-            marks = self._destination.marks(name)
-            if marks is not None:
-                if marks.get("warplocksource") == _mark(unit["version"]):
-                    return "unchanged"
-                if not self._settings["replace"]:
-                    raise FileExistsError(name)
+            if self._is_result(name, unit):
+                return "unchanged"
         file: Any
         with self._source.read(unit["path"], unit["size"], unit["version"]) as file:
             if operation == "verify":
@@ -140,8 +136,26 @@ class Worker:
                 "warplockjob": self._settings["job"],
             }
             size = unit["size"] + unit["size"] // 1000 + _HEAD
-            self._destination.write(name, blocks, marks, size, self._settings["replace"])
+            try:
+                self._destination.write(name, blocks, marks, size, self._settings["replace"])
+            except FileExistsError:
+                # By another run at the same time, or by a request of ours whose answer was lost.
+                if self._is_result(name, unit):
+                    return "unchanged"
+                raise
         return "done"
+
+    def _is_result(self, name: str, unit: Unit) -> bool:
+        """Whether the unit's result is there. Raises FileExistsError if it is something else."""
+        assert self._destination is not None
+        marks = self._destination.marks(name)
+        if marks is None:
+            return False
+        if marks.get("warplocksource") == _mark(unit["version"]):
+            return True
+        if not self._settings["replace"]:
+            raise FileExistsError(name)
+        return False
 
     def _encrypted(self, file: Any) -> Iterator[bytes]:
         sink: Any = _Sink()
