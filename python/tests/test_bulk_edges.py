@@ -164,6 +164,16 @@ def test_two_runs_at_once_do_not_fail(
     assert (total.unchanged, total.exit_code) == (2, 0)
 
 
+def test_results_that_were_cut_are_no_results(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("cut", "whole"):
+        (tmp_path / "in" / name).write_bytes(b"text")
+    where = (tmp_path / "in", tmp_path / "out", "encrypt")
+    assert run(*where)[0] == 0
+    os.truncate(tmp_path / "out" / "cut.wl", 100)
+    assert run(*where) == (1, {"cut": "failed", "whole": "unchanged"})
+
+
 def test_links_in_the_destination_are_not_followed(tmp_path: pathlib.Path) -> None:
     (tmp_path / "in" / "sub").mkdir(parents=True)
     (tmp_path / "in" / "sub" / "a").write_bytes(b"text")

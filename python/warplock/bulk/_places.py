@@ -353,7 +353,9 @@ class Folder:
         except OSError:
             return {}
         names = [name for name in names if name.startswith("user.warplock")]
-        return {name.removeprefix("user."): os.getxattr(full, name).decode() for name in names}
+        marks = {name.removeprefix("user."): os.getxattr(full, name).decode() for name in names}
+        # What was cut or written to since is no longer what the marks speak of.
+        return marks if marks.pop("warplocklength", "") == str(os.stat(full).st_size) else {}
 
     def write(
         self,
@@ -373,7 +375,7 @@ class Folder:
             try:
                 for block in blocks:
                     file.write(block)
-                for name, value in marks.items():
+                for name, value in {**marks, "warplocklength": str(file.tell())}.items():
                     try:
                         os.setxattr(file.fileno(), f"user.{name}", value.encode())
                     except OSError:
