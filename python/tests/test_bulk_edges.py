@@ -36,6 +36,7 @@ from bulk_tools import (  # noqa: E402
 from warplock import bulk  # noqa: E402
 from warplock.bulk import _unit  # noqa: E402
 from warplock.bulk import __main__ as command  # noqa: E402
+from warplock.bulk._places import place  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,6 +123,39 @@ def test_a_job_keeps_other_files_of_its_folder(tmp_path: pathlib.Path) -> None:
         bulk.plan("memory://files", None, "verify", job="s3://bucket/job")
     with pytest.raises(FileNotFoundError, match="is no job"):
         bulk.run(tmp_path / "none")
+
+
+def test_damaged_jobs_are_refused(tmp_path: pathlib.Path) -> None:
+    store = bulk.memory_store("memory://damaged")
+    for key in "abc":
+        obstore.put(store, key, b"text")
+    me = Identity.generate()
+    where = tmp_path / "job"
+    job = bulk.plan("memory://damaged", "memory://o2", "encrypt", recipients=[me], job=where)
+    units = (where / "units-00000.jsonl").read_text()
+    for end, words in [(units.index("\n") + 1, "1 of 3 units"), (-9, "units-00000.jsonl is damaged")]:
+        (where / "units-00000.jsonl").write_text(units[:end])
+        with pytest.raises(ValueError, match=words):
+            bulk.run(job)
+    for text in ("", "[]", "[1]", '{"version": 2}'):
+        (where / "job.json").write_text(text)
+        with pytest.raises(ValueError, match="damaged|version is None"):
+            bulk.run(where)
+
+
+def test_places_are_where_the_page_says(monkeypatch: Any) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
+    for url in (
+        "az://container/a%20prefix/b",
+        "abfss://container@account.dfs.core.windows.net/a%20prefix/b",
+        "gs://container/a%20prefix/b",
+        "s3://container/a%20prefix/b",
+    ):
+        inner: Any = place(url)
+        config = inner.store.config
+        assert config.get("container_name", config.get("bucket")) == "container"
+        assert str(inner.store.prefix).strip("/") == "a%20prefix/b"
 
 
 def test_a_report_knows_what_another_shard_finished(tmp_path: pathlib.Path) -> None:

@@ -62,15 +62,20 @@ class Job(NamedTuple):
         for name in _files(self.folder, "units-"):
             with open(name, encoding="utf-8") as lines:
                 for line in lines:
-                    if before * count // total == index:
+                    try:
                         path, size, version, skipped = json.loads(line)
+                    except ValueError as error:
+                        raise ValueError(f"{name} is damaged: {error}; plan again") from None
+                    if before * count // total == index:
                         yield Unit(
                             unit=number, path=path, size=size, version=version, skipped=skipped
                         )
-                    else:
-                        size = json.loads(line)[1]
                     before += size + _OVERHEAD
                     number += 1
+        if number != self.units_total:
+            raise ValueError(
+                f"{self.folder}: {number} of {self.units_total} units are there: it was not copied whole"
+            )
 
 
 def open_job(folder: str | os.PathLike[str]) -> Job:
@@ -78,17 +83,20 @@ def open_job(folder: str | os.PathLike[str]) -> Job:
     folder = os.fspath(folder)
     try:
         with open(os.path.join(folder, "job.json"), encoding="utf-8") as file:
-            told = json.load(file)
+            told = dict(json.load(file))
     except FileNotFoundError:
         raise FileNotFoundError(
             f"{folder} is no job: it has no job.json (a plan that was stopped is made again)"
         ) from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{folder}: job.json is damaged: {error}") from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{folder}: job.json is damaged: {error}; plan again") from None
     if told.get("version") == 1:
         raise ValueError(f"{folder} is a job of local trees: run it with `warplock bulk run`")
     if told.get("version") != _VERSION:
         raise ValueError(f"{folder}: the job's version is {told.get('version')}, not {_VERSION}")
+    missing = [name for name in Job._fields[1:] if name not in told]
+    if missing:
+        raise ValueError(f"{folder}: job.json is damaged: it lacks {missing[0]!r}; plan again")
     return Job(folder, *(told[name] for name in Job._fields[1:]))
 
 
