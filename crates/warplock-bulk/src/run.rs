@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
 use crate::job::{Job, Kind, Operation, Shard, Unit};
-use crate::log::{Log, Report, Row, Status, each_row};
+use crate::log::{self, Log, Report, Row, Status};
 use crate::mark;
 
 /// The keys of a run. They are no part of the job; recipients are.
@@ -62,13 +62,7 @@ pub fn run(
         )));
     }
     let log = Log::open(path, shard)?;
-    let mut logged = HashSet::new();
-    if !job.operation.has_destination() {
-        each_row(path, |row| match row.status {
-            Status::Done => drop(logged.insert(row.unit)),
-            _ => drop(logged.remove(&row.unit)),
-        })?;
-    }
+    let logged = log::done(path)?;
     let worker = Worker {
         job,
         force,
@@ -104,7 +98,10 @@ pub fn run(
             if status == Status::Unchanged {
                 small_done.fetch_add(row.bytes, Ordering::Relaxed);
             }
-            log.add(path, &row)?;
+            // It has a row already.
+            if status != Status::Unchanged || !worker.logged.contains(&number) {
+                log.add(path, &row)?;
+            }
             report.units += 1;
             report.add(row.status, row.bytes, row.seconds);
             ended(&row);
@@ -195,7 +192,7 @@ struct Worker<'a> {
     force: bool,
     pipeline: &'a Pipeline,
     small_done: &'a AtomicU64,
-    /// Units without a result that an earlier run has done.
+    /// Units that an earlier run has done.
     logged: HashSet<u64>,
     /// The pipeline runs on all cores, so for one file at a time.
     large: Mutex<()>,
@@ -217,7 +214,7 @@ impl Worker<'_> {
     }
 
     fn file(&self, number: u64, unit: &Unit, to: Option<&Path>, key: &Key<'_>) -> Done<Status> {
-        if self.logged.contains(&number) {
+        if self.logged.contains(&number) && to.is_none_or(|to| has_mark(to, unit)) {
             return Ok(Status::Unchanged);
         }
         // Neither a link nor a pipe that has come since.
@@ -389,6 +386,12 @@ impl Worker<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a result that the log has is still there: nothing is opened for this.
+fn has_mark(to: &Path, unit: &Unit) -> bool {
+    let found = fs::symlink_metadata(to);
+    found.is_ok_and(|found| found.is_file() && mark::modified(&found) == unit.mtime)
 }
 
 /// A link where a folder should be, which an earlier tree may have left, could lead anywhere.

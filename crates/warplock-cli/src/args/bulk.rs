@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use warplock_bulk::Shard;
 
-use super::MaxWork;
+use super::{MaxWork, PassphraseFrom};
 
 /// Encrypt, decrypt, verify or rewrap whole trees of files.
 ///
@@ -107,6 +107,8 @@ pub(crate) struct WithIdentities {
     /// Use the identities in FILE (an age identity file or SSH private key); may be repeated.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) identity: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) from: PassphraseFrom,
     #[command(flatten)]
     pub(crate) work: MaxWork,
 }

@@ -14,6 +14,7 @@ use crate::console::{print, report as print_failure};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::keys::{given_recipients, read_identities};
+use crate::passphrase::PassphraseSource;
 use crate::progress::Progress;
 
 /// Runs the command.
@@ -26,7 +27,7 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
             selection,
             force,
         } => {
-            let recipients = recipients(&keys)?;
+            let recipients = recipients(&keys, common)?;
             let plan = plan(Operation::Encrypt, dir, Some(out), recipients, selection);
             plan_and_run(&plan, None, force, common)
         }
@@ -46,7 +47,13 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
             keys,
             selection,
         } => {
-            let plan = plan(Operation::Rewrap, dir, None, recipients(&new)?, selection);
+            let plan = plan(
+                Operation::Rewrap,
+                dir,
+                None,
+                recipients(&new, common)?,
+                selection,
+            );
             plan_and_run(&plan, Some(&keys), false, common)
         }
         Bulk::Verify {
@@ -65,7 +72,7 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
                 args::Operation::Rewrap => Operation::Rewrap,
             };
             let recipients = match operation.has_recipients() {
-                true => recipients(&options.keys)?,
+                true => recipients(&options.keys, common)?,
                 false => vec![],
             };
             let (source, to) = (options.source, options.destination);
@@ -93,8 +100,9 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
 }
 
 /// The recipients as the job keeps them, one each; refused here if they are none.
-fn recipients(keys: &ForRecipients) -> Result<Vec<String>> {
-    if given_recipients(&keys.recipient, &keys.recipients_file)?.is_empty() {
+fn recipients(keys: &ForRecipients, common: &Common) -> Result<Vec<String>> {
+    let given = given_recipients(&keys.recipient, &keys.recipients_file, common)?;
+    if given.is_empty() {
         return Err(Failure::usage(
             "name the keys that shall open the files: -r RECIPIENT or -R FILE. Passphrases are not \
              for many files: each would take a second; `warplock keygen` makes a key",
@@ -105,9 +113,15 @@ fn recipients(keys: &ForRecipients) -> Result<Vec<String>> {
         let text = std::fs::read_to_string(file);
         let text =
             text.map_err(|error| Failure::io("cannot read", &error).about(shown_name(file)))?;
-        let lines = text.lines().map(str::trim);
-        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-        all.extend(lines.map(str::to_owned));
+        let name = file.display().to_string();
+        let skipped = given.skipped().iter().filter(|key| key.file == name);
+        let skipped: Vec<_> = skipped.map(|key| key.line).collect();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let lines = text.lines().map(str::trim).enumerate();
+        let lines = lines.filter(|(number, line)| {
+            !line.is_empty() && !line.starts_with('#') && !skipped.contains(&(number + 1))
+        });
+        all.extend(lines.map(|(_, line)| line.to_owned()));
     }
     Ok(all)
 }
@@ -154,7 +168,7 @@ fn run_job(
         (Operation::Encrypt, _) => None,
         (_, Some(given)) if !given.identity.is_empty() => Some(read_identities(
             &given.identity,
-            Arc::new(Terminal),
+            Arc::new(PassphraseSource::of(&given.from)),
             given.work,
             common,
         )?),

@@ -12,12 +12,14 @@ mod generate;
 mod inputs;
 mod inspect;
 mod keygen;
+mod man;
 mod outputs;
 mod parquet;
 mod raw;
 #[cfg(feature = "research")]
 mod research;
 mod rewrap;
+mod salvage;
 mod summary;
 mod vault;
 mod verify;
@@ -27,11 +29,10 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use clap::CommandFactory;
 use serde_json::{Value, json};
 
 use self::inputs::file_object;
-use crate::args::{Cli, Command, Parquet};
+use crate::args::{self, Cli, Command, Parquet};
 #[cfg(feature = "research")]
 use crate::args::{PadDirection, Research};
 use crate::console::{print_with, report};
@@ -70,7 +71,7 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Research(command) => research::run(command, common),
         Command::Gen(options) => generate::run(options, common),
         Command::Completions { shell } => completions(shell),
-        Command::Man { dir } => man(&dir),
+        Command::Man { dir } => man::run(&dir),
     };
     let exit = outcome.unwrap_or_else(|failure| common.fail(&failure, object));
     exit.max(close_stdout())
@@ -126,13 +127,7 @@ fn close_stdout() -> Exit {
 
 fn completions(shell: clap_complete::Shell) -> Result<Exit> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "warplock", &mut script);
+    clap_complete::generate(shell, &mut args::definition(), "warplock", &mut script);
     print_with(|| io::stdout().write_all(&script))?;
-    Ok(Exit::Done)
-}
-
-fn man(dir: &Path) -> Result<Exit> {
-    clap_mangen::generate_to(Cli::command(), dir)
-        .map_err(|error| Failure::writing(&error).about(dir.display()))?;
     Ok(Exit::Done)
 }

@@ -14,9 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use warplock_keyring::{
-    AskPassphrase, Error, MasterKey, PassphraseFile, Recipients, StanzaKind, Terminal, shown_name,
-};
+use warplock_keyring::{MasterKey, Recipients, StanzaKind, shown_name};
 use warplock_vault::fuse::mounted_from;
 use warplock_vault::{
     BLOCK_SIZES, CONFIG, Settings, Unlocked, add_key, harden, info, init, raise_descriptor_limit,
@@ -32,6 +30,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 use crate::input::is_dash;
 use crate::keys::{FilePrompt, read_identities};
+use crate::passphrase::PassphraseSource;
 
 /// Runs one of the commands.
 pub(super) fn run(command: Vault, common: &Common) -> Result<Exit> {
@@ -93,7 +92,9 @@ fn make(options: &VaultInit, common: &Common) -> Result<Exit> {
     let memory = memory::place(&options.memory, common)?;
     check_new(dir, &settings).map_err(named)?;
     // Asked for before anything is made.
-    let recipients = recipients(given_recipients(&options.keys)?, &options.keys, common)?;
+    let given = given_recipients(&options.keys, common)?;
+    let source = PassphraseSource::of_first(&options.keys.new_from);
+    let recipients = recipients(given, &source, common)?;
     let made = match fs::create_dir(dir) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
@@ -158,15 +159,18 @@ fn parent(dir: &Path) -> &Path {
 fn passwd(options: &VaultPasswd, common: &Common) -> Result<Exit> {
     let dash = |path: &Option<_>| path.as_deref().is_some_and(is_dash);
     stdin_once(&[
-        ("--passphrase-file", dash(&options.unlock.passphrase_file)),
+        (
+            "--passphrase-file",
+            dash(&options.unlock.from.passphrase_file),
+        ),
         (
             "--new-passphrase-file",
-            dash(&options.keys.new_passphrase_file),
+            dash(&options.keys.new_from.new_passphrase_file),
         ),
     ])?;
     let dir = &options.dir;
     let named = |error: warplock_vault::Error| Failure::from(error).about(dir.display());
-    let given = given_recipients(&options.keys)?;
+    let given = given_recipients(&options.keys, common)?;
     check_key_name(options)?;
     let master = master_key(dir, &options.unlock, common)?;
     let told = |sentence: String| {
@@ -195,12 +199,14 @@ fn passwd(options: &VaultPasswd, common: &Common) -> Result<Exit> {
         ));
         done("removed", name)?;
     } else if let Some(name) = &options.add {
-        let recipients = recipients(given, &options.keys, common)?;
+        let source = PassphraseSource::of_new(&options.keys.new_from);
+        let recipients = recipients(given, &source, common)?;
         add_key(dir, &master, name, &recipients).map_err(named)?;
         done("added", name)?;
     } else {
         let name = &options.name;
-        let recipients = recipients(given, &options.keys, common)?;
+        let source = PassphraseSource::of_new(&options.keys.new_from);
+        let recipients = recipients(given, &source, common)?;
         let stanzas = replace_key(dir, &master, name, &recipients).map_err(named)?;
         let opener = opener(&stanzas);
         told(format!(
@@ -301,25 +307,18 @@ fn in_use(store: &Path, error: warplock_vault::Error) -> Failure {
     }
 }
 
-fn given_recipients(options: &NewKey) -> Result<Recipients> {
-    crate::keys::given_recipients(&options.recipient, &options.recipients_file)
+fn given_recipients(options: &NewKey, common: &Common) -> Result<Recipients> {
+    crate::keys::given_recipients(&options.recipient, &options.recipients_file, common)
 }
 
 /// The recipients of a vault's key: those given, or else a new passphrase.
-fn recipients(mut given: Recipients, options: &NewKey, common: &Common) -> Result<Recipients> {
-    if let Some(file) = &options.new_passphrase_file {
-        let file = PassphraseFile::new(file);
-        given.add_passphrase(file.ask("new passphrase")?)?;
-    } else if given.is_empty() {
-        let what = "passphrase for the vault";
-        let typed = Terminal.ask_new(what).map_err(|error| match error {
-            error @ Error::NoTerminal { .. } => {
-                Failure::error(format_args!("{error}; use --new-passphrase-file FILE"))
-                    .coded("no_passphrase")
-            }
-            error => error.into(),
-        });
-        given.add_passphrase(typed?)?;
+fn recipients(
+    mut given: Recipients,
+    source: &PassphraseSource,
+    common: &Common,
+) -> Result<Recipients> {
+    if given.is_empty() {
+        given.add_passphrase(source.ask_new("passphrase for the vault")?)?;
     }
     common.note("wrapping the key");
     Ok(given)
@@ -333,13 +332,10 @@ fn refuse_used(dir: &Path, read_only: bool) -> Result<()> {
 
 /// The vault's master key, and a report of what was done to wrapped keys.
 fn unlock(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<Unlocked> {
-    let prompt = Arc::new(match &options.passphrase_file {
-        Some(file) => FilePrompt::new(PassphraseFile::new(file)),
-        None => FilePrompt::new(Terminal),
-    });
+    let prompt = Arc::new(FilePrompt::new(PassphraseSource::of(&options.from)));
     prompt.next_file(&dir.display().to_string());
     let mut identities = read_identities(&options.identity, prompt, options.work, common)?;
-    if options.identity.is_empty() || options.passphrase_file.is_some() {
+    if options.identity.is_empty() || options.from.is_given() {
         identities.add_passphrase();
     }
     warplock_vault::unlock(dir, &identities)
