@@ -143,6 +143,22 @@ def test_damaged_jobs_are_refused(tmp_path: pathlib.Path) -> None:
             bulk.run(where)
 
 
+def test_credentials_are_found_as_by_the_vendors_tools(
+    client: Any, bucket: str, tmp_path: pathlib.Path, monkeypatch: Any
+) -> None:
+    upload(client, bucket, "p", {"a": b"text"})
+    profiles = tmp_path / "credentials"
+    profiles.write_text("[other]\naws_access_key_id = name\naws_secret_access_key = secret\n")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ALLOW_HTTP"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(profiles))
+    monkeypatch.setenv("AWS_PROFILE", "other")
+    assert run(f"s3://{bucket}/p", f"s3://{bucket}/q", "encrypt") == (0, {"a": "done"})
+    monkeypatch.setenv("AWS_PROFILE", "none")
+    with pytest.raises(ValueError, match="profile .none. could not be found"):
+        bulk.plan(f"s3://{bucket}/p", None, "verify")
+
+
 def test_places_are_where_the_page_says(monkeypatch: Any) -> None:
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")

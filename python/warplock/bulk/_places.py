@@ -127,7 +127,12 @@ def place(url: str) -> Place:
         raise ValueError(f"{url}: a place has no query or fragment")
     # Credentials and endpoints come from the environment, as for the vendors' own tools. Like them,
     # take a prefix literally.
-    return Store(url, from_url(url.replace("%", "%25")), "")
+    options: Any = {}
+    if parts.scheme == "s3":
+        from warplock.bulk._s3 import options_like_boto3
+
+        options = options_like_boto3()
+    return Store(url, from_url(url.replace("%", "%25"), **options), "")
 
 
 def inside(outer: Place, inner: Place) -> str | None:

@@ -1,14 +1,17 @@
-"""Another envelope for an object on S3: of a large one the service itself copies the stream."""
+"""S3: how its tools find it, and another envelope for an object, whose stream the service copies."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import boto3
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
+from obstore.auth.boto3 import Boto3CredentialProvider
 
 from warplock.bulk._places import Changed, exactly
 
@@ -114,6 +117,25 @@ def _copy(
         with contextlib.suppress(ClientError):
             client.abort_multipart_upload(**target, UploadId=upload)
         raise
+
+
+def options_like_boto3() -> dict[str, Any]:
+    """What AWS's tools do and obstore does not: take an endpoint without TLS, and profiles."""
+    names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    options: dict[str, Any] = {}
+    if any(os.environ.get(name, "").startswith("http://") for name in names):
+        options["client_options"] = {"allow_http": True}
+    if "AWS_ACCESS_KEY_ID" in os.environ:
+        return options
+    try:
+        session = boto3.Session()
+        if session.available_profiles and session.get_credentials() is not None:
+            # boto3 renews them ten minutes before their end, or earlier.
+            lifetime = timedelta(minutes=5)
+            options["credential_provider"] = Boto3CredentialProvider(session, ttl=lifetime)
+    except BotoCoreError as error:
+        raise ValueError(f"S3: {error}") from None
+    return options
 
 
 _making = threading.Lock()
