@@ -235,3 +235,35 @@ fn a_store_may_lack_things() {
         ));
     }
 }
+
+/// On sshfs, all names of a file have inode numbers of their own, and setting the owner or the times
+/// of a symlink sets those of what it leads to.
+#[test]
+fn a_store_on_sshfs() {
+    const SERVER: &str = "/usr/lib/openssh/sftp-server";
+    if !can_mount() || !has("sshfs") || !fs::exists(SERVER).unwrap() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    folder.shell(&format!(
+        r#"
+        mkdir under below; printf '#!/bin/sh\nexec {SERVER}\n' > ssh; chmod +x ssh
+        sshfs host:"$(pwd)/under" below -o ssh_command="$(pwd)/ssh"; trap "umount -l below" EXIT
+        $W vault init below/store -R recipient.txt
+        $W vault mount below/store plain -i key.txt 2> said
+        grep -q "no hard links, no owners and times of symlinks" said
+        mkdir plain/folder; echo content > plain/folder/file; mv plain/folder plain/moved
+        ln -s target plain/link; mv plain/link plain/renamed; chown -h 0:0 plain/renamed
+        [ "$(readlink plain/renamed)" = target ]; [ "$(stat -c %u plain/renamed)" = 0 ]
+        chown -h 7:8 plain/renamed; [ "$(stat -c %u plain/renamed)" = 0 ]
+        ! ln plain/moved/file plain/hard 2> error; grep -q "not permitted" error
+        echo other > plain/new; mv plain/new plain/moved/file
+        [ "$(cat plain/moved/file)" = other ]
+        tar cf archive -C plain .; mkdir plain/copy; tar xf archive -C plain/copy
+        $W vault unmount plain
+        $W vault check below/store -i key.txt > checked; grep -q "nothing wrong" checked
+        [ -z "$(find under -name ".fuse_hidden*")" ]
+        "#
+    ));
+}
