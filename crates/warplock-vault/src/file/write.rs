@@ -235,7 +235,9 @@ impl<S: Storage> Core<S> {
             if first < committed {
                 self.write_journal(content, state, first, ciphertext, seals)?;
             } else {
-                let written = self.write_in_place(content, state, first, ciphertext);
+                let written = self
+                    .reserve_pages(content, state, first..until)
+                    .and_then(|()| self.write_in_place(content, state, first, ciphertext));
                 if let Err(error) = written {
                     // What stands in holes and after the end is nothing, and only takes room; of other
                     // blocks, the old version may be gone.
