@@ -74,7 +74,7 @@ pub use format::config::{
     remove_altered_keys, remove_key, replace_key, unlock,
 };
 pub use memory::default_memory_dir;
-pub use store::descriptors::{raise_descriptor_limit, raise_file_size_limit};
+pub use store::descriptors::{raise_descriptor_limit, raise_inherited_limits};
 pub use store::harden::harden;
 pub use store::posix::Posix;
 pub use store::storage;

@@ -198,6 +198,29 @@ fn a_limit_of_file_lengths_does_not_end_the_mount() {
     );
 }
 
+/// The limits are those of the shell that mounts, and end what it runs.
+#[test]
+fn limits_of_memory_and_time_do_not_end_the_mount() {
+    if !can_mount() || !has("setpriv") {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    folder.shell(
+        r#"
+        (ulimit -S -v 150000; ulimit -S -t 2; exec $W vault mount -f store plain -i key.txt) 2> said &
+        until grep -q "$(pwd)/plain fuse.warplock" /proc/self/mounts; do sleep 0.01; done
+        grep -E "^Max (cpu time|address space) +unlimited" /proc/$!/limits > limits
+        $W vault unmount plain
+        [ ! -s said ]; [ "$(wc -l < limits)" = 2 ]
+        (ulimit -t 100
+         setpriv --bounding-set=-sys_resource --inh-caps=-sys_resource              $W vault mount store plain -i key.txt 2> said)
+        grep -q "more than 100 s of CPU time" said
+        $W vault unmount plain
+        "#,
+    );
+}
+
 /// File systems of FUSE and networks have no flags for renaming, and may keep no owners: the vault
 /// does without, and says what its users have to do without.
 #[test]

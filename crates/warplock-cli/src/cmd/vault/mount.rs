@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
-use signal_hook::consts::SIGXFSZ;
+use signal_hook::consts::{SIGXCPU, SIGXFSZ};
 use signal_hook::flag;
 use warplock_vault::fs::FileSystem;
 use warplock_vault::fuse::{self, Mount};
-use warplock_vault::{Options, Vault, raise_file_size_limit};
+use warplock_vault::{Options, Vault, raise_inherited_limits};
 
 use super::background::{self, Ready};
 use super::log::Log;
@@ -41,11 +41,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     let store = fs::canonicalize(&options.dir)
         .map_err(|error| named(Failure::io("cannot open the vault", &error)))?;
     refuse_inside(&store, options)?;
-    // Beyond the limit a write fails, which affects one program; the signal would end the mount for
-    // all.
-    raise_file_size_limit();
-    flag::register(SIGXFSZ, Arc::default())
-        .map_err(|error| Failure::io("cannot catch a signal", &error))?;
+    ignore_inherited_limits(common)?;
     // Everything that can be refused is refused before the prompt for a passphrase.
     fuse::free_point(&options.point)?;
     if !Path::new("/dev/fuse").exists() {
@@ -127,6 +123,23 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         Failure::error(said).about(store.display())
     })?;
     Ok(Exit::Done)
+}
+
+/// Beyond the limit of file lengths a write fails, which affects one program; the signal would end the
+/// mount for all.
+fn ignore_inherited_limits(common: &Common) -> Result<()> {
+    for limit in raise_inherited_limits() {
+        if !common.quiet {
+            say(format_args!(
+                "warplock: the mount ends if it needs more than {limit}; raise that limit first"
+            ));
+        }
+    }
+    for signal in [SIGXFSZ, SIGXCPU] {
+        flag::register(signal, Arc::default())
+            .map_err(|error| Failure::io("cannot catch a signal", &error))?;
+    }
+    Ok(())
 }
 
 /// The mount would hide or serve itself.
