@@ -475,9 +475,9 @@ impl<S: Storage> Vault<S> {
         let storage = &self.core.storage;
         // It may be another one, which somebody put there.
         let folder = self.folder(node)?;
-        // Somebody else's files are not ours to remove with it.
         if !self.core.clear(&folder)? {
-            return Err(Errno::NOTEMPTY.into());
+            // Somebody else's files are not ours to remove with it.
+            self.lose_foreign(node, &folder)?;
         }
         let temporary = self.core.temporary_name()?;
         storage.rename(

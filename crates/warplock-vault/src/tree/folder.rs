@@ -193,6 +193,13 @@ impl<S: Storage> Core<S> {
         is_temporary(&entry.name) && entry.kind == FileType::Symlink
     }
 
+    /// Whether an interrupted operation left this, or it is the folder's own.
+    pub(crate) fn is_leftover(&self, dir: &S::Dir, entry: &Listed, id: &Id) -> Result<bool> {
+        Ok(self.is_spare(dir, entry, Some(id))?
+            || self.is_spare_symlink(entry)
+            || self.is_spare_folder(dir, entry)?)
+    }
+
     /// Whether a folder that is about to be removed holds nothing. What interrupted operations left
     /// in it is removed first, so that what is removed never holds a folder.
     pub(crate) fn clear(&self, folder: &Folder<S>) -> Result<bool> {

@@ -65,6 +65,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
             memory,
             id: options.id.clone(),
             accept: false,
+            tidy: true,
             trouble: Some(Arc::new(move |sentence: &str| shown.show(sentence))),
             log: Some(Arc::new(move |sentence: &str| logged.log(sentence))),
         },
