@@ -44,7 +44,11 @@ pub(crate) struct VaultInit {
     #[arg(value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
     #[command(flatten)]
-    pub(crate) keys: NewKey,
+    keys: NewKey,
+    /// The same as --new-passphrase-file.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file"])]
+    passphrase_file: Option<PathBuf>,
     /// The key's name, by which it can be changed or removed.
     #[arg(long, value_name = "NAME", default_value = "main")]
     pub(crate) name: String,
@@ -59,6 +63,17 @@ pub(crate) struct VaultInit {
     pub(crate) block_size: u64,
     #[command(flatten)]
     pub(crate) memory: MemoryPlace,
+}
+
+impl VaultInit {
+    /// The keys that shall open the vault.
+    pub(crate) fn new_key(&self) -> NewKey {
+        let mut keys = self.keys.clone();
+        keys.new_passphrase_file = keys
+            .new_passphrase_file
+            .or_else(|| self.passphrase_file.clone());
+        keys
+    }
 }
 
 /// Where this machine stores what it knows of vaults.
@@ -132,7 +147,7 @@ pub(crate) struct MemoryForget {
 }
 
 /// The keys that shall open a vault.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct NewKey {
     /// For RECIPIENT (age1..., an SSH public key, a plugin's); may be repeated.
     #[arg(short, long, value_name = "RECIPIENT")]

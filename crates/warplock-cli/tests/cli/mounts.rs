@@ -127,6 +127,7 @@ fn names_of_stores_are_no_mount_options() {
             ! grep allow_other mounts | grep -v "%2Callow_other[^,]*$(pwd)/plain fuse.warplock"
             ! grep -q ",allow_other" mounts
             run unmount plain
+            ! run mount "{name}" plain -i key.txt --suid 2> said; grep -q "for root" said
             '
             "#
         );

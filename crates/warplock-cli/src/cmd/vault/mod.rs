@@ -90,10 +90,11 @@ fn make(options: &VaultInit, common: &Common) -> Result<Exit> {
             .expect("the parser lets only these names through"),
         block_size: u32::try_from(options.block_size).unwrap_or(u32::MAX),
     };
+    let keys = options.new_key();
     let memory = memory::place(&options.memory, common)?;
     check_new(dir, &settings).map_err(named)?;
     // Asked for before anything is made.
-    let recipients = recipients(given_recipients(&options.keys)?, &options.keys, common)?;
+    let recipients = recipients(given_recipients(&keys)?, &keys, common)?;
     let made = match fs::create_dir(dir) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
@@ -342,8 +343,26 @@ fn unlock(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<Unlocked
     if options.identity.is_empty() || options.passphrase_file.is_some() {
         identities.add_passphrase();
     }
-    warplock_vault::unlock(dir, &identities)
-        .map_err(|error| Failure::from(error).about(dir.display()))
+    warplock_vault::unlock(dir, &identities).map_err(|error| {
+        let wrong_key = matches!(error, warplock_vault::Error::Keyring(_));
+        let failure = Failure::from(error);
+        let failure = match openers(dir).filter(|_| wrong_key) {
+            Some(openers) => failure.advise(format_args!("the vault opens with {openers}")),
+            None => failure,
+        };
+        failure.about(dir.display())
+    })
+}
+
+/// What opens a vault that has several keys: an error says what is wrong with one of them.
+fn openers(dir: &Path) -> Option<String> {
+    let keys = info(dir).ok()?.keys;
+    let openers = keys.iter().map(|(name, stanzas)| {
+        let (name, opener) = (escaped(name), opener(stanzas));
+        format!("{opener} (its key '{name}')")
+    });
+    let openers: Vec<_> = openers.collect();
+    (openers.len() > 1).then(|| openers.join(", or "))
 }
 
 /// The vault's master key. Prints what was done to wrapped keys.

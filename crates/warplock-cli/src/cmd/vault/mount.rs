@@ -41,6 +41,12 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     let store = fs::canonicalize(&options.dir)
         .map_err(|error| named(Failure::io("cannot open the vault", &error)))?;
     refuse_inside(&store, options)?;
+    if (options.suid || options.dev) && !rustix::process::geteuid().is_root() {
+        return Err(Failure::usage(
+            "--suid and --dev are for root: in other users' mounts, the system ignores such programs \
+             and files",
+        ));
+    }
     ignore_inherited_limits(common)?;
     // Everything that can be refused is refused before the prompt for a passphrase.
     fuse::free_point(&options.point)?;
