@@ -8,11 +8,11 @@ use crate::core::{Core, JOURNALS, journal_id, lock};
 use crate::error::Result;
 use crate::file::content::{Content, State};
 use crate::format::header::Owner;
+use crate::format::header::first_header;
 use crate::format::keys::Id;
 use crate::fs::FileType;
 use crate::memory::Version;
 use crate::store::storage::{At, Listed, Storage};
-use crate::tree::edit::first_header;
 use crate::tree::lost::{LOST, UNFINISHED};
 
 /// What a file among the journals is.

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 use rustix::io::Errno;
 
@@ -39,6 +40,7 @@ impl<S: Storage> Vault<S> {
                         let state = content.read_state();
                         found.size = state.now.len;
                         found.modified = state.modified();
+                        show_changed(state.now.owner, state.changed(), &mut found);
                         Some(state.now.owner)
                     }
                     None => self.show_header(node, &mut found)?,
@@ -102,6 +104,7 @@ impl<S: Storage> Vault<S> {
             Ok(header) => {
                 found.size = header.len;
                 found.modified = header.modified;
+                show_changed(header.owner, header.changed, found);
                 let here = header.places.contains(&name.place);
                 return Ok(here.then_some(header.owner));
             }
@@ -187,11 +190,11 @@ impl<S: Storage> Vault<S> {
             modified: changes.modified,
             ..Changes::default()
         };
-        if let Some(modified) = changes.modified
-            && node.kind == FileType::RegularFile
-        {
+        let set = changes.modified.is_some() || changes.changed.is_some();
+        if set && node.kind == FileType::RegularFile {
             let content = content()?;
-            self.core.set_modified(&content, modified)?;
+            self.core
+                .set_times(&content, changes.modified, changes.changed)?;
             self.list_uncommitted(&content);
             // In the store, it tells programs that copy of changes.
             times.modified = None;
@@ -322,11 +325,20 @@ impl<S: Storage> Vault<S> {
     }
 }
 
+/// Shows when a file changed last. Of a fifo, socket or device, the kernel does not tell when its names
+/// change, so that the store's time is the better one.
+fn show_changed(owner: Owner, changed: Option<SystemTime>, found: &mut Attributes) {
+    if owner.kind() == FileType::RegularFile {
+        found.changed = changed.unwrap_or(found.changed);
+    }
+}
+
 /// Whether only times are to be changed, of something that has no name any more.
 fn is_gone<S: Storage>(node: &Node<S>, changes: &Changes) -> bool {
     let times = Changes {
         accessed: changes.accessed,
         modified: changes.modified,
+        changed: changes.changed,
         ..Changes::default()
     };
     node.last.get().is_some() && *changes == times
