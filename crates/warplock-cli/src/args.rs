@@ -25,7 +25,8 @@ pub(crate) use bulk::{Bulk, ForRecipients, Operation, Selection, WithIdentities}
 pub(crate) use raw::{Pad, Raw, RawOptions};
 pub(crate) use vault::{
     Cache, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, NewKey, Vault, VaultCheck,
-    VaultInfo, VaultInit, VaultMemory, VaultMount, VaultPasswd, VaultUnlock, VaultUnmount,
+    VaultExportKey, VaultInfo, VaultInit, VaultKey, VaultList, VaultMemory, VaultMount,
+    VaultPasswd, VaultRecover, VaultUnlock, VaultUnmount,
 };
 pub(crate) use work::MaxWork;
 

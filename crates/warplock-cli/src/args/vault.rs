@@ -1,6 +1,6 @@
 //! `warplock vault`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
@@ -19,7 +19,12 @@ pub(crate) enum Vault {
     Init(VaultInit),
     Mount(VaultMount),
     Unmount(VaultUnmount),
+    List(VaultList),
     Passwd(VaultPasswd),
+    #[command(subcommand)]
+    Key(VaultKey),
+    ExportKey(VaultExportKey),
+    Recover(VaultRecover),
     Check(VaultCheck),
     Info(VaultInfo),
     #[command(subcommand)]
@@ -32,12 +37,13 @@ Examples:
   mkdir plain
   warplock vault mount store plain            shows the files in the folder plain
   warplock vault unmount plain
-  warplock vault passwd store --add backup -r age1...";
+  warplock vault key add store backup -r age1...
+  warplock vault export-key store -o paper.txt";
 
 /// Make a vault in an empty folder.
 ///
-/// Without options it asks for a passphrase. More keys can be added with `vault passwd --add`: a
-/// vault should have two, one of them on paper in a safe place.
+/// Without options it asks for a passphrase. More keys can be added with `vault key add`: a vault
+/// should have two. `vault export-key` prints one for paper, in a safe place.
 #[derive(Args, Debug)]
 pub(crate) struct VaultInit {
     /// The folder; it is made if it does not exist.
@@ -147,7 +153,7 @@ pub(crate) struct MemoryForget {
 }
 
 /// The keys that shall open a vault.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct NewKey {
     /// For RECIPIENT (age1..., an SSH public key, a plugin's); may be repeated.
     #[arg(short, long, value_name = "RECIPIENT")]
@@ -276,6 +282,144 @@ pub(crate) struct VaultPasswd {
     #[arg(long, conflicts_with_all = ["add", "remove", "name"])]
     #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file"])]
     pub(crate) remove_altered: bool,
+}
+
+/// Add, change and remove keys of a vault.
+#[derive(Debug, Subcommand)]
+pub(crate) enum VaultKey {
+    Add(KeyAdd),
+    Change(KeyChange),
+    Remove(KeyRemove),
+}
+
+/// Add a key: a passphrase, or recipients. Any of a vault's keys opens it.
+#[derive(Args, Debug)]
+pub(crate) struct KeyAdd {
+    /// The vault.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    /// What the key is to be called.
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) unlock: VaultUnlock,
+    #[command(flatten)]
+    pub(crate) keys: NewKey,
+}
+
+/// Replace a key by another: a new passphrase, for example.
+///
+/// An old passphrase still opens an old copy of warplock.vault.
+#[derive(Args, Debug)]
+pub(crate) struct KeyChange {
+    /// The vault.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    /// Which key.
+    #[arg(default_value = "main")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) unlock: VaultUnlock,
+    #[command(flatten)]
+    pub(crate) keys: NewKey,
+}
+
+/// Remove a key.
+///
+/// It still opens an old copy of warplock.vault: to lock its owner out, move the files to a new vault.
+#[derive(Args, Debug)]
+pub(crate) struct KeyRemove {
+    /// The vault.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    /// Which key.
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) unlock: VaultUnlock,
+}
+
+impl VaultKey {
+    /// The vault.
+    pub(crate) fn dir(&self) -> &Path {
+        match self {
+            VaultKey::Add(options) => &options.dir,
+            VaultKey::Change(options) => &options.dir,
+            VaultKey::Remove(options) => &options.dir,
+        }
+    }
+}
+
+impl From<VaultKey> for VaultPasswd {
+    fn from(command: VaultKey) -> Self {
+        let (dir, unlock, keys, name, add, remove) = match command {
+            VaultKey::Add(it) => (
+                it.dir,
+                it.unlock,
+                it.keys,
+                String::new(),
+                Some(it.name),
+                None,
+            ),
+            VaultKey::Change(it) => (it.dir, it.unlock, it.keys, it.name, None, None),
+            VaultKey::Remove(it) => {
+                let keys = NewKey::default();
+                (it.dir, it.unlock, keys, String::new(), None, Some(it.name))
+            }
+        };
+        VaultPasswd {
+            dir,
+            unlock,
+            keys,
+            name,
+            add,
+            remove,
+            remove_altered: false,
+        }
+    }
+}
+
+/// List the vaults that were used on this machine, and what is mounted where.
+#[derive(Args, Debug)]
+pub(crate) struct VaultList {
+    /// Where memories are kept.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) memory: Option<PathBuf>,
+}
+
+/// Print a vault's master key, to be kept on paper.
+///
+/// With it, `vault recover` makes a lost or damaged warplock.vault again, and nothing else is needed to
+/// read all files. It stays valid when keys are changed or removed: whoever has seen it can read the
+/// vault for ever. Print it on a printer that keeps no copies, and lock it away.
+#[derive(Args, Debug)]
+pub(crate) struct VaultExportKey {
+    /// The vault.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) unlock: VaultUnlock,
+    /// Write it to FILE, which must not exist and only you can read; - for stdout, also if that is no
+    /// terminal.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Make a vault's lost warplock.vault again, from what `vault export-key` printed.
+///
+/// The vault then opens with the passphrase or the recipients given here. That the files are the newest
+/// only this machine's memory can tell.
+#[derive(Args, Debug)]
+pub(crate) struct VaultRecover {
+    /// The vault, which has no warplock.vault.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    /// The file with the printed lines; - for stdin, where they can be typed.
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) keys: NewKey,
+    /// The new key's name.
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    pub(crate) name: String,
 }
 
 /// Check that nothing in a vault was changed, and repair what a crash left.

@@ -18,4 +18,5 @@ mod rewrap;
 mod robust;
 mod secrets;
 mod vault;
+mod vault_keys;
 mod written;

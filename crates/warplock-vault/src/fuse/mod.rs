@@ -46,7 +46,7 @@ use rustix::mount::UnmountFlags;
 use self::activity::Activity;
 use self::adapter::Adapter;
 pub use self::error::{Error, Result};
-pub use self::table::{Mounted, mounted_at, mounted_from};
+pub use self::table::{Mounted, all_mounted, mounted_at, mounted_from};
 use self::writers::Writers;
 use crate::fs::FileSystem;
 
