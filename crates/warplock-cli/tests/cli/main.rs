@@ -19,4 +19,5 @@ mod robust;
 mod secrets;
 mod vault;
 mod vault_keys;
+mod vault_system;
 mod written;

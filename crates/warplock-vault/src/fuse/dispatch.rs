@@ -229,7 +229,7 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
         match created {
             Ok((made, file)) => {
                 let handle = self.opened(made.node, file, access);
-                let made = attributes(&made);
+                let made = self.attributes(&made);
                 reply.created(
                     &self.timeout,
                     &made,

@@ -8,6 +8,7 @@ mod log;
 mod memory;
 mod mount;
 mod notices;
+mod notify;
 mod recovery;
 mod unmount;
 

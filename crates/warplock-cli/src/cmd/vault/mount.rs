@@ -10,13 +10,13 @@ use serde_json::json;
 use signal_hook::consts::{SIGXCPU, SIGXFSZ};
 use signal_hook::flag;
 use warplock_vault::fs::FileSystem;
-use warplock_vault::fuse::{self, Mount};
+use warplock_vault::fuse::{self, Mount, Shown};
 use warplock_vault::{Options, Vault, raise_inherited_limits};
 
 use super::background::{self, Ready};
 use super::log::Log;
 use super::notices::Notices;
-use super::{in_use, master_key, memory, refuse_used};
+use super::{in_use, master_key, memory, notify, refuse_used};
 use crate::args::{Cache, Common, VaultMount};
 use crate::console::say;
 use crate::exit::Exit;
@@ -92,6 +92,11 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
             allow_other: options.allow_other,
             suid: options.suid,
             dev: options.dev,
+            shown: Shown {
+                uid: options.uid,
+                gid: options.gid,
+                umask: options.umask,
+            },
             threads: None::<NonZeroUsize>,
             sole: match options.cache {
                 Some(cache) => cache == Cache::Keep,
@@ -115,6 +120,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
             "read_only": read_only,
         }))?;
     }
+    notify::ready(mount.point());
     if let Some(ready) = ready {
         notices.leave_terminal();
         ready.detach();

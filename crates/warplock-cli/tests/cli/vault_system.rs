@@ -1,0 +1,71 @@
+//! Vaults mounted by the system: `mount -t fuse.warplock`, and systemd's way to hear of it.
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use crate::vault::{Guard, MOUNT, can_mount, vault};
+
+#[test]
+fn mount_and_fstab_know_vaults() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../scripts/mount.fuse.warplock"
+    );
+    fs::copy(script, folder.path("mount.fuse.warplock")).unwrap();
+    folder.shell(
+        r#"
+        export WARPLOCK=$W
+        here=$(pwd)
+        printf '%s\n' "$here/store $here/plain fuse.warplock noauto,nofail,identity=$here/key.txt,allow_other,x-a=b 0 0" > fstab
+        mkdir up work
+        exec unshare -m --propagation private sh -e -c '
+            mount -t overlay none -o lowerdir=/usr/sbin,upperdir=up,workdir=work /usr/sbin
+            install mount.fuse.warplock /usr/sbin
+            mount -t fuse.warplock -o identity=key.txt,umask=027,uid=7,gid=8,no_memory store plain
+            echo content > plain/file; mkdir plain/folder
+            [ "$(stat -c %u:%g:%a plain/file)" = 7:8:640 ]
+            [ "$(stat -c %a plain/folder)" = 750 ]
+            $W vault unmount plain
+            mount -t fuse.warplock -o identity=key.txt,ro store plain
+            grep -q " ro,.*user_id" /proc/self/mounts
+            [ "$(stat -c %u plain/file)" = 0 ]; [ "$(cat plain/file)" = content ]
+            umount plain
+            until $W vault check --quick store -i key.txt > /dev/null 2>&1; do sleep 0.01; done
+            mount -T fstab "$(pwd)/plain"
+            grep "$(pwd)/plain" /proc/self/mounts | grep -q allow_other
+            $W vault unmount plain
+            ! mount -t fuse.warplock -o identity=key.txt,bogus store plain 2> said
+            grep -q "bogus is no option" said
+        '
+        "#,
+    );
+}
+
+#[test]
+fn a_service_tells_when_it_is_ready() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    let socket = UnixDatagram::bind(folder.path("notify")).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let args = [&MOUNT[..], &["-f"]].concat();
+    let mut command = folder.command(args);
+    command.env("NOTIFY_SOCKET", folder.path("notify"));
+    let mut served = command.spawn().unwrap();
+    let mut said = [0; 4096];
+    let len = socket.recv(&mut said).unwrap();
+    assert!(said[..len].starts_with(b"READY=1\n"));
+    folder.write("plain/file", "it is mounted");
+    folder.run(["vault", "unmount", "plain"]).code(0);
+    assert!(served.wait().unwrap().success());
+}
