@@ -69,3 +69,44 @@ fn a_service_tells_when_it_is_ready() {
     folder.run(["vault", "unmount", "plain"]).code(0);
     assert!(served.wait().unwrap().success());
 }
+
+/// overlayfs, which docker and podman use, has its upper layer in a vault.
+#[test]
+fn an_overlay_writes_to_a_vault() {
+    if !can_mount() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    folder.shell(
+        r#"
+        mkdir -p lower/folder lower/gone merged
+        echo low > lower/file; echo low > lower/moved; echo low > lower/folder/inner
+        exec unshare -m --propagation private sh -e -c '
+            over() { mount -t overlay none -o lowerdir=lower,upperdir=plain/up,workdir=plain/work merged; }
+            look() {
+                [ ! -e merged/file ]; [ ! -e merged/moved ]; [ ! -e merged/gone ]
+                [ "$(cat merged/new)" = low ]; [ "$(cat merged/folder/inner)" = lowhigh ]
+                [ "$(ls merged)" = "folder
+new
+tree" ]
+            }
+            $W vault mount store plain -i key.txt --dev --suid
+            mkdir plain/up plain/work
+            over
+            rm merged/file; mv merged/moved merged/new; rmdir merged/gone
+            printf high > part; cat lower/folder/inner part | tr -d "\n" > merged/folder/inner
+            mkdir merged/tree; ln merged/new merged/tree/link; rm -r merged/tree; mkdir merged/tree
+            look
+            umount merged
+            $W vault unmount plain
+            $W vault mount store plain -i key.txt --dev --suid
+            over
+            look
+            umount merged
+            $W vault unmount plain
+            $W vault check store -i key.txt
+        '
+        "#,
+    );
+}
