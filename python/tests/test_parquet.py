@@ -16,8 +16,9 @@ pq = pytest.importorskip("pyarrow.parquet")
 pe = pytest.importorskip("pyarrow.parquet.encryption")
 
 import warplock  # noqa: E402
-from warplock import parquet  # noqa: E402
+from warplock import _native, parquet  # noqa: E402
 
+GPUS = _native.gpus()
 ALGORITHMS = ["AES_GCM_V1", "AES_GCM_CTR_V1"]
 KEYS = [bytes(range(length)) for length in (16, 24, 32)]
 
@@ -107,6 +108,8 @@ def test_what_pyarrow_encrypts_comes_back(
         sealed = written(content, properties, **FORMS[form])
         plain = parquet.decrypt(sealed, key)
         same(plain, content)
+        if GPUS:
+            assert parquet.decrypt(sealed, key, device=0).tobytes() == plain
         # Byte for byte as if it had never been encrypted, but for offsets and sizes.
         assert abs(len(plain) - len(written(content, None, **FORMS[form]))) < 0.05 * len(plain) + 99
 
@@ -179,7 +182,11 @@ def test_columns_have_keys_of_their_own(
         [None, "id", "list.list.element", "struct.b.c"], key=str
     )
     columns = {name: key for name, key in keys.items() if name is not None}
-    same(parquet.decrypt(sealed, keys[None], column_keys=columns), content)
+    plain = parquet.decrypt(sealed, keys[None], column_keys=columns)
+    same(plain, content)
+    if GPUS:
+        on_gpu = parquet.decrypt(sealed, keys[None], column_keys=columns, device=0)
+        assert on_gpu.tobytes() == plain
     with pytest.raises(warplock.WrongKeyError, match="no key for column 'id'"):
         parquet.decrypt(sealed, keys[None])
     with pytest.raises(warplock.WrongKeyError, match="no key for the footer"):
@@ -291,6 +298,41 @@ def test_where_it_comes_from_and_goes_to(tmp_path: pathlib.Path) -> None:
     sink = io.BytesIO()
     assert parquet.decrypt(sealed, KEYS[0], out=sink) == len(wanted)
     assert sink.getvalue() == wanted
+
+
+def test_gpus_take_every_source_and_say_what_is_wrong(tmp_path: pathlib.Path) -> None:
+    sealed = written(table(50), uniform())
+    path = tmp_path / "sealed"
+    path.write_bytes(sealed)
+    with pytest.raises(ValueError, match="two places"):
+        parquet.decrypt(sealed, KEYS[0], out=tmp_path / "x", device=0)  # type: ignore[call-overload]
+    if not GPUS:
+        with pytest.raises(warplock.NoBackendError):
+            parquet.decrypt(sealed, KEYS[0], device=0)
+        pytest.skip("no GPU")
+    wanted = parquet.decrypt(sealed, KEYS[0])
+    for source in [bytearray(sealed), memoryview(sealed), str(path), path, io.BytesIO(sealed)]:
+        image = parquet.decrypt(source, KEYS[0], device=0)
+        assert len(image) == image.nbytes == len(wanted)
+        assert image.tobytes() == wanted
+        assert image.__cuda_array_interface__["data"] == (image.ptr, False)
+    with pytest.raises(warplock.WrongKeyError):
+        parquet.decrypt(sealed, bytes(16), device=0)
+    refused = 0
+    for at in range(10, len(sealed), len(sealed) // 50):
+        changed = bytearray(sealed)
+        changed[at] ^= 1
+        errors = []
+        for where in ({}, {"device": 0}):
+            with pytest.raises(warplock.DecryptionError) as raised:
+                parquet.decrypt(changed, KEYS[0], **where)
+            errors.append((type(raised.value), str(raised.value)))
+        refused += "does not verify" in errors[0][1]
+        assert errors[0] == errors[1]
+    assert refused > 20
+    (tmp_path / "empty").write_bytes(b"")
+    with pytest.raises(warplock.FormatError):
+        parquet.decrypt(tmp_path / "empty", KEYS[0], device=0)
 
 
 def test_other_files_and_keys_are_refused() -> None:

@@ -8,6 +8,8 @@
 - `warplock.fs`: encrypted files through fsspec.
 - `warplock.safetensors`: encrypted tensors, also straight to GPUs.
 - `warplock.parquet`: encrypted Parquet files to plain ones, and back.
+- `warplock.bulk`: buckets and folders, on many machines.
+- `warplock.analyze`: statistics of ciphertexts.
 - `warplock.cuda`, `warplock.torch`: arrays in GPU memory.
 
 Everything but the last works in host memory (tensors: in any), waits for its result, and raises if

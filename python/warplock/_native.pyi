@@ -21,8 +21,11 @@ __all__ = [
     "TensorFile",
     "__version__",
     "algorithms",
+    "analyze_data",
+    "compare_data",
     "decrypt_file",
     "decrypt_parquet",
+    "decrypt_parquet_to_gpu",
     "default_backend",
     "describe",
     "encrypt_file",
@@ -190,6 +193,16 @@ def save_tensors(
     replace: bool,
     engine: Engine | None,
 ) -> int: ...
+_Statistic = tuple[
+    str, str, str, float, float, float, list[tuple[float, float | None, float | None]], float, str
+]
+
+def analyze_data(
+    object: Buffer, shape: tuple[int, int, int] | None, seed: int
+) -> list[_Statistic]: ...
+def compare_data(
+    left: Buffer, right: Buffer, shape: tuple[int, int, int] | None
+) -> tuple[list[_Statistic], int | None]: ...
 def decrypt_parquet(
     source: Any,
     lookup: Callable[[bytes | None, str | None], Buffer | None],
@@ -198,6 +211,13 @@ def decrypt_parquet(
     replace: bool,
     engine: Engine | None,
 ) -> bytes | int: ...
+def decrypt_parquet_to_gpu(
+    source: Buffer,
+    lookup: Callable[[bytes | None, str | None], Buffer | None],
+    aad_prefix: bytes | None,
+    number: int,
+    engine: Engine | None,
+) -> DeviceFile: ...
 def encrypt_parquet(
     source: Any,
     key: Buffer,
@@ -293,6 +313,19 @@ class NonceCounter:
 class CountedNonces:
     def __new__(cls, kind: str, base: Buffer, first: int) -> CountedNonces: ...
     def bytes(self, count: int) -> bytes: ...
+
+@final
+class DeviceFile:
+    def __len__(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def ptr(self) -> int: ...
+    @property
+    def device(self) -> int: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    def tobytes(self) -> bytes: ...
 
 @final
 class DevicePlan:

@@ -10,14 +10,17 @@ keys of columns, AAD prefixes in the file or given.
 
 from __future__ import annotations
 
+import contextlib
 import io
-from typing import IO, TYPE_CHECKING, Literal, overload
+import mmap
+import os
+from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 from warplock import _native
+from warplock._native import DeviceFile
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Buffer, Callable, Mapping
+    from collections.abc import Buffer, Callable, Iterator, Mapping
 
     from warplock._native import Engine
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     _Algorithm = Literal["AES_GCM_V1", "AES_GCM_CTR_V1"]
     _Lookup = Callable[[bytes | None, str | None], _Key | None]
 
-__all__ = ["decrypt", "encrypt", "open"]
+__all__ = ["DeviceFile", "decrypt", "encrypt", "open"]
 
 
 @overload
@@ -51,6 +54,16 @@ def decrypt(
     replace: bool = False,
     engine: Engine | None = None,
 ) -> int: ...
+@overload
+def decrypt(
+    source: _Source,
+    key: _Key | _Lookup | None = None,
+    *,
+    column_keys: Mapping[str, _Key] | None = None,
+    aad_prefix: bytes | None = None,
+    device: int,
+    engine: Engine | None = None,
+) -> DeviceFile: ...
 def decrypt(
     source: _Source,
     key: _Key | _Lookup | None = None,
@@ -59,10 +72,11 @@ def decrypt(
     aad_prefix: bytes | None = None,
     out: str | os.PathLike[str] | IO[bytes] | None = None,
     replace: bool = False,
+    device: int | None = None,
     engine: Engine | None = None,
-) -> bytes | int:
+) -> bytes | int | DeviceFile:
     """Decrypts a file (bytes, a path, or a seekable binary file) to a plain Parquet file: to `out`,
-    or to bytes.
+    to bytes, or to memory of the GPU `device`.
 
     `key` is the footer's key, which uniformly encrypted files have for their columns too, or a
     function: `key(metadata, column)` is called once for each key with what the writer stored to
@@ -76,7 +90,18 @@ def decrypt(
     is verified (but pages of AES_GCM_CTR_V1, which that algorithm does not authenticate), and a
     file `out` appears only when it is complete. A file object `out` is to be thrown away if this
     raises. Memory: the largest column chunk; bytes are held as a whole.
+
+    To a GPU, pages are opened there, so that the host never has their plaintext. The result has
+    `__cuda_array_interface__`, `ptr` and `nbytes`, for cuDF, CuPy and PyTorch. It waits until all is
+    verified. A path is mapped into memory: nothing may cut the file meanwhile.
     """
+    if device is not None:
+        if out is not None:
+            raise ValueError("out and device are two places: give one")
+        with _bytes_of(source) as data:
+            return _native.decrypt_parquet_to_gpu(
+                data, _lookup(key, column_keys or {}), aad_prefix, device, engine
+            )
     return _native.decrypt_parquet(
         source, _lookup(key, column_keys or {}), aad_prefix, out, replace, engine
     )
@@ -175,6 +200,26 @@ def encrypt(
         replace,
         engine,
     )
+
+
+@contextlib.contextmanager
+def _bytes_of(source: _Source) -> Iterator[Buffer]:
+    """The bytes of a source, those of a path without reading them."""
+    if isinstance(source, (str, os.PathLike)):
+        with io.open(source, "rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                yield b""
+                return
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                yield mapped
+        return
+    data: Any = source
+    try:
+        memoryview(data)
+    except TypeError:
+        data.seek(0)
+        data = data.read()
+    yield data
 
 
 def _lookup(key: _Key | _Lookup | None, column_keys: Mapping[str, _Key]) -> _Lookup:

@@ -20,6 +20,20 @@ pub enum Operation {
     Decrypt,
     /// Every byte of NAME.wl is verified, and nothing kept.
     Verify,
+    /// NAME.wl gets other recipients, in place.
+    Rewrap,
+}
+
+impl Operation {
+    /// Whether its results are files of a destination.
+    pub(crate) fn has_destination(self) -> bool {
+        matches!(self, Operation::Encrypt | Operation::Decrypt)
+    }
+
+    /// Whether a job of it has recipients.
+    pub fn has_recipients(self) -> bool {
+        matches!(self, Operation::Encrypt | Operation::Rewrap)
+    }
 }
 
 /// A path of a job. In JSON it is a string, or where it is not UTF-8, its bytes as numbers.
@@ -61,7 +75,7 @@ pub struct Job {
     pub operation: Operation,
     /// The tree, absolute.
     pub source: Name,
-    /// Where the results go, absolute; none to verify.
+    /// Where the results go, absolute; none to verify or rewrap.
     pub destination: Option<Name>,
     /// For whom files are encrypted.
     pub recipients: Vec<String>,
@@ -71,6 +85,12 @@ pub struct Job {
     pub bytes: u64,
     /// Files of units.
     pub parts: u32,
+}
+
+/// What all versions of `job.json` have.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
 }
 
 /// What stands at a path.
@@ -134,9 +154,14 @@ impl Job {
     pub fn open(path: &Path) -> Result<Self> {
         let file = path.join("job.json");
         let text = std::fs::read_to_string(&file).map_err(Error::io(&file))?;
-        let job: Job = serde_json::from_str(&text).map_err(|error| Error::job(&file, error))?;
-        match job.version {
-            1 => Ok(job),
+        let version: Version =
+            serde_json::from_str(&text).map_err(|error| Error::job(&file, error))?;
+        match version.version {
+            1 => serde_json::from_str(&text).map_err(|error| Error::job(&file, error)),
+            2 => Err(Error::Usage(format!(
+                "{} is a job of buckets: run it with `python -m warplock.bulk`",
+                path.display()
+            ))),
             other => Err(Error::job(&file, format_args!("its version is {other}"))),
         }
     }
@@ -187,7 +212,7 @@ pub(crate) fn result_name(operation: Operation, path: &Path) -> Option<PathBuf> 
             name.push(".wl");
             Some(name.into())
         }
-        Operation::Decrypt | Operation::Verify => {
+        _ => {
             let fits = path.extension()? == "wl";
             fits.then(|| path.with_extension(""))
         }

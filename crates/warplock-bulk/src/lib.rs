@@ -9,6 +9,7 @@
 mod error;
 mod job;
 mod log;
+mod mark;
 mod plan;
 mod run;
 

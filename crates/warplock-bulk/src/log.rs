@@ -1,12 +1,13 @@
 //! Logs: what became of each unit. A row is appended as soon as its unit ended.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -93,7 +94,7 @@ impl Report {
 /// [`Error::Io`].
 pub fn report(path: &Path, job: &Job, mut problem: impl FnMut(&Row)) -> Result<Report> {
     let mut rows: HashMap<u64, Row> = HashMap::new();
-    each_row(path, |row| {
+    each_row(path, |row: Row| {
         rows.insert(row.unit, row);
     })?;
     let mut report = Report {
@@ -112,8 +113,24 @@ pub fn report(path: &Path, job: &Job, mut problem: impl FnMut(&Row)) -> Result<R
     Ok(report)
 }
 
+/// The units that are done, by the last row of each.
+pub(crate) fn done(path: &Path) -> Result<HashSet<u64>> {
+    /// What a row must tell here: there may be millions.
+    #[derive(Deserialize)]
+    struct Ended {
+        unit: u64,
+        status: Status,
+    }
+    let mut done = HashSet::new();
+    each_row(path, |row: Ended| match row.status {
+        Status::Done | Status::Unchanged => drop(done.insert(row.unit)),
+        _ => drop(done.remove(&row.unit)),
+    })?;
+    Ok(done)
+}
+
 /// Calls `act` with each whole row of all logs, older ones of a log first.
-pub(crate) fn each_row(path: &Path, mut act: impl FnMut(Row)) -> Result<()> {
+pub(crate) fn each_row<R: DeserializeOwned>(path: &Path, mut act: impl FnMut(R)) -> Result<()> {
     let failed = Error::io;
     let mut logs = Vec::new();
     for entry in fs::read_dir(path).map_err(failed(path))? {

@@ -18,9 +18,9 @@ pub struct Plan {
     pub operation: Operation,
     /// The tree.
     pub source: PathBuf,
-    /// Where the results go; it is made. None to verify.
+    /// Where the results go; it is made. None to verify or rewrap.
     pub destination: Option<PathBuf>,
-    /// For whom to encrypt.
+    /// For whom to encrypt or rewrap.
     pub recipients: Vec<String>,
     /// Only files that one of these patterns matches; none: all. Patterns are matched with the path
     /// in the tree, and if they hold no `/`, with the name alone.
@@ -38,6 +38,9 @@ pub fn plan(options: &Plan, job: &Path) -> Result<Job> {
     let Plan {
         operation, source, ..
     } = options;
+    for place in std::iter::once(source).chain(&options.destination) {
+        refuse_url(place)?;
+    }
     let source = fs::canonicalize(source).map_err(Error::io(source))?;
     if !source.is_dir() {
         let source = source.display();
@@ -46,14 +49,14 @@ pub fn plan(options: &Plan, job: &Path) -> Result<Job> {
         )));
     }
     let destination = match (&options.destination, operation) {
-        (None, Operation::Verify) => None,
-        (Some(path), Operation::Encrypt | Operation::Decrypt) => {
+        (None, operation) if !operation.has_destination() => None,
+        (Some(path), operation) if operation.has_destination() => {
             fs::create_dir_all(path).map_err(Error::io(path))?;
             Some(fs::canonicalize(path).map_err(Error::io(path))?)
         }
         _ => {
             return Err(Error::Usage(
-                "encrypt and decrypt need a destination, and verify has none".to_owned(),
+                "encrypt and decrypt need a destination, verify and rewrap have none".to_owned(),
             ));
         }
     };
@@ -98,6 +101,20 @@ pub fn plan(options: &Plan, job: &Path) -> Result<Job> {
     });
     written.map_err(Error::io(&path))?;
     Ok(planned)
+}
+
+/// A bucket's URL is also a path, but hardly meant as one.
+fn refuse_url(place: &Path) -> Result<()> {
+    let text = place.to_string_lossy();
+    match text.split_once("://") {
+        Some((scheme, _)) if !scheme.contains('/') && !place.exists() => {
+            Err(Error::Usage(format!(
+                "{text} is not a folder; for buckets there is `python -m warplock.bulk` \
+                 (pip install \"warplock[bulk]\")"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn patterns(texts: &[String]) -> Result<Vec<Pattern>> {
@@ -187,7 +204,7 @@ impl Walk<'_> {
         if kind.is_dir() {
             return Kind::Folder;
         }
-        if kind.is_symlink() && self.operation == Operation::Verify {
+        if kind.is_symlink() && !self.operation.has_destination() {
             return Kind::Skipped("it is a symbolic link".to_owned());
         }
         if kind.is_symlink() {
@@ -202,7 +219,7 @@ impl Walk<'_> {
     }
 
     fn unit(&mut self, path: &Path, kind: Kind, found: Option<&Metadata>) -> Result<()> {
-        if kind == Kind::Folder && self.operation == Operation::Verify {
+        if kind == Kind::Folder && !self.operation.has_destination() {
             return Ok(());
         }
         if kind == Kind::File {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use rustix::fs::{OFlags, Timespec, Timestamps, UTIME_OMIT, futimens};
+use rustix::fs::OFlags;
 use warplock_container::{
     self as container, Access, Envelope, ErrorKind, InputKey, OutputFile, Pipeline, Sink, Source,
     content_len, open, open_bytes, seal, seal_bytes,
@@ -21,14 +21,15 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
 use crate::job::{Job, Kind, Operation, Shard, Unit};
-use crate::log::{Log, Report, Row, Status, each_row};
+use crate::log::{self, Log, Report, Row, Status};
+use crate::mark;
 
-/// The keys of a run. They are no part of the job.
-pub enum Keys {
-    /// To encrypt: the job has the recipients; this answers questions of plugins.
-    Recipients(Arc<dyn AskPassphrase>),
-    /// To decrypt and verify.
-    Identities(Identities),
+/// The keys of a run. They are no part of the job; recipients are.
+pub struct Keys {
+    /// What opens files; needed unless they are encrypted.
+    pub identities: Option<Identities>,
+    /// Answers questions of recipients' plugins.
+    pub prompt: Arc<dyn AskPassphrase>,
 }
 
 /// Files up to this length are worked on in memory, each by one thread.
@@ -61,19 +62,13 @@ pub fn run(
         )));
     }
     let log = Log::open(path, shard)?;
-    let mut verified = HashSet::new();
-    if job.operation == Operation::Verify {
-        each_row(path, |row| match row.status {
-            Status::Done => drop(verified.insert(row.unit)),
-            _ => drop(verified.remove(&row.unit)),
-        })?;
-    }
+    let logged = log::done(path)?;
     let worker = Worker {
         job,
         force,
         pipeline,
         small_done,
-        verified,
+        logged,
         large: Mutex::new(()),
     };
     let units = Mutex::new(job.units(path, shard));
@@ -103,7 +98,10 @@ pub fn run(
             if status == Status::Unchanged {
                 small_done.fetch_add(row.bytes, Ordering::Relaxed);
             }
-            log.add(path, &row)?;
+            // It has a row already.
+            if status != Status::Unchanged || !worker.logged.contains(&number) {
+                log.add(path, &row)?;
+            }
             report.units += 1;
             report.add(row.status, row.bytes, row.seconds);
             ended(&row);
@@ -136,26 +134,26 @@ pub fn run(
 
 /// The keys of one thread.
 enum Key<'a> {
-    Recipients(Recipients),
-    Identities(&'a Identities),
+    Encrypt(Recipients),
+    Open(&'a Identities),
+    Rewrap(&'a Identities, Recipients),
 }
 
 fn key<'a>(job: &Job, keys: &'a Keys) -> Result<Key<'a>> {
-    match (job.operation, keys) {
-        (Operation::Encrypt, Keys::Recipients(prompt)) => {
-            let mut recipients = Recipients::new(prompt.clone());
-            for recipient in &job.recipients {
-                recipients.add(recipient)?;
-            }
-            Ok(Key::Recipients(recipients))
+    let recipients = || -> Result<Recipients> {
+        let mut recipients = Recipients::new(keys.prompt.clone());
+        for recipient in &job.recipients {
+            recipients.add(recipient)?;
         }
-        (Operation::Decrypt | Operation::Verify, Keys::Identities(identities)) => {
-            Ok(Key::Identities(identities))
-        }
-        _ => Err(Error::Usage(
-            "to encrypt takes no identities, anything else does".to_owned(),
-        )),
-    }
+        Ok(recipients)
+    };
+    let missing = || Error::Usage("name the identities that open the files".to_owned());
+    let identities = || keys.identities.as_ref().ok_or_else(missing);
+    Ok(match job.operation {
+        Operation::Encrypt => Key::Encrypt(recipients()?),
+        Operation::Decrypt | Operation::Verify => Key::Open(identities()?),
+        Operation::Rewrap => Key::Rewrap(identities()?, recipients()?),
+    })
 }
 
 /// Why a unit is not done.
@@ -194,8 +192,8 @@ struct Worker<'a> {
     force: bool,
     pipeline: &'a Pipeline,
     small_done: &'a AtomicU64,
-    /// Units that an earlier run has verified.
-    verified: HashSet<u64>,
+    /// Units that an earlier run has done.
+    logged: HashSet<u64>,
     /// The pipeline runs on all cores, so for one file at a time.
     large: Mutex<()>,
 }
@@ -216,6 +214,9 @@ impl Worker<'_> {
     }
 
     fn file(&self, number: u64, unit: &Unit, to: Option<&Path>, key: &Key<'_>) -> Done<Status> {
+        if self.logged.contains(&number) && to.is_none_or(|to| has_mark(to, unit)) {
+            return Ok(Status::Unchanged);
+        }
         // Neither a link nor a pipe that has come since.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
         let mut options = OpenOptions::new();
@@ -224,15 +225,17 @@ impl Worker<'_> {
             .custom_flags(flags)
             .open(self.job.source_of(unit));
         let source = source.map_err(|error| failed(format_args!("cannot read: {error}")))?;
-        if !is_as_planned(&source, unit)? {
+        let as_planned = is_as_planned(&source, unit)?;
+        if let Key::Rewrap(identities, recipients) = key {
+            // A file that was changed since can have other recipients as well.
+            return self.rewrap(unit, identities, recipients, as_planned);
+        }
+        if !as_planned {
             return Err(failed(
                 "it was changed since the job was planned: plan again",
             ));
         }
         let Some(to) = to else {
-            if self.verified.contains(&number) {
-                return Ok(Status::Unchanged);
-            }
             self.content(&source, unit, None, key)?;
             return Ok(Status::Done);
         };
@@ -267,22 +270,35 @@ impl Worker<'_> {
         if !is_as_planned(&source, unit)? {
             return Err(failed("it was changed while it was read: plan again"));
         }
-        let omit = Timespec {
-            tv_sec: 0,
-            tv_nsec: UTIME_OMIT,
-        };
-        // The mark of a result that is up to date, and what users expect of copies.
-        let times = Timestamps {
-            last_access: omit,
-            last_modification: Timespec {
-                tv_sec: unit.mtime.0,
-                tv_nsec: i64::from(unit.mtime.1),
-            },
-        };
-        futimens(output.file(), &times).map_err(io::Error::from)?;
+        mark::set(output.file(), unit.mtime)?;
         output.publish()?;
         set_mode(to, unit, 0o600)?;
         Ok(Status::Done)
+    }
+
+    fn rewrap(
+        &self,
+        unit: &Unit,
+        identities: &Identities,
+        recipients: &Recipients,
+        as_planned: bool,
+    ) -> Done<Status> {
+        let path = self.job.source_of(unit);
+        let mark = mark::get(&File::open(&path)?)?;
+        match container::rewrap_file(&path, identities, recipients) {
+            Ok(_) => {
+                mark::note(&path, mark)?;
+                self.small_done.fetch_add(unit.size, Ordering::Relaxed);
+                Ok(Status::Done)
+            }
+            Err(error) if !as_planned && error.kind() == ErrorKind::Authentication => {
+                Err(failed(format_args!(
+                    "{error}; it was changed since the job was planned, perhaps by an earlier run \
+                     that was stopped: verify it with the new keys"
+                )))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Whether the file `to` is what this unit makes, by its time and length.
@@ -292,13 +308,14 @@ impl Worker<'_> {
             let start = Envelope::read(&mut source).ok()?.encoded_len();
             content_len(len - start).ok()
         };
-        let same_time = (found.mtime(), found.mtime_nsec() as u32) == unit.mtime;
-        same_time
+        let Ok(result) = File::open(to) else {
+            return false;
+        };
+        mark::get(&result).is_ok_and(|time| time == unit.mtime)
             && match self.job.operation {
-                Operation::Encrypt => File::open(to)
-                    .ok()
-                    .and_then(|sealed| expected(&sealed, found.len()))
-                    .is_some_and(|len| len == unit.size),
+                Operation::Encrypt => {
+                    expected(&result, found.len()).is_some_and(|len| len == unit.size)
+                }
                 _ => expected(source, unit.size).is_some_and(|len| len == found.len()),
             }
     }
@@ -323,12 +340,12 @@ impl Worker<'_> {
             None => Sink::nowhere(),
         };
         match key {
-            Key::Recipients(recipients) => {
+            Key::Encrypt(recipients) => {
                 let (key, envelope) = fresh(recipients)?;
                 envelope.write(&mut sink)?;
                 seal(source, sink, &InputKey::from(&key), self.pipeline)?;
             }
-            Key::Identities(identities) => {
+            Key::Open(identities) | Key::Rewrap(identities, _) => {
                 let envelope = Envelope::read(&mut source)?;
                 let key = unwrap(envelope.wrapped(), identities)?;
                 open(source, sink, &InputKey::from(&key), self.pipeline)?;
@@ -349,14 +366,14 @@ impl Worker<'_> {
         source.take(unit.size + 1).read_to_end(&mut input)?;
         let engine = self.pipeline.engine();
         let result = match key {
-            Key::Recipients(recipients) => {
+            Key::Encrypt(recipients) => {
                 let (key, envelope) = fresh(recipients)?;
                 let mut result = Vec::new();
                 envelope.write(&mut result)?;
                 result.extend(seal_bytes(&input, &InputKey::from(&key), engine)?);
                 Zeroizing::new(result)
             }
-            Key::Identities(identities) => {
+            Key::Open(identities) | Key::Rewrap(identities, _) => {
                 let mut sealed = &input[..];
                 let envelope = Envelope::read(&mut sealed)?;
                 let key = unwrap(envelope.wrapped(), identities)?;
@@ -369,6 +386,12 @@ impl Worker<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a result that the log has is still there: nothing is opened for this.
+fn has_mark(to: &Path, unit: &Unit) -> bool {
+    let found = fs::symlink_metadata(to);
+    found.is_ok_and(|found| found.is_file() && mark::modified(&found) == unit.mtime)
 }
 
 /// A link where a folder should be, which an earlier tree may have left, could lead anywhere.
@@ -394,7 +417,7 @@ fn fresh(recipients: &Recipients) -> container::Result<(MasterKey, Envelope)> {
 
 fn is_as_planned(source: &File, unit: &Unit) -> io::Result<bool> {
     let found = source.metadata()?;
-    let time = (found.mtime(), found.mtime_nsec() as u32);
+    let time = mark::modified(&found);
     Ok(found.is_file() && (found.len(), time, found.ino()) == (unit.size, unit.mtime, unit.inode))
 }
 

@@ -47,7 +47,10 @@ impl Case {
             &self.path("job"),
             &self.job,
             shard,
-            &Keys::Recipients(Arc::new(NoPrompt)),
+            &Keys {
+                identities: None,
+                prompt: Arc::new(NoPrompt),
+            },
             false,
             &Pipeline::new().unwrap(),
             NonZeroUsize::new(3).unwrap(),

@@ -18,7 +18,6 @@ pub(crate) fn keyring(error: &warplock_keyring::Error) -> String {
     use warplock_keyring::Error;
     match error {
         Error::UnconfirmedWork { log_n, .. } => format!(" (--max-work {log_n})"),
-        Error::NoTerminal { .. } => "; use --passphrase-file FILE".to_owned(),
         Error::NoRecipients => ": give -r, -R or -i for recipients, or -p".to_owned(),
         Error::NoMatch {
             wanted,

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use warplock::{BackendChoice, MOST_THREADS};
 
@@ -14,15 +14,28 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::range::Range;
 
+#[cfg(feature = "analyze")]
+mod analyze;
 mod bench;
 mod bulk;
+mod examples;
+mod parquet;
+mod passphrase;
 mod raw;
+#[cfg(feature = "research")]
+mod research;
 mod vault;
 mod work;
 
+#[cfg(feature = "analyze")]
+pub(crate) use analyze::{Analyze, Change, Choice};
 pub(crate) use bench::{Bench, BenchSuite};
 pub(crate) use bulk::{Bulk, ForRecipients, Operation, Selection, WithIdentities};
+pub(crate) use parquet::{Files as ParquetFiles, Keys as ParquetKeys, Parquet};
+pub(crate) use passphrase::{NewPassphraseFrom, PassphraseFrom};
 pub(crate) use raw::{Pad, Raw, RawOptions};
+#[cfg(feature = "research")]
+pub(crate) use research::{Attack, Demo, Evolve, PadDirection, PadOptions, Research};
 pub(crate) use vault::{
     Cache, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, NewKey, Vault, VaultCheck,
     VaultExportKey, VaultInfo, VaultInit, VaultKey, VaultList, VaultMemory, VaultMount,
@@ -52,9 +65,13 @@ Examples:
   warplock decrypt -o - photos.tar.wl | tar x
   warplock vault init store; mkdir plain; warplock vault mount store plain
 
-Exit codes: 0 done: all verified, all written; 1 error; 2 wrong usage; 3 authentication failed. If
-the reader of a pipe ends early, the command dies by SIGPIPE (a shell shows 141): in scripts, use
-`set -o pipefail`.";
+Exit codes: 0 done: all verified, all written; 1 error; 2 wrong usage; 3 changed or cut data;
+4 another one's key, identity or passphrase. If the reader of a pipe ends early, the command dies
+by SIGPIPE (a shell shows 141): in scripts, use `set -o pipefail`.
+
+The variable WARPLOCK_PASSPHRASE, or else the file warplock.passphrase in $CREDENTIALS_DIRECTORY
+(systemd's LoadCredential=), is used where a passphrase would be asked for. For a new one that
+replaces another it is WARPLOCK_NEW_PASSPHRASE or warplock.new-passphrase.";
 
 /// The options of every command.
 #[derive(Args, Clone, Debug)]
@@ -95,19 +112,28 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Bulk(Bulk),
     #[command(subcommand)]
+    Parquet(Parquet),
+    #[command(subcommand)]
     Raw(Raw),
     #[command(subcommand)]
     Vault(Vault),
     Devices(Devices),
     Calibrate(Calibrate),
     Bench(Bench),
+    #[cfg(feature = "analyze")]
+    Analyze(Analyze),
     Gen(Gen),
+    #[cfg(feature = "research")]
+    #[command(subcommand)]
+    Research(Research),
     /// Print a completion script for a shell
+    #[command(after_help = examples::COMPLETIONS)]
     Completions {
         /// For which shell.
         shell: Shell,
     },
     /// Write the man pages into a folder
+    #[command(after_help = examples::MAN)]
     Man {
         /// An existing folder.
         #[arg(value_hint = ValueHint::DirPath)]
@@ -120,6 +146,7 @@ pub(crate) enum Command {
 /// An identity is an age X25519 key as age-keygen writes it: keep it secret. Its recipient
 /// (age1...) is what others encrypt for.
 #[derive(Args, Debug)]
+#[command(after_help = examples::KEYGEN)]
 pub(crate) struct Keygen {
     /// Write to FILE, readable by its owner alone, instead of stdout.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -132,6 +159,11 @@ pub(crate) struct Keygen {
     /// Make a key for --key-file instead: 32 random bytes as 64 hex digits.
     #[arg(long)]
     pub(crate) raw_key: bool,
+    /// The same as --raw-key, named as the option that takes the key.
+    #[arg(long, conflicts_with = "recipients_of")]
+    pub(crate) key_file: bool,
+    #[command(flatten)]
+    pub(crate) from: PassphraseFrom,
     #[command(flatten)]
     pub(crate) work: MaxWork,
     /// Replace an existing file.
@@ -145,35 +177,46 @@ pub(crate) struct Keygen {
 /// written to INPUT.wl, wherever stdout goes; -o - sends it there. An output file appears only when
 /// it is complete.
 #[derive(Args, Debug)]
+#[command(after_help = examples::ENCRYPT)]
 pub(crate) struct Encrypt {
     /// What to encrypt (- for stdin).
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) input: Vec<PathBuf>,
-    /// Write to FILE (- for stdout, /dev/fd/N for a descriptor).
+    /// Write to FILE (- for stdout, /dev/fd/N for a descriptor), or, if it ends with a slash, into
+    /// this folder.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     /// Encrypt for RECIPIENT (age1..., an SSH public key, a plugin's); may be repeated.
     #[arg(short, long, value_name = "RECIPIENT")]
+    #[arg(conflicts_with_all = ["passphrase_file", "passphrase_command"])]
     pub(crate) recipient: Vec<String>,
-    /// Encrypt for the recipients in FILE, one a line; may be repeated.
+    /// Encrypt for the recipients in FILE (- for stdin), one a line; may be repeated. SSH keys that
+    /// cannot be encrypted for are left out with a warning.
     #[arg(short = 'R', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["passphrase_file", "passphrase_command"])]
     pub(crate) recipients_file: Vec<PathBuf>,
-    /// Encrypt for the recipients of an identity file; may be repeated.
+    /// Encrypt for the recipients of an identity file; may be repeated. If the file has a passphrase,
+    /// --passphrase-file and the like are for that.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) identity: Vec<PathBuf>,
-    /// Ask for a passphrase.
+    /// Encrypt with a passphrase, and ask for it.
     #[arg(short, long, conflicts_with_all = ["recipient", "recipients_file", "identity"])]
+    #[arg(conflicts_with_all = ["passphrase_file", "passphrase_command"])]
     pub(crate) passphrase: bool,
-    /// Take the passphrase from the first line of FILE (- for stdin).
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with_all = ["recipient", "recipients_file", "identity", "passphrase"])]
-    pub(crate) passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) from: PassphraseFrom,
     /// Encrypt with the key in FILE: 32 bytes or 64 hex digits (- for stdin). The output is then
     /// the bare stream, without the age file.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with_all =
-        ["recipient", "recipients_file", "identity", "passphrase", "passphrase_file"])]
+        ["recipient", "recipients_file", "identity", "passphrase", "passphrase_file",
+         "passphrase_command"])]
     pub(crate) key_file: Option<PathBuf>,
+    /// Do not store the permissions and the time of modification of a file, which `decrypt` restores.
+    /// Where they are stored, they are encrypted. With a passphrase or --key-file there is no place
+    /// for them.
+    #[arg(long)]
+    pub(crate) no_attributes: bool,
     #[command(flatten)]
     pub(crate) work: MaxWork,
     /// Replace existing outputs.
@@ -184,19 +227,19 @@ pub(crate) struct Encrypt {
 /// The keys that open an encrypted file.
 #[derive(Args, Debug)]
 pub(crate) struct Unlock {
-    /// Use the identities in FILE (an age identity file or SSH private key); may be repeated.
+    /// Use the identities in FILE (an age identity file or SSH private key; - for stdin); may be
+    /// repeated.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) identity: Vec<PathBuf>,
     /// Ask for a passphrase; without any key option this happens for each file that needs one.
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = ["passphrase_file", "passphrase_command"])]
     pub(crate) passphrase: bool,
-    /// Take the passphrase from the first line of FILE (- for stdin).
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with = "passphrase")]
-    pub(crate) passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) from: PassphraseFrom,
     /// Use the key in FILE, for bare streams: 32 bytes or 64 hex digits (- for stdin).
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with_all = ["identity", "passphrase", "passphrase_file"])]
+    #[arg(conflicts_with_all =
+        ["identity", "passphrase", "passphrase_file", "passphrase_command"])]
     pub(crate) key_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) work: MaxWork,
@@ -209,21 +252,36 @@ pub(crate) struct Unlock {
 /// all of it was verified. Standard output gets only verified data, but if the command fails, it is
 /// incomplete.
 #[derive(Args, Debug)]
+#[command(after_help = examples::DECRYPT)]
 pub(crate) struct Decrypt {
     /// What to decrypt (- for stdin).
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) input: Vec<PathBuf>,
-    /// Write to FILE (- for stdout, /dev/fd/N for a descriptor).
+    /// Write to FILE (- for stdout, /dev/fd/N for a descriptor), or, if it ends with a slash, into
+    /// this folder.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) unlock: Unlock,
-    /// Decrypt only the bytes from A up to but not including B of the plaintext; either may be
-    /// left out. The input must be a file, and the output be named with -o. Only this part is
+    /// Decrypt only the bytes from A up to but not including B of the plaintext (0..1000,
+    /// 1MiB..2MiB); either may be left out. The input must be a file, and the output be named with -o. Only this part is
     /// verified: of a file that was cut, parts before the cut can be read (exit code 0, with a
     /// warning if the length tells); anything after the cut is an error (exit code 3).
     #[arg(long, value_name = "A..B")]
     pub(crate) range: Option<Range>,
+    /// Of a damaged file, write what verifies. The rest is named on stderr, by its place and length,
+    /// and is a hole of the output. The exit code is 3 if anything is missing. The input must be a
+    /// file or device, and the output a file, named with -o.
+    #[arg(long, conflicts_with_all = ["range", "sparse"])]
+    pub(crate) salvage: bool,
+    /// Make holes of runs of zeros (4 KiB and more), which take no space on the disk. The output must
+    /// be a file.
+    #[arg(long)]
+    pub(crate) sparse: bool,
+    /// Do not restore the permissions and the time of modification of the encrypted file. They are
+    /// never looser than the umask allows, or a replaced file's.
+    #[arg(long)]
+    pub(crate) no_attributes: bool,
     /// Replace existing outputs.
     #[arg(long)]
     pub(crate) force: bool,
@@ -231,6 +289,7 @@ pub(crate) struct Decrypt {
 
 /// Show what an encrypted file says about itself; needs no key, and verifies nothing.
 #[derive(Args, Debug)]
+#[command(after_help = examples::INSPECT)]
 pub(crate) struct Inspect {
     /// What to look at (- for stdin).
     #[arg(value_hint = ValueHint::FilePath)]
@@ -239,6 +298,7 @@ pub(crate) struct Inspect {
 
 /// Check that encrypted files are whole and unchanged; writes nothing.
 #[derive(Args, Debug)]
+#[command(after_help = examples::VERIFY)]
 pub(crate) struct Verify {
     /// What to check (- for stdin).
     #[arg(value_hint = ValueHint::FilePath)]
@@ -251,7 +311,8 @@ pub(crate) struct Verify {
 ///
 /// Only the envelope in front of the content is written again, so this is quick whatever the size. The
 /// key of the content stays the same: a former recipient that kept it, or an older copy of the file,
-/// can still decrypt the content. --rekey encrypts the content again under a fresh key.
+/// can still decrypt the content. --rekey encrypts the content again under a fresh key. The stored
+/// permissions and time of the file stay, except with a passphrase, which leaves no place for them.
 ///
 /// The old file is valid until the new one is on the disk. Where the file system cannot share blocks
 /// between files, a large file is overwritten in place, and its old envelope waits as .NAME.rewrap
@@ -272,11 +333,10 @@ pub(crate) struct Rewrap {
     pub(crate) recipients_file: Vec<PathBuf>,
     /// Ask for a new passphrase.
     #[arg(long, conflicts_with_all = ["recipient", "recipients_file"])]
+    #[arg(conflicts_with_all = ["new_passphrase_file", "new_passphrase_command"])]
     pub(crate) new_passphrase: bool,
-    /// Take the new passphrase from the first line of FILE (- for stdin).
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase"])]
-    pub(crate) new_passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) new_from: NewPassphraseFrom,
     /// Encrypt the content again under a fresh key. Takes as long as decrypting and encrypting, and
     /// the space of a second file; no plaintext is written.
     #[arg(long)]
@@ -292,22 +352,22 @@ Examples:
 /// The keys that open an envelope now.
 #[derive(Args, Debug)]
 pub(crate) struct UnlockEnvelope {
-    /// Open with the identities in FILE (an age identity file or SSH private key); may be repeated.
+    /// Open with the identities in FILE (an age identity file or SSH private key; - for stdin); may be
+    /// repeated.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) identity: Vec<PathBuf>,
     /// Ask for the present passphrase; without any key option this happens if a file needs one.
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = ["passphrase_file", "passphrase_command"])]
     pub(crate) passphrase: bool,
-    /// Take the present passphrase from the first line of FILE (- for stdin).
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with = "passphrase")]
-    pub(crate) passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) from: PassphraseFrom,
     #[command(flatten)]
     pub(crate) work: MaxWork,
 }
 
 /// List what this machine can compute on.
 #[derive(Args, Debug)]
+#[command(after_help = examples::DEVICES)]
 pub(crate) struct Devices {
     /// List the algorithms instead.
     #[arg(long)]
@@ -321,6 +381,7 @@ pub(crate) struct Devices {
 /// result. Repeat it when little else runs on the machine; a new GPU, driver or version of warplock
 /// makes it invalid. Without it, careful guesses are used.
 #[derive(Args, Debug)]
+#[command(after_help = examples::CALIBRATE)]
 pub(crate) struct Calibrate {
     /// Print the result, and store nothing.
     #[arg(long)]
@@ -354,22 +415,58 @@ fn threads(text: &str) -> Result<NonZeroUsize, String> {
     }
 }
 
+/// Commands that compute nothing; those under one of them with a slash.
+const IDLE: [&str; 9] = [
+    "keygen",
+    "inspect",
+    "completions",
+    "man",
+    "bulk/plan",
+    "bulk/report",
+    "vault/unmount",
+    "vault/info",
+    "vault/memory",
+];
+
+/// The definition of the command line. `--backend` and `--threads` are shown only where they act.
+pub(crate) fn definition() -> clap::Command {
+    let mut root = Cli::command();
+    let shown = root.get_arguments();
+    let shown = shown.filter(|option| ["backend", "threads"].contains(&option.get_id().as_str()));
+    // A command's own option takes the place of the one of all commands.
+    let hidden: Vec<_> = shown.map(|option| option.clone().hide(true)).collect();
+    let hide = |command: clap::Command| command.args(&hidden);
+    for name in IDLE {
+        root = match name.split_once('/') {
+            None => root.mut_subcommand(name, hide),
+            Some((above, name)) => {
+                root.mut_subcommand(above, |above| above.mut_subcommand(name, hide))
+            }
+        };
+    }
+    root
+}
+
 /// Parses arguments. If they are wrong or ask for help, prints that, and gives the exit code.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Exit> {
-    Cli::try_parse_from(arguments).map_err(|error| {
-        if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-        {
-            return report(&Failure::usage(one_line(&error)));
-        }
-        if error.use_stderr() {
-            let _ = error.print();
-            return Exit::Usage;
-        }
-        match print_with(|| error.print()) {
-            Ok(()) => Exit::Done,
-            Err(failure) => report(&failure),
-        }
-    })
+    let matches = definition().try_get_matches_from(arguments);
+    matches
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .map_err(|error| {
+            if error.use_stderr()
+                && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            {
+                return report(&Failure::usage(one_line(&error)));
+            }
+            if error.use_stderr() {
+                let _ = error.print();
+                return Exit::Usage;
+            }
+            match print_with(|| error.print()) {
+                Ok(()) => Exit::Done,
+                Err(failure) => report(&failure),
+            }
+        })
 }
 
 /// clap's paragraphs in one line, and without arguments that might be secrets.

@@ -49,9 +49,14 @@ impl Failure {
         Failure::new(Exit::Usage, "usage", sentence)
     }
 
-    /// Wrong key, or changed data.
+    /// Changed data.
     pub(crate) fn authentication(sentence: impl Display) -> Self {
         Failure::new(Exit::Authentication, "authentication", sentence)
+    }
+
+    /// Another one's key, identity or passphrase.
+    pub(crate) fn wrong_key(sentence: impl Display) -> Self {
+        Failure::new(Exit::WrongKey, "wrong_key", sentence)
     }
 
     /// An error while reading or in general; `doing` is "cannot read" or the like.
@@ -113,6 +118,17 @@ impl Failure {
     /// The exit code.
     pub(crate) fn exit(&self) -> Exit {
         self.exit
+    }
+
+    /// The failure, if it is known that the key is the right one.
+    pub(crate) fn with_right_key(mut self) -> Self {
+        if self.code == "wrong_key" {
+            (self.exit, self.code) = (Exit::Authentication, "header_altered");
+            let sentence = "the key is the right one, but the header after the envelope was \
+                            altered, or is another file's; restore the file from a copy";
+            self.sentence = Some(sentence.to_owned());
+        }
+        self
     }
 
     /// Whether there is anything to say.
@@ -238,7 +254,8 @@ impl From<warplock_keyring::Error> for Failure {
                 },
                 _,
             ) => Failure::usage(sentence),
-            (_, ErrorKind::Authentication) => Failure::authentication(sentence),
+            (Error::Altered { .. }, _) => Failure::authentication(sentence),
+            (_, ErrorKind::Authentication) => Failure::wrong_key(sentence),
             (_, ErrorKind::Usage) => Failure::usage(sentence),
             (_, ErrorKind::Failure) => Failure::error(sentence),
         };
@@ -272,23 +289,24 @@ impl From<warplock_vault::fuse::Error> for Failure {
 impl From<warplock_container::Error> for Failure {
     fn from(error: warplock_container::Error) -> Self {
         use warplock_container::{Error, ErrorKind};
-        let (code, chunk) = match &error {
-            Error::Empty => ("empty", None),
-            Error::NotWarplock { .. } => ("not_warplock", None),
-            Error::NewerVersion { .. } => ("newer_version", None),
-            Error::BadEnvelope(_) => ("bad_envelope", None),
-            Error::EnvelopeCut => ("envelope_cut", None),
-            Error::HeaderCut { .. } => ("header_cut", None),
-            Error::WrongKey => ("wrong_key", None),
-            Error::LastChunkMissing { chunk } => ("last_chunk_missing", Some(*chunk)),
-            Error::LastChunk { chunk } => ("last_chunk", Some(*chunk)),
-            Error::Chunk { chunk } => ("chunk", Some(*chunk)),
-            Error::Misplaced { chunk, .. } => ("misplaced", Some(*chunk)),
-            Error::TrailingData { chunk, .. } => ("trailing_data", Some(*chunk)),
-            Error::InputShrank { .. } => ("input_shrank", None),
-            Error::OutOfRange { .. } => ("out_of_range", None),
-            Error::NotSeekable => ("not_seekable", None),
-            _ => ("failed", None),
+        let chunk = error.chunk();
+        let code = match &error {
+            Error::Empty => "empty",
+            Error::NotWarplock { .. } => "not_warplock",
+            Error::NewerVersion { .. } => "newer_version",
+            Error::BadEnvelope(_) => "bad_envelope",
+            Error::EnvelopeCut => "envelope_cut",
+            Error::HeaderCut { .. } => "header_cut",
+            Error::WrongKey => "wrong_key",
+            Error::LastChunkMissing { .. } => "last_chunk_missing",
+            Error::LastChunk { .. } => "last_chunk",
+            Error::Chunk { .. } => "chunk",
+            Error::Misplaced { .. } => "misplaced",
+            Error::TrailingData { .. } => "trailing_data",
+            Error::InputShrank { .. } => "input_shrank",
+            Error::OutOfRange { .. } => "out_of_range",
+            Error::NotSeekable => "not_seekable",
+            _ => "failed",
         };
         let mut failure = match (error.kind(), error) {
             (_, Error::Read(source)) => return Failure::io("cannot read", &source),
@@ -303,6 +321,7 @@ impl From<warplock_container::Error> for Failure {
             }
             (_, Error::Engine(error)) => return error.into(),
             (_, Error::Keyring(error)) => return error.into(),
+            (_, error @ Error::WrongKey) => Failure::wrong_key(error),
             (ErrorKind::Authentication, error) => Failure::authentication(error),
             (ErrorKind::Usage, error) => Failure::usage(error),
             (_, error) => Failure::error(format_args!("{error}{}", advice::container(&error))),

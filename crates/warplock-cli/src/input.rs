@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use warplock_container::Source;
-use warplock_keyring::shown_name;
+use warplock_keyring::{FileAttributes, shown_name};
 
 use crate::failure::{Failure, Result};
 use crate::startup::was_closed;
@@ -71,7 +71,11 @@ impl Input {
             return Err(Failure::error(what).about(name));
         }
         let len = if metadata.is_file() {
-            Some(metadata.len())
+            // Files of /proc and /sys do not have the length that they claim.
+            Source::file(&file)
+                .map_err(failed)?
+                .remaining()
+                .map(|_| metadata.len())
         } else if metadata.file_type().is_block_device() {
             let end = file.seek(io::SeekFrom::End(0)).map_err(failed)?;
             file.rewind().map_err(failed)?;
@@ -81,7 +85,6 @@ impl Input {
         };
         // A shell may hand over a file of which something else has read the beginning.
         let at_start = len.is_some() && file.stream_position().is_ok_and(|place| place == 0);
-        // Files of /proc and /sys say that they are empty and are not.
         let len = len.filter(|&len| at_start && len > 0);
         Ok(Input {
             name,
@@ -95,6 +98,14 @@ impl Input {
     pub(crate) fn is_same_file(&self, other: &Metadata) -> bool {
         let own = place(&self.metadata);
         own.is_some() && own == place(other)
+    }
+
+    /// The permissions and time of a file that was named.
+    pub(crate) fn attributes(&self, path: &Path) -> Option<FileAttributes> {
+        let modified = self.metadata.modified().ok()?;
+        let mode = self.metadata.mode() & 0o777;
+        let is_named = self.metadata.is_file() && !is_dash(path);
+        is_named.then_some(FileAttributes { mode, modified })
     }
 
     /// The input for a pipeline, from the file's current position on.

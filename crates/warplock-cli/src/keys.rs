@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warplock_container::{self as container, Envelope, InputKey, Source};
 use warplock_keyring::{
-    AskPassphrase, Error, Identities, MasterKey, PassphraseFile, Recipients, SecretString,
-    Terminal, read_key_file, unwrap, wrap,
+    AskPassphrase, Error, FileAttributes, Identities, MasterKey, Recipients, SecretString,
+    Terminal, attributes, read_key_file, shown_name, unwrap, wrap_with,
 };
 
 use crate::advice;
-use crate::args::{Common, Encrypt, MaxWork, Unlock, UnlockEnvelope};
+use crate::args::{Common, Encrypt, MaxWork, PassphraseFrom, Unlock, UnlockEnvelope};
 use crate::failure::{Failure, Result, escaped};
+use crate::passphrase::PassphraseSource;
 
 /// The keys that files are encrypted with.
 pub(crate) enum Lock {
@@ -27,17 +28,21 @@ impl Lock {
         if let Some(path) = &options.key_file {
             return Ok(Lock::KeyFile(key_from_file(path, common)?));
         }
-        let mut recipients = given_recipients(&options.recipient, &options.recipients_file)?;
+        let mut recipients =
+            given_recipients(&options.recipient, &options.recipients_file, common)?;
+        let source = Arc::new(PassphraseSource::of(&options.from));
         if !options.identity.is_empty() {
-            let prompt = Arc::new(Terminal);
-            let identities = read_identities(&options.identity, prompt, options.work, common)?;
+            let files = &options.identity;
+            let identities = read_identities(files, source.clone(), options.work, common)?;
+            if options.from.is_given() && !identities.have_passphrase() {
+                return Err(Failure::usage(
+                    "the identity files have no passphrase, and a file is encrypted either for \
+                     identities or with a passphrase: leave out one of the two",
+                ));
+            }
             recipients.add_identities(&identities)?;
-        }
-        if options.passphrase {
-            recipients.add_passphrase(Terminal.ask_new("passphrase")?)?;
-        }
-        if let Some(file) = &options.passphrase_file {
-            recipients.add_passphrase(PassphraseFile::new(file).ask("passphrase")?)?;
+        } else if options.passphrase || options.from.is_given() {
+            recipients.add_passphrase(source.ask_new("passphrase")?)?;
         }
         if recipients.is_empty() {
             return Err(Failure::usage(
@@ -49,12 +54,16 @@ impl Lock {
     }
 
     /// The key for one file, and the envelope that goes in front of its stream.
-    pub(crate) fn key(&self) -> Result<(InputKeyRef<'_>, Option<Envelope>)> {
+    /// That keeps the file's attributes, if there are any and there is place for them.
+    pub(crate) fn key(
+        &self,
+        attributes: Option<&FileAttributes>,
+    ) -> Result<(InputKeyRef<'_>, Option<Envelope>)> {
         match self {
             Lock::KeyFile(key) => Ok((InputKeyRef::Shared(key), None)),
             Lock::Recipients(recipients) => {
                 let key = MasterKey::generate()?;
-                let envelope = Envelope::new(wrap(&key, recipients)?)?;
+                let envelope = Envelope::new(wrap_with(&key, recipients, attributes)?)?;
                 Ok((InputKeyRef::Own(InputKey::from(&key)), Some(envelope)))
             }
         }
@@ -95,28 +104,25 @@ impl Unlocker {
         if let Some(path) = &options.key_file {
             return Ok(Unlocker::KeyFile(key_from_file(path, common)?));
         }
-        let (file, asks) = (options.passphrase_file.as_deref(), options.passphrase);
-        Unlocker::of(&options.identity, file, asks, options.work, common)
+        let (from, asks) = (&options.from, options.passphrase);
+        Unlocker::of(&options.identity, from, asks, options.work, common)
     }
 
     /// Reads the identities that open an envelope.
     pub(crate) fn for_envelopes(options: &UnlockEnvelope, common: &Common) -> Result<Self> {
-        let (file, asks) = (options.passphrase_file.as_deref(), options.passphrase);
-        Unlocker::of(&options.identity, file, asks, options.work, common)
+        let (from, asks) = (&options.from, options.passphrase);
+        Unlocker::of(&options.identity, from, asks, options.work, common)
     }
 
     fn of(
         files: &[PathBuf],
-        passphrase_file: Option<&Path>,
+        from: &PassphraseFrom,
         asks: bool,
         work: MaxWork,
         common: &Common,
     ) -> Result<Self> {
-        let prompt = Arc::new(match passphrase_file {
-            Some(file) => FilePrompt::new(PassphraseFile::new(file)),
-            None => FilePrompt::new(Terminal),
-        });
-        let passphrase = asks || passphrase_file.is_some();
+        let prompt = Arc::new(FilePrompt::new(PassphraseSource::of(from)));
+        let passphrase = asks || from.is_given();
         let nothing_given = !passphrase && files.is_empty();
         let mut identities = read_identities(files, prompt.clone(), work, common)?;
         if passphrase || nothing_given {
@@ -130,9 +136,14 @@ impl Unlocker {
     }
 
     /// The key of the file called `name`; reads the envelope from `source`, if there must be one.
-    pub(crate) fn key(&self, name: &str, source: &mut Source<'_>) -> Result<InputKeyRef<'_>> {
+    /// With the attributes in there.
+    pub(crate) fn key(
+        &self,
+        name: &str,
+        source: &mut Source<'_>,
+    ) -> Result<(InputKeyRef<'_>, Option<FileAttributes>)> {
         match self {
-            Unlocker::KeyFile(key) => Ok(InputKeyRef::Shared(key)),
+            Unlocker::KeyFile(key) => Ok((InputKeyRef::Shared(key), None)),
             Unlocker::Identities {
                 identities,
                 prompt,
@@ -143,10 +154,22 @@ impl Unlocker {
                     unwrap(envelope.wrapped(), identities).map_err(container::Error::from)
                 });
                 match unwrapped {
-                    Ok(key) => Ok(InputKeyRef::Own(InputKey::from(&key))),
+                    Ok(key) => {
+                        let attributes = attributes(envelope.wrapped(), &key)?;
+                        Ok((InputKeyRef::Own(InputKey::from(&key)), attributes))
+                    }
                     Err(error) => Err(refused(error, prompt, *nothing_given)),
                 }
             }
+        }
+    }
+
+    /// The failure to open a stream. Where the key comes from the file's own envelope, it is the right
+    /// one.
+    pub(crate) fn blame(&self, failure: Failure) -> Failure {
+        match self {
+            Unlocker::Identities { .. } => failure.with_right_key(),
+            Unlocker::KeyFile(_) => failure,
         }
     }
 
@@ -165,7 +188,7 @@ impl Unlocker {
             return Err(Failure::usage("a key file opens no envelope"));
         };
         offering(prompt, name, || work(identities))
-            .map_err(|error| refused(error, prompt, *nothing_given))
+            .map_err(|error| self.blame(refused(error, prompt, *nothing_given)))
     }
 }
 
@@ -205,14 +228,29 @@ fn refused(error: container::Error, prompt: &FilePrompt, nothing_given: bool) ->
 }
 
 /// The recipients that are named on the command line.
-pub(crate) fn given_recipients(named: &[String], files: &[PathBuf]) -> Result<Recipients> {
+pub(crate) fn given_recipients(
+    named: &[String],
+    files: &[PathBuf],
+    common: &Common,
+) -> Result<Recipients> {
     let mut recipients = Recipients::new(Arc::new(Terminal));
+    recipients.skip_unusable_keys();
     for recipient in named {
-        recipients.add(recipient).map_err(Failure::usage)?;
+        recipients
+            .add(recipient)
+            .map_err(|error| match Path::new(recipient).is_file() {
+                true => Failure::usage(format_args!(
+                    "{} is a file, not a recipient: give it with -R, or with -i if it holds an \
+                     identity",
+                    shown_name(Path::new(recipient))
+                )),
+                false => Failure::usage(error),
+            })?;
     }
     for file in files {
         recipients.add_file(file)?;
     }
+    recipients.skipped().iter().for_each(|key| common.warn(key));
     Ok(recipients)
 }
 
@@ -324,6 +362,8 @@ impl AskPassphrase for FilePrompt {
 
 #[cfg(test)]
 mod tests {
+    use warplock_keyring::wrap;
+
     use super::*;
 
     /// The beginning of a file that this passphrase opens.

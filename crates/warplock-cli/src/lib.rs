@@ -14,6 +14,7 @@ mod json;
 mod keys;
 mod memory;
 mod output;
+mod passphrase;
 mod progress;
 mod pump;
 mod range;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{FdFlags, fcntl_getfd};
 use warplock_container::{OutputFile, Sink};
-use warplock_keyring::shown_name;
+use warplock_keyring::{FileAttributes, shown_name};
 
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};
@@ -95,6 +95,21 @@ impl Output {
         match &self.kind {
             Kind::Direct(file) => Ok(Sink::sequential(file)),
             Kind::File(output) => Ok(output.sink()?),
+        }
+    }
+
+    /// Sets a file's length: what was not written of it is a hole.
+    pub(crate) fn set_len(&self, len: u64) -> Result<()> {
+        let set = self.file().set_len(len);
+        set.map_err(|error| Failure::writing(&error).about(&self.name))
+    }
+
+    /// Gives a file the permissions, as far as that is usual, and the time of the one that was
+    /// encrypted.
+    pub(crate) fn restore(&mut self, attributes: &FileAttributes) {
+        if let Kind::File(output) = &mut self.kind {
+            output.set_mode(attributes.mode);
+            output.set_modified(attributes.modified);
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use warplock_bench::size;
+
 /// From `start` up to, but not including, `end`, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
@@ -15,9 +17,11 @@ impl FromStr for Range {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let rule =
-            || "a range is A..B in bytes, with B not below A; either may be left out".to_owned();
-        let number = |text: &str| text.parse::<u64>().map_err(|_| rule());
+        let rule = || {
+            "a range is A..B, with B not below A, in bytes or as in 1MiB..2GB; either may be left out"
+                .to_owned()
+        };
+        let number = |text: &str| size::parse(text).map_err(|_| rule());
         let (start, end) = text.split_once("..").ok_or_else(rule)?;
         let start = if start.is_empty() { 0 } else { number(start)? };
         let end = if end.is_empty() {
@@ -44,6 +48,8 @@ mod tests {
             ("..9", 0, Some(9)),
             ("..", 0, None),
             ("7..7", 7, Some(7)),
+            ("1KiB..2kB", 1024, Some(2000)),
+            ("1MiB..", 1 << 20, None),
             ("0..18446744073709551615", 0, Some(u64::MAX)),
         ] {
             assert_eq!(text.parse(), Ok(Range { start, end }), "{text}");
@@ -55,6 +61,8 @@ mod tests {
             "a..b",
             "-1..5",
             "1...5",
+            "1..5 apples",
+            "2k..1KiB",
             "18446744073709551616..",
         ] {
             assert!(text.parse::<Range>().is_err(), "{text}");

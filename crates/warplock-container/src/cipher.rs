@@ -183,6 +183,28 @@ impl Cipher {
     }
 }
 
+impl Cipher {
+    /// Opens one chunk, the last one if it is shorter than the others; returns the length of its
+    /// plaintext, or `None` without a diagnosis if it does not verify.
+    pub(crate) fn verifies(
+        &self,
+        engine: &Engine,
+        nonces: &mut Vec<u8>,
+        chunk: u64,
+        sealed: &[u8],
+        output: &mut [u8],
+    ) -> Result<Option<usize>> {
+        let Some(len) = sealed.len().checked_sub(TAG_LEN) else {
+            return Ok(None);
+        };
+        check_count(chunk, 1)?;
+        self.nonces(chunk, 1, nonces);
+        let text = one_apart(sealed, &mut output[..len], len);
+        let batch = Batch::open(Keys::One(&self.key), text).ivs(Ivs::Each(nonces));
+        Ok(first_failed(engine.run(batch))?.is_none().then_some(len))
+    }
+}
+
 /// A run of neighbouring chunks.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'a> {

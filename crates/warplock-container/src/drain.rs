@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::ptr::NonNull;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::sink::{self, Memory, Sink, WriteAt, write_full};
@@ -30,6 +30,18 @@ pub(crate) struct Turn<'d> {
     abandoned: u64,
 }
 
+/// Waits for the turn of segment `index`; `None` if an earlier one failed.
+fn wait_for<'t, 'd>(
+    index: u64,
+    turn: &'t Mutex<Turn<'d>>,
+    changed: &Condvar,
+) -> Option<MutexGuard<'t, Turn<'d>>> {
+    let waits = |turn: &mut Turn<'_>| turn.next != index && turn.abandoned > index;
+    let turn = changed.wait_while(lock(turn), waits);
+    let turn = turn.unwrap_or_else(PoisonError::into_inner);
+    (turn.next == index).then_some(turn)
+}
+
 impl<'d> Drain<'d> {
     pub(crate) fn new(sink: Sink<'d>) -> Self {
         match sink.0 {
@@ -52,6 +64,11 @@ impl<'d> Drain<'d> {
             },
             sink::Kind::Nowhere => Drain::Nowhere,
         }
+    }
+
+    /// Whether output is given out front to back as it comes.
+    pub(crate) fn is_sequential(&self) -> bool {
+        matches!(self, Drain::Sequential { .. })
     }
 
     /// Where in memory `len` bytes of the output belong that start at `offset`, if they do.
@@ -99,12 +116,9 @@ impl<'d> Drain<'d> {
                 self.filled(offset, bytes.len());
             }
             Drain::Sequential { turn, changed } => {
-                let waits = |turn: &mut Turn<'_>| turn.next != index && turn.abandoned > index;
-                let turn = changed.wait_while(lock(turn), waits);
-                let mut turn = turn.unwrap_or_else(PoisonError::into_inner);
-                if turn.next != index {
+                let Some(mut turn) = wait_for(index, turn, changed) else {
                     return Ok(false);
-                }
+                };
                 let write = |rest: &[u8], _| turn.writer.write(rest);
                 write_full(write, bytes, cancelled).map_err(Error::Write)?;
                 turn.next += 1;
@@ -113,6 +127,27 @@ impl<'d> Drain<'d> {
             Drain::Nowhere => {}
         }
         Ok(true)
+    }
+
+    /// Writes the beginning of segment `index`, after which nothing comes, where output is given out
+    /// front to back.
+    pub(crate) fn put_final(
+        &self,
+        index: u64,
+        bytes: &[u8],
+        cancelled: impl Fn() -> bool,
+    ) -> Result<()> {
+        let Drain::Sequential { turn, changed } = self else {
+            return Ok(());
+        };
+        let Some(mut turn) = wait_for(index, turn, changed) else {
+            return Ok(());
+        };
+        // The turn does not pass on.
+        turn.abandoned = index;
+        changed.notify_all();
+        let write = |rest: &[u8], _| turn.writer.write(rest);
+        write_full(write, bytes, cancelled).map_err(Error::Write)
     }
 
     /// Segment `index` will never come, so waiting for it ends.

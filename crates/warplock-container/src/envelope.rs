@@ -126,6 +126,17 @@ fn not_an_envelope(start: &[u8]) -> Error {
     if MAGIC.starts_with(start) {
         return Error::EnvelopeCut;
     }
+    let changed = |how: &str| {
+        Error::BadEnvelope(format!(
+            "{how} when it was transferred or saved as text; fetch it again as binary data"
+        ))
+    };
+    if start.starts_with(b"warplock/1\r") {
+        return changed("its line ends were changed");
+    }
+    if start.starts_with(b"\xef\xbb\xbfwarplock/") {
+        return changed("it got a byte order mark");
+    }
     if start.starts_with(FAMILY) {
         let line = start.split(|&byte| byte == b'\n').next().unwrap_or(start);
         let line = &line[..line.len().min(SHOWN)];

@@ -146,11 +146,11 @@ pub enum Error {
     },
     /// A range that the content does not have.
     #[error(
-        "the range {}..{} does not lie in the content, which has {len} bytes", range.start,
-        range.end
+        "the range {} does not lie in the content, which has {len} bytes",
+        shown(range)
     )]
     OutOfRange {
-        /// The range asked for.
+        /// The range asked for; up to `u64::MAX` if that has no end.
         range: Range<u64>,
         /// The length of the content, in bytes.
         len: u64,
@@ -164,7 +164,7 @@ pub enum Error {
         found: u64,
     },
     /// A part of an input that can only be read from front to back.
-    #[error("a range can only be read from a regular file, not from a pipe")]
+    #[error("parts can only be read from a regular file or a device, not from a pipe")]
     NotSeekable,
     /// A part of a stream whose length does not fit its chunks.
     #[error("chunks {}..{} of this stream hold {expected} bytes, not {found}", chunks.start, chunks.end)]
@@ -235,6 +235,18 @@ impl Error {
         }
     }
 
+    /// The chunk at fault.
+    pub fn chunk(&self) -> Option<u64> {
+        match self {
+            Error::LastChunkMissing { chunk }
+            | Error::LastChunk { chunk }
+            | Error::Chunk { chunk }
+            | Error::Misplaced { chunk, .. }
+            | Error::TrailingData { chunk, .. } => Some(*chunk),
+            _ => None,
+        }
+    }
+
     /// The system's kind of a failed read or write.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {
@@ -265,6 +277,13 @@ impl From<Error> for io::Error {
             }
             other => io::Error::other(other),
         }
+    }
+}
+
+fn shown(range: &Range<u64>) -> String {
+    match range.end {
+        u64::MAX => format!("{}..", range.start),
+        end => format!("{}..{end}", range.start),
     }
 }
 

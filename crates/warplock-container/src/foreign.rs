@@ -12,6 +12,10 @@ pub enum Foreign {
     Age,
     /// An age file in ASCII armor.
     AgeArmor,
+    /// A Warplock envelope in Base64.
+    Base64,
+    /// A web page.
+    Html,
     /// Output of `openssl enc` with a password.
     OpenSsl,
     /// An OpenPGP message in ASCII armor.
@@ -37,10 +41,13 @@ pub enum Foreign {
 /// The longest first bytes that [`Foreign::of`] looks at.
 pub(crate) const LONGEST_MAGIC: usize = 34;
 
-const MAGICS: [(&[u8], Foreign); 13] = [
+const MAGICS: [(&[u8], Foreign); 16] = [
     (b"warplock/", Foreign::Envelope),
     (b"age-encryption.org/", Foreign::Age),
     (b"-----BEGIN AGE ENCRYPTED FILE-----", Foreign::AgeArmor),
+    (b"d2FycGxvY2sv", Foreign::Base64),
+    (b"<!DOCTYPE html", Foreign::Html),
+    (b"<html", Foreign::Html),
     (b"Salted__", Foreign::OpenSsl),
     (b"-----BEGIN PGP MESSAGE-----", Foreign::Pgp),
     (b"LUKS\xba\xbe", Foreign::Luks),
@@ -69,6 +76,8 @@ impl fmt::Display for Foreign {
             Foreign::Envelope => "a Warplock envelope, which carries its own wrapped key",
             Foreign::Age => "an age file: open it with age -d",
             Foreign::AgeArmor => "an age file in armor: open it with age -d",
+            Foreign::Base64 => "a Warplock envelope in Base64: decode it first (base64 -d)",
+            Foreign::Html => "a web page, not the file that was to be fetched",
             Foreign::OpenSsl => "output of openssl enc: open it with openssl enc -d",
             Foreign::Pgp => "an OpenPGP message: open it with gpg -d",
             Foreign::Luks => "a LUKS volume: open it with cryptsetup",

@@ -8,6 +8,7 @@
 //! both, and how to open them without Warplock.
 //!
 //! - [`encrypt_file`], [`decrypt_file`], [`verify_file`]: whole `.wl` files by their names.
+//! - [`salvage()`]: what verifies of a damaged stream.
 //! - [`rewrap_file`], [`rekey_file`]: other keys for a `.wl` file.
 //! - [`seal`], [`open`], [`verify`], [`open_range`]: from a [`Source`] to a [`Sink`], on all
 //!   cores, in bounded memory; files and pipes in any combination.
@@ -64,6 +65,7 @@ mod ram_file;
 mod reader;
 #[cfg(unix)]
 mod rewrap;
+mod salvage;
 mod sink;
 mod source;
 mod stream;
@@ -90,6 +92,9 @@ pub use pipeline::{Concurrency, Monitor, Pipeline};
 pub use reader::Reader;
 #[cfg(unix)]
 pub use rewrap::{Rewrapped, interrupted_rewrap, rekey_file, rewrap_file};
+pub use salvage::{Salvaged, salvage};
+#[cfg(unix)]
+pub use sink::SparseFile;
 pub use sink::{Sink, WriteAt};
 pub use source::{ReadAt, Source};
 pub use stream::{open, open_range, seal, verify};

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fchmod, linkat, openat, stat};
 use rustix::io::Errno;
@@ -47,6 +48,8 @@ pub enum Access {
 pub struct OutputFile {
     place: Place,
     draft: Draft,
+    /// When the finished file says that it was modified; `None`: when it was written.
+    modified: Option<SystemTime>,
 }
 
 impl OutputFile {
@@ -59,7 +62,22 @@ impl OutputFile {
     pub fn create(path: impl AsRef<Path>, replace: bool, access: Access) -> Result<Self> {
         let mut place = Place::of(path.as_ref(), replace, access)?;
         let draft = place.draft().map_err(Error::Create)?;
-        Ok(OutputFile { place, draft })
+        Ok(OutputFile {
+            place,
+            draft,
+            modified: None,
+        })
+    }
+
+    /// Gives the finished file these permission bits, but none that it would not have had otherwise:
+    /// the umask or the folder, or the mode of a file that it replaces, takes from them.
+    pub fn set_mode(&mut self, mode: u32) {
+        self.place.mode = self.place.limit.map(|limit| mode & limit);
+    }
+
+    /// Gives the finished file this time of modification.
+    pub fn set_modified(&mut self, time: SystemTime) {
+        self.modified = Some(time);
     }
 
     /// The draft, to be written to.
@@ -91,15 +109,19 @@ impl OutputFile {
     /// [`Error::Write`], [`Error::Create`], and [`Error::OutputExists`] if another process has taken
     /// the name since. Then nothing is left behind.
     pub fn publish(self) -> Result<()> {
-        let OutputFile { place, draft } = self;
+        let OutputFile {
+            place,
+            draft,
+            modified,
+        } = self;
         match draft {
             Draft::Unnamed(file) => {
-                place.finish(&file)?;
+                place.finish(&file, modified)?;
                 place.link(&file)
             }
             Draft::Named(file) => {
                 let (file, temporary) = file.into_parts();
-                place.finish(&file)?;
+                place.finish(&file, modified)?;
                 close(file).map_err(Error::Write)?;
                 place.rename(temporary)
             }
@@ -139,6 +161,8 @@ const FOLDER: &str = "is a folder; name a file";
 const OWNER: u32 = 0o600;
 /// The mode that files are made with; the umask or an access list of the folder takes from it.
 const USUAL: u32 = 0o666;
+/// As [`USUAL`], for programs.
+const EXECUTABLE: u32 = 0o777;
 
 /// Named drafts that exist at this moment. The lock must be held to create, publish or remove one.
 static NAMED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -155,6 +179,8 @@ struct Place {
     folder: PathBuf,
     /// The finished file's permission bits; known once there is a draft.
     mode: Option<u32>,
+    /// The permission bits that it may have.
+    limit: Option<u32>,
     replace: bool,
 }
 
@@ -195,6 +221,7 @@ impl Place {
             path,
             folder,
             mode,
+            limit: mode,
             replace,
         })
     }
@@ -211,7 +238,7 @@ impl Place {
     #[cfg(target_os = "linux")]
     fn unnamed(&mut self) -> io::Result<Option<File>> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = match openat(CWD, &self.folder, flags, Mode::from_raw_mode(USUAL)) {
+        let file = match openat(CWD, &self.folder, flags, Mode::from_raw_mode(EXECUTABLE)) {
             Ok(file) => File::from(file),
             // By file system and kernel.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return Ok(None),
@@ -222,8 +249,7 @@ impl Place {
             return Ok(None);
         }
         // Without a name it cannot have been opened by another process.
-        let usual = file.metadata()?.mode() & 0o777;
-        self.mode.get_or_insert(usual);
+        self.limit_to(file.metadata()?.mode());
         let _ = fchmod(&file, Mode::from_raw_mode(OWNER));
         Ok(Some(file))
     }
@@ -233,21 +259,27 @@ impl Place {
         Ok(None)
     }
 
+    /// Remembers what the umask or the folder made of [`EXECUTABLE`].
+    fn limit_to(&mut self, shown: u32) {
+        let limit = *self.limit.get_or_insert(shown & EXECUTABLE);
+        self.mode.get_or_insert(limit & USUAL);
+    }
+
     /// A file with a temporary name, which is removed if a signal comes.
     fn draft_named(&mut self) -> io::Result<Draft> {
         let mut list = named();
-        let (prefix, folder) = (self.hidden_prefix(), &self.folder);
+        let (prefix, folder) = (self.hidden_prefix(), self.folder.clone());
         let make = |mode| {
             tempfile::Builder::new()
                 .prefix(&prefix)
                 .permissions(fs::Permissions::from_mode(mode))
-                .tempfile_in(folder)
+                .tempfile_in(&folder)
         };
         if self.mode.is_none() {
             // Another file, which stays empty, shows what the umask or the folder makes of the
             // mode.
-            let usual = make(USUAL)?.as_file().metadata()?.mode() & 0o777;
-            self.mode = Some(usual);
+            let shown = make(EXECUTABLE)?.as_file().metadata()?.mode();
+            self.limit_to(shown);
         }
         let file = make(OWNER)?;
         list.push(file.path().to_owned());
@@ -268,7 +300,11 @@ impl Place {
 
     /// Gives a complete draft its final mode and brings everything to the disk, so that no crash
     /// can leave a name without its bytes.
-    fn finish(&self, file: &File) -> Result<()> {
+    fn finish(&self, file: &File, modified: Option<SystemTime>) -> Result<()> {
+        if let Some(time) = modified {
+            // Best effort: some file systems cannot store every time.
+            let _ = file.set_modified(time);
+        }
         if let Some(mode) = self.mode {
             // Best effort: some file systems have no permissions.
             let _ = file.set_permissions(fs::Permissions::from_mode(mode));
@@ -368,7 +404,11 @@ mod tests {
             false => place.draft().unwrap(),
         };
         assert_eq!(matches!(draft, Draft::Named(_)), named);
-        let output = OutputFile { place, draft };
+        let output = OutputFile {
+            place,
+            draft,
+            modified: None,
+        };
         output.file().write_all(b"new").unwrap();
         let mode = output.file().metadata().unwrap().permissions().mode();
         output.publish().map(|()| mode & 0o777)
@@ -417,6 +457,52 @@ mod tests {
             assert_eq!(publish(true, Access::Owner), 0o600);
             assert_eq!(mode(&path), 0o600);
             fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn permissions_that_are_asked_for_are_never_looser_than_usual() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, plain) = (folder.path().join("file"), folder.path().join("plain"));
+        fs::write(&plain, b"").unwrap();
+        // What the umask leaves; the tests run with one that leaves the owner all.
+        let usual = mode(&plain) | 0o100;
+        let time = SystemTime::UNIX_EPOCH + std::time::Duration::new(1_000_000_000, 5_000);
+        for named in [false, true] {
+            for (wanted, replaced) in [
+                (0o755, None),
+                (0o4777, None),
+                (0o600, None),
+                (0o400, None),
+                (0o777, Some(0o600)),
+                (0o600, Some(0o644)),
+            ] {
+                if let Some(mode) = replaced {
+                    fs::write(&path, b"old").unwrap();
+                    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+                }
+                let mut place = Place::of(&path, true, Access::Usual).unwrap();
+                let draft = match named {
+                    true => place.draft_named().unwrap(),
+                    false => place.draft().unwrap(),
+                };
+                let mut output = OutputFile {
+                    place,
+                    draft,
+                    modified: None,
+                };
+                output.set_mode(wanted);
+                output.set_modified(time);
+                output.file().write_all(b"new").unwrap();
+                output.publish().unwrap();
+                let readable = (usual & 0o444) >> 2;
+                let limit = replaced.unwrap_or(usual | readable);
+                let found = fs::metadata(&path).unwrap();
+                assert_eq!(mode(&path), wanted & limit, "{wanted:o} {replaced:?}");
+                assert_eq!(found.permissions().mode() & 0o7000, 0);
+                assert_eq!(found.modified().unwrap(), time);
+                fs::remove_file(&path).unwrap();
+            }
         }
     }
 

@@ -8,8 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, Gid, Uid, fchown, flock};
-use warplock_keyring::{Identities, MasterKey, Recipients, StanzaKind, inspect_wrapped};
-use warplock_keyring::{unwrap, wrap};
+use warplock_keyring::{
+    FileAttributes, Identities, MasterKey, Recipients, StanzaKind, attributes, inspect_wrapped,
+    unwrap, wrap_with,
+};
 
 use crate::cipher::Cipher;
 use crate::envelope::Envelope;
@@ -45,7 +47,8 @@ pub enum Rewrapped {
 /// tore the new one, `rewrap_file` with the old keys repairs it. While an envelope is overwritten,
 /// another process may read half of it, and should try again.
 ///
-/// The file's mode and owner stay. A symbolic link stays too, and the file that it leads to is
+/// The file's mode and owner stay, and so do the attributes of its content, unless `recipients` is a
+/// passphrase, next to which there is no room for them. A symbolic link stays too, and the file that it leads to is
 /// rewrapped. A file with several names (hard links) is changed in place under all of them, or not
 /// at all.
 ///
@@ -64,7 +67,7 @@ pub fn rewrap_file(
     let small = target.len <= SMALL && !several_names;
     // A small file is replaced more simply, and about as fast.
     let wanted = (!small).then(|| (found.envelope.encoded_len(), target.len));
-    let envelope = envelope(&found.key, recipients, wanted)?;
+    let envelope = envelope(&found.key, recipients, found.attributes()?, wanted)?;
     let fits = envelope.encoded_len() == found.envelope.encoded_len();
     let done = match fits && !small {
         true if !several_names && target.clone_with(&envelope)? => Rewrapped::Cloned,
@@ -110,7 +113,7 @@ pub fn rekey_file(
     }
     let found = target.find_key(identities)?;
     let fresh = MasterKey::generate()?;
-    let envelope = envelope(&fresh, recipients, None)?;
+    let envelope = envelope(&fresh, recipients, found.attributes()?, None)?;
     let output = target.output()?;
     let mut sink = output.sink()?;
     envelope.write(&mut sink)?;
@@ -167,9 +170,15 @@ const MOST_FILLER: u64 = 256;
 
 /// `key` wrapped for `recipients`. `fit` is the length that the envelope should have, and the file's,
 /// which says how much time that is worth.
-fn envelope(key: &MasterKey, recipients: &Recipients, fit: Option<(u64, u64)>) -> Result<Envelope> {
+fn envelope(
+    key: &MasterKey,
+    recipients: &Recipients,
+    attributes: Option<FileAttributes>,
+    fit: Option<(u64, u64)>,
+) -> Result<Envelope> {
     let started = Instant::now();
-    let mut envelope = Envelope::new(wrap(key, recipients)?)?;
+    let make = || Envelope::new(wrap_with(key, recipients, attributes.as_ref())?);
+    let mut envelope = make()?;
     let Some((wanted, file_len)) = fit else {
         return Ok(envelope);
     };
@@ -189,7 +198,7 @@ fn envelope(key: &MasterKey, recipients: &Recipients, fit: Option<(u64, u64)>) -
         if difference == 0 || difference > MOST_FILLER || late {
             return Ok(envelope);
         }
-        envelope = Envelope::new(wrap(key, recipients)?)?;
+        envelope = make()?;
     }
 }
 
@@ -208,6 +217,13 @@ struct Found {
     envelope: Envelope,
     /// The envelope is the one that an interrupted run had saved.
     is_saved: bool,
+}
+
+impl Found {
+    /// The file's attributes, which stay with it.
+    fn attributes(&self) -> Result<Option<FileAttributes>> {
+        Ok(attributes(self.envelope.wrapped(), &self.key)?)
+    }
 }
 
 impl Target {

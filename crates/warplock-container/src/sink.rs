@@ -58,6 +58,35 @@ pub(crate) fn is_on_tmpfs(file: &File) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|stat| stat.f_type == TMPFS)
 }
 
+/// A new file in which runs of zeros become holes: they are not written. The caller sets the file's
+/// length at the end ([`File::set_len`]), which makes a hole of the zeros there.
+#[cfg(unix)]
+#[derive(Clone, Copy, Debug)]
+pub struct SparseFile<'a>(pub &'a File);
+
+#[cfg(unix)]
+impl WriteAt for SparseFile<'_> {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        /// The unit of holes in common file systems, counted from the start of the file.
+        const BLOCK: usize = 4096;
+        let is_zero = |block: &[u8]| block.iter().all(|&byte| byte == 0);
+        let next = |from: usize| BLOCK - (offset + from as u64) as usize % BLOCK;
+        // A run of blocks of one kind, zeros or others.
+        let (mut end, mut zeros) = (0, None);
+        while end < bytes.len() {
+            let block = &bytes[end..bytes.len().min(end + next(end))];
+            if *zeros.get_or_insert_with(|| is_zero(block)) != is_zero(block) {
+                break;
+            }
+            end += block.len();
+        }
+        match zeros {
+            Some(true) => Ok(end),
+            _ => (&self.0).write_at(&bytes[..end], offset),
+        }
+    }
+}
+
 /// The destination of output. `Write` puts bytes before those of [`crate::seal`] or
 /// [`crate::open`], an envelope for example.
 pub struct Sink<'a>(pub(crate) Kind<'a>);
@@ -186,6 +215,11 @@ impl<'a> Sink<'a> {
     /// Nothing is kept: for verifying.
     pub fn nowhere() -> Self {
         Sink(Kind::Nowhere)
+    }
+
+    /// Whether output is given out front to back as it comes.
+    pub(crate) fn is_sequential(&self) -> bool {
+        matches!(self.0, Kind::Sequential(_))
     }
 
     /// Says that `len` bytes will come.

@@ -47,14 +47,15 @@ impl<'a> Source<'a> {
     /// at the same time, anything else (a pipe, a terminal, a file in `/proc` that claims to be
     /// empty) from front to back.
     ///
-    /// A regular file's length is taken now: what is appended later is left out.
+    /// A regular file's length is taken now: what is appended later is left out. One that has no
+    /// byte at the end of that length, such as the files of `/sys`, is read from front to back.
     ///
     /// # Errors
     /// What the system says about the file.
     #[cfg(unix)]
     pub fn file(file: &'a File) -> io::Result<Self> {
         let metadata = file.metadata()?;
-        if !metadata.is_file() || metadata.len() == 0 {
+        if !metadata.is_file() || !has_length(file, metadata.len()) {
             return Ok(Source::sequential(file));
         }
         let start = (&mut &*file).stream_position()?;
@@ -88,6 +89,16 @@ impl<'a> Source<'a> {
             Kind::Sequential(_) => None,
         }
     }
+}
+
+/// Whether a file has a byte at the end of the length that it claims.
+#[cfg(unix)]
+fn has_length(file: &File, len: u64) -> bool {
+    let Some(last) = len.checked_sub(1) else {
+        return false;
+    };
+    let read = |byte: &mut [u8], _| ReadAt::read_at(&file, byte, last);
+    matches!(read_full(read, &mut [0], || false), Ok(1))
 }
 
 impl Read for Source<'_> {

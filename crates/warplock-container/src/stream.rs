@@ -53,8 +53,8 @@ pub fn seal(
 /// Verifies and opens the stream in `source` into `sink`. Returns the length of the plaintext in
 /// bytes.
 ///
-/// A sequential sink gets each segment as soon as it was verified; only when this function
-/// returns is it certain that nothing is missing. If an error comes back, a positioned sink's
+/// A sequential sink gets each segment as soon as it was verified, and of one with a fault all chunks
+/// before it; only when this function returns is it certain that nothing is missing. If an error comes back, a positioned sink's
 /// content is to be thrown away.
 ///
 /// # Errors
@@ -77,6 +77,9 @@ pub fn open(
         };
         match opened_body_len(body.len) {
             Ok(len) => sink.reserve(len).map_err(Error::Write)?,
+            // What verifies is given out, and then the error comes.
+            Err(Error::LastChunk { .. } | Error::LastChunkMissing { .. })
+                if sink.is_sequential() => {}
             Err(error) => return Err(body.confirm(error, &cipher, pipeline)),
         }
     }
@@ -141,13 +144,11 @@ pub fn open_range(
     let (chunks, ends_stream, to) = match opened_body_len(body.len) {
         Ok(len) => {
             let count = chunk_count(len);
+            let asked = from..to.unwrap_or(u64::MAX).max(from);
             let to = to.unwrap_or(len);
             if from > to || to > len {
                 body.verify_last(&cipher, pipeline)?;
-                return Err(Error::OutOfRange {
-                    range: from..to.max(from),
-                    len,
-                });
+                return Err(Error::OutOfRange { range: asked, len });
             }
             let first = from / CHUNK_LEN as u64;
             let end = match to == len {

@@ -185,7 +185,13 @@ impl Workers<'_> {
         };
         let len = match direction {
             Direction::Encrypt => cipher.seal(pipeline.engine(), nonces, run, output)?,
-            Direction::Decrypt => cipher.open(pipeline.engine(), nonces, run, output)?,
+            Direction::Decrypt => match cipher.open(pipeline.engine(), nonces, run, output) {
+                Ok(len) => len,
+                Err(error) => {
+                    self.put_verified(segment, run, &error, output, nonces)?;
+                    return Err(error);
+                }
+            },
         };
         // The requested part of the output, and its place.
         let clip = &self.task.clip;
@@ -203,6 +209,50 @@ impl Workers<'_> {
             .fetch_add(wanted.len() as u64, Ordering::Relaxed);
         pipeline.monitor().add(segment.len as u64);
         Ok(())
+    }
+
+    /// Gives out what verified of a segment that `error` is about, where output is given out front to
+    /// back anyway: all before the chunk at fault, and if zeros follow the end, as on a device that is
+    /// longer than the stream, all up to the end.
+    fn put_verified(
+        &self,
+        segment: &Segment,
+        run: Run<'_>,
+        error: &Error,
+        output: &mut [u8],
+        nonces: &mut Vec<u8>,
+    ) -> Result<()> {
+        let (Some(chunk), true) = (error.chunk(), self.drain.is_sequential()) else {
+            return Ok(());
+        };
+        let (cipher, engine) = (self.task.cipher, self.task.pipeline.engine());
+        let whole = (chunk - run.first) as usize;
+        let (before, rest) = run.bytes.split_at(whole * SEALED_CHUNK_LEN);
+        let verified = Run {
+            last: false,
+            bytes: before,
+            ..run
+        };
+        let mut len = cipher.open(engine, nonces, verified, output)?;
+        if let Error::TrailingData { content, .. } = error {
+            let last = (content - chunk * CHUNK_LEN as u64) as usize;
+            let (bytes, padding) = rest.split_at(last + TAG_LEN);
+            if padding.iter().all(|&byte| byte == 0) {
+                let end = Run {
+                    first: chunk,
+                    last: true,
+                    bytes,
+                };
+                len += cipher.open(engine, nonces, end, &mut output[len..])?;
+            }
+        }
+        let start = segment.first * CHUNK_LEN as u64;
+        let clip = &self.task.clip;
+        let from = clip.start.clamp(start, start + len as u64);
+        let to = clip.end.clamp(from, start + len as u64);
+        let wanted = &output[(from - start) as usize..(to - start) as usize];
+        let cancelled = || self.task.pipeline.monitor().is_cancelled();
+        self.drain.put_final(segment.index, wanted, cancelled)
     }
 
     /// Where in memory the output of a segment, `len` bytes from `start` on, belongs; `None` if it

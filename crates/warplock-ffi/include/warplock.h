@@ -168,6 +168,11 @@
 #define WL_REPLACE 1
 
 /**
+ * For `flags` of wl_rewrap_file: encrypt the content again under a fresh key.
+ */
+#define WL_REKEY 2
+
+/**
  * Bytes of a tag.
  */
 #define WL_TAG_LEN 16
@@ -196,7 +201,7 @@
  * The version of this header's interface. It grows by one with every addition; the library's
  * soname changes when anything that exists changes.
  */
-#define WL_ABI_VERSION 1
+#define WL_ABI_VERSION 2
 
 /**
  * A GPU with the library's kernels. It uses the device's primary context, as the CUDA runtime does:
@@ -844,6 +849,24 @@ wl_status wl_verify_file(const wl_engine *engine,
                          wl_progress progress,
                          void *context,
                          uint64_t *plain_len);
+
+/**
+ * Gives the encrypted file `path` the recipients `recipients` instead of its present ones, of which
+ * `identities` must include one. With `flags` 0 only the envelope is written again, so the size does
+ * not matter; the key of the content stays the same: a former recipient that kept it, or an older
+ * copy of the file, can still decrypt the content. With WL_REKEY the content is encrypted again under
+ * a fresh key, and `progress` is called, at the beginning too; the new file replaces the old one when
+ * all of that was verified.
+ * A crash leaves a file that the old or the new identities open; if `.NAME.rewrap` is left next to
+ * it, call this again with the old ones. `progress` may be NULL. Waits for the end.
+ */
+wl_status wl_rewrap_file(const wl_engine *engine,
+                         const char *path,
+                         const wl_identities *identities,
+                         const wl_recipients *recipients,
+                         uint32_t flags,
+                         wl_progress progress,
+                         void *context);
 
 /**
  * Makes a key of `len` bytes, which must be wl_key_len(algorithm). They are copied: wipe yours.

@@ -243,6 +243,15 @@ inline std::uint64_t verify_file(const engine &engine, const std::string &input,
     return len;
 }
 
+// `flags`: 0, or WL_REKEY to encrypt the content again.
+inline void rewrap_file(const engine &engine, const std::string &path,
+                        const identities &identities, const recipients &recipients,
+                        std::uint32_t flags = 0, const progress &tell = {}) {
+    detail::watcher watcher{tell};
+    watcher.check(wl_rewrap_file(engine.get(), path.c_str(), identities.get(), recipients.get(),
+                                 flags, watcher.function(), &watcher));
+}
+
 // The plaintext of a file, read at any place.
 class reader {
 public:

@@ -10,7 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use warplock_container::{
-    Access, Envelope, Error, InputKey, Monitor, OutputFile, Sink, Source, open, seal,
+    Access, Envelope, Error, InputKey, Monitor, OutputFile, Sink, Source, open, rekey_file,
+    rewrap_file, seal,
 };
 use warplock_keyring::{Identities, MasterKey, Recipients, unwrap, wrap};
 
@@ -23,6 +24,9 @@ use crate::status::wl_status;
 
 /// For `flags`: replace an existing output file.
 pub const WL_REPLACE: u32 = 1;
+
+/// For `flags` of wl_rewrap_file: encrypt the content again under a fresh key.
+pub const WL_REKEY: u32 = 2;
 
 /// Called with `context` and the bytes of input that are done, about 20 times a second, and once at
 /// the end; always by the thread that called the library. Returns 0 to continue, anything else to
@@ -211,6 +215,55 @@ pub unsafe extern "C" fn wl_verify_file(
         let len = reading.run(&progress, || Ok(Sink::nowhere()))?;
         // SAFETY: as above.
         unsafe { memory::put_if_wanted(plain_len, len, "plain_len") }
+    })
+}
+
+/// Gives the encrypted file `path` the recipients `recipients` instead of its present ones, of which
+/// `identities` must include one. With `flags` 0 only the envelope is written again, so the size does
+/// not matter; the key of the content stays the same: a former recipient that kept it, or an older
+/// copy of the file, can still decrypt the content. With WL_REKEY the content is encrypted again under
+/// a fresh key, and `progress` is called, at the beginning too; the new file replaces the old one when
+/// all of that was verified.
+/// A crash leaves a file that the old or the new identities open; if `.NAME.rewrap` is left next to
+/// it, call this again with the old ones. `progress` may be NULL. Waits for the end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wl_rewrap_file(
+    engine: *const wl_engine,
+    path: *const c_char,
+    identities: *const wl_identities,
+    recipients: *const wl_recipients,
+    flags: u32,
+    progress: wl_progress,
+    context: *mut c_void,
+) -> wl_status {
+    run(|| {
+        // SAFETY: by this function's documentation.
+        let pipeline = unsafe { handle::get(engine)? }.pipeline()?;
+        // SAFETY: as above.
+        let path = unsafe { memory::path(path, "the path")? };
+        // SAFETY: as above.
+        let identities = &unsafe { handle::get(identities)? }.identities;
+        // SAFETY: as above.
+        let recipients = unsafe { handle::get(recipients)? };
+        let progress = Progress {
+            function: progress,
+            context,
+        };
+        let work = || match flags {
+            WL_REKEY => rekey_file(path, identities, &lock(recipients), &pipeline).map(drop),
+            _ => rewrap_file(path, identities, &lock(recipients)).map(drop),
+        };
+        match flags {
+            0 => work(),
+            WL_REKEY if !progress.tell(0) => Err(Error::Cancelled),
+            WL_REKEY => progress.watch(pipeline.monitor(), work),
+            other => {
+                return Err(Fault::argument(format!(
+                    "the flags are {other}: take 0 or WL_REKEY"
+                )));
+            }
+        }
+        .map_err(|error| Fault::from(error).about(path))
     })
 }
 

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 /// The version of this header's interface. It grows by one with every addition; the library's
 /// soname changes when anything that exists changes.
-pub const WL_ABI_VERSION: u32 = 1;
+pub const WL_ABI_VERSION: u32 = 2;
 
 /// The interface's version that the library has: at least WL_ABI_VERSION of the header that a
 /// program was compiled with, or functions are missing.

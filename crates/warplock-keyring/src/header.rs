@@ -9,6 +9,7 @@ use age_core::format::{FileKey, Stanza};
 use zeroize::Zeroizing;
 
 use crate::age_error;
+use crate::attributes;
 use crate::error::{Error, Result};
 use crate::work::Work;
 
@@ -78,7 +79,8 @@ impl fmt::Display for StanzaKind {
 /// Lists what opens `wrapped`, in the order of its header, without needing any key.
 ///
 /// Nothing is verified: only a successful [`unwrap`](crate::unwrap) proves that the header
-/// is what its maker wrote. Filler stanzas (`*-grease`), which open nothing, are left out.
+/// is what its maker wrote. Stanzas that open nothing are left out: filler (`*-grease`), and that with
+/// a file's attributes.
 ///
 /// # Errors
 /// As for [`unwrap`](crate::unwrap), where the bytes are not an age file.
@@ -103,6 +105,8 @@ pub fn inspect_wrapped(wrapped: &[u8]) -> Result<Vec<StanzaKind>> {
 /// The stanzas of an age file, by name and arguments.
 pub(crate) struct Header {
     stanzas: Vec<(String, Vec<String>)>,
+    /// The body of the stanza with a file's attributes.
+    attributes: Option<Vec<u8>>,
 }
 
 impl Header {
@@ -119,6 +123,7 @@ impl Header {
         match decryptor(bytes, what)?.decrypt(std::iter::once(&recorder as &dyn age::Identity)) {
             Err(DecryptError::NoMatchingKeys) => Ok(Self {
                 stanzas: recorder.seen.into_inner(),
+                attributes: recorder.attributes.into_inner(),
             }),
             Err(error) => Err(age_error::decrypt(error, what, false)),
             Ok(_) => Err(Error::Malformed {
@@ -131,8 +136,13 @@ impl Header {
     pub(crate) fn kinds(&self) -> impl Iterator<Item = StanzaKind> + '_ {
         self.stanzas
             .iter()
-            .filter(|(tag, _)| !tag.ends_with("-grease"))
+            .filter(|(tag, _)| !tag.ends_with("-grease") && tag != attributes::STANZA)
             .map(|(tag, args)| StanzaKind::of(tag, args))
+    }
+
+    /// The body of the stanza with a file's attributes.
+    pub(crate) fn attributes(&self) -> Option<&[u8]> {
+        self.attributes.as_deref()
     }
 
     /// The stanzas of this kind.
@@ -164,10 +174,19 @@ impl Header {
 #[derive(Default)]
 struct Recorder {
     seen: RefCell<Vec<(String, Vec<String>)>>,
+    attributes: RefCell<Option<Vec<u8>>>,
 }
 
 impl age::Identity for Recorder {
     fn unwrap_stanza(&self, stanza: &Stanza) -> Option<std::result::Result<FileKey, DecryptError>> {
+        if stanza.tag == attributes::STANZA
+            && stanza.args == ["1"]
+            && stanza.body.len() == attributes::BODY_LEN
+        {
+            self.attributes
+                .borrow_mut()
+                .get_or_insert_with(|| stanza.body.clone());
+        }
         self.seen
             .borrow_mut()
             .push((stanza.tag.clone(), stanza.args.clone()));

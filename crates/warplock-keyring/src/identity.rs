@@ -12,6 +12,7 @@ use crate::file::{self, Exposed};
 use crate::header::{self, Header};
 use crate::passphrase::{AskPassphrase, PluginPrompts};
 use crate::ssh::SshKey;
+use crate::text::{forms, utf8, without_mark};
 use crate::work::{MAX_WORK, UNASKED_WORK, Work};
 
 /// The largest identity file read, in bytes.
@@ -84,6 +85,11 @@ impl Identities {
     /// Whether nothing is offered.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && !self.passphrase
+    }
+
+    /// Whether any of the identity files is encrypted with a passphrase.
+    pub fn have_passphrase(&self) -> bool {
+        self.entries.iter().any(Entry::is_encrypted)
     }
 
     /// Identity files that other users can read: print each as a warning.
@@ -175,6 +181,7 @@ enum Entry {
 
 impl Entry {
     fn parse(file: &str, content: &[u8]) -> Result<Self> {
+        let content = without_mark(content);
         let start = content.trim_ascii_start();
         if content.starts_with(b"age-encryption.org/") {
             Ok(Self::Encrypted(EncryptedFile::parse(
@@ -237,6 +244,7 @@ impl PlainFile {
             file: file.into(),
             text: Zeroizing::new(text.to_vec()),
         };
+        utf8(text).map_err(|why| plain.error(why))?;
         age::IdentityFile::from_buffer(text).map_err(|error| plain.error(&error.to_string()))?;
         let mut lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
         if lines.all(|line| line.is_empty() || line.starts_with(b"#")) {
@@ -325,13 +333,21 @@ pub(crate) fn open_with_passphrase(
     prompt: &dyn AskPassphrase,
     limit: usize,
 ) -> Result<Zeroizing<Vec<u8>>> {
-    let decryptor = header::decryptor(encrypted, what)?;
-    let mut identity = age::scrypt::Identity::new(prompt.ask(&format!("passphrase for {what}"))?);
-    identity.set_max_work_factor(MAX_WORK);
-    let reader = decryptor
-        .decrypt(std::iter::once(&identity as &dyn age::Identity))
-        .map_err(|error| age_error::decrypt(error, what, true))?;
-    header::read_content(reader, what, limit)
+    let passphrase = prompt.ask(&format!("passphrase for {what}"))?;
+    let mut refused = None;
+    for form in forms(&passphrase) {
+        let mut identity = age::scrypt::Identity::new(form);
+        identity.set_max_work_factor(MAX_WORK);
+        let identities = std::iter::once(&identity as &dyn age::Identity);
+        match header::decryptor(encrypted, what)?.decrypt(identities) {
+            Ok(reader) => return header::read_content(reader, what, limit),
+            Err(error) => match age_error::decrypt(error, what, true) {
+                error @ Error::WrongPassphrase { .. } => refused = Some(error),
+                error => return Err(error),
+            },
+        }
+    }
+    Err(refused.expect("there is at least one form"))
 }
 
 /// The binary form of an age file in ASCII armor.

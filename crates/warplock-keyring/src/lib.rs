@@ -40,6 +40,7 @@
 //! the rest.
 
 mod age_error;
+mod attributes;
 mod derive;
 mod error;
 mod file;
@@ -48,13 +49,16 @@ mod identity;
 mod key;
 mod keygen;
 mod passphrase;
+mod pkcs8;
 mod recipient;
 mod several;
 mod ssh;
+mod text;
 mod work;
 mod wrap;
 
 pub use age::secrecy::{ExposeSecret, SecretString};
+pub use attributes::{FileAttributes, attributes};
 pub use derive::derive;
 pub use error::{Error, ErrorKind, Result};
 pub use file::{Exposed, shown_name, write_secret_file};
@@ -62,8 +66,8 @@ pub use header::{MAX_WRAPPED_LEN, StanzaKind, inspect_wrapped};
 pub use identity::Identities;
 pub use key::{KEY_LEN, KeyFile, MasterKey, parse_key, read_key_file, write_key_file};
 pub use keygen::NewIdentity;
-pub use passphrase::{AskPassphrase, NoPrompt, PassphraseFile, Terminal};
-pub use recipient::Recipients;
+pub use passphrase::{AskPassphrase, NoPrompt, PassphraseCommand, PassphraseFile, Terminal};
+pub use recipient::{Recipients, SkippedKey};
 pub use several::unwrap_any;
 pub use work::{MAX_WORK, UNASKED_WORK};
-pub use wrap::{from_armor, to_armor, unwrap, wrap};
+pub use wrap::{from_armor, to_armor, unwrap, wrap, wrap_with};

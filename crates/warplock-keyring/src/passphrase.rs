@@ -1,8 +1,10 @@
-//! Sources of passphrases: a terminal, a file, or a test.
+//! Sources of passphrases: a terminal, a file, a command, or a test.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
 use age::secrecy::{ExposeSecret, SecretString};
@@ -11,6 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
 use crate::file;
+use crate::text::utf8;
 
 /// The longest passphrase read from a file, in bytes.
 const MAX_PASSPHRASE: usize = 64 * 1024;
@@ -100,17 +103,7 @@ impl PassphraseFile {
         let line = line.map_err(Error::io(format!(
             "cannot read the passphrase from {shown}"
         )))?;
-        let refused = |why: &str| no_passphrase(&format!("passphrase in {shown}"), why);
-        if line.len() > MAX_PASSPHRASE {
-            return Err(refused("its first line is longer than 65536 bytes"));
-        }
-        let text = std::str::from_utf8(&line).map_err(|_| refused("it is not UTF-8 text"))?;
-        let text = text.strip_suffix('\n').unwrap_or(text);
-        let text = text.strip_suffix('\r').unwrap_or(text);
-        if text.is_empty() {
-            return Err(refused("its first line is empty"));
-        }
-        Ok(secret(text))
+        passphrase_in(&line).map_err(|why| no_passphrase(&format!("passphrase in {shown}"), why))
     }
 }
 
@@ -124,6 +117,74 @@ impl AskPassphrase for PassphraseFile {
             *read = Some(self.read()?);
         }
         Ok(read.clone().expect("it was read above"))
+    }
+}
+
+/// Answers every request with the first line that a command prints, without its line end.
+///
+/// The system's shell runs the command (`sh -c`), which gets a description of what is asked for as
+/// its first argument: `ssh-askpass "$1"`. It has no standard input; its messages go to standard
+/// error.
+pub struct PassphraseCommand {
+    command: OsString,
+}
+
+impl PassphraseCommand {
+    /// The source that runs `command` whenever it is asked.
+    pub fn new(command: impl Into<OsString>) -> Self {
+        Self {
+            command: command.into(),
+        }
+    }
+
+    fn start(&self, what: &str) -> io::Result<Child> {
+        let mut shell = if cfg!(windows) {
+            Command::new("cmd")
+        } else {
+            Command::new("/bin/sh")
+        };
+        match cfg!(windows) {
+            true => shell.arg("/C").arg(&self.command),
+            false => shell.arg("-c").arg(&self.command).args(["sh", what]),
+        };
+        shell.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
+    }
+}
+
+impl AskPassphrase for PassphraseCommand {
+    fn ask(&self, what: &str) -> Result<SecretString> {
+        let failed = |why: &str| no_passphrase(what, &format!("the passphrase command {why}"));
+        let cannot_run = |error| failed(&format!("cannot be run ({error})"));
+        let mut child = self.start(what).map_err(cannot_run)?;
+        let output = child.stdout.take().expect("it was asked for");
+        #[cfg(unix)]
+        let file = File::from(std::os::fd::OwnedFd::from(output));
+        #[cfg(windows)]
+        let file = File::from(std::os::windows::io::OwnedHandle::from(output));
+        let mut reader = ByteReader { file, byte: None };
+        let line = first_line(&mut reader);
+        // The rest is read too: a command whose output nobody reads fails.
+        let rest = io::copy(&mut reader.file, &mut io::sink());
+        let status = child.wait().map_err(cannot_run)?;
+        let line = rest.and(line).map_err(cannot_run)?;
+        if !status.success() {
+            return Err(failed(&format!("failed ({status})")));
+        }
+        passphrase_in(&line).map_err(|why| failed(&format!("printed none: {why}")))
+    }
+}
+
+/// The passphrase in a line, or why there is none.
+fn passphrase_in(line: &[u8]) -> std::result::Result<SecretString, &'static str> {
+    if line.len() > MAX_PASSPHRASE {
+        return Err("its first line is longer than 65536 bytes");
+    }
+    let text = utf8(line)?;
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    match text.is_empty() {
+        true => Err("its first line is empty"),
+        false => Ok(secret(text)),
     }
 }
 
@@ -224,10 +285,7 @@ impl AskPassphrase for Terminal {
             second.expose_secret().as_bytes(),
         );
         if !bool::from(first_bytes.ct_eq(second_bytes)) {
-            return Err(no_passphrase(
-                what,
-                "the two that were typed differ; try again",
-            ));
+            return Err(no_passphrase(what, "the two that were typed do not match"));
         }
         Ok(first)
     }
@@ -259,7 +317,7 @@ fn no_passphrase(wanted: &str, why: &str) -> Error {
 }
 
 /// A secret holding `text`; allocated to size, so that no shrinking leaves a copy.
-fn secret(text: &str) -> SecretString {
+pub(crate) fn secret(text: &str) -> SecretString {
     SecretString::from(Box::<str>::from(text))
 }
 
@@ -317,6 +375,7 @@ mod tests {
             (&b""[..], "empty"),
             (b"\nsecret\n", "empty"),
             (b"secr\xffet\n", "UTF-8"),
+            (b"\xff\xfes\0e\0c\0r\0\n\0", "UTF-16"),
             (&long, "longer"),
         ] {
             let error = from_file(content).unwrap_err().to_string();
@@ -326,6 +385,31 @@ mod tests {
             .ask("x")
             .unwrap_err();
         assert!(missing.to_string().contains("/nonexistent/passphrase"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_commands_first_line_counts() {
+        let asked = |command: &str| PassphraseCommand::new(command).ask("passphrase for \"x\" $y");
+        for (command, passphrase) in [
+            ("echo secret", "secret"),
+            (
+                "printf 'secret\\r\\nmore\\n'; yes | head -c 200000",
+                "secret",
+            ),
+            ("printf secret; cat", "secret"),
+            ("echo \"$1\"", "passphrase for \"x\" $y"),
+        ] {
+            assert_eq!(asked(command).unwrap().expose_secret(), passphrase);
+        }
+        for (command, says) in [
+            ("echo secret; exit 3", "failed (exit status: 3)"),
+            ("true", "printed none: its first line is empty"),
+            ("yes secret | tr -d '\\n' | head -c 70000", "longer"),
+        ] {
+            let error = asked(command).unwrap_err().to_string();
+            assert!(error.contains(says) && !error.contains("secret"), "{error}");
+        }
     }
 
     #[cfg(unix)]

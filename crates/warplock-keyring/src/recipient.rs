@@ -5,14 +5,17 @@ use std::sync::Arc;
 
 use age::plugin::RecipientPluginV1;
 use age::secrecy::SecretString;
+use age_core::format::Stanza;
 
 use crate::age_error;
+use crate::attributes::Annotated;
 use crate::error::{Error, Result};
 use crate::file;
 use crate::header::MAX_STANZAS;
 use crate::identity::Identities;
 use crate::passphrase::{AskPassphrase, PluginPrompts};
 use crate::ssh;
+use crate::text::{normalized, utf8, without_mark};
 use crate::work::{MAX_WORK, Work};
 
 /// The largest recipients file read, in bytes.
@@ -31,6 +34,31 @@ pub struct Recipients {
     plugins: Vec<age::plugin::Recipient>,
     passphrase: Option<SecretString>,
     work: u8,
+    skips_unusable: bool,
+    skipped: Vec<SkippedKey>,
+}
+
+/// A key in a list of recipients that cannot be encrypted for, and was left out.
+///
+/// `Display` is the warning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkippedKey {
+    /// The list.
+    pub file: String,
+    /// The line in it, from 1.
+    pub line: usize,
+    /// What is wrong with the key.
+    pub why: String,
+}
+
+impl std::fmt::Display for SkippedKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "recipients file {}, line {}: this key is left out: {}",
+            self.file, self.line, self.why
+        )
+    }
 }
 
 impl Recipients {
@@ -42,7 +70,21 @@ impl Recipients {
             plugins: Vec::new(),
             passphrase: None,
             work: WORK,
+            skips_unusable: false,
+            skipped: Vec::new(),
         }
+    }
+
+    /// Leaves SSH keys out that cannot be encrypted for (ECDSA, keys on hardware, RSA keys that are
+    /// too short) where a list names them among others, as the `age` program does; see
+    /// [`skipped`](Self::skipped). Otherwise they are errors.
+    pub fn skip_unusable_keys(&mut self) {
+        self.skips_unusable = true;
+    }
+
+    /// What was left out of lists: print each as a warning.
+    pub fn skipped(&self) -> &[SkippedKey] {
+        &self.skipped
     }
 
     /// Adds a recipient: `age1...` (also of plugins), `ssh-ed25519 ...` or `ssh-rsa ...`.
@@ -85,22 +127,37 @@ impl Recipients {
             why: why.into(),
         };
         let named = format!("recipients file {file}");
-        let text =
-            std::str::from_utf8(content).map_err(|_| error(named.clone(), "it is not text"))?;
+        let text = utf8(without_mark(content)).map_err(|why| error(named.clone(), why))?;
         let mut found = false;
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            found = true;
-            self.parse(line)
-                .map_err(|why| error(format!("{named}, line {}", number + 1), &why))?;
+            let why = match self.parse(line) {
+                Ok(()) => {
+                    found = true;
+                    continue;
+                }
+                Err(why) => why,
+            };
+            let line_number = number + 1;
+            if !(self.skips_unusable && ssh::is_of_unusable_kind(line)) {
+                return Err(error(format!("{named}, line {line_number}"), &why));
+            }
+            self.skipped.push(SkippedKey {
+                file: file.to_owned(),
+                line: line_number,
+                why,
+            });
         }
-        if found {
-            Ok(())
-        } else {
-            Err(error(named, "it names no recipient"))
+        match (found, self.skipped.iter().any(|key| key.file == file)) {
+            (true, _) => Ok(()),
+            (false, false) => Err(error(named, "it names no recipient")),
+            (false, true) => Err(error(
+                named,
+                "it names no recipient but keys that cannot be encrypted for",
+            )),
         }
     }
 
@@ -113,13 +170,13 @@ impl Recipients {
         Ok(())
     }
 
-    /// Wraps for a passphrase, which excludes everything else.
+    /// Wraps for a passphrase, which excludes everything else. It is used in Unicode's form NFC.
     ///
     /// # Errors
     /// [`Error::MixedPassphrase`] if there is one already (recipients in addition to it are noticed
     /// by [`wrap`](crate::wrap())).
     pub fn add_passphrase(&mut self, passphrase: SecretString) -> Result<()> {
-        match self.passphrase.replace(passphrase) {
+        match self.passphrase.replace(normalized(&passphrase)) {
             None => Ok(()),
             Some(_) => Err(Error::MixedPassphrase),
         }
@@ -168,7 +225,8 @@ impl Recipients {
     }
 
     /// All of them for age's encryptor; looks for the plugins' programs.
-    pub(crate) fn encryptor(&self) -> Result<age::Encryptor> {
+    /// `stanza` is added to theirs, but not to a passphrase's, which must stand alone.
+    pub(crate) fn encryptor(&self, stanza: Option<Stanza>) -> Result<age::Encryptor> {
         if self.passphrase.is_some() && !(self.keys.is_empty() && self.plugins.is_empty()) {
             return Err(Error::MixedPassphrase);
         }
@@ -211,7 +269,15 @@ impl Recipients {
                 .iter()
                 .map(|recipient| recipient as &dyn age::Recipient),
         );
-        age::Encryptor::with_recipients(all).map_err(age_error::encrypt)
+        let mut all: Vec<_> = all.collect();
+        let annotated = stanza
+            .filter(|_| self.passphrase.is_none())
+            .and_then(|stanza| Some((*all.first()?, stanza)))
+            .map(|(recipient, stanza)| Annotated { recipient, stanza });
+        if let Some(annotated) = &annotated {
+            all[0] = annotated;
+        }
+        age::Encryptor::with_recipients(all.into_iter()).map_err(age_error::encrypt)
     }
 }
 

@@ -11,13 +11,15 @@ use age::ssh::{ParseRecipientKeyError, UnsupportedKey};
 use base64::Engine;
 use base64::alphabet::STANDARD as ALPHABET;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use base64::prelude::BASE64_STANDARD_NO_PAD;
+use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
 use crate::header::Header;
 use crate::passphrase::AskPassphrase;
+use crate::pkcs8;
+use crate::text::forms;
 use crate::work::Work;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -27,6 +29,9 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 const OPENSSH_BEGIN: &str = "-----BEGIN OPENSSH PRIVATE KEY-----";
 const OPENSSH_END: &str = "-----END OPENSSH PRIVATE KEY-----";
+const PKCS8_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
+const PKCS8_END: &str = "-----END PRIVATE KEY-----";
+const PKCS8_ENCRYPTED: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
 
 /// The longest SSH private key file; a 16384-bit RSA key takes 13 KiB.
 const MAX_PRIVATE_KEY: usize = 16 * 1024;
@@ -36,6 +41,28 @@ pub(crate) fn looks_like_public_key(line: &str) -> bool {
     ["ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-"]
         .iter()
         .any(|prefix| line.starts_with(prefix))
+}
+
+/// Whether a line that [`parse_recipient`] refused is a sound key all the same, of a kind or size
+/// that cannot be encrypted for.
+pub(crate) fn is_of_unusable_kind(line: &str) -> bool {
+    let mut words = line.split_ascii_whitespace();
+    let (Some(kind), Some(text)) = (words.next(), words.next()) else {
+        return false;
+    };
+    let Ok(blob) = BASE64.decode(text) else {
+        return false;
+    };
+    // A key names its type in its Base64 text once more.
+    let is_sound = take_string(&mut blob.as_slice()) == Some(kind.as_bytes())
+        && !has_zero_integer(&mut blob.as_slice(), 2);
+    is_sound
+        && matches!(
+            format!("{kind} {text}").parse::<age::ssh::Recipient>(),
+            Err(ParseRecipientKeyError::RsaModulusTooLarge
+                | ParseRecipientKeyError::RsaModulusTooSmall
+                | ParseRecipientKeyError::Unsupported(_))
+        )
 }
 
 /// Reads `ssh-ed25519 ...` or `ssh-rsa ...`, or says why not.
@@ -75,7 +102,8 @@ pub(crate) struct SshKey {
 }
 
 impl SshKey {
-    /// Reads the private key in `text`, from the file called `file`.
+    /// Reads the private key in `text`, from the file called `file`: in OpenSSH's format, PKCS#1 or
+    /// PKCS#8.
     pub(crate) fn parse(file: &str, text: &[u8]) -> Result<Self> {
         let fail = |why: &str| Error::Identity {
             file: file.into(),
@@ -89,15 +117,24 @@ impl SshKey {
         }
         let text = std::str::from_utf8(text).map_err(|_| fail("it is not text"))?;
         let invalid = || fail("this is not a valid SSH private key");
+        let text = text.trim_start();
         let mut rounds = 0;
-        let key = if let Some(rest) = text.trim_start().strip_prefix(OPENSSH_BEGIN) {
-            let (lines, _) = rest.split_once(OPENSSH_END).ok_or_else(invalid)?;
-            let mut body = Zeroizing::new(String::with_capacity(lines.len()));
-            body.extend(lines.split_ascii_whitespace());
-            let blob = Zeroizing::new(BASE64.decode(&*body).map_err(|_| invalid())?);
+        let key = if let Some(rest) = text.strip_prefix(OPENSSH_BEGIN) {
+            let blob = decoded(rest, OPENSSH_END).ok_or_else(invalid)?;
             rounds = rounds_of_sound_key(&blob).ok_or_else(invalid)?;
-            let pem = to_pem(&body);
+            age::ssh::Identity::from_buffer(OnePiece(&to_pem(&blob, "OPENSSH")), None)
+        } else if let Some(rest) = text.strip_prefix(PKCS8_BEGIN) {
+            let der = decoded(rest, PKCS8_END).ok_or_else(invalid)?;
+            let pem = match pkcs8::key(&der).map_err(|why| fail(&why))? {
+                pkcs8::Key::Rsa(key) => to_pem(key, "RSA"),
+                pkcs8::Key::Ed25519(blob) => to_pem(&blob, "OPENSSH"),
+            };
             age::ssh::Identity::from_buffer(OnePiece(&pem), None)
+        } else if text.starts_with(PKCS8_ENCRYPTED) {
+            return Err(fail(
+                "this form of encrypted key is not supported; convert a copy of it with: \
+                 ssh-keygen -p -f FILE",
+            ));
         } else {
             age::ssh::Identity::from_buffer(OnePiece(text), None)
         };
@@ -159,10 +196,17 @@ impl SshKey {
         let rounds = self.rounds;
         Work::Bcrypt { rounds }.permit(&self.file, accepted_work, prompt)?;
         let passphrase = prompt.ask(&format!("passphrase for {}", self.file))?;
-        let unlocked = encrypted
-            .decrypt(passphrase)
-            .map_err(|error| crate::age_error::decrypt(error, &self.file, true))?;
-        Ok(Some(self.unlocked.get_or_init(|| unlocked.into())))
+        let mut refused = None;
+        for form in forms(&passphrase) {
+            match encrypted.decrypt(form) {
+                Ok(unlocked) => return Ok(Some(self.unlocked.get_or_init(|| unlocked.into()))),
+                Err(error) => match crate::age_error::decrypt(error, &self.file, true) {
+                    error @ Error::WrongPassphrase { .. } => refused = Some(error),
+                    error => return Err(error),
+                },
+            }
+        }
+        Err(refused.expect("there is at least one form"))
     }
 }
 
@@ -182,21 +226,28 @@ fn unsupported(kind: &UnsupportedKey) -> String {
     }
 }
 
-/// The key file for this Base64 text, in lines of 70 as OpenSSH writes them.
-fn to_pem(body: &str) -> Zeroizing<String> {
+/// The bytes in the Base64 text before the line `end`.
+fn decoded(text: &str, end: &str) -> Option<Zeroizing<Vec<u8>>> {
+    let (lines, _) = text.split_once(end)?;
+    let mut body = Zeroizing::new(String::with_capacity(lines.len()));
+    body.extend(lines.split_ascii_whitespace());
+    BASE64.decode(&*body).ok().map(Zeroizing::new)
+}
+
+/// A key file in lines of 70, as OpenSSH writes them.
+fn to_pem(blob: &[u8], kind: &str) -> Zeroizing<String> {
+    let body = Zeroizing::new(BASE64_STANDARD.encode(blob));
     // Room for all of it, so that no copies are left behind by a growing buffer.
-    let room = body.len() + body.len() / 70 + OPENSSH_BEGIN.len() + OPENSSH_END.len() + 4;
+    let room = body.len() + body.len() / 70 + 100;
     let mut pem = Zeroizing::new(String::with_capacity(room));
-    pem.push_str(OPENSSH_BEGIN);
+    pem.extend(["-----BEGIN ", kind, " PRIVATE KEY-----"]);
     for (i, c) in body.chars().enumerate() {
         if i % 70 == 0 {
             pem.push('\n');
         }
         pem.push(c);
     }
-    pem.push('\n');
-    pem.push_str(OPENSSH_END);
-    pem.push('\n');
+    pem.extend(["\n-----END ", kind, " PRIVATE KEY-----\n"]);
     pem
 }
 

@@ -6,6 +6,7 @@ use age::DecryptError;
 use age::armor::{ArmoredWriter, Format};
 
 use crate::age_error;
+use crate::attributes::FileAttributes;
 use crate::error::{Error, Result};
 use crate::header::{self, Header, MAX_WRAPPED_LEN, StanzaKind};
 use crate::identity::{self, Identities};
@@ -22,12 +23,25 @@ pub(crate) const WHAT: &str = "the wrapped key";
 /// [`Error::NoRecipients`], [`Error::MixedPassphrase`], [`Error::IncompatibleRecipients`],
 /// [`Error::TooManyRecipients`], and [`Error::Plugin`] if a plugin is missing or fails.
 pub fn wrap(key: &MasterKey, recipients: &Recipients) -> Result<Vec<u8>> {
+    wrap_with(key, recipients, None)
+}
+
+/// As [`wrap`], with the attributes of the file that the key encrypts, and no other file: they are
+/// read with [`attributes`](crate::attributes()). Left out if `recipients` is a passphrase.
+///
+/// # Errors
+/// As for [`wrap`].
+pub fn wrap_with(
+    key: &MasterKey,
+    recipients: &Recipients,
+    attributes: Option<&FileAttributes>,
+) -> Result<Vec<u8>> {
     if recipients.is_empty() {
         return Err(Error::NoRecipients);
     }
     let mut wrapped = Vec::new();
     recipients
-        .encryptor()?
+        .encryptor(attributes.and_then(|attributes| attributes.stanza(key)))?
         .wrap_output(&mut wrapped)
         .and_then(|mut writer| {
             writer.write_all(key.as_bytes())?;

@@ -88,7 +88,7 @@ pub fn decrypt_into(
     Ok(output.full)
 }
 
-fn convert(
+pub(crate) fn convert(
     source: &mut dyn Source,
     target: &mut dyn Target,
     keys: &mut dyn KeySource,

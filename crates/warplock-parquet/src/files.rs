@@ -4,6 +4,7 @@
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use crate::error::{Error, Place, Result};
+use crate::sheet::Sheet;
 
 /// The bytes of a file.
 pub(crate) trait Source {
@@ -62,6 +63,11 @@ pub(crate) trait Target {
     fn filled(&mut self, len: usize) -> io::Result<()>;
 
     fn flush(&mut self) -> io::Result<()>;
+
+    /// For a target that is filled later: where it notes what belongs where.
+    fn sheet(&mut self) -> Option<&mut Sheet> {
+        None
+    }
 }
 
 pub(crate) struct Writer<W> {
@@ -219,6 +225,11 @@ impl<'a> Input<'a> {
         place: &Place,
     ) -> Result<()> {
         let mut left = self.claim(start, len, place)?;
+        if let Some(sheet) = output.target.sheet() {
+            sheet.copy(start, left);
+            output.at += left as u64;
+            return Ok(());
+        }
         let mut buffer = Vec::new();
         while left > 0 {
             let some = left.min(GATHER);
@@ -244,6 +255,12 @@ impl<'a> Output<'a> {
 
     pub(crate) fn at(&self) -> u64 {
         self.at
+    }
+
+    /// Lets a target that is filled later note bytes, and gives their number; `None` for others.
+    pub(crate) fn note(&mut self, note: impl FnOnce(&mut Sheet) -> usize) -> Option<()> {
+        self.at += note(self.target.sheet()?) as u64;
+        Some(())
     }
 
     /// Writes `len` bytes that `fill` puts in place.

@@ -36,28 +36,13 @@ impl<'a> Footer<'a> {
     ) -> Result<Self> {
         let (start, mut bytes, encrypted) = last_bytes(source)?;
         let malformed = |problem| Place::FOOTER.malformed(problem);
-        let (first, len) = Struct::read(&bytes).map_err(malformed)?;
-        let (algorithm_id, key_id) = match encrypted {
-            true => (1, 2),
-            false => (ALGORITHM, SIGNING_KEY),
-        };
-        let algorithm = first.inner(algorithm_id).map_err(malformed)?;
-        let Some(algorithm) = algorithm else {
-            return Err(match encrypted {
-                true => malformed("it names no algorithm"),
-                false => Error::NotEncrypted,
-            });
-        };
-        let (settings, ctr) = match (algorithm.inner(1), algorithm.inner(2)) {
-            (Ok(Some(settings)), Ok(None)) => (settings, false),
-            (Ok(None), Ok(Some(settings))) => (settings, true),
-            _ => return Err(malformed("its encryption algorithm is unknown")),
-        };
-        let aad = aad(&settings, options)?;
-        let mut keys = Keys::new(key_source, ctr);
+        let found = Algorithm::read(&bytes, encrypted)?;
+        let len = found.len;
+        let aad = aad(&found, options)?;
+        let mut keys = Keys::new(key_source, found.ctr);
         let key = keys.find(KeyRequest {
             column: None,
-            metadata: first.binary(key_id).map_err(malformed)?,
+            metadata: found.key_metadata.as_deref(),
         })?;
         let cipher = Cipher { engine, aad };
         let metadata = match encrypted {
@@ -80,6 +65,53 @@ impl<'a> Footer<'a> {
             keys,
             key,
             start,
+        })
+    }
+}
+
+/// How a file is encrypted, from its last bytes.
+pub(crate) struct Algorithm {
+    pub(crate) ctr: bool,
+    /// If it is stored.
+    pub(crate) aad_prefix: Option<Vec<u8>>,
+    /// What the writer drew for this file.
+    file: Option<Vec<u8>>,
+    /// Whether readers must give a prefix that is not stored.
+    pub(crate) needs_aad_prefix: bool,
+    /// Of the footer's key.
+    pub(crate) key_metadata: Option<Vec<u8>>,
+    /// Bytes of the structure that tells it.
+    len: usize,
+}
+
+impl Algorithm {
+    pub(crate) fn read(bytes: &[u8], encrypted_footer: bool) -> Result<Self> {
+        let malformed = |problem| Place::FOOTER.malformed(problem);
+        let (first, len) = Struct::read(bytes).map_err(malformed)?;
+        let (algorithm_id, key_id) = match encrypted_footer {
+            true => (1, 2),
+            false => (ALGORITHM, SIGNING_KEY),
+        };
+        let algorithm = first.inner(algorithm_id).map_err(malformed)?;
+        let Some(algorithm) = algorithm else {
+            return Err(match encrypted_footer {
+                true => malformed("it names no algorithm"),
+                false => Error::NotEncrypted,
+            });
+        };
+        let (settings, ctr) = match (algorithm.inner(1), algorithm.inner(2)) {
+            (Ok(Some(settings)), Ok(None)) => (settings, false),
+            (Ok(None), Ok(Some(settings))) => (settings, true),
+            _ => return Err(malformed("its encryption algorithm is unknown")),
+        };
+        let owned = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
+        Ok(Algorithm {
+            ctr,
+            aad_prefix: settings.binary(1).map(owned).map_err(malformed)?,
+            file: settings.binary(2).map(owned).map_err(malformed)?,
+            needs_aad_prefix: settings.bool(3).map_err(malformed)?,
+            key_metadata: first.binary(key_id).map(owned).map_err(malformed)?,
+            len,
         })
     }
 }
@@ -116,11 +148,8 @@ pub(crate) fn last_bytes(source: &mut dyn Source) -> Result<(u64, Vec<u8>, bool)
 }
 
 /// The part of AADs that all modules of the file share.
-fn aad(settings: &Struct<'_>, options: &Options) -> Result<Vec<u8>> {
-    let malformed = |problem| Place::FOOTER.malformed(problem);
-    let stored = settings.binary(1).map_err(malformed)?;
-    let file = settings.binary(2).map_err(malformed)?;
-    let must_supply = settings.bool(3).map_err(malformed)?;
+fn aad(found: &Algorithm, options: &Options) -> Result<Vec<u8>> {
+    let (stored, must_supply) = (found.aad_prefix.as_deref(), found.needs_aad_prefix);
     let given = options.aad_prefix.as_deref();
     let prefix = match (stored, given) {
         (Some(stored), Some(given)) if stored != given => {
@@ -142,6 +171,7 @@ fn aad(settings: &Struct<'_>, options: &Options) -> Result<Vec<u8>> {
         }
         (stored, given) => given.or(stored),
     };
+    let file = found.file.as_deref();
     let aad = [prefix.unwrap_or_default(), file.unwrap_or_default()].concat();
     match aad.len() <= AAD_LEN {
         true => Ok(aad),

@@ -5,6 +5,8 @@
 //! and plaintext footers, keys of columns, plaintext columns, AAD prefixes in the file or given,
 //! pages of both versions, dictionaries, page indexes and bloom filters.
 //!
+//! [`gpu::GpuDecryption`] does the first into GPU memory.
+//!
 //! ```no_run
 //! use std::fs::File;
 //! use warplock_parquet::{GivenKeys, Options, decrypt};
@@ -23,13 +25,17 @@ mod error;
 mod fields;
 mod files;
 mod footer;
+pub mod gpu;
+mod inspect;
 mod keys;
 mod module;
 mod pages;
 mod plain_pages;
+mod sheet;
 mod thrift;
 
 pub use decrypt::{Options, decrypt, decrypt_into, decrypt_slice};
 pub use encrypt::{Encryption, WriteKey, encrypt, encrypt_slice};
 pub use error::{Error, Module, Place, Result};
+pub use inspect::{Inspection, inspect};
 pub use keys::{GivenKeys, KeyAnswer, KeyBytes, KeyRequest, KeySource};

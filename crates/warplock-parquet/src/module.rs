@@ -181,7 +181,7 @@ impl Cipher<'_> {
     }
 
     /// The modules' associated data.
-    fn aads(&self, chunk: Option<&Chunk>, modules: &[Sealed]) -> (Vec<u8>, Vec<Span>) {
+    pub(crate) fn aads(&self, chunk: Option<&Chunk>, modules: &[Sealed]) -> (Vec<u8>, Vec<Span>) {
         let mut aad = Vec::with_capacity(modules.len() * (self.aad.len() + 7));
         let mut spans = Vec::with_capacity(modules.len());
         for sealed in modules {

@@ -1,6 +1,8 @@
 //! The pages of an encrypted column chunk. They are found by the plain lengths before the modules,
 //! so that all headers are opened in one batch and all pages in another.
 
+use std::rc::Rc;
+
 use warplock::Span;
 
 use crate::error::{Module, Place, Result};
@@ -44,7 +46,7 @@ pub(crate) const GROUP: usize = 16 << 20;
 /// Opens the chunk that `bytes` are, and writes its pages. `from` is where it lay in the file.
 pub(crate) fn open(
     cipher: &Cipher<'_>,
-    key: &ModuleKey,
+    key: &Rc<ModuleKey>,
     chunk: &Chunk,
     has_dictionary: bool,
     bytes: &[u8],
@@ -58,9 +60,31 @@ pub(crate) fn open(
         pages: Vec::with_capacity(pages.len()),
         uncompressed: 0,
     };
+    let (start, mut at) = (output.at(), 0);
+    for ((header, page), new) in headers.iter().zip(&pages).zip(&new) {
+        let len = new.bytes.len() + page.text(tag).len();
+        written.pages.push(PageMove {
+            from: from + header.bytes.start as u64,
+            to: start + at,
+            len: len as u64,
+        });
+        written.uncompressed += new.bytes.len() as i64 + new.uncompressed;
+        at += len as u64;
+    }
+    let noted = output.note(|sheet| {
+        for (page, new) in pages.iter().zip(&new) {
+            sheet.bytes(&new.bytes);
+            sheet.page(from + page.text(tag).start as u64, page.text(tag).len());
+        }
+        sheet.end_chunk(cipher, key, chunk, &pages);
+        at as usize
+    });
+    if noted.is_some() {
+        return Ok(written);
+    }
     let mut first = 0;
     while first < pages.len() {
-        let (start, mut len) = (output.at(), 0);
+        let mut len = 0;
         let mut texts = Vec::new();
         for index in first..pages.len() {
             let (header, text) = (&new[index], pages[index].text(tag).len());
@@ -69,12 +93,6 @@ pub(crate) fn open(
                 break;
             }
             texts.push(Span { offset, len: text });
-            written.pages.push(PageMove {
-                from: from + headers[index].bytes.start as u64,
-                to: start + len as u64,
-                len: (header.bytes.len() + text) as u64,
-            });
-            written.uncompressed += header.bytes.len() as i64 + header.uncompressed;
             len = offset + text;
         }
         let group = first..first + texts.len();

@@ -2,6 +2,7 @@
 //! package `warplock` is.
 
 mod aesgcm;
+mod analyze;
 mod batch;
 mod buffer;
 mod cuda;
@@ -75,6 +76,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::sealed_len, module)?)?;
     module.add_function(wrap_pyfunction!(parquet::decrypt_parquet, module)?)?;
     module.add_function(wrap_pyfunction!(parquet::encrypt_parquet, module)?)?;
+    module.add_function(wrap_pyfunction!(analyze::analyze_data, module)?)?;
+    module.add_function(wrap_pyfunction!(analyze::compare_data, module)?)?;
     module.add_function(wrap_pyfunction!(tensors::save_tensors, module)?)?;
     module.add_function(wrap_pyfunction!(secrets::new_envelope, module)?)?;
     module.add_function(wrap_pyfunction!(secrets::recipients_of, module)?)?;

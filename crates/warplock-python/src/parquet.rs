@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use warplock_parquet::{Encryption, Error, KeyBytes, KeyRequest, Options, WriteKey};
+use warplock_parquet::{Encryption, Error, KeyBytes, KeyRequest, KeySource, Options, WriteKey};
 use warplock_parquet::{decrypt, decrypt_into, decrypt_slice, encrypt, encrypt_slice};
 
 use crate::buffer::{Input, new_bytes};
@@ -88,19 +88,7 @@ pub(crate) fn decrypt_parquet<'py>(
     let engine = chosen(py, &engine)?.engine().clone();
     let bytes = Input::of(source, "the source").ok();
     let source = Source::of(py, source, &bytes)?;
-    let lookup = lookup.clone().unbind();
-    let mut keys = move |request: KeyRequest<'_>| {
-        Python::attach(|py| {
-            let metadata = request.metadata.map(|metadata| PyBytes::new(py, metadata));
-            let found = lookup.bind(py).call1((metadata, request.column))?;
-            if found.is_none() {
-                return Ok(None);
-            }
-            let found = Input::of(&found, "a key")?;
-            Ok(Some(KeyBytes::from(found.bytes().to_vec())))
-        })
-        .map_err(|error: PyErr| error.into())
-    };
+    let mut keys = given_keys(lookup);
     let options = Options { aad_prefix };
     let Some(out) = out else {
         let len = py.detach(|| source.len());
@@ -123,6 +111,23 @@ pub(crate) fn decrypt_parquet<'py>(
     };
     let written = to_output(py, out, replace, &mut run)?;
     Ok(written.into_pyobject(py)?.into_any())
+}
+
+/// Asks a Python function for keys.
+pub(crate) fn given_keys(lookup: &Bound<'_, PyAny>) -> impl KeySource + use<> {
+    let lookup = lookup.clone().unbind();
+    move |request: KeyRequest<'_>| {
+        Python::attach(|py| {
+            let metadata = request.metadata.map(|metadata| PyBytes::new(py, metadata));
+            let found = lookup.bind(py).call1((metadata, request.column))?;
+            if found.is_none() {
+                return Ok(None);
+            }
+            let found = Input::of(&found, "a key")?;
+            Ok(Some(KeyBytes::from(found.bytes().to_vec())))
+        })
+        .map_err(|error: PyErr| error.into())
+    }
 }
 
 /// Runs `work` with an output that appears when it is done.
@@ -210,7 +215,7 @@ pub(crate) fn encrypt_parquet<'py>(
     }
 }
 
-fn raised(py: Python<'_>, error: Error) -> PyErr {
+pub(crate) fn raised(py: Python<'_>, error: Error) -> PyErr {
     let text = error.to_string();
     match error {
         Error::NotParquet(_) | Error::NotEncrypted | Error::AlreadyEncrypted => {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use warplock_bulk::Shard;
 
-use super::MaxWork;
+use super::{MaxWork, PassphraseFrom};
 
-/// Encrypt, decrypt or verify whole trees of files.
+/// Encrypt, decrypt, verify or rewrap whole trees of files.
 ///
 /// Each file has a result of its own, NAME.wl, with a fresh key, which appears only when it is
 /// complete. Folders, symbolic links (not followed), modes and times are kept; names are not
@@ -48,6 +48,21 @@ pub(crate) enum Bulk {
         #[arg(long)]
         force: bool,
     },
+    /// Give the .wl files in a folder other recipients, in place
+    ///
+    /// Only envelopes are written again (see `warplock rewrap`); what a former recipient kept stays
+    /// readable to it.
+    Rewrap {
+        /// The tree.
+        #[arg(value_hint = ValueHint::DirPath)]
+        dir: PathBuf,
+        #[command(flatten)]
+        recipients: ForRecipients,
+        #[command(flatten)]
+        keys: WithIdentities,
+        #[command(flatten)]
+        selection: Selection,
+    },
     /// Verify the .wl files in a folder
     Verify {
         /// The tree.
@@ -67,6 +82,7 @@ const EXAMPLES: &str = "\
 Examples:
   warplock bulk encrypt -r age1... photos vault/photos
   warplock bulk decrypt -i key.txt vault/photos photos
+  warplock bulk rewrap -i key.txt -R new-team.txt vault/photos
   warplock bulk plan --op encrypt -r age1... --job job /data /backup
   warplock bulk run --shard 1/4 job       on four machines, with 0/4 to 3/4
   warplock bulk report job
@@ -92,6 +108,8 @@ pub(crate) struct WithIdentities {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) identity: Vec<PathBuf>,
     #[command(flatten)]
+    pub(crate) from: PassphraseFrom,
+    #[command(flatten)]
     pub(crate) work: MaxWork,
 }
 
@@ -116,6 +134,8 @@ pub(crate) enum Operation {
     Decrypt,
     /// NAME.wl is verified.
     Verify,
+    /// NAME.wl gets other recipients.
+    Rewrap,
 }
 
 /// List a tree into a job, which any number of processes can run.
@@ -132,7 +152,7 @@ pub(crate) struct BulkPlan {
     /// The tree.
     #[arg(value_hint = ValueHint::DirPath)]
     pub(crate) source: PathBuf,
-    /// Where the results go; it is made. None to verify.
+    /// Where the results go; it is made. None to verify or rewrap.
     #[arg(value_hint = ValueHint::DirPath)]
     pub(crate) destination: Option<PathBuf>,
     #[command(flatten)]

@@ -1,12 +1,10 @@
 //! The definition of the command line, and the messages about wrong ones.
 
-use clap::CommandFactory;
-
 use super::*;
 
 #[test]
 fn the_definition_is_consistent() {
-    Cli::command().debug_assert();
+    definition().debug_assert();
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub(crate) struct VaultInit {
     keys: NewKey,
     /// The same as --new-passphrase-file.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file"])]
+    #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file", "new_passphrase_command"])]
     passphrase_file: Option<PathBuf>,
     /// The key's name, by which it can be changed or removed.
     #[arg(long, value_name = "NAME", default_value = "main")]
@@ -79,9 +79,9 @@ impl VaultInit {
     /// The keys that shall open the vault.
     pub(crate) fn new_key(&self) -> NewKey {
         let mut keys = self.keys.clone();
-        keys.new_passphrase_file = keys
-            .new_passphrase_file
-            .or_else(|| self.passphrase_file.clone());
+        if let Some(file) = &self.passphrase_file {
+            keys.new_from.new_passphrase_file = Some(file.clone());
+        }
         keys
     }
 }

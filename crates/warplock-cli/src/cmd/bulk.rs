@@ -14,6 +14,7 @@ use crate::console::{print, report as print_failure};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::keys::{given_recipients, read_identities};
+use crate::passphrase::PassphraseSource;
 use crate::progress::Progress;
 
 /// Runs the command.
@@ -26,7 +27,7 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
             selection,
             force,
         } => {
-            let recipients = recipients(&keys)?;
+            let recipients = recipients(&keys, common)?;
             let plan = plan(Operation::Encrypt, dir, Some(out), recipients, selection);
             plan_and_run(&plan, None, force, common)
         }
@@ -39,6 +40,21 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
         } => {
             let plan = plan(Operation::Decrypt, dir, Some(out), vec![], selection);
             plan_and_run(&plan, Some(&keys), force, common)
+        }
+        Bulk::Rewrap {
+            dir,
+            recipients: new,
+            keys,
+            selection,
+        } => {
+            let plan = plan(
+                Operation::Rewrap,
+                dir,
+                None,
+                recipients(&new, common)?,
+                selection,
+            );
+            plan_and_run(&plan, Some(&keys), false, common)
         }
         Bulk::Verify {
             dir,
@@ -53,10 +69,11 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
                 args::Operation::Encrypt => Operation::Encrypt,
                 args::Operation::Decrypt => Operation::Decrypt,
                 args::Operation::Verify => Operation::Verify,
+                args::Operation::Rewrap => Operation::Rewrap,
             };
-            let recipients = match operation {
-                Operation::Encrypt => recipients(&options.keys)?,
-                _ => vec![],
+            let recipients = match operation.has_recipients() {
+                true => recipients(&options.keys, common)?,
+                false => vec![],
             };
             let (source, to) = (options.source, options.destination);
             let plan = plan(operation, source, to, recipients, options.selection);
@@ -83,8 +100,9 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
 }
 
 /// The recipients as the job keeps them, one each; refused here if they are none.
-fn recipients(keys: &ForRecipients) -> Result<Vec<String>> {
-    if given_recipients(&keys.recipient, &keys.recipients_file)?.is_empty() {
+fn recipients(keys: &ForRecipients, common: &Common) -> Result<Vec<String>> {
+    let given = given_recipients(&keys.recipient, &keys.recipients_file, common)?;
+    if given.is_empty() {
         return Err(Failure::usage(
             "name the keys that shall open the files: -r RECIPIENT or -R FILE. Passphrases are not \
              for many files: each would take a second; `warplock keygen` makes a key",
@@ -95,9 +113,15 @@ fn recipients(keys: &ForRecipients) -> Result<Vec<String>> {
         let text = std::fs::read_to_string(file);
         let text =
             text.map_err(|error| Failure::io("cannot read", &error).about(shown_name(file)))?;
-        let lines = text.lines().map(str::trim);
-        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-        all.extend(lines.map(str::to_owned));
+        let name = file.display().to_string();
+        let skipped = given.skipped().iter().filter(|key| key.file == name);
+        let skipped: Vec<_> = skipped.map(|key| key.line).collect();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let lines = text.lines().map(str::trim).enumerate();
+        let lines = lines.filter(|(number, line)| {
+            !line.is_empty() && !line.starts_with('#') && !skipped.contains(&(number + 1))
+        });
+        all.extend(lines.map(|(_, line)| line.to_owned()));
     }
     Ok(all)
 }
@@ -140,23 +164,22 @@ fn run_job(
     common: &Common,
 ) -> Result<Exit> {
     let job = Job::open(path)?;
-    let keys = match (job.operation, given) {
-        (Operation::Encrypt, _) => Keys::Recipients(Arc::new(Terminal)),
-        (_, Some(given)) if !given.identity.is_empty() => {
-            let prompt = Arc::new(Terminal);
-            Keys::Identities(read_identities(
-                &given.identity,
-                prompt,
-                given.work,
-                common,
-            )?)
-        }
+    let identities = match (job.operation, given) {
+        (Operation::Encrypt, _) => None,
+        (_, Some(given)) if !given.identity.is_empty() => Some(read_identities(
+            &given.identity,
+            Arc::new(PassphraseSource::of(&given.from)),
+            given.work,
+            common,
+        )?),
         _ => {
             return Err(Failure::usage(
                 "name the identities that open the files: -i FILE",
             ));
         }
     };
+    let prompt = Arc::new(Terminal);
+    let keys = Keys { identities, prompt };
     let pipeline = common.pipeline()?;
     let threads: NonZeroUsize = pipeline.concurrency().workers;
     let small = Arc::new(AtomicU64::new(0));

@@ -26,7 +26,7 @@ pub(super) fn run(options: &Encrypt, common: &Common) -> Result<Exit> {
         ("--identity", options.identity.iter().any(dash)),
         (
             "--passphrase-file",
-            optional(&options.passphrase_file).is_some_and(dash),
+            optional(&options.from.passphrase_file).is_some_and(dash),
         ),
         ("--key-file", optional(&options.key_file).is_some_and(dash)),
     ])?;
@@ -47,24 +47,28 @@ pub(super) fn run(options: &Encrypt, common: &Common) -> Result<Exit> {
     }
     let lock = Lock::new(options, common)?;
     let done = each(&inputs, common, file_object, |input| {
-        encrypt(input, &outputs, &lock, &pipeline, common)
+        let keeps = !options.no_attributes;
+        encrypt(input, keeps, &outputs, &lock, &pipeline, common)
     });
     Ok(refused.max(done))
 }
 
 fn encrypt<N: Fn(&Path) -> Result<PathBuf>>(
-    input: &Path,
+    path: &Path,
+    keeps_attributes: bool,
     outputs: &Outputs<'_, N>,
     lock: &Lock,
     pipeline: &Pipeline,
     common: &Common,
 ) -> Result<()> {
-    let path = outputs.of(input)?;
-    let input = Input::open(input)?;
-    let output = outputs.create(&path, &input)?;
+    let destination = outputs.of(path)?;
+    let input = Input::open(path)?;
+    let output = outputs.create(&destination, &input)?;
     outputs.refuse_terminal(&output)?;
     let named = |error| about_one_of(&input, &output, error);
-    let (key, envelope) = lock.key().map_err(|failure| failure.about(&input.name))?;
+    let attributes = input.attributes(path).filter(|_| keeps_attributes);
+    let key = lock.key(attributes.as_ref());
+    let (key, envelope) = key.map_err(|failure| failure.about(&input.name))?;
     let summary = Summary::start("encrypted", &input, &output, pipeline, common);
 
     let mut sink = output.sink()?;

@@ -76,7 +76,7 @@ pub(super) fn unlock_uses_stdin(inputs: &[PathBuf], unlock: &Unlock) -> Result<(
         ("--identity", unlock.identity.iter().any(dash)),
         (
             "--passphrase-file",
-            unlock.passphrase_file.as_ref().is_some_and(dash),
+            unlock.from.passphrase_file.as_ref().is_some_and(dash),
         ),
         ("--key-file", unlock.key_file.as_ref().is_some_and(dash)),
     ])

@@ -65,12 +65,17 @@ fn inspect(input: &Path, common: &Common) -> Result<()> {
             None => "no Warplock header: a bare stream (--key-file), or something else".to_owned(),
         };
         print(&format!(
-            "{}\n  format      {format}\n  size        {} bytes\n  content     {} bytes in {} chunks, \
+            "{}\n  format      {format}\n  size        {} bytes\n  content     {} bytes in {} {}, \
              judged by its length alone\n",
             escaped(&input.name),
             found.size,
             stream.plain_len,
-            stream.chunks
+            stream.chunks,
+            if stream.chunks == 1 {
+                "chunk"
+            } else {
+                "chunks"
+            }
         ))?;
     }
     match cut {

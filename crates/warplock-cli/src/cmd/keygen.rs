@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
-use warplock_keyring::{MasterKey, NewIdentity, Terminal};
+use warplock_keyring::{MasterKey, NewIdentity};
 use zeroize::Zeroizing;
 
+use super::inputs::stdin_once;
 use crate::args::{Common, Keygen};
 use crate::console::{print, say};
 use crate::exit::Exit;
@@ -16,10 +17,16 @@ use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};
 use crate::keys::read_identities;
 use crate::output::{Access, Output, is_stdout};
+use crate::passphrase::PassphraseSource;
 
 /// Makes a key and prints or writes it.
 pub(super) fn run(options: &Keygen, common: &Common) -> Result<Exit> {
     if let Some(identity) = &options.recipients_of {
+        let file = options.from.passphrase_file.as_ref();
+        stdin_once(&[
+            ("the identity", is_dash(identity)),
+            ("--passphrase-file", file.is_some_and(|file| is_dash(file))),
+        ])?;
         recipients(identity, options, common)?;
         return Ok(Exit::Done);
     }
@@ -27,7 +34,7 @@ pub(super) fn run(options: &Keygen, common: &Common) -> Result<Exit> {
     let output = Output::with_access(path, options.force, None, Access::Owner)?;
     // As JSON, standard output gets the key itself, a file the key that others read.
     let json_key = common.json && is_stdout(path);
-    match options.raw_key {
+    match options.raw_key || options.key_file {
         true => raw_key(output, json_key, common)?,
         false => identity(output, json_key, common)?,
     }
@@ -104,7 +111,8 @@ fn recipients(identity: &Path, options: &Keygen, common: &Common) -> Result<()> 
         }
     };
     let files = [identity.to_owned()];
-    let identities = read_identities(&files, Arc::new(Terminal), options.work, common)?;
+    let prompt = Arc::new(PassphraseSource::of(&options.from));
+    let identities = read_identities(&files, prompt, options.work, common)?;
     let list = identities.recipients()?;
     let lines: String = list.iter().map(|one| format!("{one}\n")).collect();
     let name = output.as_ref().map(|output| output.name.clone());

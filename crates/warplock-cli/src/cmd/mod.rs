@@ -1,5 +1,7 @@
 //! One file for each command.
 
+#[cfg(feature = "analyze")]
+mod analyze;
 mod bench;
 mod bulk;
 mod calibrate;
@@ -10,9 +12,14 @@ mod generate;
 mod inputs;
 mod inspect;
 mod keygen;
+mod man;
 mod outputs;
+mod parquet;
 mod raw;
+#[cfg(feature = "research")]
+mod research;
 mod rewrap;
+mod salvage;
 mod summary;
 mod vault;
 mod verify;
@@ -22,11 +29,12 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use clap::CommandFactory;
 use serde_json::{Value, json};
 
 use self::inputs::file_object;
-use crate::args::{Cli, Command};
+use crate::args::{self, Cli, Command, Parquet};
+#[cfg(feature = "research")]
+use crate::args::{PadDirection, Research};
 use crate::console::{print_with, report};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -51,14 +59,19 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Verify(options) => verify::run(&options, common),
         Command::Rewrap(options) => rewrap::run(&options, common),
         Command::Bulk(command) => bulk::run(command, common),
+        Command::Parquet(command) => parquet::run(command, common),
         Command::Raw(raw) => raw::run(raw, common),
         Command::Vault(command) => vault::run(command, common),
         Command::Devices(options) => devices::run(&options, common),
         Command::Calibrate(options) => calibrate::run(&options, common),
         Command::Bench(options) => bench::run(options, common),
+        #[cfg(feature = "analyze")]
+        Command::Analyze(options) => analyze::run(&options, common),
+        #[cfg(feature = "research")]
+        Command::Research(command) => research::run(command, common),
         Command::Gen(options) => generate::run(options, common),
         Command::Completions { shell } => completions(shell),
-        Command::Man { dir } => man(&dir),
+        Command::Man { dir } => man::run(&dir),
     };
     let exit = outcome.unwrap_or_else(|failure| common.fail(&failure, object));
     exit.max(close_stdout())
@@ -73,7 +86,18 @@ fn data_on_stdout(command: &Command) -> bool {
     match command {
         Command::Encrypt(options) => goes_there(&options.output, &options.input),
         Command::Decrypt(options) => goes_there(&options.output, &options.input),
+        Command::Parquet(Parquet::Decrypt { files, .. } | Parquet::Encrypt { files, .. }) => {
+            is_stdout(&files.output)
+        }
         Command::Raw(raw) => goes_there(&raw.options().output, &[]),
+        #[cfg(feature = "research")]
+        Command::Research(command) => match command {
+            Research::Evolve(options) => goes_there(&options.output, &[]),
+            Research::Pad(PadDirection::Encrypt(options) | PadDirection::Decrypt(options)) => {
+                goes_there(&options.output, &[])
+            }
+            _ => false,
+        },
         _ => false,
     }
 }
@@ -103,13 +127,7 @@ fn close_stdout() -> Exit {
 
 fn completions(shell: clap_complete::Shell) -> Result<Exit> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "warplock", &mut script);
+    clap_complete::generate(shell, &mut args::definition(), "warplock", &mut script);
     print_with(|| io::stdout().write_all(&script))?;
-    Ok(Exit::Done)
-}
-
-fn man(dir: &Path) -> Result<Exit> {
-    clap_mangen::generate_to(Cli::command(), dir)
-        .map_err(|error| Failure::writing(&error).about(dir.display()))?;
     Ok(Exit::Done)
 }

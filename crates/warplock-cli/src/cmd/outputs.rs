@@ -22,6 +22,8 @@ use crate::startup::was_closed;
 pub(super) struct Outputs<'a, N> {
     /// As given with `-o`.
     given: Option<&'a Path>,
+    /// The same, if it is a folder.
+    folder: Option<&'a Path>,
     /// Whether existing files may be replaced.
     force: bool,
     /// Makes the output's name from the input's.
@@ -41,9 +43,21 @@ impl<'a, N: Fn(&Path) -> Result<PathBuf>> Outputs<'a, N> {
         name: N,
     ) -> Result<Self> {
         let several = inputs.len() > 1;
-        if several && given.is_some() {
+        let names_folder = |path: &&Path| match path.as_os_str().as_encoded_bytes() {
+            // Nobody means to put files there.
+            b"/" => false,
+            name => name.ends_with(b"/"),
+        };
+        let folder = given.filter(names_folder);
+        if several && given.is_some() && folder.is_none() {
             return Err(Failure::usage(
-                "-o names one output, but there are several inputs; leave it out",
+                "-o names one output, but there are several inputs; leave it out, or name a folder, \
+                 with a slash at the end",
+            ));
+        }
+        if folder.is_some() && inputs.iter().any(|input| is_dash(input)) {
+            return Err(Failure::usage(
+                "the output of stdin has no name; name a file with -o, not a folder",
             ));
         }
         if several && inputs.iter().any(|input| is_dash(input)) {
@@ -52,7 +66,8 @@ impl<'a, N: Fn(&Path) -> Result<PathBuf>> Outputs<'a, N> {
             ));
         }
         let outputs = Outputs {
-            given,
+            given: given.filter(|_| folder.is_none()),
+            folder,
             force,
             name,
             several,
@@ -61,6 +76,7 @@ impl<'a, N: Fn(&Path) -> Result<PathBuf>> Outputs<'a, N> {
         if several && force {
             outputs.refuse_inputs(inputs)?;
         }
+        outputs.refuse_equal(inputs)?;
         Ok(outputs)
     }
 
@@ -79,12 +95,32 @@ impl<'a, N: Fn(&Path) -> Result<PathBuf>> Outputs<'a, N> {
         Ok(())
     }
 
+    /// In one folder, files of several folders may have the same name.
+    fn refuse_equal(&self, inputs: &[PathBuf]) -> Result<()> {
+        let mut names = HashSet::new();
+        let outputs = inputs.iter().filter_map(|input| self.of(input).ok());
+        for output in outputs.filter(|_| self.folder.is_some()) {
+            if !names.insert(output.clone()) {
+                let sentence = "would be the output of several inputs; do one after the other";
+                return Err(Failure::usage(sentence).about(shown_name(&output)));
+            }
+        }
+        Ok(())
+    }
+
     /// The output for `input`.
     pub(super) fn of(&self, input: &Path) -> Result<PathBuf> {
         match self.given {
             Some(output) => Ok(output.to_owned()),
             None if is_dash(input) => Ok(input.to_owned()),
-            None => (self.name)(input).map_err(|failure| failure.about(shown_name(input))),
+            None => {
+                let beside =
+                    (self.name)(input).map_err(|failure| failure.about(shown_name(input)))?;
+                Ok(match (self.folder, beside.file_name()) {
+                    (Some(folder), Some(name)) => folder.join(name),
+                    _ => beside,
+                })
+            }
         }
     }
 
@@ -120,7 +156,8 @@ impl<'a, N: Fn(&Path) -> Result<PathBuf>> Outputs<'a, N> {
     /// Says once that results are in files, if a user may look for them on standard output.
     pub(super) fn note(&self, output: &str, common: &Common) {
         let is_told = common.quiet || common.verbose || common.json;
-        if self.given.is_some() || output == "stdout" || is_told || !stdout_is_read() {
+        let is_named = self.given.is_some() || self.folder.is_some();
+        if is_named || output == "stdout" || is_told || !stdout_is_read() {
             return;
         }
         if !self.noted.replace(true) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use warplock_container::{Rewrapped, rekey_file, rewrap_file};
-use warplock_keyring::{AskPassphrase, PassphraseFile, Recipients, Terminal, shown_name};
+use warplock_keyring::{Recipients, shown_name};
 
 use super::inputs::{each, file_object, stdin_once};
 use crate::args::{Common, Rewrap};
@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::is_dash;
 use crate::keys::{Unlocker, given_recipients};
+use crate::passphrase::PassphraseSource;
 use crate::progress::Progress;
 
 /// Rewraps each input.
@@ -26,7 +27,7 @@ pub(super) fn run(options: &Rewrap, common: &Common) -> Result<Exit> {
         ("--identity", options.unlock.identity.iter().any(dash)),
         (
             "--passphrase-file",
-            optional(&options.unlock.passphrase_file).is_some_and(dash),
+            optional(&options.unlock.from.passphrase_file).is_some_and(dash),
         ),
         (
             "--recipients-file",
@@ -34,11 +35,11 @@ pub(super) fn run(options: &Rewrap, common: &Common) -> Result<Exit> {
         ),
         (
             "--new-passphrase-file",
-            optional(&options.new_passphrase_file).is_some_and(dash),
+            optional(&options.new_from.new_passphrase_file).is_some_and(dash),
         ),
     ])?;
     let unlocker = Unlocker::for_envelopes(&options.unlock, common)?;
-    let recipients = recipients(options)?;
+    let recipients = recipients(options, common)?;
     Ok(each(&options.input, common, file_object, |input| {
         let name = shown_name(input);
         rewrap(input, &name, options.rekey, &unlocker, &recipients, common)
@@ -46,13 +47,11 @@ pub(super) fn run(options: &Rewrap, common: &Common) -> Result<Exit> {
     }))
 }
 
-fn recipients(options: &Rewrap) -> Result<Recipients> {
-    let mut recipients = given_recipients(&options.recipient, &options.recipients_file)?;
-    if options.new_passphrase {
-        recipients.add_passphrase(Terminal.ask_new("new passphrase")?)?;
-    }
-    if let Some(file) = &options.new_passphrase_file {
-        recipients.add_passphrase(PassphraseFile::new(file).ask("new passphrase")?)?;
+fn recipients(options: &Rewrap, common: &Common) -> Result<Recipients> {
+    let mut recipients = given_recipients(&options.recipient, &options.recipients_file, common)?;
+    if options.new_passphrase || options.new_from.is_given() {
+        let source = PassphraseSource::of_new(&options.new_from);
+        recipients.add_passphrase(source.ask_new("passphrase")?)?;
     }
     match recipients.is_empty() {
         true => Err(Failure::usage(

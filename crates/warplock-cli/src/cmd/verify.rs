@@ -34,7 +34,7 @@ fn verify(input: &Path, unlocker: &Unlocker, pipeline: &Pipeline, common: &Commo
     let input = Input::open(input)?;
     let named = |failure: Failure| failure.about(&input.name);
     let mut source = input.source()?;
-    let key = unlocker.key(&input.name, &mut source).map_err(named)?;
+    let (key, _) = unlocker.key(&input.name, &mut source).map_err(named)?;
     let (monitor, before) = (pipeline.monitor().clone(), pipeline.monitor().done());
     let progress = Progress::start(
         &input.name,
@@ -44,7 +44,7 @@ fn verify(input: &Path, unlocker: &Unlocker, pipeline: &Pipeline, common: &Commo
     );
     let verified = warplock_container::verify(source, &key, pipeline);
     drop(progress);
-    let len = verified.map_err(|error| named(error.into()))?;
+    let len = verified.map_err(|error| named(unlocker.blame(error.into())))?;
     if common.json {
         common.emit(&json!({"file": input.name, "verified": true, "content_bytes": len}))
     } else if common.quiet {

@@ -121,6 +121,90 @@ fn what_fails_is_a_row_and_not_the_end() {
 }
 
 #[test]
+fn a_tree_gets_other_recipients() {
+    let folder = tree();
+    folder.run(ENCRYPT).code(0);
+    folder.run(["keygen", "-o", "new.txt"]).code(0);
+    let rewrap = |more: &[&str]| {
+        let call = ["bulk", "rewrap", "-i", "key.txt", "--json", "-r"];
+        let new = folder
+            .run(["keygen", "--recipients-of", "new.txt"])
+            .code(0)
+            .stdout()
+            .to_vec();
+        let new = String::from_utf8(new).unwrap();
+        folder.run(
+            call.iter()
+                .copied()
+                .chain([new.trim(), "out"])
+                .chain(more.iter().copied()),
+        )
+    };
+    let report = rewrap(&[]).code(0).json();
+    assert_eq!(report[0]["done"], 58);
+    folder
+        .run(["bulk", "verify", "-i", "key.txt", "out"])
+        .code(3);
+    folder
+        .run(["bulk", "decrypt", "-i", "new.txt", "out", "back"])
+        .code(0);
+    let (src, back) = (content(&folder.path("src")), content(&folder.path("back")));
+    assert!(src.keys().eq(back.keys()));
+    assert!(src.iter().all(|(path, found)| back[path].0 == found.0));
+
+    // They are still the results of their sources, until something else changes them.
+    let again = folder.run(ENCRYPT.iter().chain(&["--json"])).code(0);
+    assert_eq!(again.json()[0]["unchanged"], 62);
+    let file = File::options().write(true).open(folder.path("out/a/7.wl"));
+    file.unwrap().set_modified(SystemTime::now()).unwrap();
+    folder.run(ENCRYPT).code(1).says("a/7: ");
+
+    // The old key opens none now; the files were changed before this plan.
+    let refused = rewrap(&[]).code(3).json();
+    assert_eq!(refused.last().unwrap()["authentication"], 58);
+}
+
+#[test]
+fn a_rewrap_goes_on() {
+    let folder = tree();
+    folder.run(ENCRYPT).code(0);
+    let plan = [
+        "bulk",
+        "plan",
+        "--op",
+        "rewrap",
+        "-R",
+        "recipient.txt",
+        "--job",
+        "job",
+        "out",
+    ];
+    folder.run(plan).code(0);
+    let run = ["bulk", "run", "--json", "-i", "key.txt", "job"];
+    assert_eq!(folder.run(run).code(0).json()[0]["done"], 58);
+    assert_eq!(folder.run(run).code(0).json()[0]["unchanged"], 58);
+    folder.run(["bulk", "run", "job"]).code(2).says("-i FILE");
+}
+
+#[test]
+fn buckets_are_named_where_they_are_served() {
+    let folder = tree();
+    let call = [
+        "bulk",
+        "encrypt",
+        "-R",
+        "recipient.txt",
+        "s3://bucket/data",
+        "out",
+    ];
+    folder.run(call).code(2).says("python -m warplock.bulk");
+    fs::create_dir(folder.path("job")).unwrap();
+    folder.write("job/job.json", r#"{"version": 2, "source": "s3://bucket"}"#);
+    let run = ["bulk", "run", "job"];
+    folder.run(run).code(2).says("python -m warplock.bulk");
+}
+
+#[test]
 fn shards_do_each_unit_once() {
     let folder = tree();
     folder

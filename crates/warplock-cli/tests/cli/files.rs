@@ -80,7 +80,7 @@ fn key_files_make_bare_streams() {
     let wrong = ["decrypt", "--key-file", "other.key", "-o", "c", "a.bare"];
     folder
         .run(wrong)
-        .code(3)
+        .code(4)
         .says("a.bare: this key does not open");
     assert!(!folder.path("c").exists());
 }
@@ -107,10 +107,10 @@ fn passphrase_files() {
     folder.shell("($W decrypt --passphrase-file - -o - a.wl; cat) < right > seen");
     assert_eq!(folder.read("seen"), b"textsecond line\n");
     let refused = folder.run(["decrypt", "--passphrase-file", "wrong", "-o", "b", "a.wl"]);
-    refused.code(3).says("a.wl: wrong passphrase");
+    refused.code(4).says("a.wl: wrong passphrase");
     folder
         .run(decrypt(&["-o", "b", "a.wl"]))
-        .code(3)
+        .code(4)
         .says("needs a passphrase");
     folder
         .run(["verify", "--passphrase-file", "/dev/null", "a.wl"])
@@ -394,7 +394,7 @@ fn refusals_leave_nothing() {
     folder.run(["keygen", "-o", "other.txt"]).code(0);
     folder
         .run(["decrypt", "-i", "other.txt", "a.wl"])
-        .code(3)
+        .code(4)
         .says("none of the identities");
     folder
         .run(["decrypt", "a.wl"])

@@ -79,7 +79,7 @@ fn verify_tells_of_each_input() {
         ["verify", "--json", "-i", "other.txt"],
         folder.read("good.wl"),
     );
-    let wrong = wrong.code(3).json();
+    let wrong = wrong.code(4).json();
     assert_eq!(
         fields(&wrong, &["file", "verified", "error"]),
         [json!({"file": "stdin", "verified": false, "error": "no_key"})]

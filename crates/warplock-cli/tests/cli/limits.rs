@@ -31,7 +31,7 @@ fn work_for_a_passphrase_must_be_allowed() {
     folder.write("pass", "correct horse\n");
     for (log_n, option, exit, says) in [
         (1, None, 1, "empty"),
-        (2, None, 3, "wrong passphrase"),
+        (2, None, 4, "wrong passphrase"),
         (2, Some("1"), 1, "--max-work 2"),
         (19, None, 1, "512 MiB of memory, about 2 seconds"),
         (22, None, 1, "--max-work 22"),

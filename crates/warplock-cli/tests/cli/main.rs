@@ -1,5 +1,8 @@
 //! The program as a whole: what it prints, writes, leaves and refuses.
 
+mod age;
+#[cfg(feature = "analyze")]
+mod analyze;
 mod bench;
 mod bulk;
 mod commands;
@@ -9,11 +12,19 @@ mod drafts;
 mod files;
 mod json;
 mod limits;
+mod lists;
+mod man;
 mod mounts;
 mod nonsense;
 mod openssl;
+mod parquet;
+mod passphrases;
 mod prompts;
 mod raw;
+mod recipes;
+#[cfg(feature = "research")]
+mod research;
+mod restored;
 mod rewrap;
 mod robust;
 mod secrets;

@@ -31,7 +31,7 @@ fn others_open_the_file_from_then_on() {
         folder.run(REWRAP.iter().chain(&["a.wl"])).code(0);
         folder
             .run(["verify", "-i", "key.txt", "a.wl"])
-            .code(3)
+            .code(4)
             .says("a.wl: ");
         let opened = folder.run(["decrypt", "-i", "new.txt", "-o", "-", "a.wl"]);
         assert_eq!(opened.code(0).stdout(), pattern(len));
@@ -53,7 +53,7 @@ fn passphrases_change() {
     let change = ["--passphrase-file", "one", "--new-passphrase-file", "two"];
     let all = [&["rewrap", "-v", "a.wl"][..], &change].concat();
     folder.run(&all).code(0).says("a.wl: rewrapped in ");
-    folder.run(&all).code(3).says("wrong passphrase");
+    folder.run(&all).code(4).says("wrong passphrase");
     let opened = folder.run(["decrypt", "--passphrase-file", "two", "-o", "-", "a.wl"]);
     assert_eq!(opened.code(0).stdout(), pattern(LARGE));
 }
@@ -81,7 +81,7 @@ fn what_cannot_be_rewrapped_is_refused() {
     folder.run(REWRAP.iter().chain(&["-"])).code(2);
     folder
         .run(["rewrap", "-i", "new.txt", "-R", "new.rcp", "a.wl"])
-        .code(3);
+        .code(4);
     assert_eq!(folder.read("a.wl"), before);
 }
 

@@ -255,6 +255,21 @@ fn unreadable_inputs_and_folders() {
     assert_eq!(folder.names(), ["a"]);
 }
 
+/// The limit on the main thread's stack is inherited.
+#[test]
+fn a_small_stack_is_enough() {
+    let folder = Folder::new();
+    folder.write("a", pattern(1_000_000));
+    for command in [
+        "encrypt -R recipient.txt a",
+        "verify -i key.txt a.wl",
+        "inspect a.wl",
+        "decrypt --help",
+    ] {
+        folder.shell(&format!("ulimit -s 64; $W {command} > out"));
+    }
+}
+
 /// No address space has room for the stack of a thread, as if the user had all that are allowed.
 #[test]
 fn where_no_thread_can_start_files_are_done_all_the_same() {

@@ -294,7 +294,7 @@ fn keys_are_added_changed_and_removed() {
     }
     folder
         .run(with(&["--passphrase-file", "other", "--remove", "main"]))
-        .code(3);
+        .code(4);
     folder
         .run(with(&["--passphrase-file", "pass", "--remove", "main"]))
         .code(0);

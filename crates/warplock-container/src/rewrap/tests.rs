@@ -150,7 +150,7 @@ fn wrong_keys_and_bare_streams_are_refused_and_nothing_changes() {
     let len = target.find_key(&case.old.identities).unwrap();
     let len = len.envelope.encoded_len();
     drop(target);
-    let wrapped = envelope(&key, &case.old.recipients, Some((len, 0))).unwrap();
+    let wrapped = envelope(&key, &case.old.recipients, None, Some((len, 0))).unwrap();
     let mut bytes = Vec::new();
     wrapped.write(&mut bytes).unwrap();
     swapped.splice(..len as usize, bytes);
@@ -216,7 +216,7 @@ fn a_crash_at_any_step_loses_nothing() {
         let found = target.find_key(&case.old.identities).unwrap();
         let len = found.envelope.encoded_len();
         let new = loop {
-            let new = envelope(&found.key, &case.new.recipients, Some((len, 0))).unwrap();
+            let new = envelope(&found.key, &case.new.recipients, None, Some((len, 0))).unwrap();
             if new.encoded_len() == len {
                 break new;
             }

@@ -93,11 +93,29 @@ fn wrong_first_lines_and_lengths_are_named() {
         matches!(&error, Error::NewerVersion { found } if found == "warplock/2"),
         "{error}"
     );
-    let error = read(b"warplock/1\r\nanything that follows, and more of it");
-    assert!(
-        matches!(&error, Error::NewerVersion { found } if found == "warplock/1\\r"),
-        "{error}"
-    );
+    // Changed in transfer.
+    for (bytes, says) in [
+        (
+            &b"warplock/1\r\nanything that follows, and more of it"[..],
+            "line ends",
+        ),
+        (b"warplock/1\r", "line ends"),
+        (b"\xef\xbb\xbfwarplock/1\nanything", "byte order mark"),
+    ] {
+        let error = read(bytes);
+        let sentence = error.to_string();
+        assert!(
+            matches!(error, Error::BadEnvelope(_)) && sentence.contains(says),
+            "{sentence}"
+        );
+    }
+    for (bytes, says) in [
+        (&b"d2FycGxvY2svMQo="[..], "base64 -d"),
+        (b"<!DOCTYPE html><html>", "a web page"),
+    ] {
+        let sentence = read(bytes).to_string();
+        assert!(sentence.contains(says), "{sentence}");
+    }
     let error = read(b"warplock/\x1b[31m and so on and on and on and on and on");
     assert!(
         !error.to_string().contains('\x1b'),

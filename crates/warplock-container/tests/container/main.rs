@@ -10,4 +10,5 @@ mod io;
 mod nonsense;
 mod ram_disk;
 mod round_trip;
+mod salvage;
 mod wycheproof;

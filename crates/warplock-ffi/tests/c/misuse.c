@@ -304,6 +304,12 @@ static int32_t stop(void *context, uint64_t done) {
     return 1;
 }
 
+static int32_t go(void *context, uint64_t done) {
+    (void)done;
+    ++*(int *)context;
+    return 0;
+}
+
 static void files(const char *folder) {
     char plain[2048], sealed[2048], opened[2048], id[2048], recipient[WL_RECIPIENT_SIZE];
     wl_recipients *recipients = NULL;
@@ -365,6 +371,35 @@ static void files(const char *folder) {
     TRUE(read == 0);
     EXPECT(wl_reader_read_at(reader, 0, NULL, 1, &read), WL_ERR_ARGUMENT, "NULL");
     wl_reader_free(reader), reader = NULL;
+
+    /* Other recipients: the old identity opens it no longer, and back again. */
+    {
+        wl_recipients *next = NULL;
+        wl_identities *later = NULL;
+        char next_id[1000], next_recipient[WL_RECIPIENT_SIZE];
+        snprintf(next_id, sizeof next_id, "%s/next.txt", folder);
+        remove(next_id);
+        OK(wl_identity_create(next_id, 0, next_recipient, sizeof next_recipient));
+        OK(wl_recipients_new(&next)), OK(wl_identities_new(&later));
+        EXPECT(wl_rewrap_file(engine, sealed, identities, next, 0, NULL, NULL), WL_ERR_KEYRING, NULL);
+        OK(wl_recipients_add(next, next_recipient)), OK(wl_identities_add_file(later, next_id));
+        EXPECT(wl_rewrap_file(engine, sealed, later, next, 0, NULL, NULL), WL_ERR_WRONG_KEY,
+               "sealed");
+        EXPECT(wl_rewrap_file(engine, sealed, identities, next, 9, NULL, NULL), WL_ERR_ARGUMENT,
+               "WL_REKEY");
+        EXPECT(wl_rewrap_file(engine, plain, identities, next, 0, NULL, NULL), WL_ERR_ARGUMENT,
+               "envelope");
+        OK(wl_rewrap_file(engine, sealed, identities, next, 0, NULL, NULL));
+        EXPECT(wl_verify_file(engine, sealed, identities, NULL, NULL, NULL), WL_ERR_WRONG_KEY, NULL);
+        OK(wl_verify_file(engine, sealed, later, NULL, NULL, NULL));
+        EXPECT(wl_rewrap_file(engine, sealed, later, recipients, WL_REKEY, stop, &calls),
+               WL_ERR_CANCELLED, NULL);
+        OK(wl_verify_file(engine, sealed, later, NULL, NULL, NULL));
+        OK(wl_rewrap_file(engine, sealed, later, recipients, WL_REKEY, go, &calls));
+        OK(wl_verify_file(engine, sealed, identities, NULL, NULL, &len));
+        TRUE(len == 100000);
+        wl_recipients_free(next), wl_identities_free(later);
+    }
 
     /* One byte of the first chunk modified, then the end cut off. */
     TRUE((file = fopen(sealed, "r+b")) != NULL && !fseek(file, -100000, SEEK_END));

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::common::*;
 use warplock_keyring::{
-    Identities, MasterKey, NewIdentity, NoPrompt, StanzaKind, inspect_wrapped, unwrap, wrap,
+    FileAttributes, Identities, MasterKey, NewIdentity, NoPrompt, StanzaKind, inspect_wrapped,
+    unwrap, wrap_with,
 };
 
 /// Files written by age 1.1.1, so that this much is tested without the program.
@@ -72,7 +74,12 @@ fn the_program_opens_ours() {
         &data_text("ssh_ed25519.pub"),
         &data_text("ssh_rsa.pub"),
     ]);
-    std::fs::write(&file, wrap(&key, &all).unwrap()).unwrap();
+    // It passes over a stanza that it does not know.
+    let attributes = FileAttributes {
+        mode: 0o644,
+        modified: SystemTime::now(),
+    };
+    std::fs::write(&file, wrap_with(&key, &all, Some(&attributes)).unwrap()).unwrap();
     let (ed25519, rsa) = (
         private_copy("ssh_ed25519", dir.path()),
         private_copy("ssh_rsa", dir.path()),

@@ -174,6 +174,8 @@ fn mutations_never_panic() {
         "ssh_rsa",
         "ssh_rsa_encrypted",
         "ssh_rsa_pem",
+        "pkcs8_rsa",
+        "pkcs8_ed25519",
         "ssh_rsa_pem_encrypted",
         "ssh_ed25519.pub",
         "ssh_rsa.pub",

@@ -58,12 +58,118 @@ fn bad_lines_are_named_but_not_shown() {
             "{error}"
         );
     }
-    assert!(
-        list(b"\xff\xfe")
-            .unwrap_err()
-            .to_string()
-            .contains("not text")
+    for (bytes, says) in [(&b"\xe9"[..], "not UTF-8"), (b"\xff\xfea\0", "UTF-16")] {
+        let error = list(bytes).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+/// As Windows editors write it.
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_text() {
+    let marked = |text: &str| format!("\u{feff}{text}");
+    let alice = NewIdentity::generate();
+    let recipients = list(marked(&alice.recipient()).as_bytes()).unwrap();
+    let wrapped = wrap(&known_key(), &recipients).unwrap();
+    let mut identities = Identities::new(Arc::new(NoPrompt));
+    identities
+        .add("alice", marked(&alice.file_text()).as_bytes())
+        .unwrap();
+    assert_eq!(unwrap(&wrapped, &identities).unwrap(), known_key());
+    let ssh = marked(&data_text("ssh_ed25519"));
+    identities.add("ssh", ssh.as_bytes()).unwrap();
+    let utf16: Vec<u8> = "\u{feff}AGE-SECRET"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let error = identities.add("wide", &utf16).unwrap_err().to_string();
+    assert!(error.contains("UTF-16"), "{error}");
+}
+
+#[test]
+fn keys_that_cannot_be_encrypted_for_are_left_out_on_request() {
+    let lenient = |text: &str| {
+        let mut recipients = Recipients::new(Arc::new(NoPrompt));
+        recipients.skip_unusable_keys();
+        recipients
+            .add_list("team.txt", text.as_bytes())
+            .map(|()| recipients)
+    };
+    let (ecdsa, good) = (data_text("ssh_ecdsa.pub"), data_text("ssh_ed25519.pub"));
+    let short = data_text("ssh_rsa_1024.pub");
+    let text = format!("# team\n{ecdsa}{good}{short}");
+    list(text.as_bytes()).unwrap_err();
+    let recipients = lenient(&text).unwrap();
+    let warnings: Vec<_> = recipients
+        .skipped()
+        .iter()
+        .map(|key| key.to_string())
+        .collect();
+    assert_eq!(
+        warnings,
+        [
+            "recipients file team.txt, line 2: this key is left out: only ssh-ed25519 and ssh-rsa \
+             keys can be encrypted for",
+            "recipients file team.txt, line 4: this key is left out: RSA keys under 2048 bits are \
+             too weak",
+        ]
     );
+    let wrapped = wrap(&known_key(), &recipients).unwrap();
+    let identities = identity("ssh_ed25519", Arc::new(NoPrompt));
+    assert_eq!(unwrap(&wrapped, &identities).unwrap(), known_key());
+    // Damage is no other kind.
+    for (text, says) in [
+        (ecdsa.clone(), "but keys that cannot"),
+        (format!("{good}ssh-ed25519 AAAA\n"), "line 2"),
+        (
+            format!("{good}{}", good.replace("AAAAC3Nz", "AAAAC3Nx")),
+            "line 2",
+        ),
+        (
+            format!("{good}{}", ecdsa.replace("AAAAE2Vj", "AAAAE2Vk")),
+            "line 2",
+        ),
+        (format!("{good}nonsense"), "line 2"),
+    ] {
+        let error = lenient(&text).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+/// As `openssl genpkey` and `ssh-keygen -m PKCS8` write them.
+#[test]
+fn ssh_keys_in_pkcs8_open() {
+    for (public, private) in [("ssh_ed25519", "pkcs8_ed25519"), ("ssh_rsa", "pkcs8_rsa")] {
+        let recipients = list(&data(&format!("{public}.pub"))).unwrap();
+        let wrapped = wrap(&known_key(), &recipients).unwrap();
+        let identities = identity(private, Arc::new(NoPrompt));
+        assert_eq!(unwrap(&wrapped, &identities).unwrap(), known_key());
+        let own = identities.recipients().unwrap();
+        let expected = data_text(&format!("{public}.pub"));
+        assert_eq!(
+            own,
+            [expected.split(' ').take(2).collect::<Vec<_>>().join(" ")]
+        );
+    }
+    let mut identities = Identities::new(Arc::new(NoPrompt));
+    let good = data_text("pkcs8_ed25519");
+    for (text, says) in [
+        (data_text("pkcs8_ecdsa"), "keys of this type"),
+        (data_text("pkcs8_rsa_encrypted"), "ssh-keygen -p"),
+        (good.replace("K2VwBCIE", "K2VxBCIE"), "keys of this type"),
+        (good.replace("BCIEIB", "BCIEIR"), "not a valid"),
+        (good.replace("-----END", "----END"), "not a valid"),
+        (
+            "-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----".to_owned(),
+            "not a valid",
+        ),
+    ] {
+        let error = identities
+            .add("key", text.as_bytes())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(says), "{error}");
+    }
 }
 
 #[test]

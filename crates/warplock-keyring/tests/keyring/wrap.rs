@@ -1,11 +1,14 @@
 //! Wrapping and unwrapping with every kind of recipient, and every way to fail.
 
+use std::io::Write;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use crate::common::*;
 use warplock_keyring::{
-    Error, ErrorKind, ExposeSecret, Identities, MAX_WRAPPED_LEN, MasterKey, NewIdentity, NoPrompt,
-    Recipients, StanzaKind, from_armor, inspect_wrapped, to_armor, unwrap, wrap,
+    Error, ErrorKind, ExposeSecret, FileAttributes, Identities, MAX_WRAPPED_LEN, MasterKey,
+    NewIdentity, NoPrompt, Recipients, StanzaKind, from_armor, inspect_wrapped, to_armor, unwrap,
+    wrap, wrap_with,
 };
 
 #[test]
@@ -34,6 +37,8 @@ fn every_kind_opens_its_own() {
         ("ssh_ed25519", 0),
         ("ssh_rsa", 0),
         ("ssh_rsa_pem", 0),
+        ("pkcs8_rsa", 0),
+        ("pkcs8_ed25519", 0),
         ("age_identity_encrypted.age", 1),
         ("ssh_ed25519_encrypted", 1),
         ("ssh_rsa_encrypted", 1),
@@ -72,6 +77,40 @@ fn a_passphrase_opens_its_own() {
     assert!(matches!(error, Error::WrongPassphrase { .. }), "{error}");
     assert_eq!(error.kind(), ErrorKind::Authentication);
     assert!(!error.to_string().contains("house"));
+}
+
+/// Keyboards and systems differ in how they write an accented letter.
+#[test]
+fn a_passphrase_opens_in_every_unicode_form() {
+    const FORMS: [&str; 3] = [
+        "d\u{e9}j\u{e0} vu",
+        "de\u{301}ja\u{300} vu",
+        "de\u{301}j\u{e0} vu",
+    ];
+    for made in FORMS {
+        let wrapped = wrap(&known_key(), &passphrase_recipient(made)).unwrap();
+        for typed in FORMS {
+            let opened = unwrap(&wrapped, &passphrase_identity(typed));
+            assert_eq!(opened.unwrap(), known_key(), "{made:?} {typed:?}");
+        }
+    }
+    // The age program takes what is typed, whatever its form.
+    for (made, opens) in FORMS.into_iter().zip([&FORMS[..], &FORMS[..], &FORMS[2..]]) {
+        let mut recipient = age::scrypt::Recipient::new(made.to_owned().into());
+        recipient.set_work_factor(QUICK);
+        let recipients = std::iter::once(&recipient as &dyn age::Recipient);
+        let mut wrapped = Vec::new();
+        let mut writer = age::Encryptor::with_recipients(recipients)
+            .unwrap()
+            .wrap_output(&mut wrapped)
+            .unwrap();
+        writer.write_all(known_key().as_bytes()).unwrap();
+        writer.finish().unwrap();
+        for typed in opens {
+            let opened = unwrap(&wrapped, &passphrase_identity(typed));
+            assert_eq!(opened.unwrap(), known_key(), "{made:?} {typed:?}");
+        }
+    }
 }
 
 #[test]
@@ -327,4 +366,62 @@ fn debug_of_secrets_is_silent() {
     assert!(!format!("{recipients:?}").contains("hush"));
     let secret: warplock_keyring::SecretString = "hush".to_string().into();
     assert!(!format!("{secret:?}").contains(secret.expose_secret()));
+}
+
+/// A file's attributes travel in its header, and nothing else changes.
+#[test]
+fn attributes_travel_with_a_key() {
+    let attributes = FileAttributes {
+        mode: 0o640,
+        modified: SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000, 123_456_789),
+    };
+    let key = MasterKey::generate().unwrap();
+    let recipients = recipients(&[
+        &data_text("ssh_ed25519.pub"),
+        &NewIdentity::generate().recipient(),
+    ]);
+    let wrapped = wrap_with(&key, &recipients, Some(&attributes)).unwrap();
+    assert_eq!(
+        inspect_wrapped(&wrapped).unwrap(),
+        [StanzaKind::SshEd25519, StanzaKind::X25519]
+    );
+    let identities = identity("ssh_ed25519", Arc::new(NoPrompt));
+    assert_eq!(unwrap(&wrapped, &identities).unwrap(), key);
+    // Made by Python's `cryptography` from the description in docs/format.md.
+    let known = wrap_with(&known_key(), &recipients, Some(&attributes)).unwrap();
+    let body = "kEnH62UnDZy+TWLBrtpvgPjBCrkq/2dgrd3kjm5lS+U";
+    assert!(
+        String::from_utf8_lossy(&known).contains(&format!("-> warplock-attributes 1\n{body}\n"))
+    );
+    let read = |wrapped: &[u8]| warplock_keyring::attributes(wrapped, &key).unwrap();
+    assert_eq!(read(&wrapped), Some(attributes));
+    // What others cannot see without the key.
+    assert_eq!(
+        warplock_keyring::attributes(&wrapped, &known_key()).unwrap(),
+        None
+    );
+    // The header's MAC covers them.
+    let start = wrapped
+        .windows(20)
+        .position(|found| found == b"-> warplock-attribut")
+        .unwrap();
+    for at in start + 3..start + 30 {
+        let mut altered = wrapped.clone();
+        altered[at] ^= 1;
+        unwrap(&altered, &identities).unwrap_err();
+    }
+    // A passphrase stands alone in its header.
+    let passphrase = passphrase_recipient("correct horse");
+    let wrapped = wrap_with(&key, &passphrase, Some(&attributes)).unwrap();
+    assert_eq!(read(&wrapped), None);
+    assert_eq!(read(&wrap(&key, &recipients).unwrap()), None);
+    let none = recipients_of_nothing();
+    assert!(matches!(
+        wrap_with(&key, &none, Some(&attributes)),
+        Err(Error::NoRecipients)
+    ));
+}
+
+fn recipients_of_nothing() -> Recipients {
+    Recipients::new(Arc::new(NoPrompt))
 }

@@ -39,8 +39,18 @@ impl<T: Send> OfThisProcess<T> {
     }
 
     pub(super) fn get(&self, py: Python<'_>) -> PyResult<&T> {
+        self.check(py)?;
+        Ok(&self.value)
+    }
+
+    pub(super) fn get_mut(&mut self, py: Python<'_>) -> PyResult<&mut T> {
+        self.check(py)?;
+        Ok(&mut self.value)
+    }
+
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
         match self.forks == forks() {
-            true => Ok(&self.value),
+            true => Ok(()),
             false => Err(errors::backend(
                 py,
                 "this process was forked after CUDA had started, so it cannot use the GPU: start \

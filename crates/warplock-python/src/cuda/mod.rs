@@ -6,6 +6,7 @@ mod dlpack;
 mod fork;
 mod key;
 mod nonces;
+mod parquet;
 mod plan;
 
 use pyo3::prelude::*;
@@ -15,6 +16,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<nonces::NonceCounter>()?;
     module.add_class::<nonces::CountedNonces>()?;
     module.add_class::<plan::DevicePlan>()?;
+    module.add_class::<parquet::DeviceFile>()?;
+    module.add_function(wrap_pyfunction!(parquet::decrypt_parquet_to_gpu, module)?)?;
     module.add_function(wrap_pyfunction!(device::gpus, module)?)?;
     module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::describe, module)?)?;

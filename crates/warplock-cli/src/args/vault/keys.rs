@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
 
-use crate::args::MaxWork;
+use crate::args::{MaxWork, NewPassphraseFrom, PassphraseFrom};
 
 /// The keys that shall open a vault.
 #[derive(Args, Clone, Debug, Default)]
@@ -15,10 +15,8 @@ pub(crate) struct NewKey {
     /// For the recipients in FILE, one a line; may be repeated.
     #[arg(short = 'R', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) recipients_file: Vec<PathBuf>,
-    /// Take the new passphrase from the first line of FILE (- for stdin).
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with_all = ["recipient", "recipients_file"])]
-    pub(crate) new_passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) new_from: NewPassphraseFrom,
 }
 
 /// The keys that open a vault.
@@ -28,9 +26,8 @@ pub(crate) struct VaultUnlock {
     /// Without this or --passphrase-file the passphrase is asked for.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) identity: Vec<PathBuf>,
-    /// Take the passphrase from the first line of FILE (- for stdin).
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) from: PassphraseFrom,
     #[command(flatten)]
     pub(crate) work: MaxWork,
 }
@@ -57,12 +54,12 @@ pub(crate) struct VaultPasswd {
     pub(crate) add: Option<String>,
     /// Remove the key called NAME instead.
     #[arg(long, value_name = "NAME", conflicts_with = "add")]
-    #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file"])]
+    #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file", "new_passphrase_command"])]
     pub(crate) remove: Option<String>,
     /// Instead, remove the keys that were renamed, changed or added without the vault's key.
     /// Nothing else can be done with such keys, because their names say nothing about them.
     #[arg(long, conflicts_with_all = ["add", "remove", "name"])]
-    #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file"])]
+    #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file", "new_passphrase_command"])]
     pub(crate) remove_altered: bool,
 }
 

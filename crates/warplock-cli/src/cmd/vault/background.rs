@@ -42,6 +42,7 @@ pub(super) fn start() -> Result<Exit> {
     }
     match status.code() {
         Some(2) => Err(Failure::reported(Exit::Usage)),
+        Some(4) => Err(Failure::reported(Exit::WrongKey)),
         Some(3) => Err(Failure::reported(Exit::Authentication)),
         Some(1) => Err(Failure::reported(Exit::Error)),
         _ => Err(Failure::error(format_args!(

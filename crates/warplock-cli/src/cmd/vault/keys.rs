@@ -1,7 +1,7 @@
 //! `warplock vault passwd` and `warplock vault key`: the keys that open a vault.
 
 use serde_json::json;
-use warplock_keyring::{AskPassphrase, Error, PassphraseFile, Recipients, StanzaKind, Terminal};
+use warplock_keyring::{Recipients, StanzaKind};
 use warplock_vault::{add_key, info, remove_altered_keys, remove_key, replace_key};
 
 use super::master_key;
@@ -11,6 +11,7 @@ use crate::console::say;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::is_dash;
+use crate::passphrase::PassphraseSource;
 
 /// The same under names of their own.
 pub(super) fn key(command: VaultKey, common: &Common) -> Result<Exit> {
@@ -20,15 +21,18 @@ pub(super) fn key(command: VaultKey, common: &Common) -> Result<Exit> {
 pub(super) fn passwd(options: &VaultPasswd, common: &Common) -> Result<Exit> {
     let dash = |path: &Option<_>| path.as_deref().is_some_and(is_dash);
     stdin_once(&[
-        ("--passphrase-file", dash(&options.unlock.passphrase_file)),
+        (
+            "--passphrase-file",
+            dash(&options.unlock.from.passphrase_file),
+        ),
         (
             "--new-passphrase-file",
-            dash(&options.keys.new_passphrase_file),
+            dash(&options.keys.new_from.new_passphrase_file),
         ),
     ])?;
     let dir = &options.dir;
     let named = |error: warplock_vault::Error| Failure::from(error).about(dir.display());
-    let given = given_recipients(&options.keys)?;
+    let given = given_recipients(&options.keys, common)?;
     check_key_name(options)?;
     let master = master_key(dir, &options.unlock, common)?;
     let told = |sentence: String| {
@@ -57,12 +61,14 @@ pub(super) fn passwd(options: &VaultPasswd, common: &Common) -> Result<Exit> {
         ));
         done("removed", name)?;
     } else if let Some(name) = &options.add {
-        let recipients = recipients(given, &options.keys, common)?;
+        let source = PassphraseSource::of_new(&options.keys.new_from);
+        let recipients = recipients(given, &source, common)?;
         add_key(dir, &master, name, &recipients).map_err(named)?;
         done("added", name)?;
     } else {
         let name = &options.name;
-        let recipients = recipients(given, &options.keys, common)?;
+        let source = PassphraseSource::of_new(&options.keys.new_from);
+        let recipients = recipients(given, &source, common)?;
         let stanzas = replace_key(dir, &master, name, &recipients).map_err(named)?;
         let opener = opener(&stanzas);
         told(format!(
@@ -111,29 +117,18 @@ fn check_key_name(options: &VaultPasswd) -> Result<()> {
     Err(Failure::usage(refused).about(dir))
 }
 
-pub(super) fn given_recipients(options: &NewKey) -> Result<Recipients> {
-    crate::keys::given_recipients(&options.recipient, &options.recipients_file)
+pub(super) fn given_recipients(options: &NewKey, common: &Common) -> Result<Recipients> {
+    crate::keys::given_recipients(&options.recipient, &options.recipients_file, common)
 }
 
 /// The recipients of a vault's key: those given, or else a new passphrase.
 pub(super) fn recipients(
     mut given: Recipients,
-    options: &NewKey,
+    source: &PassphraseSource,
     common: &Common,
 ) -> Result<Recipients> {
-    if let Some(file) = &options.new_passphrase_file {
-        let file = PassphraseFile::new(file);
-        given.add_passphrase(file.ask("new passphrase")?)?;
-    } else if given.is_empty() {
-        let what = "passphrase for the vault";
-        let typed = Terminal.ask_new(what).map_err(|error| match error {
-            error @ Error::NoTerminal { .. } => {
-                Failure::error(format_args!("{error}; use --new-passphrase-file FILE"))
-                    .coded("no_passphrase")
-            }
-            error => error.into(),
-        });
-        given.add_passphrase(typed?)?;
+    if given.is_empty() {
+        given.add_passphrase(source.ask_new("passphrase for the vault")?)?;
     }
     common.note("wrapping the key");
     Ok(given)

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use warplock_keyring::{MasterKey, PassphraseFile, Terminal, shown_name};
+use warplock_keyring::{MasterKey, shown_name};
 use warplock_vault::fuse::mounted_from;
 use warplock_vault::{
     BLOCK_SIZES, CONFIG, Settings, Unlocked, harden, info, init, raise_descriptor_limit,
@@ -30,6 +30,7 @@ use crate::console::{print, say};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 use crate::keys::{FilePrompt, read_identities};
+use crate::passphrase::PassphraseSource;
 
 /// Runs one of the commands.
 pub(super) fn run(command: Vault, common: &Common) -> Result<Exit> {
@@ -100,7 +101,9 @@ fn make(options: &VaultInit, common: &Common) -> Result<Exit> {
     let memory = memory::place(&options.memory, common)?;
     check_new(dir, &settings).map_err(named)?;
     // Asked for before anything is made.
-    let recipients = recipients(given_recipients(&keys)?, &keys, common)?;
+    let given = given_recipients(&keys, common)?;
+    let source = PassphraseSource::of_first(&keys.new_from);
+    let recipients = recipients(given, &source, common)?;
     let made = match fs::create_dir(dir) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
@@ -222,13 +225,10 @@ fn refuse_used(dir: &Path, read_only: bool) -> Result<()> {
 
 /// The vault's master key, and a report of what was done to wrapped keys.
 fn unlock(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<Unlocked> {
-    let prompt = Arc::new(match &options.passphrase_file {
-        Some(file) => FilePrompt::new(PassphraseFile::new(file)),
-        None => FilePrompt::new(Terminal),
-    });
+    let prompt = Arc::new(FilePrompt::new(PassphraseSource::of(&options.from)));
     prompt.next_file(&dir.display().to_string());
     let mut identities = read_identities(&options.identity, prompt, options.work, common)?;
-    if options.identity.is_empty() || options.passphrase_file.is_some() {
+    if options.identity.is_empty() || options.from.is_given() {
         identities.add_passphrase();
     }
     warplock_vault::unlock(dir, &identities).map_err(|error| {

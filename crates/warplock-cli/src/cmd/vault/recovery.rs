@@ -15,6 +15,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::is_dash;
 use crate::output::{Access, Output};
+use crate::passphrase::PassphraseSource;
 
 /// More than the lines take, with text around them.
 const MOST: u64 = 64 << 10;
@@ -64,11 +65,16 @@ pub(super) fn recover(options: &VaultRecover, common: &Common) -> Result<Exit> {
         ("FILE", is_dash(&options.file)),
         (
             "--new-passphrase-file",
-            dash(&options.keys.new_passphrase_file),
+            dash(&options.keys.new_from.new_passphrase_file),
         ),
     ])?;
     let lines = read(&options.file)?;
-    let to = recipients(given_recipients(&options.keys)?, &options.keys, common)?;
+    let given = given_recipients(&options.keys, common)?;
+    let to = recipients(
+        given,
+        &PassphraseSource::of_first(&options.keys.new_from),
+        common,
+    )?;
     warplock_vault::recover(&options.dir, &lines, &options.name, &to)
         .map_err(|error| Failure::from(error).about(options.dir.display()))?;
     common.note(format_args!(

@@ -83,7 +83,7 @@ pub fn export_key(path: &Path, master: &MasterKey) -> Result<Zeroizing<String>> 
 fn push_hex(text: &mut String, byte: u8) {
     for half in [byte >> 4, byte & 15] {
         // Not by a table, which a key would index.
-        let letters = i16::from(half) - 10 >> 8;
+        let letters = (i16::from(half) - 10) >> 8;
         let digit = i16::from(half) + 87 + (letters & -39);
         text.push(digit as u8 as char);
     }

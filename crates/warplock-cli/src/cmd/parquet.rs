@@ -1,0 +1,195 @@
+//! `warplock parquet`.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::json;
+use warplock_keyring::shown_name;
+use warplock_parquet::{
+    Encryption, Error, GivenKeys, Inspection, KeyBytes, Options, WriteKey, decrypt, encrypt,
+    inspect,
+};
+use zeroize::Zeroizing;
+
+use crate::args::{Common, Parquet, ParquetFiles, ParquetKeys};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result, escaped};
+use crate::hex;
+use crate::input::Input;
+use crate::output::Output;
+
+/// Runs the command.
+pub(super) fn run(command: Parquet, common: &Common) -> Result<Exit> {
+    match command {
+        Parquet::Decrypt { files, keys } => {
+            let mut given = GivenKeys {
+                footer: footer(&keys)?,
+                columns: columns(&keys)?,
+            };
+            let aad_prefix = keys.aad_prefix.map(String::into_bytes);
+            let options = Options { aad_prefix };
+            convert(&files, "decrypted", common, |input, output| {
+                decrypt(input, output, &mut given, &options, &common.engine()?)
+                    .map_err(Failure::from)
+            })
+        }
+        Parquet::Encrypt {
+            files,
+            keys,
+            ctr,
+            plaintext_footer,
+            omit_aad_prefix,
+        } => {
+            let key = |bytes| WriteKey {
+                bytes,
+                metadata: None,
+            };
+            let missing = || Failure::usage("name the key that encrypts the footer: -k FILE");
+            let how = Encryption {
+                footer: key(footer(&keys)?.ok_or_else(missing)?),
+                columns: columns(&keys)?
+                    .into_iter()
+                    .map(|(column, bytes)| (column, key(bytes)))
+                    .collect(),
+                ctr,
+                plaintext_footer,
+                aad_prefix: keys.aad_prefix.map(String::into_bytes),
+                omit_aad_prefix,
+            };
+            convert(&files, "encrypted", common, |input, output| {
+                encrypt(input, output, &how, &common.engine()?).map_err(Failure::from)
+            })
+        }
+        Parquet::Inspect { input } => show(&input, common),
+    }
+}
+
+fn convert(
+    files: &ParquetFiles,
+    what: &str,
+    common: &Common,
+    work: impl FnOnce(&File, &File) -> Result<u64>,
+) -> Result<Exit> {
+    let input = seekable(&files.input)?;
+    let output = Output::create(&files.output, files.force, Some(&input))?;
+    let written = work(&input.file, output.file());
+    let written = written.map_err(|failure| failure.about(shown_name(&files.input)))?;
+    let name = output.name.clone();
+    output.publish()?;
+    common.note(format_args!("{name}: {what}, {written} bytes"));
+    if common.json {
+        let file = shown_name(&files.input);
+        common.emit(&json!({ "file": file, "output": name, "bytes": written }))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn seekable(path: &Path) -> Result<Input> {
+    let input = Input::open(path)?;
+    match input.len {
+        Some(_) => Ok(input),
+        None => Err(Failure::usage(
+            "a Parquet file is read from its end: name a file that can be read at any place",
+        )
+        .about(shown_name(path))),
+    }
+}
+
+fn footer(keys: &ParquetKeys) -> Result<Option<KeyBytes>> {
+    keys.key_file.as_deref().map(read_key).transpose()
+}
+
+fn columns(keys: &ParquetKeys) -> Result<BTreeMap<String, KeyBytes>> {
+    let each = keys.column_key.iter();
+    each.map(|(column, file)| Ok((column.clone(), read_key(file)?)))
+        .collect()
+}
+
+/// A key of 16, 24 or 32 bytes; as hex digits, if the file has as many for one.
+fn read_key(path: &Path) -> Result<KeyBytes> {
+    let about = |failure: Failure| failure.about(shown_name(path));
+    // Room for all of it: growing would leave copies in memory.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(128));
+    File::open(path)
+        .and_then(|file| file.take(100).read_to_end(&mut bytes))
+        .map_err(|error| about(Failure::io("cannot read", &error)))?;
+    if let Ok(text) = std::str::from_utf8(&bytes) {
+        let digits = text.trim_end();
+        if matches!(digits.len(), 32 | 48 | 64)
+            && let Ok(key) = hex::decode(digits)
+        {
+            return Ok(key);
+        }
+    }
+    match bytes.len() {
+        16 | 24 | 32 => Ok(bytes),
+        _ => Err(about(Failure::error(
+            "is no Parquet key: that is 16, 24 or 32 bytes, or twice as many hex digits",
+        ))),
+    }
+}
+
+fn show(path: &Path, common: &Common) -> Result<Exit> {
+    let name = shown_name(path);
+    let found = match inspect(&seekable(path)?.file) {
+        Ok(found) => Some(found),
+        Err(Error::NotEncrypted) => None,
+        Err(error) => return Err(Failure::from(error).about(name)),
+    };
+    if common.json {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let told = |bytes: &Option<Vec<u8>>| bytes.as_deref().map(text);
+        common.emit(&match &found {
+            None => json!({ "file": name, "encrypted": false }),
+            Some(found) => json!({
+                "file": name,
+                "encrypted": true,
+                "algorithm": found.algorithm,
+                "encrypted_footer": found.encrypted_footer,
+                "aad_prefix": told(&found.aad_prefix),
+                "needs_aad_prefix": found.needs_aad_prefix,
+                "key_metadata": told(&found.key_metadata),
+            }),
+        })?;
+    } else {
+        crate::console::print(&match &found {
+            None => format!("{name}: not encrypted\n"),
+            Some(found) => describe(&name, found),
+        })?;
+    }
+    Ok(Exit::Done)
+}
+
+fn describe(name: &str, found: &Inspection) -> String {
+    let text = |bytes: &[u8]| escaped(&String::from_utf8_lossy(bytes));
+    let footer = match found.encrypted_footer {
+        true => "encrypted",
+        false => "readable, and signed",
+    };
+    let prefix = match (&found.aad_prefix, found.needs_aad_prefix) {
+        (Some(prefix), _) => text(prefix),
+        (None, true) => "one that is not stored: give it".to_owned(),
+        (None, false) => "none".to_owned(),
+    };
+    let key = match &found.key_metadata {
+        Some(metadata) => text(metadata),
+        None => "nothing is stored that tells which".to_owned(),
+    };
+    format!(
+        "{name}: encrypted with {}\nfooter: {footer}\nAAD prefix: {prefix}\nfooter key: {key}\n",
+        found.algorithm
+    )
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Footer | Error::Changed(_) => Failure::authentication(error),
+            Error::Read(error) => Failure::io("cannot read", &error),
+            Error::Write(error) => Failure::writing(&error),
+            error => Failure::error(error),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Encrypted Parquet files to plain ones in GPU memory.
+
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use warplock::cuda::DeviceBuffer;
+use warplock_parquet::gpu::GpuDecryption;
+use warplock_parquet::{Error, Options};
+
+use super::device::device;
+use super::fork::OfThisProcess;
+use crate::buffer::Input;
+use crate::engine::{Engine, chosen};
+use crate::parquet::{given_keys, raised};
+
+/// A file in GPU memory.
+#[pyclass(frozen, module = "warplock.parquet")]
+pub(crate) struct DeviceFile {
+    memory: OfThisProcess<DeviceBuffer>,
+    number: u32,
+}
+
+#[pymethods]
+impl DeviceFile {
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.memory.get(py)?.len())
+    }
+
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> PyResult<usize> {
+        self.__len__(py)
+    }
+
+    /// The address on the GPU.
+    #[getter]
+    fn ptr(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.memory.get(py)?.region().address())
+    }
+
+    /// The GPU's number.
+    #[getter]
+    fn device(&self) -> u32 {
+        self.number
+    }
+
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let told = PyDict::new(py);
+        told.set_item("shape", (self.__len__(py)?,))?;
+        told.set_item("typestr", "|u1")?;
+        told.set_item("data", (self.ptr(py)?, false))?;
+        // Nothing is under way.
+        told.set_item("stream", py.None())?;
+        told.set_item("version", 3)?;
+        Ok(told)
+    }
+
+    /// A copy in host memory.
+    fn tobytes(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        let memory = self.memory.get(py)?;
+        let mut bytes = vec![0; memory.len()];
+        let read = py.detach(|| memory.read(0, &mut bytes));
+        read.map_err(|error| crate::errors::engine(py, error))?;
+        Ok(bytes)
+    }
+}
+
+/// Idle ones, by their GPU: their pinned memory, which is slow to allocate, holds ciphertext only.
+static IDLE: Mutex<Vec<(u32, OfThisProcess<GpuDecryption>)>> = Mutex::new(Vec::new());
+
+/// Decrypts `source` (an object with the buffer protocol) to memory of a GPU.
+#[pyfunction]
+pub(crate) fn decrypt_parquet_to_gpu(
+    py: Python<'_>,
+    source: &Bound<'_, PyAny>,
+    lookup: &Bound<'_, PyAny>,
+    aad_prefix: Option<Vec<u8>>,
+    number: u32,
+    engine: Option<PyRef<'_, Engine>>,
+) -> PyResult<DeviceFile> {
+    let engine = chosen(py, &engine)?.engine().clone();
+    let device = device(py, number)?;
+    let source = Input::of(source, "the source")?;
+    let bytes = source.bytes();
+    let mut keys = given_keys(lookup);
+    let options = Options { aad_prefix };
+    let idle = || IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = {
+        let mut idle = idle();
+        let place = idle.iter().position(|(of, _)| *of == number);
+        place.map(|place| idle.swap_remove(place).1)
+    };
+    let mut decryption = match found {
+        Some(found) => found,
+        None => OfThisProcess::new(GpuDecryption::new(&device)),
+    };
+    let work = decryption.get_mut(py)?;
+    let decrypted = py.detach(|| work.decrypt(bytes, &mut keys, &options, &engine));
+    // One that failed may not work again.
+    if !matches!(decrypted, Err(Error::Engine(_))) {
+        idle().push((number, decryption));
+    }
+    let memory = decrypted.map_err(|error| raised(py, error))?;
+    Ok(DeviceFile {
+        memory: OfThisProcess::new(memory),
+        number,
+    })
+}

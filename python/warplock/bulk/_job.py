@@ -1,0 +1,262 @@
+"""The files of a job: what is to be done, and what became of it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import secrets
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from warplock.bulk._places import place
+from warplock.bulk._unit import Row, Settings, Unit
+from warplock.keys import new_envelope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import IO
+
+OPERATIONS = ("encrypt", "decrypt", "verify", "rewrap")
+STATUSES = ("done", "unchanged", "skipped", "changed", "failed", "authentication")
+# The version of these files. `warplock bulk` on local trees has version 1.
+_VERSION = 2
+_PER_FILE = 100_000
+# A unit costs as much as this many bytes more.
+_OVERHEAD = 64 << 10
+
+
+class Job(NamedTuple):
+    """A job in a folder: an operation and its units, which never change."""
+
+    folder: str
+    operation: str
+    source: str
+    destination: str | None
+    recipients: list[str]
+    id: str
+    units_total: int
+    bytes: int
+
+    def settings(
+        self, identities: list[str] | Callable[[], Any] | None = None, replace: bool = False
+    ) -> Settings:
+        """What `run_unit` needs."""
+        return Settings(
+            operation=self.operation,
+            source=self.source,
+            destination=self.destination,
+            recipients=self.recipients,
+            job=self.id,
+            identities=identities or [],
+            replace=replace,
+        )
+
+    def units(self, shard: tuple[int, int] = (0, 1)) -> Iterator[Unit]:
+        """The units of shard (index, count): neighbours, about the same bytes in each shard."""
+        index, count = shard
+        total = max(1, self.bytes + self.units_total * _OVERHEAD)
+        before = number = 0
+        for name in _files(self.folder, "units-"):
+            with open(name, encoding="utf-8") as lines:
+                for line in lines:
+                    if before * count // total == index:
+                        path, size, version, skipped = json.loads(line)
+                        yield Unit(
+                            unit=number, path=path, size=size, version=version, skipped=skipped
+                        )
+                    else:
+                        size = json.loads(line)[1]
+                    before += size + _OVERHEAD
+                    number += 1
+
+
+def open_job(folder: str | os.PathLike[str]) -> Job:
+    """Opens a job that `plan` made."""
+    folder = os.fspath(folder)
+    try:
+        with open(os.path.join(folder, "job.json"), encoding="utf-8") as file:
+            told = json.load(file)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{folder}: job.json is damaged: {error}") from None
+    if told.get("version") == 1:
+        raise ValueError(f"{folder} is a job of local trees: run it with `warplock bulk run`")
+    if told.get("version") != _VERSION:
+        raise ValueError(f"{folder}: the job's version is {told.get('version')}, not {_VERSION}")
+    return Job(folder, *(told[name] for name in Job._fields[1:]))
+
+
+def plan_job(
+    folder: str,
+    source: str,
+    destination: str | None,
+    operation: str,
+    recipients: list[str],
+    include: Iterable[str],
+    exclude: Iterable[str],
+) -> Job:
+    """Lists `source` into a new job."""
+    if operation not in OPERATIONS:
+        raise ValueError(f"the operation is one of {', '.join(OPERATIONS)}, not {operation!r}")
+    if (destination is not None) != (operation in ("encrypt", "decrypt")):
+        raise ValueError(
+            f"{operation} needs a destination"
+            if destination is None
+            else f"{operation} has no destination"
+        )
+    if (operation in ("encrypt", "rewrap")) != bool(recipients):
+        raise ValueError(
+            f"{operation} has no recipients"
+            if recipients
+            else f"name the recipients that shall open the results of {operation}"
+        )
+    wanted = [_pattern(each, folders=False) for each in include]
+    unwanted = [_pattern(each, folders=True) for each in exclude]
+    os.makedirs(folder, exist_ok=True)
+    if os.path.exists(os.path.join(folder, "job.json")):
+        raise FileExistsError(f"{folder} holds a job already")
+    for old in _files(folder, "units-"):
+        # Of a plan that was stopped.
+        os.unlink(old)
+    origin = place(source)
+    if destination is not None:
+        # Refused here, if it is no place.
+        place(destination)
+    units = total = 0
+    seen: set[str] = set()
+    file: IO[str] | None = None
+    try:
+        for found in origin.list():
+            if wanted and not any(match(found.path) for match in wanted):
+                continue
+            if any(match(found.path) for match in unwanted):
+                continue
+            skipped = found.skipped
+            if operation != "encrypt" and not found.path.endswith(".wl"):
+                skipped = skipped or "its name does not end in .wl"
+            # Keys such as "a//b" and "a/b" are one to obstore.
+            if found.path in seen or found.path == "":
+                skipped = skipped or "its key cannot be told from another's"
+            seen.add(found.path)
+            if units % _PER_FILE == 0:
+                if file is not None:
+                    _close(file)
+                name = f"units-{units // _PER_FILE:05}.jsonl"
+                file = open(os.path.join(folder, name), "w", encoding="utf-8")
+            assert file is not None
+            line = json.dumps([found.path, found.size, found.version, skipped])
+            file.write(line + "\n")
+            units += 1
+            total += found.size
+    finally:
+        if file is not None:
+            _close(file)
+    told = {
+        "version": _VERSION,
+        "operation": operation,
+        "source": origin.url,
+        "destination": destination and place(destination).url,
+        "recipients": recipients,
+        "id": secrets.token_hex(8),
+        "units_total": units,
+        "bytes": total,
+    }
+    temporary = os.path.join(folder, "job.json.new")
+    with open(temporary, "w", encoding="utf-8") as out:
+        json.dump(told, out, indent=1)
+        out.flush()
+        os.fsync(out.fileno())
+    os.rename(temporary, os.path.join(folder, "job.json"))
+    return open_job(folder)
+
+
+def recipient_lines(recipients: Iterable[Any]) -> list[str]:
+    """Recipients as the lines that a job keeps, each of them tried."""
+    lines: list[str] = []
+    for each in recipients:
+        if isinstance(each, os.PathLike):
+            with open(each, encoding="utf-8") as file:
+                found = [line.strip() for line in file]
+            lines += [line for line in found if line and not line.startswith("#")]
+        else:
+            public = getattr(each, "to_public", None)
+            lines.append(str(each if public is None else public()))
+    if lines:
+        new_envelope(lines)
+    return lines
+
+
+class Log:
+    """The rows of one shard, as they come. One process at a time."""
+
+    def __init__(self, job: Job, shard: tuple[int, int]) -> None:
+        name = f"log-{shard[0]:05}-of-{shard[1]:05}.jsonl"
+        self._file = open(os.path.join(job.folder, name), "a+", encoding="utf-8")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise RuntimeError(f"shard {shard[0]}/{shard[1]} of {job.folder} runs already") from None
+        # A line that a killed process left behind ends here.
+        end = self._file.seek(0, os.SEEK_END)
+        if end:
+            with open(self._file.name, "rb") as whole:
+                whole.seek(end - 1)
+                if whole.read(1) != b"\n":
+                    self._file.write("\n")
+
+    def append(self, row: Row) -> None:
+        """Notes a row."""
+        self._file.write(json.dumps(row) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Ends the shard's turn."""
+        self._file.close()
+
+
+def rows(job: Job) -> Iterator[Row]:
+    """The whole rows of all logs, older ones of a log first."""
+    for name in _files(job.folder, "log-"):
+        with open(name, encoding="utf-8") as lines:
+            for line in lines:
+                try:
+                    row = json.loads(line)
+                except ValueError:
+                    continue
+                yield row
+
+
+def finished(job: Job) -> set[int]:
+    """Units that need no further run."""
+    last = {row["unit"]: row["status"] for row in rows(job)}
+    return {unit for unit, status in last.items() if status in ("done", "unchanged", "skipped")}
+
+
+def _close(file: IO[str]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()
+
+
+def _files(folder: str, prefix: str) -> list[str]:
+    names = sorted(name for name in os.listdir(folder) if name.startswith(prefix))
+    return [os.path.join(folder, name) for name in names]
+
+
+def _pattern(text: str, folders: bool) -> Callable[[str], object]:
+    """`*`, `?`, `[a-z]`, `**`; without a slash for names (also of `folders`), otherwise for paths."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[!?[^\]]+\])", text.removeprefix("/"))
+    known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    expression = "".join(
+        known.get(part) or (part.replace("[!", "[^", 1) if part[:1] == "[" else re.escape(part))
+        for part in parts
+    )
+    match = re.compile(expression, re.DOTALL).fullmatch
+    if "/" in text.rstrip("/"):
+        return match
+    if folders:
+        return lambda path: any(match(name) for name in path.split("/"))
+    return lambda path: match(path.rpartition("/")[2])
+
+

@@ -1,0 +1,379 @@
+"""Where objects come from and go to: object stores, by obstore, and local folders."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import tempfile
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from urllib.parse import unquote, urlsplit
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    InvalidPathError,
+    NotFoundError,
+    PreconditionError,
+)
+from obstore.store import MemoryStore, from_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore
+
+# S3 takes at most 10,000 parts of an object, of 5 MiB or more.
+_PART = 8 << 20
+_PARTS = 9_000
+# What is read at once; `rewrap` needs no more of an object.
+_RANGE = 6 << 20
+_ATTEMPTS = 4
+# What a killed process leaves in a folder has such a name.
+_TEMPORARY = ".warplock-"
+
+
+class Changed(Exception):
+    """The source is no longer what was planned."""
+
+
+class Pinned(io.RawIOBase):
+    """An object that must not change while it is read."""
+
+    def check(self) -> None:
+        """Raises `Changed` if what was read is of more than one version."""
+
+
+class Listed(NamedTuple):
+    """One object of a place."""
+
+    path: str
+    size: int
+    version: str
+    """Changes whenever the object does."""
+    skipped: str | None = None
+    """Why nothing is done with it."""
+
+
+class Place(Protocol):
+    """A folder or bucket with everything below it."""
+
+    url: str
+
+    def list(self) -> Iterator[Listed]:
+        """What it holds."""
+
+    def read(self, path: str, size: int, version: str) -> Pinned:
+        """Opens an object to be read anywhere. Raises `Changed` if it is not in that version."""
+
+    def marks(self, path: str) -> dict[str, str] | None:
+        """What `write` noted with an object; None if there is no such object."""
+
+    def write(
+        self, path: str, blocks: Iterable[bytes], marks: dict[str, str], size: int, replace: bool
+    ) -> None:
+        """Makes an object, of about `size` bytes, which appears when it is complete; an exception
+        of `blocks` leaves nothing. Raises FileExistsError without `replace`, as far as the store
+        can tell."""
+
+
+_memory: dict[str, MemoryStore] = {}
+
+
+def memory_store(url: str) -> MemoryStore:
+    """The store that "memory://NAME" means in this process."""
+    return _memory.setdefault(urlsplit(url).netloc, MemoryStore())
+
+
+def place(url: str) -> Place:
+    """The place that a URL or a path names."""
+    parts = urlsplit(url)
+    if len(parts.scheme) < 2:
+        return Folder(os.path.abspath(url))
+    if parts.scheme == "file":
+        return Folder(os.path.abspath(unquote(parts.path)))
+    if parts.scheme == "memory":
+        return Store(url, memory_store(url), parts.path.strip("/"))
+    if parts.query or parts.fragment:
+        raise ValueError(f"{url}: a place has no query or fragment")
+    # Credentials and endpoints come from the environment, as for the vendors' own tools.
+    return Store(url, from_url(url), "")
+
+
+class Store:
+    """An object store."""
+
+    def __init__(self, url: str, store: ObjectStore, prefix: str) -> None:
+        self.url = url.rstrip("/")
+        self.store = store
+        self._prefix = f"{prefix}/" if prefix else ""
+
+    def list(self) -> Iterator[Listed]:
+        """What it holds."""
+        for some in self._pages():
+            for meta in some:
+                path = meta["path"].removeprefix(self._prefix)
+                version = meta["e_tag"] or meta["last_modified"].isoformat()
+                yield Listed(path, meta["size"], version)
+
+    def _pages(self) -> Iterator[Sequence[ObjectMeta]]:
+        try:
+            yield from obstore.list(self.store, prefix=self._prefix or None, chunk_size=1000)
+        except InvalidPathError as error:
+            told = str(error).partition("\n")[0]
+            raise ValueError(
+                f"{self.url}: {told}; keys with empty parts, '.' or '..' cannot be listed here: "
+                "rename those objects, or plan the prefixes without them"
+            ) from None
+
+    def read(self, path: str, size: int, version: str) -> Pinned:
+        """Opens an object in a known version."""
+        return _Ranges(self, self._prefix + path, size, version)
+
+    def marks(self, path: str) -> dict[str, str] | None:
+        """The user's metadata of an object."""
+        try:
+            found = obstore.get(self.store, self._prefix + path, options={"head": True})
+        except (NotFoundError, FileNotFoundError):
+            return None
+        return dict(found.attributes)
+
+    def write(
+        self, path: str, blocks: Iterable[bytes], marks: dict[str, str], size: int, replace: bool
+    ) -> None:
+        """Makes an object by one request, or by a multipart upload."""
+        part = max(_PART, size // _PARTS)
+        attributes: Any = dict(marks)
+        if size < _PART:
+            whole = b"".join(blocks)
+            mode: Literal["overwrite", "create"] = "overwrite" if replace else "create"
+            try:
+                obstore.put(
+                    self.store, self._prefix + path, whole, attributes=attributes, mode=mode
+                )
+            except AlreadyExistsError:
+                raise FileExistsError(path) from None
+            return
+        # A multipart upload cannot be conditional here: look, so that only a race replaces.
+        if not replace and self.marks(path) is not None:
+            raise FileExistsError(path)
+        obstore.put(
+            self.store,
+            self._prefix + path,
+            iter(blocks),
+            attributes=attributes,
+            chunk_size=part,
+            max_concurrency=3,
+        )
+
+    def range(self, path: str, start: int, stop: int, version: str) -> bytes:
+        """Bytes of an object in a known version; tries again what a connection cut."""
+        options: Any = {"range": (start, stop)}
+        # Without an ETag the version is a date, which `if_match` cannot take.
+        if version.startswith(('"', "W/")) or isinstance(self.store, MemoryStore):
+            options["if_match"] = version
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                data = bytes(obstore.get(self.store, path, options=options).bytes())
+                if len(data) == stop - start:
+                    return data
+                raise Changed("its length is not the planned one")
+            except PreconditionError:
+                raise Changed("it is no longer in the planned version") from None
+            except (NotFoundError, FileNotFoundError):
+                raise Changed("it is no longer there") from None
+            except Changed:
+                raise
+            except Exception:
+                if attempt == _ATTEMPTS:
+                    raise
+                time.sleep(0.1 * 2**attempt)
+        raise AssertionError
+
+
+_readers = ThreadPoolExecutor(16, "warplock-read")
+
+
+class _Ranges(Pinned):
+    """An object read by ranges; from the second on, the next one ahead."""
+
+    def __init__(self, store: Store, path: str, size: int, version: str) -> None:
+        self._store, self._path, self._size, self._version = store, path, size, version
+        self._at = 0
+        self._blocks: dict[int, Future[bytes]] = {}
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise ValueError("cannot seek before the start")
+        self._at = base + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def _fetch(self, block: int) -> Future[bytes]:
+        start = block * _RANGE
+        stop = min(start + _RANGE, self._size)
+        return _readers.submit(self._store.range, self._path, start, stop, self._version)
+
+    def readinto(self, buffer: Any, /) -> int:
+        view = memoryview(buffer).cast("B")
+        if self._at >= self._size or not len(view):
+            return 0
+        block = self._at // _RANGE
+        for wanted in (block, block + 1) if block else (0,):
+            if wanted * _RANGE < self._size and wanted not in self._blocks:
+                self._blocks[wanted] = self._fetch(wanted)
+        # An envelope is read before what follows it: keep that block, and drop older ones.
+        for old in [each for each in self._blocks if each < block or each > block + 1]:
+            del self._blocks[old]
+        data = self._blocks[block].result()
+        start = self._at - block * _RANGE
+        count = min(len(view), len(data) - start)
+        view[:count] = memoryview(data)[start : start + count]
+        self._at += count
+        return count
+
+
+class Folder:
+    """A local folder."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.url = path
+
+    def list(self) -> Iterator[Listed]:
+        """The files below it. Links are not followed."""
+
+        def refuse(error: OSError) -> None:
+            raise error
+
+        for folder, folders, files in os.walk(self.path, onerror=refuse):
+            folders.sort()
+            for name in sorted([*files, *(f for f in folders if _is_link(folder, f))]):
+                full = os.path.join(folder, name)
+                path = os.path.relpath(full, self.path)
+                if name.startswith(_TEMPORARY):
+                    continue
+                status = os.lstat(full)
+                skipped = None if stat.S_ISREG(status.st_mode) else "not a regular file"
+                try:
+                    path.encode()
+                except UnicodeEncodeError:
+                    path, skipped = ascii(path), "its name is not UTF-8"
+                yield Listed(path, status.st_size, _version(status), skipped)
+
+    def read(self, path: str, size: int, version: str) -> Pinned:
+        """Opens a file in a known version."""
+        file = _PinnedFile(self._full(path), version)
+        file.check()
+        return file
+
+    def marks(self, path: str) -> dict[str, str] | None:
+        """The extended attributes that `write` made."""
+        full = self._full(path)
+        try:
+            names = os.listxattr(full)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            return {}
+        names = [name for name in names if name.startswith("user.warplock")]
+        return {name.removeprefix("user."): os.getxattr(full, name).decode() for name in names}
+
+    def write(
+        self, path: str, blocks: Iterable[bytes], marks: dict[str, str], size: int, replace: bool
+    ) -> None:
+        """Makes a file under a temporary name, and renames it when it is on the disk."""
+        full = self._full(path)
+        if not replace and os.path.lexists(full):
+            raise FileExistsError(path)
+        folder = os.path.dirname(full)
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=_TEMPORARY, delete=False) as file:
+            try:
+                for block in blocks:
+                    file.write(block)
+                for name, value in marks.items():
+                    try:
+                        os.setxattr(file.fileno(), f"user.{name}", value.encode())
+                    except OSError:
+                        # Without it a second run says that the file is there.
+                        break
+                file.flush()
+                os.fsync(file.fileno())
+                if replace:
+                    os.replace(file.name, full)
+                else:
+                    # Unlike a rename, a link never replaces.
+                    os.link(file.name, full)
+                    os.unlink(file.name)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _full(self, path: str) -> str:
+        # Keys of objects are anything: none may leave the folder.
+        parts = path.split("/")
+        if "\0" in path or any(part in ("", ".", "..") for part in parts):
+            raise ValueError("a key with empty parts, '.' or '..' cannot be a path")
+        return os.path.join(self.path, *parts)
+
+
+class _PinnedFile(Pinned):
+    """A local file."""
+
+    def __init__(self, path: str, version: str) -> None:
+        try:
+            self._file = io.FileIO(path)
+        except FileNotFoundError:
+            raise Changed("it is no longer there") from None
+        self._planned = version
+
+    def check(self) -> None:
+        if _version(os.fstat(self._file.fileno())) != self._planned:
+            raise Changed("it is no longer in the planned version")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: Any, /) -> int:
+        return self._file.readinto(buffer) or 0
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _is_link(folder: str, name: str) -> bool:
+    return os.path.islink(os.path.join(folder, name))
+
+
+def _version(status: os.stat_result) -> str:
+    return f"{status.st_mtime_ns}-{status.st_ino}-{status.st_size}"
+
+
