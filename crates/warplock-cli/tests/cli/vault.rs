@@ -362,7 +362,7 @@ fn a_vault_with_several_keys_says_what_opens_it() {
     let init = ["vault", "init", "store", "--passphrase-file", "pw"];
     folder.run(init).code(0);
     let check = ["vault", "check", "store", "--passphrase-file"];
-    let alone = folder.run([&check[..], &["wrong"]].concat()).code(3);
+    let alone = folder.run([&check[..], &["wrong"]].concat()).code(4);
     assert!(!alone.stderr().contains("opens with"), "{}", alone.stderr());
     let add = [
         "vault",
@@ -375,7 +375,7 @@ fn a_vault_with_several_keys_says_what_opens_it() {
     folder
         .run([&add[..], &["second", "-R", "recipient.txt"]].concat())
         .code(0);
-    folder.run([&check[..], &["wrong"]].concat()).code(3).says(
+    folder.run([&check[..], &["wrong"]].concat()).code(4).says(
         "opens with a passphrase (its key 'main'), or an identity (X25519) (its key 'second')",
     );
     folder.run([&check[..], &["pw"]].concat()).code(0);

@@ -61,7 +61,7 @@ fn keys_have_a_command_of_their_own() {
     let check = ["vault", "check", "store", "--passphrase-file", "pw"];
     folder.run(check).code(0);
     folder.run(with(&["remove", "store", "second"])).code(0);
-    folder.run(check).code(3);
+    folder.run(check).code(4);
     folder
         .run([&with(&["change", "store"])[..], &new].concat())
         .code(0);
