@@ -50,6 +50,12 @@ def uniform(key: bytes = KEYS[0], algorithm: str = ALGORITHMS[0], **options: Any
     return pe.create_encryption_properties(key, encryption_algorithm=algorithm, **options)
 
 
+def skip_what_pyarrow_cannot_read(algorithm: str, plaintext_footer: bool) -> None:
+    """Before 26 it named the other algorithm in such footers, and cannot read those files either."""
+    if algorithm == ALGORITHMS[1] and plaintext_footer and int(pa.__version__.split(".")[0]) < 26:
+        pytest.skip("pyarrow before 26 writes another algorithm than it uses")
+
+
 def same(plain: bytes, content: pa.Table) -> pq.ParquetFile:
     """Checks a plain file, also row group by row group and by its statistics."""
     file = pq.ParquetFile(pa.BufferReader(plain))
@@ -102,6 +108,7 @@ FORMS: dict[str, dict[str, Any]] = {
 def test_what_pyarrow_encrypts_comes_back(
     form: str, algorithm: str, plaintext_footer: bool
 ) -> None:
+    skip_what_pyarrow_cannot_read(algorithm, plaintext_footer)
     for rows, key in itertools.product([0, 1, 500], KEYS):
         content = table(rows)
         properties = uniform(key, algorithm, plaintext_footer=plaintext_footer)
@@ -155,6 +162,7 @@ def unwrapped(metadata: bytes | None, column: str | None) -> bytes:
 def test_columns_have_keys_of_their_own(
     bits: int, algorithm: str, plaintext_footer: bool
 ) -> None:
+    skip_what_pyarrow_cannot_read(algorithm, plaintext_footer)
     configuration = pe.EncryptionConfiguration(
         footer_key="footer",
         column_keys={"first": ["id", "list.list.element"], "second": ["struct.b.c"]},

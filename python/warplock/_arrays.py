@@ -35,7 +35,7 @@ def set_allocator(function: _Allocator | None) -> None:
 
 
 def refuse_special(tensor: Any) -> None:
-    """Refuses tensors whose bytes are not all there is to them."""
+    """Refuses tensors that their bytes do not describe completely."""
     if tensor.is_quantized:
         raise BatchError(
             "the tensor is quantized, and its scale would be lost: give int_repr(), and keep the "
@@ -146,7 +146,7 @@ class Torch:
                 array.record_stream(current)
 
     def keep(self, arrays: list[Any], device: int) -> None:
-        """Its allocator frees in the order of streams."""
+        """Its allocator frees in stream order."""
 
     def result(self, array: Any) -> Any:
         return array
@@ -155,7 +155,7 @@ class Torch:
         return words.any()
 
     def failed(self, words: Any, stream: int, device: int) -> list[int]:
-        """The places that are not 0. Waits."""
+        """The indices that are not 0. Waits."""
         with self.on(stream, device):
             if not bool(words.any()):
                 return []
@@ -171,7 +171,7 @@ class Torch:
         refuse_special(array)
         if not array.is_contiguous():
             raise BatchError("the tensor is not contiguous: make a copy that is")
-        # Strides of arrays without bytes need not fit another type.
+        # An empty array's strides may not allow a view of bytes.
         if array.numel():
             flat = array.detach().reshape(-1).view(self._bytes).numpy()
         else:
@@ -252,10 +252,10 @@ class CuPy:
                 yield
 
     def record(self, arrays: list[Any], stream: int, device: int) -> None:
-        """CuPy knows no such thing: its documentation leaves this to the caller."""
+        """CuPy has no such function: its documentation leaves this to the caller."""
 
     def keep(self, arrays: list[Any], device: int) -> None:
-        """Its allocator frees in the order of streams."""
+        """Its allocator frees in stream order."""
 
     def result(self, array: Any) -> Any:
         return array
@@ -320,7 +320,7 @@ class Jax:
         return getattr(self._maker(), name)
 
     def keep(self, arrays: list[Any], device: int) -> None:
-        """JAX does not free in the order of our streams: arrays live until our work is done."""
+        """JAX does not free in our streams' order: arrays live until our work is done."""
         maker = self._maker()
         if isinstance(maker, CuPy):
             event = maker.event(device)

@@ -35,7 +35,7 @@ class Sealed(NamedTuple):
     tags: Any
     """The tags, one after the other, or "appended"."""
     nonces: Any
-    """The nonces, one after the other. They are no secret, and opening needs them."""
+    """The nonces, one after the other. They are not secret, and opening needs them."""
     offsets: Any
     """Where the messages begin in `data`, and one more where the last ends; None where they are
     rows, or lie where the caller has said."""
@@ -80,7 +80,7 @@ class _Keys:
         engine: Engine | None = None,
     ) -> tuple[Any, Any, Any, Any]:
         if authenticated and not self._keys.is_aead:
-            raise BatchError(f"{self.algorithm} does not authenticate: take encrypt and decrypt")
+            raise BatchError(f"{self.algorithm} does not authenticate: use encrypt and decrypt")
         layout = Layout.of(data, offsets, sizes)
         count = layout.count
         if sector is not None:
@@ -176,7 +176,7 @@ class _Keys:
 
     def _refuse_aead(self) -> None:
         if self._keys.is_aead:
-            raise BatchError(f"{self.algorithm} authenticates: take seal and open")
+            raise BatchError(f"{self.algorithm} authenticates: use seal and open")
 
 
 class Key(_Keys):
@@ -283,7 +283,7 @@ class Key(_Keys):
         sizes: _Integers | None = None,
         engine: Engine | None = None,
     ) -> Encrypted:
-        """Encryption that notices no changes: ECB, CBC (without padding), CTR and XTS.
+        """Encryption that detects no changes: ECB, CBC (without padding), CTR and XTS.
 
         `ivs`: one after the other (16 bytes each); otherwise random ones are drawn and returned.
         For XTS, `sector` is the number of the first message, and the next ones count on.

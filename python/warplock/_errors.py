@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Error(Exception):
-    """What all exceptions of Warplock have in common."""
+    """The base of all exceptions of Warplock."""
 
 
 class InvalidTag(Error):
@@ -14,7 +14,7 @@ class InvalidTag(Error):
     """
 
     failed: list[int]
-    """The places of those messages in their batch, ascending."""
+    """The indices of those messages in their batch, ascending."""
     total: int
     """How many messages the batch had."""
 
@@ -47,7 +47,7 @@ class BatchError(Error, ValueError):
 
 
 class BackendError(Error, RuntimeError):
-    """A GPU or the system failed. What was written is to be thrown away."""
+    """A GPU or the system failed. Discard what was written."""
 
 
 class NoBackendError(BackendError):
@@ -67,7 +67,7 @@ class DecryptionError(Error):
 
 
 class FormatError(DecryptionError):
-    """It is no encrypted Warplock file."""
+    """It is not an encrypted Warplock file."""
 
 
 class WrongKeyError(DecryptionError):
@@ -82,7 +82,7 @@ class CorruptedError(DecryptionError):
     offset: int | None
     """Where the chunk's plaintext begins in the content."""
     tensor: str | None
-    """In a file of tensors, the first one that the chunk has bytes of."""
+    """In a file of tensors, the first one with bytes in the chunk."""
 
     def __init__(
         self,

@@ -156,7 +156,7 @@ def rewrap(
 
 
 class Inspection(NamedTuple):
-    """What a file tells without any key. Nothing of it is verified."""
+    """What can be read from a file without any key. Nothing of it is verified."""
 
     size: int
     """Bytes of the whole file."""
@@ -181,7 +181,7 @@ def inspect(file: _File) -> Inspection:
 
 
 class Reader(io.RawIOBase):
-    """The plaintext of an encrypted file, read at any place. Every byte given out was verified."""
+    """The plaintext of an encrypted file, read at any offset. Every byte returned was verified."""
 
     def __init__(self, native: _native.NativeReader) -> None:
         self._native = native
@@ -217,7 +217,7 @@ class Reader(io.RawIOBase):
         try:
             read = self._native.read_into(self._position, buffer)
         except CorruptedError as error:
-            # What comes before the chunk at fault is good, and may be all that is wanted.
+            # What comes before the chunk at fault is valid, and may be all that is wanted.
             if error.offset is None or error.offset <= self._position:
                 raise
             good = memoryview(buffer).cast("B")[: error.offset - self._position]
@@ -226,7 +226,7 @@ class Reader(io.RawIOBase):
         return read
 
     def read(self, size: int = -1, /) -> bytes:
-        """As for other files; gives `size` bytes unless the content ends."""
+        """As for other files; returns `size` bytes unless the content ends."""
         self._open()
         left = max(0, self._len - self._position)
         data = self._native.read(self._position, left if size is None or size < 0 else size)
@@ -281,7 +281,7 @@ class Writer(io.BufferedIOBase):
                 super().close()
 
     def abandon(self) -> None:
-        """Throws away what was written, and closes."""
+        """Discards what was written, and closes."""
         self._native.abandon()
         super().close()
 
@@ -333,7 +333,7 @@ def open(
 ) -> io.BufferedReader | Writer:
     """Opens an encrypted file: a path, or a binary file object (seekable, to read).
 
-    Modes: "rb" reads at any place, and verifies what it gives out; "wb" writes, and replaces a file
+    Modes: "rb" reads at any offset, and verifies what it returns; "wb" writes, and replaces a file
     when it is closed; "xb" refuses an existing one. The other arguments are those of `decrypt_file`
     and `encrypt_file`.
 

@@ -31,7 +31,7 @@ class Block(Protocol):
     """Bytes in the memory of a framework, filled from a file."""
 
     def tensor(self, start: int, dtype: str, shape: tuple[int, ...], *, alone: bool) -> Any:
-        """The tensor at a place; a copy if it shall not hold the whole block's memory."""
+        """The tensor at a place; a copy if it must not keep the whole block in memory."""
 
 
 class Framework(Protocol):
@@ -50,7 +50,7 @@ class Framework(Protocol):
 
 
 def chosen(framework: str, device: Any) -> Framework:
-    """By the names that safetensors has for them."""
+    """Types by safetensors' names."""
     if framework in ("pt", "torch", "pytorch"):
         return Torch(device)
     if framework in ("np", "numpy"):
@@ -204,7 +204,7 @@ def given(name: str, tensor: Any, device: Any) -> Given:
     """A tensor or array as bytes; one of another GPU than `device` is copied there."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
-        # Views that negate or conjugate when they are read become what they show.
+        # Lazily negated or conjugated views are resolved.
         tensor = tensor.detach().resolve_conj().resolve_neg()
         if tensor.layout != torch.strided or not tensor.is_contiguous():
             raise ValueError(f"tensor {name!r} is not contiguous: save tensor.contiguous()")

@@ -38,7 +38,7 @@ class Call(NamedTuple):
 
     parts: tuple[Any, ...]
     shape: Any
-    """What its workspace's length depends on, mainly."""
+    """What mainly determines its workspace's length."""
     is_even: bool
     """Whether it depends on nothing else."""
     messages: int
@@ -80,7 +80,7 @@ def prepare(
 
     # Where texts and results lie.
     if authenticated and not key._is_aead:
-        raise BatchError(f"{key.algorithm} does not authenticate: take encrypt and decrypt")
+        raise BatchError(f"{key.algorithm} does not authenticate: use encrypt and decrypt")
     appended = tags is not None and is_appended(authenticated, tags)
     out_at = None
     if out is not None and out is not src:
@@ -208,7 +208,7 @@ def of_host(array: Any) -> Any:
 
 
 def check_words(array: Any, what: str) -> None:
-    """Verdicts and their counts are integers of 32 bits."""
+    """Checks that verdicts and their counts are 32-bit integers."""
     kind = getattr(array, "dtype", None)
     if kind is not None:
         fits = str(kind).removeprefix("torch.") in ("int32", "uint32")

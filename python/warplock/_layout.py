@@ -1,4 +1,4 @@
-"""Where messages lie in buffers, and memory for results."""
+"""The layout of messages in buffers, and memory for results."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ _FIELD_NAMES = re.compile(":[^:]*:")
 
 
 def buffer(data: Any, what: str = "data") -> memoryview:
-    """A view of an object of host memory whose bytes are all there is to it."""
+    """A view of a host object that its bytes describe completely."""
     numpy_ma = sys.modules.get("numpy.ma")
     if numpy_ma is not None and isinstance(data, numpy_ma.MaskedArray):
         raise BatchError(
@@ -197,7 +197,7 @@ def buffer(data: Any, what: str = "data") -> memoryview:
     except TypeError as error:
         if hasattr(data, "__dlpack__") or hasattr(data, "__cuda_array_interface__"):
             raise TypeError(
-                f"{what} is a {type(data).__name__}: take warplock.cuda.Key, which is for arrays "
+                f"{what} is a {type(data).__name__}: use warplock.cuda.Key, which is for arrays "
                 "on GPUs and for tensors"
             ) from None
         raise TypeError(f"{what}: {error}") from None
@@ -220,7 +220,7 @@ def empty(like: Any, shape: tuple[int, ...]) -> Any:
         return numpy.empty(shape, dtype="u1")
     if len(shape) == 1:
         return bytearray(shape[0])
-    # No memoryview has rows of no bytes, or no rows.
+    # A memoryview cannot have empty rows, or no rows.
     if 0 in shape:
         return bytearray()
     return memoryview(bytearray(shape[0] * shape[1])).cast("B", shape)
@@ -236,7 +236,7 @@ def sized(layout: Layout, more: int) -> tuple[Any, Any]:
 def flat(data: Any) -> memoryview:
     """The bytes of a contiguous buffer."""
     view = memoryview(data)
-    # No memoryview of several dimensions, one of them 0, is cast.
+    # A memoryview with a dimension of 0 cannot be cast.
     return view.cast("B") if view.nbytes else memoryview(bytearray())
 
 
@@ -246,7 +246,7 @@ def check_rows(shape: Any, count: int, what: str) -> None:
         raise BatchError(f"{what} has {shape[0]} rows for {count} messages")
 
 
-# Of nonces that are given for sealing: shorter ones soon repeat.
+# The least bytes of nonces given for sealing: shorter ones soon repeat.
 _LEAST_NONCE = 8
 
 
@@ -272,7 +272,7 @@ def given_nonces(shape: Any, nbytes: int, count: int, iv_len: int, seals: bool) 
 
 
 def check_sectors(sector: Any, count: int, ivs: Any) -> None:
-    """Sector numbers have 128 bits, and do not start again from 0."""
+    """Checks that sector numbers fit 128 bits and do not wrap."""
     if ivs is not None:
         raise BatchError("give ivs or sector, not both")
     first = operator.index(sector)

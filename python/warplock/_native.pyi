@@ -213,6 +213,7 @@ def decrypt_parquet(
 ) -> bytes | int: ...
 def decrypt_parquet_to_gpu(
     source: Buffer,
+    descriptor: int | None,
     lookup: Callable[[bytes | None, str | None], Buffer | None],
     aad_prefix: bytes | None,
     number: int,

@@ -61,13 +61,13 @@ def save_sharded(
         what = "the folder has a model of this name already; give replace=True to replace it"
         raise FileExistsError(errno.EEXIST, what, str(top / min(old)))
     index = f"{name}.safetensors.index.json"
-    # Another's index that is not encrypted stays: an encrypted one goes before it.
+    # A foreign index that is not encrypted stays: an encrypted one takes precedence.
     if len(shards) == 1 and index not in before:
         only, old_index = top / f"{name}.safetensors{_SUFFIX}", top / (index + _SUFFIX)
         new = {only.name}
         try:
             save(shards[0], only, metadata, replace, {**again})
-            # From here on, the old model counts no more.
+            # From here on, the old model is replaced.
             old_index.unlink(missing_ok=True)
         except BaseException:
             if old_index.exists():
@@ -86,7 +86,7 @@ def _check_name(name: str) -> None:
 
 
 def _lasting(keys: Mapping[str, object]) -> Any:
-    """`keys` for several files: what can be gone through only once becomes a list."""
+    """`keys` for several files: iterators become lists."""
     return {
         what: list(given) if isinstance(given, Iterator) else given for what, given in keys.items()
     }
@@ -158,7 +158,7 @@ def _save_shards(
 
 
 def _sync(folder: pathlib.Path) -> None:
-    """Brings the names of a folder to the disk, where the file system can."""
+    """Syncs a folder's names to the disk, if the file system can."""
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with contextlib.suppress(OSError):
@@ -245,7 +245,7 @@ def load_sharded(
     framework: str = "pt",
     **keys: Unpack[UnlockArguments],
 ) -> dict[str, Any]:
-    """All tensors of a folder: of `save_sharded`, or one whose safetensors files were encrypted.
+    """All tensors of a folder that `save_sharded` wrote, or whose safetensors files were encrypted.
 
     An index that is not encrypted is read, too; it is not authenticated, and may name old files.
     """

@@ -1,4 +1,4 @@
-"""What became of messages that were opened."""
+"""The verdicts on messages that were opened."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from warplock._layout import flat
 
 
 class Status:
-    """What became of the messages of one call that opens."""
+    """The verdicts on the messages of one call that opens."""
 
     def __init__(self, lib: Any, words: Any, device: int, stream: int, total: int) -> None:
         self._lib = lib

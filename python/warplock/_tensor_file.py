@@ -56,7 +56,7 @@ class File:
         try:
             self.header = self._header()
         except FormatError:
-            # What was cut or extended is not another format.
+            # A cut or extended file is not another format.
             self.framework.check_end(self.native)
             raise
 
@@ -111,7 +111,7 @@ class File:
         length = _tensors.byte_len(dtype, shape) or 0
         start += self.header.data
         block, begin = self.fill(start, start + length)
-        # A small tensor shall not hold the chunks around it.
+        # A small tensor must not keep the chunks around it in memory.
         alone = self.framework.on_gpu and length < 8 * _tensors.CHUNK
         return block.tensor(start - begin, dtype, shape, alone=alone)
 

@@ -3,7 +3,7 @@
 Arrays of PyTorch, CuPy, JAX and every library with DLPack or `__cuda_array_interface__`; results are
 arrays of the same library. Calls only queue their work: they wait for nothing, copy no payload, and
 a message that does not verify is zeros before any later work on the stream can read it. Whether one
-did not is in a `Status`, which is asked when it is wanted.
+did not is in a `Status`, to be read at any time.
 
 Arrays in host memory go through the same functions to the host's engine, with the same results.
 """
@@ -139,16 +139,16 @@ class Key:
     ) -> Sealed:
         """Authenticated encryption of one message or many.
 
-        `src` is a contiguous array of any type, taken as bytes: with one dimension one message, with
-        more the first one counts messages; or with `offsets` and `sizes` (or one offset more than
-        messages), ragged messages.
+        `src` is a contiguous array of any type, taken as bytes: one dimension is one message; with
+        more, the first one counts messages; `offsets` and `sizes` (or one offset more than
+        messages) make them ragged.
 
         `nonces`: new ones are taken from a counter on the GPU and returned, unless an array, a
         `Counter`, `xor_nonces` or `add32_nonces` are given; `nonces_out` is where new ones are
-        written. `aad`: associated data, the same for
-        all, or with two dimensions or `aad_offsets` each its own. `out`: where to write, `out=src`
-        in place. `tags`: where to write them, or "appended" to have each after its ciphertext.
-        `stream`: an int or a stream object; otherwise the current one of the array's library.
+        written. `aad`: associated data, the same for all, or with two dimensions or `aad_offsets`
+        one for each. `out`: where to write, `out=src` in place. `tags`: where to write them, or
+        "appended" to have each after its ciphertext. `stream`: an int or a stream object; otherwise
+        the current one of the array's library.
         """
         return Sealed(
             *self._run(
@@ -200,7 +200,7 @@ class Key:
         sizes: Any = None,
         stream: Any = None,
     ) -> Encrypted:
-        """Encryption that notices no changes: ECB, CBC (without padding), CTR and XTS. IVs that are
+        """Encryption that detects no changes: ECB, CBC (without padding), CTR and XTS. IVs that are
         not given are drawn on the host. For XTS, `sector` is the number of the first message."""
         self._host._refuse_aead()
         out, _, ivs, _, _ = self._run(

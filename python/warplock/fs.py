@@ -42,7 +42,7 @@ class WarplockFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
     protocol = "warplock"
     root_marker = ""
-    # Arguments may be secrets, and instances are kept by them.
+    # Arguments may be secrets, and fsspec caches instances by them.
     cachable = False
 
     def __init__(
@@ -181,7 +181,7 @@ class WarplockFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
 
 def _discard(inner: Any) -> None:
-    """Closes a file that is being written without letting it appear, where that can be."""
+    """Closes a file that is being written without letting it appear, if possible."""
     discard = getattr(inner, "discard", None)
     if discard is not None:
         try:

@@ -88,8 +88,8 @@ def decrypt(
 
     Row groups, pages, indexes and bloom filters stay as they are; page checksums are left out. All
     is verified (but pages of AES_GCM_CTR_V1, which that algorithm does not authenticate), and a
-    file `out` appears only when it is complete. A file object `out` is to be thrown away if this
-    raises. Memory: the largest column chunk; bytes are held as a whole.
+    file `out` appears only when it is complete. If this raises, discard what a file object `out`
+    got. Memory: the largest column chunk; bytes are held as a whole.
 
     To a GPU, pages are opened there, so that the host never has their plaintext. The result has
     `__cuda_array_interface__`, `ptr` and `nbytes`, for cuDF, CuPy and PyTorch. It waits until all is
@@ -98,9 +98,9 @@ def decrypt(
     if device is not None:
         if out is not None:
             raise ValueError("out and device are two places: give one")
-        with _bytes_of(source) as data:
+        with _bytes_of(source) as (data, descriptor):
             return _native.decrypt_parquet_to_gpu(
-                data, _lookup(key, column_keys or {}), aad_prefix, device, engine
+                data, descriptor, _lookup(key, column_keys or {}), aad_prefix, device, engine
             )
     return _native.decrypt_parquet(
         source, _lookup(key, column_keys or {}), aad_prefix, out, replace, engine
@@ -203,15 +203,15 @@ def encrypt(
 
 
 @contextlib.contextmanager
-def _bytes_of(source: _Source) -> Iterator[Buffer]:
-    """The bytes of a source, those of a path without reading them."""
+def _bytes_of(source: _Source) -> Iterator[tuple[Buffer, int | None]]:
+    """The bytes of a source, those of a path without reading them; and the descriptor of a path."""
     if isinstance(source, (str, os.PathLike)):
         with io.open(source, "rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
-                yield b""
+                yield b"", None
                 return
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-                yield mapped
+                yield mapped, file.fileno()
         return
     data: Any = source
     try:
@@ -219,7 +219,7 @@ def _bytes_of(source: _Source) -> Iterator[Buffer]:
     except TypeError:
         data.seek(0)
         data = data.read()
-    yield data
+    yield data, None
 
 
 def _lookup(key: _Key | _Lookup | None, column_keys: Mapping[str, _Key]) -> _Lookup:

@@ -160,7 +160,7 @@ def open(
         data, sealed.tags, sealed.nonces, out, aad, statuses, key.handle
     )
     if dtype is not None and data.dim() > 1 and not data.shape[1]:
-        # No view of rows of no bytes has another type.
+        # Empty rows cannot be viewed as another type.
         return out.to(dtype), statuses
     return (out if dtype is None else out.view(dtype)), statuses
 

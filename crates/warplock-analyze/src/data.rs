@@ -1,4 +1,4 @@
-//! What is analysed: bytes in rows, with one or more channels.
+//! The data to analyse: bytes in rows, with one or more channels.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ pub enum Error {
     /// A shape without pixels, or with more than memory can hold.
     #[error("{0} is no image: each of the three numbers is at least 1, and channels at most 4")]
     BadShape(Shape),
-    /// Two samples that have to have one shape.
+    /// Two samples that must have the same shape.
     #[error("one has {left} bytes and the other {right}: only samples of one size can be compared")]
     Unequal {
         /// Bytes of the first.

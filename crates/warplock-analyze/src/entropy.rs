@@ -12,7 +12,7 @@ use crate::test::{Bounds, Test, judgement, shown_p};
 /// Above this length the series for mean and variance is exact to ten digits.
 const LONG: u64 = 1 << 22;
 
-/// The entropy of bytes, in bits a byte.
+/// The entropy of bytes, in bits per byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Entropy {
     /// The entropy of the frequencies.
@@ -41,7 +41,7 @@ impl Entropy {
         chi_square_upper((8.0 - self.bits) / scale, freedom)
     }
 
-    /// What is missing to 8 bits is chi-square times a scale: the scale and the degrees of freedom.
+    /// The difference to 8 bits is chi-square times a scale: the scale and the degrees of freedom.
     /// For long data these are 1 / (2 n ln 2) and 255; both moments are made to fit.
     fn gap(&self) -> (f64, f64) {
         let mean = 8.0 - self.expected;

@@ -37,7 +37,7 @@ impl Default for Options {
 /// The statistics of one channel.
 #[derive(Clone, Debug)]
 pub struct Channel {
-    /// Its name; empty for bytes that are no image.
+    /// Its name; empty for bytes that are not an image.
     pub name: &'static str,
     /// The counts.
     pub histogram: Histogram,
@@ -121,7 +121,7 @@ fn channel(name: &'static str, plane: &Plane<'_>, options: &Options) -> Channel 
 /// The statistics of two ciphertexts in one channel.
 #[derive(Clone, Debug)]
 pub struct ChannelPair {
-    /// Its name; empty for bytes that are no image.
+    /// Its name; empty for bytes that are not an image.
     pub name: &'static str,
     /// What was counted.
     pub difference: Difference,

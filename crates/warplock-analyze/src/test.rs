@@ -3,8 +3,8 @@
 /// The levels of significance for which bounds are given.
 pub const LEVELS: [f64; 3] = [0.05, 0.01, 0.001];
 
-/// Between which values a statistic lies at one level. A side that cannot be exceeded, or does not
-/// count as a flaw, is `None`.
+/// The bounds of a statistic at one level. A side that cannot be exceeded, or does not count as a
+/// flaw, is `None`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     /// The chance that random data lies outside.

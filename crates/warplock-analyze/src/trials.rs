@@ -17,7 +17,7 @@ struct Statistic {
     p_values: Vec<f64>,
 }
 
-/// What many trials say of one statistic.
+/// The summary of one statistic over many trials.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// The channel and the statistic's name.

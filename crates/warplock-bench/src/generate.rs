@@ -1,4 +1,4 @@
-//! Files for the suite `entries`: keys, plaintexts and ciphertexts of 16 bytes an entry.
+//! Files for the suite `entries`: keys, plaintexts and ciphertexts of 16 bytes per entry.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -66,7 +66,7 @@ struct State {
 }
 
 impl Generate {
-    /// Writes the files; `progress` is told from time to time how many entries are done. They
+    /// Writes the files; `progress` is called now and then with the number of entries done. They
     /// appear under their names when all are complete. Memory use does not grow with the entries.
     ///
     /// # Errors

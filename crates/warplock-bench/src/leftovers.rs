@@ -1,6 +1,6 @@
-//! What a run leaves outside of its process: folders of files, mounts in them, and files before
-//! they have their final name. They are removed with it, or by [`abandon`] if a signal ends it:
-//! nothing else would free a RAM disk.
+//! The traces of a run outside its process: folders of files, mounts in them, and files before they
+//! have their final name. They are removed with it, or by [`abandon`] if a signal ends it: nothing
+//! else would free a RAM disk.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -37,13 +37,13 @@ fn leftovers() -> MutexGuard<'static, Leftovers> {
 const TRIES: (usize, Duration) = (200, Duration::from_millis(10));
 
 /// Unmounts and removes everything that the runs of this process have outside of it, and blocks
-/// them for ever when they would report that it is gone: for a process about to die.
+/// them forever when they would report that it is gone: for a process about to die.
 pub fn abandon() {
     let list = leftovers();
     for _ in 0..TRIES.0 {
         list.points.iter().for_each(|point| tear_down(point));
         for file in &list.files {
-            // A file that is gone has got its final name.
+            // A missing file already has its final name.
             let _ = fs::remove_file(file);
         }
         let is_gone = |folder: &PathBuf| match fs::remove_dir_all(folder) {

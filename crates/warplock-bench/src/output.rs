@@ -49,8 +49,8 @@ impl Output {
         &self.file
     }
 
-    /// Allocates `len` bytes on the disk, so that a full disk shows now instead of in the middle.
-    /// File systems that cannot do this report it later.
+    /// Allocates `len` bytes on the disk, so that a full disk is noticed now instead of in the
+    /// middle. File systems that cannot do this report it later.
     pub(crate) fn allocate(&self, len: u64) -> Result<()> {
         match fallocate(&self.file, FallocateFlags::empty(), 0, len) {
             Err(Errno::NOSPC | Errno::FBIG | Errno::DQUOT) => {

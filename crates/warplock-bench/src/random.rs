@@ -6,7 +6,7 @@ use warplock::{Algorithm, BackendChoice, Batch, Engine, Error, Ivs, Key, Keys, T
 
 use crate::error::Result;
 
-/// Random bytes: short seed from the system, the rest by AES-CTR, which is faster.
+/// Random bytes: a short seed from the system, the rest by AES-CTR, which is faster.
 pub(crate) fn bytes(len: usize) -> Result<Vec<u8>> {
     let mut buffer = vec![0; len];
     let key = Key::generate(Algorithm::Aes128Ctr)?;

@@ -1,4 +1,4 @@
-//! Errors of whole jobs; those of units are rows.
+//! Errors of whole jobs; errors of single units are rows of the log.
 
 use std::io;
 use std::path::{Path, PathBuf};

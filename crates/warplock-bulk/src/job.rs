@@ -120,7 +120,7 @@ pub(crate) struct Unit {
     pub(crate) mode: u32,
 }
 
-/// A unit costs as much as this many bytes more.
+/// The cost of a unit besides its bytes, in bytes.
 const OVERHEAD: u64 = 16 * 1024;
 
 impl Unit {

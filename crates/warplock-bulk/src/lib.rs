@@ -1,10 +1,10 @@
 //! Whole trees of files, encrypted, decrypted or verified: planned once, run by any number of
 //! processes, stopped at any time and resumed.
 //!
-//! [`plan()`] lists a tree into a *job*, a folder that never changes afterwards but for logs.
-//! [`run()`] does a shard of it: each file is a *unit* with a fresh key of its own, and its output
-//! appears only when it is complete. What failed is a row in a log, not the end. [`report()`] adds the
-//! logs up. docs/bulk.md has the rules.
+//! [`plan()`] lists a tree into a *job*, a folder that never changes afterwards except for logs.
+//! [`run()`] runs a shard of it: each file is a *unit* with a fresh key of its own, and its output
+//! appears only when it is complete. A failure is a row in a log, and does not stop the run.
+//! [`report()`] adds the logs up. docs/bulk.md has the rules.
 
 mod error;
 mod job;

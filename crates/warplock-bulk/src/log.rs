@@ -1,4 +1,4 @@
-//! Logs: what became of each unit. A row is appended as soon as its unit ended.
+//! Logs of the outcome of each unit. A row is appended as soon as its unit has ended.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -19,9 +19,9 @@ use crate::job::{Job, Name, Shard};
 pub enum Status {
     /// Its result is on the disk, or it was verified.
     Done,
-    /// Its result was there already.
+    /// Its result existed already.
     Unchanged,
-    /// Nothing is done with such files.
+    /// A kind of file that is left out.
     Skipped,
     /// It failed; another run tries again.
     Failed,
@@ -87,8 +87,8 @@ impl Report {
     }
 }
 
-/// Adds up the logs of a job: the last row of each unit counts. Calls `problem` with each of those
-/// that failed.
+/// Adds up the logs of a job: the last row of each unit counts. Calls `problem` with the row of
+/// each unit that failed.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -115,7 +115,7 @@ pub fn report(path: &Path, job: &Job, mut problem: impl FnMut(&Row)) -> Result<R
 
 /// The units that are done, by the last row of each.
 pub(crate) fn done(path: &Path) -> Result<HashSet<u64>> {
-    /// What a row must tell here: there may be millions.
+    /// The fields of a row that are needed here: there may be millions of rows.
     #[derive(Deserialize)]
     struct Ended {
         unit: u64,
@@ -145,7 +145,7 @@ pub(crate) fn each_row<R: DeserializeOwned>(path: &Path, mut act: impl FnMut(R))
         let file = File::open(&log).map_err(failed(&log))?;
         for line in BufReader::new(file).split(b'\n') {
             let line = line.map_err(failed(&log))?;
-            // A row under way when its process was killed is no row.
+            // A row that a killed process left incomplete does not count.
             if let Ok(row) = serde_json::from_slice(&line) {
                 act(row);
             }
@@ -169,7 +169,7 @@ impl Log {
         let lock = FlockOperation::NonBlockingLockExclusive;
         if flock(&file, lock) == Err(rustix::io::Errno::WOULDBLOCK) {
             return Err(Error::Usage(
-                "another process runs this shard of the job; wait for it, or take another shard"
+                "another process runs this shard of the job; wait for it, or use another shard"
                     .to_owned(),
             ));
         }

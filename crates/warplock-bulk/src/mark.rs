@@ -1,8 +1,8 @@
-//! What tells that a result is up to date: it has its source's modification time.
+//! The mark of a result that is up to date: its source's modification time.
 //!
 //! A result that gets other recipients has a new time, which programs that copy need. The source's
 //! is then noted in an extended attribute, together with the time that the file has since: a later
-//! change of the file ends the note.
+//! change of the file invalidates the note.
 
 use std::fs::{File, Metadata};
 use std::io;

@@ -257,7 +257,7 @@ impl Worker<'_> {
         }
         let create = || OutputFile::create(to, self.force, Access::Owner);
         let output = match (create(), to.parent()) {
-            // Its folder may be another thread's or shard's, which has not come to it yet.
+            // Its folder may be another thread's or shard's to make, which has not got there yet.
             (Err(container::Error::Create(error)), Some(folder))
                 if error.kind() == io::ErrorKind::NotFound =>
             {

@@ -1,4 +1,4 @@
-//! What the options of every command mean: the engine, warnings, JSON.
+//! The options of every command, applied: the engine, warnings, JSON.
 
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Results for programs: one JSON object a line. docs/json.md lists the fields.
+//! Results for programs: one JSON object per line. docs/json.md lists the fields.
 
 use std::fmt::Write;
 

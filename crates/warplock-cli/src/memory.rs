@@ -16,22 +16,22 @@ pub struct Allocator;
 // or does not return.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps to the same rules.
+        // SAFETY: the caller follows the same rules.
         given(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps to the same rules.
+        // SAFETY: the caller follows the same rules.
         given(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller keeps to the same rules.
+        // SAFETY: the caller follows the same rules.
         given(unsafe { System.realloc(memory, layout, size) }, size)
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps to the same rules.
+        // SAFETY: the caller follows the same rules.
         unsafe { System.dealloc(memory, layout) };
     }
 }

@@ -145,7 +145,7 @@ impl AskPassphrase for PassphraseSource {
             PassphraseSource::Variable(_) | PassphraseSource::Terminal(_) => {
                 Terminal.confirm(message, yes, no)
             }
-            // Nobody may be there to answer.
+            // There may be no user to answer.
             PassphraseSource::File(_) | PassphraseSource::Command(_) => None,
         }
     }

@@ -129,7 +129,7 @@ fn read_pieces(
     }
 }
 
-/// Reads until the buffer is full or the input ends; gives the number of bytes in the buffer.
+/// Reads until the buffer is full or the input ends; returns the number of bytes in the buffer.
 fn fill(input: &mut impl Read, buffer: &mut [u8], mut filled: usize) -> io::Result<usize> {
     while filled < buffer.len() {
         match input.read(&mut buffer[filled..]) {

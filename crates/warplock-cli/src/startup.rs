@@ -60,7 +60,7 @@ pub(crate) fn embed(launcher: Vec<OsString>, arguments: &[OsString]) {
     let _ = AGAIN.set([&launcher, arguments.get(1..).unwrap_or(&[])].concat());
 }
 
-/// What starts this command line again, with the same arguments.
+/// A command that runs this one again, with the same arguments.
 pub(crate) fn again() -> Command {
     if let Some((program, arguments)) = AGAIN.get().and_then(|words| words.split_first()) {
         let mut command = Command::new(program);

@@ -123,7 +123,7 @@ impl<'a> Transform<'a> {
         }
     }
 
-    /// Whether nothing may be given out before the end was reached.
+    /// Whether nothing may be written before the end is reached.
     pub(crate) fn must_wait(&self) -> bool {
         self.parameters.algorithm.is_aead() && self.parameters.direction == Direction::Decrypt
     }

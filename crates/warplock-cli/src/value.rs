@@ -36,7 +36,7 @@ impl fmt::Debug for Value {
 }
 
 impl Value {
-    /// Whether the value is to be read from standard input.
+    /// Whether the value should be read from standard input.
     pub(crate) fn is_stdin(&self) -> bool {
         self.0.as_str() == "@-"
     }

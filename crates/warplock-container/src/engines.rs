@@ -1,4 +1,4 @@
-//! What a program in another language makes once: an engine for batches, and one for files.
+//! For bindings to other languages, made once: an engine for batches, and one for files.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};

@@ -117,7 +117,7 @@ impl StreamInfo {
 ///
 /// # Errors
 /// [`Error::NewerVersion`], [`Error::BadEnvelope`], [`Error::EnvelopeCut`], [`Error::Keyring`] if
-/// the wrapped key is no age file, [`Error::Read`].
+/// the wrapped key is not an age file, [`Error::Read`].
 pub fn inspect(mut source: Source<'_>) -> Result<Inspection> {
     let mut start = [0; LONGEST_MAGIC];
     let found = take(&mut source, &mut start).map_err(Error::Read)?;

@@ -84,8 +84,8 @@ impl InputKey {
         Ok(key)
     }
 
-    /// Binds streams to `context`, public bytes of the application (a file's name, say): they
-    /// open only with the same. The envelope has none.
+    /// Binds streams to `context`, public bytes of the application (a file's name, say): they open
+    /// only with the same. It is not in the envelope.
     pub fn with_context(mut self, context: &[u8]) -> Self {
         self.context = context.to_vec();
         self

@@ -1,4 +1,4 @@
-//! What came of a run: the error of its lowest segment, if any.
+//! The outcome of a run: the error of its lowest segment, if any.
 
 use std::io;
 use std::sync::Mutex;
@@ -27,7 +27,7 @@ impl Outcome {
 
     /// Records an error about the segment `place`, and stops further claims.
     pub(crate) fn stop(&self, place: u64, error: Error) {
-        // A read or write that a signal interrupted to stop the run is no failure of the file.
+        // A read or write that a signal interrupted to stop the run is not a failure of the file.
         let (index, error) = match error.io_kind() {
             Some(io::ErrorKind::Interrupted) => (u64::MAX, Error::Cancelled),
             _ => (place, error),

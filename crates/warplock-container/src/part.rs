@@ -13,7 +13,7 @@ use crate::layout::{CHUNK_LEN, Header, SEALED_CHUNK_LEN, chunk_count, chunk_offs
 /// Seals runs of chunks of a stream whose length is known, each independent of the others.
 ///
 /// One machine starts the stream ([`PartSealer::new`]) and hands its [`Header`] to the others
-/// ([`PartSealer::resume`]; the header is no secret, the input key is). Put together in order, the
+/// ([`PartSealer::resume`]; the header is not secret, the input key is). Put together in order, the
 /// parts are one ordinary stream: the part that starts with chunk 0 has the header in front.
 ///
 /// **Multipart uploads**: give part `p` the chunks `p * n .. (p + 1) * n`, the last one fewer. With

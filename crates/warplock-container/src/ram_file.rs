@@ -55,7 +55,7 @@ pub(crate) struct RamFile<'a> {
 struct Stretch {
     /// Whether it is a huge page; not set before the first use.
     is_huge: OnceLock<bool>,
-    /// Whether a worker is making it ahead of its use.
+    /// Whether a worker is making it in advance.
     claimed: AtomicBool,
     /// Bytes that are in the file.
     filled: AtomicUsize,
@@ -95,8 +95,8 @@ impl<'a> RamFile<'a> {
         })
     }
 
-    /// Called when the bytes from `offset` on are in the file, either way. Unmaps full stretches,
-    /// and makes the next one ahead, so that no worker waits for it.
+    /// Called when the bytes from `offset` on are in the file, mapped or written. Unmaps full
+    /// stretches, and makes the next one in advance, so that no worker waits for it.
     pub(crate) fn filled(&self, offset: u64, len: usize) {
         let start = offset as usize;
         let end = start + len;

@@ -20,7 +20,7 @@ use crate::source::take;
 /// Chunks that a miss reads and opens together, if it follows the chunks before.
 const AHEAD: u64 = 16;
 
-/// The plaintext of a stream, readable at any place. Only verified bytes come out; the length is
+/// The plaintext of a stream, readable at any offset. Only verified bytes come out; the length is
 /// verified when the reader is made.
 ///
 /// ```

@@ -252,7 +252,7 @@ typedef struct wl_key_table wl_key_table;
 typedef struct wl_part_sealer wl_part_sealer;
 
 /**
- * An encrypted file that is read at any place. Threads may share it; they read one after the other.
+ * An encrypted file, read at any offset. Threads may share it; they read one after the other.
  */
 typedef struct wl_reader wl_reader;
 
@@ -419,10 +419,10 @@ typedef struct {
 } wl_batch;
 
 /**
- * Messages whose places and lengths lie in GPU memory: arrays with a 64-bit number for each message,
- * at multiples of 8, which may be written by an earlier kernel of the same stream. Addresses are in GPU
- * memory, lengths in bytes. Set all of it to zero, then `size` to sizeof(wl_cuda_places), then what is
- * needed.
+ * Messages whose addresses and lengths lie in GPU memory: arrays with a 64-bit number for each
+ * message, at multiples of 8, which may be written by an earlier kernel of the same stream.
+ * Addresses are in GPU memory, lengths in bytes. Set all of it to zero, then `size` to
+ * sizeof(wl_cuda_places), then what is needed.
  */
 typedef struct {
     /**
@@ -676,11 +676,11 @@ wl_status wl_cuda_reserve(const wl_cuda_key *device_key,
                           size_t calls);
 
 /**
- * Queues a batch in GPU memory on a stream. Its members `key`, `key_table` and `key_bytes` are NULL:
- * the device key is the key. Its spans are in host memory and are copied before the call returns.
- * With WL_NONCES_DRAWN, a call that seals writes new nonces to `nonces` in GPU memory, from a counter
- * that the device key has there. DANGER: of nonces that are given in GPU memory, the library cannot
- * see whether one is used twice.
+ * Queues a batch in GPU memory on a stream. Its members `key`, `key_table` and `key_bytes` are
+ * NULL: the device key is the key. Its spans are in host memory and are copied before the call
+ * returns. With WL_NONCES_DRAWN, a call that seals writes new nonces to `nonces` in GPU memory,
+ * from a counter that the device key has there. DANGER: the library cannot see whether a nonce
+ * given in GPU memory is used twice.
  *
  * `workspace`: `workspace_size` bytes of GPU memory at a multiple of 16, at least what
  * wl_cuda_workspace_size says. `statuses`: NULL, or for each message a 32-bit number in GPU memory, 0
@@ -756,10 +756,10 @@ wl_status wl_cuda_workspace_size_indirect(const wl_cuda_key *device_key,
                                           size_t *size);
 
 /**
- * Queues a batch whose places and lengths only the GPU knows when the stream gets there. For GCM and
- * CTR. DANGER: nothing can be checked: all that the arrays name is memory of the GPU, no result
- * overlaps another or anything that is read (but its own text), and the texts have no more bytes
- * than `total_len`. Otherwise as wl_cuda_enqueue.
+ * Queues a batch whose addresses and lengths only the GPU knows when the stream gets there. For
+ * GCM and CTR. DANGER: nothing can be checked: all that the arrays name must be memory of the GPU,
+ * no result may overlap another or anything that is read (except its own text), and the texts must
+ * not have more bytes than `total_len`. Otherwise as wl_cuda_enqueue.
  */
 wl_status wl_cuda_enqueue_indirect(const wl_cuda_key *device_key,
                                    const wl_cuda_places *places,
@@ -895,7 +895,7 @@ uint32_t wl_key_algorithm(const wl_key *key);
 void wl_key_free(wl_key *key);
 
 /**
- * Makes a table of `count` keys, whose bytes stand one after the other: `len` must be `count` times
+ * Makes a table of `count` keys, whose bytes follow each other: `len` must be `count` times
  * wl_key_len(algorithm). They are copied: wipe yours. Does not block.
  */
 wl_status wl_key_table_new(uint32_t algorithm,
@@ -959,7 +959,7 @@ wl_status wl_open(const wl_engine *engine,
 
 /**
  * Seals one message under a nonce that a protocol prescribes. DANGER: two messages under the same
- * nonce and key reveal the XOR of their texts, and with GCM allow forgeries: take wl_seal unless
+ * nonce and key reveal the XOR of their texts, and with GCM allow forgeries: use wl_seal unless
  * you must. Writes `text_len` bytes into `ciphertext` (`text` itself, or memory that does not
  * overlap it) and 16 into `tag`. `nonce_len`: for GCM any length, best 12; for ACORN-128 16.
  * Pointers may be NULL if their length is 0. Waits for the result.
@@ -976,10 +976,10 @@ wl_status wl_seal_with_nonce(const wl_engine *engine,
                              void *tag);
 
 /**
- * Opens one message whose nonce and tag stand apart: `ciphertext_len` bytes of ciphertext, 16 bytes
- * of tag. Writes as many bytes into `text` (`ciphertext` itself, or memory that does not overlap
- * it). If the tag is not right: WL_ERR_AUTHENTICATION, and the text is zeros. Pointers may be NULL
- * if their length is 0. Waits for the result.
+ * Opens one message whose nonce and tag are separate: `ciphertext_len` bytes of ciphertext, 16
+ * bytes of tag. Writes `ciphertext_len` bytes into `text` (`ciphertext` itself, or memory that
+ * does not overlap it). If the tag is not right: WL_ERR_AUTHENTICATION, and the text is zeros.
+ * Pointers may be NULL if their length is 0. Waits for the result.
  */
 wl_status wl_open_with_nonce(const wl_engine *engine,
                              const wl_key *key,
@@ -1028,7 +1028,7 @@ wl_status wl_part_sealer_resume(const wl_engine *engine,
                                 wl_part_sealer **sealer);
 
 /**
- * Writes the stream's header, WL_HEADER_LEN bytes, to `header`. It is no secret.
+ * Writes the stream's header, WL_HEADER_LEN bytes, to `header`. It is not secret.
  */
 wl_status wl_part_sealer_header(const wl_part_sealer *sealer,
                                 void *header);
@@ -1061,8 +1061,8 @@ wl_status wl_part_sealer_seal(const wl_part_sealer *sealer,
 void wl_part_sealer_free(wl_part_sealer *sealer);
 
 /**
- * Opens a file to read it at any place. Its length is verified now, its content as it is read. Frees
- * nothing of what it is given: engine and identities may be freed before the reader.
+ * Opens a file to read it at any offset. Its length is verified now, its content as it is read.
+ * Frees nothing of what it is given: engine and identities may be freed before the reader.
  */
 wl_status wl_reader_open(const wl_engine *engine,
                          const char *path,
@@ -1113,7 +1113,7 @@ wl_status wl_recipients_add(wl_recipients *recipients,
                             const char *recipient);
 
 /**
- * Adds the recipients that a file lists, one a line.
+ * Adds the recipients that a file lists, one per line.
  */
 wl_status wl_recipients_add_file(wl_recipients *recipients,
                                  const char *path);

@@ -252,7 +252,7 @@ inline void rewrap_file(const engine &engine, const std::string &path,
                                  flags, watcher.function(), &watcher));
 }
 
-// The plaintext of a file, read at any place.
+// The plaintext of a file, read at any offset.
 class reader {
 public:
     reader(const engine &engine, const std::string &path, const identities &identities) {

@@ -67,7 +67,7 @@ fn row(number: u32) -> Option<&'static (Algorithm, &'static CStr)> {
 pub(crate) fn by_number(number: u32) -> Result<Algorithm> {
     row(number).map(|row| row.0).ok_or_else(|| {
         Fault::argument(format!(
-            "there is no algorithm with number {number}: take a WL_ constant such as WL_AES_256_GCM"
+            "there is no algorithm with number {number}: use a WL_ constant such as WL_AES_256_GCM"
         ))
     })
 }

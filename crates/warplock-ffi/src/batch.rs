@@ -168,7 +168,7 @@ impl wl_batch {
         if unknown || own.reserved != [0; 8] || own.reserved_1 != 0 {
             return Err(Fault::new(
                 WL_ERR_UNSUPPORTED,
-                "the batch sets members that this version of the library does not know: take a \
+                "the batch sets members that this version of the library does not know: use a \
                  newer library, or set the rest of the batch to zero",
             ));
         }
@@ -183,7 +183,7 @@ impl wl_batch {
             WL_ENCRYPT => Ok((Direction::Encrypt, false)),
             WL_DECRYPT => Ok((Direction::Decrypt, false)),
             other => Err(Fault::argument(format!(
-                "the batch's operation is {other}: take WL_SEAL, WL_OPEN, WL_ENCRYPT or WL_DECRYPT"
+                "the batch's operation is {other}: use WL_SEAL, WL_OPEN, WL_ENCRYPT or WL_DECRYPT"
             ))),
         }
     }
@@ -317,8 +317,8 @@ pub(crate) fn unknown_nonce_mode(mode: u32) -> Fault {
     Fault::argument(format!(
         "the batch's nonce_mode is {mode}: {}",
         match counted {
-            true => "nonces are counted in GPU memory only; in host memory take WL_NONCES_GIVEN",
-            false => "take a WL_NONCES constant",
+            true => "nonces are counted in GPU memory only; in host memory use WL_NONCES_GIVEN",
+            false => "use a WL_NONCES constant",
         }
     ))
 }

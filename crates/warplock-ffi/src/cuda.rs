@@ -172,11 +172,11 @@ pub unsafe extern "C" fn wl_cuda_reserve(
     })
 }
 
-/// Queues a batch in GPU memory on a stream. Its members `key`, `key_table` and `key_bytes` are NULL:
-/// the device key is the key. Its spans are in host memory and are copied before the call returns.
-/// With WL_NONCES_DRAWN, a call that seals writes new nonces to `nonces` in GPU memory, from a counter
-/// that the device key has there. DANGER: of nonces that are given in GPU memory, the library cannot
-/// see whether one is used twice.
+/// Queues a batch in GPU memory on a stream. Its members `key`, `key_table` and `key_bytes` are
+/// NULL: the device key is the key. Its spans are in host memory and are copied before the call
+/// returns. With WL_NONCES_DRAWN, a call that seals writes new nonces to `nonces` in GPU memory,
+/// from a counter that the device key has there. DANGER: the library cannot see whether a nonce
+/// given in GPU memory is used twice.
 ///
 /// `workspace`: `workspace_size` bytes of GPU memory at a multiple of 16, at least what
 /// wl_cuda_workspace_size says. `statuses`: NULL, or for each message a 32-bit number in GPU memory, 0

@@ -70,7 +70,7 @@ pub(crate) unsafe fn device_batch<'a>(
     if !has_tags && (authenticates || !batch.tags.is_null()) {
         return Err(Fault::new(
             WL_ERR_UNSUPPORTED,
-            format!("{algorithm} makes no tags: take WL_ENCRYPT or WL_DECRYPT, and tags NULL"),
+            format!("{algorithm} makes no tags: use WL_ENCRYPT or WL_DECRYPT, and tags NULL"),
         ));
     }
     let count = length(batch.count)?;
@@ -107,7 +107,7 @@ pub(crate) unsafe fn device_batch<'a>(
                         WL_ERR_UNSUPPORTED,
                         format!(
                             "nonces of {algorithm} cannot be drawn in GPU memory: draw them with \
-                             wl_random, copy them there, and take WL_NONCES_GIVEN"
+                             wl_random, copy them there, and use WL_NONCES_GIVEN"
                         ),
                     ));
                 }

@@ -13,10 +13,10 @@ use crate::handle;
 use crate::memory;
 use crate::status::{WL_ERR_UNSUPPORTED, wl_status};
 
-/// Messages whose places and lengths lie in GPU memory: arrays with a 64-bit number for each message,
-/// at multiples of 8, which may be written by an earlier kernel of the same stream. Addresses are in GPU
-/// memory, lengths in bytes. Set all of it to zero, then `size` to sizeof(wl_cuda_places), then what is
-/// needed.
+/// Messages whose addresses and lengths lie in GPU memory: arrays with a 64-bit number for each
+/// message, at multiples of 8, which may be written by an earlier kernel of the same stream.
+/// Addresses are in GPU memory, lengths in bytes. Set all of it to zero, then `size` to
+/// sizeof(wl_cuda_places), then what is needed.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wl_cuda_places {
@@ -67,10 +67,10 @@ pub unsafe extern "C" fn wl_cuda_workspace_size_indirect(
     })
 }
 
-/// Queues a batch whose places and lengths only the GPU knows when the stream gets there. For GCM and
-/// CTR. DANGER: nothing can be checked: all that the arrays name is memory of the GPU, no result
-/// overlaps another or anything that is read (but its own text), and the texts have no more bytes
-/// than `total_len`. Otherwise as wl_cuda_enqueue.
+/// Queues a batch whose addresses and lengths only the GPU knows when the stream gets there. For
+/// GCM and CTR. DANGER: nothing can be checked: all that the arrays name must be memory of the GPU,
+/// no result may overlap another or anything that is read (except its own text), and the texts must
+/// not have more bytes than `total_len`. Otherwise as wl_cuda_enqueue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wl_cuda_enqueue_indirect(
     device_key: *const wl_cuda_key,
@@ -128,7 +128,7 @@ unsafe fn checked(
         WL_OPEN | WL_DECRYPT => Direction::Decrypt,
         other => {
             return Err(Fault::argument(format!(
-                "the operation is {other}: take WL_SEAL, WL_OPEN, WL_ENCRYPT or WL_DECRYPT"
+                "the operation is {other}: use WL_SEAL, WL_OPEN, WL_ENCRYPT or WL_DECRYPT"
             )));
         }
     };
@@ -136,7 +136,7 @@ unsafe fn checked(
     if !authenticates && (has_tags || matches!(given.operation, WL_SEAL | WL_OPEN)) {
         return Err(Fault::new(
             WL_ERR_UNSUPPORTED,
-            "the algorithm makes no tags: take WL_ENCRYPT or WL_DECRYPT, and tags and aad NULL",
+            "the algorithm makes no tags: use WL_ENCRYPT or WL_DECRYPT, and tags and aad NULL",
         ));
     }
     let count = length(given.count)?;

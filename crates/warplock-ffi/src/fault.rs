@@ -1,4 +1,4 @@
-//! Where errors and panics become a status, and the sentence that the thread can ask for.
+//! Turns errors and panics into a status and the thread's last error sentence.
 
 use std::cell::RefCell;
 use std::ffi::c_char;

@@ -94,10 +94,10 @@ pub(crate) unsafe fn get_mut<'a, K: Opaque>(pointer: *mut K) -> Result<&'a mut K
     Ok(unsafe { &mut (*pointer.cast::<Handle<K::Value>>()).value })
 }
 
-/// Frees a handle. NULL is none.
+/// Frees a handle. NULL is ignored.
 ///
 /// # Safety
-/// It is NULL or a handle that nothing uses any more.
+/// It is NULL or a handle that nothing uses any longer.
 pub(crate) unsafe fn free<K: Opaque>(pointer: *mut K) -> Result<()> {
     if pointer.is_null() {
         return Ok(());

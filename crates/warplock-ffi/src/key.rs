@@ -82,7 +82,7 @@ pub unsafe extern "C" fn wl_key_free(key: *mut wl_key) {
     run_void(|| unsafe { handle::free(key) });
 }
 
-/// Makes a table of `count` keys, whose bytes stand one after the other: `len` must be `count` times
+/// Makes a table of `count` keys, whose bytes follow each other: `len` must be `count` times
 /// wl_key_len(algorithm). They are copied: wipe yours. Does not block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wl_key_table_new(

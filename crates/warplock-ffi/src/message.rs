@@ -192,7 +192,7 @@ pub unsafe extern "C" fn wl_open(
 }
 
 /// Seals one message under a nonce that a protocol prescribes. DANGER: two messages under the same
-/// nonce and key reveal the XOR of their texts, and with GCM allow forgeries: take wl_seal unless
+/// nonce and key reveal the XOR of their texts, and with GCM allow forgeries: use wl_seal unless
 /// you must. Writes `text_len` bytes into `ciphertext` (`text` itself, or memory that does not
 /// overlap it) and 16 into `tag`. `nonce_len`: for GCM any length, best 12; for ACORN-128 16.
 /// Pointers may be NULL if their length is 0. Waits for the result.
@@ -242,10 +242,10 @@ pub unsafe extern "C" fn wl_seal_with_nonce(
     })
 }
 
-/// Opens one message whose nonce and tag stand apart: `ciphertext_len` bytes of ciphertext, 16 bytes
-/// of tag. Writes as many bytes into `text` (`ciphertext` itself, or memory that does not overlap
-/// it). If the tag is not right: WL_ERR_AUTHENTICATION, and the text is zeros. Pointers may be NULL
-/// if their length is 0. Waits for the result.
+/// Opens one message whose nonce and tag are separate: `ciphertext_len` bytes of ciphertext, 16
+/// bytes of tag. Writes `ciphertext_len` bytes into `text` (`ciphertext` itself, or memory that
+/// does not overlap it). If the tag is not right: WL_ERR_AUTHENTICATION, and the text is zeros.
+/// Pointers may be NULL if their length is 0. Waits for the result.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wl_open_with_nonce(
     engine: *const wl_engine,
@@ -304,7 +304,7 @@ fn authenticated_nonce_len(key: &Key) -> Result<usize> {
         false => Err(Fault::new(
             WL_ERR_UNSUPPORTED,
             format!(
-                "{algorithm} does not authenticate: take an algorithm such as aes-256-gcm, or wl_run"
+                "{algorithm} does not authenticate: use an algorithm such as aes-256-gcm, or wl_run"
             ),
         )),
     }

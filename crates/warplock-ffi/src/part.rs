@@ -121,7 +121,7 @@ pub unsafe extern "C" fn wl_part_sealer_resume(
     })
 }
 
-/// Writes the stream's header, WL_HEADER_LEN bytes, to `header`. It is no secret.
+/// Writes the stream's header, WL_HEADER_LEN bytes, to `header`. It is not secret.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wl_part_sealer_header(
     sealer: *const wl_part_sealer,

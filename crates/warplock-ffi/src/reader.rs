@@ -16,7 +16,7 @@ use crate::part::input_key;
 use crate::secrets::{lock, wl_identities};
 use crate::status::wl_status;
 
-/// An encrypted file that is read at any place. Threads may share it; they read one after the other.
+/// An encrypted file, read at any offset. Threads may share it; they read one after the other.
 pub struct wl_reader {
     _opaque: [u8; 0],
 }
@@ -27,8 +27,8 @@ impl Opaque for wl_reader {
     const NAME: &'static str = "reader";
 }
 
-/// Opens a file to read it at any place. Its length is verified now, its content as it is read. Frees
-/// nothing of what it is given: engine and identities may be freed before the reader.
+/// Opens a file to read it at any offset. Its length is verified now, its content as it is read.
+/// Frees nothing of what it is given: engine and identities may be freed before the reader.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wl_reader_open(
     engine: *const wl_engine,

@@ -93,7 +93,7 @@ pub unsafe extern "C" fn wl_recipients_add(
     })
 }
 
-/// Adds the recipients that a file lists, one a line.
+/// Adds the recipients that a file lists, one per line.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wl_recipients_add_file(
     recipients: *mut wl_recipients,

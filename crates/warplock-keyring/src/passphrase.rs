@@ -163,7 +163,7 @@ impl AskPassphrase for PassphraseCommand {
         let file = File::from(std::os::windows::io::OwnedHandle::from(output));
         let mut reader = ByteReader { file, byte: None };
         let line = first_line(&mut reader);
-        // The rest is read too: a command whose output nobody reads fails.
+        // The rest is read too: a command fails if its output is not read.
         let rest = io::copy(&mut reader.file, &mut io::sink());
         let status = child.wait().map_err(cannot_run)?;
         let line = rest.and(line).map_err(cannot_run)?;

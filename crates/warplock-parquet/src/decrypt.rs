@@ -17,18 +17,18 @@ use crate::thrift::{I16, I32, I64, STRUCT, Struct};
 /// Settings of [`decrypt`].
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The AAD prefix: what names this file among others. If the file has it stored, it must be the
-    /// same; without one, a file with any stored prefix is accepted.
+    /// The AAD prefix, which distinguishes this file from others. If the file has it stored, it
+    /// must be the same; without one, a file with any stored prefix is accepted.
     pub aad_prefix: Option<Vec<u8>>,
 }
 
-/// Decrypts a Parquet file that was encrypted with Parquet Modular Encryption: the result is a plain
-/// Parquet file with the same row groups, pages, indexes and bloom filters. Page checksums are left
-/// out: they are of the ciphertext. Gives the bytes written.
+/// Decrypts a Parquet file that was encrypted with Parquet Modular Encryption: the result is a
+/// plain Parquet file with the same row groups, pages, indexes and bloom filters. Page checksums
+/// are left out: they are of the ciphertext. Returns the bytes written.
 ///
 /// Of what is encrypted, nothing is written that was not verified; but the format authenticates
 /// neither pages of AES_GCM_CTR_V1 (only their headers) nor columns that are not encrypted. If an
-/// error comes back, what was written is a file without an end, to be thrown away.
+/// error comes back, what was written is a file without an end: discard it.
 ///
 /// Memory: the footer, the largest encrypted column chunk, and 16 MiB or the largest page.
 ///
@@ -68,8 +68,8 @@ pub fn decrypt_slice(
     convert(&mut source, &mut Writer::new(output), keys, options, engine)
 }
 
-/// As [`decrypt`], from memory to memory, without a copy; gives how much of the output is written.
-/// An output as long as the source is long enough.
+/// As [`decrypt`], from memory to memory, without a copy; returns how much of the output is
+/// written. An output as long as the source is long enough.
 ///
 /// # Errors
 /// As [`decrypt`]; [`Error::Write`](crate::Error::Write) if the output is too short.

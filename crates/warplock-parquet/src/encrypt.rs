@@ -28,7 +28,7 @@ pub struct WriteKey {
 /// How [`encrypt`] encrypts.
 #[derive(Clone, Default)]
 pub struct Encryption {
-    /// The key of the footer, and of all columns without one of their own.
+    /// The key of the footer, and of all columns without their own.
     pub footer: WriteKey,
     /// The keys of columns by their paths with dots.
     pub columns: BTreeMap<String, WriteKey>,
@@ -36,18 +36,18 @@ pub struct Encryption {
     pub ctr: bool,
     /// Leaves the schema and the sizes of columns readable, but signed.
     pub plaintext_footer: bool,
-    /// What names this file among others with the same keys.
+    /// Distinguishes this file from others with the same keys.
     pub aad_prefix: Option<Vec<u8>>,
     /// Does not store the AAD prefix: readers must give it.
     pub omit_aad_prefix: bool,
 }
 
 /// Encrypts a plain Parquet file with Parquet Modular Encryption. The result has the same row
-/// groups, pages, indexes and bloom filters; page checksums are left out. Gives the bytes written.
+/// groups, pages, indexes and bloom filters; page checksums are left out. Returns the bytes
+/// written.
 ///
-/// If an error comes back, what was written is a file without an end, to be thrown away. Each call
-/// draws a new file identifier and new nonces; at most 2^32 modules may ever be encrypted with one
-/// key.
+/// If an error comes back, what was written is a file without an end: discard it. Each call draws a
+/// new file identifier and new nonces; at most 2^32 modules may ever be encrypted with one key.
 ///
 /// Memory: the footer, the largest column chunk, and 16 MiB or the largest page.
 ///

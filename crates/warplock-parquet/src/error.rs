@@ -96,7 +96,7 @@ pub enum Error {
         /// What is wrong.
         problem: &'static str,
     },
-    /// The file needs an AAD prefix that was not given, or has another one.
+    /// The file needs an AAD prefix that was not given, or a different one.
     #[error("{0}")]
     AadPrefix(&'static str),
     /// There is no key for a column or the footer.
@@ -117,7 +117,7 @@ pub enum Error {
         found: usize,
     },
     /// The caller's own source of keys failed.
-    #[error("the key of {} could not be had: {source}", Owner(column))]
+    #[error("the key of {} could not be obtained: {source}", Owner(column))]
     KeySource {
         /// The column's path with dots; `None` for the footer.
         column: Option<String>,

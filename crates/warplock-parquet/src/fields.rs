@@ -28,8 +28,8 @@ pub(crate) const DATA_PAGE: i16 = 9;
 pub(crate) const INDEX_PAGE: i16 = 10;
 pub(crate) const DICTIONARY_PAGE: i16 = 11;
 pub(crate) const BLOOM_FILTER: (i16, i16) = (14, 15);
-/// Those that tell of the content: key-value metadata, statistics, encodings, and statistics of
-/// sizes and places.
+/// Those about the content: key-value metadata, statistics, encodings, and statistics of sizes and
+/// places.
 pub(crate) const TELLING: [i16; 5] = [8, 12, 13, 16, 17];
 
 /// The longest header of a plain bloom filter that is looked for; it has about 12 bytes.

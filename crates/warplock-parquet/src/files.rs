@@ -162,9 +162,9 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Refuses a part of the file that cannot be.
+    /// Refuses a part outside the file, and parts that together are longer than it.
     fn claim(&mut self, start: u64, len: u64, place: &Place) -> Result<usize> {
-        // Nothing may lie anywhere.
+        // An empty part may lie anywhere.
         let is_inside =
             len == 0 || start >= 4 && start.checked_add(len).is_some_and(|end| end <= self.end);
         if !is_inside {

@@ -74,13 +74,13 @@ pub(crate) struct Algorithm {
     pub(crate) ctr: bool,
     /// If it is stored.
     pub(crate) aad_prefix: Option<Vec<u8>>,
-    /// What the writer drew for this file.
+    /// The random identifier of this file.
     file: Option<Vec<u8>>,
     /// Whether readers must give a prefix that is not stored.
     pub(crate) needs_aad_prefix: bool,
     /// Of the footer's key.
     pub(crate) key_metadata: Option<Vec<u8>>,
-    /// Bytes of the structure that tells it.
+    /// Bytes of the structure that describes it.
     len: usize,
 }
 

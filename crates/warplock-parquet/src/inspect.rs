@@ -1,4 +1,4 @@
-//! What an encrypted file tells without any key.
+//! Reads what an encrypted file reveals without any key.
 
 use std::io::{Read, Seek};
 
@@ -17,7 +17,7 @@ pub struct Inspection {
     pub aad_prefix: Option<Vec<u8>>,
     /// Whether readers must give an AAD prefix that is not stored.
     pub needs_aad_prefix: bool,
-    /// What the writer stored in order to find the footer's key again.
+    /// What the writer stored to find the footer's key again.
     pub key_metadata: Option<Vec<u8>>,
 }
 

@@ -28,7 +28,7 @@ pub type KeyAnswer =
 
 /// Finds keys: given ones ([`GivenKeys`]), or a closure that asks a key management service.
 pub trait KeySource {
-    /// The key, or `None` if there is none. Asked once for each column and the footer.
+    /// The key, or `None` if there is none. Called once for each column and the footer.
     ///
     /// # Errors
     /// The source's own; it becomes [`Error::KeySource`].

@@ -1,5 +1,5 @@
-//! Parquet Modular Encryption: [`decrypt()`] makes a plain Parquet file of an encrypted one, which any
-//! engine reads; [`encrypt()`] does the reverse.
+//! Parquet Modular Encryption: [`decrypt()`] makes a plain Parquet file, which any engine reads,
+//! from an encrypted one; [`encrypt()`] does the reverse.
 //!
 //! All of the format: AES_GCM_V1 and AES_GCM_CTR_V1 with keys of 128, 192 and 256 bits, encrypted
 //! and plaintext footers, keys of columns, plaintext columns, AAD prefixes in the file or given,

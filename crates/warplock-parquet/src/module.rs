@@ -152,7 +152,7 @@ impl Cipher<'_> {
         Ok(self.engine.run(batch.ivs(Ivs::Each(&ivs)))?)
     }
 
-    /// Opens the one module that `bytes` are, and gives its plaintext.
+    /// Opens `bytes`, which must be one module, and returns its plaintext.
     pub(crate) fn open_one(
         &self,
         key: &ModuleKey,

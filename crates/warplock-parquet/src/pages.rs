@@ -40,7 +40,7 @@ pub(crate) struct Written {
     pub(crate) uncompressed: i64,
 }
 
-/// Plaintext that is opened in one batch: as much as keeps all cores busy, and little memory.
+/// Plaintext that is opened in one batch: enough to keep all cores busy, in little memory.
 pub(crate) const GROUP: usize = 16 << 20;
 
 /// Opens the chunk that `bytes` are, and writes its pages. `from` is where it lay in the file.
@@ -116,7 +116,7 @@ pub(crate) fn open(
     Ok(written)
 }
 
-/// Opens all headers of a chunk; gives those of the plain pages.
+/// Opens all headers of a chunk; returns those of the plain pages.
 fn open_headers(
     cipher: &Cipher<'_>,
     key: &ModuleKey,
@@ -213,7 +213,7 @@ impl Header {
         if !fits {
             return Err("the page is of another type than its place says");
         }
-        // With CTR this alone notices that a page was cut.
+        // With CTR, only this detects that a page was cut.
         if header.size(COMPRESSED, I32)? != Some(page.bytes.len() as u64) {
             return Err("the page has another length than its header says");
         }

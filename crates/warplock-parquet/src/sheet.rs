@@ -1,4 +1,4 @@
-//! What a plain file is made of, for targets that are filled later: on a GPU all pages are opened at
+//! The layout of a plain file, for targets that are filled later: on a GPU all pages are opened at
 //! the same time, from the encrypted file that was uploaded as it is.
 
 use std::io;
@@ -85,7 +85,7 @@ impl Sheet {
         self.len += len;
     }
 
-    /// Tells of which chunk the last pages were.
+    /// Records which chunk the last pages belong to.
     pub(crate) fn end_chunk(
         &mut self,
         cipher: &Cipher<'_>,

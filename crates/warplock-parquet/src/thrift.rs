@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over the value of a field, or with `element` over that of a list's element.
+    /// Skips the value of a field, or with `element` that of a list's element.
     fn skip(&mut self, kind: u8, element: bool, depth: usize) -> Result<(), Problem> {
         if depth > DEPTH {
             return Err("it nests too deeply");

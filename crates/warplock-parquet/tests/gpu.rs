@@ -60,10 +60,14 @@ fn the_same_file_as_on_the_host() {
         let mut wanted = Vec::new();
         decrypt_slice(&source, &mut wanted, &mut keys(), &options, &engine).unwrap();
         let found = gpu
-            .decrypt(&source, &mut keys(), &options, &engine)
+            .decrypt(&source, None, &mut keys(), &options, &engine)
             .unwrap();
         let mut bytes = vec![0xcc; found.len()];
         found.read(0, &mut bytes).unwrap();
+        assert!(bytes == wanted, "{}", path.display());
+        let file = std::fs::File::open(&path).unwrap();
+        let found = gpu.decrypt(&source, Some(&file), &mut keys(), &options, &engine);
+        found.unwrap().read(0, &mut bytes).unwrap();
         assert!(bytes == wanted, "{}", path.display());
     }
 }
@@ -103,7 +107,7 @@ fn all_key_lengths_and_both_modes() {
                 &engine,
             )
             .unwrap();
-            let found = gpu.decrypt(&sealed, &mut keys, &Options::default(), &engine);
+            let found = gpu.decrypt(&sealed, None, &mut keys, &Options::default(), &engine);
             let found = found.unwrap();
             let mut bytes = vec![0xcc; found.len()];
             found.read(0, &mut bytes).unwrap();
@@ -126,7 +130,7 @@ fn a_changed_page_is_named() {
         let mut out = Vec::new();
         let host = decrypt_slice(&source, &mut out, &mut keys(), options, &engine);
         let found = gpu
-            .decrypt(&source, &mut keys(), options, &engine)
+            .decrypt(&source, None, &mut keys(), options, &engine)
             .map(drop);
         match (host, found) {
             (Err(Error::Changed(host)), Err(Error::Changed(found))) => {

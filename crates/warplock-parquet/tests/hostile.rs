@@ -105,7 +105,7 @@ fn decrypted(engine: &Engine, file: &[u8]) -> Result<Vec<u8>, Error> {
     let mut memory = vec![0; file.len()];
     match decrypt_into(file, &mut memory, &mut keys(), &options, engine) {
         Ok(len) => assert!(memory[..len] == out),
-        // What somebody with the key made may be longer.
+        // A file from an author with the key may be longer.
         Err(Error::Write(_)) => {}
         Err(error) => {
             let found = streamed.as_ref().err().map(Error::to_string);
@@ -159,7 +159,7 @@ fn a_changed_file_is_refused_or_gives_the_same() {
     }
 }
 
-/// Footers that somebody with the key made: everything is behind the signature.
+/// Footers from an author with the key: the signature covers everything.
 #[test]
 fn signed_nonsense_is_survived() {
     let engine = engine();

@@ -13,9 +13,9 @@ use crate::engine::{self, Engine};
 use crate::errors;
 
 const TAG_LEN: usize = 16;
-/// Bytes of a message from which other Python threads run while it is worked on, as in pyca's.
+/// From this many bytes on, other Python threads run during a call, as with pyca.
 const DETACH: usize = 2048;
-/// The most bytes of a text or its associated data that pyca takes.
+/// The most bytes of a text or its associated data that pyca accepts.
 const MOST: usize = (1 << 31) - 1;
 
 /// AES-GCM with 128, 192 or 256-bit keys, as cryptography's AESGCM: the same methods, arguments,

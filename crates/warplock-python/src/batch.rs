@@ -1,5 +1,5 @@
-//! Batches: the keys, and one call that runs a batch. What shapes and defaults Python's users see
-//! is made of it in `warplock._batch`.
+//! Batches: the keys, and one call that runs a batch. The shapes and defaults that users see are
+//! made in `warplock._batch`.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ use crate::buffer::{Input, View, overlap};
 use crate::engine::{Engine, chosen};
 use crate::errors;
 
-/// Bytes of text from which other Python threads run meanwhile.
+/// From this many bytes of text on, other Python threads run meanwhile.
 const DETACH: usize = 2048;
 
 /// One key, or many of an algorithm; wiped when freed.
@@ -310,7 +310,7 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    /// From what [`KeySet::run`] describes; `less` bytes of each are no text, but its tag.
+    /// From what [`KeySet::run`] describes; the last `less` bytes of each are its tag.
     pub(crate) fn of(object: &Bound<'_, PyAny>, less: usize) -> PyResult<Self> {
         let py = object.py();
         if let Ok((count, len, stride)) = object.extract::<(usize, usize, usize)>() {

@@ -110,7 +110,7 @@ unsafe impl Send for View {}
 // SAFETY: as above; a shared view only reads.
 unsafe impl Sync for View {}
 
-/// Bytes to read: those of a `bytes` object without the price of the buffer protocol, or a view.
+/// Bytes to read: those of a `bytes` object without the cost of the buffer protocol, or a view.
 pub(crate) enum Input<'a> {
     Bytes(&'a [u8]),
     View(View),
@@ -201,7 +201,7 @@ fn explain(error: PyErr, object: &Bound<'_, PyAny>, what: &str, writable: &str) 
     }
 }
 
-/// A new `bytes` object of `len` bytes that are to be written before it is given out.
+/// A new `bytes` object of `len` bytes that must be written before it is returned.
 pub(crate) fn new_bytes<'py>(
     py: Python<'py>,
     len: usize,
@@ -224,7 +224,8 @@ pub(crate) fn new_bytes<'py>(
     Ok((bytes, memory))
 }
 
-/// Bytes from which memory is asked for in huge pages: below, the allocator reuses what it has.
+/// From this many bytes on, memory is requested in huge pages; below, the allocator reuses what it
+/// has.
 const HUGE: usize = 4 << 20;
 
 /// Asks for huge pages: half of the time of a large output is page faults otherwise.

@@ -12,7 +12,7 @@ use crate::errors;
 
 /// Where batches run: "auto" (the default), "cpu", "cpu:NAME", "cuda", "cuda:N" or "cuda:N,M".
 ///
-/// There is one for the process, which all calls take that name no other: see default_engine().
+/// Calls that name no other use the process's engine: see default_engine().
 #[pyclass(frozen, module = "warplock")]
 pub(crate) struct Engine {
     set: Arc<Engines>,

@@ -39,7 +39,7 @@ pub(crate) fn engine(py: Python<'_>, error: warplock::Error) -> PyErr {
     }
 }
 
-/// A batch that does not fit together.
+/// A batch whose parts do not fit together.
 pub(crate) fn batch(py: Python<'_>, text: impl Into<String>) -> PyErr {
     raise(py, "BatchError", (text.into(), py.None()))
 }

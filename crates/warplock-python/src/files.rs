@@ -115,7 +115,7 @@ fn named(py: Python<'_>, error: &io::Error, path: &Path) -> PyErr {
     PyOSError::new_err((number, text, path.as_os_str().to_owned()))
 }
 
-/// Encrypts a file; gives the bytes of plaintext.
+/// Encrypts a file; returns the bytes of plaintext.
 #[pyfunction]
 #[pyo3(signature = (src, dst, recipients, identities, passphrase, key, replace, progress, engine))]
 #[expect(
@@ -158,7 +158,7 @@ pub(crate) fn encrypt_file(
     watch(py, pipeline.monitor(), progress, work)
 }
 
-/// Decrypts a file, or with no `dst` only verifies it; gives the bytes of plaintext.
+/// Decrypts a file, or with no `dst` only verifies it; returns the bytes of plaintext.
 #[pyfunction]
 #[pyo3(signature = (src, dst, identities, passphrase, key, range, replace, max_work, progress, engine))]
 #[expect(
@@ -225,7 +225,7 @@ pub(crate) fn decrypt_file(
     watch(py, pipeline.monitor(), progress, work)
 }
 
-/// Gives a file other keys; gives the bytes of plaintext, if all of it was encrypted again.
+/// Gives a file other keys; returns the bytes of plaintext if the content was encrypted again.
 #[pyfunction]
 #[pyo3(signature = (file, identities, passphrase, recipients, new_passphrase, rekey, max_work, progress, engine))]
 #[expect(
@@ -277,7 +277,7 @@ pub(crate) fn rewrap(
     watch(py, pipeline.monitor(), progress, work).map(Some)
 }
 
-/// Nothing shall appear after an exception was raised.
+/// Nothing must appear after an exception was raised.
 pub(crate) fn refuse_cancelled(pipeline: &warplock_container::Pipeline) -> Result<()> {
     match pipeline.monitor().is_cancelled() {
         true => Err(Error::Cancelled),

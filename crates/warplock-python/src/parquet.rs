@@ -54,7 +54,7 @@ unsafe extern "C" {
     fn _PyBytes_Resize(bytes: *mut *mut ffi::PyObject, size: ffi::Py_ssize_t) -> c_int;
 }
 
-/// New bytes of which `fill` writes the start; it tells how many.
+/// A new `bytes` object; `fill` writes its start, and returns how many bytes.
 fn plain_bytes(
     py: Python<'_>,
     room: u64,
@@ -72,8 +72,9 @@ fn plain_bytes(
     }
 }
 
-/// Decrypts `source` (bytes, a path, or a file object) to `out` (a path or a file object), or to
-/// bytes, which it gives then; otherwise their number. `lookup(metadata, column)` gives keys.
+/// Decrypts `source` (bytes, a path, or a file object) to `out` (a path or a file object) and
+/// returns the number of bytes; without `out` returns the bytes. `lookup(metadata, column)` returns
+/// keys.
 #[pyfunction]
 #[pyo3(signature = (source, lookup, aad_prefix, out, replace, engine))]
 pub(crate) fn decrypt_parquet<'py>(
@@ -148,8 +149,8 @@ fn to_output(
     Ok(written)
 }
 
-/// Encrypts a plain `source` to `out`, or to bytes, which it gives then; otherwise their number.
-/// `columns` are keys by column path; `metadata` are stored with the footer's (None) and theirs.
+/// Encrypts a plain `source`; returns as [`decrypt_parquet`]. `columns`: keys by column path;
+/// `metadata`: what to store about the footer's key (None) and theirs.
 #[pyfunction]
 #[pyo3(signature = (source, key, columns, metadata, ctr, plaintext_footer, aad_prefix, store_prefix, out, replace, engine))]
 #[expect(

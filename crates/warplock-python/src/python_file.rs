@@ -28,7 +28,7 @@ impl PythonFile {
         Python::attach(|py| work(self.object.bind(py)).map_err(|error| failed(py, error)))
     }
 
-    /// Whether it can be read at any place.
+    /// Whether it can be read at any offset.
     pub(crate) fn is_seekable(&self) -> bool {
         self.call(|file| file.call_method0("seekable")?.extract())
             .unwrap_or(false)

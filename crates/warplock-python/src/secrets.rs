@@ -42,7 +42,7 @@ impl Identity {
         }
     }
 
-    /// The identity of a text "AGE-SECRET-KEY-1...".
+    /// The identity from a text "AGE-SECRET-KEY-1...".
     #[staticmethod]
     fn from_str(py: Python<'_>, text: &str) -> PyResult<Self> {
         let mut identities = Identities::new(Arc::new(NoPrompt));
@@ -170,7 +170,7 @@ pub(crate) enum Lock {
 }
 
 impl Lock {
-    /// The key of a new stream; writes what must stand before it.
+    /// The key of a new stream; writes the envelope, if there is one.
     pub(crate) fn begin(self, to: &mut impl Write) -> warplock_container::Result<InputKey> {
         match self {
             Lock::Key(key) => Ok(key),
@@ -389,7 +389,7 @@ pub(crate) fn recipients_of<'py>(
     PyList::new(py, found?)
 }
 
-/// Writes a new identity to a file that only its owner may read; gives its recipient.
+/// Writes a new identity to a file that only its owner may read; returns its recipient.
 #[pyfunction]
 #[pyo3(signature = (path, *, replace=false))]
 pub(crate) fn write_identity(py: Python<'_>, path: PathBuf, replace: bool) -> PyResult<Recipient> {

@@ -1,4 +1,4 @@
-//! Files that are read at any place or written from front to back, and streams made in parts.
+//! Files that are read at any offset or written from front to back, and streams made in parts.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -120,7 +120,7 @@ impl Opened {
     }
 }
 
-/// The plaintext of a file, readable at any place; `warplock.open` wraps it.
+/// The plaintext of a file, readable at any offset; `warplock.open` wraps it.
 #[pyclass(frozen, module = "warplock._native")]
 pub(crate) struct NativeReader {
     handle: Arc<Handle>,
@@ -186,8 +186,8 @@ impl NativeReader {
         self.len
     }
 
-    /// Reads from `offset` on into a buffer; gives how many bytes: fewer than there are only before
-    /// a chunk that does not verify.
+    /// Reads from `offset` on into a buffer; returns how many bytes: fewer than there are only
+    /// before a chunk that does not verify.
     fn read_into(&self, py: Python<'_>, offset: u64, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
         let view = View::write(buffer, "the buffer")?;
         let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
@@ -365,7 +365,7 @@ pub(crate) struct PartSealer {
 #[pymethods]
 impl PartSealer {
     /// Starts a stream of `content` bytes under a key of 32 bytes (or a key file), or with `header`
-    /// goes on with one.
+    /// continues one.
     #[new]
     #[pyo3(signature = (key, content, header=None, *, engine=None))]
     fn new(
@@ -390,7 +390,7 @@ impl PartSealer {
         Ok(PartSealer { sealer, content })
     }
 
-    /// The stream's header, for the other machines; no secret.
+    /// The stream's header, for the other machines; not secret.
     #[getter]
     fn header<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.sealer.header().as_bytes())

@@ -79,8 +79,7 @@ impl TensorFile {
         self.len
     }
 
-    /// The stream's header: no other stream has it, and making another stream with it takes the
-    /// key.
+    /// The stream's header: no other stream has it, and forging one with it takes the key.
     fn stream_header<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut header = [0; HEADER_LEN];
         let read = py.detach(|| self.handle.read_at(&mut header, self.start));
@@ -130,7 +129,7 @@ impl TensorFile {
             with_ring(ordinal, stream, |ring| {
                 let source = Source::positioned(Shared(&self.handle), self.start..self.end);
                 let range = offset..offset + len as u64;
-                // SAFETY: by this function's contract; the stream was waited for.
+                // SAFETY: by this function's contract; the stream is synchronized.
                 unsafe {
                     let to = Region::new(address, len);
                     ring.open(source, &self.key, range, to, &monitor).map(drop)
@@ -219,7 +218,7 @@ pub(crate) fn save_tensors(
         let mut sink = output.sink()?;
         let key = lock.begin(&mut sink)?;
         let written = match device {
-            // SAFETY: by this function's contract; the stream was waited for.
+            // SAFETY: by this function's contract; the stream is synchronized.
             Some((ordinal, stream)) => with_ring(ordinal, stream, |ring| unsafe {
                 ring.seal(parts, sink, &key, running.monitor())
             })?,

@@ -1,4 +1,4 @@
-//! Long work that Ctrl-C stops, and that tells of its progress.
+//! Long work that Ctrl-C stops, and that reports its progress.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -10,7 +10,7 @@ use warplock_container::{Monitor, Result};
 
 use crate::errors;
 
-/// How often signals are looked for and progress is told.
+/// The interval of checks for signals and of progress reports.
 const BEAT: Duration = Duration::from_millis(50);
 
 /// Does `work` on another thread while this one looks for signals and calls `progress` with the

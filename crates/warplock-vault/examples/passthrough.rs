@@ -1,6 +1,6 @@
 //! Mounts a folder at another place, unchanged: `passthrough FOLDER MOUNTPOINT [--allow-other]`.
 //!
-//! What the mount of a vault costs beyond this is what its encryption costs.
+//! The difference to a vault's mount is the cost of its encryption.
 
 use std::env;
 use std::path::Path;

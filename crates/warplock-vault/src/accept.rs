@@ -1,5 +1,5 @@
-//! What a person says of the machine's memory: that the vault is right as it is, or that the memory
-//! is to go.
+//! The user's decisions about the machine's memory: to accept the vault as it is, or to remove the
+//! memory.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -14,8 +14,9 @@ use crate::memory::{self, Memory};
 use crate::store::storage::Storage;
 use crate::vault::Vault;
 
-/// Takes what stands at `paths` in the vault as it is, whatever this machine remembers; without
-/// paths, all of it. The vault was opened with [`accept`](crate::Options::accept).
+/// Accepts the objects at `paths` in the vault as they are, whatever this machine remembers;
+/// without paths, all of them. The vault must have been opened with
+/// [`accept`](crate::Options::accept).
 ///
 /// # Errors
 /// If the store or the memory fails, or a path leads nowhere and never did.
@@ -70,7 +71,7 @@ fn accept_path<S: Storage>(vault: &Vault<S>, path: &Path) -> Result<()> {
     }
 }
 
-/// What can be told of this machine's memory of a vault.
+/// Facts about this machine's memory of a vault.
 #[derive(Clone, Debug)]
 pub struct MemoryInfo {
     /// Where it is.
@@ -92,13 +93,13 @@ pub struct MemoryInfo {
 /// What this machine remembers of the vault in the folder `store`; `None` if nothing.
 ///
 /// # Errors
-/// [`Error::Config`] if that is no vault, [`Error::Memory`] if the memory cannot be read.
+/// [`Error::Config`] if that is not a vault, [`Error::Memory`] if the memory cannot be read.
 pub fn memory_info(dir: &Path, store: &Path) -> Result<Option<MemoryInfo>> {
     Memory::info(dir, &vault_id(store)?)
 }
 
 /// Forgets which vault was used at the path `store`, and, unless another one stands there now, all
-/// that this machine knows of it; whether there was anything.
+/// that this machine knows of it. Returns whether there was anything.
 ///
 /// # Errors
 /// [`Error::Memory`] if it cannot be removed.

@@ -15,8 +15,8 @@ use crate::fs::{Access, Attributes, Caller, FileSystem, FileType, NewNode, Node,
 use crate::store::posix::Posix;
 use crate::vault::{Options, Vault};
 
-/// An open vault, used by paths as a program uses a folder: from its topmost one on, with `/`
-/// between names. Closed when dropped; [`VaultFiles::close`] says whether that went well.
+/// An open vault, used by paths that begin at its topmost folder, with `/` between names. Closed
+/// when dropped; [`VaultFiles::close`] says whether that went well.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -59,7 +59,7 @@ impl VaultFiles {
         VaultFiles::open_with(store, identities, options)
     }
 
-    /// As [`VaultFiles::open`], with options of one's own.
+    /// As [`VaultFiles::open`], with other options.
     ///
     /// # Errors
     /// As [`VaultFiles::open`].
@@ -184,8 +184,8 @@ impl VaultFiles {
         })
     }
 
-    /// The vault itself, for what has no short way. Call [`Vault::tick`] every few seconds while
-    /// files are written by way of it.
+    /// The vault itself, for what has no method here. Call [`Vault::tick`] every few seconds while
+    /// files are written through it.
     pub fn vault(&self) -> &Vault<Posix> {
         &self.vault
     }
@@ -282,7 +282,7 @@ fn is_folder(mode: u32) -> bool {
     FileType::from_raw_mode(mode) == FileType::Directory
 }
 
-/// What belongs to this process, with the permissions that vaults' owners usually want.
+/// A new node that belongs to this process, with permissions for its user alone.
 fn new(kind: FileType) -> NewNode {
     let permissions = match kind {
         FileType::Directory => 0o700,

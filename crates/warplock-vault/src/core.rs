@@ -1,4 +1,4 @@
-//! What every part of an open vault works with.
+//! The state that all parts of an open vault share.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -15,14 +15,14 @@ use crate::memory::Memory;
 use crate::pool::Pool;
 use crate::store::storage::{At, Storage};
 
-/// The folder of journals in the store. While it is there, the vault is open for writing, or was
-/// not closed properly.
+/// The folder of journals in the store. While it exists, the vault is open for writing, or was not
+/// closed properly.
 pub(crate) const JOURNALS: &str = "warplock.journal";
 
-/// Times in the store that are later than this from now on are nobody's commits.
+/// No commit has a time in the store that is further in the future than this.
 const MOST_AHEAD: u64 = 24 * 3600;
 
-/// Hears of what a person should know, in a sentence.
+/// Receives sentences that the user should see.
 pub type Trouble = dyn Fn(&str) + Send + Sync;
 
 /// Store, keys, shape.
@@ -31,27 +31,27 @@ pub(crate) struct Core<S: Storage> {
     pub(crate) keys: VaultKeys,
     pub(crate) layout: Layout,
     pub(crate) pool: Pool,
-    /// How many pages of seals all files in use hold in memory.
+    /// Pages of seals in memory, of all files in use.
     pub(crate) held_pages: Arc<AtomicUsize>,
     pub(crate) read_only: bool,
     /// The folder of journals; `None` in a vault open for reading that was closed properly.
     pub(crate) journals: Option<S::Dir>,
     /// Files whose journals were found when the vault was opened, and files that were given up
-    /// since: a journal may hold what is to be done when they are opened.
+    /// since: their journals may hold work to do when they are opened.
     pub(crate) left_over: Mutex<HashSet<Id>>,
     /// Whether the vault was not closed properly the last time, and not repaired since.
     pub(crate) unclean: AtomicBool,
-    /// The newest time, in whole seconds, that a commit gave or that was seen in the store.
+    /// The newest time, in whole seconds, that a commit set or that was seen in the store.
     pub(crate) newest_second: AtomicU64,
     /// What this machine knows of the vault.
     pub(crate) memory: Memory,
     pub(crate) hearers: Hearers,
 }
 
-/// Who hears of what a person should know.
+/// The receivers of sentences that the user should see.
 #[derive(Clone, Default)]
 pub(crate) struct Hearers {
-    /// A person who may know what is in the vault.
+    /// For a user who may know what is in the vault.
     pub(crate) trouble: Option<Arc<Trouble>>,
     /// A log that others may read.
     pub(crate) log: Option<Arc<Trouble>>,
@@ -70,7 +70,7 @@ impl Hearers {
 }
 
 impl<S: Storage> Core<S> {
-    /// Tells what a person should know; a sentence without names in the vault.
+    /// Reports to the user, in a sentence without names in the vault.
     pub(crate) fn tell(&self, text: &str) {
         self.hearers.tell(text, || text.to_owned());
     }
@@ -80,7 +80,7 @@ impl<S: Storage> Core<S> {
         self.hearers.tell(&error.to_string(), || error.in_log());
     }
 
-    /// Tells a person what could not be done, and why.
+    /// Reports to the user what failed, and why.
     pub(crate) fn tell_failure(&self, undone: &str, error: &Error) {
         self.hearers.tell(&format!("{undone}: {error}"), || {
             format!("{undone}: {}", error.in_log())
@@ -93,7 +93,7 @@ impl<S: Storage> Core<S> {
         self.hearers.tell(&shown, || what.in_log(sentence));
     }
 
-    /// Takes note of a time that something in the store shows.
+    /// Notes a time that was seen in the store.
     pub(crate) fn saw_time(&self, shown: SystemTime) {
         let (shown, now) = (seconds(shown), seconds(SystemTime::now()));
         if shown <= now + MOST_AHEAD {
@@ -101,7 +101,7 @@ impl<S: Storage> Core<S> {
         }
     }
 
-    /// A whole second, in the future, that nothing in the store has shown yet: programs that copy the
+    /// A whole second, in the future, that nothing in the store has yet: programs that copy the
     /// store compare lengths and whole seconds.
     pub(crate) fn next_second(&self) -> SystemTime {
         let now = seconds(SystemTime::now());
@@ -112,8 +112,8 @@ impl<S: Storage> Core<S> {
         SystemTime::UNIX_EPOCH + Duration::from_secs(before.max(now) + 1)
     }
 
-    /// Something that was half done could not be taken back: what is left looks as after a crash, so
-    /// this session must not end as if all was in order.
+    /// A half-done operation could not be undone: the store looks as after a crash, so this session
+    /// must not end as closed properly.
     pub(crate) fn tidied<T>(&self, result: Result<T>) -> Result<T> {
         if result.is_err() {
             self.unclean.store(true, Ordering::Relaxed);
@@ -121,8 +121,8 @@ impl<S: Storage> Core<S> {
         result
     }
 
-    /// Opens a file of the vault's own, which errors call `what`: there, nothing but a regular file
-    /// can be.
+    /// Opens one of the vault's internal files, which errors call `what`; it must be a regular
+    /// file.
     pub(crate) fn open_own(
         &self,
         dir: &S::Dir,
@@ -155,7 +155,7 @@ fn seconds(time: SystemTime) -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// Opens a folder of the vault's own in the topmost one; `None` if it is not there.
+/// Opens one of the vault's internal folders in the topmost one; `None` if it does not exist.
 pub(crate) fn open_own_dir<S: Storage>(
     storage: &S,
     root: &S::Dir,
@@ -198,7 +198,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Locks, also after a panic elsewhere: every guarded value is whole between statements.
+/// Locks, also after a panic elsewhere: every guarded value is consistent between statements.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

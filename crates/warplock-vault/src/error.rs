@@ -1,4 +1,4 @@
-//! What can go wrong, as sentences for people, kinds for programs and numbers for the kernel.
+//! Errors, as sentences for people, kinds for programs and numbers for the kernel.
 
 use std::borrow::Cow;
 use std::io;
@@ -162,11 +162,11 @@ impl Error {
     }
 }
 
-/// What a sentence is about, for two kinds of readers. There is no `Display`, so that whoever makes
-/// a sentence of it has to choose.
+/// What a sentence is about, for two kinds of readers. There is no `Display`, so that each message
+/// has to choose one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// For people who may know what is in the vault.
+    /// For users who may know what is in the vault.
     pub(crate) shown: String,
     /// For logs that others may read: as the store calls it.
     pub(crate) logged: String,
@@ -223,7 +223,7 @@ impl From<Errno> for Error {
     }
 }
 
-/// The store's errors that any file system gives keep their number and need no sentence.
+/// Errors of the store that are usual on any file system keep their number and need no sentence.
 impl From<io::Error> for Error {
     fn from(source: io::Error) -> Self {
         match Errno::from_io_error(&source) {

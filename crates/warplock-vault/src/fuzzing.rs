@@ -1,5 +1,5 @@
-//! What fuzz targets call: each parser of bytes that a store holds. Each function says whether the
-//! bytes were taken. Not part of the interface: it changes with the format.
+//! Entry points for fuzz targets: each parser of bytes that a store holds. Each function says
+//! whether the bytes were taken. Not part of the interface: it changes with the format.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

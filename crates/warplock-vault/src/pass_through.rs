@@ -1,4 +1,4 @@
-//! A file system that hands everything on to a folder, unchanged.
+//! A file system that passes everything on to a folder, unchanged.
 //!
 //! It shows what a mount costs without encryption: the yardstick of `warplock bench fs`, and the
 //! smallest example of a [`FileSystem`].
@@ -32,7 +32,7 @@ pub struct PassThrough {
     nodes: Nodes<OwnedFd>,
 }
 
-/// An open folder: what was listed last.
+/// An open folder and its last listing.
 #[derive(Debug)]
 pub struct Dir {
     file: OwnedFd,
@@ -93,7 +93,7 @@ impl PassThrough {
         }
     }
 
-    /// Gives what was just made to its maker; permissions last, as `chown` takes bits off.
+    /// Sets the owner of what was just made; permissions last, as `chown` clears bits.
     fn hand_over(&self, at: &OwnedFd, parent: &OwnedFd, new: NewNode) -> Result<()> {
         let inherits = rustix::fs::fstat(parent)?.st_mode & Mode::SGID.as_raw_mode() != 0;
         let gid = (!inherits).then(|| Gid::from_raw(new.caller.gid));
@@ -127,7 +127,7 @@ fn flags(access: Access) -> OFlags {
     flags
 }
 
-/// Permissions. The system takes the umask off, where it is to be.
+/// Permissions. The system applies the umask where it must.
 fn mode(new: NewNode) -> Mode {
     Mode::from_raw_mode(new.mode & 0o7777)
 }

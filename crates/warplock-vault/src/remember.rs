@@ -1,4 +1,4 @@
-//! Where the vault asks and tells the machine's memory.
+//! The vault's access to the machine's memory.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -139,20 +139,20 @@ impl<S: Storage> Core<S> {
         self.state_of(version, &[b"symlink", text])
     }
 
-    /// A state of a file that was found fits what is known.
+    /// Checks that a file's state fits what is known.
     pub(crate) fn expect_state(&self, id: &Id, header: &Header, what: &Subject) -> Result<()> {
         let state = self.file_state(id, header);
         self.memory
             .found(Kind::File, id, &state, None, &|| what.clone())
     }
 
-    /// Notes a state of a file that was just written, made from the one with the stamp `former`.
+    /// Notes a state of a file that was just written, based on the one with the stamp `former`.
     pub(crate) fn note(&self, id: &Id, former: Stamp, header: &Header) -> Result<()> {
         let state = self.file_state(id, header);
         self.memory.note(Kind::File, id, former, &state)
     }
 
-    /// The record of the topmost folder, which stands at no place, fits what is known.
+    /// Checks that the record of the topmost folder, which stands at no place, fits what is known.
     pub(crate) fn expect_root(&self, record: &Record) -> Result<()> {
         let state = self.folder_state(record);
         let what = || "the topmost folder".into();
@@ -192,7 +192,7 @@ impl<S: Storage> Vault<S> {
         }
     }
 
-    /// Nothing was found under a name, and nothing is known to stand there.
+    /// Called if nothing was found under a name: checks that nothing is known to stand there.
     pub(crate) fn expect_nothing(
         &self,
         parent: &Arc<Node<S>>,
@@ -226,7 +226,7 @@ impl<S: Storage> Vault<S> {
         memory.found_nothing(&spot, &|| self.subject_in(parent, folder, stored))
     }
 
-    /// What is known to stand in a folder and is not among `present`, with what to say of it.
+    /// What is known to stand in a folder and is not among `present`, with a message about it.
     pub(crate) fn missing(
         &self,
         node: &Arc<Node<S>>,
@@ -250,8 +250,8 @@ impl<S: Storage> Vault<S> {
         Ok(missing)
     }
 
-    /// Of a long name that is missing, nobody knows more than how it was in the store: an entry that is
-    /// called so there is remembered as removed.
+    /// Of a missing long name, only its form in the store is known: the entry of that name is
+    /// remembered as removed.
     pub(crate) fn accept_missing(&self, parent: fs::Node, stored: &OsStr) -> Result<()> {
         let node = self.node(parent)?;
         let folder = self.folder(&node)?;
@@ -287,7 +287,7 @@ impl<S: Storage> Vault<S> {
         }
     }
 
-    /// A file's state, and that it stands under this name, fit what is known.
+    /// Checks that a file's state and its name fit what is known.
     pub(crate) fn expect_content(
         &self,
         parent: &Folder<S>,
@@ -313,7 +313,7 @@ impl<S: Storage> Vault<S> {
         memory.knows(&spot, Kind::File, &content.id, stamp)
     }
 
-    /// That a file, whose state was found right, stands under this name fits what is known.
+    /// Checks that the name of a file whose state was found right fits what is known.
     pub(crate) fn expect_at(
         &self,
         parent: &Folder<S>,
@@ -327,7 +327,7 @@ impl<S: Storage> Vault<S> {
         memory.found_at(Kind::File, &content.id, &state, at, &|| what.clone())
     }
 
-    /// A folder's record, and that it stands under this name, fit what is known.
+    /// Checks that a folder's record and its name fit what is known.
     pub(crate) fn expect_folder(
         &self,
         parent: &Folder<S>,
@@ -341,7 +341,7 @@ impl<S: Storage> Vault<S> {
         memory.found(Kind::Folder, &record.id, &state, at, what)
     }
 
-    /// A symlink is the one that is known. It has no id: its place is one.
+    /// Checks that a symlink is the one that is known. Its place serves as its id.
     pub(crate) fn expect_symlink(
         &self,
         node: &Arc<Node<S>>,
@@ -364,7 +364,7 @@ impl<S: Storage> Vault<S> {
         self.core.memory.first(&key(folder, place))
     }
 
-    /// What goes into whatever is put at a spot, for what stands there, or stood.
+    /// The vector for an object that is put at a spot, which includes what stands, or stood, there.
     pub(crate) fn standing(&self, spot: &Spot<S>) -> Result<Vector> {
         self.core.memory.standing(&self.key_of(spot))
     }
@@ -392,8 +392,8 @@ impl<S: Storage> Vault<S> {
         memory.placed(spot, &name.stored, Kind::File, id, stamp)
     }
 
-    /// Notes that a file stands at a spot now. Whoever has synced it since that was allowed may have
-    /// synced the folder too early.
+    /// Notes that a file stands at a spot now. An fsync after that was allowed may have synced the
+    /// folder too early.
     pub(crate) fn remember_content(&self, spot: &Spot<S>, content: &Content<S>) -> Result<()> {
         let mut state = content.write_state();
         state.entry = Some(Arc::clone(&spot.folder.dir));
@@ -418,14 +418,14 @@ impl<S: Storage> Vault<S> {
         self.placed(spot, Kind::Symlink, &id, version.stamp)
     }
 
-    /// Notes that nothing stands at a spot any more; what stood there may stand elsewhere.
+    /// Notes that nothing stands at a spot now; what stood there may stand elsewhere.
     pub(crate) fn remember_left(&self, spot: &Spot<S>) -> Result<()> {
         let memory = &self.core.memory;
         memory.removed(self.key_of(spot), None, memory.next_stamp()?)
     }
 
-    /// Notes that this was removed, which had `links` names. `stamp` was taken before anything came
-    /// in its place.
+    /// Notes the removal of an object that had `links` names. `stamp` was taken before anything
+    /// came in its place.
     pub(crate) fn remember_gone(
         &self,
         spot: &Spot<S>,

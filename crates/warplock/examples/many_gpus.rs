@@ -1,4 +1,5 @@
-//! What one machine's GPUs do together: `cargo run --release -p warplock --example many_gpus [GiB]`
+//! The speed of one machine's GPUs together: `cargo run --release -p warplock --example many_gpus
+//! [GiB]`
 //!
 //! First on data in the memory of each GPU, on all of them together; then from pinned host memory to
 //! pinned host memory, on the GPUs alone, on the CPU alone and on everything (`auto`).
@@ -56,7 +57,7 @@ fn resident(algorithm: Algorithm, count: u32, bytes: usize, launches: usize) -> 
             barrier.wait();
             let start = Instant::now();
             for _ in 0..launches {
-                // SAFETY: all buffers live until the stream was waited for.
+                // SAFETY: all buffers live until the stream is synchronized.
                 unsafe { plan.launch(&stream)? };
             }
             stream.synchronize()?;

@@ -25,19 +25,19 @@ pub enum Mode {
     /// of text stay visible as equal blocks.
     Ecb,
     /// Cipher block chaining (SP 800-38A), without padding. For interoperability: it does not
-    /// notice changes. [`crate::pkcs7`] pads.
+    /// detect changes. [`crate::pkcs7`] pads.
     Cbc,
-    /// Counter mode (SP 800-38A) with a whole 16-byte big-endian start counter that wraps at
-    /// 2^128. It does not notice changes.
+    /// Counter mode (SP 800-38A) with a whole 16-byte big-endian start counter that wraps at 2^128.
+    /// It does not detect changes.
     Ctr,
     /// XEX with ciphertext stealing (IEEE 1619, SP 800-38E), for storage sectors. It does not
-    /// notice changes.
+    /// detect changes.
     Xts,
-    /// Galois/counter mode (SP 800-38D): authenticated encryption. The one to take.
+    /// Galois/counter mode (SP 800-38D): authenticated encryption. The one to use.
     Gcm,
     /// ACORN-128 v3 (H. Wu, 2016; in CAESAR's portfolio for small devices): lightweight
-    /// authenticated encryption, here for interoperability and research. Nothing is
-    /// claimed for it once a nonce has come twice with one key.
+    /// authenticated encryption, here for interoperability and research. It claims nothing once a
+    /// nonce was used twice under one key.
     Acorn,
 }
 

@@ -114,8 +114,9 @@ impl<'a> Text<'a> {
         Text::InPlace { buffer, spans }
     }
 
-    /// One message that fills `input`; its result fills the start of `output`, an appended tag comes
-    /// after it. To open with an appended tag, take [`Text::Apart`] with a span that leaves it out.
+    /// One message that fills `input`; its result fills the start of `output`, an appended tag
+    /// comes after it. To open with an appended tag, use [`Text::Apart`] with a span that leaves it
+    /// out.
     pub fn apart(input: &'a [u8], output: &'a mut [u8]) -> Self {
         let spans = Spans::one(input.len());
         Text::Apart {
@@ -141,7 +142,7 @@ pub enum Keys<'a> {
         /// The secret bytes of all keys.
         bytes: &'a [u8],
     },
-    /// A few keys, shared: message `i` takes `keys[index[i]]`. The keys are assumed to be distinct.
+    /// A few keys, shared: message `i` uses `keys[index[i]]`. The keys are assumed to be distinct.
     Indexed {
         /// The keys, all for the same algorithm.
         keys: &'a [Key],
@@ -152,7 +153,7 @@ pub enum Keys<'a> {
 
 /// The IVs, nonces, start counters or tweaks of a batch.
 ///
-/// To encrypt, take [`Ivs::Random`] unless a protocol prescribes the IVs. A batch that would encrypt
+/// To encrypt, use [`Ivs::Random`] unless a protocol prescribes the IVs. A batch that would encrypt
 /// two messages under the same key with the same nonce (GCM, ACORN), or with a common counter block
 /// (CTR), is refused with [`crate::Error::NonceReuse`]; the engine does not remember earlier
 /// batches. Repeated IVs of CBC are allowed: they only reveal which messages begin alike. So are

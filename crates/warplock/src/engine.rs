@@ -34,7 +34,7 @@ pub struct Engine {
 /// The destination of batches.
 enum Route {
     Cpu,
-    /// On one GPU that was demanded.
+    /// On one GPU that was requested by name.
     Gpu(Box<CudaBackend>),
     /// On several.
     Gpus(Demanded),
@@ -177,7 +177,7 @@ impl Engine {
     }
 
     /// With `auto`: starts the GPUs now, if there are any, and waits until they can be used. For
-    /// programs that will have much to do; otherwise the engine starts them once it pays.
+    /// programs that expect a lot of work; otherwise the engine starts them once it pays.
     pub fn wake(&self) {
         if let Route::Auto(planner) = &self.route {
             planner.wake();
@@ -284,7 +284,7 @@ impl Engine {
     fn run_job(&self, batch: Batch<'_>) -> Result<(), Error> {
         let job = Job::new(batch)?;
         let total = job.count();
-        // An absurd count of empty messages is no work, and must not take for ever.
+        // An absurd count of empty messages is not work, and must not take forever.
         if job.text_bytes() == 0 && !job.info().algorithm.is_aead() {
             return Ok(());
         }
@@ -323,7 +323,7 @@ fn supported(supported: bool, name: impl Fn() -> String, job: &Job<'_>) -> Resul
     }
     Err(Error::NoBackend {
         name: name(),
-        reason: format!("{} does not run there; take cpu", job.info().name),
+        reason: format!("{} does not run there; use cpu", job.info().name),
     })
 }
 
@@ -345,7 +345,7 @@ mod tests {
         let refused = supported(false, || "without".to_owned(), &job).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "backend 'without' cannot be used: acorn-128 does not run there; take cpu"
+            "backend 'without' cannot be used: acorn-128 does not run there; use cpu"
         );
     }
 

@@ -43,7 +43,7 @@ pub enum Error {
     /// An XTS key whose halves are equal; [`crate::hazmat`] has a way for old data.
     #[error(
         "both halves of this {algorithm} key are equal, which weakens it and which the standards \
-         forbid: take {} random bytes",
+         forbid: use {} random bytes",
         algorithm.key_len()
     )]
     EqualHalves {
@@ -97,8 +97,8 @@ pub enum Error {
         /// Why not, and what to do.
         reason: String,
     },
-    /// A backend failed while it worked; the output is to be thrown away. Of authenticated
-    /// decryption it is zeros then, even in place: keep the ciphertext to be able to try again.
+    /// A backend failed while it worked; discard the output. Of authenticated decryption it is
+    /// zeros then, even in place: keep the ciphertext to be able to try again.
     #[error("backend {backend} failed: {reason}")]
     Backend {
         /// The backend's name.
@@ -308,7 +308,7 @@ pub enum BatchProblem {
     NewNonces,
     /// A plan that would seal with the same nonces at each launch.
     #[error(
-        "a plan that seals would take the same nonces at each launch: take a NonceCounter, or write \
+        "a plan that seals would take the same nonces at each launch: use a NonceCounter, or write \
          new ones to GPU memory before each"
     )]
     FixedNonces,
@@ -369,7 +369,7 @@ impl fmt::Display for Lack {
             Lack::Tags => "makes no tags: leave them out (a stream without a tag ends with finish)",
             Lack::AssociatedData => "takes no associated data: it would not be authenticated",
             Lack::Authentication => {
-                "does not authenticate, so it can neither seal nor open: take an authenticated \
+                "does not authenticate, so it can neither seal nor open: use an authenticated \
                  algorithm such as aes-256-gcm, or Batch::encrypt and Batch::decrypt"
             }
             Lack::Sectors => "has no sectors: only XTS numbers them",

@@ -8,8 +8,8 @@
 //! - [`MessageStream`]: one long message, fed in pieces.
 //! - [`cuda::Plan`]: a batch that lies in GPU memory, for kernels on the caller's stream.
 //!
-//! Take `aes-256-gcm` and random nonces unless you know why not: the other modes are there for
-//! other programs' data and do not notice changes.
+//! Use `aes-256-gcm` and random nonces unless you know why not: the other modes are there for other
+//! programs' data and do not detect changes.
 //!
 //! ```
 //! use warplock::{Algorithm, Engine, Key, Nonce};

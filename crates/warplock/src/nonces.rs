@@ -80,8 +80,8 @@ fn in_order<const LEN: usize>(
     rest.iter().map(number).all(follows)
 }
 
-/// Whether each message of CTR starts at or after the end of the one before, judged by the low half
-/// of the counters, which must not wrap.
+/// Whether each message of CTR starts at or after the end of the previous one, judged by the low
+/// half of the counters, which must not wrap.
 fn counters_follow(job: &Job<'_>, counters: &[[u8; 16]]) -> bool {
     let low = |counter: &[u8; 16]| u128::from_be_bytes(*counter) as u64;
     if job.is_even() {

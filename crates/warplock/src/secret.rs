@@ -1,4 +1,4 @@
-//! Where a secret may decide what is done next, and the proof that it does so nowhere else.
+//! The places where control flow may depend on a secret, and the proof that there are no others.
 //!
 //! The tests mark keys and texts as undefined memory for valgrind's memcheck, which then reports
 //! each branch and each address that depends on them (as Langley's ctgrind does, 2010). Outside

@@ -106,7 +106,7 @@ impl Key {
     }
 }
 
-/// Refuses algorithms that notice no changes.
+/// Refuses algorithms that detect no changes.
 pub(crate) fn authenticates(algorithm: Algorithm) -> Result<(), Error> {
     match algorithm.is_aead() {
         true => Ok(()),

@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import stat
 import tempfile
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from warplock.bulk._job import STATUSES, Job, Log, finished, open_job, plan_job, recipient_lines, rows
+from warplock.bulk._job import STATUSES, Job, Log, finished, open_job, plan_job, recipient_lines, results
 from warplock.bulk._places import memory_store
 from warplock.bulk._unit import Row, Settings, Unit, Worker, run_unit
 
@@ -156,6 +157,11 @@ def run(
         raise ValueError(f"{job.operation} needs the identities that open the files")
     if on not in (None, "ray"):
         raise ValueError(f"on is None or 'ray', not {on!r}")
+    if on is None and not callable(identities):
+        for path in given:
+            # Each object reads it again.
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise ValueError(f"{path}: give a regular file; each object reads it")
     settings = job.settings(given, replace)
     # Wrong places, keys and recipients are errors of the run, not of each unit.
     worker = Worker(settings)
@@ -167,10 +173,10 @@ def run(
         if on == "ray":
             from warplock.bulk._ray import on_ray
 
-            results = on_ray(settings, units, workers, threads)
+            done_rows = on_ray(settings, units, workers, threads)
         else:
-            results = _threads(worker, units, threads)
-        for row, unit in results:
+            done_rows = _threads(worker, units, threads)
+        for row, unit in done_rows:
             log.append(row)
             sum.add(row)
             if each is not None:
@@ -185,11 +191,11 @@ def run(
 
 
 def report(job: Job | str | os.PathLike[str], each: Callable[[Row], object] | None = None) -> Report:
-    """Adds up what the runs of a job did: the last row of each unit counts. `each` is called with
+    """Adds up what the runs of a job did: a unit is done, or its last row counts. `each` is called with
     those that are not right."""
     if not isinstance(job, Job):
         job = open_job(job)
-    last = {row["unit"]: row for row in rows(job)}
+    last = results(job)
     sum = Report(units=job.units_total, pending=job.units_total - len(last))
     for _, row in sorted(last.items()):
         sum.add(row)

@@ -76,6 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError, RuntimeError, Error, BaseError) as error:
         print(f"warplock.bulk: {sentence(error)}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("warplock.bulk: stopped; the same command goes on from here", file=sys.stderr)
+        return 130
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "ray":
             raise
@@ -105,6 +108,12 @@ def _run(given: argparse.Namespace) -> int:
         include=given.include,
         exclude=given.exclude,
     )
+    if not job.units_total and "://" in job.source:
+        # In a bucket that is all that a wrong prefix shows.
+        raise ValueError(
+            f"{given.source}: nothing to do is found there; a place is a bucket or a prefix that ends "
+            "before a '/', not one object (for one, name its prefix and --include)"
+        )
     if command == "plan":
         told = {"job": given.job, "units": job.units_total, "bytes": job.bytes}
         print(json.dumps(told) if given.json else f"{job.units_total} units, {job.bytes} bytes")
@@ -139,7 +148,10 @@ def _finish(given: argparse.Namespace, total: Report) -> int:
 
 
 def _tell(row: Row) -> None:
-    print(f"{row['path']}: {row['status']}: {row['message']}", file=sys.stderr)
+    line = f"{row['path']}: {row['status']}: {row['message']}"
+    # Keys may hold what a terminal obeys.
+    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    print(plain, file=sys.stderr)
 
 
 class _Progress:

@@ -9,7 +9,7 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from warplock.bulk._places import place
+from warplock.bulk._places import inside, place
 from warplock.bulk._unit import Row, Settings, Unit
 from warplock.keys import new_envelope
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 OPERATIONS = ("encrypt", "decrypt", "verify", "rewrap")
 STATUSES = ("done", "unchanged", "skipped", "changed", "failed", "authentication")
+# Nothing is left to do for units with these.
+_FINAL = STATUSES[:3]
 # The version of these files. `warplock bulk` on local trees has version 1.
 _VERSION = 2
 _PER_FILE = 100_000
@@ -60,15 +62,20 @@ class Job(NamedTuple):
         for name in _files(self.folder, "units-"):
             with open(name, encoding="utf-8") as lines:
                 for line in lines:
-                    if before * count // total == index:
+                    try:
                         path, size, version, skipped = json.loads(line)
+                    except ValueError as error:
+                        raise ValueError(f"{name} is damaged: {error}; plan again") from None
+                    if before * count // total == index:
                         yield Unit(
                             unit=number, path=path, size=size, version=version, skipped=skipped
                         )
-                    else:
-                        size = json.loads(line)[1]
                     before += size + _OVERHEAD
                     number += 1
+        if number != self.units_total:
+            raise ValueError(
+                f"{self.folder}: {number} of {self.units_total} units are there: it was not copied whole"
+            )
 
 
 def open_job(folder: str | os.PathLike[str]) -> Job:
@@ -76,13 +83,20 @@ def open_job(folder: str | os.PathLike[str]) -> Job:
     folder = os.fspath(folder)
     try:
         with open(os.path.join(folder, "job.json"), encoding="utf-8") as file:
-            told = json.load(file)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{folder}: job.json is damaged: {error}") from None
+            told = dict(json.load(file))
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{folder} is no job: it has no job.json (a plan that was stopped is made again)"
+        ) from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{folder}: job.json is damaged: {error}; plan again") from None
     if told.get("version") == 1:
         raise ValueError(f"{folder} is a job of local trees: run it with `warplock bulk run`")
     if told.get("version") != _VERSION:
         raise ValueError(f"{folder}: the job's version is {told.get('version')}, not {_VERSION}")
+    missing = [name for name in Job._fields[1:] if name not in told]
+    if missing:
+        raise ValueError(f"{folder}: job.json is damaged: it lacks {missing[0]!r}; plan again")
     return Job(folder, *(told[name] for name in Job._fields[1:]))
 
 
@@ -110,23 +124,29 @@ def plan_job(
             if recipients
             else f"name the recipients that shall open the results of {operation}"
         )
+    if "://" in folder:
+        raise ValueError(f"{folder}: a job is a folder, where all machines of its runs see it")
     wanted = [_pattern(each, folders=False) for each in include]
     unwanted = [_pattern(each, folders=True) for each in exclude]
+    origin = place(source)
+    target = None if destination is None else place(destination)
+    own = [inside(origin, each) for each in (target, place(folder)) if each is not None]
+    if "" in own:
+        raise ValueError(f"{source}: the results and the job cannot be in the source itself")
+    avoided = tuple(f"{each}/" for each in own if each is not None)
     os.makedirs(folder, exist_ok=True)
     if os.path.exists(os.path.join(folder, "job.json")):
         raise FileExistsError(f"{folder} holds a job already")
     for old in _files(folder, "units-"):
         # Of a plan that was stopped.
         os.unlink(old)
-    origin = place(source)
-    if destination is not None:
-        # Refused here, if it is no place.
-        place(destination)
     units = total = 0
     seen: set[str] = set()
     file: IO[str] | None = None
     try:
         for found in origin.list():
+            if found.path.startswith(avoided):
+                continue
             if wanted and not any(match(found.path) for match in wanted):
                 continue
             if any(match(found.path) for match in unwanted):
@@ -155,7 +175,7 @@ def plan_job(
         "version": _VERSION,
         "operation": operation,
         "source": origin.url,
-        "destination": destination and place(destination).url,
+        "destination": target and target.url,
         "recipients": recipients,
         "id": secrets.token_hex(8),
         "units_total": units,
@@ -229,8 +249,17 @@ def rows(job: Job) -> Iterator[Row]:
 
 def finished(job: Job) -> set[int]:
     """Units that need no further run."""
-    last = {row["unit"]: row["status"] for row in rows(job)}
-    return {unit for unit, status in last.items() if status in ("done", "unchanged", "skipped")}
+    return {row["unit"] for row in rows(job) if row["status"] in _FINAL}
+
+
+def results(job: Job) -> dict[int, Row]:
+    """The row of each unit that counts. Logs of other shards have no order in time, but a unit that is
+    finished is not done again."""
+    found: dict[int, Row] = {}
+    for row in rows(job):
+        if row["unit"] not in found or found[row["unit"]]["status"] not in _FINAL:
+            found[row["unit"]] = row
+    return found
 
 
 def _close(file: IO[str]) -> None:
@@ -240,7 +269,9 @@ def _close(file: IO[str]) -> None:
 
 
 def _files(folder: str, prefix: str) -> list[str]:
-    names = sorted(name for name in os.listdir(folder) if name.startswith(prefix))
+    # Nothing else: the folder may hold files of its user.
+    match = re.compile(rf"{prefix}\d{{5,}}(-of-\d{{5,}})?\.jsonl").fullmatch
+    names = sorted(filter(match, os.listdir(folder)))
     return [os.path.join(folder, name) for name in names]
 
 

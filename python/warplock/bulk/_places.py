@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import re
 import stat
 import tempfile
 import time
@@ -18,12 +20,14 @@ from obstore.exceptions import (
     NotFoundError,
     PreconditionError,
 )
-from obstore.store import MemoryStore, from_url
+from obstore.store import AzureStore, MemoryStore, from_url
+
+from warplock._errors import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from obstore import ObjectMeta
+    from obstore import ObjectMeta, UpdateVersion
     from obstore.store import ObjectStore
 
 # S3 takes at most 10,000 parts of an object, of 5 MiB or more.
@@ -34,10 +38,15 @@ _RANGE = 6 << 20
 _ATTEMPTS = 4
 # What a killed process leaves in a folder has such a name.
 _TEMPORARY = ".warplock-"
+_is_temporary = re.compile(r"\.warplock-[a-z0-9_]{8}").fullmatch
 
 
 class Changed(Exception):
     """The source is no longer what was planned."""
+
+
+class FolderMarker(Exception):
+    """The object stands for a folder: its key ends in "/"."""
 
 
 class Pinned(io.RawIOBase):
@@ -45,6 +54,17 @@ class Pinned(io.RawIOBase):
 
     def check(self) -> None:
         """Raises `Changed` if what was read is of more than one version."""
+
+
+def exactly(file: Pinned, count: int) -> bytes:
+    """The next `count` bytes of a file."""
+    data = bytearray()
+    while len(data) < count:
+        more = file.read(count - len(data))
+        if not more:
+            raise FormatError("it is cut, or no Warplock file")
+        data += more
+    return bytes(data)
 
 
 class Listed(NamedTuple):
@@ -73,11 +93,17 @@ class Place(Protocol):
         """What `write` noted with an object; None if there is no such object."""
 
     def write(
-        self, path: str, blocks: Iterable[bytes], marks: dict[str, str], size: int, replace: bool
+        self,
+        path: str,
+        blocks: Iterable[bytes],
+        marks: dict[str, str],
+        size: int,
+        replace: bool | str,
     ) -> None:
         """Makes an object, of about `size` bytes, which appears when it is complete; an exception
-        of `blocks` leaves nothing. Raises FileExistsError without `replace`, as far as the store
-        can tell."""
+        of `blocks` leaves nothing. `replace`: whether another one is replaced, otherwise
+        FileExistsError; or the version that alone is replaced, otherwise `Changed`. Both as far as
+        the store can tell."""
 
 
 _memory: dict[str, MemoryStore] = {}
@@ -99,8 +125,25 @@ def place(url: str) -> Place:
         return Store(url, memory_store(url), parts.path.strip("/"))
     if parts.query or parts.fragment:
         raise ValueError(f"{url}: a place has no query or fragment")
-    # Credentials and endpoints come from the environment, as for the vendors' own tools.
-    return Store(url, from_url(url), "")
+    # Credentials and endpoints come from the environment, as for the vendors' own tools. Like them,
+    # take a prefix literally.
+    options: Any = {}
+    if parts.scheme == "s3":
+        from warplock.bulk._s3 import options_like_boto3
+
+        options = options_like_boto3()
+    return Store(url, from_url(url.replace("%", "%25"), **options), "")
+
+
+def inside(outer: Place, inner: Place) -> str | None:
+    """The path of a place in another one: "" if they are the same, None if it is not there."""
+    whole, part = outer.url, inner.url
+    if isinstance(outer, Folder) and isinstance(inner, Folder):
+        whole, part = os.path.realpath(whole), os.path.realpath(part)
+    if part == whole:
+        return ""
+    whole = whole.rstrip("/") + "/"
+    return part.removeprefix(whole) if part.startswith(whole) else None
 
 
 class Store:
@@ -110,14 +153,15 @@ class Store:
         self.url = url.rstrip("/")
         self.store = store
         self._prefix = f"{prefix}/" if prefix else ""
+        self.client: Any = None
+        """Of boto3, once `rewrap` needs it."""
 
     def list(self) -> Iterator[Listed]:
         """What it holds."""
         for some in self._pages():
             for meta in some:
                 path = meta["path"].removeprefix(self._prefix)
-                version = meta["e_tag"] or meta["last_modified"].isoformat()
-                yield Listed(path, meta["size"], version)
+                yield Listed(path, meta["size"], _listed_version(meta))
 
     def _pages(self) -> Iterator[Sequence[ObjectMeta]]:
         try:
@@ -125,13 +169,29 @@ class Store:
         except InvalidPathError as error:
             told = str(error).partition("\n")[0]
             raise ValueError(
-                f"{self.url}: {told}; keys with empty parts, '.' or '..' cannot be listed here: "
-                "rename those objects, or plan the prefixes without them"
+                f"{self.url}: {told}; keys with empty parts, '.', '..' or control characters "
+                "cannot be listed here: rename those objects, or plan the prefixes without them"
             ) from None
 
     def read(self, path: str, size: int, version: str) -> Pinned:
         """Opens an object in a known version."""
+        if size == 0:
+            self._check_empty(self._prefix + path, version)
         return _Ranges(self, self._prefix + path, size, version)
+
+    def _check_empty(self, path: str, version: str) -> None:
+        # An empty object has no range whose request would tell.
+        try:
+            found = obstore.head(self.store, path)
+        except (NotFoundError, FileNotFoundError):
+            # The key "a/" is listed as "a".
+            for some in obstore.list(self.store, prefix=path):
+                if any(meta["path"] == path for meta in some):
+                    raise FolderMarker from None
+                break
+            raise Changed("it is no longer there") from None
+        if _listed_version(found) != version:
+            raise Changed("it is no longer in the planned version")
 
     def marks(self, path: str) -> dict[str, str] | None:
         """The user's metadata of an object."""
@@ -142,20 +202,30 @@ class Store:
         return dict(found.attributes)
 
     def write(
-        self, path: str, blocks: Iterable[bytes], marks: dict[str, str], size: int, replace: bool
+        self,
+        path: str,
+        blocks: Iterable[bytes],
+        marks: dict[str, str],
+        size: int,
+        replace: bool | str,
     ) -> None:
         """Makes an object by one request, or by a multipart upload."""
         part = max(_PART, size // _PARTS)
         attributes: Any = dict(marks)
         if size < _PART:
             whole = b"".join(blocks)
-            mode: Literal["overwrite", "create"] = "overwrite" if replace else "create"
+            mode: Literal["overwrite", "create"] | UpdateVersion
+            mode = "overwrite" if replace else "create"
+            if isinstance(replace, str) and isinstance(self.store, AzureStore | MemoryStore):
+                mode = {"e_tag": replace, "version": None}
             try:
                 obstore.put(
                     self.store, self._prefix + path, whole, attributes=attributes, mode=mode
                 )
             except AlreadyExistsError:
                 raise FileExistsError(path) from None
+            except PreconditionError:
+                raise Changed("it is no longer in the planned version") from None
             return
         # A multipart upload cannot be conditional here: look, so that only a race replaces.
         if not replace and self.marks(path) is not None:
@@ -254,24 +324,23 @@ class Folder:
 
     def list(self) -> Iterator[Listed]:
         """The files below it. Links are not followed."""
-
-        def refuse(error: OSError) -> None:
-            raise error
-
-        for folder, folders, files in os.walk(self.path, onerror=refuse):
+        unlisted: list[OSError] = []
+        os.scandir(self.path).close()
+        for folder, folders, files in os.walk(self.path, onerror=unlisted.append):
             folders.sort()
             for name in sorted([*files, *(f for f in folders if _is_link(folder, f))]):
                 full = os.path.join(folder, name)
                 path = os.path.relpath(full, self.path)
-                if name.startswith(_TEMPORARY):
-                    continue
                 status = os.lstat(full)
                 skipped = None if stat.S_ISREG(status.st_mode) else "not a regular file"
-                try:
-                    path.encode()
-                except UnicodeEncodeError:
-                    path, skipped = ascii(path), "its name is not UTF-8"
+                if _is_temporary(name):
+                    skipped = "its name is that of an unfinished result"
+                if _text(path) != path:
+                    path, skipped = _text(path), "its name is not UTF-8"
                 yield Listed(path, status.st_size, _version(status), skipped)
+        for error in unlisted:
+            path = os.path.relpath(error.filename, self.path)
+            yield Listed(_text(path), 0, "", f"the folder cannot be listed: {error.strerror}")
 
     def read(self, path: str, size: int, version: str) -> Pinned:
         """Opens a file in a known version."""
@@ -289,10 +358,17 @@ class Folder:
         except OSError:
             return {}
         names = [name for name in names if name.startswith("user.warplock")]
-        return {name.removeprefix("user."): os.getxattr(full, name).decode() for name in names}
+        marks = {name.removeprefix("user."): os.getxattr(full, name).decode() for name in names}
+        # What was cut or written to since is no longer what the marks speak of.
+        return marks if marks.pop("warplocklength", "") == str(os.stat(full).st_size) else {}
 
     def write(
-        self, path: str, blocks: Iterable[bytes], marks: dict[str, str], size: int, replace: bool
+        self,
+        path: str,
+        blocks: Iterable[bytes],
+        marks: dict[str, str],
+        size: int,
+        replace: bool | str,
     ) -> None:
         """Makes a file under a temporary name, and renames it when it is on the disk."""
         full = self._full(path)
@@ -304,7 +380,7 @@ class Folder:
             try:
                 for block in blocks:
                     file.write(block)
-                for name, value in marks.items():
+                for name, value in {**marks, "warplocklength": str(file.tell())}.items():
                     try:
                         os.setxattr(file.fileno(), f"user.{name}", value.encode())
                     except OSError:
@@ -312,12 +388,13 @@ class Folder:
                         break
                 file.flush()
                 os.fsync(file.fileno())
+                if isinstance(replace, str):
+                    old = _planned(full, replace)
+                    os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
                 if replace:
                     os.replace(file.name, full)
                 else:
-                    # Unlike a rename, a link never replaces.
-                    os.link(file.name, full)
-                    os.unlink(file.name)
+                    _rename_new(file.name, full)
             except BaseException:
                 os.unlink(file.name)
                 raise
@@ -332,7 +409,12 @@ class Folder:
         parts = path.split("/")
         if "\0" in path or any(part in ("", ".", "..") for part in parts):
             raise ValueError("a key with empty parts, '.' or '..' cannot be a path")
-        return os.path.join(self.path, *parts)
+        folder = self.path
+        for part in parts[:-1]:
+            folder = os.path.join(folder, part)
+            if os.path.islink(folder):
+                raise ValueError(f"{folder} is a link, where a folder should be")
+        return os.path.join(folder, parts[-1])
 
 
 class _PinnedFile(Pinned):
@@ -343,11 +425,12 @@ class _PinnedFile(Pinned):
             self._file = io.FileIO(path)
         except FileNotFoundError:
             raise Changed("it is no longer there") from None
-        self._planned = version
+        self._path, self._planned = path, version
 
     def check(self) -> None:
-        if _version(os.fstat(self._file.fileno())) != self._planned:
-            raise Changed("it is no longer in the planned version")
+        # By its name too: a new file may have taken it.
+        _planned(self._path, self._planned)
+        _planned(self._file.fileno(), self._planned)
 
     def readable(self) -> bool:
         return True
@@ -369,6 +452,11 @@ class _PinnedFile(Pinned):
         super().close()
 
 
+def _text(path: str) -> str:
+    """A path as a row can hold it."""
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
 def _is_link(folder: str, name: str) -> bool:
     return os.path.islink(os.path.join(folder, name))
 
@@ -377,3 +465,31 @@ def _version(status: os.stat_result) -> str:
     return f"{status.st_mtime_ns}-{status.st_ino}-{status.st_size}"
 
 
+def _planned(file: str | int, version: str) -> os.stat_result:
+    """What `stat` says about a file, which must be in that version."""
+    try:
+        status = os.stat(file)
+    except FileNotFoundError:
+        raise Changed("it is no longer there") from None
+    if _version(status) != version:
+        raise Changed("it is no longer in the planned version")
+    return status
+
+
+def _rename_new(old: str, new: str) -> None:
+    # Unlike a rename, a link never replaces.
+    try:
+        os.link(old, new)
+    except OSError as error:
+        # File systems without hard links: exFAT, some mounts of buckets.
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        if os.path.lexists(new):
+            raise FileExistsError(new) from None
+        os.rename(old, new)
+    else:
+        os.unlink(old)
+
+
+def _listed_version(meta: ObjectMeta) -> str:
+    return meta["e_tag"] or meta["last_modified"].isoformat()

@@ -1,18 +1,21 @@
-"""What is done to one object. Everything here can run in any process: it is told by plain values."""
+"""What is done to one object. Everything here can run in any process: it is given plain values."""
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import time
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from obstore.store import S3Store
+
 import warplock
 from warplock._errors import CorruptedError, DecryptionError, FormatError, InvalidTag, WrongKeyError
-from warplock.bulk._places import Changed, Place, Store, place
+from warplock.bulk._places import Changed, FolderMarker, Store, exactly, place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from warplock.bulk._places import Pinned
 
@@ -81,8 +84,14 @@ class Worker:
             except Changed as error:
                 status, message = "changed", f"{error}; plan again"
                 break
+            except FolderMarker:
+                status, message = "skipped", "its key ends in '/': it stands for a folder"
+                break
             except FileExistsError:
-                status, message = "failed", "its result's name is taken by something else"
+                status, message = "failed", (
+                    "its result's name is taken, by another object or the result of an older version; "
+                    "--force replaces it"
+                )
                 break
             except (WrongKeyError, CorruptedError, InvalidTag) as error:
                 status, message = "authentication", str(error)
@@ -110,12 +119,8 @@ class Worker:
             return self._rewrap(unit)
         name = result_name(operation, unit["path"])
         if name is not None and self._destination is not None:
-            marks = self._destination.marks(name)
-            if marks is not None:
-                if marks.get("warplocksource") == _mark(unit["version"]):
-                    return "unchanged"
-                if not self._settings["replace"]:
-                    raise FileExistsError(name)
+            if self._is_result(name, unit):
+                return "unchanged"
         file: Any
         with self._source.read(unit["path"], unit["size"], unit["version"]) as file:
             if operation == "verify":
@@ -131,8 +136,26 @@ class Worker:
                 "warplockjob": self._settings["job"],
             }
             size = unit["size"] + unit["size"] // 1000 + _HEAD
-            self._destination.write(name, blocks, marks, size, self._settings["replace"])
+            try:
+                self._destination.write(name, blocks, marks, size, self._settings["replace"])
+            except FileExistsError:
+                # By another run at the same time, or by a request of ours whose answer was lost.
+                if self._is_result(name, unit):
+                    return "unchanged"
+                raise
         return "done"
+
+    def _is_result(self, name: str, unit: Unit) -> bool:
+        """Whether the unit's result is there. Raises FileExistsError if it is something else."""
+        assert self._destination is not None
+        marks = self._destination.marks(name)
+        if marks is None:
+            return False
+        if marks.get("warplocksource") == _mark(unit["version"]):
+            return True
+        if not self._settings["replace"]:
+            raise FileExistsError(name)
+        return False
 
     def _encrypted(self, file: Any) -> Iterator[bytes]:
         sink: Any = _Sink()
@@ -163,11 +186,13 @@ class Worker:
             old = _envelope(file)
             new = self._new_envelope(file, old)
             marks = {**marks, "warplockrewrap": self._settings["job"]}
-            if isinstance(source, Store):
+            if isinstance(source, Store) and isinstance(source.store, S3Store):
+                from warplock.bulk._s3 import replace_start
+
                 replace_start(source, unit, file, old, new, marks)
             else:
                 blocks = _from(file, old, new)
-                source.write(path, blocks, marks, unit["size"], replace=True)
+                source.write(path, blocks, marks, unit["size"], replace=unit["version"])
         return "done"
 
     def _new_envelope(self, file: Pinned, old: int) -> bytes:
@@ -175,7 +200,7 @@ class Worker:
         file.seek(0)
         with tempfile.NamedTemporaryFile() as head:
             # With the beginning of the stream, by which the key is checked.
-            head.write(_exactly(file, old + 56))
+            head.write(exactly(file, old + 56))
             head.flush()
             warplock.rewrap(
                 head.name, identities=self._identities, recipients=self._settings["recipients"]
@@ -239,19 +264,14 @@ def _mark(version: str) -> str:
 
 def sentence(error: Exception) -> str:
     """What an exception says."""
-    # Libraries append their own debug output behind a blank line.
+    # Libraries append their own debug output after a blank line.
     text = str(error).split("\n\n")[0].strip()
-    return text or type(error).__name__
-
-
-def _exactly(file: Pinned, count: int) -> bytes:
-    data = bytearray()
-    while len(data) < count:
-        more = file.read(count - len(data))
-        if not more:
-            raise FormatError("it is cut, or no Warplock file")
-        data += more
-    return bytes(data)
+    # Stores answer in XML, which obstore quotes.
+    if code := re.search("<Code>(.*?)</Code>", text):
+        request = re.search(r"Error performing ([A-Z]+ \S+)", text)
+        told = re.search("<Message>(.*?)</Message>", text)
+        text = code[1] + (f": {told[1]}" if told else "") + (f" ({request[1]})" if request else "")
+    return " ".join(text.split()) or type(error).__name__
 
 
 def _envelope(file: Any) -> int:
@@ -269,17 +289,3 @@ def _from(file: Pinned, old: int, new: bytes) -> Iterator[bytes]:
     while block := file.read(_BLOCK):
         yield block
     file.check()
-
-
-def replace_start(
-    store: Store, unit: Unit, file: Pinned, old: int, new: bytes, marks: Mapping[str, str]
-) -> None:
-    """Gives an object another envelope."""
-    from warplock.bulk._s3 import copy_parts
-
-    if not copy_parts(store, unit, file, old, new, marks):
-        store.write(
-            unit["path"], _from(file, old, new), dict(marks), unit["size"], replace=True
-        )
-
-

@@ -1,7 +1,7 @@
 """The encryption of LMCache's "aesgcm" serde, on all cores and without copies.
 
 The frames are LMCache's own: a version byte (1), an IV of 12 bytes, ciphertext, a tag of 16 bytes.
-So are the keys, one a tenant by HKDF-SHA256 from the master key. Either side reads what the other
+So are the keys: one per tenant, from the master key by HKDF-SHA256. Each side reads what the other
 wrote. `register()` makes it known to LMCache as the serde "warplock"; everything else works without
 LMCache.
 
@@ -36,7 +36,7 @@ _IV_LEN = 12
 _TAG_LEN = 16
 _HEADER_LEN = 1 + _IV_LEN
 OVERHEAD = _HEADER_LEN + _TAG_LEN
-"""Bytes that a frame has more than its content."""
+"""Bytes that a frame adds to its content."""
 
 
 class TenantKeys:
@@ -95,12 +95,12 @@ def open_frame(key: Key, src: Buffer, dst: Buffer, engine: Engine | None = None)
 
 
 def register(name: str = "warplock") -> None:
-    """Makes LMCache know the serde `name`; its options are those of "aesgcm"."""
+    """Registers the serde `name` with LMCache; its options are those of "aesgcm"."""
     from lmcache.v1.distributed.serde.async_processor import AsyncSerdeProcessor
     from lmcache.v1.distributed.serde.base import Deserializer, Serializer
     from lmcache.v1.distributed.serde.factory import register_serde_factory
 
-    # One and the same code for sizes, whatever LMCache's next version counts.
+    # LMCache's own code computes sizes, so that they stay right in later versions.
     from lmcache.v1.distributed.serde.aesgcm import AesGcmSerializer  # isort: skip
 
     class WarplockSerializer(Serializer):  # type: ignore[misc]

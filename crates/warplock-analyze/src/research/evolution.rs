@@ -23,7 +23,7 @@ const FINALISTS: usize = 8;
 const SAMPLES: u64 = 6;
 /// Edge of the square picture that a pad is measured as.
 const EDGE: usize = 64;
-/// No single result outweighs all others.
+/// Bounds each result, so that none outweighs all others.
 const WORST: f64 = 1e4;
 
 /// The result of an evolution, as it stands in a file.
@@ -44,7 +44,7 @@ pub struct Evolved {
     pub history: Vec<f64>,
 }
 
-/// The fitness of a generator, of which less is better: the mean square of the distance from what is
+/// The fitness of a generator (lower is better): the mean square of the distance from what is
 /// expected, in standard deviations, of five statistics: histogram, entropy, correlation of
 /// neighbours (horizontal and vertical), NPCR and UACI (after one bit of the key was changed), for
 /// pads of 64 x 64 bytes. Random data has 1.
@@ -138,7 +138,7 @@ fn rank(population: &[Generator], seed: u64, threads: NonZeroUsize) -> Vec<(f64,
         let parts = population.chunks(share).map(|part| {
             scope.spawn(move || {
                 let ranked = part.iter().map(|one| {
-                    // Less than random data has is luck, and no merit.
+                    // Less than random data has is luck, not merit.
                     (cost(one, SAMPLES, seed).max(1.0), *one)
                 });
                 ranked.collect::<Vec<_>>()

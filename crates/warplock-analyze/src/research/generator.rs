@@ -116,7 +116,7 @@ impl Generator {
         self.operations.iter().for_each(|one| one.apply(state));
     }
 
-    /// To the state before a step: each operation can be undone.
+    /// Goes back to the state before a step: each operation can be undone.
     fn step_back(&self, state: &mut [u32; 4]) {
         self.operations.iter().rev().for_each(|one| one.undo(state));
         state[0] = state[0].wrapping_sub(CONSTANT);

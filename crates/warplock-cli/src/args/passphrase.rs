@@ -1,4 +1,4 @@
-//! The options for passphrases that nobody types.
+//! The options for passphrases that are not typed.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

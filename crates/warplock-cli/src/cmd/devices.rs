@@ -67,7 +67,7 @@ fn calibration_text() -> String {
     text
 }
 
-/// The GPUs, one a line, or why there are none.
+/// The GPUs, one per line, or why there are none.
 fn gpus_text() -> String {
     let found = match cuda::devices() {
         Ok(found) => found,

@@ -44,7 +44,7 @@ impl<'a, N: Fn(&Path) -> Result<PathBuf>> Outputs<'a, N> {
     ) -> Result<Self> {
         let several = inputs.len() > 1;
         let names_folder = |path: &&Path| match path.as_os_str().as_encoded_bytes() {
-            // Nobody means to put files there.
+            // That is hardly meant as a folder.
             b"/" => false,
             name => name.ends_with(b"/"),
         };

@@ -102,9 +102,15 @@ fn footer(keys: &ParquetKeys) -> Result<Option<KeyBytes>> {
 }
 
 fn columns(keys: &ParquetKeys) -> Result<BTreeMap<String, KeyBytes>> {
-    let each = keys.column_key.iter();
-    each.map(|(column, file)| Ok((column.clone(), read_key(file)?)))
-        .collect()
+    let mut found = BTreeMap::new();
+    for (column, file) in &keys.column_key {
+        if found.insert(column.clone(), read_key(file)?).is_some() {
+            return Err(Failure::usage(format_args!(
+                "--column-key: column '{column}' has two keys; give it one"
+            )));
+        }
+    }
+    Ok(found)
 }
 
 /// A key of 16, 24 or 32 bytes; as hex digits, if the file has as many for one.

@@ -162,7 +162,8 @@ fn what_cannot_be_analysed_is_refused() {
         (&["missing"], 1),
         (&["--image", "64x64", "short"], 1),
         (&["--against", "short", "long"], 1),
-        (&["--algorithm", "aes-128-xts", "/dev/null"], 0),
+        (&["/dev/null"], 1),
+        (&["--algorithm", "aes-128-xts", "/dev/null"], 1),
         (&["--algorithm", "aes-128-ctr", "long", "short"], 2),
         (&["--algorithm", "des", "long"], 2),
         (&["--change", "key", "long"], 2),
@@ -177,6 +178,14 @@ fn what_cannot_be_analysed_is_refused() {
         (&["short"], 0),
     ] {
         folder.run([&["analyze"], arguments].concat()).code(code);
+    }
+    // And a verdict on so little is not given.
+    folder.write("tiny", [7; 5]);
+    for name in ["short", "tiny"] {
+        let outcome = folder.run(["analyze", name]).code(0);
+        let text = String::from_utf8_lossy(outcome.stdout());
+        assert!(text.contains("too short for most tests"), "{text}");
+        assert_eq!(text.contains("this is not random data"), name == "short");
     }
     let outcome = folder.run(["analyze", "long"]).code(0);
     let text = String::from_utf8_lossy(outcome.stdout());

@@ -1,4 +1,4 @@
-//! What the program prints, as data: one file for each case under `tests/cmd`.
+//! The program's output, as data: one file for each case under `tests/cmd`.
 
 #[test]
 fn cases() {

@@ -123,6 +123,11 @@ fn what_is_wrong_is_said_and_leaves_nothing() {
         .run(only)
         .code(1)
         .says("there is no key for column '");
+    refused(
+        &["--column-key", "float_field=double.key"],
+        2,
+        "column 'float_field' has two keys",
+    );
     folder.write("short.key", "0123");
     let short = ["parquet", "decrypt", "-k", "short.key", "-o", "out", name];
     folder

@@ -1,4 +1,4 @@
-//! Passphrases that nobody types.
+//! Passphrases that are not typed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

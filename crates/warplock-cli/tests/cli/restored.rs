@@ -90,7 +90,7 @@ fn attributes_can_be_left_out_and_survive_new_recipients() {
         ));
         assert_eq!(decrypted("", "a.wl"), (0o600, time));
     }
-    // Who has no key sees nothing of them, not even that they are there.
+    // Without the key nothing of them shows, except that they are there.
     let inspected = folder.run(["inspect", "--json", "a.wl"]).code(0).json();
     assert_eq!(inspected[0]["opens_with"], json!(["X25519"]));
     folder.write("pass", "open sesame");

@@ -1,4 +1,4 @@
-//! What loading and saving need of a GPU. The tests have one in host memory.
+//! The GPU interface for loading and saving. The tests have one in host memory.
 
 use std::ops::Range;
 
@@ -37,7 +37,7 @@ pub(crate) trait Memory: Sync {
 pub(crate) trait Lane: Send {
     type Key;
 
-    /// Waits for everything queued; gives the pinned buffer.
+    /// Waits for everything queued; returns the pinned buffer.
     fn ready(&mut self) -> Result<&mut [u8]>;
     /// The device's buffer for sealed chunks.
     fn sealed(&self) -> Region;

@@ -36,7 +36,7 @@ pub(crate) struct Load<'a, G: Gpu> {
 
 impl<G: Gpu> Load<'_, G> {
     /// # Safety
-    /// Nothing else uses the place until all lanes were waited for.
+    /// Nothing else uses the place until all lanes are synchronized.
     pub(crate) unsafe fn work(&self, lanes: &mut [G::Lane; 2]) {
         let mut turn = 0;
         while !self.outcome.is_stopped() {
@@ -98,7 +98,7 @@ impl<G: Gpu> Load<'_, G> {
         Ok(())
     }
 
-    /// Of an input from front to back, the length shows only now.
+    /// The length of an input that is read from front to back is known only now.
     fn check_place(&self, segment: &Segment, pieces: &[Piece]) -> Result<()> {
         let (false, Some(piece)) = (self.positioned, pieces.last()) else {
             return Ok(());
@@ -142,8 +142,8 @@ impl<G: Gpu> Load<'_, G> {
                 words.part(0, 4),
             )),
         };
-        // SAFETY: no other segment has this part of the place or these verdicts; the count is
-        // added to; the buffers are the lane's.
+        // SAFETY: no other segment writes this part of the output or these verdicts, and all add to
+        // the count atomically; the buffers are the lane's.
         unsafe { lane.run(self.key, &chunks)? };
         if wanted > 0 && !direct {
             let start = piece.first * CHUNK_LEN as u64;
@@ -154,7 +154,7 @@ impl<G: Gpu> Load<'_, G> {
         Ok(())
     }
 
-    /// The run's error, or that of the first chunk that was refused. All lanes were waited for.
+    /// The run's error, or that of the first chunk that was refused. All lanes are synchronized.
     pub(crate) fn finish(self, last: Option<u64>) -> Result<()> {
         self.outcome.result()?;
         let mut refused = [0; 4];

@@ -111,11 +111,12 @@ impl Ring {
     ///
     /// # Errors
     /// [`Error::RegionLength`] if the place's length is not the range's, and those of
-    /// [`crate::open_range`], but a chunk that was moved is not told from one that was changed. Then the place is full of zeros.
+    /// [`crate::open_range`], but a chunk that was moved is not distinguished from one that was
+    /// changed. Then the region is all zeros.
     ///
     /// # Safety
-    /// The region is memory of the ring's GPU, and nothing uses it until the call returns: wait for
-    /// streams in which something is queued that does.
+    /// The region is memory of the ring's GPU, and nothing uses it until the call returns: first
+    /// wait for streams with queued work that does.
     pub unsafe fn open(
         &mut self,
         source: Source<'_>,
@@ -132,11 +133,11 @@ impl Ring {
     /// stream's length in bytes.
     ///
     /// # Errors
-    /// Those of [`crate::seal`]. The output is then to be thrown away.
+    /// Those of [`crate::seal`]. Then discard the output.
     ///
     /// # Safety
-    /// The regions are memory of the ring's GPU, and nothing writes them until the call returns: wait
-    /// for streams in which something is queued that does.
+    /// The regions are memory of the ring's GPU, and nothing writes them until the call returns:
+    /// first wait for streams with queued work that does.
     pub unsafe fn seal(
         &mut self,
         parts: &[Part<'_>],
@@ -220,7 +221,7 @@ impl<G: Gpu> Lanes<G> {
         });
         let result = load.finish(ends_stream.then(|| chunks.end - 1));
         if result.is_err() && !to.is_empty() {
-            // SAFETY: by this function's contract; all lanes were waited for.
+            // SAFETY: by this function's contract; all lanes are synchronized.
             unsafe { self.gpu.wipe(to)? };
         }
         result.map(|()| len)

@@ -46,7 +46,7 @@ impl<G: Gpu> Save<'_, G> {
     }
 
     /// # Safety
-    /// Nothing writes the parts until all lanes were waited for.
+    /// Nothing writes the parts until all lanes are synchronized.
     pub(crate) unsafe fn work(&self, lanes: &mut [G::Lane; 2]) {
         let unwinding = AbandonOnPanic(&self.drain, &self.outcome);
         let mut pending = [None, None];
@@ -110,7 +110,7 @@ impl<G: Gpu> Save<'_, G> {
         let mut put = || -> Result<()> {
             let sealed = &lane.ready()?[..len];
             let offset = index * self.segment_chunks * SEALED_CHUNK_LEN as u64;
-            // In pieces, as the memory of a RAM disk is given out in stretches.
+            // In pieces, as the memory of a RAM disk is allocated in stretches.
             let most = match self.drain {
                 Drain::Sequential { .. } => len,
                 _ => PIECE,
@@ -192,7 +192,7 @@ impl<G: Gpu> Save<'_, G> {
                     unsafe { lane.copy(to, region.part(from as usize, len))? };
                 }
                 Part::Host(bytes) => {
-                    // Nothing reads the pinned buffer: the lane was waited for.
+                    // Nothing reads the pinned buffer: the lane is synchronized.
                     let pinned = lane.ready()?;
                     pinned[offset..][..len].copy_from_slice(&bytes[from as usize..][..len]);
                     // SAFETY: both are the lane's.

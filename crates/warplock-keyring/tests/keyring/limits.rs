@@ -1,4 +1,4 @@
-//! How much work, memory and time an input can ask for.
+//! Limits of the work, memory and time that an input can demand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

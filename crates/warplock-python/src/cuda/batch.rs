@@ -13,7 +13,7 @@ use crate::errors;
 /// An address in GPU memory, and bytes from there on.
 pub(super) type At = (u64, usize);
 
-/// What `warplock.cuda` says of a batch: whether it encrypts; input, layout; output and layout, or
+/// How `warplock.cuda` describes a batch: whether it encrypts; input, layout; output and layout, or
 /// none for a batch in place; where nonces are or go, their length, and what they are if they are
 /// not read there; associated data and layout; tags, or none if they are appended; their length.
 /// Layouts are those of [`crate::batch::KeySet::run`].

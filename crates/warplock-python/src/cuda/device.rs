@@ -26,7 +26,7 @@ pub(super) fn device(py: Python<'_>, number: u32) -> PyResult<Device> {
         }
         Ok::<_, Error>(open)
     };
-    // The lock is held while a GPU is opened, so it is not waited for while Python is attached.
+    // The lock is held while a GPU is opened, so Python is detached while this waits for it.
     let open = py.detach(|| find().map(drop));
     open.map_err(|error| errors::engine(py, error))?;
     let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);

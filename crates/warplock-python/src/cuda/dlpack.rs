@@ -23,7 +23,7 @@ type Description<'py> = (
     Option<Bound<'py, PyAny>>,
 );
 
-// DLPack 1.x, as its header has it.
+// As in the header of DLPack 1.x.
 const CPU: c_int = 1;
 const CUDA: c_int = 2;
 const CUDA_HOST: c_int = 3;
@@ -119,8 +119,8 @@ fn exchange<'a>(object: &Bound<'_, PyAny>) -> PyResult<Option<&'a Exchange>> {
     }
     // SAFETY: as above; a valid capsule has a pointer.
     let table = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), EXCHANGE.as_ptr()) };
-    // SAFETY: by DLPack, the table stays as long as the process, and its header is the same in
-    // all versions.
+    // SAFETY: by DLPack, the table lives as long as the process, and its header is the same in all
+    // versions.
     let mut table = unsafe { table.cast::<Exchange>().as_ref() };
     while let Some(found) = table {
         if found.version.major == MAJOR {
@@ -288,7 +288,7 @@ fn by_interface<'py>(
     ))
 }
 
-/// The number of items, if they lie without gaps in the order of C. No strides stand for that.
+/// The number of items, if they are contiguous in C order, which no strides mean as well.
 fn contiguous(
     object: &Bound<'_, PyAny>,
     shape: &[i64],

@@ -19,7 +19,7 @@ fn forks() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// A value of CUDA. In a forked child it gives an error instead, and is not dropped.
+/// A CUDA value. In a forked child it returns an error instead, and is not dropped.
 pub(super) struct OfThisProcess<T: Send> {
     value: ManuallyDrop<T>,
     forks: u32,

@@ -24,7 +24,7 @@ pub(crate) struct DeviceKey {
 /// earlier one.
 const CALLS: usize = 64;
 
-/// A batch that needs no more room than any other.
+/// A batch that needs the least room.
 fn no_messages(key: &warplock::cuda::DeviceKey) -> DeviceBatch<'_> {
     let spans = Spans::Even {
         count: 0,
@@ -88,8 +88,8 @@ impl DeviceKey {
         found.map_err(|error| errors::engine(py, error))
     }
 
-    /// Queues a batch on a stream; or gives the bytes of the workspace that it needs if this one is
-    /// too small, and queues nothing. `statuses`, `refused`: where to write and to count what was
+    /// Queues a batch on a stream; or if the workspace is too small, returns the bytes that it
+    /// needs, and queues nothing. `statuses`, `refused`: where to write and to count what was
     /// refused.
     fn enqueue(
         &self,
@@ -101,8 +101,8 @@ impl DeviceKey {
         stream: usize,
     ) -> PyResult<Option<usize>> {
         let key = self.key.get(py)?;
-        // SAFETY: `warplock.cuda` has the addresses from arrays of this GPU, which it or the
-        // allocator's order of streams keeps until the work is done.
+        // SAFETY: `warplock.cuda` has the addresses from arrays of this GPU, which it, or an
+        // allocator in stream order, keeps until the work is done.
         let batch = unsafe { Batch::new(py, self.info, &parts)? };
         let batch = batch.of(py, key)?;
         // SAFETY: as above.

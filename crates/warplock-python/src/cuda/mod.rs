@@ -1,4 +1,4 @@
-//! Batches in GPU memory. What Python's users see is made of it in `warplock.cuda`.
+//! Batches in GPU memory. The interface that users see is `warplock.cuda`.
 
 mod batch;
 mod device;

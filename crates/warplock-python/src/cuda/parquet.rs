@@ -1,5 +1,7 @@
 //! Encrypted Parquet files to plain ones in GPU memory.
 
+use std::fs::File;
+use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
@@ -69,11 +71,13 @@ impl DeviceFile {
 /// Idle ones, by their GPU: their pinned memory, which is slow to allocate, holds ciphertext only.
 static IDLE: Mutex<Vec<(u32, OfThisProcess<GpuDecryption>)>> = Mutex::new(Vec::new());
 
-/// Decrypts `source` (an object with the buffer protocol) to memory of a GPU.
+/// Decrypts `source` (an object with the buffer protocol) to memory of a GPU. `descriptor`: of the file
+/// that it is a mapping of.
 #[pyfunction]
 pub(crate) fn decrypt_parquet_to_gpu(
     py: Python<'_>,
     source: &Bound<'_, PyAny>,
+    descriptor: Option<i32>,
     lookup: &Bound<'_, PyAny>,
     aad_prefix: Option<Vec<u8>>,
     number: u32,
@@ -83,6 +87,12 @@ pub(crate) fn decrypt_parquet_to_gpu(
     let device = device(py, number)?;
     let source = Input::of(source, "the source")?;
     let bytes = source.bytes();
+    // SAFETY: Python's caller has it open, and it is only used to make another one.
+    let file = descriptor.map(|number| unsafe { BorrowedFd::borrow_raw(number) });
+    let file = file
+        .map(|file| file.try_clone_to_owned())
+        .transpose()?
+        .map(File::from);
     let mut keys = given_keys(lookup);
     let options = Options { aad_prefix };
     let idle = || IDLE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +106,7 @@ pub(crate) fn decrypt_parquet_to_gpu(
         None => OfThisProcess::new(GpuDecryption::new(&device)),
     };
     let work = decryption.get_mut(py)?;
-    let decrypted = py.detach(|| work.decrypt(bytes, &mut keys, &options, &engine));
+    let decrypted = py.detach(|| work.decrypt(bytes, file.as_ref(), &mut keys, &options, &engine));
     // One that failed may not work again.
     if !matches!(decrypted, Err(Error::Engine(_))) {
         idle().push((number, decryption));

@@ -1,4 +1,4 @@
-//! What a check is asked, and what it says.
+//! The options and the report of a check.
 
 use std::path::PathBuf;
 
@@ -8,36 +8,36 @@ pub struct CheckOptions {
     /// Leave the content of files longer than a few blocks unread: names, headers, lengths and
     /// places only.
     pub quick: bool,
-    /// Tidy up what a crash left, and move what was altered to [`LOST`](super::LOST) in the store. Nothing is
-    /// removed but what is provably the vault's own and holds nothing.
+    /// Tidy up what a crash left, and move what was altered to [`LOST`](super::LOST) in the store.
+    /// Removes only what is provably the vault's own and empty.
     pub repair: bool,
 }
 
 /// What a [`Finding`] is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Somebody or something altered the store.
+    /// The store was altered by something other than the vault.
     Altered,
     /// A crash explains it: the vault was not closed properly, and only a crash leaves this.
     Crash,
-    /// The store did not let it be read or changed, so that nothing is known of it.
+    /// The store did not let it be read or changed, so nothing is known about it.
     Unread,
-    /// All is well; a person may want to know of it.
+    /// Nothing is wrong, but the user may want to know.
     Note,
 }
 
-/// Something that is not as it should be, or that a person may want to know.
+/// Something that is wrong, or that the user may want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Where: the path in the vault, or as much of it as can be read.
+    /// The path in the vault, or as much of it as can be read.
     pub path: PathBuf,
     /// What is wrong, as a sentence.
     pub problem: String,
-    /// What was done about it, or is to be done.
+    /// What was done about it, or should be done.
     pub action: String,
     /// What it is about.
     pub class: Class,
-    /// Whether it is as it should be now.
+    /// Whether it is right again.
     pub repaired: bool,
 }
 
@@ -52,8 +52,8 @@ pub struct Report {
     pub others: u64,
     /// Bytes of content that were read and verified.
     pub bytes: u64,
-    /// Objects that this machine did not know, and remembers from now on.
+    /// Objects that this machine did not know before, and now remembers.
     pub first_seen: u64,
-    /// What is not as it should be.
+    /// What is wrong.
     pub findings: Vec<Finding>,
 }

@@ -1,17 +1,17 @@
-//! Where a check is in the tree.
+//! A check's position in the tree.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// Where something stands: the number of its folder in [`Trails`], and its name. Paths themselves
-/// would take room by the square of how deep folders lie in each other.
+/// Where something stands: the number of its folder in [`Trails`], and its name. Full paths would
+/// take memory quadratic in the depth of folders.
 #[derive(Clone)]
 pub(super) struct Trail {
     pub(super) folder: usize,
     pub(super) name: OsString,
 }
 
-/// The folders on the way; the topmost one is the first.
+/// The folders of the walk; the root is the first.
 pub(super) struct Trails(pub(super) Vec<Trail>);
 
 impl Trails {

@@ -1,4 +1,4 @@
-//! Contents of files in use: opened once, and shared by all who use them.
+//! Contents of files in use: opened once, and shared by all users.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,31 +14,31 @@ use crate::tree::node::Node;
 use crate::tree::places::Allowed;
 use crate::vault::Vault;
 
-/// Who may be changing names.
+/// Which threads may be changing names.
 #[derive(Clone, Copy)]
 enum Naming {
     Others,
-    /// The caller, who holds the lock for that.
+    /// The caller, which holds the lock for that.
     Caller,
 }
 
 impl<S: Storage> Vault<S> {
-    /// The content of a regular file, shared by all who use it.
+    /// The content of a regular file, shared by all users.
     pub(crate) fn content(&self, node: &Arc<Node<S>>) -> Result<Arc<Content<S>>> {
         let content = self.content_of_allowed(node)?;
         self.expect_names(node, &content, Naming::Others)?;
         Ok(content)
     }
 
-    /// The same for whoever is changing names.
+    /// The same for a caller that is changing names.
     pub(crate) fn content_to_name(&self, node: &Arc<Node<S>>) -> Result<Arc<Content<S>>> {
         let content = self.content_of_allowed(node)?;
         self.expect_names(node, &content, Naming::Caller)?;
         Ok(content)
     }
 
-    /// All names that lead to a file fit what is known: opening it looked at one of them only. Each
-    /// is judged once, as nothing but a change of names in the vault puts anything else there.
+    /// Checks that all names of a file fit what is known, as opening it looked at only one. Each is
+    /// judged once, because only a change of names in the vault can put anything else there.
     fn expect_names(
         &self,
         node: &Arc<Node<S>>,
@@ -89,7 +89,7 @@ impl<S: Storage> Vault<S> {
         };
         let in_use = slot.upgrade();
         if let Some(content) = in_use {
-            // Whoever is changing names may be waiting for it.
+            // A thread that is changing names may be waiting for it.
             drop(slot);
             check_names(&content)?;
             self.check_alone(node)?;
@@ -120,7 +120,7 @@ impl<S: Storage> Vault<S> {
         let content = Arc::new(content);
         *slot = Arc::downgrade(&content);
         drop(slot);
-        // A crash may have left it young, or with a time that it shared with other bytes.
+        // A crash may have left it young, or with the same time as different content.
         let crashed = self.core.unclean.load(Ordering::Relaxed) && !self.core.read_only;
         let unfinished = || {
             let state = content.read_state();

@@ -18,9 +18,9 @@ use crate::store::storage::{At, Storage};
 struct Headers {
     id: Id,
     keys: FileKeys,
-    /// The newest that verifies.
+    /// The newest one that verifies.
     header: Header,
-    /// Whether the other one is not what it should be.
+    /// Whether the other one is damaged.
     damaged: bool,
 }
 
@@ -28,8 +28,8 @@ impl<S: Storage> Core<S> {
     /// Opens a file in the store, finishes what a crash interrupted, and checks that it is whole
     /// as far as headers and length tell.
     ///
-    /// A damaged header, or a length that does not fit, is what a crash leaves; in a vault that
-    /// was closed properly there was none, so somebody else did it.
+    /// A damaged header, or a length that does not fit, is what a crash leaves; in a vault that was
+    /// closed properly, it is an alteration.
     pub(crate) fn open_content(
         &self,
         dir: &S::Dir,
@@ -70,7 +70,7 @@ impl<S: Storage> Core<S> {
             // The system gave it this time: a crash came before the commit did.
             state.timed = 0;
         }
-        // A file that was just made has nothing behind its header yet.
+        // A file that was just made has nothing after its header yet.
         let cut = size < stored && state.now.len > 0 && state.pending.is_none();
         if cut || (size != stored && !crashed) {
             return Err(Error::altered(
@@ -81,14 +81,14 @@ impl<S: Storage> Core<S> {
             ));
         }
         if size != stored && writable {
-            // Behind the end: writes that a crash overtook; nothing refers to them.
+            // After the end: writes that a crash interrupted; nothing refers to them.
             self.storage.set_len(&content.file, stored)?;
         }
         drop(guard);
         Ok(content)
     }
 
-    /// The newest header of a file that nobody uses.
+    /// The newest header of a file that is not in use.
     pub(crate) fn peek(&self, dir: &S::Dir, stored: &OsStr, what: &Subject) -> Result<Header> {
         let file = self.storage.open(dir, stored, false)?;
         match self.read_headers(&file, what)? {

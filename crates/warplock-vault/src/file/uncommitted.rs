@@ -1,5 +1,5 @@
-//! Files that need a commit: the list of them, the tick that works it off, and the end of a vault,
-//! before which all of them must have had theirs.
+//! Files that need a commit: their list, the tick that commits them, and the closing of a vault,
+//! for which all must be committed.
 
 use std::ffi::OsStr;
 use std::sync::atomic::Ordering;
@@ -14,15 +14,15 @@ use crate::file::content::{Content, State};
 use crate::store::storage::Storage;
 use crate::vault::Vault;
 
-/// Up to this many files are made durable each for itself.
+/// Up to this many files are made durable individually.
 const SYNCED_ONE_BY_ONE: usize = 4;
 
 /// The files that need a commit.
 pub(crate) struct Uncommitted<S: Storage> {
     /// Each once: [`Content::listed`] says which are here.
     files: Mutex<Vec<Arc<Content<S>>>>,
-    /// Held while files that were taken from the list have their commit: until then, that the list
-    /// is empty does not mean that all is committed.
+    /// Held while files taken from the list are committed: an empty list alone does not mean that
+    /// all is committed.
     ticking: Mutex<()>,
 }
 
@@ -41,16 +41,16 @@ impl<S: Storage> Uncommitted<S> {
     }
 }
 
-/// What everything passes that changes the vault, until it is closed.
+/// The gate for all changes of the vault, until it is closed.
 #[derive(Default)]
 pub(crate) struct Gate {
     closed: RwLock<bool>,
-    /// Held while the vault is closed; whether that was done.
+    /// Held while the vault is being closed; whether that was done.
     finished: Mutex<bool>,
 }
 
 impl Gate {
-    /// Waits until those who passed are through; nobody passes any more.
+    /// Waits until the threads inside have left; no more may enter.
     fn close(&self) {
         *self.closed.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
@@ -66,17 +66,17 @@ impl<S: Storage> Vault<S> {
             return Err(Errno::NOTCONN.into());
         }
         self.core.memory.usable()?;
-        // Whoever closes the vault waits for this.
+        // Closing the vault waits for this.
         let result = self.with_descriptors(action);
         drop(closed);
         result
     }
 
     /// Commits what was written but not yet committed: after a crash, at most what was written
-    /// since is lost (and nothing that was synced). Waits for another thread that is just doing so.
+    /// since is lost (and nothing that was synced). Waits for another thread that is doing so.
     ///
     /// # Errors
-    /// The first that came; the other files are committed all the same.
+    /// The first error; the other files are still committed.
     pub fn tick(&self) -> Result<()> {
         let _ticking = lock(&self.uncommitted.ticking);
         self.tick_alone()
@@ -88,7 +88,7 @@ impl<S: Storage> Vault<S> {
             self.nodes.sweep();
             return self.save_memory();
         }
-        // One for all of them: a later tick gives a later one.
+        // One time for all files; a later tick takes a later one.
         let second = self.core.next_second();
         let mut result = self.sync_together(&files);
         let mut young = Vec::new();
@@ -117,8 +117,8 @@ impl<S: Storage> Vault<S> {
         result.and_then(|()| self.save_memory())
     }
 
-    /// After a commit: a file that needs none any more has no journal either, and a time in the store
-    /// that tells of it; one that failed waits for the next tick.
+    /// After a commit: removes the journal of a file that needs no further commit and sets its time
+    /// in the store; a file that failed waits for the next tick.
     fn committed(
         &self,
         content: &Arc<Content<S>>,
@@ -129,7 +129,7 @@ impl<S: Storage> Vault<S> {
         let done = committed
             .and_then(|()| self.core.drop_journal(content, &mut state))
             .and_then(|()| self.core.move_time(content, &mut state, second));
-        // What was given up is opened anew, as after a crash.
+        // What was given up is opened again, as after a crash.
         let again = done.is_err() && !state.broken;
         drop(state);
         if again {
@@ -138,7 +138,7 @@ impl<S: Storage> Vault<S> {
         done
     }
 
-    /// Makes what was written to many files durable at once.
+    /// Makes what was written to many files durable in one step.
     fn sync_together(&self, files: &[Arc<Content<S>>]) -> Result<()> {
         if files.len() <= SYNCED_ONE_BY_ONE {
             return Ok(());
@@ -190,8 +190,8 @@ impl<S: Storage> Vault<S> {
         }
     }
 
-    /// Puts a file on the list of those that need a commit, unless it is there; how many it then
-    /// holds, or 0.
+    /// Puts a file on the list of those that need a commit, unless it is there; returns the list's
+    /// new length, or 0.
     fn list(&self, content: &Arc<Content<S>>) -> usize {
         if content.listed.swap(true, Ordering::Relaxed) {
             return 0;
@@ -201,8 +201,8 @@ impl<S: Storage> Vault<S> {
         files.len()
     }
 
-    /// Lets go of a file whose last name is gone, so that it takes no room any more; if somebody
-    /// has it open, the next tick sees to it.
+    /// Releases a file whose last name is gone, so that it takes no more room; if it is open, the
+    /// next tick does so.
     pub(crate) fn let_go(&self, content: Arc<Content<S>>) {
         let content = {
             let mut files = lock(&self.uncommitted.files);
@@ -230,14 +230,14 @@ impl<S: Storage> Vault<S> {
         self.finish()
     }
 
-    /// Closes the vault: commits everything, and says so in the store, which holds from then on
-    /// that no crash excuses what does not fit. Where anything could not be committed, the store
-    /// stays as after a crash.
+    /// Closes the vault: commits everything, and notes that in the store; from then on, no crash
+    /// excuses what does not fit. If anything could not be committed, the store stays as after a
+    /// crash.
     pub(crate) fn finish(&self) -> Result<()> {
         if self.core.read_only {
             return self.core.memory.close(|| Ok(()));
         }
-        // Whoever comes second waits: the process may end when this returns.
+        // A second caller waits: the process may end when this returns.
         let mut finished = lock(&self.gate.finished);
         if *finished {
             return Ok(());

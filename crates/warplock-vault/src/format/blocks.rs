@@ -49,7 +49,7 @@ fn even<'a>(count: usize, len: usize) -> Spans<'a> {
 }
 
 /// Seals `plain`, blocks from `first` on, the last of which may be shorter, under fresh random
-/// nonces into `out`, which is as long; gives each block's seal.
+/// nonces into `out`, which is as long; returns each block's seal.
 pub(crate) fn seal(
     engines: &Engines,
     key: &Key,
@@ -100,8 +100,8 @@ pub(crate) fn seal(
 }
 
 /// Opens `run`, the ciphertext of blocks from `first` on, in place; blocks without a seal become
-/// zeros. Gives the index of the first block whose seal does not fit; then all of `run` is to be
-/// thrown away.
+/// zeros. Returns the index of the first block whose seal does not fit; then all of `run` must be
+/// discarded.
 pub(crate) fn open(
     engines: &Engines,
     key: &Key,
@@ -136,7 +136,7 @@ pub(crate) fn open(
     Ok(None)
 }
 
-/// Opens blocks of equal length that all have a seal. Gives the index of the first that failed.
+/// Opens blocks of equal length that all have a seal. Returns the index of the first that failed.
 fn open_sealed(
     engines: &Engines,
     key: &Key,

@@ -11,12 +11,12 @@ use crate::error::Result;
 use crate::format::layout::{NONCE_LEN, OVERHEAD, TAG_LEN};
 use crate::format::names::NameCipher;
 
-/// 16 random bytes that name a file or a folder for ever.
+/// 16 random bytes that name a file or a folder forever.
 pub(crate) type Id = [u8; 16];
 
 /// What the whole vault shares.
 pub(crate) struct VaultKeys {
-    /// Of this, each file's keys are derived.
+    /// Each file's keys are derived from this.
     files: MasterKey,
     /// Names of entries and of extended attributes.
     pub(crate) names: NameCipher,
@@ -39,11 +39,11 @@ pub(crate) struct VaultKeys {
 pub(crate) struct Engines {
     /// The engine for contents.
     pub(crate) bulk: Arc<Engine>,
-    /// Whether that is the processor alone: then the calling thread does the work itself. Requests
-    /// come from several threads, and handing one on takes longer than a part of it.
+    /// Whether that is the CPU alone: then the calling thread does the work itself. Requests come
+    /// from several threads, and handing one over takes longer than a share of it.
     inline: bool,
-    /// The processor, on the calling thread: for records and short runs, which are not worth
-    /// a trip to another thread or device.
+    /// The CPU, on the calling thread: for records and short runs, which are not worth a trip to
+    /// another thread or device.
     pub(crate) small: Engine,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct FileKeys {
 impl Engines {
     pub(crate) fn new(bulk: Arc<Engine>) -> Result<Self> {
         let name = bulk.backend();
-        // The same instruction set; beside a GPU that stands alone, the best.
+        // The same instruction set; with a GPU alone, the best.
         let cpu = name.split('+').find(|name| name.starts_with("cpu:"));
         let choice = cpu.unwrap_or("cpu");
         let small = Engine::builder()
@@ -73,9 +73,9 @@ impl Engines {
         })
     }
 
-    /// How many bytes of a longer run to work on at a time: on the processor as few as stay
-    /// in its first caches between reading and opening, which made reads a tenth faster than 256 KiB
-    /// where two threads share a core.
+    /// How many bytes of a longer run to work on at a time: on the CPU, few enough to stay in its
+    /// first caches between reading and opening, which made reads a tenth faster than 256 KiB where
+    /// two threads share a core.
     pub(crate) fn step(&self) -> usize {
         match self.inline {
             true => 32 << 10,
@@ -116,7 +116,7 @@ impl Engines {
         Ok(())
     }
 
-    /// Opens `text` in place; false, and zeros, if this nonce and tag are not its own.
+    /// Opens `text` in place; false, and zeros, if nonce and tag do not fit.
     pub(crate) fn open_apart(
         &self,
         key: &Key,
@@ -224,7 +224,7 @@ mod tests {
             match unsafe { libc::fork() } {
                 0 => {
                     let failed = to_parent.write_all(&seal()).is_err();
-                    // SAFETY: ends the child at once; it has nothing to clean up.
+                    // SAFETY: ends the child without delay; it has nothing to clean up.
                     unsafe { libc::_exit(i32::from(failed)) }
                 }
                 child => {

@@ -1,5 +1,5 @@
-//! Where things lie in a ciphertext file: two headers, then blocks at their own size, and between
-//! them the pages of the tree that authenticates them.
+//! The layout of a ciphertext file: two headers, then blocks at their own size, and between them
+//! the pages of the tree that authenticates them.
 //!
 //! A page stands directly before the first block that needs it, twice: the two slots of a page are
 //! written in turn, so that the page that the newest header refers to is never overwritten.
@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    /// What is given back is exactly what nothing but these blocks needs.
+    /// The freed ranges are exactly those that only these blocks need.
     #[test]
     fn pages_that_others_need_stay() {
         let layout = Layout::new(4096);

@@ -1,4 +1,4 @@
-//! What stands in the store, byte for byte: `docs/vault-format.md`.
+//! The bytes in the store: `docs/vault-format.md`.
 
 pub(crate) mod blocks;
 pub(crate) mod config;

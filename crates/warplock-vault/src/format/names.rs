@@ -30,7 +30,7 @@ pub(crate) const ROOT_PLACE: Place = [0; 16];
 
 /// What ends the name of an entry whose ciphertext name would be longer than 255 bytes...
 const LONG: &str = ".long";
-/// ... and the name of the file beside it that holds the ciphertext name.
+/// ... and the name of the file next to it that holds the ciphertext name.
 const BESIDE: &str = ".name";
 
 /// An encrypted name.
@@ -38,7 +38,7 @@ const BESIDE: &str = ".name";
 pub(crate) struct Sealed {
     /// The name in the store.
     pub(crate) stored: OsString,
-    /// Of long names, the file beside and what it holds.
+    /// For long names, the file next to it and what that holds.
     pub(crate) beside: Option<(OsString, Vec<u8>)>,
     /// Folder and name in short.
     pub(crate) place: Place,
@@ -51,7 +51,7 @@ pub(crate) enum Kind {
     Short(Vec<u8>),
     /// An entry whose ciphertext name is in the file of this name.
     Long(OsString),
-    /// Something of the vault's own, or somebody else's.
+    /// An internal object of the vault, or a foreign one.
     Other,
 }
 
@@ -59,7 +59,7 @@ pub(crate) enum Kind {
 pub(crate) struct NameCipher {
     /// Two keys of 32 bytes.
     key: Zeroizing<[u8; 64]>,
-    /// Ciphers that nobody uses right now: to make one takes as long as a short name.
+    /// Ciphers that are not in use: making one takes as long as a short name.
     idle: Mutex<Vec<Aes256Siv>>,
 }
 
@@ -92,7 +92,7 @@ impl NameCipher {
 /// Encrypts `name` in `folder`.
 ///
 /// # Errors
-/// `ENAMETOOLONG`; `EINVAL` for what is no name.
+/// `ENAMETOOLONG`; `EINVAL` for anything but a name.
 pub(crate) fn seal(keys: &VaultKeys, folder: &Id, name: &OsStr) -> Result<Sealed> {
     let name = name.as_bytes();
     if name.len() > MAX_NAME {
@@ -113,7 +113,7 @@ pub(crate) fn seal(keys: &VaultKeys, folder: &Id, name: &OsStr) -> Result<Sealed
 }
 
 /// The only name that an entry with the ciphertext name `sealed` has in the store and, for a long
-/// one, that of the file beside it.
+/// one, that of the file next to it.
 fn stored_name(sealed: &[u8]) -> (OsString, Option<OsString>) {
     let text = BASE64.encode(sealed);
     if text.len() <= MAX_NAME {
@@ -142,7 +142,7 @@ pub(crate) fn open(
         return None;
     }
     let place = *sealed.first_chunk()?;
-    // What decrypts encrypts to `sealed` again: the IV is computed from the name.
+    // A name that decrypts also encrypts to `sealed`: the IV is computed from the name.
     let name = keys.names.open(&[folder], sealed)?;
     Some((OsString::from_vec(name), place))
 }
@@ -158,7 +158,7 @@ pub(crate) fn kind(stored: &OsStr) -> Kind {
     }
 }
 
-/// If `stored` has the form of the name of a file beside an entry with a long name, that entry's
+/// If `stored` has the form of the name of a file next to an entry with a long name, that entry's
 /// name.
 pub(crate) fn entry_beside(stored: &OsStr) -> Option<OsString> {
     with_other_end(stored, BESIDE, LONG)

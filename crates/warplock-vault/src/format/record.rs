@@ -1,5 +1,5 @@
 //! A commit's record in a file's journal: which blocks and pages stand there, and the header that
-//! counts from then on. Writing it makes a commit durable; after a crash it is found here.
+//! is valid from then on. Writing it makes a commit durable; after a crash it is found here.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::format::seals::{PageId, SealTree};
 use crate::store::storage::{At, Storage};
 
 const AAD: &[u8] = b"warplock-vault/2 journal";
-/// What a journal with a record ends in, after the record's length.
+/// The end of a journal with a record, after the record's length.
 const MAGIC: &[u8; 4] = b"WLJ2";
 const TRAILER_LEN: usize = 8;
 /// A record begins with a header and how many blocks and pages follow.
@@ -24,10 +24,10 @@ const FIXED_LEN: usize = PLAIN_LEN + 16;
 const BLOCK_ENTRY: usize = 16;
 /// Bytes for a page: its level, its slot, its number.
 const PAGE_ENTRY: usize = 10;
-/// No record is longer; whoever lengthens one in the store must not make us take more memory.
+/// No record is longer; one that an attacker lengthened in the store must not take more memory.
 const MAX_RECORD: u64 = 16 << 20;
-/// A journal that is almost full takes one write more; what is left is for writers side by side,
-/// and for pages.
+/// A journal that is almost full takes one more write; the rest is for concurrent writers, and for
+/// pages.
 const _: () = {
     let blocks = 2 * JOURNAL_LEN / BLOCK_SIZES[0] as u64;
     assert!(4 * blocks * BLOCK_ENTRY as u64 <= MAX_RECORD);
@@ -272,7 +272,7 @@ impl<S: Storage> Core<S> {
                     "its header is older than its journal; restore the file from a backup",
                 ));
             }
-            // Nothing is written for what the memory speaks against.
+            // Nothing is written if the memory contradicts it.
             self.expect_state(
                 &content.id,
                 &record.pending.header,

@@ -3,9 +3,8 @@
 //!
 //! A [`Seal`] is the nonce and the tag of a block. Seals stand in pages, which are sealed in the
 //! same way under the page or header above them, up to the header, which holds the topmost seals.
-//! So whoever holds the newest header can tell the newest version of every page and block, and that
-//! a block is a hole: it has no seal. This file is the tree in memory; `pages.rs` reads and writes
-//! its pages.
+//! So the newest header proves the newest version of every page and block, and that a block is a
+//! hole: it has no seal. This file is the tree in memory; `pages.rs` reads and writes its pages.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -112,7 +111,7 @@ impl Page {
     }
 }
 
-/// The tree of one file: all changed pages, and as many others as were needed lately.
+/// The tree of one file: all changed pages, and others that were needed recently.
 pub(crate) struct SealTree {
     pub(crate) roots: Roots,
     /// Levels of pages.

@@ -24,7 +24,7 @@ pub(crate) fn split_time(time: SystemTime) -> (i64, u32) {
     }
 }
 
-/// The time of what [`split_time`] gives; `None` if there is no such time.
+/// The inverse of [`split_time`]; `None` if there is no such time.
 pub(crate) fn join_time(seconds: i64, nanos: u32) -> Option<SystemTime> {
     let whole = Duration::from_secs(seconds.unsigned_abs());
     let second = match seconds < 0 {

@@ -1,4 +1,4 @@
-//! Whether anybody uses a mount.
+//! Detects whether a mount is in use.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ impl Activity {
         self.touch();
     }
 
-    /// How long nothing was open or asked for.
+    /// How long nothing has been open or requested.
     pub(super) fn idle(&self) -> Duration {
         if self.open.load(Ordering::Relaxed) > 0 {
             return Duration::ZERO;

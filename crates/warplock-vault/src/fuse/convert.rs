@@ -1,4 +1,4 @@
-//! Between the words of [`crate::fs`] and those of the FUSE crate.
+//! Conversions between the types of [`crate::fs`] and those of the FUSE crate.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn times_before_1970_are_repaired() {
-        // -2 s + 0.25 s, as fuser hands it on.
+        // -2 s + 0.25 s, as fuser passes it.
         let given = UNIX_EPOCH - Duration::new(2, 250_000_000);
         let meant = UNIX_EPOCH - Duration::new(1, 750_000_000);
         assert_eq!(repaired(given), meant);

@@ -1,4 +1,4 @@
-//! What stands in the way of mounting and unmounting.
+//! Errors of mounting and unmounting.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The mount point cannot be looked at.
+    /// The mount point cannot be inspected.
     #[error("{}: cannot be used as a mount point: {}", point.display(), point_reason(source))]
     Point {
         /// Where.
@@ -48,8 +48,8 @@ pub enum Error {
     },
     /// Files are open.
     #[error(
-        "{}: is in use; close the files and leave the folders below it (`fuser -vm` lists who \
-         uses it), or detach it with --lazy",
+        "{}: is in use; close the files and leave the folders below it (`fuser -vm` lists the \
+         processes), or detach it with --lazy",
         point.display()
     )]
     Busy {
@@ -66,7 +66,7 @@ pub enum Error {
     },
 }
 
-/// A mount whose process died answers "not connected".
+/// A mount whose process died fails with "not connected".
 fn point_reason(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(code) if code == rustix::io::Errno::NOTCONN.raw_os_error() => {

@@ -13,7 +13,7 @@ use crate::fs::{Access, Caller, Result};
 pub(super) const MAX_REQUEST: u32 = 1 << 20;
 
 thread_local! {
-    /// What this loop thread reads into: one for all its reads.
+    /// This loop thread's buffer for all its reads.
     static BUFFER: RefCell<ReadBuffer> = const { RefCell::new(ReadBuffer(Vec::new())) };
 }
 

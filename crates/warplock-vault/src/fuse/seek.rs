@@ -42,7 +42,7 @@ impl<F: FileSystem> Adapter<F> {
             return seek(reply);
         }
         let writers = self.writers.clone();
-        // If no thread can be had, the reply is dropped, which answers EIO.
+        // If no thread can start, the reply is dropped, which answers EIO.
         let _ = thread::Builder::new()
             .name("seek".to_owned())
             .spawn(move || match writers.write_back(node) {

@@ -1,4 +1,4 @@
-//! What the kernel allows root to set for one mount, and is set too low for us.
+//! Settings of a mount that the kernel lets root change, and whose defaults are too low for us.
 
 use std::fs;
 use std::path::Path;
@@ -18,8 +18,8 @@ pub(super) fn kernel(point: &Path) {
     for (name, value) in [
         // The kernel's default is 128 KiB.
         ("read_ahead_kb", READ_AHEAD_KIB),
-        // Of the memory meant for unwritten pages FUSE mounts get 1 % at most, and writers wait for
-        // each few megabytes. Far from all of it: our own writes to the files below need some too.
+        // By default FUSE mounts get at most 1 % of the memory for unwritten pages, and writers
+        // wait every few megabytes. Not all of it: our own writes to the store need some, too.
         ("max_ratio", 25),
         ("min_ratio", 5),
     ] {

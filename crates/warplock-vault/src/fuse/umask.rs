@@ -10,8 +10,8 @@ thread_local! {
     static OWN: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Makes `umask` this thread's, so that the files below are made as the caller would have made
-/// them: the system leaves the umask out where a folder has a default ACL.
+/// Makes `umask` this thread's, so that files in the store are made as the caller would make them:
+/// the system ignores the umask in a folder with a default ACL.
 pub(super) fn take_on(umask: u32) {
     let own = OWN.get();
     if own == Some(umask) {
@@ -21,7 +21,7 @@ pub(super) fn take_on(umask: u32) {
         // SAFETY: only the umask, the working folder and the root folder become this thread's
         // own; no descriptor is unshared.
         let unshared = unsafe { unshare_unsafe(UnshareFlags::FS) };
-        // It needs no rights; a sandbox may forbid it all the same. The umask of all threads then
+        // It needs no privileges, but a sandbox may forbid it. The umask of all threads then
         // follows the last caller, as it does for any other process with threads.
         let _ = unshared;
     }

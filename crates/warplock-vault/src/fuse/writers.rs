@@ -1,4 +1,4 @@
-//! Which files the kernel may hold unwritten pages of.
+//! The files of which the kernel may hold unwritten pages.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,7 +12,7 @@ use crate::fs::Node;
 /// Counts how often each file is open for writing.
 ///
 /// The kernel keeps what programs write in its page cache, but asks us where a file has holes
-/// without telling us of those pages first: a copy made with `SEEK_DATA` would miss them.
+/// without sending us those pages first: a copy made with `SEEK_DATA` would miss them.
 #[derive(Debug, Default)]
 pub(super) struct Writers {
     open: Mutex<HashMap<Node, u32>>,
@@ -42,29 +42,29 @@ impl Writers {
         }
     }
 
-    /// Whether the kernel may hold something back. It writes all of a file when it is closed.
+    /// Whether the kernel may have unwritten pages. It writes all of a file when it is closed.
     pub(super) fn has(&self, node: Node) -> bool {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.contains_key(&node)
     }
 
-    /// Has the kernel ask for a file's attributes, which changed without its knowledge. It does not
-    /// wait for anything.
+    /// Makes the kernel ask for a file's attributes again, which changed without its knowledge.
+    /// Does not wait.
     pub(super) fn forget_attributes(&self, node: Node) {
         if let Some(kernel) = self.kernel.get() {
-            // It holds nothing of a file that it does not know.
+            // It caches nothing of a file that it does not know.
             let _ = kernel.inval_inode(INodeNo(node), -1, 0);
         }
     }
 
-    /// Has the kernel write what it holds of a file. Waits for writes that the loop threads must
+    /// Makes the kernel write its pages of a file. Waits for writes that the loop threads must
     /// serve, so none of them may call this.
     pub(super) fn write_back(&self, node: Node) -> io::Result<()> {
         let Some(kernel) = self.kernel.get() else {
             return Ok(());
         };
         match kernel.inval_inode(INodeNo(node), 0, 0) {
-            // It holds nothing of a file that it does not know.
+            // It caches nothing of a file that it does not know.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             outcome => outcome,
         }

@@ -1,6 +1,7 @@
-//! What the store tells of a machine: in which session it last wrote, and up to which number its states
-//! may be. A memory that knows of fewer sessions was restored from an older copy, a store that does, too.
-//! Other machines go on above the number, of which a removal leaves no other trace.
+//! What the store records about a machine: its last session that wrote, and the highest number of
+//! its states. A memory that knows fewer sessions was restored from an older copy; so was a store
+//! that knows fewer. Other machines continue above that number: a removal leaves no other trace of
+//! it.
 
 use std::ffi::OsString;
 
@@ -45,7 +46,7 @@ pub(crate) struct Claim {
     number: u64,
 }
 
-/// The last that a machine told; `None` if the store has nothing of it.
+/// The last claim of a machine; `None` if the store has none.
 pub(crate) fn read<S: Storage>(
     storage: &S,
     (engines, key): (&Engines, &Key),
@@ -73,8 +74,8 @@ pub(crate) fn read<S: Storage>(
     }))
 }
 
-/// The highest number that another machine than this one may have given to a state. What does not
-/// verify tells nothing: numbers that are too low are only told as a conflict.
+/// The highest number that any other machine may have given to a state. A claim that does not
+/// verify is ignored: too low a number only leads to a reported conflict.
 pub(crate) fn highest<S: Storage>(storage: &S, seal: (&Engines, &Key), but: u64) -> Result<u64> {
     let mut highest = 0;
     for entry in storage.list(&storage.root()?)? {
@@ -92,7 +93,7 @@ pub(crate) fn highest<S: Storage>(storage: &S, seal: (&Engines, &Key), but: u64)
     Ok(highest)
 }
 
-/// Tells the store, durably, that a machine is in a session that gives out numbers up to `number`.
+/// Records durably in the store that a machine is in a session with numbers up to `number`.
 pub(crate) fn write<S: Storage>(
     storage: &S,
     (engines, key): (&Engines, &Key),

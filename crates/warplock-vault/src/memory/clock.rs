@@ -1,4 +1,4 @@
-//! Lamport's clock over all machines that use a vault, and what a state was made from.
+//! A Lamport clock over all machines that use a vault, and version vectors of states.
 
 use std::sync::Mutex;
 
@@ -41,8 +41,8 @@ impl Stamp {
 pub(crate) struct Vector(Vec<Stamp>);
 
 impl Vector {
-    /// Machines in a vector. Of more, the one with the lowest number is left out: its states then
-    /// count as not included, which is told as a conflict, never passed over.
+    /// The most machines in a vector. With more, the one with the lowest number is dropped: its
+    /// states then count as not included, which is reported as a conflict, never missed.
     pub(crate) const MAX: usize = 8;
     /// Bytes of an encoded vector.
     pub(crate) const LEN: usize = Self::MAX * Stamp::LEN;
@@ -60,7 +60,7 @@ impl Vector {
         stamp.number == 0 || self.0.iter().any(newer)
     }
 
-    /// Whether that state may have gone in: it did, or its machine is one that had no room.
+    /// Whether that state may have gone in: it did, or there was no room for its machine.
     pub(crate) fn may_cover(&self, stamp: Stamp) -> bool {
         let newer = |it: &Stamp| it.machine != stamp.machine && it.number >= stamp.number;
         self.covers(stamp) || self.0.len() == Self::MAX && self.0.iter().all(newer)
@@ -129,8 +129,8 @@ impl Version {
     }
 }
 
-/// Gives out numbers. Each was durably reserved before, so that after a crash numbering goes on
-/// above all that were used, also by states that the crash took back.
+/// Issues numbers. Each was durably reserved before, so that after a crash numbering continues
+/// above all that were used, also by states that the crash undid.
 pub(crate) struct Clock {
     pub(crate) machine: u64,
     numbers: Mutex<Numbers>,
@@ -138,9 +138,9 @@ pub(crate) struct Clock {
 
 #[derive(Clone, Copy)]
 struct Numbers {
-    /// The highest number seen or given out.
+    /// The highest number seen or issued.
     last: u64,
-    /// The highest number that may be given out.
+    /// The highest number that may be issued.
     reserved: u64,
 }
 
@@ -156,7 +156,7 @@ impl Clock {
         last.saturating_add(STEP)
     }
 
-    /// Takes note of a number that another machine may have given out.
+    /// Notes a number that another machine may have used.
     pub(crate) fn observe(&self, number: u64) {
         let mut numbers = lock(&self.numbers);
         numbers.last = numbers.last.max(number);
@@ -245,7 +245,7 @@ mod tests {
             let next = clock.next(|_, _| panic!("{number} is reserved"));
             assert_eq!(next.unwrap().number, number);
         }
-        // What cannot be reserved is not given out.
+        // A number that cannot be reserved is not issued.
         let refused = clock.next(|_, _| Err(rustix::io::Errno::NOSPC.into()));
         assert!(refused.is_err());
         assert_eq!(clock.last(), reserved);

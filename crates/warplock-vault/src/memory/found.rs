@@ -104,7 +104,7 @@ impl Memory {
     }
 
     /// Whether a spot must be noted again with the state in which its occupant was found: the
-    /// occupant's own record tells that only of the place that it names, and only until it is found
+    /// occupant's own record covers only the place that it names, and only until it is found
     /// elsewhere. Changes by this machine alone put nothing else there in between.
     fn is_behind(
         &self,
@@ -144,7 +144,7 @@ impl Memory {
     }
 
     /// Judges that an object stands at a spot where another may be known, and notes it; if that is
-    /// wrong and was accepted, gives also what is known to have gone into what stood there.
+    /// wrong and was accepted, also returns what is known to have gone into what stood there.
     fn judge_spot(
         &self,
         pending: &mut Pending,
@@ -157,7 +157,7 @@ impl Memory {
         let judged = match &occupant {
             Some(occupant) => {
                 let stood = self.newest_at(pending, occupant, &spot)?;
-                // Asked only where it counts: under a name that was removed.
+                // Looked up only where it matters: under a name that was removed.
                 let known = match occupant.kind {
                     None => self.known_in(pending, id)?,
                     Some(_) => None,
@@ -233,7 +233,7 @@ impl Memory {
         }
     }
 
-    /// Judges that nothing stands at a spot; gives a sentence for the user if a crash may have
+    /// Judges that nothing stands at a spot; returns a sentence for the user if a crash may have
     /// removed what did.
     ///
     /// # Errors
@@ -260,8 +260,8 @@ impl Memory {
             what().part(|name| {
                 format!(
                     "{name} is missing: it was there on {}; the vault was not closed properly \
-                     since, so it may have been removed in the last seconds before that, or else by \
-                     somebody in the store",
+                     since, so it may have been removed in the last seconds before that, or else \
+                     directly in the store",
                     date(occupant.noted)
                 )
             })

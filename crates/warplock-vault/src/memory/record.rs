@@ -24,7 +24,7 @@ pub(super) struct Meta {
     pub(super) machine: u64,
     /// How many sessions have written to the vault.
     pub(super) session: u64,
-    /// The highest number seen or given out before this session.
+    /// The highest number seen or issued before this session.
     pub(super) last: u64,
     /// The highest number reserved.
     pub(super) reserved: u64,

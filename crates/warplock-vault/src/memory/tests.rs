@@ -397,7 +397,7 @@ fn two_machines() {
         refused(find(memory, state), "not in it");
     }
     refused(find(&ours, &one), "an old version");
-    // Somebody decides; the others follow.
+    // One user decides; the others follow.
     theirs.accept(true);
     find(&theirs, &three).unwrap();
     theirs.accept(false);

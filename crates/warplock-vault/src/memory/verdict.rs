@@ -1,4 +1,5 @@
-//! What is known against what is found: whether a state, or what stands at a place, may be so.
+//! Compares what is known with what is found: whether a state, or what stands at a place, can be
+//! right.
 
 use std::fmt;
 
@@ -50,7 +51,7 @@ pub(crate) struct Known {
 /// What is known to stand at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Occupant {
-    /// `None`: nothing any more.
+    /// `None`: nothing now.
     pub(crate) kind: Option<Kind>,
     pub(crate) id: Id,
     /// Of the state that was put there, or of a later one that was found there; or of the removal.
@@ -59,7 +60,7 @@ pub(crate) struct Occupant {
     pub(crate) vector: Vector,
     pub(crate) session: u64,
     pub(crate) noted: u64,
-    /// The entry's name in the store, which is ciphertext: so that what is missing has a name.
+    /// The entry's name in the store, which is ciphertext, so that a missing object can be named.
     pub(crate) stored: Vec<u8>,
 }
 
@@ -73,7 +74,7 @@ pub(crate) struct Crash {
     pub(crate) removing: bool,
 }
 
-/// What judging needs to know of this machine.
+/// The facts about this machine that a verdict depends on.
 pub(crate) struct Past<'a> {
     pub(crate) machine: u64,
     /// The highest number this machine ever reserved.
@@ -95,14 +96,14 @@ pub(crate) enum Verdict {
     Wrong(Wrong),
 }
 
-/// What cannot be right unless somebody says so.
+/// What is wrong unless the user accepts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
     /// An older state than the one noted at this time.
     Old(u64),
     /// Another state with the same number.
     Branch,
-    /// A state that this machine made and has since gone back behind.
+    /// A superseded state of this machine.
     Lost,
     /// Another machine made it without the state noted at this time.
     Conflict(u64),
@@ -110,11 +111,11 @@ pub(crate) enum Wrong {
     Removed(u64),
     /// This machine made it and does not know it: it was removed.
     Unknown,
-    /// It has a number that this machine, as far as it remembers, never gave out.
+    /// It has a number that this machine, as far as it remembers, never issued.
     MemoryOlder,
     /// Something else stood at this place, put or removed there at this time.
     Displaced(u64),
-    /// It is not there, and nobody removed it since this time.
+    /// It is missing, and was not removed since this time.
     Missing(u64),
 }
 
@@ -177,7 +178,7 @@ impl fmt::Display for Wrong {
 }
 
 impl Past<'_> {
-    /// Whether a crash may have left this number behind what was known since `session`.
+    /// Whether a crash since `session` may explain a state with this number.
     fn excuses(&self, number: u64, session: u64) -> bool {
         self.crashes
             .iter()
@@ -275,7 +276,7 @@ impl Past<'_> {
             }
             (false, Some(_)) => includes,
             // A removal leaves nothing in the store that another machine could include: a higher
-            // number tells that what was put there is no older.
+            // number tells that what was put there is not older.
             (false, None) => includes || stamp.number > stood.number,
         };
         match right {

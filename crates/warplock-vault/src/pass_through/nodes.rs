@@ -9,7 +9,7 @@ use crate::fs::{Errno, Node, Result};
 /// How many locks share the table. The kernel's requests come from a handful of threads.
 const SHARDS: usize = 16;
 
-/// A table of what is behind each node number.
+/// A table of the value of each node number.
 #[derive(Debug)]
 pub(crate) struct Nodes<T> {
     shards: [Mutex<HashMap<Node, Known<T>>>; SHARDS],
@@ -36,7 +36,7 @@ impl<T> Nodes<T> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is behind `node`; `ESTALE` if the kernel should not know it.
+    /// The value of `node`; `ESTALE` if the kernel should not know it.
     pub(crate) fn get(&self, node: Node) -> Result<Arc<T>> {
         match self.shard(node).get(&node) {
             Some(known) => Ok(known.value.clone()),
@@ -44,8 +44,8 @@ impl<T> Nodes<T> {
         }
     }
 
-    /// Counts one more reference to `node`, which is `value` unless it was known before. Gives
-    /// what is known now.
+    /// Counts one more reference to `node`, which is `value` unless it was known before. Returns
+    /// the value that it has now.
     pub(crate) fn refer(&self, node: Node, value: T) -> Arc<T> {
         match self.shard(node).entry(node) {
             Entry::Occupied(mut known) => {
@@ -63,7 +63,7 @@ impl<T> Nodes<T> {
         }
     }
 
-    /// Takes `count` references back, and forgets the node with the last.
+    /// Drops `count` references, and forgets the node with the last.
     pub(crate) fn forget(&self, node: Node, count: u64) {
         let mut shard = self.shard(node);
         let forgotten = match shard.entry(node) {
@@ -74,7 +74,7 @@ impl<T> Nodes<T> {
             }
             Entry::Vacant(_) => None,
         };
-        // What it takes to drop a value (closing a file) shall not keep others waiting.
+        // Dropping a value closes a file, which must not keep others waiting.
         drop(shard);
         drop(forgotten);
     }

@@ -1,4 +1,4 @@
-//! What a process with a vault's keys in memory should do first.
+//! Hardening of a process that has a vault's keys in memory.
 
 use rustix::mm::MlockAllFlags;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};

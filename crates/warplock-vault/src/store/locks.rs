@@ -1,4 +1,4 @@
-//! Who changes the keys of a vault: a lock that ends with its holder.
+//! The lock on changes of a vault's keys, which ends with its holder.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use crate::error::{Error, Result};
 use crate::format::config::CONFIG;
 use crate::store::store_lock::{has_no_locks, listed};
 
-/// Held by whoever changes the file with the keys. It is not that file itself, which others may be
-/// allowed to read: whoever can open a file can lock it, and keep a key that leaked from being
-/// removed. One that a crash left is empty, and does no harm.
+/// Held while the file with the keys is changed. It is not that file itself, which others may be
+/// allowed to read: a user who can open a file can lock it, and prevent the removal of a leaked
+/// key. One that a crash left is empty, and does no harm.
 pub(crate) const CONFIG_LOCK: &str = "warplock.vault.new.lock";
 
 /// A change of keys takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Until this is dropped, nobody else changes the file that holds the keys.
+/// Until this is dropped, no other process changes the file that holds the keys.
 pub(crate) struct ConfigLock<'a> {
     root: &'a OwnedFd,
     _locked: OwnedFd,
@@ -31,7 +31,7 @@ impl Drop for ConfigLock<'_> {
     }
 }
 
-/// Waits until nobody else changes the file that holds the keys, but not for ever.
+/// Waits, for a limited time, until no other process changes the file that holds the keys.
 pub(crate) fn lock_config(root: &OwnedFd) -> Result<ConfigLock<'_>> {
     let failed = |error: Errno| Error::Store {
         what: format!("cannot make or lock {CONFIG_LOCK} in the store"),
@@ -55,16 +55,16 @@ pub(crate) fn lock_config(root: &OwnedFd) -> Result<ConfigLock<'_>> {
                 return Err(Error::Config {
                     what: CONFIG.into(),
                     why: format!(
-                        "somebody else{by} has been changing its keys for {} seconds (and holds \
+                        "another program{by} has been changing its keys for {} seconds (and holds \
                          {CONFIG_LOCK}); end that, and try again",
                         PATIENCE.as_secs()
                     ),
                 });
             }
             Err(error) if !has_no_locks(error) => return Err(failed(error)),
-            // Where there are no locks, nobody is kept from anything.
+            // If the file system has no locks, this goes on without one.
             Ok(()) | Err(_) => {
-                // Whoever held it before has removed it from the folder.
+                // The previous holder may have removed it from the folder.
                 let locked = rustix::fs::fstat(&file).map_err(failed)?;
                 let named = rustix::fs::statat(root, CONFIG_LOCK, AtFlags::SYMLINK_NOFOLLOW);
                 if named.is_ok_and(|named| named.st_ino == locked.st_ino) {

@@ -1,4 +1,4 @@
-//! What a vault asks of its store: one folder of another file system.
+//! A vault's store: one folder of another file system.
 
 pub(crate) mod descriptors;
 pub(crate) mod harden;

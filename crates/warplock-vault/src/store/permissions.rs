@@ -7,18 +7,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{self as sys, CWD, FileType, Mode, OFlags};
 use rustix::io::{Errno, Result};
 
-/// Holds what has a name now, so that nothing that gets the name later is meant.
+/// Opens the object that has a name now, so that a later object of that name is not affected.
 pub(crate) fn hold(dir: &OwnedFd, name: &OsStr) -> Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     sys::openat(dir, name, flags, Mode::empty())
 }
 
-/// Sets the permissions of what is held. A symlink has none to set.
+/// Sets the permissions of a held object. A symlink has none.
 pub(crate) fn set_mode(held: BorrowedFd<'_>, mode: u32) -> Result<()> {
     if FileType::from_raw_mode(sys::fstat(held)?.st_mode) == FileType::Symlink {
         return Err(Errno::OPNOTSUPP);
     }
-    // There is no other way for what is only held; the link leads to the object itself.
+    // An `O_PATH` descriptor leaves no other way; the link leads to the object itself.
     let path = format!("/proc/self/fd/{}", held.as_raw_fd());
     sys::chmodat(
         CWD,
@@ -28,7 +28,7 @@ pub(crate) fn set_mode(held: BorrowedFd<'_>, mode: u32) -> Result<()> {
     )
 }
 
-/// Runs `action`; where it is denied, gives what `hold` gives the owner's permissions `wanted`, and
+/// Runs `action`; if it is denied, grants the owner `wanted` on the object that `hold` returns, and
 /// runs it again.
 pub(crate) fn granting<F: AsFd, T, E: From<Errno>>(
     hold: impl FnOnce() -> Result<F>,
@@ -64,8 +64,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs something that is denied once, on the file `entry` beside `outside`; gives the modes of
-    /// both afterwards. `before` comes before permissions are granted.
+    /// Runs something that is denied once, on the file `entry` next to `outside`; returns the modes
+    /// of both afterwards. `before` comes before permissions are granted.
     fn denied_once(before: impl Fn(&Path)) -> (u32, u32) {
         let folder = tempfile::tempdir().unwrap();
         let path = |name| folder.path().join(name);

@@ -1,8 +1,8 @@
-//! What the vault asks of the file system it stores ciphertext in.
+//! The vault's interface to the file system with the ciphertext.
 //!
 //! All of the vault's input and output goes through [`Storage`], so that tests can log it, cut it
-//! off anywhere, or make it fail. Objects are reached as programs reach them who care about races:
-//! relative to open folders, symlinks never followed.
+//! off anywhere, or make it fail. Objects are reached without races: relative to open folders, and
+//! never through symlinks.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Result;
@@ -29,8 +29,8 @@ impl<S: Storage> Clone for At<'_, S> {
 
 impl<S: Storage> Copy for At<'_, S> {}
 
-/// What tells one object of a store from another. Inode numbers alone do not: each volume has its
-/// own, and a store may span several (mounts in it, subvolumes).
+/// Identifies an object of a store. Inode numbers alone do not: each volume has its own, and a
+/// store may span several (mounts in it, subvolumes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Inode {
     /// The volume's device number.
@@ -60,7 +60,7 @@ pub struct Listed {
     pub kind: FileType,
 }
 
-/// A file system to store ciphertext in. All methods may be called from several threads at once.
+/// A file system to store ciphertext in. Several threads may call all methods at the same time.
 ///
 /// Errors are the system's; names never contain a slash.
 pub trait Storage: Send + Sync + Sized + 'static {
@@ -82,7 +82,7 @@ pub trait Storage: Send + Sync + Sized + 'static {
 
     /// Opens a regular file, for reading or for both.
     fn open(&self, dir: &Self::Dir, name: &OsStr, write: bool) -> Result<Self::File>;
-    /// Makes a regular file, which must not be there, and opens it for both.
+    /// Makes a regular file, which must not exist, and opens it for both.
     fn create(&self, dir: &Self::Dir, name: &OsStr, mode: u32) -> Result<Self::File>;
     /// Makes a symlink.
     fn make_symlink(&self, dir: &Self::Dir, name: &OsStr, target: &[u8]) -> Result<()>;
@@ -90,7 +90,7 @@ pub trait Storage: Send + Sync + Sized + 'static {
     fn read_symlink(&self, dir: &Self::Dir, name: &OsStr) -> Result<Vec<u8>>;
     /// Gives a file another name.
     fn link(&self, from: (&Self::Dir, &OsStr), to: (&Self::Dir, &OsStr)) -> Result<()>;
-    /// Removes a name that is no folder's.
+    /// Removes a name that is not a folder's.
     fn unlink(&self, dir: &Self::Dir, name: &OsStr) -> Result<()>;
     /// Renames, atomically.
     fn rename(
@@ -106,7 +106,7 @@ pub trait Storage: Send + Sync + Sized + 'static {
     /// not for this method.
     fn change(&self, at: At<'_, Self>, changes: &Changes) -> Result<()>;
 
-    /// Gives something new its owner and permissions, as far as the file system has such.
+    /// Sets owner and permissions of a new object, as far as the file system supports them.
     fn dress(&self, at: At<'_, Self>, changes: &Changes) -> Result<()> {
         self.change(at, changes)
     }
@@ -117,9 +117,9 @@ pub trait Storage: Send + Sync + Sized + 'static {
     fn write_at(&self, file: &Self::File, data: &[u8], offset: u64) -> Result<()>;
     /// Cuts or extends (with zeros) a file.
     fn set_len(&self, file: &Self::File, len: u64) -> Result<()>;
-    /// Takes room for a range, without a change of length.
+    /// Allocates a range, without a change of length.
     fn allocate(&self, file: &Self::File, offset: u64, len: u64) -> Result<()>;
-    /// Turns a range into zeros, and gives its room back where the file system can.
+    /// Turns a range into zeros, and frees its space if the file system can.
     fn punch(&self, file: &Self::File, offset: u64, len: u64) -> Result<()>;
     /// The next offset, from this one on, that may hold anything but zeros; `None` if there is
     /// none before the end. May always answer `offset` itself.
@@ -147,8 +147,8 @@ pub trait Storage: Send + Sync + Sized + 'static {
     /// Removes an extended attribute.
     fn remove_xattr(&self, at: At<'_, Self>, name: &OsStr) -> Result<()>;
 
-    /// Runs `action` in an open folder. Where it is denied for want of permissions that are ours to
-    /// give, the folder gets them.
+    /// Runs `action` in an open folder. If it is denied and the missing permissions are ours to
+    /// grant, the folder gets them.
     ///
     /// # Errors
     /// Those of `action`.
@@ -160,7 +160,7 @@ pub trait Storage: Send + Sync + Sized + 'static {
         action()
     }
 
-    /// Room and limits, and whether anything can be changed.
+    /// Free space and limits, and whether anything can be changed.
     fn stat_fs(&self) -> Result<StatVfs>;
 
     /// The vault was closed properly.

@@ -1,7 +1,7 @@
-//! Who has a store open: a lock that ends with its holder.
+//! The lock of an open store, which ends with its holder.
 //!
-//! Whoever may open a file may lock it, and so keep others from locking it. A store can often be
-//! read by many, so what is locked is a file that only its owner can open.
+//! A process that can open a file can lock it, and keep others from locking it. Many users can
+//! often read a store, so the lock is on a file that only its owner can open.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::store::posix::Posix;
 use crate::store::storage::{At, Storage};
 
-/// What is locked. Its content tells how the last one who could write left the vault.
+/// What is locked. Its content tells how the last writer left the vault.
 pub(crate) const LOCK: &str = "warplock.lock";
 // Of one length, so that the second never needs room that the disk does not have.
 const OPEN: &[u8] = b"open  \n";
@@ -25,7 +25,7 @@ const FLAGS: OFlags = OFlags::NOFOLLOW
     .union(OFlags::CLOEXEC)
     .union(OFlags::NONBLOCK);
 
-/// How a vault was left by the last one who had it open for writing.
+/// How the last writer left a vault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// It is still open.
@@ -64,14 +64,14 @@ pub fn left(path: &Path) -> Result<Left> {
 /// A lock on a store, until it is dropped.
 pub(crate) struct Lock {
     file: OwnedFd,
-    /// Whether others notice: not every file system has locks.
+    /// Whether it keeps others out: not every file system has locks.
     pub(crate) works: bool,
 }
 
 impl Lock {
     /// Notes that the vault is open.
     pub(crate) fn note_open(&self) {
-        // On a full disk the vault must open all the same: things are removed through it.
+        // The vault must open on a full disk, too: things are removed through it.
         if rustix::io::pwrite(&self.file, OPEN, 0).is_err() {
             let _ = sys::ftruncate(&self.file, 0);
         }
@@ -79,7 +79,7 @@ impl Lock {
 
     /// Notes that the vault was closed properly.
     pub(crate) fn note_closed(&self) {
-        // Where that fails, `vault unmount` says that it was not, which does no harm.
+        // If that fails, `vault unmount` says that it was not, which does no harm.
         let _ = rustix::io::pwrite(&self.file, CLOSED, 0);
     }
 }
@@ -93,7 +93,7 @@ impl Drop for Lock {
     }
 }
 
-/// Locks a store for one writer, or for readers; `None` for a reader who may not open the lock.
+/// Locks a store for one writer, or for readers; `None` for a reader that may not open the lock.
 pub(crate) fn lock_store(store: &Posix, path: &Path, write: bool) -> Result<Option<Lock>> {
     let in_use = |by: Option<u32>| Error::Locked {
         what: path.display().to_string(),
@@ -115,7 +115,7 @@ pub(crate) fn lock_store(store: &Posix, path: &Path, write: bool) -> Result<Opti
             Err(error) if !has_no_locks(error) => return Err(error.into()),
             other => other.is_ok(),
         };
-        // Somebody may have put another one in its place before it was locked.
+        // Another one may have been put in its place before it was locked.
         let locked = store.attributes(At::File(&file))?.node;
         match store.attributes(At::Name(store.fd(), OsStr::new(LOCK))) {
             Ok(named) if named.node == locked => {}
@@ -126,7 +126,7 @@ pub(crate) fn lock_store(store: &Posix, path: &Path, write: bool) -> Result<Opti
     }
 }
 
-/// Opens what is locked, and makes it for a writer; `None` if a reader cannot open it.
+/// Opens the lock file, and creates it for a writer; `None` if a reader cannot open it.
 fn open_lock(store: &Posix, write: bool) -> Result<Option<OwnedFd>> {
     let access = match write {
         true => OFlags::RDWR,
@@ -181,12 +181,12 @@ pub(crate) fn has_no_locks(error: Errno) -> bool {
     matches!(error, Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK)
 }
 
-/// Who holds a lock on the store, as the kernel lists it.
+/// The process that holds a lock on the store, as the kernel lists it.
 fn holder(store: &Posix) -> Option<u32> {
     listed(inode(store)?, |_| true)
 }
 
-/// Who holds it for writing.
+/// The process that holds it for writing.
 fn writer(store: &Posix) -> Option<u32> {
     listed(inode(store)?, |line| line.contains(" WRITE "))
 }
@@ -196,7 +196,7 @@ fn inode(store: &Posix) -> Option<u64> {
     Some(store.attributes(lock).ok()?.node)
 }
 
-/// Who holds a lock on the file with this inode number.
+/// The process that holds a lock on the file with this inode number.
 pub(crate) fn listed(inode: u64, wanted: impl Fn(&str) -> bool) -> Option<u32> {
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     let mut lines = locks.lines().filter(|line| {
@@ -227,7 +227,7 @@ mod tests {
         let store = locked(dir.path(), true).unwrap();
         assert!(locked(dir.path(), true).is_err());
         assert!(locked(dir.path(), false).is_err());
-        // As a process has it that was started a moment ago.
+        // As in a process that was just started.
         let _copy = store.lock().unwrap().file.try_clone().unwrap();
         drop(store);
         let _reader = locked(dir.path(), false).unwrap();
@@ -235,7 +235,7 @@ mod tests {
         assert!(locked(dir.path(), true).is_err());
     }
 
-    /// Whoever may read the store may lock its folder and what can be read in it.
+    /// A user who may read the store may lock its folder and what can be read in it.
     #[test]
     fn a_reader_of_the_folder_holds_nobody() {
         let dir = tempfile::tempdir().unwrap();
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(left(dir.path()).unwrap(), Left::Closed);
         drop(locked(dir.path(), false).unwrap());
         assert_eq!(left(dir.path()).unwrap(), Left::Closed);
-        // Whoever only looks whether it is in use.
+        // A process that only looks whether it is in use.
         let store = Posix::new(dir.path()).unwrap();
         drop(lock_store(&store, dir.path(), true).unwrap());
         assert_eq!(left(dir.path()).unwrap(), Left::Closed);

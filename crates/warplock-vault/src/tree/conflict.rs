@@ -15,18 +15,18 @@ use crate::vault::Vault;
 
 /// The fewest characters of an entry's name.
 const SHORTEST: usize = 22;
-/// A long name is that many characters, and what ends it.
+/// The characters of a long name before its ending, and the ending.
 const HASH: usize = 43;
 const LONG: &str = ".long";
 
-/// What a conflict copy is another version of.
+/// The file of which a conflict copy is another version.
 pub(crate) struct Original {
     pub(crate) name: OsString,
     pub(crate) stored: OsString,
 }
 
 impl Original {
-    /// What is said of its copy, and how that can be read.
+    /// The message about its copy, and how to read that.
     pub(crate) fn sentences(&self, copy: &OsStr) -> (String, String) {
         let (copy, stored) = (copy.to_string_lossy(), self.stored.to_string_lossy());
         (
@@ -43,8 +43,8 @@ impl Original {
 }
 
 impl<S: Storage> Vault<S> {
-    /// Tells of what stands in a folder and is no entry of it: of conflict copies what they are, of others
-    /// what is wrong with them.
+    /// Reports the objects in a folder that are not its entries: conflict copies as such, others
+    /// with what is wrong.
     pub(crate) fn tell_of_strange(
         &self,
         node: &Arc<Node<S>>,
@@ -64,10 +64,10 @@ impl<S: Storage> Vault<S> {
         }
     }
 
-    /// The file whose other version `entry` is: it stands in the folder, too, its name in the store is
-    /// how the entry's begins, and the entry is a whole file that was given this name. Whether it is an
-    /// old version or a new one, nobody knows. No mount shows it: whoever can write to the store could
-    /// make any old version appear under a new name.
+    /// The file whose other version `entry` is: it is in the same folder, the entry's name in the
+    /// store begins with its name, and the entry is a whole file that was given this name. Whether
+    /// it is an old version or a new one cannot be known. No mount shows it: an attacker who can
+    /// write to the store could make any old version appear under a new name.
     pub(crate) fn original_of(
         &self,
         folder: &Folder<S>,
@@ -106,7 +106,7 @@ pub(crate) fn may_be_copy(entry: &Listed) -> bool {
         && !beginnings(name).is_empty()
 }
 
-/// What is neither altered nor unfinished, but was not read.
+/// Whether it is neither altered nor unfinished, but could not be read.
 fn is_unreadable(error: &Error) -> bool {
     !matches!(error, Error::Altered { .. } | Error::Unfinished { .. })
 }

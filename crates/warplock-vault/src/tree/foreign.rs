@@ -1,9 +1,10 @@
-//! What other programs leave in a store, where a vault has none.
+//! Files that other programs leave in a store.
 
 use crate::error::{Error, Subject};
 use crate::fs::{Attributes, FileType};
 
-/// What a vault never makes in its store: fifos, sockets and devices are files there.
+/// Whether a vault never makes such an object in its store: fifos, sockets and devices are files
+/// there.
 pub(crate) fn is_foreign(found: &Attributes) -> bool {
     !matches!(
         FileType::from_raw_mode(found.mode),

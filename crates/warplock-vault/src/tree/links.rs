@@ -1,4 +1,4 @@
-//! The names of a file: another one, and where its header lets it stand.
+//! The names of a file: adding one, and the places that its header allows.
 
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ impl<S: Storage> Vault<S> {
         linked
     }
 
-    /// Lets a file stand at a spot, durably, before it does; not if that fails. `leaves` is the place
-    /// that a rename takes it from: the last room for a place is kept for one.
+    /// Durably allows a file at a spot, before it gets there. `leaves` is the place that a rename
+    /// takes it from: the last free place is reserved for a rename.
     pub(crate) fn allow_place(
         &self,
         content: &Arc<Content<S>>,
@@ -80,8 +80,8 @@ impl<S: Storage> Vault<S> {
         allowed
     }
 
-    /// Takes a place from a file that no longer stands there, at its next commit: only when it is
-    /// durable that `folders` have changed may the header stop naming it.
+    /// Removes a place from a file that no longer stands there, at its next commit: the header may
+    /// stop naming it only when the change of `folders` is durable.
     pub(crate) fn forbid_place(
         &self,
         content: &Arc<Content<S>>,

@@ -1,4 +1,4 @@
-//! Listings of folders: read at one go, shown to the kernel in parts, and kept within bounds.
+//! Listings of folders: read in one go, shown to the kernel in parts, and kept within bounds.
 //!
 //! A position in a listing is made of the entry's place alone, and entries are shown in that order,
 //! so a part can be taken from any listing of the folder. Open folders therefore hold none, however
@@ -152,7 +152,7 @@ impl<S: Storage> Listings<S> {
         drop(kept);
     }
 
-    /// Whoever has seen all of it does not ask again.
+    /// Called after the whole listing was read: it is not requested again.
     pub(crate) fn drop_listing(&self, folder: &Arc<Node<S>>) {
         let mut kept = lock(&self.kept);
         let gone = kept
@@ -163,7 +163,7 @@ impl<S: Storage> Listings<S> {
         drop(gone);
     }
 
-    /// Drops those that nobody asked for since the last time.
+    /// Drops those that were not requested since the last time.
     pub(crate) fn age(&self) {
         let mut kept = lock(&self.kept);
         let gone: Vec<_> = kept

@@ -30,7 +30,7 @@ pub(crate) struct Node<S: Storage> {
     /// Names that are known to lead here.
     names: Mutex<Vec<Name<S>>>,
     references: AtomicU64,
-    /// Its inode in the store, which changes when a symlink is written anew.
+    /// Its inode in the store, which changes when a symlink is rewritten.
     inode: Mutex<Inode>,
     /// Its id, once it was opened.
     id: Mutex<Option<Id>>,
@@ -40,11 +40,11 @@ pub(crate) struct Node<S: Storage> {
     pub(crate) folder: Mutex<Option<Arc<Folder<S>>>>,
     /// The content, if this is a regular file in use.
     pub(crate) content: Mutex<Weak<Content<S>>>,
-    /// What its header or record told last of its owner and permissions.
+    /// Its owner and permissions, as last read from its header or record.
     owner: Mutex<Option<Owner>>,
     /// Whether the last name is gone.
     pub(crate) dead: AtomicBool,
-    /// The attributes that it had in the store then, but for its links.
+    /// The attributes that it had in the store then, except its link count.
     pub(crate) last: OnceLock<Attributes>,
 }
 
@@ -91,7 +91,7 @@ impl<S: Storage> Node<S> {
         *lock(&self.inode)
     }
 
-    /// What its header or record told last of its owner and permissions.
+    /// Its owner and permissions, as last read from its header or record.
     pub(crate) fn owner(&self) -> Option<Owner> {
         *lock(&self.owner)
     }
@@ -169,20 +169,20 @@ impl<S: Storage> Node<S> {
         self.contested.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody uses the content, or is just about to.
+    /// Whether the content is in use, or about to be.
     pub(crate) fn is_in_use(&self) -> bool {
         match self.content.try_lock() {
             Ok(content) => content.strong_count() > 0,
             Err(TryLockError::Poisoned(content)) => content.into_inner().strong_count() > 0,
-            // Held while the content is opened. Waiting could be for ever: who opens it may want
-            // the table.
+            // Held while the content is opened. Waiting could last forever: the thread that opens
+            // it may want the table.
             Err(TryLockError::WouldBlock) => true,
         }
     }
 }
 
-/// Parents that only this node holds go one after the other: a chain of them may be longer than what
-/// a stack can unwind.
+/// Parents that only this node holds are dropped in a loop: recursion along a deep path could
+/// overflow the stack.
 impl<S: Storage> Drop for Node<S> {
     fn drop(&mut self) {
         let mut names = std::mem::take(&mut *lock(&self.names));
@@ -194,7 +194,7 @@ impl<S: Storage> Drop for Node<S> {
     }
 }
 
-/// All nodes that anybody knows.
+/// All nodes that are known.
 pub(crate) struct Table<S: Storage> {
     maps: Mutex<Maps<S>>,
 }
@@ -203,8 +203,8 @@ struct Maps<S: Storage> {
     nodes: HashMap<u64, Arc<Node<S>>>,
     /// From inode numbers in the store to living nodes.
     inodes: HashMap<Inode, u64>,
-    /// From ids of files and folders to the nodes that have them: one each, unless somebody made a
-    /// copy in the store.
+    /// From ids of files and folders to the nodes that have them: one each, unless there is a copy
+    /// in the store.
     ids: HashMap<Id, Vec<u64>>,
     /// Nodes that were without references when their content was in use.
     idle: HashSet<u64>,
@@ -212,7 +212,7 @@ struct Maps<S: Storage> {
 }
 
 impl<S: Storage> Maps<S> {
-    /// Makes a node, which this inode number leads to from now on.
+    /// Makes a node, and maps its inode number to it.
     fn add(&mut self, found: &Attributes) -> Arc<Node<S>> {
         let taken = found.node == ROOT
             || found.node == 0
@@ -251,8 +251,8 @@ impl<S: Storage> Maps<S> {
         }
     }
 
-    /// Parts a node from its inode number, unless that is another's already: the store gives a
-    /// number again as soon as it is free.
+    /// Unmaps a node's inode number, unless it is another's already: the store reuses a number as
+    /// soon as it is free.
     fn unmap(&mut self, node: &Node<S>) {
         let inode = node.inode();
         if self.inodes.get(&inode) == Some(&node.number) {
@@ -373,7 +373,7 @@ impl<S: Storage> Table<S> {
                 gone.push(maps.remove(number));
             }
         }
-        // Nodes close folders when they go: not under the lock.
+        // Dropping nodes closes folders: not under the lock.
         drop(maps);
     }
 
@@ -412,7 +412,7 @@ impl<S: Storage> Table<S> {
             .collect()
     }
 
-    /// The objects of some nodes are gone from the store; then this one has its id for itself.
+    /// The objects of some nodes are gone from the store; then no other node has this one's id.
     pub(crate) fn give_up_claims(&self, node: &Node<S>, gone: &[Arc<Node<S>>]) {
         let mut maps = lock(&self.maps);
         for node in gone {
@@ -423,7 +423,7 @@ impl<S: Storage> Table<S> {
         node.contested.store(!alone, Ordering::Relaxed);
     }
 
-    /// A node is another inode from now on: a symlink was written anew.
+    /// A node has another inode from now on: a symlink was rewritten.
     pub(crate) fn replace_inode(&self, node: &Node<S>, new: Inode) {
         let mut maps = lock(&self.maps);
         maps.unmap(node);

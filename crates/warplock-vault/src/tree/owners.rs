@@ -17,7 +17,7 @@ const GROUP_EXECUTES: u32 = 0o010;
 const HOLDS_SPECIALS: u32 = 1 << 31;
 
 impl Owner {
-    /// What a mount shows: of a folder's record a folder, of a header anything else.
+    /// The type that a mount shows: a folder for a folder's record, any other for a header.
     pub(crate) fn kind(&self) -> FileType {
         match FileType::from_raw_mode(self.mode & TYPE) {
             FileType::Symlink | FileType::Unknown => FileType::RegularFile,
@@ -25,7 +25,7 @@ impl Owner {
         }
     }
 
-    /// The owner of something that nobody has sealed one for: only whoever runs this may use it.
+    /// The owner of something without a sealed one: only the user who runs this may use it.
     pub(crate) fn unsealed(kind: FileType) -> Self {
         let permissions = match kind {
             FileType::Directory => 0o700,
@@ -39,8 +39,8 @@ impl Owner {
         }
     }
 
-    /// With the permissions and owners that are asked for. New owners take setuid and setgid off
-    /// what is no folder.
+    /// With the requested permissions and owners. A change of owner clears setuid and setgid,
+    /// except of folders.
     pub(crate) fn changed(mut self, changes: &Changes) -> Self {
         self.uid = changes.uid.unwrap_or(self.uid);
         self.gid = changes.gid.unwrap_or(self.gid);
@@ -70,8 +70,8 @@ impl Owner {
         self
     }
 
-    /// The permissions that the store's object gets for these. Its owner may always use it, for the
-    /// vault has to; and ciphertext never runs as somebody else.
+    /// The permissions of the object in the store. Its owner may always use it, as the vault must;
+    /// and ciphertext is never set-user-ID or set-group-ID.
     pub(crate) fn permissions_in_store(&self) -> u32 {
         match self.kind() {
             FileType::Directory => self.mode & PERMISSIONS | 0o700,
@@ -101,7 +101,7 @@ impl Owner {
     }
 }
 
-/// Between the ids that are sealed and those of this machine.
+/// The mapping between sealed ids and those of this machine.
 ///
 /// They are the same, except for a user whose store was copied from where the user had another id:
 /// that one and the user's own are exchanged, so that the vault is the user's here, too.

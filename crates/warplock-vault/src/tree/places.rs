@@ -1,4 +1,4 @@
-//! Where something may stand: at its place and, while it is being renamed, also at the one it leaves.
+//! The places where an object may stand: its own and, during a rename, also the one it leaves.
 
 use crate::format::names::Place;
 
@@ -65,7 +65,7 @@ impl Places {
         }
     }
 
-    /// How many there are, then they, then zeros.
+    /// Their number, then the places, then zeros.
     pub(crate) fn encode(&self) -> [u8; PLACES_LEN] {
         let mut bytes = [0; PLACES_LEN];
         bytes[0] = self.list.len() as u8;

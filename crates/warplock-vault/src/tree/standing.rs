@@ -1,4 +1,4 @@
-//! Whether what is used stands where it may, under names that were given to it, and alone.
+//! Checks that an object in use stands at a place and under names that were given to it, and alone.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::tree::places::Allowed;
 use crate::vault::Vault;
 
 impl<S: Storage> Vault<S> {
-    /// Refuses what stands at other places than it may.
+    /// Refuses an object at a place where it may not stand.
     pub(crate) fn check_place(
         &self,
         allowed: &[Place],
@@ -25,17 +25,17 @@ impl<S: Storage> Vault<S> {
         }
         Err(Error::altered(
             what(),
-            "it stands under a name that was never given to it: somebody moved or swapped it in \
+            "it stands under a name that was never given to it: it was moved or swapped in \
              the store; move it back, or restore it from a backup",
         ))
     }
 
     /// Refuses what stands under a name that was never given to it, or taken from it. What links or
-    /// renames it allows the new place first; what removes a name forbids the place later. `places` calls what it is
-    /// given with the places where it may stand, to which none is added meanwhile.
+    /// renames it allows the new place first; what removes a name forbids the place later. `places`
+    /// calls its argument with the places where it may stand, to which none is added meanwhile.
     ///
-    /// This is asked at each use, not only when something is opened: below a mount, the store may
-    /// be changed at any time, and then the kernel brings another name for a node that is known.
+    /// This is checked at each use, not only at the first: the store may change under a mount at
+    /// any time, and the kernel may then use another name for a known node.
     pub(crate) fn check_names(
         &self,
         node: &Arc<Node<S>>,
@@ -52,10 +52,11 @@ impl<S: Storage> Vault<S> {
         let storage = &self.core.storage;
         let mut standing = Vec::new();
         for name in node.names() {
-            // Whoever found it there had it open. To open and check it now might lead back here.
+            // The caller that found it there had it open. Opening and checking it now might lead
+            // back here.
             let parent = lock(&name.parent.folder).clone().ok_or(Errno::STALE)?;
             let mut check = |allowed: Allowed<'_>| {
-                // A name may be noted although it is just gone: who looked it up was overtaken.
+                // A name may be noted although it is gone: a removal may have overtaken the lookup.
                 match storage.attributes(At::Name(parent.dir(), &name.stored)) {
                     Ok(found) if found.inode() == node.inode() => {}
                     Err(error) if !is_missing(&error) => return Err(error.into()),
@@ -77,9 +78,9 @@ impl<S: Storage> Vault<S> {
         Ok(())
     }
 
-    /// Refuses an object whose id another one has, too: a copy, by a backup program that parted
-    /// hard links or by somebody who wants parts of it in two places. Which is the right one nobody
-    /// knows, and with one id they would share a journal.
+    /// Refuses an object whose id another one also has: a copy, by a backup program that separated
+    /// hard links or by an attacker who wants parts of it in two places. Which one is right cannot
+    /// be known, and with one id they would share a journal.
     pub(crate) fn check_alone(&self, node: &Arc<Node<S>>) -> Result<()> {
         if !node.is_contested() {
             return Ok(());
@@ -101,7 +102,7 @@ impl<S: Storage> Vault<S> {
                 return Err(Error::altered(
                     self.path_of(node),
                     "another file was put in its place in the store while it is in use; try again \
-                     when those who use it have closed it, and a few seconds later",
+                     when the programs that use it have closed it, and a few seconds later",
                 ));
             }
             gone.push(rival);
@@ -131,7 +132,7 @@ impl<S: Storage> Vault<S> {
 pub(crate) fn put_back(what: Subject) -> Error {
     Error::altered(
         what,
-        "it stands under a name that was taken from it by a rename or a removal: somebody put it \
+        "it stands under a name that was taken from it by a rename or a removal: it was put \
          back there; remove the old name in the store",
     )
 }

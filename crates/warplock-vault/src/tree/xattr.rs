@@ -1,6 +1,6 @@
-//! Extended attributes. Those of programs (`user.` and `trusted.`) are sealed and bound to file
-//! and name; those that the kernel acts upon (`system.`, `security.`) go to the store as they are.
-//! Of an ACL, what permissions also tell is that of the sealed ones.
+//! Extended attributes. Those of programs (`user.` and `trusted.`) are sealed and bound to file and
+//! name; those that the kernel acts upon (`system.`, `security.`) go to the store as they are. The
+//! part of an ACL that permissions also express follows the sealed ones.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -24,10 +24,10 @@ use crate::vault::Vault;
 const AAD: &[u8] = b"warplock-vault/2 xattr";
 /// The name spaces of sealed attributes.
 const SPACES: [&str; 2] = ["user.", "trusted."];
-/// What stored names of sealed attributes go on with.
+/// Follows the space in the stored names of sealed attributes.
 const MARK: &str = "warplock.";
 
-/// What an attribute hangs on, held open.
+/// The object that an attribute belongs to, held open.
 enum Holder<S: Storage> {
     File(Arc<Content<S>>),
     Folder(Arc<Folder<S>>),
@@ -48,7 +48,7 @@ impl<S: Storage> Holder<S> {
         match self {
             Holder::File(content) => Ok(&content.id),
             Holder::Folder(folder) => Ok(&folder.id),
-            // Linux allows none there, but for `trusted.`, which would have nothing to hold on to.
+            // Linux allows none there except `trusted.`, and there is no id to bind its value to.
             Holder::Name(..) => Err(Errno::PERM.into()),
         }
     }
@@ -118,8 +118,8 @@ impl<S: Storage> Vault<S> {
         Ok(storage.set_xattr(holder.at(), &stored, &sealed, flags)?)
     }
 
-    /// Sets the ACL in the store, whose owner may use the object as always, and then the permissions
-    /// that it brings about.
+    /// Sets the ACL in the store, whose owner may use the object as always, and then the
+    /// permissions that it implies.
     fn write_acl(&self, node: &Arc<Node<S>>, value: &[u8], flags: XattrFlags) -> Result<()> {
         let change = |sealed: Owner| match value.len() > NO_ACL {
             true => sealed.permitting(mode_of_acl(value)),
@@ -163,7 +163,7 @@ impl<S: Storage> Vault<S> {
         Ok(value)
     }
 
-    /// The name and the value in a sealed attribute.
+    /// The name and the value of a sealed attribute.
     fn open_xattr(
         &self,
         node: &Arc<Node<S>>,

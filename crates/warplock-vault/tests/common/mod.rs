@@ -1,4 +1,4 @@
-//! What the tests share: a store that can crash, a vault in it, and short ways to use it.
+//! Shared by the tests: a store that can crash, a vault in it, and short ways to use it.
 #![allow(dead_code, reason = "no test uses all of it")]
 
 pub(crate) mod mem;

@@ -15,7 +15,7 @@ use warplock_vault::{Settings, Vault, init};
 use crate::failing::end;
 use crate::harness::{can_mount, limited};
 
-/// A kernel that is to ask sees new contents whenever a file is opened, and new names at once.
+/// A kernel that must ask sees new contents whenever a file is opened, and new names without delay.
 #[test]
 fn a_kernel_that_asks_sees_what_others_change() {
     limited(|| {

@@ -31,7 +31,7 @@ struct Known {
     begun: u64,
 }
 
-/// So many files, each written by one thread at a time.
+/// The number of files, each written by one thread at a time.
 const FILES: u64 = 12;
 const THREADS: u64 = 3;
 

@@ -10,7 +10,7 @@ use crate::harness::{Place, Random, SUBJECTS, Standing, Subject, limited, number
 
 /// The file stays shorter.
 const LONGEST: u64 = 400_000;
-/// So often the mount is taken down and put up again.
+/// Steps between remounts.
 const REMOUNT: u64 = 1_500;
 
 #[test]
@@ -61,7 +61,7 @@ fn run(subject: Subject, operations: u64) {
             whole(
                 &file,
                 &model,
-                &format!("{subject:?}, step {step}, mounted anew"),
+                &format!("{subject:?}, step {step}, mounted again"),
             );
         }
         let what = one(

@@ -1,4 +1,4 @@
-//! What one program does must not end or stop a mount for the others.
+//! One program must not end or stop a mount for the others.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -78,7 +78,7 @@ fn open_folders_take_little_memory() {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), NAMES - 1);
-        // Folders that differ take no descriptor each, or else nobody could open a file.
+        // Different folders take no descriptor each, or else no file could be opened.
         open.clear();
         for number in 0..2000 {
             let path = standing.path(format!("folder {number}"));

@@ -1,4 +1,4 @@
-//! Many processes at once.
+//! Many processes at the same time.
 
 use std::fs;
 use std::process::{Command, Stdio};

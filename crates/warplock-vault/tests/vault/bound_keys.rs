@@ -1,5 +1,5 @@
-//! The names of wrapped keys: changed, exchanged, planted, dropped and brought back by somebody
-//! without the master key; and the file that holds them: its permissions, its lock, its kind.
+//! The names of wrapped keys: changed, exchanged, planted, dropped and brought back without the
+//! master key; and the file that holds them: its permissions, its lock, its kind.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -105,7 +105,7 @@ impl Shared {
     }
 }
 
-/// A `[[key]]` that opens to `master`, with a MAC that is none.
+/// A `[[key]]` that opens to `master`, with an invalid MAC.
 fn planted(name: &str, master: &MasterKey, to: &Recipients) -> String {
     let (mac, age) = ("0".repeat(64), to_armor(&wrap(master, to).unwrap()));
     format!("\nname = \"{name}\"\nmac = \"{mac}\"\nage = \"\"\"\n{age}\"\"\"\n")
@@ -199,7 +199,7 @@ fn a_planted_key_keeps_nobody_out() {
         // What alice and the passphrase open as well, to another vault.
         planted("alice2", &foreign, &vault.alice.to),
         planted("paper2", &foreign, &vault.paper.to),
-        // What nobody here opens.
+        // A key for a foreign recipient.
         planted("eve", &foreign, &eve.to),
         "\nname = \"junk\"\nmac = \"\"\nage = \"\"\"\nAAAA\n\"\"\"\n".to_owned(),
         // A name twice.
@@ -332,7 +332,7 @@ fn permissions_stay_as_they_are() {
     assert_eq!(names.len(), 3, "no draft and no lock stay: {names:?}");
 }
 
-/// Whoever may read the file can lock it, and must not be able to keep a key in it.
+/// A reader of the file can lock it, and must not be able to keep a key in it.
 #[test]
 fn a_readers_lock_keeps_no_key_from_being_removed() {
     let vault = Shared::new();

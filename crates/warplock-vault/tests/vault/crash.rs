@@ -321,7 +321,7 @@ fn names_at_every_cut() {
 }
 
 /// A file that is removed although a journal holds what was synced to it, or while it is open: a
-/// crash leaves nothing that looks as if somebody had hidden the file.
+/// crash leaves nothing that looks as if the file had been hidden.
 #[test]
 fn removed_at_every_cut() {
     let (mem, key) = new_vault(&Settings::default());

@@ -1,5 +1,5 @@
-//! A kernel short of memory forgets files whose writes are not committed yet: nothing of them is
-//! lost, and nothing stays behind.
+//! A kernel short of memory forgets files whose writes are not committed yet: none of their content
+//! is lost, and nothing is left over.
 
 use crate::common::{FILE, FOLDER, Short, WRITE, new_vault, open};
 use rustix::io::Errno;

@@ -88,7 +88,8 @@ fn an_exchange_fails_at_every_point() {
                     .iter()
                     .all(|finding| finding.class == Class::Crash)
             );
-            // A file's header waits for the next commit; a folder's record was to change at once.
+            // A file's header waits for the next commit; a folder's record was to change without
+            // delay.
             if kind.is_empty() && !as_after_a_crash {
                 assert_eq!(report.findings, [], "{after}");
             }

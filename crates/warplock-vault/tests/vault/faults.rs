@@ -93,7 +93,7 @@ fn one_run(errno: Errno, after: u64, rng: &mut Rng) {
     }
     drop((file, vault));
 
-    // And the machine starts anew.
+    // And the machine restarts.
     let vault = open(mem.clone(), &key);
     let found = vault.get("file").unwrap();
     if committed {

@@ -122,7 +122,7 @@ fn a_vault_needs_an_empty_folder_and_known_settings() {
     assert_eq!(refused.kind(), ErrorKind::Usage);
 }
 
-/// Nobody's change is lost, and what one that was interrupted left is tidied up.
+/// No change is lost, and the remains of an interrupted one are tidied up.
 #[test]
 fn several_at_once() {
     const COUNT: usize = 8;

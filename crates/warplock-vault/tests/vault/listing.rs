@@ -1,4 +1,4 @@
-//! What a listing says of its entries is what looking them up says.
+//! A listing and lookups say the same about entries.
 
 use std::ffi::OsString;
 

@@ -153,7 +153,7 @@ fn larger_blocks_with_aes_128() {
 }
 
 /// Threads overwrite, read, sync and commit one file at the same time. Each block always holds one
-/// thread's bytes, the sum is right, and what was there at the end is there after opening anew.
+/// thread's bytes, the sum is right, and the final content is there after opening again.
 #[test]
 fn side_by_side() {
     const BLOCKS: u64 = 64;

@@ -180,7 +180,7 @@ fn the_store_follows() {
     }
 }
 
-/// They are durable as contents are: a file's with its next commit, a folder's at once.
+/// They are durable as contents are: a file's with its next commit, a folder's without delay.
 #[test]
 fn they_are_committed() {
     let (mem, key) = new_vault(&Settings::default());
@@ -343,7 +343,7 @@ fn fifos_sockets_and_devices() {
     assert_eq!((report.files, report.folders, report.others), (0, 2, 4));
 }
 
-/// A fifo that was removed while somebody holds it is still one.
+/// A fifo that was removed while it is open is still one.
 #[test]
 fn what_is_held_keeps_its_kind() {
     let (mem, key) = new_vault(&Settings::default());
@@ -360,7 +360,7 @@ fn what_is_held_keeps_its_kind() {
     assert_eq!(after.map(|it| it.uid), [7, 7]);
 }
 
-/// Files and folders without a header or record that verifies can only be used by whoever runs
+/// Files and folders without a header or record that verifies can only be used by the user who runs
 /// the mount, whatever the store says.
 #[test]
 fn what_nothing_is_sealed_of() {
@@ -386,7 +386,7 @@ fn what_nothing_is_sealed_of() {
         let found = of(&vault, path);
         assert_eq!((found.0, found.1), (mode, me));
     }
-    // Emptied, in a vault that seems to have crashed: it is made again for nobody else.
+    // Emptied, in a vault that seems to have crashed: it is made again for this user alone.
     drop(vault);
     mem.disk().object(file).data.clear();
     let vault = open(mem.clone(), &key);
@@ -435,7 +435,7 @@ fn acls_go_with_permissions() {
         assert_eq!(stored[4 + 2] & 6, 6);
         change(&vault, path, &chmod(0o640));
         assert_eq!(get(), Ok(acl([6, 7, 0, 4, 0])));
-        // Somebody sets another one in the store.
+        // Another one is set in the store.
         mem.disk()
             .object(node)
             .xattrs

@@ -17,7 +17,7 @@ use warplock_vault::{Options, Posix, Settings, Vault, init_on};
 
 const NOBODY: u32 = 65_534;
 
-/// Runs `action` in a thread that may do no more than an ordinary user, on a folder of his.
+/// Runs `action` in a thread with no more rights than an ordinary user, on that user's folder.
 fn as_a_user(action: impl FnOnce(&Path) + Send) {
     let dir = tempfile::tempdir().unwrap();
     let root = geteuid().is_root();
@@ -79,7 +79,7 @@ fn they_are_renamed_and_removed() {
     });
 }
 
-/// Whoever may only read the store's files changes nothing of them, not even for a moment.
+/// A vault open for reading never changes the store's files, not even for a moment.
 #[test]
 fn a_vault_open_for_reading_grants_nothing() {
     as_a_user(|path| {
@@ -169,7 +169,7 @@ fn a_store_from_where_its_user_had_another_id() {
     if !geteuid().is_root() {
         return;
     }
-    // Another user's: the way back is that of root, who sees ids as they are.
+    // Another user's: the way back is that of root, which sees ids as they are.
     let dir = tempfile::tempdir().unwrap();
     let store = Posix::new(dir.path()).unwrap();
     chown(dir.path(), Some(1234), Some(1235)).unwrap();
@@ -225,7 +225,7 @@ fn a_store_from_where_its_user_had_another_id() {
     assert_eq!(owner(&vault, "nobody's"), (NOBODY, 78));
     vault.unmounted();
     drop(vault);
-    // Whoever else mounts it, whose store it is not, sees ids as they are.
+    // A user who mounts it without owning the store sees ids as they are.
     give(1234);
     for path in all().chain([dir.path().to_owned()]) {
         let mode = if path.is_dir() { 0o777 } else { 0o666 };

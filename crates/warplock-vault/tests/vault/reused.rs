@@ -22,7 +22,7 @@ fn race(action: impl FnOnce(&Vault<Mem>)) {
     vault
         .symlink(ROOT, "link".as_ref(), target, FILE.caller)
         .unwrap();
-    // The kernel knows all of them, and nobody uses the files.
+    // The kernel knows all of them, and the files are not in use.
     let known = ["file", "other", "link"].map(|name| vault.node(name).unwrap().node);
     FileSystem::tick(&*vault);
 
@@ -69,7 +69,7 @@ fn a_replaced_file() {
     });
 }
 
-/// A symlink that is renamed is written anew.
+/// A symlink that is renamed is rewritten.
 #[test]
 fn a_renamed_symlink() {
     race(|vault| {

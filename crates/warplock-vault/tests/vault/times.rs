@@ -1,4 +1,4 @@
-//! Times that programs set, beside those that the vault keeps.
+//! Times that programs set, and those that the vault keeps.
 
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};

@@ -1,4 +1,4 @@
-//! What a vault tells people, and what it tells logs that others may read.
+//! The messages of a vault to its user, and to logs that others may read.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! Files whose last name is gone: whole for those who have them open, and no burden afterwards.
+//! Files whose last name is gone: complete while they are open, and gone afterwards.
 
 use crate::common::{Short, new_vault, open};
 use warplock_vault::fs::{FileSystem, ROOT};
@@ -31,7 +31,7 @@ fn an_open_file_outlives_its_name() {
     vault.unmounted();
 }
 
-/// On a full disk, what is removed makes room at once.
+/// On a full disk, removing a file frees room without delay.
 #[test]
 fn a_removed_file_takes_no_room() {
     let (mem, key) = new_vault(&Settings::default());

@@ -191,7 +191,7 @@ impl Calibration {
     pub(super) fn load_from(path: &Path) -> Result<Option<Self>, String> {
         let mut text = String::new();
         let mut read = || {
-            // A fifo would be waited for, and a device has no end.
+            // Opening a fifo would block, and a device has no end.
             if !fs::metadata(path)?.is_file() {
                 return Err(io::Error::other("it is not a regular file"));
             }

@@ -88,7 +88,7 @@ const MODEL_WEIGHT: f64 = 1.0;
 /// wrong, and only a try can show it.
 const GPU_OPTIMISM: f64 = 0.85;
 
-/// More jobs of one size do not count more.
+/// The most weight of jobs of one size, however many there were.
 const MOST_WEIGHT: f64 = 4.0;
 
 /// A job's measured time changes the estimate by at most this factor; the first of its size by at
@@ -190,8 +190,8 @@ impl Corrections {
             return;
         };
         let off = off.clamp(-most, most);
-        // A was_slow job counts for little: mostly the faster of two counts. After a second job,
-        // the first counts for nothing.
+        // A slow job counts for little: of two, mostly the faster counts. After a second job, the
+        // first counts for nothing.
         let second = seen.last != Turn::Later && seen.passed < SECOND_WITHIN_JOBS;
         let first = !second && (seen.last != Turn::Later || seen.passed >= seen.patience);
         let part = match (off < seen.off, second) {

@@ -17,7 +17,7 @@ use crate::portion::{All, Source};
 /// thread to do CPU work while it waits.
 const SIDE_WORK_RATIO: f64 = 4.0;
 
-/// The reason why a helper must not be used any more.
+/// The reason why a helper must no longer be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Broken {
     /// In words.
@@ -48,7 +48,7 @@ pub(crate) trait Helper: Send + Sync {
 
     /// Works on portions until the source returns none. After an error, the portions that were
     /// taken and not done must be done by another worker: with `keep`, their input is unchanged,
-    /// even for work in place, and nothing is written any more.
+    /// even for work in place, and nothing more is written.
     ///
     /// # Safety
     /// Nothing else uses the portions' bytes during the call.
@@ -56,7 +56,7 @@ pub(crate) trait Helper: Send + Sync {
     -> Result<(), Broken>;
 
     /// Runs a whole job; returns the messages that did not verify, ascending. After an error
-    /// nothing is written any more, and input that is not also output is unchanged.
+    /// nothing more is written, and input that is not also output is unchanged.
     ///
     /// # Safety
     /// Nothing else uses what the job borrows during the call.
@@ -252,8 +252,7 @@ impl<'a> Crew<'a> {
         })
     }
 
-    /// Lets CPU threads take portions until there are none for them, and calls `meanwhile` on this
-    /// thread.
+    /// CPU threads take portions until none are left for them; this thread calls `meanwhile`.
     ///
     /// # Safety
     /// As [`Crew::run`].

@@ -61,7 +61,7 @@ impl FastPath {
         bytes.saturating_add(messages.saturating_mul(small.message)) < small.bytes
     }
 
-    /// The least length of a single message that is not small.
+    /// The length from which a single message is not small.
     pub(super) fn alone(&self, algorithm: Algorithm, direction: Direction) -> u64 {
         let small = self.small(algorithm, direction);
         small.bytes.saturating_sub(small.message)

@@ -63,7 +63,7 @@ const HOPELESS_RATIO: f64 = 2.0;
 /// Chooses between the CPU and the GPUs, and makes them work together.
 pub(crate) struct Planner {
     gpus: Gpus,
-    /// Made for the first job, if there may be GPUs.
+    /// Created by the first job, if there may be GPUs.
     fast_path: OnceLock<FastPath>,
     load: Box<dyn Fn() -> Model + Send + Sync>,
     there: fn() -> bool,
@@ -85,7 +85,7 @@ struct PinnedAnswer {
 }
 
 impl Planner {
-    /// `start` starts the GPUs, `load` returns the machine's model, and `there` tells cheaply
+    /// `start` starts the GPUs, `load` returns the machine's model, and `there` is a cheap test for
     /// whether there may be GPUs.
     pub(crate) fn new(
         start: Start,
@@ -349,7 +349,7 @@ fn least(teams: &[Estimate]) -> f64 {
     times.fold(f64::INFINITY, f64::min)
 }
 
-/// GPUs that were demanded by name: they share each job, and if one fails, the job fails.
+/// GPUs that were requested by name: they share each job, and if one fails, the job fails.
 pub(crate) struct Demanded {
     pub(crate) gpus: Vec<Arc<dyn Helper>>,
 }

@@ -53,9 +53,9 @@ pub(crate) struct CpuModel {
     pub(crate) costs: Costs,
     /// Nanoseconds to wake the other threads and to wait for them.
     pub(crate) wake: f64,
-    /// Nanoseconds per byte that all threads together cannot beat: for text in caches, and beyond.
+    /// The fewest nanoseconds per byte of all threads together: for text in caches, and for more.
     pub(crate) memory: [f64; 2],
-    /// The slowdown of a thread while all others work: two share a core, and clocks fall.
+    /// The slowdown of a thread while all others work: two share a core, and clocks drop.
     pub(crate) crowded: f64,
 }
 

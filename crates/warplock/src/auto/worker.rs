@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Limits {
     /// The most bytes of a portion; a multiple of 512.
     pub(crate) most: usize,
-    /// The usual number of bytes, if messages can be divided so; at most `most`.
+    /// The usual number of bytes, if messages allow it; at most `most`.
     pub(crate) usual: usize,
     /// The fewest bytes that are worth a portion.
     pub(crate) least: usize,

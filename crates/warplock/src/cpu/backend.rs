@@ -15,7 +15,7 @@ pub(crate) struct CpuBackend {
     pub(super) others: Option<Pool>,
     /// Guesses, which are good enough to decide how many threads a job is worth.
     pub(super) model: CpuModel,
-    /// Bytes of text from which a job is written with non-temporal stores.
+    /// From this many bytes of text on, a job is written with non-temporal stores.
     pub(super) non_temporal_from: u64,
 }
 
@@ -26,9 +26,9 @@ impl CpuBackend {
         let kernels = set.kernels().ok_or_else(|| Error::NoBackend {
             name: name.clone(),
             reason: match cfg!(any(vectors = "x86", vectors = "arm")) {
-                true => "this machine does not have the instructions; take cpu",
+                true => "this machine does not have the instructions; use cpu",
                 false => {
-                    "this build has no code for it; compile warplock with optimization, or take cpu"
+                    "this build has no code for it; compile warplock with optimization, or use cpu"
                 }
             }
             .to_owned(),

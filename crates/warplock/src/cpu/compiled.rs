@@ -2,7 +2,7 @@
 
 use super::prepared::{GhashKey, Powers};
 
-/// What the macro's expansion names, for the modules that use it.
+/// Names that the macro's expansion uses, for the modules that call it.
 pub(super) mod names {
     pub(in crate::cpu) use super::{kernels_of, powers_of, specialize_load, specialize_store};
     pub(in crate::cpu) use crate::Direction;
@@ -72,7 +72,7 @@ macro_rules! kernels_of {
 
             #[target_feature(enable = $features)]
             fn expand(key: &[u8], inverse: bool, to: &mut AesKey) {
-                // SAFETY: this function has the instructions; so for all that follow.
+                // SAFETY: this function has the instructions; likewise below.
                 unsafe { body::expand::<$lanes>(key, inverse, to) }
             }
             #[target_feature(enable = $features)]
@@ -82,8 +82,8 @@ macro_rules! kernels_of {
             }
             #[target_feature(enable = $features)]
             unsafe fn ecb(key: &AesKey, direction: Direction, io: Io) {
-                // Two calls, so that each direction is compiled by itself.
-                // SAFETY: as above, and by the trait's contract; so for all that follow.
+                // Two calls, so that each direction is compiled by itself. SAFETY: as above, and by
+                // the trait's contract; likewise below.
                 unsafe {
                     match direction {
                         Direction::Encrypt => specialize_store!(io => body::ecb::<$lanes, { body::depth::<$lanes>() }>(key, Direction::Encrypt, io)),
@@ -223,7 +223,7 @@ macro_rules! kernels_of {
                 $set
             }
             fn expand(&self, key: &[u8], inverse: bool, to: &mut AesKey) {
-                // SAFETY: `detect` found the instructions; so for all that follow.
+                // SAFETY: `detect` found the instructions; likewise below.
                 unsafe { $name::expand(key, inverse, to) }
             }
             fn ghash_key(&self, h: [u8; 16], blocks: usize, to: &mut Option<GhashKey>) {
@@ -232,7 +232,7 @@ macro_rules! kernels_of {
                 unsafe { $name::powers(&h, blocks, powers) }
             }
             unsafe fn ecb(&self, key: &AesKey, direction: Direction, io: Io) {
-                // SAFETY: as above, and by the trait's contract; so for all that follow.
+                // SAFETY: as above, and by the trait's contract; likewise below.
                 unsafe { $name::ecb(key, direction, io) }
             }
             unsafe fn ecb_each(&self, keys: &[u8], io: Io) {

@@ -1,4 +1,4 @@
-//! What one instruction set offers: each mode over whole runs of blocks, for one thread.
+//! The kernels of one instruction set: each mode over whole runs of blocks, for one thread.
 
 use super::InstructionSet;
 use super::prepared::{AesKey, GhashKey, Prepared};
@@ -43,13 +43,14 @@ impl Io {
         }
     }
 
-    /// The same, with an input that is in no cache or in one.
+    /// The same; `cold`: the input is in no cache.
     pub(crate) fn with_cold(self, cold: bool) -> Io {
         Io { cold, ..self }
     }
 
     /// The blocks before the output's first cache line, and the rest, which a kernel may write with
-    /// non-temporal stores. The rest is empty where it should not, or where blocks do not fill lines.
+    /// non-temporal stores. The rest is empty if such stores are not wanted, or if blocks straddle
+    /// cache lines.
     pub(crate) fn non_temporal_part(self) -> (Io, Io) {
         let head = (self.dst as usize).wrapping_neg() % LINE;
         let near = match self.non_temporal && head.is_multiple_of(16) {
@@ -170,7 +171,8 @@ pub(crate) trait Kernels: Sync {
     fn set(&self) -> InstructionSet;
 
     /// Round keys from 16, 24 or 32 secret bytes (FIPS 197, 5.2), and if wanted those of the
-    /// equivalent inverse cipher (5.3.5). In place: a key for each message is moved nowhere.
+    /// equivalent inverse cipher (5.3.5). Written in place: moving a key for each message would
+    /// cost time.
     fn expand(&self, key: &[u8], inverse: bool, to: &mut AesKey);
 
     /// What GHASH derives from its key `h` (SP 800-38D, 6.4) for messages of up to `blocks` blocks.
@@ -216,8 +218,8 @@ pub(crate) trait Kernels: Sync {
         io: Io,
     );
 
-    /// Short GCM messages together. They are reordered; returns how many of the first ones are
-    /// done, and the others are left for [`Kernels::gcm`].
+    /// Processes short GCM messages together. Reorders them, does the first ones, and returns how
+    /// many; the others are left for [`Kernels::gcm`].
     unsafe fn gcm_short(&self, _direction: Direction, _messages: &mut [Short<'_>]) -> usize {
         0
     }

@@ -23,8 +23,8 @@ pub(crate) enum Running {
     Acorn(Acorn),
 }
 
-/// A block within one cache line: a block that is written and then immediately read across two
-/// lines is waited for, which shows in a short message's time.
+/// A block within one cache line: reading a block that was just written across two lines stalls,
+/// which shows in a short message's time.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 pub(crate) struct Carried(pub(crate) [u8; 16]);
@@ -225,7 +225,7 @@ impl Running {
     /// [`Running::update`] with non-temporal stores.
     ///
     /// # Safety
-    /// As there.
+    /// As [`Running::update`].
     #[inline(never)]
     unsafe fn update_non_temporal(
         &mut self,
@@ -250,7 +250,7 @@ impl Running {
     /// [`Running::update`] with one call of a kernel.
     ///
     /// # Safety
-    /// As there, and a non-temporal output begins with a cache line.
+    /// The same, and a non-temporal output begins at a cache line.
     #[inline(always)]
     unsafe fn call(
         &mut self,
@@ -326,7 +326,7 @@ impl Running {
         }
     }
 
-    /// The tag of a finished message; `None` for modes without.
+    /// The tag of a finished message; `None` for modes without tags.
     pub(crate) fn tag(&self, kernels: &dyn Kernels, prepared: &Prepared) -> Option<[u8; 16]> {
         let gcm = match self {
             Running::Gcm(gcm) => gcm,

@@ -72,7 +72,7 @@ impl CpuBackend {
     /// Works on a message, as [`Running::update`]; long runs are cut over the threads.
     ///
     /// # Safety
-    /// As there.
+    /// As [`Running::update`].
     pub(crate) unsafe fn advance(
         &self,
         state: &mut Running,

@@ -38,7 +38,7 @@ fn far_results_are_the_near_ones_of_portable_code() {
         for algorithm in Algorithm::all() {
             for seed in 0..12 {
                 let mut random = Random::new(seed << 8 | algorithm as u64);
-                // Some are long enough for non-temporal stores at any place.
+                // Some are long enough for non-temporal stores at any offset.
                 let mut setup = Setup::random(&mut random, algorithm, 24 << 10);
                 setup.in_place &= seed == 0;
                 let plain = buffers(&setup, &mut random);

@@ -34,7 +34,7 @@ fn no_support(number: Option<u32>) -> Error {
     Error::NoBackend {
         name: BackendChoice::Cuda(number).to_string(),
         reason: "this program was built without GPU support (the feature `cuda` of the crate \
-                 warplock); take cpu"
+                 warplock); use cpu"
             .to_owned(),
     }
 }

@@ -27,21 +27,21 @@ static WAKE_NANOSECONDS: AtomicU64 = AtomicU64::new(10_000);
 /// The least and largest value, in nanoseconds: outliers are clock steps or other programs.
 const WAKE_LIMITS: (u64, u64) = (2_000, 200_000);
 
-/// Nanoseconds that it costs to get a spinning helper, including the caller's part.
+/// The cost of getting a spinning helper, including the caller's part.
 const JOIN_NANOSECONDS: f64 = 2_000.0;
 
 /// The longest time that a thread spins.
 const LONGEST_SPIN: Duration = Duration::from_micros(100);
 
 /// After this many consecutive misses a thread spins no longer than one wake-up costs. Every hit
-/// (or awake hit) cancels two misses.
+/// (or near hit) cancels two misses.
 const SPIN_CREDIT: u32 = 8;
 
 /// A spinning thread yields its core after this many spins, of some 0.1 to 0.5 us each.
 const SPINS_BEFORE_YIELD: u32 = 10;
 
-/// The caller wakes this many threads, and so does each thread that comes: a wake-up costs the
-/// thread that makes it.
+/// The caller wakes this many threads, and so does each woken thread: a wake-up takes the waking
+/// thread's time.
 const WAKES_PER_CALL: usize = 2;
 
 /// This many tasks can have helpers at the same time; further callers work alone.
@@ -278,7 +278,7 @@ impl Shared {
                 if let Some(seat) = seat {
                     seat.work();
                 }
-                // A thread that came too late spins, too: the next task may be awake.
+                // A thread that came too late also spins: the next task may come soon.
                 (idle, called) = (Instant::now(), false);
                 continue;
             }

@@ -148,7 +148,7 @@ impl TaskSlot {
         })
     }
 
-    /// Ends the task: no thread joins any more, and all that have joined are done.
+    /// Ends the task: no more threads join, and all that have joined are done.
     pub(super) fn close(&self) {
         let mut state = self.state.fetch_and(!State::OPEN, Ordering::AcqRel);
         let mut looks = 0;

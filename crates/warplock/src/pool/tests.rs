@@ -1,4 +1,4 @@
-//! What helpers do for a caller, and what they do not.
+//! Helpers and their callers.
 
 use std::sync::atomic::AtomicBool;
 

@@ -14,7 +14,7 @@ use crate::{
 #[path = "../../tests/constant_time/leaky.rs"]
 mod leaky;
 
-/// Runs `work`, which must not make valgrind find anything.
+/// Runs `work`, in which valgrind must not find anything.
 fn silent<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let before = errors();
     let result = work();
@@ -184,7 +184,7 @@ fn padding_keeps_secrets() {
     }
 }
 
-/// A check that finds nothing anywhere is none.
+/// Proves that the check can fail.
 #[test]
 fn leaks_are_found() {
     assert!(

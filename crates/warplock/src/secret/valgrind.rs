@@ -1,13 +1,13 @@
 //! Requests to valgrind (its `valgrind.h` and `memcheck.h`): a sequence of instructions that does
-//! nothing on a processor.
+//! nothing on a real CPU.
 
-/// Asks for `request`; 0 if valgrind is not there.
+/// Asks for `request`; 0 if this does not run under valgrind.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn ask(request: usize, first: usize, second: usize) -> usize {
     let arguments = [request, first, second, 0, 0, 0];
     let mut answer = 0usize;
-    // SAFETY: the rotations add up to 128 bits, the exchange is of a register with itself.
-    // Valgrind reads the arguments and changes what it knows of memory, not memory.
+    // SAFETY: the rotations add up to 128 bits, and a register is exchanged with itself. Valgrind
+    // reads the arguments and changes its records about memory, not memory.
     unsafe {
         std::arch::asm!(
             "rol rdi, 3",
@@ -29,7 +29,7 @@ fn ask(_: usize, _: usize, _: usize) -> usize {
     0
 }
 
-/// The requests of memcheck begin so.
+/// The prefix of memcheck's requests.
 const MEMCHECK: usize = (b'M' as usize) << 24 | (b'C' as usize) << 16;
 
 /// Whether valgrind runs this program.
@@ -42,7 +42,7 @@ pub(super) fn errors() -> usize {
     ask(0x1201, 0, 0)
 }
 
-/// Marks bytes as a secret: nothing may depend on them but other bytes.
+/// Marks bytes as a secret: data may depend on them, branches and addresses may not.
 pub(super) fn classify(bytes: &[u8]) {
     ask(MEMCHECK + 1, bytes.as_ptr().addr(), bytes.len());
 }
@@ -55,7 +55,7 @@ pub(super) fn publish(bytes: &[u8]) {
 /// A value that is public from here on.
 pub(super) fn defined(value: u8) -> u8 {
     let mut place = [value];
-    // Stored before it is marked, and read from there, not from a register that is not marked.
+    // Stored before it is marked, then read back: a register would not be marked.
     let place = std::hint::black_box(&mut place);
     publish(place);
     std::hint::black_box(place)[0]

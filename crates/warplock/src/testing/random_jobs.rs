@@ -217,7 +217,7 @@ impl Setup {
         }
     }
 
-    /// The places of messages' ciphertext when it is opened.
+    /// Where a message's ciphertext lies when it is opened.
     pub(crate) fn sealed_at(&self, message: usize) -> Span {
         match self.in_place {
             true => self.spans[message],
@@ -252,7 +252,7 @@ impl Buffers {
         unsafe { cpu.run(&job) }
     }
 
-    /// Swaps a result's places for those that it is read from.
+    /// Buffers for the opposite direction: this result is their input.
     pub(crate) fn reversed(&self, setup: &Setup, random: &mut Random) -> Self {
         let mut next = self.clone();
         if !setup.in_place {

@@ -1,4 +1,4 @@
-//! What is said where a GPU cannot work.
+//! Messages about a GPU that cannot work.
 
 use std::process::Command;
 
@@ -48,7 +48,7 @@ fn encrypt(engine: &Engine, text: &mut [u8]) -> Result<(), Error> {
     engine.run(batch.ivs(Ivs::Each(&[2; 16])))
 }
 
-/// Takes GPU memory until there is none; gives it back when dropped.
+/// Takes GPU memory until there is none; returns it back when dropped.
 struct Glutton {
     device: sys::CUdevice,
     taken: Vec<sys::CUdeviceptr>,
@@ -108,7 +108,7 @@ fn without_memory_the_error_says_so_and_later_jobs_run() {
     assert!(words.contains("GPU memory"), "{words}");
     assert!(words.contains("CUDA_ERROR_OUT_OF_MEMORY"), "{words}");
 
-    // What the failed run left in the buffer is to be thrown away.
+    // What the failed run left in the buffer is invalid.
     text.fill(0);
     encrypt(&engine, &mut text).unwrap();
     encrypt(&crate::cpu(), &mut text).unwrap();

@@ -35,7 +35,7 @@ fn every_kernel() {
             (vec![9000, 3000], 1),
         ];
         if algorithm.info().mode == Mode::Cbc {
-            // More chains than take the kernel for few.
+            // Too many chains for the kernel for few.
             batches.extend([(vec![16; 10_300], 1), (vec![16; 10_300], 3)]);
         }
         if algorithm.info().mode == Mode::Acorn {

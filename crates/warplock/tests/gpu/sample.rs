@@ -84,7 +84,7 @@ impl Sample {
         }
     }
 
-    /// The same in the caller's memory; gives what was refused.
+    /// The same in the caller's memory; returns what was refused.
     pub(crate) fn run_in(
         &self,
         engine: &Engine,

@@ -1,4 +1,4 @@
-//! One job over the CPU and all GPUs, and over several GPUs that were demanded.
+//! One job over the CPU and all GPUs, and over several GPUs that were requested by name.
 
 use warplock::{Algorithm, BackendChoice, Engine, InstructionSet, Mode, Span};
 

@@ -62,7 +62,7 @@ pub(super) struct Access<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> Access<'a, N> {
-    /// The best way for files of `len` bytes, the first `inputs` of which are read.
+    /// The best access for files of `len` bytes, the first `inputs` of which are read.
     pub(super) fn best(
         files: [&'a File; N],
         inputs: usize,
@@ -85,7 +85,7 @@ impl<'a, const N: usize> Access<'a, N> {
         }
     }
 
-    /// By direct I/O; none if a file system has none.
+    /// By direct I/O; `None` if a file system does not support it.
     fn direct(files: [&'a File; N], threads: NonZeroUsize) -> Option<Self> {
         let direct = files.map(Direct::open);
         direct.iter().all(Option::is_some).then(|| Access {

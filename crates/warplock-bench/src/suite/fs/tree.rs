@@ -72,7 +72,7 @@ impl Tree {
     }
 }
 
-/// Runs a program that says nothing when all is well.
+/// Runs a program that prints nothing if it succeeds.
 pub(super) fn run(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_owned();
     let outcome = command

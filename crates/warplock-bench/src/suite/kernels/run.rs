@@ -42,7 +42,7 @@ fn randomize(gpu: &Gpu, buffer: &mut DeviceBuffer) -> Result<()> {
     counter.fill(0)?;
     let batch = DeviceBatch::encrypt(&key, DeviceText::in_place(buffer.region()));
     let plan = Plan::new(&gpu.device, batch.ivs(DeviceIvs::Each(counter.region())))?;
-    // SAFETY: everything lives until the stream was waited for.
+    // SAFETY: everything lives until the stream is synchronized.
     unsafe { plan.launch(&gpu.stream)? };
     Ok(gpu.stream.synchronize()?)
 }
@@ -170,7 +170,7 @@ pub(super) fn run(
             part(&buffers.input),
             part(&buffers.third),
         )?;
-        // SAFETY: everything lives until the stream was waited for.
+        // SAFETY: everything lives until the stream is synchronized.
         unsafe { seal.launch(&gpu.stream)? };
         gpu.stream.synchronize()?;
         input = &buffers.third;

@@ -1,4 +1,5 @@
-//! The limit of a machine's memory when all take part: a row's bytes copied instead of encrypted.
+//! The limit of a machine's memory when CPU and GPU both work: a row's bytes copied instead of
+//! encrypted.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -44,7 +45,7 @@ impl Lane {
     }
 
     fn queue(&mut self) -> Result<()> {
-        // SAFETY: the lane's buffers live until its streams were waited for: `carry` does that,
+        // SAFETY: the lane's buffers live until its streams are synchronized: `carry` does that,
         // and after an error the buffers' end.
         unsafe {
             self.up.0.upload(&self.from, &self.up.1)?;

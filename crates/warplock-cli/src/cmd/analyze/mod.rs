@@ -145,6 +145,9 @@ fn load(path: &Path, image: Option<Shape>, of_plain: Option<Shape>) -> Result<Da
     let mut bytes = Vec::new();
     let read = input.file.read_to_end(&mut bytes);
     read.map_err(|error| Failure::io("cannot read", &error).about(&input.name))?;
+    if bytes.is_empty() {
+        return Err(Failure::error("is empty: there is nothing to analyze").about(&input.name));
+    }
     let ends = [".png", ".pgm", ".ppm", ".pnm", ".bmp", ".tif", ".tiff"];
     let lower = input.name.to_lowercase();
     let data = if let Some(shape) = image {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use warplock_analyze::trials::Summary;
 use warplock_analyze::{LEVELS, Test};
 
-use super::{Finding, shown};
+use super::{Finding, SHORTEST, shown};
 use crate::args::Change;
 use crate::failure::escaped;
 
@@ -34,6 +34,12 @@ pub(super) fn finding(text: &mut String, finding: &Finding<'_>) {
     tests.extend(finding.report.tests.iter().map(|test| ("", test)));
     tests.extend(finding.with_plaintext.iter().map(|test| ("", test)));
     tests.iter().for_each(|(name, test)| line(text, name, test));
+    if !tests.iter().any(|(_, test)| test.name == "histogram") {
+        let _ = writeln!(
+            text,
+            "  Fewer than {SHORTEST} bytes a channel are too short for most tests: this says little."
+        );
+    }
     for pair in &finding.pairs {
         let _ = writeln!(text, "{}\n  {}", escaped(&pair.what), pair.meaning);
         pair.tests().for_each(|(name, test)| line(text, name, test));
@@ -43,6 +49,10 @@ pub(super) fn finding(text: &mut String, finding: &Finding<'_>) {
         .iter()
         .filter(|pair| pair.change != Some(Change::Pixel));
     tests.extend(proper.flat_map(|pair| pair.tests()));
+    if tests.is_empty() {
+        text.push('\n');
+        return;
+    }
     let outside = tests.iter().filter(|(_, test)| test.is_flagged(LEVELS[0]));
     let smallest = tests
         .iter()

@@ -18,7 +18,7 @@ use crate::console::say;
 use crate::failure::one_line;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Sentences in a minute.
+/// The most sentences per minute.
 const MOST: usize = 60;
 /// Sentences that wait to be written.
 const QUEUE: usize = 64;
@@ -83,7 +83,7 @@ impl Notices {
         self.in_background.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until all is written, or for a while.
+    /// Waits until all is written, for a limited time.
     pub(super) fn flush(&self) {
         let (written, waits) = channel();
         if self.queue.try_send(Notice::Flush(written)).is_ok() {
@@ -169,7 +169,7 @@ impl Limit {
         }
     }
 
-    /// Whether the sentence is to be written.
+    /// Whether the sentence should be written.
     fn admits(&mut self, sentence: &str, now: Instant) -> bool {
         if now.duration_since(self.since) >= MINUTE {
             self.since = now;
@@ -191,7 +191,7 @@ impl Limit {
     }
 }
 
-/// Of a sentence about one block, the part about the file: there may be millions of blocks.
+/// The part of a sentence about one block that names the file: there may be millions of blocks.
 fn object(sentence: &str) -> &str {
     let rest = sentence.strip_prefix("block ");
     let rest = rest.map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));

@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Shared by several tests.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,22 +1,22 @@
 //! The text of `warplock.vault`: valid TOML, of which only what this file writes is read.
 //!
-//! Whatever stands in the store may be somebody else's work, and this file is read before
-//! anything is authenticated. So there is no parser of nested structures here: one pass over the
-//! lines, each field at most once, and a bound on the length and the number of keys.
+//! Anything in the store may come from an attacker, and this file is read before anything is
+//! authenticated. So there is no parser of nested structures here: one pass over the lines, each
+//! field at most once, and a bound on the length and the number of keys.
 
 use std::fmt::Write as _;
 
 use super::FORMAT;
 use super::wrapped::WrappedKey;
 
-/// The most bytes of the file: more than a thousand recipients take.
+/// The most bytes of the file: room for more than a thousand recipients.
 pub(super) const MAX_LEN: usize = 1 << 20;
 /// The most wrapped keys.
 pub(super) const MAX_KEYS: usize = 64;
 /// The most bytes of a key's name.
 const MAX_NAME: usize = 64;
 
-/// What every file begins with, from when it is being written.
+/// The start of every file, even of one that is being written.
 pub(crate) const START: &str = "# A Warplock vault: ";
 
 const COMMENT: &str = "\
@@ -24,7 +24,7 @@ const COMMENT: &str = "\
 # secret without one of the keys. Change it with `warplock vault passwd` only.
 ";
 
-/// What begins and ends a string of several lines.
+/// Begins and ends a string of several lines.
 const QUOTES: &str = "\"\"\"";
 
 /// The fields of the file.
@@ -42,7 +42,7 @@ pub(super) struct File {
     pub(super) keys: Vec<WrappedKey>,
 }
 
-/// Whether a key may be called so.
+/// Whether a key may have this name.
 pub(super) fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
 }
@@ -187,8 +187,8 @@ fn format_of(text: &str) -> Option<u32> {
         .ok()
 }
 
-/// A value on one line: a number, or a string in quotation marks, of whose escapes only those that
-/// names need are known.
+/// A value on one line: a number, or a string in quotation marks, with only the escapes that names
+/// need.
 fn single(value: &str) -> Option<String> {
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(value.to_owned());

@@ -1,6 +1,6 @@
 //! Wrapped keys: which name belongs to which, and which of them belong to the vault.
 //!
-//! A wrapped key opens to the master key or does not, but that says nothing about the name beside
+//! A wrapped key opens to the master key or does not, but that says nothing about the name next to
 //! it, and a name is what decides which key is removed. So each name is bound to its key, and the
 //! list as a whole to its order, by MACs that only a holder of the master key can make.
 
@@ -27,14 +27,14 @@ pub(super) struct WrappedKey {
     pub(super) age: String,
 }
 
-/// What [`unlock`](super::unlock) gives.
+/// What [`unlock`](super::unlock) returns.
 #[derive(Debug)]
 pub struct Unlocked {
     /// The master key.
     pub master: MasterKey,
-    /// The name of the wrapped key that gave it.
+    /// The name of the wrapped key that opened to it.
     pub key: String,
-    /// What was done to wrapped keys by somebody without the master key, a sentence each.
+    /// Changes to wrapped keys that were made without the master key, a sentence each.
     pub altered: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ struct Binding<'a> {
 }
 
 impl Binding<'_> {
-    /// Over the vault's id and `parts`, each after its length. Each purpose has a key of its own.
+    /// The MAC of the vault's id and `parts`, each after its length. Each purpose has its own key.
     fn mac<'b>(&self, purpose: &[u8], parts: impl IntoIterator<Item = &'b [u8]>) -> String {
         let key = derive::<32>(self.master, "warplock-vault/2 wrapped keys", purpose);
         let mut mac = Hmac::<Sha256>::new_from_slice(&key[..]).expect("HMAC takes any key");
@@ -83,7 +83,7 @@ impl Binding<'_> {
         hex(&mac.finalize().into_bytes())
     }
 
-    /// Over the keys' own MACs, in order.
+    /// The MAC over all keys' MACs, in order.
     fn list_mac(&self, keys: &[WrappedKey]) -> String {
         self.mac(b"list", keys.iter().map(|key| key.mac.as_bytes()))
     }
@@ -95,8 +95,8 @@ impl Config {
         Binding { master, id }
     }
 
-    /// The master key, from the first wrapped key that opens, is this vault's, and has the name
-    /// that it was given.
+    /// The master key, from the first wrapped key that opens, is this vault's, and still has its
+    /// name.
     pub(super) fn unlock(&self, identities: &Identities) -> Result<Unlocked> {
         let files: Vec<_> = self.file.keys.iter().map(WrappedKey::age_file).collect();
         if files.is_empty() {
@@ -128,7 +128,7 @@ impl Config {
         }
     }
 
-    /// What was done to the wrapped keys by somebody without the master key.
+    /// Changes to the wrapped keys that were made without the master key.
     fn altered(&self, master: &MasterKey) -> Vec<String> {
         let binding = self.binding(master);
         let wrong = self.file.keys.iter().filter(|key| !key.verifies(&binding));
@@ -177,7 +177,7 @@ impl Config {
         Ok(())
     }
 
-    /// Takes out a key, and gives what opened it.
+    /// Removes a key, and returns what opened it.
     pub(super) fn take_key(&mut self, master: &MasterKey, name: &str) -> Result<Vec<StanzaKind>> {
         let named = |key: &&WrappedKey| key.name == name;
         let found: Vec<_> = self.file.keys.iter().filter(named).collect();
@@ -197,7 +197,7 @@ impl Config {
         Ok(kinds)
     }
 
-    /// Takes out what does not belong to the vault, and gives its names.
+    /// Removes keys that do not belong to the vault, and returns their names.
     pub(super) fn take_altered(&mut self, master: &MasterKey) -> Vec<String> {
         let binding = self.binding(master);
         let (kept, altered): (Vec<_>, Vec<_>) =

@@ -147,7 +147,7 @@ fn several_read_at_a_time_and_one_writes() {
     one.set_meta(&meta(), None).unwrap();
     let two = open(dir.path(), false, 1).unwrap();
     one.commit(&batch(9), None).unwrap();
-    // What the other has seen since is not taken back.
+    // What the other has seen since is not undone.
     two.commit(&batch(4), None).unwrap();
     assert_eq!(two.object(&[9; 16]).unwrap(), Some(known(9)));
     assert_eq!(one.object(&[9; 16]).unwrap(), Some(known(9)));
@@ -174,7 +174,7 @@ fn a_spoilt_database_is_an_error() {
         std::fs::write(&path, &spoilt).unwrap();
         match open(dir.path(), true, 1) {
             Err(_) => refused += 1,
-            // What no tree uses may hold anything.
+            // Pages that no tree uses may contain anything.
             Ok(store) => assert_eq!(store.object(&[9; 16]).unwrap(), Some(known(4))),
         }
     }

@@ -71,16 +71,16 @@ fn a_crash_excuses_its_own_numbers_once() {
     let ours = known(state(120, US, &[]), 3);
     let newer = state(121, US, &[]);
     assert_eq!(after.judge(Some(&ours), &newer), Verdict::Crash);
-    // Even then nothing goes back, and no other number is excused.
+    // Even then going back is wrong, and no other number is excused.
     let old = state(119, US, &[]);
     assert_eq!(after.judge(Some(&ours), &old), wrong(Wrong::Old(99)));
     let later = state(200, US, &[]);
     assert_eq!(after.judge(Some(&ours), &later), wrong(Wrong::Lost));
-    // What was found right since is not excused any more.
+    // What was found right since is no longer excused.
     assert_eq!(after.judge(Some(&ours), &ours.state), Verdict::Newer);
     let ours = known(ours.state, 4);
     assert_eq!(after.judge(Some(&ours), &newer), wrong(Wrong::Lost));
-    // A file that the crash kept from being noted, and one from before.
+    // A file that was not noted because of the crash, and one from before it.
     assert_eq!(after.judge(None, &state(150, US, &[])), Verdict::Crash);
     assert_eq!(
         after.judge(None, &state(99, US, &[])),

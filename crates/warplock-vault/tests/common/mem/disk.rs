@@ -1,4 +1,4 @@
-//! What a store in memory holds, and the log of its changes.
+//! The content of a store in memory, and the log of its changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -104,19 +104,19 @@ pub(crate) struct Disk {
     /// Called once with the number of an object that has just lost its last name.
     pub(crate) on_last_name: Option<Hook>,
     pub(crate) log: Vec<Op>,
-    /// Before the change after so many others, what a crash would find is kept in `image`.
+    /// After this many changes, the state that a crash would find is kept in `image`.
     pub(crate) image_in: Option<(u64, Hook)>,
     pub(crate) image: Option<Box<Disk>>,
-    /// So many changes succeed before all others fail with this.
+    /// This many changes succeed before all others fail with this error.
     pub(crate) fault: Option<(u64, Errno)>,
-    /// There is no room: what is there can be replaced, also by zeros, which make room; of other
+    /// The disk is full: existing bytes can be replaced, also by zeros, which free room; of other
     /// writes at least half is done.
     pub(crate) full: bool,
     /// Names cannot be exchanged, as on some file systems.
     pub(crate) no_exchange: bool,
     /// Neither owners nor permissions can be changed.
     pub(crate) fixed_owners: bool,
-    /// The most bytes that were asked for at once.
+    /// The most bytes that were requested in one call.
     pub(crate) longest_read: usize,
     /// Objects that cannot be opened, or not for writing only, if the flag is set.
     pub(crate) refused: HashMap<u64, (Errno, bool)>,
@@ -155,7 +155,7 @@ impl Disk {
         self.next = self.next.max(other.next);
     }
 
-    /// Puts an object on the disk that has no name yet; gives its number.
+    /// Puts an object on the disk that has no name yet; returns its number.
     pub(crate) fn plant(&mut self, object: Object) -> u64 {
         let inode = self.next;
         self.next += 1;
@@ -300,8 +300,8 @@ impl Disk {
     }
 
     /// What a power failure after the first `cut` operations of the log may leave of a disk that
-    /// was `self` before them: names in order, up to some point behind the last durable one;
-    /// content in any selection, with writes torn at sectors.
+    /// was `self` before them: names in order, up to some point after the last durable one; content
+    /// in any selection, with writes torn at sectors.
     pub(crate) fn crash(&self, log: &[Op], cut: usize, rng: &mut Rng) -> Disk {
         let log = &log[..cut];
         let mut disk = self.clone();

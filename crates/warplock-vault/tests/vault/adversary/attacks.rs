@@ -1,4 +1,4 @@
-//! What somebody without a key does to a store: at random, with old copies of all of it.
+//! Random attacks on a store without a key, with old copies of all of it.
 
 mod attributes;
 mod own;

@@ -1,11 +1,12 @@
-//! The promise itself: if nobody said anything, the tree is what its owner made.
+//! The promise itself: unless something is reported, the tree is what its owner made.
 //!
-//! Histories of honest work at random on one machine or two, with crashes, and between and during them
-//! somebody without a key who changes the store at random and has old copies of all of it.
-//! What is excused is what `docs/vault-format.md` lists: attributes that are missing or old (`xattrs`
-//! in [`oracle::Ask`]); without a memory, whatever is an older state or missing ([`model::Window`]);
-//! after a crash, what was not synced. Not tried: exchanges in sessions that crash; crashes after
-//! going back to a snapshot, with states from before that have the same numbers.
+//! Random histories of honest work on one machine or two, with crashes, and between and during them
+//! an attacker without a key, who changes the store at random and has old copies of all of it.
+//! Excused is only what `docs/vault-format.md` lists: attributes that are missing or old (`xattrs`
+//! in [`oracle::Ask`]); without a memory, whatever is an older state or missing
+//! ([`model::Window`]); after a crash, what was not synced. Not tried: exchanges in sessions that
+//! crash; crashes after going back to a snapshot, with states from before that have the same
+//! numbers.
 //!
 //! `WARPLOCK_VAULT_ATTACKS` says how many steps to take (4000 from seed 1 on without it), and after a
 //! colon from which seed on; `scripts/vault-attack` does that for long.
@@ -25,7 +26,7 @@ use world::World;
 /// How long a step may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A history fails so often before the test ends.
+/// The test ends after this many failures.
 const FAILURES: u32 = 5;
 
 /// What is printed if something is wrong.

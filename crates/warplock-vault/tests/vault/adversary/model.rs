@@ -1,4 +1,4 @@
-//! What the owner made: a tree of objects with all their states, and since when each is durable.
+//! The owner's work: a tree of objects with all their states, and since when each is durable.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;

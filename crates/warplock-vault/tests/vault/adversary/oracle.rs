@@ -1,4 +1,4 @@
-//! What a vault shows and says, and whether that is right.
+//! Judges what a vault shows and says.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -102,7 +102,7 @@ impl View {
             })
         });
         if let Err(errno) = list {
-            // Whoever is refused a folder is refused all that is in it.
+            // If a folder is refused, so is everything in it.
             let item = self.items.iter_mut().rfind(|item| item.path == path);
             item.into_iter()
                 .for_each(|item| item.seen = Seen::Fails(errno));
@@ -149,7 +149,7 @@ impl View {
         }
     }
 
-    /// All of it, for whoever looks for what is wrong.
+    /// All of it, for debugging.
     pub(super) fn describe(&self) -> Vec<String> {
         let mut lines: Vec<_> = self
             .told
@@ -181,7 +181,7 @@ impl View {
         self.refused.is_none() && !self.items.iter().any(fails)
     }
 
-    /// Whether nobody said anything that one who does nothing wrong would not hear.
+    /// Whether nothing was said that honest work would not cause.
     pub(super) fn is_silent(&self) -> bool {
         let fails = |item: &Item| match &item.seen {
             Seen::Fails(_) => true,
@@ -213,9 +213,9 @@ impl View {
                     }
                 }
                 Seen::Missing if self.is_missed(&item.path) => {}
-                Seen::Missing => return wrong("it is not there, and nobody says so"),
+                Seen::Missing => return wrong("it is missing, and nothing says so"),
                 Seen::Fails(_) if ask.honest && is_durable(&allowed) => {
-                    return wrong("it cannot be read, and nobody did anything to it");
+                    return wrong("it cannot be read, and it was not attacked");
                 }
                 Seen::Fails(_) => {}
                 Seen::Thing(thing) => {
@@ -241,13 +241,13 @@ impl View {
         if ask.honest {
             let altered = self.findings.iter().find(|it| it.class == Class::Altered);
             if let Some(finding) = altered {
-                return Err(format!("nobody altered anything: {finding:?}"));
+                return Err(format!("nothing was altered: {finding:?}"));
             }
             if let Some(refused) = &self.refused {
-                return Err(format!("nobody altered anything: {refused}"));
+                return Err(format!("nothing was altered: {refused}"));
             }
             if ask.window == Window::Now && !silent {
-                return Err("nobody did anything, and something is said".into());
+                return Err("nothing was done, and something is said".into());
             }
         }
         Ok(())
@@ -345,7 +345,7 @@ pub(super) struct Ask {
     pub(super) may_miss: bool,
     /// Whether attributes must be right although nothing is said.
     pub(super) xattrs: bool,
-    /// Whether nobody attacked the store.
+    /// Whether the store was never attacked.
     pub(super) honest: bool,
 }
 

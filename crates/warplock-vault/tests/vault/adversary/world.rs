@@ -23,7 +23,7 @@ use crate::common::rng::Rng;
 use crate::common::{Told, new_vault, options};
 use snapshots::Snapshot;
 
-/// Copies that somebody keeps of the store.
+/// The attacker's copies of the store.
 const COPIES: usize = 7;
 
 type Judged<T = ()> = Result<T, String>;
@@ -52,7 +52,7 @@ pub(super) struct World<'a> {
     crashed: bool,
     /// Attributes may be old, or gone.
     loose_xattrs: bool,
-    /// Somebody did something that nobody noticed so far.
+    /// An attack has not been noticed so far.
     tainted: bool,
 }
 
@@ -297,7 +297,7 @@ impl<'a> World<'a> {
         view
     }
 
-    /// Somebody changes the store while nobody uses it.
+    /// The attacker changes the store while it is not in use.
     fn attack(&mut self) -> Judged {
         let moment = self.moment();
         let Some(done) = self.change_store() else {

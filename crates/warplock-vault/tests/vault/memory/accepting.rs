@@ -1,4 +1,4 @@
-//! What a person says is right.
+//! States that the user accepts.
 
 use super::*;
 

@@ -28,7 +28,7 @@ fn a_branch_does_not_replace_what_was_made_since() {
     let before = world.copy();
     world.crash(|vault| overwrite(vault, "f", &[2; 4096]));
     let branch = world.copy();
-    // Somebody takes the first branch for good: the second begins from the same state.
+    // The user accepts the first branch; the second begins from the same state.
     world.restore(&before);
     let session = world.try_open(&world.mem, &world.state(), true).unwrap();
     accept(&session.vault, &[]).unwrap();
@@ -92,7 +92,7 @@ fn what_was_synced_before_a_crash_cannot_be_taken_back() {
     }
 }
 
-/// What was not synced may be lost in a crash, or be there; neither is anybody's fault.
+/// What was not synced may be lost in a crash, or be there; neither is an alarm.
 #[test]
 fn a_crash_alone_raises_no_alarm() {
     for kept in [false, true] {
@@ -329,7 +329,7 @@ fn a_repair_ends_what_a_crash_excuses() {
         }
         match repaired {
             true => world.refuses("f", "came back"),
-            // Until then, nobody can tell.
+            // Until then, it cannot be known.
             false => world.session(|vault| drop(vault.get("f").unwrap())),
         }
     }
@@ -370,7 +370,7 @@ fn names_that_a_crash_left_outlast_a_change() {
     assert!(findings.iter().all(|it| it.repaired), "{findings:?}");
 }
 
-/// A repair looks at all names of a file, and so does whoever uses it under another one.
+/// A repair looks at all names of a file, and so does a use under another one.
 #[test]
 fn a_name_of_a_file_in_use_is_judged_too() {
     let world = World::new();

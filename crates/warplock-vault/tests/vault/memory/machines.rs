@@ -212,7 +212,7 @@ fn a_branch_from_an_older_state_is_a_conflict() {
             session.close();
         }
         refuses(&world, &other, "one", path, why);
-        // Somebody decides: then all follow, also who knew what was given up.
+        // One user decides: then all follow, also those that knew what was given up.
         calm(&world, "three");
         world.restore(&other);
         accept_on(&world, "one", &[]);
@@ -263,7 +263,7 @@ fn what_was_removed_is_missing_elsewhere_and_does_not_come_back() {
         "stands where something else stood",
     );
     refuses(&world, &old, "one", "/f", "removed it");
-    // A new one is welcome on both, whoever makes it.
+    // A new one is accepted on both, whichever makes it.
     on(&world, "two", |vault| vault.put("f", b"new"));
     calm(&world, "one");
     on(&world, "two", |vault| {

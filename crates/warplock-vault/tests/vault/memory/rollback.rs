@@ -1,4 +1,4 @@
-//! What was put back, removed or exchanged in the store is noticed.
+//! Objects that were put back, removed or exchanged in the store are noticed.
 
 use super::*;
 
@@ -76,7 +76,7 @@ fn a_file_that_was_removed_does_not_come_back() {
         disk.object(TOP).entries.insert(name, inode);
     }
     world.refuses("authorized_keys", "came back");
-    // Nor can anybody append to it.
+    // Nor can it be appended to.
     world.session(|vault| {
         let node = vault.node("authorized_keys").unwrap().node;
         assert_eq!(vault.open(node, WRITE).err(), Some(Errno::IO));
@@ -201,7 +201,7 @@ fn numbers_do_not_go_down_where_one_file_is_two() {
     }
     let session = world.open();
     let (Ok(f), Ok(g)) = (session.vault.file("f"), session.vault.file("g")) else {
-        // Refusing one of them at once is as good.
+        // Refusing one of them early is as good.
         return;
     };
     for byte in 2..5 {
@@ -236,7 +236,7 @@ fn the_first_look_at_a_vault_is_honest() {
     assert_eq!(session.vault.get("f"), Err(Errno::IO));
 }
 
-/// A folder's record is durable at once, and was remembered after its removal.
+/// A folder's record is durable without delay, and was remembered after its removal.
 #[test]
 fn a_folder_that_was_made_and_removed_between_two_ticks_does_not_come_back() {
     let world = World::new();

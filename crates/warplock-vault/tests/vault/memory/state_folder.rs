@@ -42,7 +42,7 @@ fn nothing_but_a_memory_is_opened_as_one() {
     assert_eq!(fs::read(victim).unwrap(), b"mine");
 }
 
-/// A disk that somebody else fills: changes are refused, and the vault does not count as closed,
+/// A disk that another program fills: changes are refused, and the vault does not count as closed,
 /// until there is room.
 #[test]
 fn a_full_disk_stops_changes_and_closing() {

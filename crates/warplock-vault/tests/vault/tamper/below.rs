@@ -253,7 +253,7 @@ fn what_was_renamed_is_put_back() {
     }
 }
 
-/// A hard link that somebody made where its own file is to be put.
+/// A planted hard link where its own file is to be put.
 #[test]
 fn a_rename_onto_a_planted_link() {
     for (from, over) in [("short", "s2"), ("short", "free"), ("link", "link2")] {

@@ -31,7 +31,7 @@ fn the_long_form_of_a_short_name() {
     }
 }
 
-/// Names that only look like the vault's long ones are somebody else's.
+/// Names that only look like the vault's long ones are foreign.
 #[test]
 fn names_that_end_like_long_ones() {
     let victim = Victim::new();
@@ -44,7 +44,7 @@ fn names_that_end_like_long_ones() {
     assert_eq!(victim.listed().1, "");
 }
 
-/// What somebody lists while it is removed was not altered.
+/// An entry that is listed while it is removed was not altered.
 #[test]
 fn a_long_name_that_is_just_removed() {
     let victim = Victim::new();

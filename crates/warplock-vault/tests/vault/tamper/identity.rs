@@ -23,8 +23,8 @@ fn inode_numbers_of_two_volumes() {
     }
 }
 
-/// A rename that a crash interrupted, completed by somebody who puts the old name back beside the
-/// new one: at most one of them is a name.
+/// A rename that a crash interrupted, completed by an attacker who puts the old name back next to
+/// the new one: at most one of them is valid.
 #[test]
 fn both_names_of_an_interrupted_rename() {
     let mut both = 0;
@@ -80,7 +80,7 @@ fn both_names_of_an_interrupted_rename_of_a_file() {
             victim.mem.disk().fault = Some((faults, Errno::IO));
             let (from, to) = ((ROOT, os("short")), (ROOT, os("new")));
             let _ = vault.rename(from, to, RenameFlags::empty());
-            // Nobody commits it any more.
+            // It is not committed any more.
             let victim = Victim {
                 mem: victim.mem.fork(),
                 key: victim.key,

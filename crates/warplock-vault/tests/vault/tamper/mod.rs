@@ -147,7 +147,7 @@ impl Victim {
         vault.unmounted();
     }
 
-    /// When somebody who uses `path` notices.
+    /// When a use of `path` notices.
     fn noticed(&self, path: &str) -> Noticed {
         let told = Told::default();
         let vault = Vault::open_on(self.mem.fork(), &self.key, options(&told)).unwrap();

@@ -79,7 +79,7 @@ fn names() {
     let file = vault.file("long").unwrap();
     assert!(vault.get("long2") == Err(Errno::IO));
     assert!(told.lock().unwrap()[0].contains("never given to it"));
-    // Whoever has it open goes on, and the link can be removed.
+    // An open file can still be used, and the link can be removed.
     let mut data = vec![0; LONG];
     assert_eq!(vault.read(&file, 0, &mut data), Ok(LONG));
     assert!(data == text(0, LONG));

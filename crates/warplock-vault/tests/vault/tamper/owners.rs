@@ -18,7 +18,7 @@ impl Victim {
     }
 }
 
-/// Nothing in the store makes a file run as somebody else, gives it away or opens it to others.
+/// Nothing in the store makes a file run as another user, gives it away or opens it to others.
 #[test]
 fn permissions_and_owners_of_the_store() {
     let victim = Victim::with_specials();

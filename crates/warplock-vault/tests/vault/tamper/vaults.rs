@@ -72,7 +72,7 @@ fn another_vault() {
     assert_eq!(victim.noticed("long"), Open);
 }
 
-/// Nobody can be made to wait or crash by what stands in the store.
+/// Nothing in the store can make a program wait or crash.
 #[test]
 fn rubbish_everywhere() {
     let victim = Victim::new();

@@ -93,7 +93,7 @@ fn damaged_and_foreign_files_are_refused_with_a_reason() {
     fs::write(&path, [0xff; 1000]).unwrap();
     let refused = Calibration::load_from(&path).unwrap_err();
     assert!(refused.contains("cannot be read"), "{refused}");
-    // More than is read of any file, without a newline at that place.
+    // Longer than the limit, with no newline at the limit.
     fs::write(
         &path,
         format!("{TITLE}\n{}", "9".repeat(2 * LONGEST as usize)),

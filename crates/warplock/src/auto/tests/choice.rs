@@ -1,4 +1,4 @@
-//! Which team gets a job, and what is asked before.
+//! The choice of a team for a job, and the queries before it.
 
 use super::*;
 use crate::auto::PINNED_CACHE_JOBS;
@@ -17,11 +17,11 @@ fn measurements_override_the_model() {
         compare(Algorithm::Aes128Ctr, Direction::Encrypt, 1, 1 << 20, run).unwrap();
     }
     let portions = gpu.portions.load(Ordering::Relaxed);
-    // One run, or two: then the CPU.
+    // One or two runs on the GPU, then the CPU.
     assert!((1..=12).contains(&portions), "{portions}");
 }
 
-/// A CPU that the model thinks far too slow is tried once GPUs are reliably known.
+/// A CPU that the model rates far too slow is still tried, when the GPU's speed is reliable.
 #[test]
 fn the_cpu_is_tried_once_even_if_it_is_expected_to_be_slow() {
     let _alone = alone();

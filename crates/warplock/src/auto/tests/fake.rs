@@ -16,9 +16,9 @@ use crate::portion::{Outcome, Source, Sum};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fault {
     None,
-    /// It fails after this many portions, with others taken and not done.
+    /// Fails after this many portions, with others taken and not done.
     After(u64),
-    /// The same, and it reports that it hangs.
+    /// The same, and reports that it hangs.
     Hangs(u64),
 }
 
@@ -30,9 +30,9 @@ pub(super) struct Fake {
     pub(super) fault: Fault,
     pub(super) cpu: CpuBackend,
     pub(super) portions: AtomicU64,
-    /// How often it was asked about memory.
+    /// How many times it was asked whether memory is pinned.
     pub(super) asked: AtomicU32,
-    /// How often it did CPU work while it waited.
+    /// How many times it did CPU work while it waited.
     pub(super) asides: AtomicU32,
     pub(super) dropped: &'static AtomicBool,
 }

@@ -1,9 +1,9 @@
 //! The cipher, 32 steps at a time, over words of any number of lanes.
 //!
 //! Each stretch of ACORN's register between two feedback points is a delay line: what enters it
-//! leaves it some steps later, unchanged but for taps. Named by the bit that enters, the lines are
-//! A = S61, B = S107, C = S154, D = S193, E = S230, G = S289 and F = S292, and with X(-d) for what
-//! entered d steps before, a step of the specification (H. Wu, "ACORN: a lightweight
+//! leaves it some steps later, unchanged except for taps. Named by the bit that enters, the lines
+//! are A = S61, B = S107, C = S154, D = S193, E = S230, G = S289 and F = S292, and with X(-d) for
+//! what entered d steps before, a step of the specification (H. Wu, "ACORN: a lightweight
 //! authenticated cipher (v3)", 2016) is
 //!
 //! ```text
@@ -17,7 +17,7 @@
 //! The shortest delay is 33 (F(-4) only goes into G, which waits for F), so 32 steps are
 //! independent: a block of them is computed together, on words whose bit i belongs to step i.
 
-/// A word of 32 steps in each lane. To hold a value is proof that the instructions exist.
+/// A word of 32 steps in each lane. A value is proof that the CPU has the instructions.
 ///
 /// Each method must be `#[inline(always)]`: see [`crate::cpu::body`].
 pub(crate) trait Words: Copy {
@@ -195,7 +195,7 @@ impl<W: Words> Lines<W> {
         self.end(f.xor3(e34, m).xor3(k, l), g54, g59);
     }
 
-    /// A block of plaintext, ca = 1 and cb = 0; gives the ciphertext.
+    /// A block of plaintext, ca = 1 and cb = 0; returns the ciphertext.
     #[inline(always)]
     pub(crate) fn seal(&mut self, plain: W) -> W {
         let MessageStart {
@@ -209,7 +209,7 @@ impl<W: Words> Lines<W> {
         plain.xor3(k, l)
     }
 
-    /// A block of ciphertext; gives the plaintext.
+    /// A block of ciphertext; returns the plaintext.
     #[inline(always)]
     pub(crate) fn open(&mut self, cipher: W) -> W {
         let MessageStart {

@@ -46,10 +46,10 @@ pub(crate) type To = [*mut u8; MOST];
 pub(crate) trait Wide: Words {
     /// Lanes.
     const N: usize;
-    /// The line that nothing has entered.
+    /// An empty delay line.
     ///
     /// # Safety
-    /// The machine has the instructions; so for the other functions that make a value.
+    /// The machine has the instructions; likewise for the other functions that make a value.
     unsafe fn empty() -> Self::Line;
     /// The tap of that line.
     ///
@@ -142,7 +142,7 @@ impl Work<'_> {
         }
     }
 
-    /// The bytes of the run from `x` on, but for the padding's ones.
+    /// Fills `tile` with the run's bytes from `x` on, without the 1 bit that starts each padding.
     fn fill(&self, x: usize, tile: &mut [u8; TILE]) {
         *tile = [0; TILE];
         if let Some(rest) = self.aad.get(x..)
@@ -414,7 +414,7 @@ unsafe fn mixed<W: Wide, const OPEN: bool>(
                 ciphertext: if OPEN { inside } else { W::splat(0) },
             };
             let bits = aad_end.first_bit(at).xor(text_end.first_bit(at));
-            // The padding's ones are not part of the text, so they may be in the result.
+            // The padding's 1 bits are not part of the text, so they may be in the result.
             *word = lines.mixed(word.xor(bits), &masks);
         }
         W::store(words, &places.to);
@@ -427,7 +427,7 @@ unsafe fn mixed<W: Wide, const OPEN: bool>(
 ///
 /// # Safety
 /// The machine has the instructions. `T` is made of whole registers, aligned as they are, and all
-/// zeros are a value of it.
+/// zeros is a valid value.
 #[inline(always)]
 unsafe fn wipe<W: Wide, T>(value: &mut T) {
     const { assert!(size_of::<T>().is_multiple_of(size_of::<W>())) };

@@ -39,7 +39,7 @@ const WINDOW: usize = 1024;
 /// Bytes of work of a message in addition to associated data and text: the initialization.
 const START: usize = 224;
 
-/// Messages side by side on one kind of vectors.
+/// Messages side by side with one vector extension.
 pub(crate) struct LaneKernels {
     lanes: usize,
     /// From this many messages of one length on, lanes are faster than one message after the other.
@@ -50,7 +50,7 @@ pub(crate) struct LaneKernels {
 
 impl LaneKernels {
     /// # Safety
-    /// Both functions may be called as [`run`] where this value is given out, with up to `lanes`
+    /// Both functions may be called as [`run`] where this value is available, with up to `lanes`
     /// messages.
     #[cfg(vectors = "x86")]
     pub(crate) const unsafe fn new(

@@ -44,7 +44,7 @@ impl Words for u32 {
     }
 }
 
-/// Blocks of the padding in which each value of ca holds.
+/// Blocks of padding for each value of ca.
 const HALF_PAD: usize = 4;
 
 /// A message in progress.

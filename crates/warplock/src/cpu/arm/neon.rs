@@ -16,7 +16,7 @@ use crate::cpu::body::{Block, Lanes, WIDE};
 #[derive(Clone, Copy)]
 pub(super) struct Vector(uint8x16_t);
 
-/// Runs intrinsics that need no memory.
+/// Runs intrinsics that access no memory.
 macro_rules! op {
     ($e:expr) => {
         // SAFETY: a value of the register type exists, so the machine has the instructions.
@@ -163,7 +163,7 @@ impl Lanes for Vector {
     }
     #[inline(always)]
     fn sum_words_before(self) -> Self {
-        // Moved up by one word, then the sums of two by two words.
+        // Adds itself shifted up by one word, then the same by two words.
         let pairs = self.xor(Vector(op!(vextq_u8::<12>(Vector::zero(), self.0))));
         pairs.xor(Vector(op!(vextq_u8::<8>(Vector::zero(), pairs.0))))
     }

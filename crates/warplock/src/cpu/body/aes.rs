@@ -282,7 +282,7 @@ const AHEAD: usize = 2048;
 /// Prefetches what a step this many bytes later reads. The CPU's own prefetcher does not detect
 /// loads that touch two lines each in an order of their own, or follows too closely: GCM and XTS
 /// then run at half the speed from memory (Zen 4, Zen 5). From caches everything is some hundredths
-/// faster without.
+/// faster without it.
 #[inline(always)]
 pub(super) fn ask_ahead<L: Lanes>(src: *const u8, len: usize) {
     for line in (0..len).step_by(LINE) {
@@ -301,7 +301,7 @@ pub(super) fn xor_each<L: Lanes, const W: usize>(blocks: &mut [L; W], other: L) 
 /// ECB, see [`crate::cpu::kernels::Kernels::ecb`].
 ///
 /// # Safety
-/// As there; the machine has the instructions.
+/// As the trait's method; the machine has the instructions.
 #[inline(always)]
 pub(crate) unsafe fn ecb<L: Lanes, const W: usize>(key: &AesKey, direction: Direction, io: Io) {
     if io.len == 16 {

@@ -12,7 +12,7 @@ use crate::cpu::prepared::AesKey;
 /// CBC decryption, see [`crate::cpu::kernels::Kernels::cbc_decrypt`].
 ///
 /// # Safety
-/// As there; the machine has the instructions.
+/// As the trait's method; the machine has the instructions.
 #[inline(always)]
 pub(crate) unsafe fn cbc_decrypt<L: Lanes>(key: &AesKey, prev: &mut [u8; 16], io: Io) {
     // SAFETY: by this function's contract; each step touches the blocks that it is given.
@@ -143,7 +143,7 @@ const MOST: usize = 4 * WIDE;
 /// serial, so several registers of them fill the pipeline.
 ///
 /// # Safety
-/// As there; the machine has the instructions.
+/// As the trait's method; the machine has the instructions.
 #[inline(always)]
 pub(crate) unsafe fn cbc_encrypt<L: Lanes>(chains: &mut [Chain<'_>]) {
     // Chains in progress are swapped to the front; finished ones gather after them.
@@ -218,7 +218,7 @@ impl<L: Lanes> Schedules<L> for Shared<'_> {
         // SAFETY: by this function's contract.
         let first = unsafe { L::splat(&self.0.enc[0]) };
         each!(W, i => {
-            // The part that depends on the block before comes last, because it is waited for.
+            // The part that depends on the previous block comes last: it is the one to wait for.
             state[i] = state[i].xor(texts[i].xor(first));
         });
         encrypt(self.0, state);
@@ -325,7 +325,7 @@ unsafe fn rows<L: Lanes, const W: usize>(chains: &mut [Chain<'_>], done: &mut [u
 /// [`rows`] with the chains' keys.
 ///
 /// # Safety
-/// As there; the keys are those of the chains, of which there are `W * N`.
+/// As [`rows`]; the keys are those of the chains, of which there are `W * N`.
 #[inline(always)]
 unsafe fn run<L: Lanes, const W: usize>(
     chains: &mut [Chain<'_>],

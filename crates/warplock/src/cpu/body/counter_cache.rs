@@ -51,8 +51,8 @@ impl CounterCache {
     #[inline(always)]
     pub(super) unsafe fn wipe<L: Lanes>(&mut self) {
         let states = self.states();
-        // SAFETY: the room is there; then no instruction at all, but as far as the compiler knows,
-        // one that may read what was written.
+        // SAFETY: the memory is this value's; the `asm` is empty, but the compiler must assume that
+        // it reads what was written.
         unsafe {
             if L::N == 1 {
                 states.write_bytes(0, 16 * SPAN);
@@ -85,7 +85,7 @@ pub(super) trait Source<L: Lanes> {
     /// source, where the compiler would put a pointer into a vector register.
     ///
     /// # Safety
-    /// There is room where states are kept, and no step goes past its end.
+    /// If states are cached, `states` has room for them, and no step goes past its end.
     unsafe fn next<const D: usize>(&mut self, key: &AesKey, states: *mut u8) -> [L; D];
 }
 
@@ -171,8 +171,7 @@ impl<L: Lanes> Cached<L> {
     /// Blocks from [`SPAN`] counters after `start` on, whose states are the first that were kept.
     ///
     /// # Safety
-    /// The machine has the instructions, and none of the counter's first 11 bytes changes on the
-    /// way.
+    /// The machine has the instructions, and none of the counter's first 11 bytes changes.
     #[inline(always)]
     pub(super) unsafe fn new(key: &AesKey, bits: CounterBits, start: &[u8; 16]) -> Self {
         let [head @ .., last] = *start;

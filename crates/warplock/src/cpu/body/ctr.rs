@@ -7,7 +7,7 @@ use crate::cpu::kernels::{CounterBits, Io, LINE};
 use crate::cpu::prepared::AesKey;
 
 /// Counters for `W` registers from `base` on, XORed with round key 0; `base` holds one
-/// little-endian counter a lane. If the first counter is `aligned`, a multiple of their number,
+/// little-endian counter per lane. If the first counter is `aligned`, a multiple of their number,
 /// the others differ from it in a few bits, which is one instruction a register instead of three.
 #[inline(always)]
 pub(super) fn counters<L: Lanes, const W: usize>(
@@ -62,7 +62,7 @@ pub(super) unsafe fn last_round_with_text<L: Lanes, const W: usize>(
 /// CTR, see [`crate::cpu::kernels::Kernels::ctr`]. `hidden`: the counter is secret.
 ///
 /// # Safety
-/// As there; the machine has the instructions.
+/// As the trait's method; the machine has the instructions.
 #[inline(always)]
 pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
     key: &AesKey,
@@ -119,7 +119,7 @@ pub(crate) unsafe fn ctr<L: Lanes, const W: usize>(
 /// CTR on whole steps.
 ///
 /// # Safety
-/// As [`ctr`]; none of the counter's first 11 bytes changes on the way.
+/// As [`ctr`]; none of the counter's first 11 bytes changes.
 #[inline(always)]
 unsafe fn ctr_whole<L: Lanes, const W: usize>(
     key: &AesKey,

@@ -14,7 +14,7 @@ const FLIGHT: usize = 4;
 /// A block each under its own key, see [`crate::cpu::kernels::Kernels::ecb_each`].
 ///
 /// # Safety
-/// As there; the machine has the instructions.
+/// As the trait's method; the machine has the instructions.
 #[inline(always)]
 pub(crate) unsafe fn ecb_each<L: Lanes>(keys: &[u8], io: Io) {
     let stride = 16 * L::N * FLIGHT;

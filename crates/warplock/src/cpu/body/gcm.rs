@@ -28,7 +28,8 @@ pub(crate) unsafe fn ghash_powers<L: Lanes>(h: &[u8; 16], blocks: usize, powers:
         let mut power = L::One::splat(&shifted.to_le_bytes());
         for k in 1..=needed {
             if k > 1 {
-                // From its halves, so that most do not wait for the one before.
+                // The product of two powers with half the exponent, so that few wait for the
+                // previous one.
                 let [half, other] = [k.div_ceil(2), k / 2].map(|k| MAX_POWERS - k);
                 let half = L::One::load((&raw const powers.0[1][half]).cast());
                 power = half.hash(powers.at(other));
@@ -82,7 +83,7 @@ impl Powers {
 enum Data<L> {
     /// In memory.
     At(*const u8),
-    /// In registers still, see [`Lanes::HOLDS`].
+    /// Still in registers, see [`Lanes::HOLDS`].
     Held([L; WIDE]),
 }
 
@@ -90,7 +91,7 @@ impl<L: Lanes> Data<L> {
     /// Register `i`.
     ///
     /// # Safety
-    /// The group is there, and the machine has the instructions.
+    /// The group is readable, and the machine has the instructions.
     #[inline(always)]
     unsafe fn register(&self, i: usize) -> L {
         match self {
@@ -119,7 +120,7 @@ struct Group<'a, L: Lanes> {
 
 impl<'a, L: Lanes> Group<'a, L> {
     /// # Safety
-    /// The data is there, and the machine has the instructions.
+    /// The data is readable, and the machine has the instructions.
     #[inline(always)]
     unsafe fn new(data: Data<L>, powers: &'a Powers) -> Self {
         Group {
@@ -168,7 +169,7 @@ impl<'a, L: Lanes> Group<'a, L> {
 /// hash after it and the result of the encryption are returned.
 ///
 /// # Safety
-/// The data is there, `io` has `WIDE * N` blocks, and the machine has the instructions.
+/// The data is readable, `io` has `WIDE * N` blocks, and the machine has the instructions.
 #[inline(always)]
 unsafe fn encrypt_and_hash<L: Lanes>(
     key: &AesKey,
@@ -218,7 +219,7 @@ pub(super) fn add_products<L: Lanes>(sums: &mut [L; 2], [below, above]: [L; 2]) 
 /// GCM encryption, see [`crate::cpu::kernels::Kernels::gcm`].
 ///
 /// # Safety
-/// As there; the machine has the instructions.
+/// As the trait's method; the machine has the instructions.
 #[inline(always)]
 pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
     key: &AesKey,
@@ -253,7 +254,7 @@ pub(crate) unsafe fn gcm_encrypt<L: Lanes>(
 /// GCM decryption, see [`crate::cpu::kernels::Kernels::gcm`].
 ///
 /// # Safety
-/// As there; the machine has the instructions.
+/// As the trait's method; the machine has the instructions.
 #[inline(always)]
 pub(crate) unsafe fn gcm_decrypt<L: Lanes>(
     key: &AesKey,

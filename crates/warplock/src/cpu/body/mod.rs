@@ -73,8 +73,8 @@ pub(crate) const fn direction(encrypt: bool) -> Direction {
     }
 }
 
-/// A register of `N` AES blocks. To hold a value is proof that the instructions exist: the
-/// functions that make one from nothing are unsafe, the others are not.
+/// A register of `N` AES blocks. A value is proof that the CPU has the instructions: the functions
+/// that make one from nothing are unsafe, the others are not.
 ///
 /// Each method must be `#[inline(always)]`: the bodies are compiled inside functions that enable
 /// the instructions, and only what is inlined there may use them.
@@ -83,7 +83,7 @@ pub(crate) trait Lanes: Copy {
     type One: Block;
     /// Blocks in this register.
     const N: usize;
-    /// Registers in flight where a step's blocks do not depend on those of the step before. At
+    /// Registers in flight where a step's blocks do not depend on those of the previous step. At
     /// most [`WIDE`].
     const DEPTH: usize;
     /// The same in XTS.

@@ -17,7 +17,7 @@ const FAR: usize = 4;
 /// XTS, see [`crate::cpu::kernels::Kernels::xts`].
 ///
 /// # Safety
-/// As there; the machine has the instructions.
+/// As the trait's method; the machine has the instructions.
 #[inline(always)]
 pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
     key: &AesKey,
@@ -132,7 +132,7 @@ pub(crate) unsafe fn xts<L: Lanes, const W: usize>(
 }
 
 /// Steps of [`WIDE`] registers, each of which computes the next one's tweaks between its rounds: a
-/// separate row would delay the rounds. `DOUBLES`: each is twice the one before, see
+/// separate row would delay the rounds. `DOUBLES`: each is twice the previous one, see
 /// [`Lanes::doubles`]. Returns the tweak after them.
 ///
 /// # Safety
@@ -262,7 +262,7 @@ unsafe fn xts_tail<L: Lanes, const W: usize>(
 ) -> L {
     let tweaks = base.xts_tweaks::<W>();
     let mut all = [[0; 16]; 4 * WIDE + 4];
-    // SAFETY: by this function's contract; the array holds a register more than the tweaks.
+    // SAFETY: by this function's contract; the array is one register longer than the tweaks.
     unsafe {
         store(tweaks, all.as_mut_ptr().cast());
         if io.len == 16 * L::N * W {

@@ -1,4 +1,4 @@
-//! The portable backend's AES and GHASH: constant time, for any target, in safe Rust but for the
+//! The portable backend's AES and GHASH: constant time, for any target, in safe Rust except for the
 //! question whether there is AVX2.
 //!
 //! No table is indexed by a secret and no branch depends on one. AES works on bit planes in two
@@ -139,7 +139,7 @@ fn wide_part(count: usize, min: usize) -> usize {
 
 /// A key for each block of a batch, prepared: block `i` is worked on under key `i`.
 ///
-/// For many messages with a key each, and for chains (as CBC encryption) run in step.
+/// For many messages with a key each, and for chains (such as CBC encryption) run in step.
 pub(crate) struct SlicedEach {
     wide: Vec<LaneKeys<WIDE_WORDS>>,
     narrow: Vec<NarrowKeys>,

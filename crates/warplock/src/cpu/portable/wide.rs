@@ -64,7 +64,7 @@ impl SpreadKeys {
 }
 
 impl<const N: usize> LaneKeys<N> {
-    /// Prepares expanded keys, one a lane.
+    /// Prepares expanded keys, one per lane.
     pub(super) fn each(keys: &[RoundKeys], rounds: usize) -> Self {
         let mut planes = Zeroizing::new(vec![[[[0; N]; 8]; 16]; rounds + 1]);
         let mut blocks = Zeroizing::new(vec![[0; 16]; keys.len()]);
@@ -193,8 +193,8 @@ fn encrypt_planes<const N: usize, B: KeyByte<N>>(
     other: &mut State<N>,
 ) {
     let rounds = keys.len() - 1;
-    // Each round adds the key of the one before it on the way into the S-box. Rounds go in
-    // pairs, so that the result is back in `state`; their number is even.
+    // Each round adds the previous round's key on the way into the S-box. Rounds go in pairs, so
+    // that the result is back in `state`; their number is even.
     for round in (0..rounds).step_by(2) {
         sub_and_shift(&keys[round], state, other);
         other.as_chunks_mut().0.iter_mut().for_each(mix_column);

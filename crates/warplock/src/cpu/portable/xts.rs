@@ -34,7 +34,7 @@ fn double(value: u128) -> u128 {
 }
 
 fn reduce((low, high): (u128, u128)) -> u128 {
-    // What folding the upper half pushes past degree 127 again is added to it first.
+    // Bits that folding the upper half pushes past degree 127 again are added to it first.
     let high = high ^ (high >> 127) ^ (high >> 126) ^ (high >> 121);
     low ^ high ^ (high << 1) ^ (high << 2) ^ (high << 7)
 }

@@ -99,7 +99,7 @@ impl Wide for Ymm {
 
     #[inline(always)]
     unsafe fn empty() -> [__m256i; 2] {
-        // SAFETY: by the trait's contract; so for all that follow.
+        // SAFETY: by the trait's contract; likewise below.
         unsafe { [_mm256_setzero_si256(); 2] }
     }
     #[inline(always)]

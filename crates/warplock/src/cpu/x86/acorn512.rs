@@ -27,7 +27,7 @@ pub(in crate::cpu) fn detect_funnel() -> Option<&'static LaneKernels> {
 
 #[target_feature(enable = "avx512f")]
 unsafe fn seal(work: &mut [Work<'_>]) {
-    // SAFETY: this function has the instructions; the rest by its contract. So for all that follow.
+    // SAFETY: this function has the instructions; the rest by its contract. Likewise below.
     unsafe { run::<Zmm<false>, false>(work) }
 }
 
@@ -71,9 +71,9 @@ impl<const FUNNEL: bool> Words for Zmm<FUNNEL> {
             if FUNNEL {
                 return Zmm(_mm512_shrdi_epi32::<RIGHT>(older, newer));
             }
-            // One rotation serves this block and the next, and one function selects from both;
-            // shifts would be two, on the only port that executes them, and a third operation would
-            // combine them.
+            // One rotation serves this block and the next, and one function selects from both.
+            // Shifts would be two, both on the only port for them, and a third operation to combine
+            // them.
             let rotated = _mm512_ror_epi32::<RIGHT>(newer);
             let older = std::mem::replace(tap, rotated);
             let from_newer = Zmm::<FUNNEL>(_mm512_set1_epi32(-1 << LEFT));
@@ -113,7 +113,8 @@ impl<const FUNNEL: bool> Words for Zmm<FUNNEL> {
 /// Transposes sixteen words of sixteen messages.
 #[inline(always)]
 fn transpose<const FUNNEL: bool>(rows: [Zmm<FUNNEL>; 16]) -> [Zmm<FUNNEL>; 16] {
-    // Four rows each, in quarters: quarter q of the word i there is word 4q + i of the four.
+    // Each group of four rows, in quarters: quarter q of its register i holds word 4q + i of the
+    // four.
     let mut fours = rows;
     for i in 0..4 {
         let (a, b) = (rows[4 * i].0, rows[4 * i + 1].0);
@@ -151,7 +152,7 @@ impl<const FUNNEL: bool> Wide for Zmm<FUNNEL> {
 
     #[inline(always)]
     unsafe fn empty() -> [__m512i; 2] {
-        // SAFETY: by the trait's contract; so for all that follow.
+        // SAFETY: by the trait's contract; likewise below.
         unsafe { [_mm512_setzero_si512(); 2] }
     }
     #[inline(always)]

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use super::acorn::LaneKernels;
 use super::compiled::names::*;
 
-/// ACORN-128 on each kind of vectors that this machine has, the best one first.
+/// ACORN-128 for each vector extension that this machine has, the best one first.
 pub(super) fn acorn() -> [Option<&'static LaneKernels>; 3] {
     [
         acorn512::detect_funnel(),

@@ -297,7 +297,7 @@ mod tests {
         }
     }
 
-    /// A machine only takes one of the ways by itself.
+    /// By itself, a machine uses only one of the two ways.
     #[test]
     fn both_ways_of_tweaks_make_the_same() {
         let kernels = InstructionSet::AesNi.kernels();

@@ -197,7 +197,7 @@ impl Lanes for Ymm {
     }
     #[inline(always)]
     fn xts_tweaks<const W: usize>(self) -> [Self; W] {
-        // In few steps, each from the ones before: a chain of all would take longer than a step.
+        // In few steps, each from the previous ones: one chain would take longer than a step.
         let none = Ymm(op!(_mm256_setzero_si256()));
         let mut tweaks = [self; W];
         for i in 1..W {

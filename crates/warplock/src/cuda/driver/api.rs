@@ -93,7 +93,7 @@ impl Driver {
             return Err("there is no NVIDIA driver on this machine".to_owned());
         }
         let mut version = 0;
-        // SAFETY: the library is there; the pointer is a local variable's.
+        // SAFETY: the library is loaded; the pointer is to a local variable.
         let code = unsafe { sys::cuDriverGetVersion(&raw mut version) };
         check(code, || "asking for the driver's version").map_err(|failure| failure.to_string())?;
         if version < NEEDED {
@@ -104,7 +104,7 @@ impl Driver {
                 Version(NEEDED),
             ));
         }
-        // SAFETY: the library is there; the flags must be 0.
+        // SAFETY: the library is loaded; the flags must be 0.
         match unsafe { sys::cuInit(0) } {
             sys::CUresult::CUDA_SUCCESS => Ok(Driver { version }),
             sys::CUresult::CUDA_ERROR_NO_DEVICE => Err(NO_GPU.to_owned()),
@@ -124,7 +124,7 @@ impl Driver {
     /// Every GPU that the driver shows, in its order.
     pub(crate) fn devices(self) -> Result<Vec<DeviceHandle>, Failure> {
         let mut count = 0;
-        // SAFETY: the driver is loaded; the pointer is a local variable's.
+        // SAFETY: the driver is loaded; the pointer is to a local variable.
         let code = unsafe { sys::cuDeviceGetCount(&raw mut count) };
         check(code, || "counting the GPUs")?;
         (0..count).map(DeviceHandle::new).collect()
@@ -298,7 +298,7 @@ impl RawStream {
     pub(crate) fn new(context: &Arc<Context>) -> Result<Self, Failure> {
         let mut handle = null_mut();
         let flags = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
-        // SAFETY: a context is bound; the pointer is a local variable's.
+        // SAFETY: a context is bound; the pointer is to a local variable.
         let code = unsafe { sys::cuStreamCreate(&raw mut handle, flags) };
         check(code, || "making a stream")?;
         let context = Arc::clone(context);
@@ -331,7 +331,7 @@ impl RawStream {
     /// Whether what is queued becomes part of a graph instead of running.
     pub(crate) fn is_capturing(&self) -> Result<bool, Failure> {
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: the stream lives; the pointer is a local variable's.
+        // SAFETY: the stream lives; the pointer is to a local variable.
         let code = unsafe { sys::cuStreamIsCapturing(self.handle, &raw mut status) };
         check(code, || "asking whether a stream captures a graph")?;
         Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
@@ -381,7 +381,7 @@ impl RawEvent {
 
     fn with(context: &Arc<Context>, flags: u32) -> Result<Self, Failure> {
         let mut handle = null_mut();
-        // SAFETY: a context is bound; the pointer is a local variable's.
+        // SAFETY: a context is bound; the pointer is to a local variable.
         let code = unsafe { sys::cuEventCreate(&raw mut handle, flags) };
         check(code, || "making an event")?;
         let context = Arc::clone(context);
@@ -398,7 +398,7 @@ impl RawEvent {
     /// Seconds from another event's time to this one's; both are timed and past.
     pub(crate) fn seconds_since(&self, start: &RawEvent) -> Result<f64, Failure> {
         let mut milliseconds = 0.0_f32;
-        // SAFETY: both live; the pointer is a local variable's.
+        // SAFETY: both live; the pointer is to a local variable.
         let code =
             unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, start.handle, self.handle) };
         check(code, || "reading the time between two events")?;

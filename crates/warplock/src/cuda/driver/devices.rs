@@ -68,7 +68,7 @@ impl From<DeviceHandle> for Gpu {
 pub(crate) fn no_backend(number: Option<u32>, reason: &str) -> Error {
     Error::NoBackend {
         name: BackendChoice::Cuda(number).to_string(),
-        reason: format!("{reason}; take cpu"),
+        reason: format!("{reason}; use cpu"),
     }
 }
 

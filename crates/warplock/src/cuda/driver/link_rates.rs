@@ -38,12 +38,12 @@ pub fn link_rates(number: Option<u32>) -> Result<LinkRates, Error> {
         let device = || DeviceMemory::new(&context, PIECE);
         let (above, below) = (device()?, device()?);
         let (from, to) = (host()?, host()?);
-        // Dropped first, after all copies were waited for.
+        // Dropped first, after all copies have completed.
         let streams = [stream()?, stream()?];
         let run = |up: bool, down: bool, copies: usize| {
             let start = Instant::now();
             for _ in 0..copies {
-                // SAFETY: all buffers live until both streams were waited for.
+                // SAFETY: all buffers live until both streams are synchronized.
                 unsafe {
                     if up {
                         upload(&streams[0], above.address(), from.start(), PIECE)?;

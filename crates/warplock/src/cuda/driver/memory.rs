@@ -43,7 +43,7 @@ impl DeviceMemory {
         if len > 0 {
             // Kernels read whole lines of 16 bytes.
             let room = len.next_multiple_of(16);
-            // SAFETY: a context is bound; the pointer is a local variable's.
+            // SAFETY: a context is bound; the pointer is to a local variable.
             let code = unsafe { sys::cuMemAlloc_v2(&raw mut address, room) };
             check(code, || format!("asking for {len} bytes of GPU memory"))?;
         }
@@ -96,7 +96,7 @@ impl PinnedMemory {
     pub(crate) fn new(context: &Arc<Context>, len: usize) -> Result<Self, Failure> {
         let mut start = null_mut();
         if len > 0 {
-            // SAFETY: a context is bound; the pointer is a local variable's.
+            // SAFETY: a context is bound; the pointer is to a local variable.
             let code =
                 unsafe { sys::cuMemHostAlloc(&raw mut start, len, sys::CU_MEMHOSTALLOC_PORTABLE) };
             check(code, || format!("asking for {len} bytes of pinned memory"))?;

@@ -148,8 +148,8 @@ impl Module {
         let (mut address, mut size) = (0, 0);
         let mut value = 0_u32;
         let doing = || format!("reading the constant {name} of the kernels");
-        // SAFETY: a context is bound, the module lives, and pointers are of local variables; the
-        // copy has the size of both sides, or does not happen.
+        // SAFETY: a context is bound, the module lives, and the pointers are to local variables;
+        // the copy has the size of both sides, or does not happen.
         unsafe {
             let code = sys::cuModuleGetGlobal_v2(
                 &raw mut address,

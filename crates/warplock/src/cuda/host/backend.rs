@@ -122,7 +122,7 @@ impl CudaBackend {
 
 /// The sentence about a GPU that cannot be used.
 fn unused(name: &str, failure: &Failure) -> String {
-    format!("{name} cannot be used ({failure}); the work is done without")
+    format!("{name} cannot be used ({failure}); the work is done without it")
 }
 
 /// A ring in use. It is returned when this is dropped, unless it was removed.

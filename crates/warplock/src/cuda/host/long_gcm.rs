@@ -70,7 +70,7 @@ impl<L: Link> Passage<'_, '_, L> {
         let stream = &slot.stream;
         let state = &self.states[number];
         let (_, sheet, kept) = state.current.as_ref().expect("begun with the first part");
-        // SAFETY: as for the part before.
+        // SAFETY: as for the previous part.
         unsafe {
             for (other, slot) in self.slots.iter().enumerate() {
                 if other != place {
@@ -126,7 +126,7 @@ impl<L: Link> Passage<'_, '_, L> {
         Ok(())
     }
 
-    /// The results of a long message, all of whose chunks were drained; for a part of one, its
+    /// The results of a long message whose chunks have all been drained; for a part of one, its
     /// contribution to the tag.
     ///
     /// # Safety

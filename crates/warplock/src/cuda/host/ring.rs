@@ -185,7 +185,7 @@ impl<L: Link> Ring<L> {
     fn wait_for_streams(&self) {
         let slots = self.slots.iter().map(|slot| &slot.stream);
         for stream in slots.chain(self.states.iter().map(|state| &state.stream)) {
-            // If this fails, the device is lost, and does nothing.
+            // If this fails, the device is lost, and runs nothing.
             let _ = self.gpu.link.wait_stream(stream);
         }
     }
@@ -215,7 +215,7 @@ impl<L: Link> Drop for Ring<L> {
 impl<L: Link> Passage<'_, '_, L> {
     /// # Safety
     /// Nothing else uses what the job borrows until this has returned, and if that is an error,
-    /// until all streams were waited for.
+    /// until all streams are synchronized.
     unsafe fn run(&mut self, source: &mut dyn Source, room: usize) -> Result<(), Failure> {
         let gpu = self.gpu;
         let slots = gpu.policy.slots;

@@ -62,9 +62,9 @@ impl<L: Link> Mirror<L> {
 /// Room for one chunk under way.
 pub(crate) struct Slot<L: Link> {
     pub(crate) stream: L::Stream,
-    /// Past when the kernels are done.
+    /// Completes when the kernels are done.
     pub(crate) worked: L::Event,
-    /// Past when everything is back on the host.
+    /// Completes when everything is back on the host.
     pub(crate) arrived: L::Event,
     pub(crate) text: Mirror<L>,
     pub(crate) sheet: Mirror<L>,
@@ -104,11 +104,11 @@ pub(crate) struct Ending {
 
 /// GCM's state on the device from a long message's first part to its last.
 pub(crate) struct State<L: Link> {
-    /// A stream of its own: the steps before the text run during its upload, and results are
+    /// A separate stream: the steps that precede the text run during its upload, and results are
     /// downloaded in parallel with the last text.
     pub(crate) stream: L::Stream,
     pub(crate) mirror: Mirror<L>,
-    /// Past when the text's kernels can start; later, when the results are back.
+    /// Completes when the text's kernels can start; recorded again for the results' return.
     pub(crate) ready: L::Event,
     /// The message, and the addresses of its data.
     pub(crate) current: Option<(usize, Sheet, Located)>,

@@ -34,17 +34,18 @@ pub(crate) const SPLIT_UNIT: usize = 16 << 10;
 /// The only compute capability that has these kernels.
 pub(crate) const SPLIT_CAPABILITY: (u32, u32) = (9, 0);
 
-/// Entries of their table of multiprocessors that may hash: all multiprocessors' numbers are below
-/// this.
+/// Entries of the split kernels' table of multiprocessors that may hash: all multiprocessors'
+/// numbers are below this.
 pub(crate) const MULTIPROCESSORS: usize = 1024;
 
-/// The tags of this many messages are made by one of their blocks, with a thread for each.
+/// Up to this many messages, one of the split kernels' blocks makes the tags, with a thread for
+/// each.
 pub(crate) const SPLIT_FINISHED: u64 = 768;
 
-/// Units of one of their tiles.
+/// Units of a tile of the split kernels.
 const SPLIT_TILE: u64 = 32;
 
-/// Bytes of the state that their blocks share. Only the size is known here.
+/// Bytes of the state that the split kernels' blocks share. Only the size is known here.
 pub(crate) const fn split_bytes(work: &Work) -> usize {
     SPLIT_HEAD + work.units.div_ceil(SPLIT_TILE) as usize * SPLIT_EACH
 }

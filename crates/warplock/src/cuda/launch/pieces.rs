@@ -77,7 +77,7 @@ fn is_piece(mode: Mode, len: usize, small: bool) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lens {
     pub(crate) count: usize,
-    /// The units of each, if all have equally many.
+    /// The units of each, if all have the same number.
     each: Option<u64>,
     units: u64,
     longest: usize,
@@ -145,7 +145,7 @@ pub(crate) struct Pieces {
     small: bool,
     at: usize,
     pub(crate) count: usize,
-    /// The offset of the sums of units; none if all pieces have equally many.
+    /// The offset of the sums of units; none if all pieces have the same number.
     starts: Option<usize>,
     each: u64,
     units: u64,
@@ -212,7 +212,7 @@ impl Pieces {
         }
     }
 
-    /// Bytes that CBC decryption passes on between blocks on `multiprocessors`, or bytes for XTS's
+    /// Bytes that CBC decryption passes between warps on `multiprocessors`, or bytes for XTS's
     /// tweaks.
     pub(crate) fn scratch(&self, direction: Direction, multiprocessors: u32) -> usize {
         match (self.mode, direction) {

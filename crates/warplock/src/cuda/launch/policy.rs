@@ -10,8 +10,8 @@ use crate::Cipher;
 /// in between the two are equal is estimated.
 pub(crate) const FEW_CHAINS: u64 = 10_240;
 
-/// From this mean number of rows of 32 blocks per piece (8 KiB), GCM with one key takes the kernel
-/// in which warps divide the work. On an H100, pieces of 8 KiB then make 544 instead of 502 GB/s,
+/// From this mean number of rows of 32 blocks per piece (8 KiB), GCM with one key uses the kernel
+/// in which warps divide the work. On an H100, pieces of 8 KiB then reach 544 instead of 502 GB/s,
 /// those of 6 KiB 363 instead of 485.
 pub(crate) const LONG_GCM_ROWS: u64 = 16;
 
@@ -56,10 +56,10 @@ pub(crate) struct Policy {
     /// The most copies to or from the caller's memory that are queued for one chunk; if more are
     /// needed, threads copy the text through pinned memory.
     pub(crate) direct_copies: usize,
-    /// Messages with one key take the GCM kernels for long ones from this mean length on.
+    /// From this mean length on, messages with one key use the GCM kernels for long ones.
     pub(crate) gcm_long: u64,
-    /// A piece of CTR takes the kernel in which each warp does many rows from this many rows of 32
-    /// blocks on.
+    /// From this many rows of 32 blocks on, a piece of CTR uses the kernel in which each warp does
+    /// many rows.
     pub(crate) ctr_long: u64,
     /// Batches in GPU memory with at least this many bytes of text under one key may take the GCM
     /// kernels with multiprocessors that only hash; none: never. This is the one switch for
@@ -76,7 +76,7 @@ pub(crate) struct Policy {
     /// slowest chunk takes, because other programs may use the device, too.
     pub(crate) timeout: Duration,
     /// An upper bound of the nanoseconds in which a lane does a byte of ACORN or of associated
-    /// data: ACORN takes seven instructions, most of which wait for the one before.
+    /// data: ACORN takes seven instructions, most of which wait for the previous one.
     pub(crate) lane_byte: u64,
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum Shape {
     One,
     /// GCM of long messages with one key; CTR of one that is very long.
     Long,
-    /// The same of plain ones ([`Messages`](super::pieces::Messages)).
+    /// The same with plain ones ([`Messages`](super::pieces::Messages)).
     Plain,
     /// Keys from a table.
     Table,
@@ -36,9 +36,9 @@ pub(crate) enum Shape {
     Small,
     /// GCM where some multiprocessors only hash; in GPU memory alone.
     Split,
-    /// The same of plain messages.
+    /// The same with plain messages.
     SplitPlain,
-    /// The same of plain messages of a unit each.
+    /// The same with plain messages of one unit each.
     SplitUnits,
 }
 
@@ -160,7 +160,7 @@ impl Case {
             (Mode::Gcm, Shape::One) => &[0, 8209, 2048],
             (Mode::Gcm, Shape::Long) => &[0, 33_000, 8209],
             (Mode::Gcm, Shape::Plain) => &[33_000, 16_384, 8209],
-            // Equally many units of 16 KiB, and not equally many rows.
+            // The same number of units of 16 KiB, but not of rows.
             (Mode::Gcm, Shape::Split | Shape::SplitPlain) => &[49_152, 33_000, 40_001],
             (Mode::Gcm, Shape::SplitUnits) => &[16_384, 15_001, 16_000],
             (Mode::Gcm, _) => &[0, 1, 16, 33, 500, 513, 1500],
@@ -295,7 +295,7 @@ impl Question {
         question
     }
 
-    /// Makes the input ciphertext that verifies, but for one message.
+    /// Makes the input ciphertext that verifies, except for one message.
     fn seal(&mut self, case: Case) {
         let seals = Case {
             direction: Direction::Encrypt,
@@ -359,7 +359,7 @@ impl Question {
 #[derive(Default)]
 pub(crate) struct Tested {
     passed: Mutex<HashSet<Case>>,
-    /// The error; the device is then not used any more.
+    /// The error; the device is then no longer used.
     broken: OnceLock<String>,
 }
 
@@ -418,7 +418,7 @@ impl Tested {
             if !right {
                 let wrong = format!(
                     "{kernels}: wrong answer in the test with known answers ({}, {:?}); this GPU \
-                     is not used any more, take cpu",
+                     is not used any more, use cpu",
                     case.algorithm, case.direction
                 );
                 return Err(self.broken.get_or_init(|| wrong).clone());

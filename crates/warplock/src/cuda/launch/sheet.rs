@@ -339,7 +339,8 @@ pub(crate) struct Located {
     pub(crate) small: bool,
     /// Whether GCM's messages are plain ([`Messages`]).
     pub(crate) plain: bool,
-    /// Room for what CBC decryption passes on, or for the tweaks of XTS's pieces.
+    /// Scratch for the blocks that CBC decryption passes between pieces, or for the tweaks of XTS's
+    /// pieces.
     pub(crate) scratch: Address,
     pub(crate) powers: Address,
     /// If some multiprocessors only hash.

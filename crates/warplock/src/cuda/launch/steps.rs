@@ -56,7 +56,7 @@ impl Parameter<'_> {
 pub(crate) enum Grid {
     /// This many per multiprocessor; they divide the work among themselves.
     Persistent(u32),
-    /// The grid of this other kernel, persistent.
+    /// As the persistent grid of this other kernel.
     Like(String),
     Blocks(u32),
     /// This many threads.

@@ -12,9 +12,9 @@ pub struct Region {
 
 impl Region {
     /// `len` bytes at a device address: a `CUdeviceptr`, such as PyTorch's `tensor.data_ptr()` or
-    /// CuPy's `array.data.ptr`. Any alignment will do; multiples of 16 are fastest. Kernels read the
-    /// whole line of 16 bytes in which a text's first or last byte lies, which is harmless, but which
-    /// compute-sanitizer names where an allocation ends inside that line.
+    /// CuPy's `array.data.ptr`. Any alignment will do; multiples of 16 are fastest. Kernels read
+    /// the whole line of 16 bytes in which a text's first or last byte lies, which is harmless, but
+    /// which compute-sanitizer reports if an allocation ends inside that line.
     ///
     /// # Safety
     /// The address is one of the device that the region will be used with, in its primary context
@@ -135,8 +135,8 @@ impl<'a> From<&'a Key> for DeviceKeys<'a> {
     }
 }
 
-/// The IVs, nonces, start counters or tweaks of a batch. Those in GPU memory are read at every launch;
-/// the engine cannot check there that no nonce is used twice under one key. To seal, take
+/// The IVs, nonces, start counters or tweaks of a batch. Those in GPU memory are read at every
+/// launch; the engine cannot check there that no nonce is used twice under one key. To seal, use
 /// [`DeviceIvs::Counter`].
 #[derive(Clone, Copy, Debug)]
 pub enum DeviceIvs<'a> {

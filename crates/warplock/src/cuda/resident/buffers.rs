@@ -82,7 +82,7 @@ impl DeviceBuffer {
         }
         self.device.call(|device| {
             let stream = device.own_stream();
-            // SAFETY: the buffer lives until the stream was waited for.
+            // SAFETY: the buffer lives until the stream is synchronized.
             unsafe { memory::fill(stream, self.memory.address(), value, self.len())? };
             stream.wait("filling GPU memory")
         })

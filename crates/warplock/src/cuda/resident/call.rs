@@ -30,8 +30,9 @@ use crate::{AlgorithmInfo, BatchProblem, Direction, Error, Key, Keys, Mode};
 /// A key made ready on one GPU, once, for any number of calls: expanded, with its powers of H, its
 /// kernels tested. Threads may share it.
 ///
-/// A [`Plan`](super::Plan) is for a batch whose places stay, and for graphs; a call is for places
-/// that are new each time: it allocates nothing on the device, waits for nothing and frees nothing.
+/// A [`Plan`](super::Plan) is for a batch whose addresses stay, and for graphs; a call is for
+/// addresses that are new each time: it allocates nothing on the device, waits for nothing and
+/// frees nothing.
 ///
 /// ```no_run
 /// use warplock::cuda::{
@@ -54,7 +55,7 @@ use crate::{AlgorithmInfo, BatchProblem, Direction, Error, Key, Keys, Mode};
 ///     .tags(DeviceTags::Apart(tags.region()));
 /// let workspace = device.alloc(key.workspace_len(&batch)?)?;
 /// let stream = device.stream()?;
-/// // SAFETY: all of it lives until the stream was waited for, and nothing else uses it.
+/// // SAFETY: all of it lives until the stream is synchronized, and nothing else uses it.
 /// unsafe { key.enqueue(batch, DeviceVerdicts::default(), workspace.region(), &stream)? };
 /// stream.synchronize()?;
 /// # Ok::<(), warplock::Error>(())
@@ -180,7 +181,7 @@ impl DeviceKey {
     /// Before anything is queued: [`Error::Batch`] if the parts do not fit together, the keys are
     /// not this one, or the workspace is too small or not at a multiple of 16; [`Error::Backend`]
     /// if the stream captures a graph, which would read places that are gone: make a plan. Later:
-    /// [`Error::Backend`] if the driver refuses a launch; all output is then to be thrown away.
+    /// [`Error::Backend`] if the driver refuses a launch; then discard all output.
     pub unsafe fn enqueue(
         &self,
         batch: DeviceBatch<'_>,
@@ -229,7 +230,7 @@ impl DeviceKey {
     /// Queues a batch of [`DeviceKey::enqueue_indirect`].
     ///
     /// # Safety
-    /// As there.
+    /// As [`DeviceKey::enqueue_indirect`].
     pub(super) unsafe fn run_indirect(
         &self,
         direction: Direction,
@@ -357,7 +358,7 @@ fn check_words(
     ];
     for (entries, what, region, count) in words {
         let Some(region) = region else { continue };
-        // Longer ones are no fault.
+        // Longer ones are allowed.
         if region.len() < 4 * count {
             check_array(region.len(), count, 4, entries)?;
         }

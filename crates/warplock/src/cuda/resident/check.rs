@@ -284,7 +284,7 @@ impl Reach<'_> {
         self.list(&mut ranges, true);
         other.list(&mut ranges, false);
         ranges.sort_unstable();
-        // How far ranges of either kind reach so far.
+        // The furthest end so far, of ranges of each kind.
         let mut ends = [0; 2];
         for (start, end, mark) in ranges {
             if start < ends[usize::from(!mark)] {

@@ -23,10 +23,10 @@ const NUMBER: usize = 8;
 /// A source of nonces in GPU memory: every launch that seals takes new ones, whatever its stream, and
 /// also when a graph runs again.
 ///
-/// A nonce is a prefix and a number of eight bytes that goes on by one for each message. Without a given
-/// prefix, prefix and first number are random, 96 bits for GCM: counters of any number of processes
-/// may then seal under one key, and a common nonce is less likely than with random nonces (2^32
-/// counters of 2^20 messages each: 2^-12; NIST SP 800-38D, 8.2.1).
+/// A nonce is a prefix and a number of eight bytes that increases by one for each message. Without
+/// a given prefix, prefix and first number are random, 96 bits for GCM: counters of any number of
+/// processes may then seal under one key, and a common nonce is less likely than with random nonces
+/// (2^32 counters of 2^20 messages each: 2^-12; NIST SP 800-38D, 8.2.1).
 pub struct NonceCounter {
     /// The next number.
     memory: DeviceMemory,
@@ -104,7 +104,7 @@ impl NonceCounter {
         self.device.call(|device| {
             let memory = device.link().device(NUMBER + found.len())?;
             let (taken, nonces) = (memory.address(), memory.address() + NUMBER as Address);
-            // SAFETY: the memory is this function's own, and lives until it was waited for.
+            // SAFETY: the memory is this function's own, and lives until the copy has completed.
             unsafe {
                 device.write(self.memory.address(), &first.to_le_bytes())?;
                 for step in self.steps(COUNT as u64, taken, nonces) {
@@ -194,7 +194,7 @@ pub(super) fn add32(nonce: &mut [u8], base: &[u8], first: u32, number: usize) {
     *end = u32::from_be_bytes(*end).wrapping_add(number).to_be_bytes();
 }
 
-/// Checks a base of counted nonces, and that its numbers do not come to an end.
+/// Checks a base of counted nonces, and that the count does not overflow.
 pub(super) fn check_base(
     info: &AlgorithmInfo,
     base: &[u8],

@@ -24,7 +24,7 @@ pub struct Device(Arc<Inner>);
 
 struct Inner {
     link: CudaLink,
-    /// For copies that are waited for.
+    /// For copies that block.
     stream: api::RawStream,
     gpu: Gpu,
     hashers: OnceLock<Option<Hashers>>,
@@ -158,12 +158,12 @@ impl Device {
     /// Copies to the device and waits. The context is bound.
     ///
     /// # Safety
-    /// The device's place is valid for as many bytes.
+    /// The device's memory is valid for `from.len()` bytes.
     pub(super) unsafe fn write(&self, to: u64, from: &[u8]) -> Result<(), Failure> {
         if from.is_empty() {
             return Ok(());
         }
-        // SAFETY: the source is borrowed until the copy was waited for; the target by this
+        // SAFETY: the source is borrowed until the copy has completed; the target by this
         // function's contract.
         unsafe { memory::upload(&self.0.stream, to, from.as_ptr(), from.len())? };
         self.0.stream.wait("copying to the GPU")
@@ -172,12 +172,12 @@ impl Device {
     /// Copies from the device and waits. The context is bound.
     ///
     /// # Safety
-    /// The device's place is valid for as many bytes.
+    /// The device's memory is valid for `to.len()` bytes.
     pub(super) unsafe fn read(&self, to: &mut [u8], from: u64) -> Result<(), Failure> {
         if to.is_empty() {
             return Ok(());
         }
-        // SAFETY: the target is borrowed until the copy was waited for; the source by this
+        // SAFETY: the target is borrowed until the copy has completed; the source by this
         // function's contract.
         unsafe { memory::download(&self.0.stream, to.as_mut_ptr(), from, to.len())? };
         self.0.stream.wait("copying from the GPU")
@@ -221,7 +221,7 @@ impl Device {
         }
     }
 
-    /// The stream for work that is waited for.
+    /// The stream for work that blocks.
     pub(super) fn own_stream(&self) -> &api::RawStream {
         &self.0.stream
     }

@@ -60,7 +60,7 @@ use crate::{AlgorithmInfo, BatchProblem, Direction, Error, Mode};
 /// let (seal, open) = (Plan::new(&device, seal)?, Plan::new(&device, open)?);
 ///
 /// let stream = device.stream()?;
-/// // SAFETY: all buffers and plans live until the stream was waited for, and nothing else uses
+/// // SAFETY: all buffers and plans live until the stream is synchronized, and nothing else uses
 /// // them.
 /// unsafe {
 ///     seal.launch(&stream)?;
@@ -163,7 +163,7 @@ impl Plan {
             // They were expanded just now.
             let stream = device.own_stream();
             let (at, len) = (sheet.address() + raw as u64, count * batch.info.key_len);
-            // SAFETY: the keys lie in the sheet, and what read them was waited for.
+            // SAFETY: the keys lie in the sheet, and what read them has completed.
             unsafe { memory::fill(stream, at, 0, len)? };
             stream.wait("wiping keys on the GPU")?;
             at_launch.raw_keys = None;
@@ -223,7 +223,7 @@ impl Plan {
     /// none for plans that open nothing. Synchronises.
     ///
     /// # Errors
-    /// [`Error::Backend`] if a kernel failed: the output is then to be thrown away.
+    /// [`Error::Backend`] if a kernel failed: then discard the output.
     pub fn failed(&self, stream: &Stream) -> Result<Vec<usize>, Error> {
         stream.synchronize()?;
         if self.statuses().is_none() {
@@ -350,7 +350,7 @@ fn queue_all<S, E>(
 fn run(device: &Device, steps: &[Step<'_>]) -> Result<(), Failure> {
     let stream = device.own_stream();
     for step in steps {
-        // SAFETY: the steps name the plan's own sheet, which lives until they were waited for.
+        // SAFETY: the steps name the plan's own sheet, which lives until they have completed.
         unsafe { device.link().launch(stream, step)? };
     }
     stream.wait("preparing keys on the GPU")

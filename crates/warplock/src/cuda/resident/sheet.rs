@@ -30,7 +30,7 @@ pub(super) struct PlanSheet {
     pub(super) pieces: Pieces,
     /// IVs that the host writes: XTS's numbers of sectors, counted nonces.
     pub(super) own_ivs: usize,
-    /// The offset of the number of the first of a counter's nonces.
+    /// The offset of the counter value of the first nonce.
     pub(super) counted: usize,
     /// The offset of the raw keys and their number, if they come from the host and must be
     /// expanded.

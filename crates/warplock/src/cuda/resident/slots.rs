@@ -12,16 +12,16 @@ use crate::lock::lock;
 /// The most slots of a size.
 const MOST_SLOTS: usize = 64;
 
-/// Slots that are there from the first key on, and the least bytes of one: a thousand messages.
+/// Slots made with the first key, and the least bytes of one: a thousand messages.
 pub(super) const FIRST_SLOTS: usize = 8;
 pub(super) const SLOT: usize = 256 << 10;
 
-/// Pinned memory through which calls say where their messages lie, so that they need not wait for
-/// the copy.
+/// Pinned memory for the addresses of a call's messages, so that the call need not wait for the
+/// copy.
 #[derive(Default)]
 pub(super) struct Slots(Mutex<Vec<Slot>>);
 
-/// `done`: the copy from `memory` is.
+/// `done` completes with the copy from `memory`.
 pub(super) struct Slot {
     pub(super) memory: PinnedMemory,
     done: RawEvent,
@@ -39,7 +39,7 @@ impl Slots {
         Ok(())
     }
 
-    /// A slot that no copy reads any more. The context is bound.
+    /// A slot that no copy reads any longer. The context is bound.
     pub(super) fn take(&self, device: &Device, len: usize) -> Result<Slot, Failure> {
         let mut slots = lock(&self.0);
         let mut fitting = 0;

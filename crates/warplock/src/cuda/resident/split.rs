@@ -57,7 +57,8 @@ impl Hashers {
                     parameters: vec![Parameter::Address(out.address())],
                 };
                 let mut bytes = vec![0; 4 * grid as usize];
-                // SAFETY: a block writes four bytes, for which there is room; all is waited for.
+                // SAFETY: each block writes its own four bytes of `out`, which is freed after the
+                // wait.
                 let launched = unsafe { link.launch(stream, &step) };
                 if launched.is_err() {
                     // A partitioned GPU may have no room for clusters of this size.
@@ -149,8 +150,8 @@ impl Gpcs {
     }
 }
 
-/// Whether these kernels could take the batch: GCM with much text under one key, in pieces of
-/// equally many units that are nearly full, at multiples of 16 bytes.
+/// Whether these kernels could take the batch: GCM with a large text under one key, in pieces with
+/// the same number of units, nearly full, at multiples of 16 bytes.
 pub(super) fn may_split(batch: &Checked<'_>, policy: &Policy) -> bool {
     let one = matches!(batch.keys, DeviceKeys::Host(Keys::One(_)));
     let much = |from| batch.text_bytes() >= from;

@@ -43,7 +43,7 @@ pub(super) fn spreads(batch: &Checked<'_>, policy: &Policy) -> bool {
     !chains || (0..batch.count()).all(|number| batch.input_spans.get(number).len > 0)
 }
 
-/// What a sheet depends on, but for its places.
+/// What a sheet depends on, except for its addresses.
 struct Shape {
     info: &'static AlgorithmInfo,
     direction: Direction,
@@ -57,7 +57,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// A shape without IVs of the engine's; `lens` of its unit.
+    /// A shape without IVs from the engine; `lens` is called with its unit.
     fn new(
         info: &'static AlgorithmInfo,
         direction: Direction,
@@ -414,7 +414,7 @@ pub(super) fn test(device: &Device) -> Result<(), Error> {
         let at = memory.address();
         let spread = sheet.spread_of(&batch, at).expect("many messages");
         let stream = device.own_stream();
-        // SAFETY: the memory is this function's own, and lives until it was waited for.
+        // SAFETY: the memory is this function's own, and lives until the copy has completed.
         unsafe {
             device.write(at, &found[..sheet.len])?;
             for step in spread.steps() {

@@ -18,7 +18,7 @@ fn check_chunk(chunk: &Chunk, room: usize, mode: Mode) {
         if part.after > 0 {
             assert!(part.len.is_multiple_of(16) && part.len > 0, "{chunk:?}");
         }
-        // XTS steals from the block before the last: it must be in the same chunk.
+        // XTS steals from the last block but one: it must be in the same chunk.
         let steals = mode == Mode::Xts && !part.len.is_multiple_of(16);
         assert!(!steals || part.len > 16, "{chunk:?}");
     }

@@ -46,7 +46,7 @@ struct World {
     launched: BTreeSet<String>,
     /// A kernel that does nothing.
     broken: Option<String>,
-    /// Events that are being waited for.
+    /// Events that a thread waits for.
     looks: HashSet<usize>,
     /// Kernels that still run before all hang.
     kernels_left: Option<u64>,

@@ -46,7 +46,7 @@ struct What {
     each: usize,
     /// With the GCM kernels in which some multiprocessors only hash.
     split: bool,
-    /// Bytes from a multiple of 16 to the text.
+    /// The text's offset from a multiple of 16.
     shift: usize,
 }
 
@@ -77,7 +77,7 @@ struct Mark(sys::CUevent);
 impl Mark {
     fn new() -> Self {
         let mut event = null_mut();
-        // SAFETY: a context is bound; the pointer is a local variable's.
+        // SAFETY: a context is bound; the pointer is to a local variable.
         let code = unsafe { sys::cuEventCreate(&raw mut event, 0) };
         check(code, || "making an event").unwrap();
         Mark(event)
@@ -89,7 +89,7 @@ impl Mark {
         check(code, || "marking a place").unwrap();
     }
 
-    /// Microseconds since another one; both were waited for.
+    /// Microseconds since another mark; both have completed.
     fn since(&self, start: &Mark) -> f64 {
         let mut milliseconds = 0.0;
         // SAFETY: both live and were recorded.
@@ -155,7 +155,7 @@ fn hashed_apart(
         table[8 * place] = place as u8 + 1;
     }
     let (shared, places) = (link.device(split_bytes(&work))?, link.device(table.len())?);
-    // SAFETY: both are as long; `table` lives until the stream was waited for.
+    // SAFETY: both have the same length; `table` lives until the stream is synchronized.
     unsafe {
         fill(stream, shared.address(), 0, shared.len())?;
         upload(stream, places.address(), table.as_ptr(), table.len())?;
@@ -454,7 +454,7 @@ impl Bench {
 
     fn download(&self) -> Vec<u8> {
         let mut host = self.link.host(LEN).unwrap();
-        // SAFETY: both live until the stream was waited for.
+        // SAFETY: both live until the stream is synchronized.
         unsafe {
             let to = host.start();
             self.link

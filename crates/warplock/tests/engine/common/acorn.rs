@@ -18,7 +18,7 @@ impl Register {
         }
     }
 
-    /// One step; gives the key stream's bit.
+    /// One step; returns the key stream's bit.
     fn step(&mut self, (m, ca, cb): Step) -> bool {
         if self.start == 1 << 16 {
             self.tape.drain(..self.start);

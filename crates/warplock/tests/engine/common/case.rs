@@ -123,7 +123,7 @@ fn check_stream(engine: &Engine, plan: &Plan<'_>, message: &Message, random: &mu
     }
 }
 
-/// Runs a message as a stream cut at the given places; gives its text and tag.
+/// Runs a message as a stream cut at the given places; returns its text and tag.
 pub(crate) fn stream(
     engine: &Engine,
     plan: &Plan<'_>,

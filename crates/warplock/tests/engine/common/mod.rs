@@ -1,4 +1,4 @@
-//! What the tests share: engines, randomness, vectors, another author's ciphers, batch layouts.
+//! Shared by the tests: engines, randomness, vectors, another author's ciphers, batch layouts.
 
 pub(crate) mod acorn;
 pub(crate) mod case;

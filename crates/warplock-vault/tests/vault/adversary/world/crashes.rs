@@ -41,7 +41,7 @@ impl World<'_> {
         self.crashed = true;
     }
 
-    /// After a crash that nobody made use of: no alarm, and what is there is taken as it is.
+    /// After a crash without an attack: no alarm, and the store is accepted as it is.
     pub(super) fn recover(&mut self) -> Judged {
         self.trace.push("recover".into());
         let told = Told::default();

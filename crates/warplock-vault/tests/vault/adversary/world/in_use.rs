@@ -3,7 +3,8 @@
 use super::*;
 
 impl World<'_> {
-    /// A session during which somebody changes the store; whether it can go on after it.
+    /// A session during which the attacker changes the store; whether the history can continue
+    /// after it.
     pub(super) fn attacked_session(&mut self) -> Judged<bool> {
         self.trace.push("a session under attack".into());
         self.mem.disk().log.clear();

@@ -18,7 +18,7 @@ impl World<'_> {
         std::mem::swap(&mut self.copies, &mut self.others_copies);
         self.drop_unnamed();
         let (view, gone) = match self.arrive() {
-            // Somebody may have altered what only this machine looks at.
+            // The attacker may have altered what only this machine looks at.
             Err(_) if self.tainted => return Ok(false),
             arrived => arrived?,
         };
@@ -33,7 +33,7 @@ impl World<'_> {
             self.expect_only_gone(&view)
                 .inspect_err(|_| self.trace.extend(view.describe()))?;
         }
-        // Whoever was told of something that somebody else did takes all as it is.
+        // A user who was told of an attack accepts everything as it is.
         if self.tainted || !gone.is_empty() {
             let mut options = options(&Told::default());
             options.memory = Some(self.state());

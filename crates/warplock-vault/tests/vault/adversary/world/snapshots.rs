@@ -12,8 +12,8 @@ pub(super) struct Snapshot {
 }
 
 impl World<'_> {
-    /// Takes a snapshot, or goes back to it. What was made since never was; but somebody has copies
-    /// of it, and its states have numbers that the machine will use again.
+    /// Takes a snapshot, or goes back to it. What was made since never existed; but the attacker
+    /// has copies of it, and its states have numbers that the machine will use again.
     pub(super) fn take_or_resume_snapshot(&mut self) {
         // Without a memory, what was made since would be another machine's.
         let has_memory = self.remembers && Self::memory_file(&self.state()).is_some();

@@ -1,5 +1,5 @@
 //! GCM messages under one key in a row. Each is cut into steps of `W` registers, and while a step
-//! is encrypted, the step before it is hashed, even if that belongs to the message before.
+//! is encrypted, the previous step is hashed, even if it belongs to the previous message.
 //!
 //! After its text, a message has one more block: in the cipher its first counter block, which masks
 //! the tag, and in the hash the block of lengths.
@@ -172,8 +172,8 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
         let lengths = bits(message.aad.len()) << 64 | bits(len);
         let mut number = FIRST;
         let mut begins = true;
-        // SAFETY: by this function's contract; whole steps lie in the text, and of the last one only
-        // what lies there is touched.
+        // SAFETY: by this function's contract; whole steps lie in the text; of the last one, only
+        // the part in the text is accessed.
         unsafe {
             let head = L::splat_iv(short.iv).xor(L::splat(&self.key.enc[0]));
             let start = L::One::load(short.tag.as_ptr()).reverse();
@@ -239,8 +239,8 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
         self.tag = short.tag.as_mut_ptr();
     }
 
-    /// All rounds but the last, of blocks that were XORed with the first round key, and alongside
-    /// them the hash after the step before.
+    /// All rounds but the last, on blocks already XORed with the first round key; meanwhile, the
+    /// hash of the previous step.
     ///
     /// # Safety
     /// The machine has the instructions.
@@ -279,8 +279,8 @@ impl<L: Lanes, const W: usize> Row<'_, L, W> {
         add_products(sums, data.hash_products(powers));
     }
 
-    /// The hash that the next step continues from: the hash after the step before, or if a message
-    /// begins, its `start`; then the message before gets its tag.
+    /// The hash that the next step continues from: that of the previous step, or if a message
+    /// begins, its `start`; then the previous message gets its tag.
     ///
     /// # Safety
     /// As [`run`].

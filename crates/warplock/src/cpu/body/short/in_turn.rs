@@ -87,10 +87,10 @@ struct Waiting<One> {
 
 /// Messages under way.
 pub(super) struct InTurn<'a, One: Block> {
-    /// The messages set up last, and the ones before.
+    /// The messages set up last, and the previous ones.
     lanes: [Lane<'a>; 2 * LANES],
     waiting: Option<Waiting<One>>,
-    /// What is copied for a step.
+    /// Scratch for the padded copy of a step.
     copy: [u128; WIDE],
     /// The last key that came prepared.
     known: Option<(&'a Prepared, Powers)>,
@@ -117,7 +117,7 @@ impl<'a, One: Block> InTurn<'a, One> {
         unsafe {
             for first in (0..messages.len()).step_by(LANES) {
                 let group = first..messages.len().min(first + LANES);
-                // The last of the messages before may still wait: its lane is in the other half.
+                // The last of the previous messages may still wait: its lane is in the other half.
                 let lane = first % (2 * LANES);
                 self.set_up(lane, &messages[group.clone()]);
                 for message in group {

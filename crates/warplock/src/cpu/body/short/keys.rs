@@ -160,7 +160,7 @@ pub(super) unsafe fn expand128<L: Lanes, const G: usize>(raw: &[*const u8], plac
 /// The same for keys of 32 bytes, and 15 places.
 ///
 /// # Safety
-/// As there.
+/// As [`expand128`].
 #[inline(always)]
 pub(super) unsafe fn expand256<L: Lanes, const G: usize>(raw: &[*const u8], places: Places) {
     // SAFETY: by this function's contract.

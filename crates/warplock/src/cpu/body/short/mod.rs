@@ -31,7 +31,7 @@ pub(crate) struct Apart {
 /// Short messages, see [`crate::cpu::kernels::Kernels::gcm_short`].
 ///
 /// # Safety
-/// As there; the machine has the instructions, also those of the separate functions.
+/// As the trait's method; the machine has the instructions, also those of the separate functions.
 #[inline(always)]
 pub(crate) unsafe fn gcm_short<L: Lanes>(
     direction: Direction,

@@ -26,7 +26,7 @@ pub(super) static NUMBERS: [[u8; 16]; FIRST + SHORT / 16 + MAX_POWERS] = {
     blocks
 };
 
-/// A step: `WIDE` blocks, or `HALF`, the last ones of a message maybe in a padded copy.
+/// A step: `WIDE` blocks, or `HALF`; the last ones of a message may be a padded copy.
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     pub(super) src: *const u8,
@@ -86,7 +86,7 @@ pub(super) unsafe fn crypt<One: Block, const W: usize, const P: usize>(
 /// Rounds `2 * I + 1` and the next one of [`crypt`], and the blocks that are hashed alongside them.
 ///
 /// # Safety
-/// As there.
+/// As [`crypt`].
 #[inline(always)]
 unsafe fn two_rounds<One: Block, const W: usize, const P: usize, const I: usize>(
     key: &AesKey,

@@ -55,7 +55,7 @@ fn nonce_text_and_tag_may_lie_side_by_side() {
     let stream = device.stream().unwrap();
     let queue = |batch| {
         let none = DeviceVerdicts::default();
-        // SAFETY: all of it lives until the stream was waited for, and nothing else uses it.
+        // SAFETY: all of it lives until the stream is synchronized, and nothing else uses it.
         unsafe { on_gpu.enqueue(batch, none, workspace.region(), &stream) }.unwrap();
         stream.synchronize().unwrap();
     };
@@ -67,7 +67,7 @@ fn nonce_text_and_tag_may_lie_side_by_side() {
         let range = span.offset..span.offset + span.len;
         assert!(opened[range.clone()] == plain[range]);
     }
-    // A nonce inside of a text.
+    // A nonce inside a text.
     nonces[7].offset = texts[9].offset + 1;
     let ivs = DeviceIvs::Ragged {
         bytes: there.region(),
@@ -116,7 +116,7 @@ fn a_call_waits_for_no_other_stream() {
     let done = device
         .call(|device| RawEvent::new(device.link().context()))
         .unwrap();
-    // SAFETY: everything lives until both streams were waited for, and nothing else uses it.
+    // SAFETY: everything lives until both streams are synchronized, and nothing else uses it.
     unsafe { plan.launch(&busy) }.unwrap();
     device.call(|_| done.record(busy.inner())).unwrap();
     for _ in 0..100 {
@@ -154,7 +154,7 @@ fn a_call_needs_its_own_key_and_room() {
         room.region().part(1, len),
         data.region(),
     ] {
-        // SAFETY: everything lives until the stream was waited for, and nothing else uses it.
+        // SAFETY: everything lives until the stream is synchronized, and nothing else uses it.
         let refused = unsafe { key.enqueue(batch, DeviceVerdicts::default(), workspace, &stream) };
         assert!(matches!(refused, Err(Error::Batch { .. })), "{refused:?}");
     }

@@ -89,7 +89,7 @@ fn counted_nonces_that_would_repeat_or_do_not_fit_are_refused() {
     assert!(refusal(Algorithm::Aes128Gcm, end).contains("beyond 2^64"));
 }
 
-/// Texts in GPU memory, with places for what they become.
+/// Texts in GPU memory, with buffers for the results.
 struct There {
     plain: Vec<u8>,
     input: DeviceBuffer,
@@ -170,7 +170,7 @@ fn replay(device: &Device, stream: &Stream, times: usize, work: impl Fn(), after
     });
     called.unwrap();
     for _ in 0..times {
-        // SAFETY: as above; what the work uses lives until the stream was waited for.
+        // SAFETY: as above; what the work uses lives until the stream is synchronized.
         let launched = device.call(|_| unsafe {
             good(sys::cuGraphLaunch(launchable, raw));
             good(sys::cuStreamSynchronize(raw));
@@ -215,7 +215,7 @@ fn calls_plans_and_graphs_take_new_nonces_from_one_counter() {
         let workspace = device.alloc(key.workspace_len(&batch).unwrap()).unwrap();
         for _ in 0..2 {
             let none = DeviceVerdicts::default();
-            // SAFETY: all of it lives until the stream was waited for, and nothing else uses it.
+            // SAFETY: all of it lives until the stream is synchronized, and nothing else uses it.
             unsafe { key.enqueue(batch, none, workspace.region(), &stream) }.unwrap();
             stream.synchronize().unwrap();
             add(there.check(None));
@@ -267,7 +267,7 @@ fn a_counter_with_a_prefix_counts_from_0() {
     let plan = Plan::new(&device, batch).unwrap();
     let stream = device.stream().unwrap();
     for launch in 0..3_u64 {
-        // SAFETY: everything lives until the stream was waited for, and nothing else uses it.
+        // SAFETY: everything lives until the stream is synchronized, and nothing else uses it.
         unsafe { plan.launch(&stream) }.unwrap();
         stream.synchronize().unwrap();
         for (number, nonce) in (300 * launch..).zip(there.check(None)) {
@@ -317,7 +317,7 @@ fn nonces_counted_from_a_base_agree_with_the_cpu() {
                 .tags(DeviceTags::Apart(there.tags.region()));
             let workspace = device.alloc(key.workspace_len(&batch).unwrap()).unwrap();
             let none = DeviceVerdicts::default();
-            // SAFETY: all of it lives until the stream was waited for, and nothing else uses it.
+            // SAFETY: all of it lives until the stream is synchronized, and nothing else uses it.
             unsafe { key.enqueue(batch, none, workspace.region(), &stream) }.unwrap();
             stream.synchronize().unwrap();
             there.check(Some(nonces.clone()));

@@ -130,7 +130,7 @@ fn run(
 ) {
     let len = key.workspace_len_indirect(direction, places).unwrap();
     let workspace = key.device().alloc(len).unwrap();
-    // SAFETY: all of it lives until the stream was waited for, and nothing else uses it.
+    // SAFETY: all of it lives until the stream is synchronized, and nothing else uses it.
     unsafe { key.enqueue_indirect(direction, places, verdicts, workspace.region(), stream) }
         .unwrap();
     stream.synchronize().unwrap();

@@ -326,7 +326,7 @@ fn keys_in_gpu_memory_are_read_at_every_launch() {
         for _ in 0..2 {
             let bytes = random(keys.len());
             keys.write(0, &bytes).unwrap();
-            // SAFETY: everything lives until the stream was waited for.
+            // SAFETY: everything lives until the stream is synchronized.
             unsafe { plan.launch(&stream).unwrap() };
             stream.synchronize().unwrap();
             let (mut expected, mut found) = (plain.clone(), vec![0; plain.len()]);
@@ -369,7 +369,7 @@ fn launches_can_be_captured_into_a_graph() {
         .call(|_| {
             let (mut graph, mut launchable) = (std::ptr::null_mut(), std::ptr::null_mut());
             let mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-            // SAFETY: the context is bound; everything lives until the stream was waited for.
+            // SAFETY: the context is bound; everything lives until the stream is synchronized.
             unsafe {
                 good(sys::cuStreamBeginCapture_v2(raw, mode));
                 seal.launch(&stream).unwrap();

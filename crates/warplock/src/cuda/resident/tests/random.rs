@@ -233,7 +233,7 @@ impl There {
             refused: Some(refused.region()),
         };
         let stream = device.stream().unwrap();
-        // SAFETY: everything lives until the stream was waited for.
+        // SAFETY: everything lives until the stream is synchronized.
         unsafe { key.enqueue(batch, verdicts, workspace.region(), &stream) }.unwrap();
         stream.synchronize().unwrap();
         let left = read(&workspace);

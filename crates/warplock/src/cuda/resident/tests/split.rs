@@ -84,7 +84,7 @@ fn work_is_counted_in_units_and_blocks_have_room_for_their_state() {
     assert_eq!((split.work.each, split.work.units), (4, 160));
     assert_eq!(split.work.pieces, located.work.pieces);
     assert_eq!((split.places, split.hashers), (0x77, 8));
-    // Equally many units, but 32 and 30 rows.
+    // The same number of units, but 32 and 30 rows.
     let spans = [(0, 16_384), (65_536, 15_000)].map(|(offset, len)| Span { offset, len });
     let text = DeviceText::InPlace {
         buffer: region(0x10_0000, 200_000),
@@ -131,7 +131,7 @@ struct Case {
     tags: Vec<u8>,
 }
 
-/// `count` IVs of equal length, one after the other: one that is made to wrap has 16 bytes.
+/// `count` adjacent IVs of equal length: those made to wrap have 16 bytes.
 fn iv_spans<'a>(count: usize, bytes: usize) -> Spans<'a> {
     Spans::Even {
         count,
