@@ -12,7 +12,7 @@ fn a_vault_is_recovered_from_paper() {
     let folder = vault();
     folder.write("pw", "one\n");
     let export = ["vault", "export-key", "store", "-i", "key.txt"];
-    // Where it would be read by others, or by nobody.
+    // Not into a pipe or file by accident.
     folder.run(export).code(2).says("-o FILE");
     let to_file = [&export[..], &["-o", "paper"]].concat();
     folder.run(&to_file).code(0);

@@ -159,8 +159,8 @@ impl From<VaultKey> for VaultPasswd {
 /// Print a vault's master key, to be kept on paper.
 ///
 /// With it, `vault recover` makes a lost or damaged warplock.vault again, and nothing else is needed to
-/// read all files. It stays valid when keys are changed or removed: whoever has seen it can read the
-/// vault for ever. Print it on a printer that keeps no copies, and lock it away.
+/// read all files. It stays valid when keys are changed or removed: a person that has seen it can read
+/// the vault for ever. Print it on a printer that keeps no copies, and lock it away.
 #[derive(Args, Debug)]
 pub(crate) struct VaultExportKey {
     /// The vault.

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 
-/// Whoever started this as a service hears that it is mounted. That nobody listens is no fault.
+/// Tells the service manager, if there is one, that it is mounted. A failure does not matter to the mount.
 pub(super) fn ready(point: &Path) {
     let _ = send(&format!("READY=1\nSTATUS=mounted at {}", point.display()));
 }

@@ -42,7 +42,7 @@ pub(super) fn export(options: &VaultExportKey, common: &Common) -> Result<Exit> 
     let failed = |error: io::Error| Failure::writing(&error).about(&output.name);
     let head = format!(
         "Recovery key of the Warplock vault {}\n\
-         Whoever has these lines can read and change it. If {} is lost:\n\
+         These lines are enough to read and change it. If {} is lost:\n\
          warplock vault recover DIR FILE\n\n",
         options.dir.display(),
         warplock_vault::CONFIG
