@@ -40,7 +40,8 @@ pub(crate) use raw::{Pad, Raw, RawBatch, RawOptions};
 pub(crate) use research::{Attack, Demo, Evolve, PadDirection, PadOptions, Research};
 pub(crate) use vault::{
     Cache, MemoryAccept, MemoryForget, MemoryInfo, MemoryPlace, NewKey, Vault, VaultCheck,
-    VaultInfo, VaultInit, VaultMemory, VaultMount, VaultPasswd, VaultUnlock, VaultUnmount,
+    VaultExportKey, VaultInfo, VaultInit, VaultKey, VaultList, VaultMemory, VaultMount,
+    VaultPasswd, VaultRecover, VaultUnlock, VaultUnmount,
 };
 pub(crate) use work::MaxWork;
 

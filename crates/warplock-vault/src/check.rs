@@ -4,7 +4,9 @@ mod journals;
 mod own;
 mod repair;
 mod report;
+mod tidy;
 mod trails;
+mod verify;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -17,34 +19,27 @@ use own::Own;
 pub use report::{CheckOptions, Class, Finding, Report};
 use trails::{Trail, Trails};
 
-use crate::core::{Core, lock};
+use crate::core::lock;
 use crate::error::{Error, NO_HEADER, Result};
-use crate::file::content::Content;
 use crate::format::keys::Id;
 use crate::format::names::{Place, Sealed};
-use crate::format::pages::Look;
 use crate::fs::{Attributes, FileType, ROOT};
 use crate::store::storage::{Inode, Listed, Storage};
 use crate::tree::edit::Spot;
 use crate::tree::folder::Folder;
 use crate::tree::foreign::{foreign, is_foreign};
+pub use crate::tree::lost::LOST;
 use crate::tree::node::Node;
 use crate::tree::places::Places;
 use crate::tree::standing::put_back;
 use crate::vault::Vault;
 
-/// The folder in the store to which repairs move what they take out of the tree.
-pub const LOST: &str = "warplock.lost";
-/// What ends names there of what had never been a whole file, so that nothing else depends on it.
-const UNFINISHED: &str = ".unfinished";
-/// What ends names there of extended attributes that did not verify: each a file that holds the
-/// attribute's name in the store, a zero byte and its value.
-const EVIDENCE: &str = ".xattr";
-
 /// A check on its way.
 struct Check<'a, S: Storage> {
     vault: &'a Vault<S>,
     options: CheckOptions,
+    /// Only what a crash left is repaired.
+    crash_only: bool,
     report: Report,
     /// The files seen.
     files: HashMap<Id, Seen<S>>,
@@ -92,6 +87,8 @@ enum Step<S: Storage> {
 enum Remedy<'a> {
     /// Move the entry out of the tree.
     Lose(&'a Listed),
+    /// The same of what is no entry.
+    LoseStray(&'a Listed),
     /// Remove the entry, which holds nothing.
     Remove(&'a Listed),
 }
@@ -103,6 +100,15 @@ enum Remedy<'a> {
 pub fn check<S: Storage>(
     vault: &Vault<S>,
     options: CheckOptions,
+    progress: &mut dyn FnMut(&Path),
+) -> Result<Report> {
+    check_all(vault, options, false, progress)
+}
+
+fn check_all<S: Storage>(
+    vault: &Vault<S>,
+    options: CheckOptions,
+    crash_only: bool,
     progress: &mut dyn FnMut(&Path),
 ) -> Result<Report> {
     if options.repair && vault.core.read_only {
@@ -120,6 +126,7 @@ pub fn check<S: Storage>(
     let mut check = Check {
         vault,
         options,
+        crash_only,
         report: Report::default(),
         files: HashMap::new(),
         folders: HashMap::new(),
@@ -235,6 +242,8 @@ impl<S: Storage> Check<'_, S> {
         let interrupted = "an operation was interrupted".to_owned();
         let (problem, class, remedy) = match own {
             Own::Kept => return Ok(None),
+            // They may be changed just now, whoever has the vault open.
+            Own::Keys { .. } if self.crash_only => return Ok(None),
             Own::Keys { empty } => (
                 "a change of keys was interrupted".to_owned(),
                 Class::Crash,
@@ -260,13 +269,16 @@ impl<S: Storage> Check<'_, S> {
                     self.conflict_copy(path, &entry.name, &original);
                     return Ok(None);
                 }
-                let problem = match named {
+                let (problem, remedy) = match named {
                     Ok(Some(found)) => return Ok(Some(found)),
-                    Ok(None) => "this is none of the vault's files".to_owned(),
-                    Err(error @ Error::Altered { .. }) => error.to_string(),
+                    Ok(None) => (
+                        "this is none of the vault's files".to_owned(),
+                        Remedy::LoseStray(entry),
+                    ),
+                    Err(error @ Error::Altered { .. }) => (error.to_string(), Remedy::Lose(entry)),
                     Err(error) => return Err(error),
                 };
-                (problem, Class::Altered, Remedy::Lose(entry))
+                (problem, Class::Altered, remedy)
             }
         };
         let path = path.join(&entry.name);
@@ -442,7 +454,7 @@ impl<S: Storage> Check<'_, S> {
     fn xattrs(&mut self, node: &Arc<Node<S>>, path: &Path) -> Result<()> {
         let bad = self.vault.bad_xattrs(node)?;
         for name in bad {
-            let repair = self.options.repair;
+            let repair = self.repairs(Class::Altered);
             let action = match repair {
                 true => format!("moved to {LOST}/{}", self.vault.lose_xattr(node, &name)?),
                 false => format!("set it again, or let check --repair move it to {LOST}"),
@@ -464,39 +476,4 @@ fn copy_of(other: &Path, path: &Path) -> Error {
             other.display()
         ),
     )
-}
-
-impl<S: Storage> Core<S> {
-    /// Reads all of a file; gives the bytes that were read.
-    fn verify(&self, content: &Content<S>) -> Result<u64> {
-        let state = content.read_state();
-        let (len, layout) = (state.now.len, self.layout);
-        let step = ((1 << 20) / layout.block() as u64).max(1);
-        let mut plain = self.pool.take_secret(step as usize * layout.block());
-        let blocks = layout.blocks(len);
-        let mut number = 0;
-        let mut bytes = 0;
-        while number < blocks {
-            let moved = {
-                let moves = state.lock_moves();
-                moves.blocks.range(number..).next().map(|(at, _)| *at)
-            };
-            let next = {
-                let mut tree = state.lock_tree();
-                self.next_seal(content, &mut tree, number, blocks, Look::Block)?
-            };
-            // Holes are proven by what leads to them.
-            let Some(next) = moved.into_iter().chain(next).min() else {
-                break;
-            };
-            number = next;
-            let end = blocks.min(number + step);
-            let last = layout.block_len(end - 1, len);
-            let run = (end - 1 - number) as usize * layout.block() + last;
-            self.read_blocks(content, &state, number, &mut plain[..run])?;
-            bytes += run as u64;
-            number = end;
-        }
-        Ok(bytes)
-    }
 }

@@ -263,7 +263,10 @@ impl<S: Storage> FileSystem for Vault<S> {
             let from = self.spot(from.0, from.1)?;
             let to = self.spot(to.0, to.1)?;
             self.reserve_descriptors();
-            self.rename_spots(&from, &to, flags)
+            match flags.contains(RenameFlags::WHITEOUT) {
+                true => self.rename_leaving_whiteout(&from, &to, flags),
+                false => self.rename_spots(&from, &to, flags),
+            }
         }))
     }
 

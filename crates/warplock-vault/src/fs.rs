@@ -130,6 +130,8 @@ pub struct Changes {
     pub accessed: Option<SetTime>,
     /// Last change of the content.
     pub modified: Option<SetTime>,
+    /// Last change of anything, as the kernel has it; only with others of these.
+    pub changed: Option<SystemTime>,
     /// Setuid, setgid and capabilities are to be taken off (when the content changes, and whoever
     /// changes it may not keep them).
     pub drop_privileges: bool,

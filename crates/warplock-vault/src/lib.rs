@@ -70,11 +70,11 @@ pub use core::Trouble;
 pub use error::{Error, ErrorKind, Result, Subject};
 pub use filesystem::{OpenDir, OpenFile};
 pub use format::config::{
-    BLOCK_SIZES, CONFIG, Info, Settings, Unlocked, add_key, info, init, init_on,
-    remove_altered_keys, remove_key, replace_key, unlock,
+    BLOCK_SIZES, CONFIG, Info, Settings, Unlocked, add_key, export_key, info, init, init_on,
+    recover, remove_altered_keys, remove_key, replace_key, unlock,
 };
-pub use memory::default_memory_dir;
-pub use store::descriptors::{raise_descriptor_limit, raise_file_size_limit};
+pub use memory::{default_memory_dir, known_vaults};
+pub use store::descriptors::{raise_descriptor_limit, raise_inherited_limits};
 pub use store::harden::harden;
 pub use store::posix::Posix;
 pub use store::storage;

@@ -32,6 +32,8 @@ use crate::tree::places::Places;
 
 const UNCLEAN: &str = "the vault was not closed properly the last time; what was synced is \
      there, and `warplock vault check --repair` tidies up";
+const UNTIDY: &str = "the vault was not closed properly the last time; what was synced is there, but it \
+     could not be tidied up";
 const UNCLEAN_READ_ONLY: &str = "the vault was not closed properly the last time; what was synced \
      is shown, and journals stay as they are while it is open for reading only: `warplock vault \
      check --repair`, which must be able to write to the store, tidies up";
@@ -57,6 +59,8 @@ pub struct Options {
     pub id: Option<String>,
     /// Takes a vault that the memory speaks against as it is; see [`accept`](crate::accept()).
     pub accept: bool,
+    /// What a crash left is tidied up before anything else, which takes a look at all names and headers.
+    pub tidy: bool,
     /// Hears in sentences what a person should know: which file was altered, and what to do.
     pub trouble: Option<Arc<Trouble>>,
     /// Hears the same with the names of entries as they are in the store: for logs that others may
@@ -100,12 +104,16 @@ impl Vault<Posix> {
             what: "cannot open the store".into(),
             source,
         })?;
+        let tidy = options.tidy;
         let vault = Self::open_at(store, master, options, Some(&path))?;
         if let Some(sentence) = vault.core.storage.lacks.sentence() {
             vault.core.tell(&sentence);
         }
         if vault.core.storage.lock().is_some_and(|lock| !lock.works) {
             vault.core.tell(NO_LOCKS);
+        }
+        if tidy && let Err(error) = vault.tidy() {
+            vault.core.tell_failure(UNTIDY, &error);
         }
         Ok(vault)
     }
@@ -172,11 +180,10 @@ impl<S: Storage> Vault<S> {
         if barred && !options.read_only {
             tell(STORE_READ_ONLY);
         }
-        if unclean {
-            tell(match read_only {
-                true => UNCLEAN_READ_ONLY,
-                false => UNCLEAN,
-            });
+        if unclean && read_only {
+            tell(UNCLEAN_READ_ONLY);
+        } else if unclean && !options.tidy {
+            tell(UNCLEAN);
         }
         let memory = open_memory(&storage, &config, &keys, &options, read_only, path)?;
         let journals = match found {

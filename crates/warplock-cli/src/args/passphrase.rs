@@ -26,7 +26,7 @@ impl PassphraseFrom {
 }
 
 /// Where a new passphrase comes from instead of the terminal.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct NewPassphraseFrom {
     /// Take the new passphrase from the first line of FILE (- for stdin).
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -1,12 +1,16 @@
 //! `warplock vault`.
 
+mod keys;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
-use super::{MaxWork, NewPassphraseFrom, PassphraseFrom};
+pub(crate) use self::keys::{
+    NewKey, VaultExportKey, VaultKey, VaultPasswd, VaultRecover, VaultUnlock,
+};
 
 /// Encrypted folders, used through a mount.
 ///
@@ -19,7 +23,12 @@ pub(crate) enum Vault {
     Init(VaultInit),
     Mount(VaultMount),
     Unmount(VaultUnmount),
+    List(VaultList),
     Passwd(VaultPasswd),
+    #[command(subcommand)]
+    Key(VaultKey),
+    ExportKey(VaultExportKey),
+    Recover(VaultRecover),
     Check(VaultCheck),
     Info(VaultInfo),
     #[command(subcommand)]
@@ -32,19 +41,24 @@ Examples:
   mkdir plain
   warplock vault mount store plain            shows the files in the folder plain
   warplock vault unmount plain
-  warplock vault passwd store --add backup -r age1...";
+  warplock vault key add store backup -r age1...
+  warplock vault export-key store -o paper.txt";
 
 /// Make a vault in an empty folder.
 ///
-/// Without options it asks for a passphrase. More keys can be added with `vault passwd --add`: a
-/// vault should have two, one of them on paper in a safe place.
+/// Without options it asks for a passphrase. More keys can be added with `vault key add`: a vault
+/// should have two. `vault export-key` prints one for paper, in a safe place.
 #[derive(Args, Debug)]
 pub(crate) struct VaultInit {
     /// The folder; it is made if it does not exist.
     #[arg(value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
     #[command(flatten)]
-    pub(crate) keys: NewKey,
+    keys: NewKey,
+    /// The same as --new-passphrase-file.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file", "new_passphrase_command"])]
+    passphrase_file: Option<PathBuf>,
     /// The key's name, by which it can be changed or removed.
     #[arg(long, value_name = "NAME", default_value = "main")]
     pub(crate) name: String,
@@ -59,6 +73,17 @@ pub(crate) struct VaultInit {
     pub(crate) block_size: u64,
     #[command(flatten)]
     pub(crate) memory: MemoryPlace,
+}
+
+impl VaultInit {
+    /// The keys that shall open the vault.
+    pub(crate) fn new_key(&self) -> NewKey {
+        let mut keys = self.keys.clone();
+        if let Some(file) = &self.passphrase_file {
+            keys.new_from.new_passphrase_file = Some(file.clone());
+        }
+        keys
+    }
 }
 
 /// Where this machine stores what it knows of vaults.
@@ -131,32 +156,6 @@ pub(crate) struct MemoryForget {
     pub(crate) memory: Option<PathBuf>,
 }
 
-/// The keys that shall open a vault.
-#[derive(Args, Debug)]
-pub(crate) struct NewKey {
-    /// For RECIPIENT (age1..., an SSH public key, a plugin's); may be repeated.
-    #[arg(short, long, value_name = "RECIPIENT")]
-    pub(crate) recipient: Vec<String>,
-    /// For the recipients in FILE, one a line; may be repeated.
-    #[arg(short = 'R', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) recipients_file: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) new_from: NewPassphraseFrom,
-}
-
-/// The keys that open a vault.
-#[derive(Args, Debug)]
-pub(crate) struct VaultUnlock {
-    /// Use the identities in FILE (an age identity file or SSH private key); may be repeated.
-    /// Without this or --passphrase-file the passphrase is asked for.
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) identity: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) from: PassphraseFrom,
-    #[command(flatten)]
-    pub(crate) work: MaxWork,
-}
-
 /// Show a vault's files in a folder.
 ///
 /// Goes to the background once the mount is ready. Permissions are checked by the kernel; setuid
@@ -204,6 +203,15 @@ pub(crate) struct VaultMount {
     /// Let device files have their effect.
     #[arg(long)]
     pub(crate) dev: bool,
+    /// Show all files as this user's, by number; what the vault says of them stays.
+    #[arg(long, value_name = "N")]
+    pub(crate) uid: Option<u32>,
+    /// Show all files as this group's, by number.
+    #[arg(long, value_name = "N")]
+    pub(crate) gid: Option<u32>,
+    /// Show all files with the permissions that this leaves: 077 for the owner alone.
+    #[arg(long, value_name = "OCTAL", value_parser = umask)]
+    pub(crate) umask: Option<u32>,
 }
 
 /// How long the kernel relies on earlier answers.
@@ -229,35 +237,12 @@ pub(crate) struct VaultUnmount {
     pub(crate) lazy: bool,
 }
 
-/// Change a vault's passphrase, or add and remove keys.
-///
-/// Only the wrapped master key is written again, no file. An old passphrase still opens an old copy
-/// of warplock.vault: to lock its owner out, move the files to a new vault.
+/// List the vaults that were used on this machine, and what is mounted where.
 #[derive(Args, Debug)]
-pub(crate) struct VaultPasswd {
-    /// The vault.
-    #[arg(value_hint = ValueHint::DirPath)]
-    pub(crate) dir: PathBuf,
-    #[command(flatten)]
-    pub(crate) unlock: VaultUnlock,
-    #[command(flatten)]
-    pub(crate) keys: NewKey,
-    /// Which key to change.
-    #[arg(long, value_name = "NAME", default_value = "main")]
-    #[arg(conflicts_with_all = ["add", "remove"])]
-    pub(crate) name: String,
-    /// Add a key called NAME instead.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) add: Option<String>,
-    /// Remove the key called NAME instead.
-    #[arg(long, value_name = "NAME", conflicts_with = "add")]
-    #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file", "new_passphrase_command"])]
-    pub(crate) remove: Option<String>,
-    /// Instead, remove the keys that were renamed, changed or added without the vault's key.
-    /// Nothing else can be done with such keys, because their names say nothing about them.
-    #[arg(long, conflicts_with_all = ["add", "remove", "name"])]
-    #[arg(conflicts_with_all = ["recipient", "recipients_file", "new_passphrase_file", "new_passphrase_command"])]
-    pub(crate) remove_altered: bool,
+pub(crate) struct VaultList {
+    /// Where memories are kept.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) memory: Option<PathBuf>,
 }
 
 /// Check that nothing in a vault was changed, and repair what a crash left.
@@ -311,6 +296,13 @@ fn duration(text: &str) -> Result<Duration, String> {
         Ok(number @ 1..=1_000_000) => Ok(Duration::from_secs(number * unit)),
         _ => Err("write it as 90s, 30m or 8h, from 1 second on".to_owned()),
     }
+}
+
+fn umask(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|mask| *mask <= 0o777)
+        .ok_or_else(|| "write it in octal digits, up to 777".to_owned())
 }
 
 #[cfg(test)]

@@ -30,4 +30,6 @@ mod rewrap;
 mod robust;
 mod secrets;
 mod vault;
+mod vault_keys;
+mod vault_system;
 mod written;

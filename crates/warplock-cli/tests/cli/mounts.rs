@@ -46,11 +46,33 @@ fn unmount_says_whether_the_vault_was_closed() {
     folder.run(unmount).code(1).says("process had died");
     folder.run(unmount).code(1).says("no vault is mounted here");
 
-    // What a crash left stays until a repair, and is no fault of the next mount.
-    let mut served = serve(&folder);
-    assert!(folder.path("store/warplock.journal").exists());
+    // What a crash left is tidied up by the next mount, which says so once.
+    let tidied = "what the crash left was tidied up";
+    folder.run(MOUNT).code(0).says(tidied);
     folder.run(unmount).code(0);
-    assert_eq!(served.wait().unwrap().code(), Some(0));
+    assert!(!folder.path("store/warplock.journal").exists());
+    let said = folder.run(MOUNT).code(0);
+    assert!(!said.stderr().contains("closed"), "{}", said.stderr());
+    folder.run(unmount).code(0);
+
+    // What was altered is left to a person.
+    let mut served = serve(&folder);
+    served.kill().unwrap();
+    served.wait().unwrap();
+    folder.run(unmount).code(1);
+    let entries = fs::read_dir(folder.path("store")).unwrap();
+    let mut entries = entries.map(|entry| entry.unwrap().path());
+    let file = entries
+        .find(|path| path.metadata().unwrap().len() > 4096)
+        .unwrap();
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[..4096].fill(7);
+    fs::write(&file, &bytes).unwrap();
+    for _ in 0..2 {
+        folder.run(MOUNT).code(0).says("not all could be tidied up");
+        folder.run(unmount).code(0);
+        assert!(fs::read(&file).unwrap() == bytes);
+    }
 }
 
 /// A reader of the store could otherwise keep its owner out.
@@ -105,6 +127,7 @@ fn names_of_stores_are_no_mount_options() {
             ! grep allow_other mounts | grep -v "%2Callow_other[^,]*$(pwd)/plain fuse.warplock"
             ! grep -q ",allow_other" mounts
             run unmount plain
+            ! run mount "{name}" plain -i key.txt --suid 2> said; grep -q "for root" said
             '
             "#
         );
@@ -198,6 +221,29 @@ fn a_limit_of_file_lengths_does_not_end_the_mount() {
     );
 }
 
+/// The limits are those of the shell that mounts, and end what it runs.
+#[test]
+fn limits_of_memory_and_time_do_not_end_the_mount() {
+    if !can_mount() || !has("setpriv") {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    folder.shell(
+        r#"
+        (ulimit -S -v 150000; ulimit -S -t 2; exec $W vault mount -f store plain -i key.txt) 2> said &
+        until grep -q "$(pwd)/plain fuse.warplock" /proc/self/mounts; do sleep 0.01; done
+        grep -E "^Max (cpu time|address space) +unlimited" /proc/$!/limits > limits
+        $W vault unmount plain
+        [ ! -s said ]; [ "$(wc -l < limits)" = 2 ]
+        (ulimit -t 100
+         setpriv --bounding-set=-sys_resource --inh-caps=-sys_resource              $W vault mount store plain -i key.txt 2> said)
+        grep -q "more than 100 s of CPU time" said
+        $W vault unmount plain
+        "#,
+    );
+}
+
 /// File systems of FUSE and networks have no flags for renaming, and may keep no owners: the vault
 /// does without, and says what its users have to do without.
 #[test]
@@ -234,4 +280,36 @@ fn a_store_may_lack_things() {
             "#
         ));
     }
+}
+
+/// On sshfs, all names of a file have inode numbers of their own, and setting the owner or the times
+/// of a symlink sets those of what it leads to.
+#[test]
+fn a_store_on_sshfs() {
+    const SERVER: &str = "/usr/lib/openssh/sftp-server";
+    if !can_mount() || !has("sshfs") || !fs::exists(SERVER).unwrap() {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    folder.shell(&format!(
+        r#"
+        mkdir under below; printf '#!/bin/sh\nexec {SERVER}\n' > ssh; chmod +x ssh
+        sshfs host:"$(pwd)/under" below -o ssh_command="$(pwd)/ssh"; trap "umount -l below" EXIT
+        $W vault init below/store -R recipient.txt
+        $W vault mount below/store plain -i key.txt 2> said
+        grep -q "no hard links, no owners and times of symlinks" said
+        mkdir plain/folder; echo content > plain/folder/file; mv plain/folder plain/moved
+        ln -s target plain/link; mv plain/link plain/renamed; chown -h 0:0 plain/renamed
+        [ "$(readlink plain/renamed)" = target ]; [ "$(stat -c %u plain/renamed)" = 0 ]
+        chown -h 7:8 plain/renamed; [ "$(stat -c %u plain/renamed)" = 0 ]
+        ! ln plain/moved/file plain/hard 2> error; grep -q "not permitted" error
+        echo other > plain/new; mv plain/new plain/moved/file
+        [ "$(cat plain/moved/file)" = other ]
+        tar cf archive -C plain .; mkdir plain/copy; tar xf archive -C plain/copy
+        $W vault unmount plain
+        $W vault check below/store -i key.txt > checked; grep -q "nothing wrong" checked
+        [ -z "$(find under -name ".fuse_hidden*")" ]
+        "#
+    ));
 }

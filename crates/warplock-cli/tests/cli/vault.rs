@@ -353,6 +353,34 @@ fn altered_names_of_keys_are_told_and_removed() {
         .says("removed the key 'paper', which opened with an identity (X25519)");
 }
 
+/// Both names of the option for a passphrase make a vault, and an error says what the keys are.
+#[test]
+fn a_vault_with_several_keys_says_what_opens_it() {
+    let folder = Folder::new();
+    folder.write("pw", "one\n");
+    folder.write("wrong", "two\n");
+    let init = ["vault", "init", "store", "--passphrase-file", "pw"];
+    folder.run(init).code(0);
+    let check = ["vault", "check", "store", "--passphrase-file"];
+    let alone = folder.run([&check[..], &["wrong"]].concat()).code(4);
+    assert!(!alone.stderr().contains("opens with"), "{}", alone.stderr());
+    let add = [
+        "vault",
+        "passwd",
+        "store",
+        "--passphrase-file",
+        "pw",
+        "--add",
+    ];
+    folder
+        .run([&add[..], &["second", "-R", "recipient.txt"]].concat())
+        .code(0);
+    folder.run([&check[..], &["wrong"]].concat()).code(4).says(
+        "opens with a passphrase (its key 'main'), or an identity (X25519) (its key 'second')",
+    );
+    folder.run([&check[..], &["pw"]].concat()).code(0);
+}
+
 #[test]
 fn what_cannot_be_is_refused_in_words() {
     let folder = vault();

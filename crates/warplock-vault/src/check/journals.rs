@@ -3,16 +3,17 @@
 use std::path::Path;
 
 use super::repair::KEPT;
-use super::{Check, Class, LOST};
+use super::{Check, Class};
 use crate::core::{Core, JOURNALS, journal_id, lock};
 use crate::error::Result;
 use crate::file::content::{Content, State};
 use crate::format::header::Owner;
+use crate::format::header::first_header;
 use crate::format::keys::Id;
 use crate::fs::FileType;
 use crate::memory::Version;
 use crate::store::storage::{At, Listed, Storage};
-use crate::tree::edit::first_header;
+use crate::tree::lost::{LOST, UNFINISHED};
 
 /// What a file among the journals is.
 enum Journal {
@@ -73,7 +74,7 @@ impl<S: Storage> Check<'_, S> {
     /// Notes a journal without a file, and does something about it, if that is wanted.
     fn stray(&mut self, dir: &S::Dir, entry: &Listed, path: &Path, journal: &Journal) {
         let core = &self.vault.core;
-        let (repair, unseen, name) = (self.options.repair, self.unseen, &*entry.name);
+        let (unseen, name) = (self.unseen, &*entry.name);
         let (problem, class) = match journal {
             Journal::Seen => return,
             Journal::Empty => ("an empty journal belongs to no file", self.crash()),
@@ -91,6 +92,7 @@ impl<S: Storage> Check<'_, S> {
             ),
             Journal::Other => ("this is no journal", Class::Altered),
         };
+        let repair = self.repairs(class);
         let forget = || {
             if let Some(id) = journal_id(name) {
                 lock(&core.left_over).remove(&id);
@@ -111,7 +113,15 @@ impl<S: Storage> Check<'_, S> {
                 .map_err(Into::into),
             Journal::Empty => Ok(("check --repair removes it".into(), false)),
             _ if repair => core
-                .lose(dir, name, matches!(journal, Journal::Broken))
+                .lose(
+                    dir,
+                    name,
+                    if let Journal::Broken = journal {
+                        UNFINISHED
+                    } else {
+                        ""
+                    },
+                )
                 .map(|new| (format!("moved to {LOST}/{new}"), true)),
             _ => Ok((format!("check --repair moves it to {LOST}"), false)),
         };

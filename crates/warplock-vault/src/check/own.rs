@@ -14,8 +14,7 @@ use crate::store::locks::CONFIG_LOCK;
 use crate::store::storage::{At, Listed, Storage};
 use crate::store::store_lock::LOCK;
 use crate::tree::folder::{Folder, RECORD};
-
-use super::{EVIDENCE, LOST, UNFINISHED};
+use crate::tree::lost::{EVIDENCE, LOST, STRAY, UNFINISHED};
 
 /// What something in a folder of the store is.
 pub(super) enum Own {
@@ -183,12 +182,13 @@ fn is_foreign(name: &str) -> bool {
     FOREIGN.contains(&name) || FOREIGN_PARTS.iter().any(part)
 }
 
+/// How names of lost things end on which nothing depends.
+const ENDS: [&str; 3] = [UNFINISHED, EVIDENCE, STRAY];
+
 /// Whether this is the name of something that a repair took out of the tree.
 fn is_lost(name: &OsStr) -> bool {
     let name = name.to_str().unwrap_or_default();
-    let end = [UNFINISHED, EVIDENCE]
-        .into_iter()
-        .find_map(|end| name.strip_suffix(end));
+    let end = ENDS.into_iter().find_map(|end| name.strip_suffix(end));
     is_random(end.unwrap_or(name))
 }
 
@@ -200,5 +200,5 @@ fn is_random(text: &str) -> bool {
 /// Whether something lost may be what the rest of the vault depends on.
 pub(super) fn is_needed(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
-    !name.ends_with(UNFINISHED) && !name.ends_with(EVIDENCE)
+    !ENDS.iter().any(|end| name.ends_with(end))
 }

@@ -10,20 +10,22 @@ use std::sync::atomic::Ordering;
 use rustix::io::Errno;
 
 use super::own::is_needed;
-use super::{Check, Class, EVIDENCE, Finding, LOST, Remedy, Several, UNFINISHED};
-use crate::core::{Core, lock, open_own_dir};
+use super::{Check, Class, Finding, Remedy, Several};
+use crate::core::lock;
 use crate::error::{Error, Result};
 use crate::file::content::Content;
 use crate::format::names::Place;
-use crate::fs::RenameFlags;
 use crate::store::storage::{At, Storage};
 use crate::tree::conflict::Original;
 use crate::tree::folder::Folder;
+use crate::tree::lost::{EVIDENCE, LOST, UNFINISHED, new_name};
 use crate::tree::node::Node;
 use crate::vault::Vault;
 
 pub(super) const KEPT: &str = "kept, for it may belong to what could not be checked, or is in warplock.lost: put \
      that back or remove it, and repair again";
+/// What is done about something that a crash took.
+pub(super) const REMEMBERED: &str = "it is remembered as removed";
 const NOT_WRITABLE: &str = "let it be written to, and repair again";
 
 impl<S: Storage> Check<'_, S> {
@@ -48,6 +50,11 @@ impl<S: Storage> Check<'_, S> {
         let (problem, action) = original.sentences(copy);
         let finding = self.found(&folder.join(&original.name), problem, Class::Note);
         finding.action = action;
+    }
+
+    /// Whether something is done about findings of this class.
+    pub(super) fn repairs(&self, class: Class) -> bool {
+        self.options.repair && (class == Class::Crash || !self.crash_only)
     }
 
     /// The class of what a crash may have left: none did in a vault that was closed properly.
@@ -109,17 +116,22 @@ impl<S: Storage> Check<'_, S> {
         remedy: Remedy<'_>,
     ) {
         let core = &self.vault.core;
-        let repair = self.options.repair;
+        let repair = self.repairs(class);
         let crash = class == Class::Crash;
+        let end = match remedy {
+            _ if crash => UNFINISHED,
+            Remedy::LoseStray(entry) => core.stray_end(folder.dir(), &entry.name).unwrap_or(""),
+            _ => "",
+        };
         // What a crash kept from being a file had nothing that another file or a journal could need.
-        self.unseen |= matches!(remedy, Remedy::Lose(_)) && !crash;
+        self.unseen |= matches!(remedy, Remedy::Lose(_) | Remedy::LoseStray(_)) && end.is_empty();
         let done = match remedy {
             Remedy::Remove(entry) if repair => core
                 .purge(folder.dir(), &entry.name)
                 .map(|()| ("removed".to_owned(), true)),
             Remedy::Remove(_) => Ok(("check --repair removes it".to_owned(), false)),
-            Remedy::Lose(entry) if repair => {
-                core.lose(folder.dir(), &entry.name, crash).map(|name| {
+            Remedy::Lose(entry) | Remedy::LoseStray(entry) if repair => {
+                core.lose(folder.dir(), &entry.name, end).map(|name| {
                     // For who wants it back: by the name alone, nobody knows what it was.
                     let from = node.stored_path().join(&entry.name);
                     let from = from.display();
@@ -127,7 +139,9 @@ impl<S: Storage> Check<'_, S> {
                     (action, true)
                 })
             }
-            Remedy::Lose(_) => Ok((format!("check --repair moves it to {LOST}"), false)),
+            Remedy::Lose(_) | Remedy::LoseStray(_) => {
+                Ok((format!("check --repair moves it to {LOST}"), false))
+            }
         };
         let (action, repaired) = done.unwrap_or_else(|error| {
             self.unseen = true;
@@ -176,7 +190,7 @@ impl<S: Storage> Check<'_, S> {
                 Ok(Some(sentence)) => {
                     let finding = self.found(&path, sentence.shown, Class::Crash);
                     finding.repaired = true;
-                    finding.action = "it is remembered as removed".into();
+                    finding.action = REMEMBERED.into();
                 }
                 Err(error @ Error::Altered { .. }) => {
                     let finding = self.found(&path, error.to_string(), Class::Altered);
@@ -341,37 +355,6 @@ impl<S: Storage> Vault<S> {
         self.remove_stored_xattr(node, stored)?;
         Ok(name)
     }
-}
-
-impl<S: Storage> Core<S> {
-    /// Moves something out of the tree; gives its new name in [`LOST`].
-    pub(super) fn lose(&self, dir: &S::Dir, name: &OsStr, crash: bool) -> Result<String> {
-        let lost = self.make_lost()?;
-        let new = new_name(if crash { UNFINISHED } else { "" })?;
-        let target = (&lost, OsStr::new(&new));
-        self.storage
-            .rename((dir, name), target, RenameFlags::empty())?;
-        Ok(new)
-    }
-
-    /// The folder [`LOST`], made if it is not there.
-    fn make_lost(&self) -> Result<S::Dir> {
-        let root = self.storage.root()?;
-        if let Some(lost) = open_own_dir(&self.storage, &root, LOST)? {
-            return Ok(lost);
-        }
-        self.storage.make_dir(&root, OsStr::new(LOST), 0o700)?;
-        self.storage.sync_dir(&root)?;
-        Ok(self.storage.open_dir(&root, OsStr::new(LOST))?)
-    }
-}
-
-/// A name for something in [`LOST`].
-fn new_name(end: &str) -> Result<String> {
-    Ok(format!(
-        "{}{end}",
-        crate::core::hex(&crate::format::keys::random::<8>()?)
-    ))
 }
 
 fn things(count: usize) -> String {

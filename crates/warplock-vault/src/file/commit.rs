@@ -78,6 +78,7 @@ impl<S: Storage> Core<S> {
         if state.dirty || !in_place {
             if let Some(modified) = state.moves().modified.take() {
                 state.now.modified = modified;
+                state.now.changed = Some(modified);
             }
             let mut header = state.now.clone();
             header.sequence += 1;

@@ -160,6 +160,7 @@ impl<S: Storage> State<S> {
     pub(crate) fn set_owner(&mut self, owner: Owner) {
         self.dirty |= self.now.owner != owner;
         self.now.owner = owner;
+        self.now.changed = Some(SystemTime::now());
     }
 
     /// Moved blocks, for those who have the state to themselves.
@@ -192,6 +193,11 @@ impl<S: Storage> State<S> {
     /// When the content changed last.
     pub(crate) fn modified(&self) -> SystemTime {
         self.lock_moves().modified.unwrap_or(self.now.modified)
+    }
+
+    /// When anything of it changed last, if that is known.
+    pub(crate) fn changed(&self) -> Option<SystemTime> {
+        self.lock_moves().modified.or(self.now.changed)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::file::content::{Content, State};
 use crate::file::write::Run;
-use crate::format::layout::MAX_LEN;
+use crate::format::layout::{MAX_LEN, PAGE_LEN, depth, span};
 use crate::store::storage::Storage;
 
 /// The most ranges of holes between two commits.
@@ -207,5 +207,47 @@ impl<S: Storage> Core<S> {
         let start = self.layout.block_start(offset / self.layout.block() as u64);
         let stored = self.layout.stored_len(end) - start;
         Ok(self.storage.allocate(&content.file, start, stored)?)
+    }
+
+    /// Takes room for the pages that blocks to be written need for the first time, so that on a full
+    /// disk writing fails, and not the commit of what was accepted.
+    pub(crate) fn reserve_pages(
+        &self,
+        content: &Content<S>,
+        state: &mut State<S>,
+        blocks: Range<u64>,
+    ) -> Result<()> {
+        // Before that, the header before the newest may lead to a page.
+        let committed = self.layout.stored_len(state.committed_len);
+        for start in self.new_pages(content, state, blocks)? {
+            if start >= committed {
+                state.written += 1;
+                self.storage
+                    .write_at(&content.file, &[0; PAGE_LEN], start)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the pages will be written that `blocks` need and that there are none of yet.
+    fn new_pages(
+        &self,
+        content: &Content<S>,
+        state: &mut State<S>,
+        blocks: Range<u64>,
+    ) -> Result<Vec<u64>> {
+        let mut new = Vec::new();
+        let end = blocks.end.max(self.layout.blocks(state.now.len));
+        for level in 1..=depth(end) {
+            let pages = blocks.start / span(level + 1)..=(blocks.end - 1) / span(level + 1);
+            // A level that is new has the blocks before these on its first page.
+            let first = (level > state.tree().depth && *pages.start() > 0).then_some(0);
+            for index in first.into_iter().chain(pages) {
+                if !self.has_page(content, state.tree(), (level, index))? {
+                    new.push(self.layout.page_start(level, index, 0));
+                }
+            }
+        }
+        Ok(new)
     }
 }

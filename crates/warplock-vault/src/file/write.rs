@@ -61,15 +61,23 @@ impl<S: Storage> Core<S> {
         }
     }
 
-    /// Sets the time of the last change, which the header keeps.
-    pub(crate) fn set_modified(&self, content: &Content<S>, time: SetTime) -> Result<()> {
+    /// Sets the times that the header keeps. The kernel says when anything changed; otherwise it is now.
+    pub(crate) fn set_times(
+        &self,
+        content: &Content<S>,
+        modified: Option<SetTime>,
+        changed: Option<SystemTime>,
+    ) -> Result<()> {
         let mut state = content.write_state();
         self.writable(content, &mut state)?;
-        state.moves().modified = None;
-        state.now.modified = match time {
-            SetTime::Now => SystemTime::now(),
-            SetTime::To(time) => time,
+        let now = SystemTime::now();
+        let written = state.moves().modified.take();
+        state.now.modified = match modified {
+            Some(SetTime::Now) => now,
+            Some(SetTime::To(time)) => time,
+            None => written.unwrap_or(state.now.modified),
         };
+        state.now.changed = Some(changed.unwrap_or(now));
         state.dirty = true;
         Ok(())
     }
@@ -235,7 +243,9 @@ impl<S: Storage> Core<S> {
             if first < committed {
                 self.write_journal(content, state, first, ciphertext, seals)?;
             } else {
-                let written = self.write_in_place(content, state, first, ciphertext);
+                let written = self
+                    .reserve_pages(content, state, first..until)
+                    .and_then(|()| self.write_in_place(content, state, first, ciphertext));
                 if let Err(error) = written {
                     // What stands in holes and after the end is nothing, and only takes room; of other
                     // blocks, the old version may be gone.

@@ -1,5 +1,6 @@
 //! `warplock.vault`: what a vault is, and its master key, wrapped.
 
+mod recovery;
 mod text;
 mod wrapped;
 
@@ -20,6 +21,7 @@ use crate::store::locks::lock_config;
 use crate::store::posix::Posix;
 use crate::store::storage::{At, Storage};
 use crate::store::store_lock::{LOCK, lock_store};
+pub use recovery::{export_key, recover};
 pub(crate) use text::START;
 use text::{File, MAX_LEN};
 pub use wrapped::Unlocked;

@@ -24,6 +24,7 @@ const VERSION: usize = 32;
 const OWNER: usize = VERSION + Version::LEN;
 const LEAVING: usize = OWNER + Owner::LEN;
 const LEAVING_END: usize = LEAVING + MAX_PLACES.div_ceil(8);
+const CHANGED_END: usize = LEAVING_END + 12;
 const ROOTS_END: usize = FIXED_LEN + ROOTS as usize * SEAL_LEN;
 /// The most places in a header: names of one file, and one more while one of them changes.
 pub(crate) const MAX_PLACES: usize = (PLAIN_LEN - ROOTS_END) / 16;
@@ -80,6 +81,9 @@ pub(crate) struct Header {
     /// When the content changed last. The time of the file in the store is another one: it is
     /// later with each commit, so that programs that copy the store see each change.
     pub(crate) modified: SystemTime,
+    /// When anything of the file changed last, as `stat` calls it. That of the file in the store is
+    /// another one, later with each commit. `None` in files of earlier builds.
+    pub(crate) changed: Option<SystemTime>,
     /// The topmost seals of the tree over the blocks.
     pub(crate) roots: Roots,
     /// Which state it is, across machines.
@@ -145,6 +149,11 @@ impl Header {
         if let Some(at) = leaving {
             plain[LEAVING + at / 8] = 0x80 >> (at % 8);
         }
+        if let Some(changed) = self.changed {
+            let (seconds, nanos) = split_time(changed);
+            plain[LEAVING_END..LEAVING_END + 8].copy_from_slice(&seconds.to_be_bytes());
+            plain[LEAVING_END + 8..CHANGED_END].copy_from_slice(&nanos.to_be_bytes());
+        }
         let roots = plain[FIXED_LEN..ROOTS_END].chunks_exact_mut(SEAL_LEN);
         for (room, seal) in roots.zip(&self.roots) {
             room.copy_from_slice(seal.bytes());
@@ -164,7 +173,7 @@ impl Header {
                 .fold(0, |value: u64, byte| value << 8 | u64::from(*byte))
         };
         let places = number(16..20) as usize;
-        let reserved = plain[LEAVING_END..FIXED_LEN].iter().any(|byte| *byte != 0);
+        let reserved = plain[CHANGED_END..FIXED_LEN].iter().any(|byte| *byte != 0);
         if places > MAX_PLACES || reserved || number(8..16) > MAX_LEN {
             return None;
         }
@@ -180,6 +189,13 @@ impl Header {
                 leaving = Some(*place?);
             }
         }
+        let changed = match number(LEAVING_END..LEAVING_END + 8) as i64 {
+            0 if number(LEAVING_END + 8..CHANGED_END) == 0 => None,
+            seconds => Some(join_time(
+                seconds,
+                number(LEAVING_END + 8..CHANGED_END) as u32,
+            )?),
+        };
         let mut roots = [Seal::NONE; ROOTS as usize];
         let stored = plain[FIXED_LEN..ROOTS_END].chunks_exact(SEAL_LEN);
         for (seal, bytes) in roots.iter_mut().zip(stored) {
@@ -189,6 +205,7 @@ impl Header {
             sequence: number(0..8),
             len: number(8..16),
             modified: join_time(number(20..28) as i64, number(28..32) as u32)?,
+            changed,
             roots,
             version: Version::decode(plain[VERSION..OWNER].first_chunk().expect("it is as long")),
             owner: Owner::decode(&plain[OWNER..LEAVING]),
@@ -211,6 +228,22 @@ impl Header {
     }
 }
 
+/// The header of an empty file.
+pub(crate) fn first_header(version: Version, owner: Owner, places: Vec<Place>) -> Header {
+    let now = SystemTime::now();
+    Header {
+        sequence: 1,
+        len: 0,
+        modified: now,
+        changed: Some(now),
+        roots: [Seal::NONE; ROOTS as usize],
+        version,
+        owner,
+        places,
+        leaving: None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,7 +259,7 @@ mod tests {
             vector: Vector::of(stamp),
         };
         let places = vec![[1; 16], [2; 16], [3; 16]];
-        let mut header = crate::tree::edit::first_header(version, Owner::default(), places);
+        let mut header = first_header(version, Owner::default(), places);
         header.owner = Owner {
             mode: 0o100_644,
             uid: 1,
@@ -241,6 +274,7 @@ mod tests {
         for leaving in [None, Some([1; 16]), Some([2; 16])] {
             let header = Header {
                 leaving,
+                changed: leaving.is_none().then(SystemTime::now),
                 ..header()
             };
             assert_eq!(Header::decode(&header.encode()), Some(header));
@@ -277,7 +311,7 @@ mod tests {
             (192, 0x10),
             (192, 0xc0),
             (201, 0x01),
-            (202, 0x80),
+            (214, 0x80),
         ] {
             let mut plain = plain;
             plain[at] = byte;

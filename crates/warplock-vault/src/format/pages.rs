@@ -72,6 +72,20 @@ impl<S: Storage> Core<S> {
         Ok(tree.pages.get(&id))
     }
 
+    /// Whether there is a page, in memory or in the file.
+    pub(crate) fn has_page(
+        &self,
+        content: &Content<S>,
+        tree: &mut SealTree,
+        id: PageId,
+    ) -> Result<bool> {
+        let (level, index) = id;
+        if level > tree.depth || index * span(level + 1) >= ROOTS * span(tree.depth + 1) {
+            return Ok(false);
+        }
+        Ok(tree.pages.contains_key(&id) || self.page(content, tree, id)?.is_some())
+    }
+
     /// Opens a page's ciphertext in place.
     pub(crate) fn open_page(
         &self,

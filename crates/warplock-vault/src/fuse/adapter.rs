@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fuser::{FileHandle, FopenFlags, Generation, ReplyAttr, ReplyEntry, Request};
+use fuser::{FileAttr, FileHandle, FopenFlags, Generation, ReplyAttr, ReplyEntry, Request};
 
 use super::activity::Activity;
 use super::convert::{attributes, errno};
@@ -11,6 +11,7 @@ use super::handles::Handles;
 use super::request::caller;
 use super::umask;
 use super::writers::Writers;
+use super::{Options, Shown};
 use crate::fs::{Access, Attributes, Changes, FileSystem, NewNode, Node, Result};
 
 /// A file system in the terms of the FUSE crate.
@@ -24,6 +25,7 @@ pub(super) struct Adapter<F: FileSystem> {
     pub(super) timeout: Duration,
     /// Nothing but this mount changes the files: the kernel may keep what it has read.
     pub(super) sole: bool,
+    shown: Shown,
     /// Whether the kernel can map files into memory that are written through.
     pub(super) maps_direct: bool,
 }
@@ -37,7 +39,7 @@ impl<F: FileSystem> Adapter<F> {
         activity: Arc<Activity>,
         writers: Arc<Writers>,
         timeout: Duration,
-        sole: bool,
+        options: &Options,
     ) -> Self {
         Adapter {
             fs,
@@ -46,7 +48,8 @@ impl<F: FileSystem> Adapter<F> {
             activity,
             writers,
             timeout,
-            sole,
+            sole: options.sole,
+            shown: options.shown,
             maps_direct: false,
         }
     }
@@ -127,16 +130,36 @@ impl<F: FileSystem> Adapter<F> {
         stat.is_ok_and(|stat| stat.f_bavail.saturating_mul(stat.f_frsize) < SHORT)
     }
 
+    /// Attributes as this mount shows them.
+    pub(super) fn attributes(&self, found: &Attributes) -> FileAttr {
+        let mut found = attributes(found);
+        let Shown { uid, gid, umask } = self.shown;
+        found.uid = uid.unwrap_or(found.uid);
+        found.gid = gid.unwrap_or(found.gid);
+        if uid.is_some() || gid.is_some() {
+            // They were given to programs of another owner.
+            found.perm &= 0o1777;
+        }
+        if let Some(umask) = umask
+            && found.kind != fuser::FileType::Symlink
+        {
+            let executable = found.perm & 0o111 != 0 || found.kind == fuser::FileType::Directory;
+            let all = if executable { 0o777 } else { 0o666 };
+            found.perm = all & !(umask as u16);
+        }
+        found
+    }
+
     pub(super) fn entry(&self, outcome: Result<Attributes>, reply: ReplyEntry) {
         match outcome {
-            Ok(found) => reply.entry(&self.timeout, &attributes(&found), Generation(0)),
+            Ok(found) => reply.entry(&self.timeout, &self.attributes(&found), Generation(0)),
             Err(error) => reply.error(errno(error)),
         }
     }
 
     pub(super) fn attr(&self, outcome: Result<Attributes>, reply: ReplyAttr) {
         match outcome {
-            Ok(found) => reply.attr(&self.timeout, &attributes(&found)),
+            Ok(found) => reply.attr(&self.timeout, &self.attributes(&found)),
             Err(error) => reply.error(errno(error)),
         }
     }

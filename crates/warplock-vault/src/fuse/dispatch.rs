@@ -84,7 +84,7 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
         size: Option<u64>,
         atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
-        _: Option<SystemTime>,
+        ctime: Option<SystemTime>,
         file: Option<FileHandle>,
         _: Option<SystemTime>,
         _: Option<SystemTime>,
@@ -101,6 +101,7 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
             size,
             accessed: atime.map(set_time),
             modified: mtime.map(set_time),
+            changed: ctime,
             // The kernel says whether the caller may keep them; fuser does not hand that on. Root
             // may, others may not.
             drop_privileges: size.is_some() && request.uid() != 0,
@@ -228,7 +229,7 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
         match created {
             Ok((made, file)) => {
                 let handle = self.opened(made.node, file, access);
-                let made = attributes(&made);
+                let made = self.attributes(&made);
                 reply.created(
                     &self.timeout,
                     &made,

@@ -46,7 +46,7 @@ use rustix::mount::UnmountFlags;
 use self::activity::Activity;
 use self::adapter::Adapter;
 pub use self::error::{Error, Result};
-pub use self::table::{Mounted, mounted_at, mounted_from};
+pub use self::table::{Mounted, all_mounted, mounted_at, mounted_from};
 use self::writers::Writers;
 use crate::fs::FileSystem;
 
@@ -66,6 +66,8 @@ pub struct Options {
     pub suid: bool,
     /// Device files have their effect.
     pub dev: bool,
+    /// How owners and permissions are shown.
+    pub shown: Shown,
     /// Loop threads. `None`: as many as suit this machine.
     pub threads: Option<NonZeroUsize>,
     /// Nobody but this mount changes the files below, so that the kernel may keep names,
@@ -73,6 +75,17 @@ pub struct Options {
     pub sole: bool,
     /// Unmount when nothing was open or asked for this long.
     pub idle: Option<Duration>,
+}
+
+/// What all files are shown with, in place of what the file system says of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Permissions: all that this leaves; without those to execute for files that nobody may execute.
+    pub umask: Option<u32>,
 }
 
 impl Default for Options {
@@ -84,6 +97,7 @@ impl Default for Options {
             allow_other: false,
             suid: false,
             dev: false,
+            shown: Shown::default(),
             threads: None,
             sole: true,
             idle: None,
@@ -121,7 +135,7 @@ impl Mount {
             true => SOLE_TIMEOUT,
             false => SHARED_TIMEOUT,
         };
-        let adapter = Adapter::new(fs, activity.clone(), writers.clone(), timeout, options.sole);
+        let adapter = Adapter::new(fs, activity.clone(), writers.clone(), timeout, options);
         let session = Session::new(adapter, &point, &config(options)).map_err(|source| {
             unused.unmounted();
             Error::Mount {

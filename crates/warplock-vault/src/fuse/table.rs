@@ -49,6 +49,16 @@ pub fn mounted_from(source: &OsStr) -> io::Result<Option<Mounted>> {
     Ok(rows.find(|row| row.is_ours() && row.source == source))
 }
 
+/// All mounts of ours, the oldest first.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn all_mounted() -> io::Result<Vec<Mounted>> {
+    let table = table()?;
+    let rows = table.split(|&byte| byte == b'\n').filter_map(row);
+    Ok(rows.filter(Mounted::is_ours).collect())
+}
+
 /// The whole table. The kernel gives it in pieces, between which others mount and unmount, so that a
 /// row may be missing: only two readings that agree are believed.
 fn table() -> io::Result<Vec<u8>> {

@@ -214,6 +214,35 @@ pub(crate) fn bind(dir: &Path, store: &Path, binding: &Binding) -> Result<()> {
     folder.replace(&binding_name(store), &text)
 }
 
+/// The paths at which vaults were used with the memories in `dir`, in order. What cannot be read is left
+/// out.
+///
+/// # Errors
+/// [`Error::Memory`] if the folder cannot be read.
+pub fn known_vaults(dir: &Path) -> Result<Vec<PathBuf>> {
+    let Some(folder) = Folder::open(dir, PATHS, false)? else {
+        return Ok(Vec::new());
+    };
+    let failed = |error: Errno| Error::memory(&folder.path, "cannot be read", error.into());
+    let mut paths = Vec::new();
+    for entry in rustix::fs::Dir::read_from(&folder.fd).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name().to_owned();
+        let file = name.to_str().ok().map(|name| folder.file(name, false));
+        let Some(Ok(Some(file))) = file else { continue };
+        let mut text = Vec::new();
+        if file.take(MAX_BINDING).read_to_end(&mut text).is_err() {
+            continue;
+        }
+        // Two lines, and the path with the end of a line.
+        let path = text.splitn(3, |byte| *byte == b'\n').nth(2);
+        if let Some(path) = path.and_then(|path| path.strip_suffix(b"\n")) {
+            paths.push(PathBuf::from(OsStr::from_bytes(path)));
+        }
+    }
+    paths.sort_unstable();
+    Ok(paths)
+}
+
 /// Forgets which vault was used at the path `store`; whether one was known.
 pub(crate) fn unbind(dir: &Path, store: &Path) -> Result<bool> {
     match Folder::open(dir, PATHS, false)? {
@@ -294,6 +323,7 @@ mod tests {
         bind(&dir, here, &one).unwrap();
         assert_eq!(bound(&dir, here).unwrap(), Some(one.clone()));
         assert_eq!(bound(&dir, there).unwrap(), None);
+        assert_eq!(known_vaults(&dir).unwrap(), [here]);
         assert!(unbind(&dir, here).unwrap());
         assert_eq!(bound(&dir, here).unwrap(), None);
     }

@@ -324,7 +324,9 @@ impl Drop for Memory {
             let empty = pending.marked.is_empty() && pending.durable.is_empty();
             empty && pending.written.is_empty() && pending.untouched && !pending.removing
         };
-        if nothing && self.clock.last() < self.first {
+        // Opened again, it would hinder the next process.
+        let open = self.store.as_ref().is_some_and(|store| store.is_open());
+        if nothing && open && self.clock.last() < self.first {
             // What cannot be ended counts as a crash.
             let _ = self.close(|| Ok(()));
         }

@@ -311,6 +311,12 @@ impl Store {
         })
     }
 
+    /// Whether it is open: not closed, and it has not failed.
+    pub(super) fn is_open(&self) -> bool {
+        let database = self.database.read();
+        database.unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Closes the database, so that opening it needs no repair.
     pub(super) fn close(&self) -> Result<()> {
         let database = self

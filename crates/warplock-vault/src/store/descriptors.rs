@@ -1,5 +1,5 @@
-//! File descriptors: how many a vault may hold only to save time, and what is done when the
-//! process has none left.
+//! Limits of the process. File descriptors: how many a vault may hold only to save time, and what is
+//! done when there are none left.
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -23,17 +23,31 @@ pub fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, most);
 }
 
-/// Raises the limit of the length of files as far as this process may: it is that of the program
-/// that mounts, and the process writes files for others.
-pub fn raise_file_size_limit() {
-    let limit = |maximum| {
-        let current = maximum;
-        setrlimit(Resource::Fsize, Rlimit { current, maximum })
+/// Raises the limits of file lengths, memory and CPU time as far as this process may: they are those of
+/// the program that mounts, and this process serves others, for long. Gives what will end it all the same.
+pub fn raise_inherited_limits() -> Vec<String> {
+    let raised = |resource| {
+        let limit = |maximum| {
+            let current = maximum;
+            setrlimit(resource, Rlimit { current, maximum })
+        };
+        if limit(None).is_err() {
+            let _ = limit(getrlimit(resource).maximum);
+        }
+        getrlimit(resource).current
     };
-    if limit(None).is_err() {
-        // Where that is refused, too, writing fails beyond what there is.
-        let _ = limit(getrlimit(Resource::Fsize).maximum);
-    }
+    // Beyond this one, writing fails.
+    raised(Resource::Fsize);
+    let time = raised(Resource::Cpu);
+    let memory = [Resource::As, Resource::Data]
+        .into_iter()
+        .filter_map(raised);
+    let time = time.map(|seconds| format!("{seconds} s of CPU time (ulimit -t)"));
+    let memory = memory.min().map(|bytes| {
+        let mebibytes = bytes >> 20;
+        format!("{mebibytes} MiB of memory (ulimit -v, -d)")
+    });
+    time.into_iter().chain(memory).collect()
 }
 
 /// What is kept open, as far as it is the vault's choice: together up to half of all descriptors.

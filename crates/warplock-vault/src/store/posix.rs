@@ -73,6 +73,11 @@ impl Posix {
         self.lock.as_ref()
     }
 
+    /// Whether it may be that owners and times of what is there cannot be set.
+    fn does_without(&self, at: At<'_, Self>) -> bool {
+        self.lacks.owners || self.lacks.symlink_attributes && matches!(at, At::Name(..))
+    }
+
     /// Opens something; where its owner, who we are, is denied it, with `wanted` granted.
     fn open_granting(
         &self,
@@ -87,8 +92,12 @@ impl Posix {
     }
 }
 
-/// Renames to a name that nothing has, without the system's help.
-fn rename_to_free(from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> rustix::io::Result<()> {
+/// Renames to a name that nothing has, without the system's help; `links`: by hard links.
+fn rename_to_free(
+    from: (&OwnedFd, &OsStr),
+    to: (&OwnedFd, &OsStr),
+    links: bool,
+) -> rustix::io::Result<()> {
     let stat = sys::statat(from.0, from.1, AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
         // A folder takes no place but that of an empty one, and no folder of a vault is empty.
@@ -97,7 +106,11 @@ fn rename_to_free(from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> rustix::i
             other => other,
         };
     }
-    match sys::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
+    let linked = match links {
+        true => sys::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()),
+        false => Err(Errno::PERM),
+    };
+    match linked {
         Ok(()) => sys::unlinkat(from.0, from.1, AtFlags::empty()),
         // Without links, somebody may take the name meanwhile: whoever uses the vault has to wait
         // for its lock on names.
@@ -109,6 +122,11 @@ fn rename_to_free(from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> rustix::i
         }
         other => other,
     }
+}
+
+fn is_symlink(dir: &OwnedFd, name: &OsStr) -> rustix::io::Result<bool> {
+    let stat = sys::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
 }
 
 /// A path that names an entry of an open folder for calls that have no `at` variant.
@@ -224,6 +242,9 @@ impl Storage for Posix {
     }
 
     fn link(&self, from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> Result<()> {
+        if self.lacks.hard_links {
+            return Err(Errno::PERM.into());
+        }
         Ok(sys::linkat(from.0, from.1, to.0, to.1, AtFlags::empty())?)
     }
 
@@ -240,7 +261,7 @@ impl Storage for Posix {
         match sys::renameat_with(from.0, from.1, to.0, to.1, flags) {
             // FUSE and network file systems often have no flags.
             Err(Errno::INVAL | Errno::NOSYS) if flags == RenameFlags::NOREPLACE => {
-                Ok(rename_to_free(from, to)?)
+                Ok(rename_to_free(from, to, !self.lacks.hard_links)?)
             }
             other => Ok(other?),
         }
@@ -255,6 +276,13 @@ impl Storage for Posix {
     }
 
     fn change(&self, at: At<'_, Self>, changes: &Changes) -> Result<()> {
+        if let At::Name(dir, name) = at
+            && self.lacks.symlink_attributes
+            && is_symlink(dir, name)?
+        {
+            // What the symlink leads to could be changed instead.
+            return Err(Errno::OPNOTSUPP.into());
+        }
         if changes.uid.is_some() || changes.gid.is_some() {
             let (uid, gid) = (
                 changes.uid.map(Uid::from_raw),
@@ -286,7 +314,7 @@ impl Storage for Posix {
 
     fn dress(&self, at: At<'_, Self>, changes: &Changes) -> Result<()> {
         match self.change(at, changes) {
-            Err(error) if self.lacks.owners => match Errno::from_io_error(&error) {
+            Err(error) if self.does_without(at) => match Errno::from_io_error(&error) {
                 Some(Errno::PERM | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => Ok(()),
                 _ => Err(error),
             },
@@ -437,11 +465,18 @@ mod tests {
 
     #[test]
     fn a_name_that_is_taken_is_not_replaced() {
+        for links in [true, false] {
+            nothing_is_replaced(links);
+        }
+    }
+
+    fn nothing_is_replaced(links: bool) {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let dir: OwnedFd = fs::File::open(folder.path()).unwrap().into();
-        let rename =
-            |from: &str, to: &str| rename_to_free((&dir, OsStr::new(from)), (&dir, OsStr::new(to)));
+        let rename = |from: &str, to: &str| {
+            rename_to_free((&dir, OsStr::new(from)), (&dir, OsStr::new(to)), links)
+        };
         fs::create_dir_all(path("full/inner")).unwrap();
         fs::create_dir(path("folder")).unwrap();
         fs::write(path("file"), "file").unwrap();

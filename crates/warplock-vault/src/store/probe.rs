@@ -1,21 +1,32 @@
 //! What the store's file system lacks. Much of it only the users of a mount miss, and the vault does
-//! without; they are told once, instead of by an error number whenever they try.
+//! without; they are told once, in addition to an error number whenever they try.
 
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{self as sys, AtFlags, Gid, Mode, OFlags, Uid, XattrFlags};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::core::hex;
 use crate::error::Result;
 use crate::format::keys::random;
+use crate::format::times::timespec;
+use crate::fs::SetTime;
 use crate::tree::folder::{RECORD, RECORD_NEW, TEMPORARY};
+
+/// A user and group that nobody is who opens a vault as root.
+const OTHER: (u32, u32) = (1, 1);
 
 /// What is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lacks {
-    hard_links: bool,
+    /// There are none, or the names of a file have different inode numbers, so that they look like
+    /// copies (as on sshfs).
+    pub(crate) hard_links: bool,
     symlinks: bool,
+    /// Owners and times of symlinks cannot be set, or those of what they lead to would be set (as on
+    /// sshfs).
+    pub(crate) symlink_attributes: bool,
     xattrs: bool,
     /// Owners or permissions are not what they are set to. Nobody misses that in a mount, which
     /// shows what is sealed.
@@ -29,11 +40,12 @@ impl Lacks {
         let (Ok(folder), Ok(symlink)) = (temporary(), temporary()) else {
             return Lacks::default();
         };
-        let mut lacks = Lacks {
-            symlinks: sys::symlinkat("target", root, &symlink)
-                .is_err_and(|error| error != rustix::io::Errno::NOSPC),
-            ..Lacks::default()
-        };
+        let mut lacks = Lacks::default();
+        // It leads to itself.
+        match sys::symlinkat(&symlink, root, &symlink) {
+            Ok(()) => lacks.symlink_attributes = !has_attributes(root, &symlink),
+            Err(error) => lacks.symlinks = error != Errno::NOSPC,
+        }
         if sys::mkdirat(root, &folder, Mode::RWXU).is_ok() {
             let _ = lacks.probe_folder(root, &folder);
             let _ = sys::unlinkat(root, &folder, AtFlags::REMOVEDIR);
@@ -47,23 +59,19 @@ impl Lacks {
         let dir = sys::openat(root, folder, flags, Mode::empty())?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = sys::openat(&dir, RECORD_NEW, flags, Mode::RUSR | Mode::WUSR)?;
-        self.hard_links = sys::linkat(&dir, RECORD_NEW, &dir, RECORD, AtFlags::empty()).is_err();
+        self.hard_links = !has_hard_links(&dir);
         let _ = sys::unlinkat(&dir, RECORD, AtFlags::empty());
         self.xattrs = sys::fsetxattr(&file, "user.warplock", b"1", XattrFlags::empty()).is_err();
         const MODE: u32 = 0o640;
-        const OTHER: u32 = 1;
         let _ = sys::fchmod(&file, Mode::from_raw_mode(MODE));
         // Only root gives files away.
         let others = geteuid().is_root();
         if others {
-            let _ = sys::fchown(
-                &file,
-                Some(Uid::from_raw(OTHER)),
-                Some(Gid::from_raw(OTHER)),
-            );
+            let (uid, gid) = OTHER;
+            let _ = sys::fchown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
         }
         let found = sys::fstat(&file)?;
-        let kept = !others || (found.st_uid, found.st_gid) == (OTHER, OTHER);
+        let kept = !others || (found.st_uid, found.st_gid) == OTHER;
         self.owners = found.st_mode & 0o7777 != MODE || !kept;
         sys::unlinkat(&dir, RECORD_NEW, AtFlags::empty())
     }
@@ -73,6 +81,7 @@ impl Lacks {
         let missing: Vec<_> = [
             (self.hard_links, "hard links"),
             (self.symlinks, "symlinks"),
+            (self.symlink_attributes, "owners and times of symlinks"),
             (self.xattrs, "extended attributes"),
         ]
         .into_iter()
@@ -85,6 +94,35 @@ impl Lacks {
             "the store's file system has no {}: programs that ask for them get an error",
             missing.join(", no ")
         ))
+    }
+}
+
+/// Whether a second name of a file leads to the same inode.
+fn has_hard_links(dir: &OwnedFd) -> bool {
+    let inode = |name| sys::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat.st_ino);
+    sys::linkat(dir, RECORD_NEW, dir, RECORD, AtFlags::empty()).is_ok()
+        && matches!((inode(RECORD_NEW), inode(RECORD)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Whether a symlink's times, and for root its owner, can be set.
+fn has_attributes(dir: &OwnedFd, name: &str) -> bool {
+    let nofollow = AtFlags::SYMLINK_NOFOLLOW;
+    let times = sys::Timestamps {
+        last_access: timespec(Some(SetTime::Now)),
+        last_modification: timespec(Some(SetTime::Now)),
+    };
+    if sys::utimensat(dir, name, &times, nofollow).is_err() {
+        return false;
+    }
+    if !geteuid().is_root() {
+        return true;
+    }
+    let (uid, gid) = OTHER;
+    let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+    // A store that keeps no owners at all may refuse.
+    match sys::chownat(dir, name, uid, gid, nofollow) {
+        Ok(()) => true,
+        Err(error) => matches!(error, Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 use rustix::io::Errno;
 
@@ -39,6 +40,7 @@ impl<S: Storage> Vault<S> {
                         let state = content.read_state();
                         found.size = state.now.len;
                         found.modified = state.modified();
+                        show_changed(state.now.owner, state.changed(), &mut found);
                         Some(state.now.owner)
                     }
                     None => self.show_header(node, &mut found)?,
@@ -102,6 +104,7 @@ impl<S: Storage> Vault<S> {
             Ok(header) => {
                 found.size = header.len;
                 found.modified = header.modified;
+                show_changed(header.owner, header.changed, found);
                 let here = header.places.contains(&name.place);
                 return Ok(here.then_some(header.owner));
             }
@@ -178,7 +181,7 @@ impl<S: Storage> Vault<S> {
                         modified: None,
                         ..*changes
                     };
-                    self.with_at(node, file, |at| Ok(self.core.storage.change(at, &owner)?))?;
+                    self.with_at(node, file, |at| self.change_symlink_owner(at, &owner))?;
                 }
             }
         }
@@ -187,11 +190,11 @@ impl<S: Storage> Vault<S> {
             modified: changes.modified,
             ..Changes::default()
         };
-        if let Some(modified) = changes.modified
-            && node.kind == FileType::RegularFile
-        {
+        let set = changes.modified.is_some() || changes.changed.is_some();
+        if set && node.kind == FileType::RegularFile {
             let content = content()?;
-            self.core.set_modified(&content, modified)?;
+            self.core
+                .set_times(&content, changes.modified, changes.changed)?;
             self.list_uncommitted(&content);
             // In the store, it tells programs that copy of changes.
             times.modified = None;
@@ -200,6 +203,25 @@ impl<S: Storage> Vault<S> {
             self.with_at(node, file, |at| Ok(self.core.storage.change(at, &times)?))?;
         }
         Ok(())
+    }
+
+    /// Changes the owner of a symlink, which is the store's own: a store that has no such owners needs
+    /// none where nothing is to be changed.
+    fn change_symlink_owner(&self, at: At<'_, S>, changes: &Changes) -> Result<()> {
+        let storage = &self.core.storage;
+        let found = storage.attributes(at)?;
+        let same = |new: Option<u32>, old| new.is_none_or(|new| new == old);
+        match storage.change(at, changes) {
+            Err(error)
+                if is_unsupported(&error)
+                    && changes.mode.is_none()
+                    && same(changes.uid, found.uid)
+                    && same(changes.gid, found.gid) =>
+            {
+                Ok(())
+            }
+            other => Ok(other?),
+        }
     }
 
     /// Changes what a file's header says of its owner, at the next commit. `in_store` comes before:
@@ -303,12 +325,25 @@ impl<S: Storage> Vault<S> {
     }
 }
 
+/// Shows when a file changed last. Of a fifo, socket or device, the kernel does not tell when its names
+/// change, so that the store's time is the better one.
+fn show_changed(owner: Owner, changed: Option<SystemTime>, found: &mut Attributes) {
+    if owner.kind() == FileType::RegularFile {
+        found.changed = changed.unwrap_or(found.changed);
+    }
+}
+
 /// Whether only times are to be changed, of something that has no name any more.
 fn is_gone<S: Storage>(node: &Node<S>, changes: &Changes) -> bool {
     let times = Changes {
         accessed: changes.accessed,
         modified: changes.modified,
+        changed: changes.changed,
         ..Changes::default()
     };
     node.last.get().is_some() && *changes == times
+}
+
+fn is_unsupported(error: &std::io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::OPNOTSUPP)
 }

@@ -2,20 +2,17 @@
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Weak};
-use std::time::SystemTime;
 
 use rustix::io::Errno;
 
 use crate::core::{is_missing, lock};
 use crate::error::{Error, Result};
 use crate::file::content::{Content, State};
-use crate::format::header::{Header, Owner};
+use crate::format::header::{Header, Owner, first_header};
 use crate::format::keys::{FileKeys, Id, random};
-use crate::format::layout::ROOTS;
 use crate::format::names::{Place, Sealed};
-use crate::format::seals::Seal;
 use crate::fs::{Attributes, Changes, FileType, NewNode, RenameFlags};
-use crate::memory::{Stamp, Version};
+use crate::memory::Stamp;
 use crate::store::storage::{At, Storage};
 use crate::tree::folder::{Folder, Record};
 use crate::tree::foreign::{foreign, is_foreign};
@@ -475,9 +472,9 @@ impl<S: Storage> Vault<S> {
         let storage = &self.core.storage;
         // It may be another one, which somebody put there.
         let folder = self.folder(node)?;
-        // Somebody else's files are not ours to remove with it.
         if !self.core.clear(&folder)? {
-            return Err(Errno::NOTEMPTY.into());
+            // Somebody else's files are not ours to remove with it.
+            self.lose_foreign(node, &folder)?;
         }
         let temporary = self.core.temporary_name()?;
         storage.rename(
@@ -486,19 +483,5 @@ impl<S: Storage> Vault<S> {
             RenameFlags::empty(),
         )?;
         Ok(temporary)
-    }
-}
-
-/// The header of an empty file.
-pub(crate) fn first_header(version: Version, owner: Owner, places: Vec<Place>) -> Header {
-    Header {
-        sequence: 1,
-        len: 0,
-        modified: SystemTime::now(),
-        roots: [Seal::NONE; ROOTS as usize],
-        version,
-        owner,
-        places,
-        leaving: None,
     }
 }

@@ -193,6 +193,13 @@ impl<S: Storage> Core<S> {
         is_temporary(&entry.name) && entry.kind == FileType::Symlink
     }
 
+    /// Whether an interrupted operation left this, or it is the folder's own.
+    pub(crate) fn is_leftover(&self, dir: &S::Dir, entry: &Listed, id: &Id) -> Result<bool> {
+        Ok(self.is_spare(dir, entry, Some(id))?
+            || self.is_spare_symlink(entry)
+            || self.is_spare_folder(dir, entry)?)
+    }
+
     /// Whether a folder that is about to be removed holds nothing. What interrupted operations left
     /// in it is removed first, so that what is removed never holds a folder.
     pub(crate) fn clear(&self, folder: &Folder<S>) -> Result<bool> {
@@ -283,8 +290,7 @@ pub(crate) fn write_root_record<S: Storage>(
     root: &S::Dir,
     master: &MasterKey,
 ) -> Result<()> {
-    let engine = Arc::new(Engine::builder().threads(NonZeroUsize::MIN).build()?);
-    let keys = VaultKeys::new(master, Algorithm::Aes256Gcm, engine)?;
+    let keys = record_keys(master)?;
     let found = storage.attributes(At::Dir(root))?;
     let owner = Owner {
         mode: found.mode,
@@ -295,6 +301,31 @@ pub(crate) fn write_root_record<S: Storage>(
     // No machine made an earlier one, so it needs no stamp.
     let record = Record::new(Places::at(ROOT_PLACE), Version::default(), owner)?;
     write_record(storage, &keys, root, &record, SystemTime::now)
+}
+
+/// Whether the topmost folder has a record that verifies under this key.
+pub(crate) fn is_root_record<S: Storage>(
+    storage: &S,
+    root: &S::Dir,
+    master: &MasterKey,
+) -> Result<bool> {
+    let opened = storage.open(root, OsStr::new(RECORD), false);
+    let file = opened.map_err(|source| Error::Store {
+        what: format!("cannot read {RECORD}"),
+        source,
+    })?;
+    let mut sealed = [0; PLAIN_LEN + crate::format::layout::OVERHEAD];
+    let len = storage.read_at(&file, &mut sealed, 0)?;
+    let keys = record_keys(master)?;
+    let plain = keys.engines.open(&keys.folders, AAD, &sealed[..len])?;
+    let record = plain.and_then(|plain| decode(&plain));
+    Ok(record.is_some_and(|record| record.places.contains(&ROOT_PLACE)))
+}
+
+/// Keys for records: the algorithm is that of contents.
+fn record_keys(master: &MasterKey) -> Result<VaultKeys> {
+    let engine = Arc::new(Engine::builder().threads(NonZeroUsize::MIN).build()?);
+    VaultKeys::new(master, Algorithm::Aes256Gcm, engine)
 }
 
 /// What names of temporary things begin with; 24 hexadecimal digits follow.

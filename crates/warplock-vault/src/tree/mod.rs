@@ -7,6 +7,7 @@ pub(crate) mod folder;
 pub(crate) mod foreign;
 pub(crate) mod links;
 pub(crate) mod listings;
+pub(crate) mod lost;
 pub(crate) mod node;
 pub(crate) mod owners;
 pub(crate) mod places;

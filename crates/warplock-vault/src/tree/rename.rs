@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::core::{is_missing, lock};
 use crate::error::Result;
 use crate::file::content::Content;
-use crate::fs::{Attributes, FileType, RenameFlags};
+use crate::fs::{Attributes, Caller, FileType, NewNode, RenameFlags};
 use crate::store::storage::Storage;
 use crate::tree::edit::{Spot, Victim};
 use crate::tree::folder::Folder;
@@ -179,6 +179,36 @@ impl<S: Storage> Vault<S> {
             self.core.tidied(purged)?;
         }
         Ok(())
+    }
+
+    /// Renames, and puts a device 0:0 in the former place: so overlayfs marks what it hides.
+    pub(crate) fn rename_leaving_whiteout(
+        &self,
+        from: &Spot<S>,
+        to: &Spot<S>,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        self.rename_spots(from, to, flags.difference(RenameFlags::WHITEOUT))?;
+        let whiteout = NewNode {
+            caller: Caller {
+                uid: rustix::process::geteuid().as_raw(),
+                gid: rustix::process::getegid().as_raw(),
+            },
+            mode: FileType::CharacterDevice.as_raw_mode(),
+            umask: 0,
+        };
+        match self.make_file(from, &whiteout, 0) {
+            Ok((made, _)) => {
+                // The kernel has not looked it up.
+                self.nodes.forget(made.node, 1);
+                Ok(())
+            }
+            Err(error) => {
+                // What was replaced stays replaced.
+                self.rename_spots(to, from, RenameFlags::NOREPLACE)?;
+                Err(error)
+            }
+        }
     }
 
     fn exchange(

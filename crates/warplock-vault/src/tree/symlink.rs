@@ -141,7 +141,7 @@ impl<S: Storage> Vault<S> {
             ..Changes::default()
         };
         let bound = storage
-            .change(at, &changes)
+            .dress(at, &changes)
             .and_then(|()| storage.rename((dir, temporary), (dir, name), RenameFlags::empty()));
         if bound.is_err() {
             let _ = self

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
+use warplock_vault::fs::FileSystem;
+use warplock_vault::{Settings, Vault, init};
 
+use crate::common::{Short, Told, options, recipients};
 use crate::harness::{Place, Random, Subject, can_mount, limited};
 
 /// A small file system in memory, gone with this value.
@@ -150,6 +153,39 @@ fn a_read_only_disk_is_mounted_for_reading() {
         fs::write(standing.path("file"), "other").unwrap();
         standing.end();
     });
+}
+
+/// What was accepted before the disk was full has room for all that it needs.
+#[test]
+fn a_full_disk_keeps_what_it_accepted() {
+    if !can_mount() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let disk = SmallDisk::new(folder.path().join("disk"), "40m");
+    let key = init(disk.path(), &Settings::default(), "test", &recipients()).unwrap();
+    let vault = Vault::open(disk.path(), &key, options(&Told::default())).unwrap();
+    let file = vault.new_file("file");
+    let data = Random::new(6).bytes(1 << 20);
+    let mut written = 0;
+    for piece in [1 << 20, 64 << 10, 4 << 10] {
+        let error = loop {
+            match vault.write(&file, written as u64, &data[..piece], false) {
+                Ok(()) => written += piece,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error, rustix::io::Errno::NOSPC);
+    }
+    assert!(written > 35 << 20, "{written}");
+    vault.tick().unwrap();
+    drop(file);
+    vault.close().unwrap();
+    drop(vault);
+    let vault = Vault::open(disk.path(), &key, options(&Told::default())).unwrap();
+    let found = vault.get("file").unwrap();
+    assert_eq!(found.len(), written);
+    assert!(found[..1 << 20] == data && found[written - 4096..] == data[..4096]);
 }
 
 /// Programs hear that the disk is full when they write, not only those that sync.

@@ -26,3 +26,4 @@ mod names;
 mod others;
 mod posix;
 mod stress;
+mod times;

@@ -28,6 +28,7 @@ mod nonsense;
 mod owners;
 mod permissions;
 mod read_only;
+mod recovery;
 mod repair;
 mod reused;
 mod sparse;

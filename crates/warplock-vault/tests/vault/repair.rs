@@ -7,8 +7,8 @@ use crate::common::mem::{Mem, Object};
 use crate::common::{FILE, FOLDER, Short, Told, WRITE, new_vault, open, options};
 use rustix::io::Errno;
 use warplock_keyring::MasterKey;
-use warplock_vault::fs::{Access, FileSystem, ROOT};
-use warplock_vault::{CheckOptions, Class, LOST, Report, Settings, Vault, check};
+use warplock_vault::fs::{Access, Caller, FileSystem, ROOT};
+use warplock_vault::{CheckOptions, Class, Finding, LOST, Report, Settings, Vault, check};
 
 const TOP: u64 = 1;
 
@@ -245,12 +245,15 @@ fn what_is_not_ours_is_not_removed() {
         disk.object(dir).entries.insert("my.name".into(), 1 << 50);
     }
     let vault = open(mem.clone(), &key);
-    let refused = vault.rmdir(ROOT, OsStr::new("dir"));
-    assert_eq!(refused, Err(Errno::NOTEMPTY));
+    // What no mount shows is in nobody's way, and goes nowhere.
+    vault.rmdir(ROOT, OsStr::new("dir")).unwrap();
+    inodes.retain(|inode| *inode != dir);
+    assert_eq!(entry(&mem, TOP, "dir"), None);
     let report = run(&vault, true);
     let removed = report.findings.iter().filter(|it| it.action == "removed");
     assert_eq!(removed.count(), 3, "{report:?}");
-    assert!(report.findings.iter().all(|found| found.repaired));
+    let done = |found: &Finding| found.repaired || found.class == Class::Note;
+    assert!(report.findings.iter().all(done));
     vault.unmounted();
     drop(vault);
 
@@ -269,6 +272,55 @@ fn what_is_not_ours_is_not_removed() {
     let findings = run(&vault, false).findings;
     assert!(findings.iter().all(|found| found.class == Class::Note));
     assert_eq!(vault.get(&long).unwrap(), b"content");
+}
+
+/// A folder that a mount shows as empty can be removed, and what sync programs put there is kept.
+#[test]
+fn a_folder_with_conflict_copies_can_be_removed() {
+    let (mem, key) = new_vault(&Settings::default());
+    let vault = open(mem.clone(), &key);
+    let dir = vault.make(ROOT, OsStr::new("dir"), FOLDER, 0).unwrap().node;
+    vault
+        .symlink(
+            dir,
+            OsStr::new("entry"),
+            OsStr::new("a"),
+            Caller { uid: 0, gid: 0 },
+        )
+        .unwrap();
+    let stored = mem.disk().objects[&dir]
+        .entries
+        .keys()
+        .find(|it| *it != "warplock.dir")
+        .cloned();
+    let copy = format!("{}.sync-conflict-1", stored.unwrap().to_str().unwrap());
+    let names = [copy.as_str(), ".DS_Store", &"B".repeat(40)];
+    let mut planted = Vec::new();
+    for name in names {
+        let mut disk = mem.disk();
+        let inode = disk.plant(Object::new(0o100_600));
+        disk.object(dir).entries.insert(name.into(), inode);
+        planted.push(inode);
+    }
+    let remove = || vault.rmdir(ROOT, OsStr::new("dir"));
+    assert_eq!(remove(), Err(Errno::NOTEMPTY));
+    assert_eq!(mem.disk().objects[&dir].entries.len(), 2 + names.len());
+    vault.unlink(dir, OsStr::new("entry")).unwrap();
+    remove().unwrap();
+    let lost = entry(&mem, TOP, LOST).unwrap();
+    let mut kept: Vec<_> = mem.disk().objects[&lost]
+        .entries
+        .values()
+        .copied()
+        .collect();
+    kept.sort_unstable();
+    assert_eq!(kept, planted);
+    // What is lost keeps nothing of a crash from being tidied up.
+    drop(vault);
+    let vault = open(mem.clone(), &key);
+    run(&vault, true);
+    vault.unmounted();
+    assert_eq!(entry(&mem, TOP, "warplock.journal"), None);
 }
 
 /// What sync programs and desktops put everywhere is noted and stays.

@@ -39,6 +39,7 @@ pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {
         memory,
         id: options.id.clone(),
         accept: false,
+        tidy: false,
         trouble: Some(Arc::new(trouble)),
         log: None,
     };

@@ -26,7 +26,7 @@ pub(super) fn place(options: &MemoryPlace, common: &Common) -> Result<Option<Pat
     named_or_default(options.memory.as_deref()).map(Some)
 }
 
-fn named_or_default(dir: Option<&Path>) -> Result<PathBuf> {
+pub(super) fn named_or_default(dir: Option<&Path>) -> Result<PathBuf> {
     match dir {
         // A mount in the background works in another folder.
         Some(dir) => path::absolute(dir)

@@ -2,10 +2,14 @@
 
 mod background;
 mod check;
+mod keys;
+mod list;
 mod log;
 mod memory;
 mod mount;
 mod notices;
+mod notify;
+mod recovery;
 mod unmount;
 
 use std::fs;
@@ -14,21 +18,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use warplock_keyring::{MasterKey, Recipients, StanzaKind, shown_name};
+use warplock_keyring::{MasterKey, shown_name};
 use warplock_vault::fuse::mounted_from;
 use warplock_vault::{
-    BLOCK_SIZES, CONFIG, Settings, Unlocked, add_key, harden, info, init, raise_descriptor_limit,
-    remove_altered_keys, remove_key, replace_key,
+    BLOCK_SIZES, CONFIG, Settings, Unlocked, harden, info, init, raise_descriptor_limit,
 };
 
-use super::inputs::stdin_once;
-use crate::args::{
-    Common, NewKey, Vault, VaultInfo, VaultInit, VaultMemory, VaultPasswd, VaultUnlock,
-};
+use self::keys::{given_recipients, opener, recipients};
+use crate::args::{Common, Vault, VaultInfo, VaultInit, VaultMemory, VaultUnlock};
 use crate::console::{print, say};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
-use crate::input::is_dash;
 use crate::keys::{FilePrompt, read_identities};
 use crate::passphrase::PassphraseSource;
 
@@ -47,7 +47,11 @@ pub(super) fn run(command: Vault, common: &Common) -> Result<Exit> {
         Vault::Init(options) => make(&options, common),
         Vault::Mount(options) => mount::run(&options, common),
         Vault::Unmount(options) => unmount::run(&options, common),
-        Vault::Passwd(options) => passwd(&options, common),
+        Vault::List(options) => list::run(&options, common),
+        Vault::Passwd(options) => keys::passwd(&options, common),
+        Vault::Key(command) => keys::key(command, common),
+        Vault::ExportKey(options) => recovery::export(&options, common),
+        Vault::Recover(options) => recovery::recover(&options, common),
         Vault::Check(options) => check::run(&options, common),
         Vault::Info(options) => show(&options, common),
         Vault::Memory(command) => memory::run(command, common),
@@ -61,7 +65,11 @@ pub(super) fn subject(command: &Vault) -> Value {
         Vault::Init(options) => of("vault", &options.dir),
         Vault::Mount(options) => of("vault", &options.dir),
         Vault::Unmount(options) => of("mount_point", &options.point),
+        Vault::List(_) => json!({}),
         Vault::Passwd(options) => of("vault", &options.dir),
+        Vault::Key(command) => of("vault", command.dir()),
+        Vault::ExportKey(options) => of("vault", &options.dir),
+        Vault::Recover(options) => of("vault", &options.dir),
         Vault::Check(options) => {
             let mut object = of("vault", &options.dir);
             object["type"] = "error".into();
@@ -89,11 +97,12 @@ fn make(options: &VaultInit, common: &Common) -> Result<Exit> {
             .expect("the parser lets only these names through"),
         block_size: u32::try_from(options.block_size).unwrap_or(u32::MAX),
     };
+    let keys = options.new_key();
     let memory = memory::place(&options.memory, common)?;
     check_new(dir, &settings).map_err(named)?;
     // Asked for before anything is made.
-    let given = given_recipients(&options.keys, common)?;
-    let source = PassphraseSource::of_first(&options.keys.new_from);
+    let given = given_recipients(&keys, common)?;
+    let source = PassphraseSource::of_first(&keys.new_from);
     let recipients = recipients(given, &source, common)?;
     let made = match fs::create_dir(dir) {
         Ok(()) => true,
@@ -156,105 +165,6 @@ fn parent(dir: &Path) -> &Path {
     }
 }
 
-fn passwd(options: &VaultPasswd, common: &Common) -> Result<Exit> {
-    let dash = |path: &Option<_>| path.as_deref().is_some_and(is_dash);
-    stdin_once(&[
-        (
-            "--passphrase-file",
-            dash(&options.unlock.from.passphrase_file),
-        ),
-        (
-            "--new-passphrase-file",
-            dash(&options.keys.new_from.new_passphrase_file),
-        ),
-    ])?;
-    let dir = &options.dir;
-    let named = |error: warplock_vault::Error| Failure::from(error).about(dir.display());
-    let given = given_recipients(&options.keys, common)?;
-    check_key_name(options)?;
-    let master = master_key(dir, &options.unlock, common)?;
-    let told = |sentence: String| {
-        if !common.quiet {
-            say(format_args!("warplock: {}: {sentence}", dir.display()));
-        }
-    };
-    let done = |change: &str, name: &str| match common.json {
-        true => common.emit(&json!({
-            "vault": dir.display().to_string(),
-            "key": name,
-            "change": change,
-        })),
-        false => Ok(()),
-    };
-    if options.remove_altered {
-        for name in remove_altered_keys(dir, &master).map_err(named)? {
-            told(format!("removed the altered key '{name}'"));
-            done("removed", &name)?;
-        }
-    } else if let Some(name) = &options.remove {
-        let stanzas = remove_key(dir, &master, name).map_err(named)?;
-        let opener = opener(&stanzas);
-        told(format!(
-            "removed the key '{name}', which opened with {opener}"
-        ));
-        done("removed", name)?;
-    } else if let Some(name) = &options.add {
-        let source = PassphraseSource::of_new(&options.keys.new_from);
-        let recipients = recipients(given, &source, common)?;
-        add_key(dir, &master, name, &recipients).map_err(named)?;
-        done("added", name)?;
-    } else {
-        let name = &options.name;
-        let source = PassphraseSource::of_new(&options.keys.new_from);
-        let recipients = recipients(given, &source, common)?;
-        let stanzas = replace_key(dir, &master, name, &recipients).map_err(named)?;
-        let opener = opener(&stanzas);
-        told(format!(
-            "replaced the key '{name}', which opened with {opener}"
-        ));
-        done("replaced", name)?;
-    }
-    Ok(Exit::Done)
-}
-
-/// What opens a wrapped key, in words.
-fn opener(stanzas: &[StanzaKind]) -> String {
-    let names: Vec<_> = stanzas.iter().map(ToString::to_string).collect();
-    match stanzas {
-        [] => "nothing, as it is damaged".into(),
-        [StanzaKind::Scrypt { .. }] => "a passphrase".into(),
-        _ => format!("an identity ({})", names.join(", ")),
-    }
-}
-
-/// Refuses names of keys that do not exist, or exist already, before the prompt for a passphrase.
-fn check_key_name(options: &VaultPasswd) -> Result<()> {
-    let dir = options.dir.display();
-    let found = info(&options.dir).map_err(|error| Failure::from(error).about(&dir))?;
-    let names: Vec<_> = found.keys.iter().map(|(name, _)| &**name).collect();
-    let refused = match (&options.add, &options.remove) {
-        (Some(name), _) if names.contains(&&**name) => {
-            format!("there is a key '{name}' already; choose another name, or replace it")
-        }
-        (Some(_), _) => return Ok(()),
-        (None, None) if options.remove_altered => return Ok(()),
-        (None, remove) => {
-            let name = remove.as_ref().unwrap_or(&options.name);
-            match names.contains(&&**name) {
-                true if remove.is_some() && names.len() == 1 => {
-                    "this is the vault's last key; add another one first".to_owned()
-                }
-                true => return Ok(()),
-                false => format!(
-                    "there is no key '{name}'; this vault's keys are called: {}",
-                    names.join(", ")
-                ),
-            }
-        }
-    };
-    Err(Failure::usage(refused).about(dir))
-}
-
 fn show(options: &VaultInfo, common: &Common) -> Result<Exit> {
     let dir = options.dir.display();
     let info = info(&options.dir).map_err(|error| Failure::from(error).about(&dir))?;
@@ -307,23 +217,6 @@ fn in_use(store: &Path, error: warplock_vault::Error) -> Failure {
     }
 }
 
-fn given_recipients(options: &NewKey, common: &Common) -> Result<Recipients> {
-    crate::keys::given_recipients(&options.recipient, &options.recipients_file, common)
-}
-
-/// The recipients of a vault's key: those given, or else a new passphrase.
-fn recipients(
-    mut given: Recipients,
-    source: &PassphraseSource,
-    common: &Common,
-) -> Result<Recipients> {
-    if given.is_empty() {
-        given.add_passphrase(source.ask_new("passphrase for the vault")?)?;
-    }
-    common.note("wrapping the key");
-    Ok(given)
-}
-
 /// Refuses a vault that is open elsewhere.
 fn refuse_used(dir: &Path, read_only: bool) -> Result<()> {
     warplock_vault::Vault::check_unused(dir, read_only)
@@ -338,8 +231,26 @@ fn unlock(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<Unlocked
     if options.identity.is_empty() || options.from.is_given() {
         identities.add_passphrase();
     }
-    warplock_vault::unlock(dir, &identities)
-        .map_err(|error| Failure::from(error).about(dir.display()))
+    warplock_vault::unlock(dir, &identities).map_err(|error| {
+        let wrong_key = matches!(error, warplock_vault::Error::Keyring(_));
+        let failure = Failure::from(error);
+        let failure = match openers(dir).filter(|_| wrong_key) {
+            Some(openers) => failure.advise(format_args!("the vault opens with {openers}")),
+            None => failure,
+        };
+        failure.about(dir.display())
+    })
+}
+
+/// What opens a vault that has several keys: an error says what is wrong with one of them.
+fn openers(dir: &Path) -> Option<String> {
+    let keys = info(dir).ok()?.keys;
+    let openers = keys.iter().map(|(name, stanzas)| {
+        let (name, opener) = (escaped(name), opener(stanzas));
+        format!("{opener} (its key '{name}')")
+    });
+    let openers: Vec<_> = openers.collect();
+    (openers.len() > 1).then(|| openers.join(", or "))
 }
 
 /// The vault's master key. Prints what was done to wrapped keys.

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
-use signal_hook::consts::SIGXFSZ;
+use signal_hook::consts::{SIGXCPU, SIGXFSZ};
 use signal_hook::flag;
 use warplock_vault::fs::FileSystem;
-use warplock_vault::fuse::{self, Mount};
-use warplock_vault::{Options, Vault, raise_file_size_limit};
+use warplock_vault::fuse::{self, Mount, Shown};
+use warplock_vault::{Options, Vault, raise_inherited_limits};
 
 use super::background::{self, Ready};
 use super::log::Log;
 use super::notices::Notices;
-use super::{in_use, master_key, memory, refuse_used};
+use super::{in_use, master_key, memory, notify, refuse_used};
 use crate::args::{Cache, Common, VaultMount};
 use crate::console::say;
 use crate::exit::Exit;
@@ -41,11 +41,13 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
     let store = fs::canonicalize(&options.dir)
         .map_err(|error| named(Failure::io("cannot open the vault", &error)))?;
     refuse_inside(&store, options)?;
-    // Beyond the limit a write fails, which affects one program; the signal would end the mount for
-    // all.
-    raise_file_size_limit();
-    flag::register(SIGXFSZ, Arc::default())
-        .map_err(|error| Failure::io("cannot catch a signal", &error))?;
+    if (options.suid || options.dev) && !rustix::process::geteuid().is_root() {
+        return Err(Failure::usage(
+            "--suid and --dev are for root: in other users' mounts, the system ignores such programs \
+             and files",
+        ));
+    }
+    ignore_inherited_limits(common)?;
     // Everything that can be refused is refused before the prompt for a passphrase.
     fuse::free_point(&options.point)?;
     if !Path::new("/dev/fuse").exists() {
@@ -69,6 +71,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
             memory,
             id: options.id.clone(),
             accept: false,
+            tidy: true,
             trouble: Some(Arc::new(move |sentence: &str| shown.show(sentence))),
             log: Some(Arc::new(move |sentence: &str| logged.log(sentence))),
         },
@@ -89,6 +92,11 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
             allow_other: options.allow_other,
             suid: options.suid,
             dev: options.dev,
+            shown: Shown {
+                uid: options.uid,
+                gid: options.gid,
+                umask: options.umask,
+            },
             threads: None::<NonZeroUsize>,
             sole: match options.cache {
                 Some(cache) => cache == Cache::Keep,
@@ -112,6 +120,7 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
             "read_only": read_only,
         }))?;
     }
+    notify::ready(mount.point());
     if let Some(ready) = ready {
         notices.leave_terminal();
         ready.detach();
@@ -127,6 +136,23 @@ fn serve(options: &VaultMount, ready: Option<Ready>, common: &Common) -> Result<
         Failure::error(said).about(store.display())
     })?;
     Ok(Exit::Done)
+}
+
+/// Beyond the limit of file lengths a write fails, which affects one program; the signal would end the
+/// mount for all.
+fn ignore_inherited_limits(common: &Common) -> Result<()> {
+    for limit in raise_inherited_limits() {
+        if !common.quiet {
+            say(format_args!(
+                "warplock: the mount ends if it needs more than {limit}; raise that limit first"
+            ));
+        }
+    }
+    for signal in [SIGXFSZ, SIGXCPU] {
+        flag::register(signal, Arc::default())
+            .map_err(|error| Failure::io("cannot catch a signal", &error))?;
+    }
+    Ok(())
 }
 
 /// The mount would hide or serve itself.
