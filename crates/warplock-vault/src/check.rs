@@ -93,7 +93,7 @@ enum Remedy<'a> {
     Remove(&'a Listed),
 }
 
-/// Checks all of a vault that nobody else uses. `progress` hears of each path.
+/// Checks all of a vault that is not otherwise in use. `progress` is called with each path.
 ///
 /// # Errors
 /// If the store fails. What was altered is no error but a [`Finding`].
@@ -242,7 +242,7 @@ impl<S: Storage> Check<'_, S> {
         let interrupted = "an operation was interrupted".to_owned();
         let (problem, class, remedy) = match own {
             Own::Kept => return Ok(None),
-            // They may be changed just now, whoever has the vault open.
+            // They may be changed at this moment by a program that has the vault open.
             Own::Keys { .. } if self.crash_only => return Ok(None),
             Own::Keys { empty } => (
                 "a change of keys was interrupted".to_owned(),
@@ -412,7 +412,7 @@ impl<S: Storage> Check<'_, S> {
         let content = self.vault.content(node)?;
         if let Some(seen) = self.files.get_mut(&content.id) {
             if seen.inode == found.inode() {
-                // If somebody has it open, opening it looked at no place.
+                // If it is open already, opening it looked at no place.
                 let state = content.read_state();
                 let what = || path.to_string_lossy().into();
                 let (allowed, place) = (state.now.allowed(), spot.name.place);

@@ -20,7 +20,7 @@ pub type Node = u64;
 /// The node of the topmost folder.
 pub const ROOT: Node = 1;
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// User id: the owner of what is created.
@@ -32,7 +32,7 @@ pub struct Caller {
 /// How a new file, folder or special file is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewNode {
-    /// Who makes it.
+    /// Its creator.
     pub caller: Caller,
     /// Type and permissions, without the umask taken off.
     pub mode: u32,
@@ -132,8 +132,8 @@ pub struct Changes {
     pub modified: Option<SetTime>,
     /// Last change of anything, as the kernel has it; only with others of these.
     pub changed: Option<SystemTime>,
-    /// Setuid, setgid and capabilities are to be taken off (when the content changes, and whoever
-    /// changes it may not keep them).
+    /// Setuid, setgid and capabilities must be cleared (the content changes, and the caller may not
+    /// keep them).
     pub drop_privileges: bool,
 }
 
@@ -171,7 +171,7 @@ pub enum Seek {
     Hole,
 }
 
-/// A file system. All methods may be called from several threads at once.
+/// A file system. Several threads may call all methods at the same time.
 ///
 /// References: every [`Attributes`] given out by [`lookup`](Self::lookup), [`make`](Self::make),
 /// [`symlink`](Self::symlink), [`link`](Self::link) and [`create`](Self::create) counts as one

@@ -22,21 +22,21 @@
 //! logs every change, crashes anywhere and fails on demand. [`pass_through`] is another one, which
 //! changes nothing: the yardstick for speed, and the reference for behaviour.
 //!
-//! **Locks.** A file's state sits under one lock: many readers or one writer. Who overwrites whole
+//! **Locks.** A file's state sits under one lock: many readers or one writer. A writer of whole
 //! committed blocks counts as a reader: that changes only which slot of the journal is a block's
 //! newest version, which has a lock of its own for moments (`Moves`). Five locks are held over
 //! store I/O, and taken in this order: the gate (shared by all that changes the vault; closing
-//! shuts it), the one for names while they change, a node's content while it is opened, the
-//! tick's, a file's state.
+//! shuts it), the one for names while they change, a node's content while it is opened, the tick's,
+//! a file's state.
 //!
-//! **A file in use is one `Content`**, whoever asks for it: a node that the kernel has forgotten
-//! stays known until a tick finds that nobody uses its content and nothing of it waits for a
-//! commit. After an fsync moved blocks stay in the journal until the file changes again or the
-//! next tick.
+//! **A file in use is one `Content`**, whichever request uses it: a node that the kernel has
+//! forgotten stays known until a tick finds that its content is not in use and nothing of it waits
+//! for a commit. After an fsync moved blocks stay in the journal until the file changes again or
+//! the next tick.
 //!
-//! **Who encrypts.** The thread that got a request, on a processor: requests come from several
-//! threads, and handing one on cost more than it gained. Whole blocks are sealed before the file's
-//! lock is taken. Where there is a GPU, runs of 64 KiB and more go to its engine.
+//! **Which thread encrypts.** The one that got a request, on the CPU: requests come from several
+//! threads, and handing one over cost more than it gained. Whole blocks are sealed before the
+//! file's lock is taken. Where there is a GPU, runs of 64 KiB and more go to its engine.
 //!
 //! **What the kernel does**, and the vault therefore does not: permission checks, the page cache
 //! with write-back and read-ahead, locks, appending. With write-back it owns length and times of

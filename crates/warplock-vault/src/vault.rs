@@ -302,7 +302,7 @@ impl<S: Storage> Vault<S> {
     }
 
     /// What to say of a node that does not stand under one of its names any more: the store was
-    /// changed below. Whoever asks again by a path finds what stands there now.
+    /// changed under the mount. A new lookup by path finds what stands there now.
     pub(crate) fn stale(
         &self,
         node: &Node<S>,

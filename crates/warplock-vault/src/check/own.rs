@@ -1,5 +1,5 @@
-//! What stands in a store besides entries: the vault's own files, what a crash left of them, and
-//! what is somebody else's.
+//! Objects in a store besides entries: the vault's own files, what a crash left of them, and
+//! foreign files.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -29,12 +29,12 @@ pub(super) enum Own {
     Symlink,
     /// A sync program's or a desktop's own.
     Foreign,
-    /// An entry, or somebody else's.
+    /// An entry, or foreign.
     Other,
 }
 
 impl<S: Storage> Core<S> {
-    /// Tells what something is that stands in `folder`, with `present` beside it.
+    /// Classifies an object in `folder`, next to `present`.
     pub(super) fn own(
         &self,
         folder: &Folder<S>,
@@ -117,8 +117,8 @@ impl<S: Storage> Core<S> {
         })
     }
 
-    /// What repairs took out of the tree earlier, and nobody has dealt with: the names of these
-    /// things, and of what somebody else put there.
+    /// Names of what earlier repairs took out of the tree and is still there, and of foreign files
+    /// among it.
     pub(super) fn lost(&self) -> Result<(Vec<OsString>, Vec<OsString>)> {
         let root = self.storage.root()?;
         let Some(lost) = open_own_dir(&self.storage, &root, LOST)? else {

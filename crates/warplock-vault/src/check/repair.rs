@@ -132,7 +132,7 @@ impl<S: Storage> Check<'_, S> {
             Remedy::Remove(_) => Ok(("check --repair removes it".to_owned(), false)),
             Remedy::Lose(entry) | Remedy::LoseStray(entry) if repair => {
                 core.lose(folder.dir(), &entry.name, end).map(|name| {
-                    // For who wants it back: by the name alone, nobody knows what it was.
+                    // For a user who wants it back: the name alone does not tell what it was.
                     let from = node.stored_path().join(&entry.name);
                     let from = from.display();
                     let action = format!("moved in the store from {from} to {LOST}/{name}");
@@ -202,7 +202,7 @@ impl<S: Storage> Check<'_, S> {
         Ok(())
     }
 
-    /// Whether both headers verify, or only one was ever written, and nothing stands behind the end.
+    /// Whether both headers verify, or only one was ever written, and nothing follows the end.
     pub(super) fn headers(&mut self, content: &Arc<Content<S>>, path: &Path) -> Result<()> {
         let core = &self.vault.core;
         if content.read_state().damaged {
@@ -234,7 +234,7 @@ impl<S: Storage> Check<'_, S> {
     }
 
     /// Headers that name places where their file does not stand: a change of names that a crash
-    /// interrupted, or a name that somebody removed in the store.
+    /// interrupted, or a name that was removed in the store.
     pub(super) fn places(&mut self) -> Result<()> {
         let files = std::mem::take(&mut self.files);
         for seen in files.values() {
@@ -297,7 +297,7 @@ impl<S: Storage> Check<'_, S> {
             state.dirty = true;
             core.commit(&content, &mut state, true)?;
         }
-        // Nobody else closes folders that are no longer in the tree of nodes.
+        // Folders that are no longer in the tree of nodes are closed only here.
         let mut node = Arc::clone(&several.parent);
         while let Some(name) = node.name() {
             *lock(&node.folder) = None;
@@ -364,8 +364,8 @@ fn things(count: usize) -> String {
     }
 }
 
-/// Whether an error says that something of another kind stands there, or nothing any more, rather
-/// than that the store refuses it: the former is what somebody put there.
+/// Whether an error says that something of another kind stands there, or nothing now, rather than
+/// that the store refuses it: the former was put there.
 fn shows_another_kind(errno: Errno) -> bool {
     matches!(
         errno,

@@ -13,8 +13,8 @@ use crate::vault::Vault;
 const MOST_TOLD: usize = 20;
 
 impl<S: Storage> Vault<S> {
-    /// Completes or takes out of the tree what a crash left, by names and headers, and tells what a
-    /// person should know. Nobody else may use the vault meanwhile.
+    /// Completes or takes out of the tree what a crash left, by names and headers, and reports to
+    /// the user. The vault must not be in use meanwhile.
     ///
     /// # Errors
     /// If the store fails.

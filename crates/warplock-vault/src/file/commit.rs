@@ -48,7 +48,7 @@ impl<S: Storage> Core<S> {
     }
 
     /// Makes the file durable as it is now, and its name as well. Moved blocks may stay in the
-    /// journal until somebody writes to the file, or the next tick.
+    /// journal until the next write to the file, or the next tick.
     pub(crate) fn make_durable(&self, content: &Content<S>, state: &mut State<S>) -> Result<()> {
         self.commit_to_journal(content, state)?;
         if state.pending.is_none() {
@@ -128,8 +128,8 @@ impl<S: Storage> Core<S> {
         error.into()
     }
 
-    /// The content on the disk and the state have parted: nobody uses them any more, and the file's
-    /// next user finds its last committed state, which a journal may hold, as after a crash.
+    /// The content on the disk and the state differ: they are no longer used, and the next use of
+    /// the file finds its last committed state, which a journal may hold, as after a crash.
     pub(crate) fn give_up(&self, content: &Content<S>, state: &mut State<S>) {
         state.broken = true;
         self.memory.given_up(&content.id);
@@ -315,7 +315,7 @@ impl<S: Storage> Core<S> {
             ..Changes::default()
         };
         match self.storage.change(At::File(&content.file), &changes) {
-            // Whoever may write to a file may not set its times, if it is another's.
+            // A user who may write to another user's file may not set its times.
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
             changed => changed?,
         }

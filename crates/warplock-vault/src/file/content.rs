@@ -2,8 +2,8 @@
 //!
 //! What is on the disk is always a *committed state*: the newest header and the blocks it covers.
 //! Blocks that a header covers are not touched in place; their new versions go to the file's
-//! journal until [`commit`](crate::file::commit) brings everything to the next committed state. Blocks
-//! after them are written in place at once.
+//! journal until [`commit`](crate::file::commit) brings everything to the next committed state.
+//! Blocks after them are written in place without delay.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -163,22 +163,22 @@ impl<S: Storage> State<S> {
         self.now.changed = Some(SystemTime::now());
     }
 
-    /// Moved blocks, for those who have the state to themselves.
+    /// Moved blocks, for a caller with exclusive access to the state.
     pub(crate) fn moves(&mut self) -> &mut Moves {
         self.moves.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moved blocks, for those who share the state. No input or output while this is held.
+    /// Moved blocks, for callers that share the state. No input or output while this is held.
     pub(crate) fn lock_moves(&self) -> MutexGuard<'_, Moves> {
         lock(&self.moves)
     }
 
-    /// The tree of seals, for those who have the state to themselves.
+    /// The tree of seals, for a caller with exclusive access to the state.
     pub(crate) fn tree(&mut self) -> &mut SealTree {
         self.tree.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tree of seals, for those who share the state: pages are read while this is held.
+    /// The tree of seals, for callers that share the state: pages are read while this is held.
     pub(crate) fn lock_tree(&self) -> MutexGuard<'_, SealTree> {
         lock(&self.tree)
     }
@@ -227,7 +227,7 @@ impl<S: Storage> Content<S> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it is for those who use the vault.
+    /// Its type as the vault shows it.
     pub(crate) fn kind(&self) -> FileType {
         self.read_state().now.owner.kind()
     }

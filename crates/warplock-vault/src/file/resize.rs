@@ -16,7 +16,7 @@ use crate::store::storage::Storage;
 const MAX_CLEARED: usize = 4096;
 
 impl<S: Storage> Core<S> {
-    /// Sets the length: cuts, or grows by a hole. Cutting committed blocks is durable at once.
+    /// Sets the length: cuts, or grows by a hole. Cutting committed blocks is durable on return.
     pub(crate) fn set_len(&self, content: &Content<S>, len: u64) -> Result<()> {
         let mut guard = content.write_state();
         let state = &mut *guard;

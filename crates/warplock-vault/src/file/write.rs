@@ -15,8 +15,8 @@ use crate::format::seals::Seal;
 use crate::fs::SetTime;
 use crate::store::storage::{Storage, cannot_change};
 
-/// How much a journal may hold before everything is brought to its place. The more, the more of it
-/// is replaced before that; so much room it takes, and so much is read again after a crash.
+/// The most bytes in a journal before everything is brought to its place. With more, more of it is
+/// replaced before that; but it takes that much space, and as much is read again after a crash.
 pub(crate) const JOURNAL_LEN: u64 = 256 << 20;
 
 /// The most pages of seals that moved blocks and unwritten pages may change before a commit:
@@ -52,7 +52,7 @@ impl<S: Storage> Core<S> {
         Ok(())
     }
 
-    /// What to tell who wants to write to a file that the store opens for reading only.
+    /// The error for a write to a file that the store opens for reading only.
     pub(crate) fn why_not_writable(&self) -> Errno {
         // It may have become read-only since.
         match cannot_change(&self.storage) {
@@ -93,8 +93,8 @@ impl<S: Storage> Core<S> {
             }
             return Ok(());
         }
-        // Whole blocks look the same whatever else the file holds, so that several threads can
-        // seal at once; only then they wait for each other.
+        // Whole blocks look the same whatever else the file holds, so that several threads can seal
+        // at the same time; only after that do they wait for each other.
         let block = self.layout.block() as u64;
         let whole = !data.is_empty()
             && offset.is_multiple_of(block)
@@ -328,8 +328,8 @@ impl<S: Storage> Core<S> {
         moves.end * self.layout.block() as u64 > JOURNAL_LEN || moves.pages.len() > MAX_PAGES
     }
 
-    /// Writes whole blocks that are all committed, which changes nothing but where they are: that
-    /// several threads may do at once. False if this is not such a case.
+    /// Writes whole blocks that are all committed, which changes nothing but where they are;
+    /// several threads may do so at the same time. False if this is not such a case.
     fn overwrite(
         &self,
         content: &Content<S>,

@@ -31,8 +31,8 @@ pub const CONFIG: &str = "warplock.vault";
 /// What the file is called while it is being written, and something random.
 pub(crate) const CONFIG_NEW: &str = "warplock.vault.new";
 const FORMAT: u32 = 2;
-/// Of a new vault: whoever reads the file may guess its passphrases, as fast as their own machines
-/// allow. `vault passwd` leaves the permissions as they are, for those who share a vault.
+/// Of a new vault: a reader of the file can guess its passphrases, as fast as their own machines
+/// allow. `vault passwd` leaves the permissions as they are, for users who share a vault.
 const MODE: u32 = 0o600;
 
 /// The sizes that blocks can have, in bytes.
@@ -195,7 +195,7 @@ impl Config {
                  recipients"
             )));
         }
-        // A name of its own: where locks have no effect, nobody takes another's half-written file.
+        // A unique name: where locks have no effect, no process uses another's half-written file.
         let new = format!("{CONFIG_NEW}.{}", hex(&random::<8>()?));
         let (new, name) = (OsStr::new(&new), OsStr::new(CONFIG));
         let file = storage.create(root, new, MODE)?;
@@ -247,8 +247,8 @@ fn take_after<S: Storage>(storage: &S, file: &S::File, former: &Attributes) -> s
     storage.change(At::File(file), &changes)
 }
 
-/// HMAC-SHA256 over the settings, one a line. Wrapped keys have MACs of their own, so that one that
-/// was put there by somebody else does not make the rest unusable.
+/// HMAC-SHA256 over the settings, one per line. Wrapped keys have their own MACs, so that a foreign
+/// one does not make the rest unusable.
 fn mac(master: &MasterKey, file: &File) -> String {
     let key = derive::<32>(master, "warplock-vault/2 settings", b"");
     let mut mac = Hmac::<Sha256>::new_from_slice(&key[..]).expect("HMAC takes any key");
@@ -353,8 +353,8 @@ pub fn info(path: &Path) -> Result<Info> {
 
 /// The master key of the vault in the folder `path`, from a wrapped key that opens.
 ///
-/// A wrapped key that somebody else put there, or whose name was changed, is not used, and does
-/// not keep others from being tried.
+/// A foreign wrapped key, or one whose name was changed, is not used, and does not keep others from
+/// being tried.
 ///
 /// # Errors
 /// [`Error::Keyring`] if none opens, [`Error::Altered`] if only such keys do, or if the settings
@@ -371,8 +371,9 @@ pub fn add_key(path: &Path, master: &MasterKey, name: &str, to: &Recipients) -> 
     edit(path, master, |config| config.add_key(master, name, to))
 }
 
-/// Removes the wrapped key called `name`, and gives what opened it. Whoever could open it may have
-/// kept the master key or an old copy of `warplock.vault`: for them, move the files to a new vault.
+/// Removes the wrapped key called `name`, and returns what opened it. A user who could open it may
+/// have kept the master key or an old copy of `warplock.vault`: for them, move the files to a new
+/// vault.
 ///
 /// # Errors
 /// [`Error::Usage`] if there is none, or no other; [`Error::Altered`] if the name is not the one
@@ -430,7 +431,7 @@ fn edit<T>(
 ) -> Result<T> {
     let store = open_store(path)?;
     let root = store.root()?;
-    // Until this is dropped, nobody else changes it, so that no change is lost.
+    // Until this is dropped, no other process changes it, so that no change is lost.
     let _locked = lock_config(&root)?;
     let mut config = Config::read(&store, &root)?;
     config.verify(master)?;

@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn other_forms_are_refused() {
         let plain = header().encode();
-        // The last place, one that is not there, two at once, and what is reserved.
+        // The last place, a missing one, two at the same time, and reserved bytes.
         for (at, byte) in [
             (192, 0x20),
             (192, 0x10),

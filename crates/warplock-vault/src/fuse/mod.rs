@@ -60,7 +60,7 @@ pub struct Options {
     pub name: OsString,
     /// Nothing can be changed.
     pub read_only: bool,
-    /// All users may use it, as far as permissions allow; else only the one who mounts it.
+    /// All users may use it, as far as permissions allow; otherwise only the user who mounts it.
     pub allow_other: bool,
     /// Setuid and setgid programs have their effect.
     pub suid: bool,
@@ -70,8 +70,8 @@ pub struct Options {
     pub shown: Shown,
     /// Loop threads. `None`: as many as suit this machine.
     pub threads: Option<NonZeroUsize>,
-    /// Nobody but this mount changes the files below, so that the kernel may keep names,
-    /// attributes and contents for long; else it asks again after a second.
+    /// Only this mount changes the store, so that the kernel may cache names, attributes and
+    /// contents for long; otherwise it asks again after a second.
     pub sole: bool,
     /// Unmount when nothing was open or asked for this long.
     pub idle: Option<Duration>,
@@ -84,7 +84,8 @@ pub struct Shown {
     pub uid: Option<u32>,
     /// Group.
     pub gid: Option<u32>,
-    /// Permissions: all that this leaves; without those to execute for files that nobody may execute.
+    /// Permissions: all that this leaves; without those to execute for files that no user may
+    /// execute.
     pub umask: Option<u32>,
 }
 
@@ -168,7 +169,7 @@ impl Mount {
         &self.point
     }
 
-    /// Waits until somebody unmounts it and all is written.
+    /// Waits until it is unmounted and all is written.
     ///
     /// # Errors
     /// If the kernel's connection broke.
@@ -215,7 +216,7 @@ impl Mount {
                     None => return,
                 }
                 if idle.is_some_and(|idle| activity.idle() >= idle) {
-                    // If somebody's working folder keeps it busy: later.
+                    // If a process's working folder keeps it busy: later.
                     let _ = unmount(&point, false);
                 }
             }
@@ -249,8 +250,8 @@ impl Drop for Mount {
     }
 }
 
-/// The full path of the folder `point`, if something can be mounted there. [`Mount::new`] asks the
-/// same: this is for who wants to know before it goes to trouble.
+/// The full path of the folder `point`, if something can be mounted there. [`Mount::new`] checks
+/// the same: this is for a caller that wants to know before doing any work.
 ///
 /// # Errors
 /// [`Error::Point`], [`Error::NoFolder`], [`Error::Taken`], [`Error::NotEmpty`].

@@ -57,13 +57,14 @@ pub(crate) struct Memory {
     /// Whether all that these left is noted, so that they excuse nothing any more.
     settled: AtomicBool,
     pending: Mutex<Pending>,
-    /// Held while a batch is committed: who waits for it finds its own notes committed, too.
+    /// Held while a batch is committed: a thread that waits for it finds its own notes committed,
+    /// too.
     committing: Mutex<()>,
     /// Whether the last commit failed.
     failed: AtomicBool,
     /// Whether states of other machines were seen.
     others: AtomicBool,
-    /// Whether whatever is found is right: somebody says so.
+    /// Whether everything found is accepted, because the user says so.
     accepting: AtomicBool,
     /// Whether something was accepted that is not right.
     accepted: AtomicBool,
@@ -325,7 +326,7 @@ impl Memory {
     pub(crate) fn successor(&self, id: &Id, former: &Version) -> Result<Version> {
         let stamp = self.next_stamp()?;
         let mut vector = former.vector.clone();
-        // If somebody accepted `former` in place of a known state, that one goes into it, too.
+        // If the user accepted `former` in place of a known state, that one goes into it, too.
         if let Some(known) = self.known_in(&lock(&self.pending), id)? {
             vector.join(&known.state.vector);
         }

@@ -149,7 +149,7 @@ impl Folder {
         })
     }
 
-    /// Removes a file, if it is there; whether it was.
+    /// Removes a file, if it exists; returns whether it did.
     pub(super) fn remove(&self, name: &str) -> Result<bool> {
         match unlinkat(&self.fd, name, AtFlags::empty()).and_then(|()| fsync(&self.fd)) {
             Ok(()) => Ok(true),
@@ -258,7 +258,7 @@ pub(crate) fn remove(dir: &Path, id: &Id) -> Result<bool> {
         return Ok(false);
     };
     let removed = folder.remove(DATABASE)?;
-    // If somebody else keeps files in it, it stays.
+    // If there are foreign files in it, it stays.
     let _ = std::fs::remove_dir(dir.join(OsStr::new(&name)));
     Ok(removed)
 }

@@ -29,7 +29,7 @@ pub(super) struct Pending {
     pub(super) untouched: bool,
     /// Spots that the user was told of.
     told: HashSet<Spot>,
-    /// Who is just taking names away.
+    /// Threads that are removing names.
     intents: usize,
     /// Whether names may have been taken away without a note: durably so.
     pub(super) removing: bool,
@@ -205,8 +205,8 @@ impl Memory {
         pending.add_durable(durable);
     }
 
-    /// Makes all notes durable of which the store has durably what they tell. One commit serves all
-    /// who wait for it.
+    /// Makes all notes durable whose subject is durable in the store. One commit serves all threads
+    /// that wait for it.
     pub(crate) fn make_durable(&self) -> Result<()> {
         let Some(store) = &self.store else {
             return Ok(());

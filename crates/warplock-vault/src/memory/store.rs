@@ -153,7 +153,7 @@ impl Store {
         Ok(Some(meta))
     }
 
-    /// The same, for whoever has no key.
+    /// The same, for callers without a key.
     pub(super) fn meta_unverified(&self) -> Result<Option<Meta>> {
         let bytes = self.meta_bytes()?;
         Ok(bytes.and_then(|bytes| Meta::decode_unverified(&bytes)))

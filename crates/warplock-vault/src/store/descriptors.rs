@@ -52,9 +52,9 @@ pub fn raise_inherited_limits() -> Vec<String> {
 
 /// What is kept open, as far as it is the vault's choice: together up to half of all descriptors.
 pub(crate) struct Budget {
-    /// So many folders are kept open to save time.
+    /// The number of folders that are kept open to save time.
     pub(crate) folders: usize,
-    /// So many files may wait for a commit before one is made; each with its journal.
+    /// The number of files, each with its journal, that may wait for a commit before one is made.
     pub(crate) uncommitted: usize,
 }
 
@@ -75,8 +75,8 @@ pub(crate) fn is_exhausted(error: &Error) -> bool {
 }
 
 impl<S: Storage> Vault<S> {
-    /// Runs `action`; once more, with all descriptors that can be had, if it had none. Nobody may
-    /// hold locks here.
+    /// Runs `action`; once more, with all descriptors that can be freed, if it ran out. The caller
+    /// must hold no locks.
     pub(crate) fn with_descriptors<T>(&self, action: impl Fn() -> Result<T>) -> Result<T> {
         match action() {
             Err(error) if is_exhausted(&error) => {

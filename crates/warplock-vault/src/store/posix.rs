@@ -78,7 +78,7 @@ impl Posix {
         self.lacks.owners || self.lacks.symlink_attributes && matches!(at, At::Name(..))
     }
 
-    /// Opens something; where its owner, who we are, is denied it, with `wanted` granted.
+    /// Opens something; if we are its owner and it is denied, with `wanted` granted.
     fn open_granting(
         &self,
         dir: &OwnedFd,
@@ -112,8 +112,8 @@ fn rename_to_free(
     };
     match linked {
         Ok(()) => sys::unlinkat(from.0, from.1, AtFlags::empty()),
-        // Without links, somebody may take the name meanwhile: whoever uses the vault has to wait
-        // for its lock on names.
+        // Without links, another program may take the name meanwhile: users of the vault wait for
+        // its lock on names.
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {
             match sys::statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW) {
                 Err(Errno::NOENT) => sys::renameat(from.0, from.1, to.0, to.1),
@@ -219,7 +219,7 @@ impl Storage for Posix {
         } else {
             (OFlags::RDONLY, 0o400)
         };
-        // Not blocking: somebody may have put a fifo there.
+        // Not blocking: it may be a planted fifo.
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = self.open_granting(dir, name, flags, wanted)?;
         if FileType::from_raw_mode(sys::fstat(&file)?.st_mode) != FileType::RegularFile {

@@ -14,7 +14,7 @@ use crate::format::times::timespec;
 use crate::fs::SetTime;
 use crate::tree::folder::{RECORD, RECORD_NEW, TEMPORARY};
 
-/// A user and group that nobody is who opens a vault as root.
+/// A user and group that root, opening a vault, does not have.
 const OTHER: (u32, u32) = (1, 1);
 
 /// What is missing.
@@ -28,8 +28,8 @@ pub(crate) struct Lacks {
     /// sshfs).
     pub(crate) symlink_attributes: bool,
     xattrs: bool,
-    /// Owners or permissions are not what they are set to. Nobody misses that in a mount, which
-    /// shows what is sealed.
+    /// Owners or permissions are not what they are set to. A mount does not need that: it shows
+    /// what is sealed.
     pub(crate) owners: bool,
 }
 

@@ -87,8 +87,8 @@ impl<S: Storage> Vault<S> {
         }
     }
 
-    /// What the header of a file that nobody uses says of it. A file without a whole header can be
-    /// looked at and removed all the same, with the length that it has in the store.
+    /// Reads the header of a file that is not in use. A file without a whole header can still be
+    /// looked at and removed, with the length that it has in the store.
     fn show_header(&self, node: &Arc<Node<S>>, found: &mut Attributes) -> Result<Option<Owner>> {
         let Some(name) = node.name() else {
             return Ok(None);

@@ -98,14 +98,14 @@ impl<S: Storage> Vault<S> {
         self.shown_entered(&node, made)
     }
 
-    /// The attributes of a node that was just entered, for whoever gets the reference.
+    /// The attributes of a node that was just entered, for the caller that gets the reference.
     fn shown_entered(&self, node: &Arc<Node<S>>, found: Attributes) -> Result<Attributes> {
         self.shown(node, found).inspect_err(|_| {
             self.nodes.forget(node.number, 1);
         })
     }
 
-    /// Makes the file beside an entry with a long name.
+    /// Makes the file next to an entry with a long name.
     pub(crate) fn make_beside(&self, spot: &Spot<S>) -> Result<()> {
         let Some((name, sealed)) = &spot.name.beside else {
             return Ok(());
@@ -135,7 +135,7 @@ impl<S: Storage> Vault<S> {
         }
     }
 
-    /// Removes the file beside an entry that is gone.
+    /// Removes the file next to an entry that is gone.
     pub(crate) fn drop_beside(&self, spot: &Spot<S>) {
         if let Some((name, _)) = &spot.name.beside {
             // One that stays does no harm: the next entry of that name takes it.
@@ -273,8 +273,8 @@ impl<S: Storage> Vault<S> {
         Ok((id, keys, header))
     }
 
-    /// Makes an empty file of one that a crash left empty, for whoever wants to cut it to nothing
-    /// anyway. What is not empty, or has other names, nobody may lose without a word.
+    /// Makes an empty file of one that a crash left empty, for a caller that cuts it to nothing
+    /// anyway. Content, or other names, must not be lost silently.
     pub(crate) fn renew(&self, node: &Arc<Node<S>>) -> Result<()> {
         self.may_write()?;
         let name = node.name().ok_or(Errno::NOENT)?;
@@ -396,8 +396,8 @@ impl<S: Storage> Vault<S> {
     }
 
     /// Makes sure that no journal holds what was synced to a file that is about to lose its last
-    /// name: after a crash, it would look as if somebody had hidden the file. If that fails, it
-    /// will, and nothing is lost.
+    /// name: after a crash, it would look as if the file had been hidden. If that fails, it will,
+    /// and nothing is lost.
     fn empty_journal(&self, node: &Arc<Node<S>>) {
         let content = match node.content_in_use() {
             // Opening it deals with what a crash left.
@@ -470,10 +470,10 @@ impl<S: Storage> Vault<S> {
     pub(crate) fn set_aside(&self, spot: &Spot<S>, node: &Arc<Node<S>>) -> Result<String> {
         let (dir, name) = spot.pair();
         let storage = &self.core.storage;
-        // It may be another one, which somebody put there.
+        // It may be another one that was put there.
         let folder = self.folder(node)?;
         if !self.core.clear(&folder)? {
-            // Somebody else's files are not ours to remove with it.
+            // Foreign files are not ours to remove with it.
             self.lose_foreign(node, &folder)?;
         }
         let temporary = self.core.temporary_name()?;

@@ -25,7 +25,7 @@ pub(crate) const RECORD: &str = "warplock.dir";
 pub(crate) const RECORD_NEW: &str = "warplock.dir.new";
 const AAD: &[u8] = b"warplock-vault/2 folder";
 const PLAIN_LEN: usize = 16 + PLACES_LEN + Version::LEN + Owner::SHORT_LEN;
-/// The longest file beside an entry; records are shorter.
+/// The longest file next to an entry; records are shorter.
 const MAX_SPARE: usize = names::MAX_NAME + 16;
 
 /// An open folder.
@@ -33,7 +33,7 @@ pub(crate) struct Folder<S: Storage> {
     pub(crate) dir: Arc<S::Dir>,
     pub(crate) inode: Inode,
     pub(crate) id: Id,
-    /// Nobody but the vault changes it, so it is not read again while the folder is open.
+    /// Only the vault changes it, so it is not read again while the folder is open.
     record: RwLock<Record>,
 }
 
@@ -125,7 +125,7 @@ impl<S: Storage> Core<S> {
         })
     }
 
-    /// The ciphertext name in a file beside an entry with a long name; what is longer is cut.
+    /// The ciphertext name in a file next to an entry with a long name; what is longer is cut.
     pub(crate) fn read_beside(&self, dir: &S::Dir, beside: &OsStr) -> Result<Vec<u8>> {
         let what = || format!("the file {} in the store", beside.to_string_lossy()).into();
         let file = self.open_own(dir, beside, false, what)?;
@@ -141,7 +141,7 @@ impl<S: Storage> Core<S> {
     }
 
     /// Whether a file is the vault's own and holds nothing that is not elsewhere: a folder's record
-    /// while it is written, or the name beside an entry. A crash may leave them empty.
+    /// while it is written, or the name next to an entry. A crash may leave them empty.
     fn is_spare(&self, dir: &S::Dir, entry: &Listed, id: Option<&Id>) -> Result<bool> {
         if entry.kind != FileType::RegularFile {
             return Ok(false);

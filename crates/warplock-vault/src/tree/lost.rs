@@ -78,7 +78,7 @@ impl<S: Storage> Vault<S> {
         }
         match core.clear(folder)? {
             true => Ok(()),
-            // Somebody put more there.
+            // More was put there.
             false => Err(Errno::NOTEMPTY.into()),
         }
     }

@@ -72,8 +72,8 @@ impl<S: Storage> Vault<S> {
         result
     }
 
-    /// Two names of one file: nothing happens, says POSIX. But a name that somebody gave it in the
-    /// store would stay where its owner now expects the file, and the other one would stay, too.
+    /// Two names of one file: by POSIX, nothing happens. But a name that an attacker gave it in the
+    /// store would stay where its owner now expects the file, and so would the other one.
     fn expect_both(&self, from: &Spot<S>, to: &Spot<S>, found: &Attributes) -> Result<()> {
         let [node, _] = [from, to].map(|spot| self.nodes.enter(&spot.node, &spot.name, found));
         let fits = match node.kind {

@@ -30,7 +30,7 @@ pub(crate) struct Target {
     places: Places,
     pub(crate) version: Version,
     target: Zeroizing<Vec<u8>>,
-    /// All of it, as it is in the store.
+    /// The whole content, as it is in the store.
     pub(crate) text: Vec<u8>,
 }
 

@@ -33,9 +33,9 @@ const ID: usize = 4;
 const KEY: usize = 20;
 const ALL: usize = LINES * LINE;
 
-/// The master key of the vault in the folder `path` and what else its `warplock.vault` cannot be made
-/// without, to be printed. Whoever has this can read and change the vault, also after all its keys were
-/// changed.
+/// The master key of the vault in the folder `path` and what else its `warplock.vault` cannot be
+/// made without, to be printed. A person who has this can read and change the vault, even after all
+/// its keys were changed.
 ///
 /// # Errors
 /// [`Error::Altered`] if the key is not the vault's.
@@ -61,7 +61,7 @@ pub fn export_key(path: &Path, master: &MasterKey) -> Result<Zeroizing<String>> 
     all[KEY..CONTENT].copy_from_slice(master.as_bytes());
     let sum = checksum(&all[..CONTENT]);
     all[CONTENT..].copy_from_slice(&sum[..ALL - CONTENT]);
-    // As long as it becomes, so that no copy stays behind.
+    // Allocated in full length, so that no copy is left behind.
     let mut text = Zeroizing::new(String::with_capacity(64 * LINES));
     for (number, line) in (1..).zip(all.chunks_exact(LINE)) {
         text.push_str(&format!("{number}:"));
