@@ -248,7 +248,7 @@ fn what_was_renamed_is_put_back() {
         for path in names {
             assert_eq!(vault.get(path), Err(Errno::IO), "{path}");
         }
-        assert!(live.told().contains("put it back"), "{}", live.told());
+        assert!(live.told().contains("put back"), "{}", live.told());
         drop(files);
     }
 }
