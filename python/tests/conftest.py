@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pathlib
+import signal
 
 import pytest
+
+# A shell's background job ignores it, and so would the programs that tests start and stop.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
