@@ -9,6 +9,7 @@ __all__ = [
     "AESGCM",
     "CountedNonces",
     "DeviceKey",
+    "DeviceFile",
     "DevicePlan",
     "Engine",
     "Identity",

@@ -41,6 +41,7 @@ def decrypt(
     aad_prefix: bytes | None = None,
     out: None = None,
     replace: bool = False,
+    device: None = None,
     engine: Engine | None = None,
 ) -> bytes: ...
 @overload
@@ -52,6 +53,7 @@ def decrypt(
     aad_prefix: bytes | None = None,
     out: str | os.PathLike[str] | IO[bytes],
     replace: bool = False,
+    device: None = None,
     engine: Engine | None = None,
 ) -> int: ...
 @overload
@@ -61,6 +63,8 @@ def decrypt(
     *,
     column_keys: Mapping[str, _Key] | None = None,
     aad_prefix: bytes | None = None,
+    out: None = None,
+    replace: bool = False,
     device: int,
     engine: Engine | None = None,
 ) -> DeviceFile: ...
