@@ -2,7 +2,7 @@
 //!
 //! - [`Suite`]: one table of results; [`suite`] has them all.
 //! - [`Report`]: its rows and columns, as a table for people ([`Report::table`]), as JSON for
-//!   machines ([`Report::json`], and back from it) and as a figure ([`Report::svg`]). [`page`] makes
+//!   machines ([`Report::json`], and back from it) and as a figure ([`Report::svg`]). [`page()`] makes
 //!   one HTML page of several.
 //! - [`Context::progress`]: is given the rows so far, to be shown while others are measured, and
 //!   for runs that are stopped.

@@ -38,8 +38,8 @@ pub struct Machine {
     pub commit: Option<String>,
     /// When, in UTC: `2026-01-31T23:59:59Z`.
     pub date: String,
-    /// Runnable tasks in the minute before the run (load average), if known: above 0.5, other work
-    /// was running.
+    /// Runnable tasks in the minute before the run (load average), if known; see
+    /// [`Machine::is_busy`].
     pub load: Option<f64>,
     /// The arguments of this process.
     pub command: Vec<String>,
@@ -111,7 +111,8 @@ impl Machine {
 
     /// Whether other programs were using the CPU before the run.
     pub fn is_busy(&self) -> bool {
-        self.load.is_some_and(|load| load > QUIET)
+        let quiet = QUIET.max(self.cores as f64 / 16.0);
+        self.load.is_some_and(|load| load > quiet)
     }
 
     /// Warplock's version and commit.
@@ -190,7 +191,7 @@ impl Machine {
     }
 }
 
-/// Load averages up to this are noise: another program takes at least one core in part.
+/// Load averages up to this are noise, and with many cores up to a sixteenth of them.
 const QUIET: f64 = 0.5;
 
 /// The caches of the first core: `L1 48K, L2 2048K, L3 260M`; empty if unknown.

@@ -55,7 +55,7 @@ pub enum Rewrapped {
 /// # Errors
 /// Those of kind [`crate::ErrorKind::Authentication`] if no identity fits, or its key is not the
 /// stream's; [`Error::NotRewrappable`]; those of [`Envelope::read`], [`OutputFile`] and
-/// [`wrap`]; [`Error::Write`], also if the file is read-only.
+/// [`wrap_with`]; [`Error::Write`], also if the file is read-only.
 pub fn rewrap_file(
     path: impl AsRef<Path>,
     identities: &Identities,
