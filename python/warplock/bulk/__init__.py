@@ -163,14 +163,15 @@ def run(
             if not stat.S_ISREG(os.stat(path).st_mode):
                 raise ValueError(f"{path}: give a regular file; each object reads it")
     settings = job.settings(given, replace)
-    # Wrong places, keys and recipients are errors of the run, not of each unit.
-    worker = Worker(settings)
+    # Wrong places and keys are errors of the run, not of each unit. On a cluster only its workers
+    # have the keys.
+    worker = Worker(settings) if on is None else None
     log = Log(job, shard)
     sum = Report()
     try:
         done = finished(job)
         units = (unit for unit in _counted(job.units(shard), sum) if unit["unit"] not in done)
-        if on == "ray":
+        if worker is None:
             from warplock.bulk._ray import on_ray
 
             done_rows = on_ray(settings, units, workers, threads)

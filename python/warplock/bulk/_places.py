@@ -45,12 +45,22 @@ class Changed(Exception):
     """The source is no longer what was planned."""
 
 
+_GONE = "it is no longer there"
+_ANOTHER = "it is no longer in the planned version"
+
+
 class FolderMarker(Exception):
     """The object stands for a folder: its key ends in "/"."""
 
 
 class Pinned(io.RawIOBase):
     """An object that must not change while it is read."""
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
 
     def check(self) -> None:
         """Raises `Changed` if what was read is of more than one version."""
@@ -189,9 +199,9 @@ class Store:
                 if any(meta["path"] == path for meta in some):
                     raise FolderMarker from None
                 break
-            raise Changed("it is no longer there") from None
+            raise Changed(_GONE) from None
         if _listed_version(found) != version:
-            raise Changed("it is no longer in the planned version")
+            raise Changed(_ANOTHER)
 
     def marks(self, path: str) -> dict[str, str] | None:
         """The user's metadata of an object."""
@@ -225,7 +235,7 @@ class Store:
             except AlreadyExistsError:
                 raise FileExistsError(path) from None
             except PreconditionError:
-                raise Changed("it is no longer in the planned version") from None
+                raise Changed(_ANOTHER) from None
             return
         # A multipart upload cannot be conditional here: look, so that only a race replaces.
         if not replace and self.marks(path) is not None:
@@ -252,9 +262,9 @@ class Store:
                     return data
                 raise Changed("its length is not the planned one")
             except PreconditionError:
-                raise Changed("it is no longer in the planned version") from None
+                raise Changed(_ANOTHER) from None
             except (NotFoundError, FileNotFoundError):
-                raise Changed("it is no longer there") from None
+                raise Changed(_GONE) from None
             except Changed:
                 raise
             except Exception:
@@ -274,12 +284,6 @@ class _Ranges(Pinned):
         self._store, self._path, self._size, self._version = store, path, size, version
         self._at = 0
         self._blocks: dict[int, Future[bytes]] = {}
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
@@ -424,19 +428,13 @@ class _PinnedFile(Pinned):
         try:
             self._file = io.FileIO(path)
         except FileNotFoundError:
-            raise Changed("it is no longer there") from None
+            raise Changed(_GONE) from None
         self._path, self._planned = path, version
 
     def check(self) -> None:
         # By its name too: a new file may have taken it.
         _planned(self._path, self._planned)
         _planned(self._file.fileno(), self._planned)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         return self._file.seek(offset, whence)
@@ -470,9 +468,9 @@ def _planned(file: str | int, version: str) -> os.stat_result:
     try:
         status = os.stat(file)
     except FileNotFoundError:
-        raise Changed("it is no longer there") from None
+        raise Changed(_GONE) from None
     if _version(status) != version:
-        raise Changed("it is no longer in the planned version")
+        raise Changed(_ANOTHER)
     return status
 
 
