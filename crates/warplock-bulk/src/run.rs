@@ -228,7 +228,7 @@ impl Worker<'_> {
         let as_planned = is_as_planned(&source, unit)?;
         if let Key::Rewrap(identities, recipients) = key {
             // A file that was changed since can have other recipients as well.
-            return self.rewrap(unit, identities, recipients, as_planned);
+            return self.rewrap(&source, unit, identities, recipients, as_planned);
         }
         if !as_planned {
             return Err(failed(
@@ -278,13 +278,14 @@ impl Worker<'_> {
 
     fn rewrap(
         &self,
+        source: &File,
         unit: &Unit,
         identities: &Identities,
         recipients: &Recipients,
         as_planned: bool,
     ) -> Done<Status> {
         let path = self.job.source_of(unit);
-        let mark = mark::get(&File::open(&path)?)?;
+        let mark = mark::get(source)?;
         match container::rewrap_file(&path, identities, recipients) {
             Ok(_) => {
                 mark::note(&path, mark)?;
