@@ -17,7 +17,7 @@ use warplock::{Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, Span, Spans,
 use crate::decrypt::{Options, convert};
 use crate::error::{Error, Result};
 use crate::keys::{KeySource, ModuleKey};
-use crate::module::NONCE;
+use crate::module::{NONCE, counters, packed};
 use crate::sheet::{ChunkPages, Sheet};
 
 /// Decrypts files into the memory of one GPU, through pinned buffers that it keeps.
@@ -224,14 +224,7 @@ impl<'a> Work<'a> {
     /// each run in its place.
     fn scatter(&mut self, sheet: &Sheet, engine: &Engine) -> Result<()> {
         let key = Key::generate(Algorithm::Aes128Ctr)?;
-        let mut end = 0;
-        let packed: Vec<_> = (sheet.runs.iter())
-            .map(|run| {
-                let (offset, len) = (end, run.len);
-                end += len;
-                Span { offset, len }
-            })
-            .collect();
+        let packed = packed(sheet.runs.iter().map(|run| run.len));
         // No two runs share a block of the counter.
         let ivs: Vec<u8> = (0..packed.len() as u64)
             .flat_map(|run| (u128::from(run) << 64).to_be_bytes())
@@ -283,11 +276,8 @@ impl<'a> Work<'a> {
             output_spans: Spans::Ragged(&to),
         };
         if let Some(ctr) = &key.ctr {
-            let mut ivs = Vec::with_capacity(16 * nonces.len());
-            for nonce in &nonces {
-                ivs.extend_from_slice(&self.source[nonce.offset..nonce.offset + NONCE]);
-                ivs.extend_from_slice(&[0, 0, 0, 1]);
-            }
+            let nonce = |nonce: &Span| &self.source[nonce.offset..nonce.offset + NONCE];
+            let ivs = counters(nonces.iter().map(nonce));
             let ivs = DeviceIvs::Each(self.uploaded(&ivs)?);
             let none = DeviceVerdicts::default();
             return self.call(ctr, text, ivs, DeviceAad::None, none);

@@ -85,6 +85,24 @@ pub(crate) fn span(range: Range<usize>) -> Span {
     }
 }
 
+/// Places for bytes of these lengths, one after the other.
+pub(crate) fn packed(lens: impl Iterator<Item = usize>) -> Vec<Span> {
+    let mut end = 0;
+    lens.map(|len| {
+        let offset = end;
+        end += len;
+        Span { offset, len }
+    })
+    .collect()
+}
+
+/// The counters with which pages of CTR begin.
+pub(crate) fn counters<'a>(nonces: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    nonces
+        .flat_map(|nonce| nonce.iter().chain(&[0, 0, 0, 1]).copied())
+        .collect()
+}
+
 impl Cipher<'_> {
     /// Opens modules of GCM, in one batch.
     pub(crate) fn open(
@@ -137,11 +155,8 @@ impl Cipher<'_> {
         output: &mut [u8],
     ) -> Result<()> {
         let texts = modules.spans(0);
-        let mut ivs = Vec::with_capacity(texts.len() * 16);
-        for text in &texts {
-            ivs.extend_from_slice(&modules.input[text.offset - NONCE..text.offset]);
-            ivs.extend_from_slice(&[0, 0, 0, 1]);
-        }
+        let nonce = |text: &Span| &modules.input[text.offset - NONCE..text.offset];
+        let ivs = counters(texts.iter().map(nonce));
         let text = Text::Apart {
             input: modules.input,
             input_spans: Spans::Ragged(&texts),
@@ -229,10 +244,7 @@ impl Cipher<'_> {
             output_spans: Spans::Ragged(&places),
         };
         if let Some(ctr) = ctr {
-            let counters = nonces.chunks_exact(NONCE);
-            let ivs: Vec<u8> = counters
-                .flat_map(|nonce| nonce.iter().chain(&[0, 0, 0, 1]).copied())
-                .collect();
+            let ivs = counters(nonces.chunks_exact(NONCE));
             let batch = Batch::encrypt(Keys::One(ctr), text);
             return Ok(self.engine.run(batch.ivs(Ivs::Each(&ivs)))?);
         }

@@ -8,7 +8,7 @@ use warplock::Span;
 use crate::error::{Module, Place, Result};
 use crate::files::Output;
 use crate::keys::ModuleKey;
-use crate::module::{Chunk, Cipher, Modules, PREFIX, Sealed, TAG, length};
+use crate::module::{Chunk, Cipher, Modules, PREFIX, Sealed, TAG, length, packed};
 use crate::thrift::{I32, I64, Problem, STRUCT, Struct};
 
 /// Of `PageHeader`.
@@ -84,18 +84,17 @@ pub(crate) fn open(
     }
     let mut first = 0;
     while first < pages.len() {
-        let mut len = 0;
-        let mut texts = Vec::new();
-        for index in first..pages.len() {
-            let (header, text) = (&new[index], pages[index].text(tag).len());
-            let offset = len + header.bytes.len();
-            if !texts.is_empty() && offset + text > GROUP {
-                break;
-            }
-            texts.push(Span { offset, len: text });
-            len = offset + text;
-        }
-        let group = first..first + texts.len();
+        let begin = written.pages[first].to;
+        let len_to = |page: &PageMove| (page.to + page.len - begin) as usize;
+        let more = written.pages[first + 1..].iter();
+        let group = first..first + 1 + more.take_while(|page| len_to(page) <= GROUP).count();
+        let len = len_to(&written.pages[group.end - 1]);
+        let texts: Vec<_> = (group.clone())
+            .map(|index| Span {
+                offset: (written.pages[index].to - begin) as usize + new[index].bytes.len(),
+                len: pages[index].text(tag).len(),
+            })
+            .collect();
         output.fill(len, |room| {
             for (header, text) in new[group.clone()].iter().zip(&texts) {
                 let at = text.offset - header.bytes.len();
@@ -126,16 +125,8 @@ fn open_headers(
     pages: &[Sealed],
     tag: usize,
 ) -> Result<Vec<Header>> {
-    let mut end = 0;
-    let texts: Vec<_> = headers
-        .iter()
-        .map(|header| {
-            let (offset, len) = (end, header.text(TAG).len());
-            end += len;
-            Span { offset, len }
-        })
-        .collect();
-    let mut opened = vec![0; end];
+    let texts = packed(headers.iter().map(|header| header.text(TAG).len()));
+    let mut opened = vec![0; texts.last().map_or(0, |last| last.offset + last.len)];
     let modules = Modules {
         input: bytes,
         sealed: headers,
