@@ -13,7 +13,7 @@ pub(crate) mod overlap;
 use plotters::prelude::{DrawingBackend, SVGBackend};
 
 pub(crate) use self::axis::{Axis, Numbers};
-pub(crate) use self::bars::{Bar, Bars};
+pub(crate) use self::bars::{Bar, Bars, Origin};
 use self::canvas::{Anchor, Area, Canvas, LINE, colour};
 pub(crate) use self::lines::{Lines, Point, Series};
 use crate::Error;
@@ -306,7 +306,10 @@ mod tests {
             value: Point::new(0.0, value),
             quoted: false,
         };
-        for count in [3, 43, 90] {
+        for (count, origin) in [3, 43, 90]
+            .into_iter()
+            .flat_map(|count| [(count, Origin::Zero), (count, Origin::One)])
+        {
             let bars = (0..count).map(|n| {
                 bar(
                     &format!("mode {}", n / 6),
@@ -321,6 +324,7 @@ mod tests {
                     title: "GB/s".to_owned(),
                     chart: Chart::Bars(Bars {
                         bars: bars.collect(),
+                        origin,
                         limit: Some(("a copy".to_owned(), 50.0)),
                     }),
                 }],
