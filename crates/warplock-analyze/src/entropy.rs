@@ -79,12 +79,18 @@ impl Entropy {
 
 fn bits(histogram: &Histogram) -> f64 {
     let n = histogram.len() as f64;
-    let counts = histogram.counts.iter().filter(|&&count| count > 0);
-    let sum: f64 = counts
-        .map(|&count| count as f64 * (count as f64 / n).log2())
-        .sum();
+    let counts = histogram.counts.iter();
+    let sum: f64 = counts.map(|&count| entropy_term(count, n)).sum();
     // Not -0.
     (-sum / n).max(0.0)
+}
+
+/// What a byte that occurs `count` times among `n` contributes, times -`n`.
+pub(crate) fn entropy_term(count: u64, n: f64) -> f64 {
+    match count {
+        0 => 0.0,
+        count => count as f64 * (count as f64 / n).log2(),
+    }
 }
 
 /// Mean and standard deviation of the entropy of `n` random bytes.

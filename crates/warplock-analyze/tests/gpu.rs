@@ -323,3 +323,78 @@ fn beyond_4_gib_the_sums_are_right() {
     assert_eq!(found.blocks, (PIECE * PIECES / 16) as u64);
     assert_eq!(found.repeats, (PIECE * (PIECES - 1) / 16) as u64);
 }
+
+#[cfg(feature = "research")]
+mod research {
+    use warplock_analyze::research::{Generator, GpuResearch, cost, decrypt, encrypt, evolve};
+
+    use super::*;
+
+    fn block(numbers: &mut Random) -> [u8; 16] {
+        let mut block = [0; 16];
+        numbers.fill(&mut block);
+        block
+    }
+
+    #[test]
+    fn the_pad_is_that_of_the_cpu() {
+        let Some(bench) = bench() else { return };
+        let gpu = GpuResearch::new(&bench.device).unwrap();
+        let mut numbers = Random::new(6);
+        let mut all = lengths();
+        // Around segments, warps of segments and blocks of warps.
+        all.extend([
+            4095,
+            4096,
+            4097,
+            32 * 4096 - 1,
+            32 * 4096 + 1,
+            128 * 4096,
+            600_000,
+        ]);
+        for len in all {
+            let generator = Generator::draw(&mut numbers);
+            let (key, iv) = (block(&mut numbers), block(&mut numbers));
+            let plain = random(len as u64, len);
+            let cipher = encrypt(&generator, &key, &iv, &plain);
+            // From one place to another, at any alignment.
+            let skews = [16 * numbers.below(2), numbers.below(17)];
+            let from = bench.upload(&plain, skews[0]);
+            let to = bench.upload(&vec![0; len + 1], skews[1]);
+            let (input, output) = (
+                from.region().part(skews[0], len),
+                to.region().part(skews[1], len),
+            );
+            // SAFETY: both live until the stream is synchronised, and nothing else uses them.
+            unsafe { gpu.apply(&generator, &key, &iv, input, output, &bench.stream) }.unwrap();
+            bench.stream.synchronize().unwrap();
+            let mut found = vec![0; len + 1];
+            to.read(skews[1], &mut found).unwrap();
+            assert_eq!(found[..len], cipher[16..], "{len} {skews:?}");
+            // What follows is not written.
+            assert_eq!(found[len], 0, "{len} {skews:?}");
+
+            assert_eq!(gpu.encrypt(&generator, &key, &iv, &plain).unwrap(), cipher);
+            let opened = gpu.decrypt(&generator, &key, &cipher).unwrap();
+            assert_eq!(opened, decrypt(&generator, &key, &cipher));
+        }
+        let generator = Generator::draw(&mut numbers);
+        assert_eq!(gpu.decrypt(&generator, &[0; 16], &[0; 15]).unwrap(), None);
+    }
+
+    #[test]
+    fn fitness_and_evolution_are_those_of_the_cpu() {
+        let Some(bench) = bench() else { return };
+        let gpu = GpuResearch::new(&bench.device).unwrap();
+        let mut numbers = Random::new(7);
+        let mut generators: Vec<_> = (0..60).map(|_| Generator::draw(&mut numbers)).collect();
+        let evolved = evolve(3, 2, NonZeroUsize::MIN);
+        generators.push(evolved.generator);
+        for (keys, seed) in [(1, 1), (6, 2), (20, 3)] {
+            let found = gpu.costs(&generators, keys, seed).unwrap();
+            let costs = generators.iter().map(|one| cost(one, keys, seed));
+            assert_eq!(found, costs.collect::<Vec<_>>());
+        }
+        assert_eq!(gpu.evolve(3, 2).unwrap(), evolved);
+    }
+}
