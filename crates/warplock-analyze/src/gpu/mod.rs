@@ -59,7 +59,7 @@ impl Gpu {
     /// As [`analyze`](crate::analyze) for data in GPU memory; `shape` is that of an image, after
     /// which bytes are left out. Waits.
     ///
-    /// GPU memory: half a byte to one for each byte while repeated blocks are counted, and a byte for
+    /// GPU memory: 0.4 to 0.75 bytes for each byte while repeated blocks are counted, and a byte for
     /// each byte of an image with several channels. `options.threads` is not used.
     ///
     /// # Safety
@@ -200,7 +200,7 @@ impl Gpu {
         }
     }
 
-    /// As [`RepeatedBlocks::of`] for data in GPU memory, of which half a byte to one for each byte is
+    /// As [`RepeatedBlocks::of`] for data in GPU memory, for each byte of which 0.4 to 0.75 bytes are
     /// taken for a table. Waits.
     ///
     /// # Safety
