@@ -17,6 +17,7 @@ import os
 from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 from warplock import _native
+from warplock._key_tools import KeyTools
 from warplock._native import DeviceFile
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     _Algorithm = Literal["AES_GCM_V1", "AES_GCM_CTR_V1"]
     _Lookup = Callable[[bytes | None, str | None], _Key | None]
 
-__all__ = ["DeviceFile", "decrypt", "encrypt", "open"]
+__all__ = ["DeviceFile", "KeyTools", "decrypt", "encrypt", "open"]
 
 
 @overload
@@ -84,8 +85,9 @@ def decrypt(
 
     `key` is the footer's key, which uniformly encrypted files have for their columns too, or a
     function: `key(metadata, column)` is called once for each key with what the writer stored to
-    find it (for key tools: JSON of wrapped keys), and with the column's path (`"a.list.element"`),
-    or None for the footer. `column_keys` has keys by column path.
+    find it, and with the column's path (`"a.list.element"`), or None for the footer. For files of
+    pyarrow's, Spark's and Java's key tools, `KeyTools` is that function. `column_keys` has keys by
+    column path.
 
     If the file was made with an AAD prefix, give it to make sure that it is the file that you
     expect.
@@ -181,7 +183,7 @@ def encrypt(
     `key` is the key of the footer and of all columns but those in `column_keys`, by their paths
     (`"a.list.element"`). Take new keys for each file, or at least never encrypt more than 2^32 pages
     and headers with one. `key_metadata` and `column_key_metadata` are stored, not encrypted, for
-    readers to find the keys.
+    readers to find the keys. `KeyTools.new_keys` makes all four for a key management service.
 
     `AES_GCM_CTR_V1` does not authenticate pages. With `plaintext_footer`, schema and sizes can be
     read without a key; they are signed. `aad_prefix` names the file, so that it cannot be taken for
