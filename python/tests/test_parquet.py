@@ -115,6 +115,7 @@ def test_what_pyarrow_encrypts_comes_back(
         sealed = written(content, properties, **FORMS[form])
         plain = parquet.decrypt(sealed, key)
         same(plain, content)
+        assert parquet.open(sealed, key).read() == plain
         if GPUS:
             assert parquet.decrypt(sealed, key, device=0).tobytes() == plain
         # Byte for byte as if it had never been encrypted, but for offsets and sizes.
@@ -306,6 +307,62 @@ def test_where_it_comes_from_and_goes_to(tmp_path: pathlib.Path) -> None:
     sink = io.BytesIO()
     assert parquet.decrypt(sealed, KEYS[0], out=sink) == len(wanted)
     assert sink.getvalue() == wanted
+
+
+def test_an_open_file_is_decrypted_as_it_is_read(tmp_path: pathlib.Path) -> None:
+    content = table(3000)
+    options = {"row_group_size": 1000, "data_page_size": 2000, "use_dictionary": False}
+    sealed = written(content, uniform(), compression="none", **options)
+    plain = parquet.decrypt(sealed, KEYS[0])
+    path = tmp_path / "sealed"
+    path.write_bytes(sealed)
+    with parquet.open(path, KEYS[0]) as file:
+        assert file.readable() and file.seekable() and not file.writable()
+        assert file.seek(0, io.SEEK_END) == file.tell() == len(plain)
+        assert file.read() == file.read(5) == b""
+        for at, size in [(0, 4), (3, 2500), (len(plain) - 9, 100), (10_000, 1), (0, -1)]:
+            assert file.seek(at) == at
+            end = len(plain) if size < 0 else at + size
+            assert file.read(size) == plain[at:end]
+        file.seek(-8, io.SEEK_END)
+        room = bytearray(100)
+        assert file.readinto(room) == 8 and room[:8] == plain[-8:]
+        assert file.seek(-1, io.SEEK_CUR) == len(plain) - 1
+        with pytest.raises(ValueError, match="before the beginning"):
+            file.seek(-1)
+        assert file.seek(len(plain) + 5) and file.read() == b""
+    for act in (file.read, file.tell, lambda: file.seek(0)):
+        with pytest.raises(ValueError, match="closed"):
+            act()
+    for source in [sealed, bytearray(sealed), io.BytesIO(sealed), str(path)]:
+        assert parquet.open(source, KEYS[0]).read() == plain
+    with pytest.raises(warplock.WrongKeyError):
+        parquet.open(path, bytes(16))
+    path.write_bytes(b"")
+    with pytest.raises(warplock.FormatError):
+        parquet.open(path, KEYS[0])
+
+
+def test_a_read_of_one_column_takes_its_pages_alone() -> None:
+    # Readers of a footer read its last 64 KiB, and read small gaps as well.
+    content = table(30_000)
+    sealed = bytearray(written(content, uniform(), compression="none", use_dictionary=False))
+    file = pq.ParquetFile(parquet.open(sealed, KEYS[0]))
+    group = file.metadata.row_group(0)
+    names = [group.column(index).path_in_schema for index in range(group.num_columns)]
+    wrong = names.index("text")
+    before = sum(group.column(index).total_compressed_size for index in range(wrong))
+    sealed[4 + before + 100_000] ^= 1
+    assert pq.read_table(parquet.open(sealed, KEYS[0]), columns=["x", "list"]).equals(
+        content.select(["x", "list"])
+    )
+    with pytest.raises(warplock.CorruptedError, match="data page 0 of column 'text'"):
+        pq.read_table(parquet.open(sealed, KEYS[0]), columns=["text"])
+    with pytest.raises(warplock.CorruptedError, match="data page 0 of column 'text'"):
+        parquet.open(sealed, KEYS[0]).read()
+    # A page's header is verified at the opening.
+    with pytest.raises(warplock.CorruptedError):
+        parquet.open(bytes(sealed[:20]) + bytes(8) + bytes(sealed[28:]), KEYS[0])
 
 
 def test_gpus_take_every_source_and_say_what_is_wrong(tmp_path: pathlib.Path) -> None:

@@ -120,14 +120,77 @@ def open(
     column_keys: Mapping[str, _Key] | None = None,
     aad_prefix: bytes | None = None,
     engine: Engine | None = None,
-) -> io.BytesIO:
-    """The plain Parquet file of an encrypted one as a file object, for pyarrow, pandas, polars.
+) -> io.RawIOBase:
+    """The plain Parquet file of an encrypted one as a file object, for pyarrow and pandas. Pages are
+    decrypted when they are read.
 
-    It is decrypted as a whole and held in memory; for larger files, `decrypt` to a path.
+    The footer, the headers of all pages, indexes and bloom filters are verified here, with the keys
+    of all columns; a page is when a part of it is read, which raises `CorruptedError` if the page was
+    changed. A path is mapped into memory: nothing may cut the file meanwhile. A file object is read
+    as a whole.
     """
-    return io.BytesIO(
-        decrypt(source, key, column_keys=column_keys, aad_prefix=aad_prefix, engine=engine)
-    )
+    return _PlainFile(source, _lookup(key, column_keys or {}), aad_prefix, engine)
+
+
+class _PlainFile(io.RawIOBase):
+    def __init__(
+        self,
+        source: _Source,
+        lookup: _Lookup,
+        aad_prefix: bytes | None,
+        engine: Engine | None,
+    ) -> None:
+        with contextlib.ExitStack() as stack:
+            self._data, _ = stack.enter_context(_bytes_of(source))
+            self._file = _native.LazyParquet(self._data, lookup, aad_prefix, engine)
+            self._unmap = stack.pop_all()
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        self._check()
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._check()
+        starts = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: len(self._file)}
+        place = starts[whence] + offset
+        if place < 0:
+            raise ValueError("a place before the beginning")
+        self._at = place
+        return place
+
+    def read(self, size: int | None = -1) -> bytes:
+        self._check()
+        if size is None or size < 0:
+            size = len(self._file)
+        data = self._file.read(self._data, self._at, size)
+        self._at += len(data)
+        return data
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def readinto(self, buffer: Any) -> int:
+        room = memoryview(buffer).cast("B")
+        data = self.read(len(room))
+        room[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            if hasattr(self, "_unmap"):
+                self._unmap.close()
+
+    def _check(self) -> None:
+        if self.closed:
+            raise ValueError("the file is closed")
 
 
 @overload
