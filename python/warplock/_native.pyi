@@ -14,6 +14,7 @@ __all__ = [
     "Engine",
     "Identity",
     "KeySet",
+    "LazyParquet",
     "NativeReader",
     "NativeWriter",
     "NonceCounter",
@@ -220,6 +221,18 @@ def compare_on_gpu(
     address: int,
     shape: tuple[int, int, int] | None,
 ) -> tuple[list[_Statistic], int | None]: ...
+@final
+class LazyParquet:
+    def __new__(
+        cls,
+        source: Buffer,
+        lookup: Callable[[bytes | None, str | None], Buffer | None],
+        aad_prefix: bytes | None,
+        engine: Engine | None,
+    ) -> LazyParquet: ...
+    def __len__(self) -> int: ...
+    def read(self, source: Buffer, offset: int, len: int) -> bytes: ...
+
 def decrypt_parquet(
     source: Any,
     lookup: Callable[[bytes | None, str | None], Buffer | None],
