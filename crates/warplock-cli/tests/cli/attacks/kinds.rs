@@ -114,6 +114,16 @@ fn with_permissions_and_leftovers() {
                 .status();
             let _ = list;
         }),
+        attack("other times", |a| {
+            for path in ["dir", "link", "short"] {
+                let touch = Command::new("touch")
+                    .args(["-h", "-d", "@0"])
+                    .arg(a.at(path))
+                    .status();
+                assert!(touch.unwrap().success());
+            }
+        })
+        .passes("change times, an ACL within the permissions of the group"),
         attack("an empty file that nobody made", |a| {
             a.plant(&a.at("").join("notes.txt"), File);
         })
