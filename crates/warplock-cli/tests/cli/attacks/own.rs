@@ -410,11 +410,17 @@ fn with_nested_folders() {
     world.0.shell(disk);
     let _disk = Detached(world.store());
     for path in [Path::new(""), &stored.unwrap()] {
-        let mut at = openat(CWD, world.store().join(path), OFlags::PATH, Mode::empty()).unwrap();
+        let mut at = openat(
+            CWD,
+            world.store().join(path),
+            OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .unwrap();
         for _ in 0..20_000 {
             let name = "warplock.tmp.000000000000000000000000";
             mkdirat(&at, name, Mode::from_raw_mode(0o700)).unwrap();
-            at = openat(&at, name, OFlags::PATH, Mode::empty()).unwrap();
+            at = openat(&at, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
         }
     }
     world.session(|point| fs::remove_dir(point.join("empty")).unwrap());

@@ -20,14 +20,14 @@ fn folders_in_each_other() {
     let world = World::new();
     world.session(|point| {
         fs::write(point.join("file"), "content").unwrap();
-        let mut at = openat(CWD, point, OFlags::PATH, Mode::empty()).unwrap();
+        let mut at = openat(CWD, point, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
         let mut first = None;
         for depth in 0..3000 {
             if mkdirat(&at, "d", Mode::from_raw_mode(0o700)).is_err() {
                 assert!(depth > 500);
                 break;
             }
-            let inner = openat(&at, "d", OFlags::PATH, Mode::empty()).unwrap();
+            let inner = openat(&at, "d", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
             first.get_or_insert_with(|| inner.try_clone().unwrap());
             at = inner;
         }

@@ -150,10 +150,14 @@ impl<'a> Story<'a> {
         for (path, seen) in &rest {
             // An attribute that does not verify was taken away. Of two copies, a repair may leave the
             // old one, unless the memory knows it.
-            let rest = |owned: &Shown| seen.as_ref().is_ok_and(|it| it.is_rest_of(owned));
-            let owned = self.now.0.get(path).and_then(|it| it.as_ref().ok());
-            let old = memory == Memory::Off && self.old.0.get(path) == Some(seen);
-            let right = self.is_owned(path, seen, memory) || owned.is_some_and(rest) || old;
+            let is_rest_of = |tree: &Tree| {
+                let owned = tree.get(path).and_then(|it| it.as_ref().ok());
+                let rest = |owned| seen.as_ref().is_ok_and(|it| it.is_rest_of(owned));
+                owned.is_some_and(rest)
+            };
+            let right = self.is_owned(path, seen, memory)
+                || is_rest_of(&self.now.0)
+                || memory == Memory::Off && is_rest_of(&self.old.0);
             assert!(right, "{memory:?} {path}");
         }
         // What is gone stays gone, and what was moved away may yet be put back.

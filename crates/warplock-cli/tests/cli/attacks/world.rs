@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::common::{Folder, Outcome};
-use crate::vault::vault;
+use crate::vault::vault_in;
 
 pub(super) const BLOCK: usize = 4096;
 /// Where blocks begin.
@@ -48,7 +48,7 @@ pub(super) struct World(pub(super) Folder);
 
 impl World {
     pub(super) fn new() -> Self {
-        World(vault())
+        World(vault_in(Folder::in_memory()))
     }
 
     pub(super) fn store(&self) -> PathBuf {
