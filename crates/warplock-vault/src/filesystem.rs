@@ -64,6 +64,24 @@ impl<S: Storage> Vault<S> {
         )
     }
 
+    /// What a name was found to lead to, for the kernel, if an object that is known under other names
+    /// may have this one. The kernel does nothing when it is to rename an object over itself, so it
+    /// must not take two for one.
+    fn known(&self, (node, shown): (Arc<Node<S>>, Attributes)) -> Result<Attributes> {
+        let checked = match node.names().len() {
+            0 | 1 => Ok(()),
+            _ => self.check_shared(&node),
+        };
+        match checked {
+            Err(error @ Error::Altered { .. }) => {
+                self.nodes.forget(node.number, 1);
+                Err(error)
+            }
+            // What else is wrong shows when it is used.
+            _ => Ok(shown),
+        }
+    }
+
     fn list_now(&self, node: &Arc<Node<S>>) -> Result<Listing> {
         let folder = self.folder(node)?;
         let parent = node.name().map_or(node.number, |name| name.parent.number);
@@ -182,7 +200,7 @@ impl<S: Storage> FileSystem for Vault<S> {
     type Dir = OpenDir<S>;
 
     fn lookup(&self, parent: Number, name: &OsStr) -> fs::Result<Attributes> {
-        let look = || Ok(self.enter(&self.spot(parent, name)?)?.1);
+        let look = || self.known(self.enter(&self.spot(parent, name)?)?);
         self.answer(self.with_descriptors(look))
     }
 
@@ -429,7 +447,7 @@ impl<S: Storage> FileSystem for Vault<S> {
         // It was decrypted a moment ago, so it need not be encrypted again.
         let look = || {
             let folder = self.folder(&dir.node)?;
-            Ok(self.enter_as(&dir.node, &folder, name)?.1)
+            self.known(self.enter_as(&dir.node, &folder, name)?)
         };
         self.answer(self.with_descriptors(look))
     }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::places;
 use super::world::{World, copy, remove};
+use super::{Kept, places};
 use crate::vault::can_mount;
 
 fn refused<T>(result: io::Result<T>) {
@@ -78,7 +78,7 @@ fn a_spoilt_file_is_saved_over() {
     let world = World::new();
     let mut stored = None;
     world.session(|point| {
-        for name in ["emptied", "zeroed"] {
+        for name in ["emptied", "zeroed", "linked"] {
             fs::write(point.join(name), [7; 9000]).unwrap();
         }
         stored = Some(places(point, &world.store()));
@@ -88,16 +88,47 @@ fn a_spoilt_file_is_saved_over() {
     File::create(at("emptied")).unwrap();
     let zeros = File::options().write(true).open(at("zeroed")).unwrap();
     zeros.write_all_at(&[0; 4096], 0).unwrap();
-    let before = super::objects(&world.store());
+    // Of a file from elsewhere nothing is overwritten, either.
+    let outside = world.0.path("outside");
+    fs::write(&outside, "somebody's").unwrap();
+    remove(&at("linked"));
+    fs::hard_link(&outside, at("linked")).unwrap();
+    let before = Kept::of(&world.store());
     let mounted = world.mount(&[]);
-    for name in ["emptied", "zeroed"] {
+    for name in ["emptied", "zeroed", "linked"] {
         refused(fs::write(mounted.point.join(name), "new"));
         mounted.says(&format!("/{name} was altered"));
     }
     mounted.end();
-    let after = super::objects(&world.store());
-    for (inode, object) in before {
-        assert!(after.get(&inode) == Some(&object), "{}", object.0);
+    assert_eq!(before.lost(&world.store()), None);
+}
+
+/// A link that was planted where its own file is to be put: a rename does not say that it was done.
+#[test]
+fn a_rename_onto_a_planted_link() {
+    if !can_mount() {
+        return;
+    }
+    let world = World::new();
+    let mut before = None;
+    world.session(|point| {
+        for name in ["file", "free", "taken"] {
+            fs::write(point.join(name), name).unwrap();
+        }
+        before = Some(places(point, &world.store()));
+    });
+    world.session(|point| fs::remove_file(point.join("free")).unwrap());
+    let stored = before.unwrap();
+    let at = |name: &str| world.store().join(&stored[name]);
+    for name in ["free", "taken"] {
+        remove(&at(name));
+        fs::hard_link(at("file"), at(name)).unwrap();
+        let mounted = world.mount(&["--cache", "ask"]);
+        let path = |name: &str| mounted.point.join(name);
+        refused(fs::rename(path("file"), path(name)));
+        mounted.says("was altered");
+        mounted.end();
+        remove(&at(name));
     }
 }
 

@@ -194,24 +194,75 @@ fn victims(folder: &Path) {
     }
 }
 
-/// The files in a store that hold something, by their inode numbers.
-fn objects(store: &Path) -> BTreeMap<u64, (String, Vec<u8>)> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![store.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let status = path.symlink_metadata().unwrap();
-            if status.is_dir() {
-                folders.push(path);
-            } else if status.is_file() && status.len() > 0 {
+/// What is in a store: the files that hold something, by their inode numbers, and the values of
+/// attributes.
+#[derive(Default)]
+struct Kept {
+    files: BTreeMap<u64, (String, Vec<u8>)>,
+    values: Vec<Vec<u8>>,
+}
+
+impl Kept {
+    fn of(store: &Path) -> Self {
+        let mut kept = Kept::default();
+        let mut folders = vec![store.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let status = path.symlink_metadata().unwrap();
+                if status.is_symlink() {
+                    continue;
+                }
+                let values = attributes(&path).into_iter().map(|(_, value)| value);
+                kept.values.extend(values);
                 let name = path.display().to_string();
                 let own = ["warplock.lock", "warplock.machine"];
-                if !own.iter().any(|own| name.contains(own)) {
-                    found.insert(status.ino(), (name, fs::read(&path).unwrap()));
+                if status.is_dir() {
+                    folders.push(path);
+                } else if status.is_file()
+                    && status.len() > 0
+                    && !own.iter().any(|own| name.contains(own))
+                {
+                    kept.files
+                        .insert(status.ino(), (name, fs::read(path).unwrap()));
                 }
             }
         }
+        kept
     }
+
+    /// What is not in the store any more, nor among its lost things.
+    fn lost(&self, store: &Path) -> Option<String> {
+        let now = Kept::of(store);
+        let here = |inode, object: &(String, Vec<u8>)| {
+            now.files.get(inode).is_some_and(|it| it.1 == object.1)
+        };
+        let file = self.files.iter().find(|(inode, it)| !here(inode, it));
+        let evidence = |value: &Vec<u8>| {
+            let mut lost = now.files.values().filter(|it| it.0.ends_with(".xattr"));
+            now.values.contains(value) || lost.any(|it| it.1.ends_with(value))
+        };
+        let value = self.values.iter().find(|value| !evidence(value));
+        file.map(|it| it.1.0.clone())
+            .or(value.map(|_| "the value of an attribute".to_owned()))
+    }
+}
+
+/// The attributes of a file or folder that the vault writes, in their order.
+fn attributes(path: &Path) -> Vec<(String, Vec<u8>)> {
+    let (mut names, mut value) = ([0; 4096], [0; 4096]);
+    let Ok(len) = rustix::fs::llistxattr(path, &mut names[..]) else {
+        return Vec::new();
+    };
+    let names = names[..len].split(|byte| *byte == 0);
+    let names = names.map(|name| String::from_utf8(name.to_vec()).unwrap());
+    let own = names.filter(|it| it.starts_with("user.") || it.starts_with("trusted."));
+    let mut found: Vec<_> = own
+        .map(|name| {
+            let len = rustix::fs::lgetxattr(path, &*name, &mut value[..]).unwrap();
+            (name, value[..len].to_vec())
+        })
+        .collect();
+    found.sort();
     found
 }

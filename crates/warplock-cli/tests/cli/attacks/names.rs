@@ -8,9 +8,9 @@ use std::process::Command;
 use rustix::fs::{CWD, XattrFlags, linkat};
 
 use super::Promise::Noticed;
-use super::tree::Moment::{List, Lookup, Open, Read};
+use super::tree::Moment::{List, Lookup, Open, Read, Use};
 use super::world::{Attacker, Kind, LONG_NAME, remove, rewrite};
-use super::{attack, run};
+use super::{attack, attributes, run};
 
 const PLACE: &str = "never given to it";
 const FORM: &str = "never given that name";
@@ -78,7 +78,7 @@ fn on_entries() {
             PLACE,
         ),
         attack("link a file over another", |a| a.link_over("s2", "short")).noticed(
-            Open,
+            Use,
             &["short", "s2"],
             PLACE,
         ),
@@ -88,7 +88,7 @@ fn on_entries() {
             let flags = rustix::fs::AtFlags::empty();
             linkat(CWD, a.at("link2"), CWD, to, flags).unwrap();
         })
-        .noticed(Read, &["link", "link2"], PLACE),
+        .noticed(Use, &["link", "link2"], PLACE),
         attack("move a file to another folder", |a| {
             let name = a.at("short").file_name().unwrap().to_owned();
             fs::rename(a.at("short"), a.at("dir").join(name)).unwrap();
@@ -166,22 +166,6 @@ fn on_entries() {
 fn on_records_targets_and_attributes() {
     fn set(path: &std::path::Path, name: &str, value: &[u8]) {
         rustix::fs::setxattr(path, name, value, XattrFlags::empty()).unwrap();
-    }
-    fn attributes(path: &std::path::Path) -> Vec<(String, Vec<u8>)> {
-        let (mut names, mut value) = ([0; 4096], [0; 4096]);
-        let len = rustix::fs::listxattr(path, &mut names[..]).unwrap();
-        let names = names[..len]
-            .split(|byte| *byte == 0)
-            .filter(|name| !name.is_empty());
-        let names = names.map(|name| String::from_utf8(name.to_vec()).unwrap());
-        let mut found: Vec<_> = names
-            .map(|name| {
-                let len = rustix::fs::getxattr(path, &*name, &mut value[..]).unwrap();
-                (name, value[..len].to_vec())
-            })
-            .collect();
-        found.sort();
-        found
     }
     const RECORD: &str = "its warplock.dir";
     const ATTRIBUTE: &str = "an extended attribute";

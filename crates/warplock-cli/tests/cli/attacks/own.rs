@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 
 use super::world::{Kind, Memory, World, places, plant, remove, rewrite};
-use super::{DOCUMENT, Promise, expect_listed};
+use super::{DOCUMENT, Kept, Promise, expect_listed};
 use crate::vault::can_mount;
 
 /// What becomes of an attack: the exit codes, and what is said.
@@ -83,13 +83,12 @@ impl Attack {
         if !right || !said.contains(says) {
             return Err(format!("mount: {right} {said}"));
         }
-        let before = super::objects(&world.store());
+        let before = Kept::of(&world.store());
         world.check_with(memory, &["--repair"]);
-        let after = super::objects(&world.store());
-        let lost = before
-            .into_iter()
-            .find(|(inode, object)| after.get(inode).is_none_or(|it| it.1 != object.1));
-        lost.map_or(Ok(()), |(_, (path, _))| Err(format!("{path} is lost")))
+        match before.lost(&world.store()) {
+            None => Ok(()),
+            Some(lost) => Err(format!("{lost} is lost")),
+        }
     }
 }
 
@@ -311,6 +310,33 @@ fn on_a_closed_vault() {
             |world| fs::create_dir(world.store().join("warplock.journal")).unwrap(),
             (0, ""),
             (0, "not closed properly"),
+        ),
+        Attack {
+            name: "a crash is pretended, and a file is gone",
+            attack: |world| {
+                fs::create_dir(world.store().join("warplock.journal")).unwrap();
+                let entries = fs::read_dir(world.store())
+                    .unwrap()
+                    .map(|it| it.unwrap().path());
+                let file = entries
+                    .filter(|it| it.is_file())
+                    .find(|it| it.extension().is_none());
+                remove(&file.unwrap());
+            },
+            with_memory: Outcome {
+                check: (3, "/file was altered: it is missing"),
+                mount: (0, "not closed properly"),
+            },
+            without: Some(Outcome {
+                check: (0, ""),
+                mount: (0, "unless the store was changed since"),
+            }),
+        },
+        attack(
+            "control characters in the name of a key",
+            |world| replace(world, "\"bob\"", "\"b\u{9b}2J\""),
+            (1, "one of its keys has no proper name"),
+            (1, "one of its keys has no proper name"),
         ),
         Attack {
             name: "the whole vault as it was",

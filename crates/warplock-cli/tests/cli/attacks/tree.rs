@@ -14,6 +14,8 @@ pub(super) enum Moment {
     Lookup,
     Open,
     Read,
+    /// One of these, depending on which name is known first.
+    Use,
 }
 
 /// All that a program can see of an object, but for times.
