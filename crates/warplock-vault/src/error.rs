@@ -154,6 +154,35 @@ impl Error {
         }
     }
 
+    /// The same about a file by its path, where it is called `called`, by its id alone.
+    pub(crate) fn with_path(self, called: &str, path: impl FnOnce() -> Subject) -> Self {
+        match self {
+            Error::Altered { what, why } if what.shown.contains(called) => {
+                let path = path();
+                let what = Subject {
+                    shown: what.shown.replace(called, &path.shown),
+                    logged: what.logged.replace(called, &path.logged),
+                };
+                Error::Altered { what, why }
+            }
+            other => other,
+        }
+    }
+
+    /// The same about something in a folder that has no path of its own.
+    pub(crate) fn within(self, folder: &Subject) -> Self {
+        match self {
+            Error::Altered { what, why } => {
+                let what = Subject {
+                    shown: format!("{} (in {})", what.shown, folder.shown),
+                    logged: format!("{} (in {})", what.logged, folder.logged),
+                };
+                Error::Altered { what, why }
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn altered(what: impl Into<Subject>, why: impl Into<String>) -> Self {
         Error::Altered {
             what: what.into(),

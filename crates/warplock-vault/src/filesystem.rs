@@ -24,6 +24,7 @@ use crate::vault::Vault;
 
 /// An open file of a vault.
 pub struct OpenFile<S: Storage> {
+    node: Arc<Node<S>>,
     pub(crate) content: Arc<Content<S>>,
     sync: bool,
 }
@@ -52,6 +53,33 @@ impl<S: Storage> Vault<S> {
             }
             error.errno()
         })
+    }
+
+    /// The same for a file in use, which the error calls by its path.
+    fn answer_of<T>(&self, file: &OpenFile<S>, result: Result<T>) -> fs::Result<T> {
+        self.answer(
+            result.map_err(|error| {
+                error.with_path(&file.content.called(), || self.path_of(&file.node))
+            }),
+        )
+    }
+
+    /// What a name was found to lead to, for the kernel, if an object that is known under other names
+    /// may have this one. The kernel does nothing when it is to rename an object over itself, so it
+    /// must not take two for one.
+    fn known(&self, (node, shown): (Arc<Node<S>>, Attributes)) -> Result<Attributes> {
+        let checked = match node.names().len() {
+            0 | 1 => Ok(()),
+            _ => self.check_shared(&node),
+        };
+        match checked {
+            Err(error @ Error::Altered { .. }) => {
+                self.nodes.forget(node.number, 1);
+                Err(error)
+            }
+            // What else is wrong shows when it is used.
+            _ => Ok(shown),
+        }
     }
 
     fn list_now(&self, node: &Arc<Node<S>>) -> Result<Listing> {
@@ -89,7 +117,7 @@ impl<S: Storage> Vault<S> {
         if !strange.is_empty() {
             let present = found.iter().filter_map(|found| found.sealed.as_ref());
             let present = present.map(|sealed| sealed.stored.clone()).collect();
-            self.tell_of_strange(node, &folder, &strange, &present);
+            self.tell_of_strange(node, &folder, strange, &present);
         }
         self.expect_listed(node, &folder, &found_places(&found));
         Ok(Listing::new(found))
@@ -125,9 +153,10 @@ impl<S: Storage> Vault<S> {
         if access.truncate {
             let result = self.core.set_len(&content, 0);
             self.list_uncommitted(&content);
-            result?;
+            result.map_err(|error| error.with_path(&content.called(), || self.path_of(node)))?;
         }
         Ok(OpenFile {
+            node: Arc::clone(node),
             content,
             sync: access.sync,
         })
@@ -171,7 +200,7 @@ impl<S: Storage> FileSystem for Vault<S> {
     type Dir = OpenDir<S>;
 
     fn lookup(&self, parent: Number, name: &OsStr) -> fs::Result<Attributes> {
-        let look = || Ok(self.enter(&self.spot(parent, name)?)?.1);
+        let look = || self.known(self.enter(&self.spot(parent, name)?)?);
         self.answer(self.with_descriptors(look))
     }
 
@@ -290,8 +319,12 @@ impl<S: Storage> FileSystem for Vault<S> {
             let spot = self.spot(parent, name)?;
             match self.make_file(&spot, &new, 0) {
                 Ok((attributes, content)) => {
-                    let sync = access.sync;
-                    Ok((attributes, OpenFile { content, sync }))
+                    let file = OpenFile {
+                        node: self.node(attributes.node)?,
+                        content,
+                        sync: access.sync,
+                    };
+                    Ok((attributes, file))
                 }
                 Err(error) if error.errno() == Errno::EXIST && !exclusive => {
                     let (node, _) = self.enter(&spot)?;
@@ -309,7 +342,7 @@ impl<S: Storage> FileSystem for Vault<S> {
     }
 
     fn read(&self, file: &OpenFile<S>, offset: u64, buffer: &mut [u8]) -> fs::Result<usize> {
-        self.answer(self.core.read(&file.content, offset, buffer))
+        self.answer_of(file, self.core.read(&file.content, offset, buffer))
     }
 
     fn write(
@@ -319,7 +352,7 @@ impl<S: Storage> FileSystem for Vault<S> {
         data: &[u8],
         drop_privileges: bool,
     ) -> fs::Result<()> {
-        self.answer(self.changing(|| {
+        let write = || {
             let result = self.core.write(&file.content, offset, data);
             self.list_uncommitted(&file.content);
             result?;
@@ -330,23 +363,26 @@ impl<S: Storage> FileSystem for Vault<S> {
                 self.fsync_content(&file.content, false)?;
             }
             Ok(())
-        }))
+        };
+        self.answer_of(file, self.changing(write))
     }
 
     fn fsync(&self, file: &OpenFile<S>, data_only: bool) -> fs::Result<()> {
-        self.answer(self.changing(|| self.fsync_content(&file.content, !data_only)))
+        let sync = || self.fsync_content(&file.content, !data_only);
+        self.answer_of(file, self.changing(sync))
     }
 
     fn seek(&self, file: &OpenFile<S>, offset: u64, to: Seek) -> fs::Result<u64> {
-        self.answer(self.core.seek(&file.content, offset, to))
+        self.answer_of(file, self.core.seek(&file.content, offset, to))
     }
 
     fn allocate(&self, file: &OpenFile<S>, mode: u32, offset: u64, len: u64) -> fs::Result<()> {
-        self.answer(self.changing(|| {
+        let allocate = || {
             let done = self.allocate_in(&file.content, mode, offset, len);
             self.list_uncommitted(&file.content);
             done
-        }))
+        };
+        self.answer_of(file, self.changing(allocate))
     }
 
     fn open_dir(&self, node: Number) -> fs::Result<OpenDir<S>> {
@@ -411,7 +447,7 @@ impl<S: Storage> FileSystem for Vault<S> {
         // It was decrypted a moment ago, so it need not be encrypted again.
         let look = || {
             let folder = self.folder(&dir.node)?;
-            Ok(self.enter_as(&dir.node, &folder, name)?.1)
+            self.known(self.enter_as(&dir.node, &folder, name)?)
         };
         self.answer(self.with_descriptors(look))
     }

@@ -30,12 +30,12 @@ use crate::tree::node::{Name, Node, Table};
 use crate::tree::owners::Ids;
 use crate::tree::places::Places;
 
-const UNCLEAN: &str = "the vault was not closed properly the last time; what was synced is \
-     there, and `warplock vault check --repair` tidies up";
-const UNTIDY: &str = "the vault was not closed properly the last time; what was synced is there, but it \
-     could not be tidied up";
-const UNCLEAN_READ_ONLY: &str = "the vault was not closed properly the last time; what was synced \
-     is shown, and journals stay as they are while it is open for reading only: `warplock vault \
+const UNCLEAN: &str = "the vault was not closed properly the last time; unless the store was changed \
+     since, what was synced is there, and `warplock vault check --repair` tidies up";
+const UNTIDY: &str = "the vault was not closed properly the last time; unless the store was changed since, \
+     what was synced is there, but it could not be tidied up";
+const UNCLEAN_READ_ONLY: &str = "the vault was not closed properly the last time; unless the store was \
+     changed since, what was synced is shown, and journals stay as they are while it is open for reading only: `warplock vault \
      check --repair`, which must be able to write to the store, tidies up";
 const STORE_READ_ONLY: &str = "the vault is open for reading only, because its store is on a \
      read-only file system; to change files, make that writable and mount the vault again";

@@ -3,6 +3,7 @@
 mod age;
 #[cfg(feature = "analyze")]
 mod analyze;
+mod attacks;
 mod batch;
 mod bench;
 mod bulk;

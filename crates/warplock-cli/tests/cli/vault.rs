@@ -30,7 +30,10 @@ pub(crate) fn can_mount() -> bool {
 
 /// A vault `store` for the identity `key.txt`, and a folder `plain`.
 pub(crate) fn vault() -> Folder {
-    let folder = Folder::new();
+    vault_in(Folder::new())
+}
+
+pub(crate) fn vault_in(folder: Folder) -> Folder {
     folder
         .run(["vault", "init", "store", "-R", "recipient.txt"])
         .code(0);

@@ -70,7 +70,7 @@ impl<S: Storage> Core<S> {
             } else if present.contains(&long) {
                 Own::Kept
             } else {
-                self.name_alone(folder.dir(), entry, &long)?
+                self.name_alone(folder.dir(), &entry.name, &long)?
             });
         }
         if at_root && file && is_new_config(name) {
@@ -91,8 +91,8 @@ impl<S: Storage> Core<S> {
     }
 
     /// What a file with the name of an entry is when the entry is not there.
-    fn name_alone(&self, dir: &S::Dir, entry: &Listed, long: &OsStr) -> Result<Own> {
-        let sealed = self.read_beside(dir, &entry.name)?;
+    pub(super) fn name_alone(&self, dir: &S::Dir, beside: &OsStr, long: &OsStr) -> Result<Own> {
+        let sealed = self.read_beside(dir, beside)?;
         Ok(if sealed.is_empty() {
             Own::Leftover
         } else if names::fits(long, &sealed) {
@@ -101,6 +101,25 @@ impl<S: Storage> Core<S> {
         } else {
             Own::Other
         })
+    }
+
+    /// Takes a file with the name of an entry out of the tree, which the entry has just left, if it
+    /// is not that entry's; gives both its names.
+    pub(super) fn lose_name(
+        &self,
+        dir: &S::Dir,
+        entry: &OsStr,
+    ) -> Result<Option<(OsString, String)>> {
+        let names::Kind::Long(beside) = names::kind(entry) else {
+            return Ok(None);
+        };
+        let found = self.storage.attributes(At::Name(dir, &beside));
+        let file = found.is_ok_and(|it| FileType::from_raw_mode(it.mode) == FileType::RegularFile);
+        if !file || matches!(self.name_alone(dir, &beside, entry)?, Own::Kept) {
+            return Ok(None);
+        }
+        let name = self.lose(dir, &beside, self.stray_end(dir, &beside)?)?;
+        Ok(Some((beside, name)))
     }
 
     /// What a file is that has the name of settings while they are written.

@@ -135,7 +135,11 @@ impl<S: Storage> Check<'_, S> {
                     // For a user who wants it back: the name alone does not tell what it was.
                     let from = node.stored_path().join(&entry.name);
                     let from = from.display();
-                    let action = format!("moved in the store from {from} to {LOST}/{name}");
+                    let mut action = format!("moved in the store from {from} to {LOST}/{name}");
+                    let beside = core.lose_name(folder.dir(), &entry.name);
+                    if let Ok(Some((beside, name))) = beside {
+                        action += &format!(", and {} to {LOST}/{name}", beside.display());
+                    }
                     (action, true)
                 })
             }

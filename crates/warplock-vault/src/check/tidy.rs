@@ -44,12 +44,13 @@ impl<S: Storage> Vault<S> {
         }
         core.tell(match core.unclean.load(Ordering::Relaxed) {
             false => {
-                "the vault was not closed properly the last time; what was synced is there, and what \
-                 the crash left was tidied up"
+                "the vault was not closed properly the last time; unless the store was changed since, \
+                 what was synced is there, and what the crash left was tidied up"
             }
             true => {
-                "the vault was not closed properly the last time; what was synced is there, but not \
-                 all could be tidied up: `warplock vault check` says why"
+                "the vault was not closed properly the last time; unless the store was changed since, \
+                 what was synced is there, but not all could be tidied up: `warplock vault check` says \
+                 why"
             }
         });
         Ok(())

@@ -69,6 +69,38 @@ impl<S: Storage> Vault<S> {
         Ok(())
     }
 
+    /// Checks that all names that are known of a node were given to it, as far as that can be seen
+    /// without opening it.
+    pub(crate) fn check_shared(&self, node: &Arc<Node<S>>) -> Result<()> {
+        match node.kind {
+            FileType::RegularFile => {}
+            FileType::Directory => return self.folder(node).map(drop),
+            _ => return self.read_target(node).map(drop),
+        }
+        let in_use = lock(&node.content).upgrade();
+        if let Some(content) = in_use {
+            return self.check_names_of(node, &content);
+        }
+        let name = node.name().ok_or(Errno::NOENT)?;
+        let parent = self.folder(&name.parent)?;
+        let what = self.path_of(node);
+        let Ok(header) = self.core.peek(parent.dir(), &name.stored, &what) else {
+            return Ok(());
+        };
+        self.check_names(node, |check| check(header.allowed()))
+    }
+
+    fn check_names_of(&self, node: &Arc<Node<S>>, content: &Content<S>) -> Result<()> {
+        self.check_names(node, |check| {
+            let state = content.read_state();
+            let left: Vec<_> = state.left.iter().map(|(place, _)| *place).collect();
+            check(Allowed {
+                left: &left,
+                ..state.now.allowed()
+            })
+        })
+    }
+
     /// The content of a file, if all names that lead there were given to it.
     fn content_of_allowed(&self, node: &Arc<Node<S>>) -> Result<Arc<Content<S>>> {
         match node.kind {
@@ -77,21 +109,11 @@ impl<S: Storage> Vault<S> {
             _ => return Err(Errno::INVAL.into()),
         }
         let mut slot = lock(&node.content);
-        let check_names = |content: &Content<S>| {
-            self.check_names(node, |check| {
-                let state = content.read_state();
-                let left: Vec<_> = state.left.iter().map(|(place, _)| *place).collect();
-                check(Allowed {
-                    left: &left,
-                    ..state.now.allowed()
-                })
-            })
-        };
         let in_use = slot.upgrade();
         if let Some(content) = in_use {
             // A thread that is changing names may be waiting for it.
             drop(slot);
-            check_names(&content)?;
+            self.check_names_of(node, &content)?;
             self.check_alone(node)?;
             return Ok(content);
         }
@@ -110,7 +132,7 @@ impl<S: Storage> Vault<S> {
         self.check_place(&content.read_state().now.places, &[name.place], || {
             what.clone()
         })?;
-        check_names(&content)?;
+        self.check_names_of(node, &content)?;
         self.expect_content(&parent, &name, &content, &what)?;
         node.set_judged(&name.place);
         self.nodes.claim(node, &content.id);

@@ -60,7 +60,8 @@ impl<S: Storage> Core<S> {
         let mut guard = content.write_state();
         let state = &mut *guard;
         if left_over {
-            self.recover(&content, state)?;
+            self.recover(&content, state)
+                .map_err(|error| error.with_path(&content.called(), || what.clone()))?;
         }
         let stored = self.layout.stored_len(state.now.len);
         let attributes = self.storage.attributes(At::File(&content.file))?;

@@ -23,7 +23,8 @@ const MAX_BACKGROUND: u16 = 64;
 
 impl<F: FileSystem> Filesystem for Adapter<F> {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Each of these is taken where the kernel has it.
+        // Each of these is taken where the kernel has it. Targets of symlinks it must not cache: it
+        // would show one under another name that the symlink was given below the mount.
         for wanted in [
             InitFlags::FUSE_WRITEBACK_CACHE,
             InitFlags::FUSE_DO_READDIRPLUS,
@@ -31,7 +32,6 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_ATOMIC_O_TRUNC,
-            InitFlags::FUSE_CACHE_SYMLINKS,
             // Without it each write asks first whether the file has capabilities to take off.
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
             InitFlags::FUSE_POSIX_ACL,

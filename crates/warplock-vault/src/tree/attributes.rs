@@ -137,7 +137,7 @@ impl<S: Storage> Vault<S> {
             }
             let result = self.core.set_len(&content, len);
             self.list_uncommitted(&content);
-            result?;
+            result.map_err(|error| error.with_path(&content.called(), || self.path_of(&node)))?;
         }
         match self.change_all_but_length(&node, file, changes) {
             // The kernel keeps times, and hands them in when it syncs, also of what is gone.

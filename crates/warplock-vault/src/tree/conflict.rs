@@ -49,17 +49,18 @@ impl<S: Storage> Vault<S> {
         &self,
         node: &Arc<Node<S>>,
         folder: &Folder<S>,
-        strange: &[(Listed, Option<Error>)],
+        strange: Vec<(Listed, Option<Error>)>,
         present: &HashSet<OsString>,
     ) {
+        let above = self.path_of(node);
         for (entry, error) in strange {
-            if let Ok(Some(original)) = self.original_of(folder, entry, present) {
+            if let Ok(Some(original)) = self.original_of(folder, &entry, present) {
                 let what = self.subject_in(node, folder, &original.stored);
                 let (problem, action) = original.sentences(&entry.name);
                 self.core
                     .tell_of(&what, |what| format!("{what}: {problem}; {action}"));
             } else if let Some(error) = error {
-                self.core.tell_error(error);
+                self.core.tell_error(&error.within(&above));
             }
         }
     }

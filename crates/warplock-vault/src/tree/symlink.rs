@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use zeroize::Zeroizing;
 
 use crate::core::lock;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Subject};
 use crate::format::layout::OVERHEAD;
 use crate::fs::{Attributes, Caller, Changes, RenameFlags, SetTime};
 use crate::memory::Version;
@@ -70,7 +70,8 @@ impl<S: Storage> Vault<S> {
         let read = || -> Result<_> {
             let name = node.name().ok_or(Errno::NOENT)?;
             let folder = self.folder(&name.parent)?;
-            let target = self.open_target(folder.dir(), &name.stored)?;
+            let what = || self.path_of(node);
+            let target = self.open_target(folder.dir(), &name.stored, what)?;
             Ok((name, folder, target))
         };
         let fits = |name: &Name<S>, target: &Target| {
@@ -113,7 +114,7 @@ impl<S: Storage> Vault<S> {
     ) -> Result<()> {
         let storage = &self.core.storage;
         let (dir, name) = stands.pair();
-        let target = self.open_target(dir, name)?;
+        let target = self.open_target(dir, name, || self.path_of(node))?;
         // One that stands where it must not stays unreadable when it is renamed.
         if !target.places.contains(&stands.name.place) {
             return Err(Error::altered(
@@ -160,21 +161,26 @@ impl<S: Storage> Vault<S> {
     /// Judges a symlink that is about to be written again, which makes it the newest.
     pub(crate) fn expect_symlink_at(&self, node: &Arc<Node<S>>, spot: &Spot<S>) -> Result<()> {
         let (dir, stored) = spot.pair();
-        let target = self.open_target(dir, stored)?;
+        let target = self.open_target(dir, stored, || self.path_of(node))?;
         self.expect_symlink(node, &spot.folder, (spot.name.place, stored), &target)
     }
 
     /// Notes that a symlink stands at a spot now.
     pub(crate) fn remember_moved_symlink(&self, spot: &Spot<S>) -> Result<()> {
         let (dir, stored) = spot.pair();
-        let target = self.open_target(dir, stored)?;
+        let target = self.open_target(dir, stored, || self.called(spot))?;
         self.remember_symlink(spot, &target.version, &target.text)
     }
 
     /// Whether the symlink at this spot is being renamed.
     pub(crate) fn is_moving_symlink(&self, spot: &Spot<S>) -> Result<bool> {
         let (dir, name) = spot.pair();
-        Ok(self.open_target(dir, name)?.places.is_moving())
+        let target = self.open_target(dir, name, || self.called(spot))?;
+        Ok(target.places.is_moving())
+    }
+
+    fn called(&self, spot: &Spot<S>) -> Subject {
+        self.subject_in(&spot.node, &spot.folder, &spot.name.stored)
     }
 
     fn seal_target(&self, target: &[u8], places: &Places, version: &Version) -> Result<Vec<u8>> {
@@ -188,14 +194,15 @@ impl<S: Storage> Vault<S> {
         Ok(BASE64.encode(sealed).into_bytes())
     }
 
-    fn open_target(&self, dir: &S::Dir, stored: &OsStr) -> Result<Target> {
+    fn open_target(
+        &self,
+        dir: &S::Dir,
+        stored: &OsStr,
+        what: impl Fn() -> Subject,
+    ) -> Result<Target> {
         let text = self.core.storage.read_symlink(dir, stored)?;
-        let altered = || {
-            Error::altered(
-                format!("the symlink {} in the store", stored.to_string_lossy()),
-                "its target does not verify; restore it from a backup",
-            )
-        };
+        let why = "its target does not verify; restore it from a backup";
+        let altered = || Error::altered(what(), why);
         let sealed = BASE64.decode(&text).map_err(|_| altered())?;
         let keys = &self.core.keys;
         let plain = keys.engines.open(&keys.symlinks, AAD, &sealed)?;

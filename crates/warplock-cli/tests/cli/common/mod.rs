@@ -23,7 +23,20 @@ pub(crate) struct Folder(TempDir);
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        let folder = Folder(TempDir::new().unwrap());
+        Folder::with_keys(TempDir::new().unwrap())
+    }
+
+    /// One in memory, where there is a file system for that which has extended attributes.
+    pub(crate) fn in_memory() -> Self {
+        let folder = TempDir::new_in("/dev/shm").ok().filter(|folder| {
+            let none = rustix::fs::XattrFlags::empty();
+            rustix::fs::setxattr(folder.path(), "user.test", b"", none).is_ok()
+        });
+        Folder::with_keys(folder.unwrap_or_else(|| TempDir::new().unwrap()))
+    }
+
+    fn with_keys(folder: TempDir) -> Self {
+        let folder = Folder(folder);
         folder.run(["keygen", "-o", "key.txt"]).code(0);
         folder
             .run(["keygen", "-y", "key.txt", "-o", "recipient.txt"])

@@ -28,6 +28,10 @@ fn the_long_form_of_a_short_name() {
         assert!(!names.contains(&path.into()), "{path}");
         assert!(told.contains("never given that name"), "{path}: {told}");
         assert_eq!(victim.altered().len(), 1, "{path}");
+        // One repair is enough.
+        let (repaired, _) = victim.repaired();
+        assert_eq!(repaired.altered(), [], "{path}");
+        assert!(repaired.is_reachable(inode) && repaired.is_reachable(1 << 50));
     }
 }
 

@@ -113,12 +113,7 @@ fn kinds_are_exchanged_below_a_mount() {
         disk.object(dir).entries.insert(stored, fifo);
         disk.object(fifo).links += 1;
     }
-    let found = vault.node("short").unwrap();
-    assert_eq!(found.mode, 0o100_600);
-    assert_eq!(
-        vault.open(found.node, Access::default()).err(),
-        Some(Errno::IO)
-    );
+    assert_eq!(vault.node("short").err(), Some(Errno::IO));
 }
 
 /// A header or record from before permissions were taken away: with content of today it does not
