@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fchmod, linkat, openat, stat};
+use rustix::fs::{AtFlags, CWD, linkat};
 use rustix::io::Errno;
 use tempfile::{NamedTempFile, TempPath};
+use warplock_keyring::FileAttributes;
 
 use crate::error::{Error, Result};
 use crate::sink::Sink;
@@ -78,6 +79,13 @@ impl OutputFile {
     /// Gives the finished file this time of modification.
     pub fn set_modified(&mut self, time: SystemTime) {
         self.modified = Some(time);
+    }
+
+    /// Gives the finished file what was kept of another one: see [`set_mode`](Self::set_mode) and
+    /// [`set_modified`](Self::set_modified).
+    pub fn restore(&mut self, attributes: &FileAttributes) {
+        self.set_mode(attributes.mode);
+        self.set_modified(attributes.modified);
     }
 
     /// The draft, to be written to.
@@ -237,6 +245,8 @@ impl Place {
     /// A file without a name, or `None` where there is no such thing.
     #[cfg(target_os = "linux")]
     fn unnamed(&mut self) -> io::Result<Option<File>> {
+        use rustix::fs::{Mode, OFlags, fchmod, openat, stat};
+
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = match openat(CWD, &self.folder, flags, Mode::from_raw_mode(EXECUTABLE)) {
             Ok(file) => File::from(file),
