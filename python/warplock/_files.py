@@ -115,7 +115,7 @@ def verify_file(
 ) -> int:
     """Verifies every byte of `src`, and keeps none; returns the bytes of plaintext."""
     return _native.decrypt_file(
-        src, None, identities, passphrase, key, None, False, max_work, progress, engine
+        src, None, identities, passphrase, key, None, False, False, max_work, progress, engine
     )
 
 
