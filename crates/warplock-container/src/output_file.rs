@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, CWD, linkat};
@@ -287,7 +287,7 @@ impl Place {
             Err(error) => return Err(error.into()),
         };
         // Without /proc there is no way to give it a name later.
-        static HAS_PROC: OnceLock<()> = OnceLock::new();
+        static HAS_PROC: std::sync::OnceLock<()> = std::sync::OnceLock::new();
         if HAS_PROC.get().is_none() {
             if stat(descriptor_path(&file)).is_err() {
                 return Ok(None);
