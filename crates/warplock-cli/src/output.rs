@@ -108,8 +108,7 @@ impl Output {
     /// encrypted.
     pub(crate) fn restore(&mut self, attributes: &FileAttributes) {
         if let Kind::File(output) = &mut self.kind {
-            output.set_mode(attributes.mode);
-            output.set_modified(attributes.modified);
+            output.restore(attributes);
         }
     }
 

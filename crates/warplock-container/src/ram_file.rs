@@ -28,6 +28,9 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::sink::is_on_tmpfs;
 
+/// The crate libc lacks it for musl.
+const MADV_COLLAPSE: libc::c_int = 25;
+
 /// A huge page.
 const STRETCH: usize = 2 << 20;
 /// Stretches of the shortest file for which the mapping is made.
@@ -125,7 +128,7 @@ impl<'a> RamFile<'a> {
         let started = Instant::now();
         // The kernel collapses only what has a page. On a full disk there is none.
         let made = fallocate(self.file, FallocateFlags::KEEP_SIZE, offset as u64, 1).is_ok()
-            && self.mapping.advise(offset, libc::MADV_COLLAPSE);
+            && self.mapping.advise(offset, MADV_COLLAPSE);
         if made && started.elapsed() < SLOW {
             self.rest.store(REST, Ordering::Relaxed);
         } else {

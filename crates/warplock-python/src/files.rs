@@ -9,8 +9,9 @@ use pyo3::exceptions::{PyFileExistsError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use warplock_container::{
-    Access, Envelope, Error, Format, Length, OutputFile, Result, Sink, Source,
+    Access, Envelope, Error, Format, Length, OutputFile, Result, Sink, Source, attributes_of,
 };
+use warplock_keyring::FileAttributes;
 
 use crate::engine::{Engine, chosen};
 use crate::errors;
@@ -56,6 +57,14 @@ impl Input {
             Input::Object(object) => Ok(Source::sequential(object.clone())),
         }
     }
+
+    /// What is kept of a file that was named.
+    fn attributes(&self) -> Option<FileAttributes> {
+        match self {
+            Input::File(file) => attributes_of(file),
+            Input::Object(_) => None,
+        }
+    }
 }
 
 /// Where the bytes of a call go.
@@ -76,6 +85,13 @@ impl Output {
         match self {
             Output::File(file) => file.sink(),
             Output::Object(object) => Ok(Sink::sequential(object.clone())),
+        }
+    }
+
+    /// Gives a file what was kept of the encrypted one.
+    fn restore(&mut self, attributes: &FileAttributes) {
+        if let Output::File(file) = self {
+            file.restore(attributes);
         }
     }
 
@@ -117,7 +133,7 @@ fn named(py: Python<'_>, error: &io::Error, path: &Path) -> PyErr {
 
 /// Encrypts a file; returns the bytes of plaintext.
 #[pyfunction]
-#[pyo3(signature = (src, dst, recipients, identities, passphrase, key, replace, progress, engine))]
+#[pyo3(signature = (src, dst, recipients, identities, passphrase, key, replace, attributes, progress, engine))]
 #[expect(
     clippy::too_many_arguments,
     reason = "one caller, which names them all"
@@ -131,6 +147,7 @@ pub(crate) fn encrypt_file(
     passphrase: Option<&Bound<'_, PyAny>>,
     key: Option<&Bound<'_, PyAny>>,
     replace: bool,
+    attributes: bool,
     progress: Option<&Bound<'_, PyAny>>,
     engine: Option<PyRef<'_, Engine>>,
 ) -> PyResult<u64> {
@@ -149,7 +166,8 @@ pub(crate) fn encrypt_file(
     let running = &pipeline;
     let work = move || {
         let mut sink = output.sink()?;
-        let key = lock.begin(&mut sink)?;
+        let kept = input.attributes().filter(|_| attributes);
+        let key = lock.begin(&mut sink, kept.as_ref())?;
         let written = warplock_container::seal(input.source()?, sink, &key, running)?;
         refuse_cancelled(running)?;
         output.publish()?;
@@ -160,7 +178,7 @@ pub(crate) fn encrypt_file(
 
 /// Decrypts a file, or with no `dst` only verifies it; returns the bytes of plaintext.
 #[pyfunction]
-#[pyo3(signature = (src, dst, identities, passphrase, key, range, replace, max_work, progress, engine))]
+#[pyo3(signature = (src, dst, identities, passphrase, key, range, replace, attributes, max_work, progress, engine))]
 #[expect(
     clippy::too_many_arguments,
     reason = "one caller, which names them all"
@@ -174,6 +192,7 @@ pub(crate) fn decrypt_file(
     key: Option<&Bound<'_, PyAny>>,
     range: Option<(u64, Option<u64>)>,
     replace: bool,
+    attributes: bool,
     max_work: Option<u8>,
     progress: Option<&Bound<'_, PyAny>>,
     engine: Option<PyRef<'_, Engine>>,
@@ -196,12 +215,12 @@ pub(crate) fn decrypt_file(
     let work = || {
         let mut source = input.source()?;
         let unwrapped;
-        let key = match &unlock {
-            Unlock::Key(key) => key,
+        let (key, kept) = match &unlock {
+            Unlock::Key(key) => (key, None),
             Unlock::Identities(identities) => {
                 let envelope = Envelope::read(&mut source)?;
                 unwrapped = opened(&envelope, identities)?;
-                &unwrapped
+                (&unwrapped.0, unwrapped.1.filter(|_| attributes))
             }
         };
         let sink = match &output {
@@ -217,7 +236,10 @@ pub(crate) fn decrypt_file(
             }
         };
         refuse_cancelled(&pipeline)?;
-        if let Some(output) = output {
+        if let Some(mut output) = output {
+            if let Some(kept) = kept.filter(|_| range.is_none()) {
+                output.restore(&kept);
+            }
             output.publish()?;
         }
         Ok(len)
