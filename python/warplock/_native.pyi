@@ -24,7 +24,9 @@ __all__ = [
     "__version__",
     "algorithms",
     "analyze_data",
+    "analyze_on_gpu",
     "compare_data",
+    "compare_on_gpu",
     "decrypt_file",
     "decrypt_parquet",
     "decrypt_parquet_to_gpu",
@@ -202,8 +204,22 @@ _Statistic = tuple[
 def analyze_data(
     object: Buffer, shape: tuple[int, int, int] | None, seed: int
 ) -> list[_Statistic]: ...
+def analyze_on_gpu(
+    place: tuple[int, int],
+    number: int,
+    address: int,
+    shape: tuple[int, int, int] | None,
+    seed: int,
+) -> list[_Statistic]: ...
 def compare_data(
     left: Buffer, right: Buffer, shape: tuple[int, int, int] | None
+) -> tuple[list[_Statistic], int | None]: ...
+def compare_on_gpu(
+    left: tuple[int, int],
+    right: tuple[int, int],
+    number: int,
+    address: int,
+    shape: tuple[int, int, int] | None,
 ) -> tuple[list[_Statistic], int | None]: ...
 @final
 class LazyParquet:

@@ -14,8 +14,8 @@ pub struct Plan {
     pub min_runs: usize,
     /// Most measured runs of each contender.
     pub max_runs: usize,
-    /// About how long all runs of the fastest contender may take together, without untimed work;
-    /// slower ones run as often, if that does not take too long.
+    /// About how long all runs of the fastest contender may take together, with preparation and
+    /// verification; slower ones run as often, if that does not take too long.
     pub budget: Duration,
     /// A warm-up round that took longer than this counts as the measurement: caches and clock rates
     /// were stable long before its end.
@@ -162,30 +162,36 @@ const WARM: f64 = 10.0;
 const ALIKE: f64 = 4.0;
 
 /// Contenders may take this many times their budget to run as often as the fastest.
-const PATIENCE: f64 = 8.0;
+const PATIENCE: f64 = 4.0;
 
 /// Runs contenders 0 to `count` in turn, round after round, so that disturbances of the machine
 /// affect all of them; each round in another order, so that no contender always follows the one
 /// that leaves the caches cold. Slow contenders are left out of some rounds. `run` prepares, times
 /// and verifies one run.
-/// verifies one run.
 pub(crate) fn rounds(
     plan: &Plan,
     count: usize,
     mut run: impl FnMut(usize) -> Result<Timing>,
 ) -> Result<Vec<Vec<Timing>>> {
     let start = Instant::now();
-    let warm_up = (0..count).map(&mut run).collect::<Result<Vec<_>>>()?;
+    let mut warm_up = Vec::new();
+    // Seconds of a run, with what is not timed.
+    let mut took = Vec::new();
+    for contender in 0..count {
+        let before = Instant::now();
+        warm_up.push(vec![run(contender)?]);
+        took.push(before.elapsed().as_secs_f64());
+    }
     if start.elapsed() > plan.enough {
-        return Ok(warm_up.into_iter().map(|timing| vec![timing]).collect());
+        return Ok(warm_up);
     }
     // As often as the fastest can, but in no more than some times its budget.
-    let afford = |budget: f64, timing: &Timing| (budget / timing.wall.max(1e-9)) as usize;
+    let afford = |budget: f64, took: &f64| (budget / took.max(1e-9)) as usize;
     let budget = plan.budget.as_secs_f64();
-    let most = warm_up.iter().map(|timing| afford(budget, timing)).max();
+    let most = took.iter().map(|took| afford(budget, took)).max();
     let most = most.unwrap_or(0).clamp(plan.min_runs, plan.max_runs);
-    let runs = |timing| afford(PATIENCE * budget, timing).clamp(plan.min_runs, most);
-    let runs: Vec<usize> = warm_up.iter().map(runs).collect();
+    let runs = |took| afford(PATIENCE * budget, took).clamp(plan.min_runs, most);
+    let runs: Vec<usize> = took.iter().map(runs).collect();
     let mut all = vec![Vec::new(); count];
     let mut order: Vec<usize> = (0..count).collect();
     let mut state = 0x9e37_79b9_7f4a_7c15;

@@ -1,15 +1,23 @@
 //! Figures of bars: contenders and tasks with names.
 
 use super::{GIGA, Table};
-use crate::plot::{Bar, Bars, Chart, Panel, Point};
+use crate::plot::{Bar, Bars, Chart, Origin, Panel, Point};
 use crate::report::Value;
 use crate::size;
 use crate::suite::{KERNELS_COPY, RATE_OF_COPY};
 
 fn bars(title: &str, bars: Vec<Bar>, limit: Option<(String, f64)>) -> Vec<Panel> {
+    panel(title, bars, Origin::Zero, limit)
+}
+
+fn panel(title: &str, bars: Vec<Bar>, origin: Origin, limit: Option<(String, f64)>) -> Vec<Panel> {
     vec![Panel {
         title: title.to_owned(),
-        chart: Chart::Bars(Bars { bars, limit }),
+        chart: Chart::Bars(Bars {
+            bars,
+            origin,
+            limit,
+        }),
     }]
 }
 
@@ -149,10 +157,11 @@ pub(super) fn questions(table: &Table<'_>) -> Vec<Panel> {
         factor && size && table.number(row, "bits") == Some(128.0)
     };
     let shown = table.rows().filter(|row| is_paper(row));
-    let equal = Some(("as fast".to_owned(), 1.0));
-    bars(
+    let equal = Some(("equally fast".to_owned(), 1.0));
+    panel(
         "AES-128, times as fast",
         shown.filter_map(bar).collect(),
+        Origin::One,
         equal,
     )
 }

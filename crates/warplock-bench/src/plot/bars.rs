@@ -19,10 +19,21 @@ pub(crate) struct Bar {
     pub(crate) quoted: bool,
 }
 
+/// Where bars start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Origin {
+    /// All have the same scale.
+    Zero,
+    /// Factors, to the left if below 1; each step of the scale multiplies, so that a tenth is as far
+    /// from 1 as ten.
+    One,
+}
+
 /// A panel of bars.
 #[derive(Clone, Debug)]
 pub(crate) struct Bars {
     pub(crate) bars: Vec<Bar>,
+    pub(crate) origin: Origin,
     /// A value that cannot be passed.
     pub(crate) limit: Option<(String, f64)>,
 }
@@ -124,10 +135,22 @@ impl Bars {
         let room = width - left - right - 14;
         let values = self.bars.iter().map(|bar| bar.value.y);
         let most = values
+            .clone()
             .chain(self.limit.iter().map(|limit| limit.1))
-            .fold(0.0, f64::max);
-        let long =
-            |value: f64| (value / most.max(f64::MIN_POSITIVE) * f64::from(room)).round() as i32;
+            .fold(f64::MIN_POSITIVE, f64::max);
+        let share = |value: f64| match self.origin {
+            Origin::Zero => value / most,
+            Origin::One => {
+                let least = values.clone().fold(1.0, f64::min).max(f64::MIN_POSITIVE);
+                let width = (most.max(1.0) / least).ln().max(f64::MIN_POSITIVE);
+                (value.max(least) / least).ln() / width
+            }
+        };
+        let long = |value: f64| (share(value) * f64::from(room)).round() as i32;
+        let origin = match self.origin {
+            Origin::Zero => 0,
+            Origin::One => long(1.0),
+        };
         for (place, column) in columns.iter().enumerate() {
             let start = area.left + place as i32 * width + left;
             let end = top + column.len() as i32 * row;
@@ -147,9 +170,10 @@ impl Bars {
                 canvas.text((start - 6, text_y), Anchor::End, size, &name)?;
                 // One colour for each group.
                 let groups = self.groups_before(*number);
-                let bar_end = start + long(bar.value.y).max(1);
+                let end = long(bar.value.y);
+                let bar_end = start + origin.max(end).max(1);
                 let shape = Area {
-                    left: start,
+                    left: start + origin.min(end),
                     top: y + row / 6,
                     right: bar_end,
                     bottom: y + row - row / 6,

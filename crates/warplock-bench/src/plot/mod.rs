@@ -13,7 +13,7 @@ pub(crate) mod overlap;
 use plotters::prelude::{DrawingBackend, SVGBackend};
 
 pub(crate) use self::axis::{Axis, Numbers};
-pub(crate) use self::bars::{Bar, Bars};
+pub(crate) use self::bars::{Bar, Bars, Origin};
 use self::canvas::{Anchor, Area, Canvas, LINE, colour};
 pub(crate) use self::lines::{Lines, Point, Series};
 use crate::Error;
@@ -37,6 +37,16 @@ pub(crate) struct Panel {
     /// Above it.
     pub(crate) title: String,
     pub(crate) chart: Chart,
+}
+
+impl Panel {
+    /// Whether it shows published numbers of others.
+    pub(crate) fn has_quoted(&self) -> bool {
+        match &self.chart {
+            Chart::Lines(lines) => lines.series.iter().any(|series| series.quoted),
+            Chart::Bars(bars) => bars.bars.iter().any(|bar| bar.quoted),
+        }
+    }
 }
 
 /// How a panel shows its numbers.
@@ -306,7 +316,10 @@ mod tests {
             value: Point::new(0.0, value),
             quoted: false,
         };
-        for count in [3, 43, 90] {
+        for (count, origin) in [3, 43, 90]
+            .into_iter()
+            .flat_map(|count| [(count, Origin::Zero), (count, Origin::One)])
+        {
             let bars = (0..count).map(|n| {
                 bar(
                     &format!("mode {}", n / 6),
@@ -321,6 +334,7 @@ mod tests {
                     title: "GB/s".to_owned(),
                     chart: Chart::Bars(Bars {
                         bars: bars.collect(),
+                        origin,
                         limit: Some(("a copy".to_owned(), 50.0)),
                     }),
                 }],

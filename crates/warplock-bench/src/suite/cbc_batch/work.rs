@@ -60,14 +60,16 @@ pub(super) struct Parts {
     pub(super) copy_in: Sample,
     pub(super) kernels: Sample,
     pub(super) copy_out: Sample,
+    /// The kernels' names, as profilers show them.
+    names: String,
 }
 
 impl Parts {
     /// The parts with their names, in order.
-    pub(super) fn named(&self) -> [(&'static str, Sample); 3] {
+    pub(super) fn named(&self) -> [(&str, Sample); 3] {
         [
             ("copy to the GPU", self.copy_in),
-            ("kernels", self.kernels),
+            (&self.names, self.kernels),
             ("copy from the GPU", self.copy_out),
         ]
     }
@@ -259,5 +261,6 @@ pub(super) fn time_parts(gpu: &Gpu, work: &Work) -> Result<Parts> {
         copy_in,
         kernels,
         copy_out,
+        names: lane.plan.kernels().collect::<Vec<_>>().join(", "),
     })
 }

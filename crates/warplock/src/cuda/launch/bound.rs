@@ -46,6 +46,10 @@ impl BoundLaunch {
         })
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Queues the launch, without allocating. The context is bound.
     ///
     /// # Safety

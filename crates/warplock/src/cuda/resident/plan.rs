@@ -207,6 +207,11 @@ impl Plan {
         })
     }
 
+    /// The names of the kernels that a launch runs, in this order, as profilers show them.
+    pub fn kernels(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.steps.iter().map(BoundLaunch::name)
+    }
+
     /// The verdicts' place on the device; none for plans that open nothing. They are valid after a
     /// launch until the next one. Does not synchronise.
     pub fn statuses(&self) -> Option<Statuses> {

@@ -255,6 +255,7 @@ fn a_plan_opens_what_a_plan_sealed_again_and_again() {
         let seal = Plan::new(&device, DeviceBatch::encrypt(&key, text).ivs(ivs)).unwrap();
         let open = Plan::new(&device, DeviceBatch::decrypt(&key, text).ivs(ivs)).unwrap();
         assert!(seal.statuses().is_none());
+        assert_ne!(seal.kernels().len(), 0);
         assert_eq!(open.statuses().unwrap().count, 40);
         let stream = device.stream().unwrap();
         for changed in [None, Some(7), None] {
