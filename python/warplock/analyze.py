@@ -96,10 +96,16 @@ def _shape(data: Buffer, shape: Sequence[int] | None) -> tuple[int, int, int] | 
         found = memoryview(data).shape
         if found is None or len(found) < 2:
             return None
+        if memoryview(data).itemsize != 1:
+            raise ValueError(
+                "an image has 8 bits for each channel: give an array of uint8, or `shape` for raw pixels"
+            )
         shape = found
     if len(shape) not in (2, 3):
         raise ValueError(f"a shape is (rows, columns) or (rows, columns, channels), not {shape}")
     rows, columns, channels = (*shape, 1)[:3]
+    if min(rows, columns, channels) < 1:
+        raise ValueError(f"a shape has numbers from 1 on, not {tuple(shape)}")
     return rows, columns, channels
 
 
