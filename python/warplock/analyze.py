@@ -98,7 +98,8 @@ def _shape(data: Buffer, shape: Sequence[int] | None) -> tuple[int, int, int] | 
             return None
         if memoryview(data).itemsize != 1:
             raise ValueError(
-                "an image has 8 bits for each channel: give an array of uint8, or `shape` for raw pixels"
+                "an image has 8 bits for each channel: give an array of uint8, or `shape` for raw "
+                "pixels"
             )
         shape = found
     if len(shape) not in (2, 3):
