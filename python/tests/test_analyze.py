@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
+from fake_gpu import FakeArray, memory
 
-from warplock import Key, analyze
+from warplock import Key, _native, analyze
 
 RANDOM = random.Random(5)
 
@@ -38,9 +39,9 @@ def test_shapes_are_those_of_arrays():
     assert names == {"red", "green", "blue", ""}
     assert analyze.statistics(array) == analyze.statistics(array.tobytes(), shape=(64, 40, 3))
     for wide in (np.zeros((64, 64)), np.zeros((64, 64, 3), "u2")):
-        with pytest.raises(ValueError, match="an array of uint8"):
+        with pytest.raises(ValueError, match="items are not bytes"):
             analyze.statistics(wide)
-        with pytest.raises(ValueError, match="an array of uint8"):
+        with pytest.raises(ValueError, match="items are not bytes"):
             analyze.compare(wide, wide)
     for shape in [(-1, 64), (64, 0), (64, 64, -3)]:
         with pytest.raises(ValueError, match="numbers from 1 on"):
@@ -62,3 +63,75 @@ def test_npcr_and_uaci():
     assert analyze.compare(left, left).first is None
     with pytest.raises(ValueError, match="only samples of one size"):
         analyze.compare(left, right[:-1])
+
+
+def test_items_that_are_not_bytes_need_a_shape():
+    np = pytest.importorskip("numpy")
+    array = np.frombuffer(RANDOM.randbytes(64 * 64 * 2), dtype=np.uint16).reshape(64, 64)
+    with pytest.raises(ValueError, match="not bytes"):
+        analyze.statistics(array)
+    found = analyze.statistics(array, shape=(64, 128))
+    assert found == analyze.statistics(array.tobytes(), shape=(64, 128))
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    """Arrays on a GPU that is host memory."""
+    calls = []
+
+    def statistics(place, number, address, shape, seed):
+        calls.append((number, address))
+        return _native.analyze_data(memory(place), shape, seed)
+
+    def compare(left, right, number, address, shape):
+        calls.append((number, address))
+        return _native.compare_data(memory(left), memory(right), shape)
+
+    monkeypatch.setattr(_native, "gpus", lambda: ["simulated"])
+    monkeypatch.setattr(_native, "analyze_on_gpu", statistics)
+    monkeypatch.setattr(_native, "compare_on_gpu", compare)
+    return calls
+
+
+def test_arrays_on_a_gpu_are_described(simulated):
+    np = pytest.importorskip("numpy")
+    host = np.frombuffer(RANDOM.randbytes(64 * 40 * 3), dtype=np.uint8).reshape(64, 40, 3)
+    other = host.copy()
+    other[5, 6, 1] ^= 1
+    array = FakeArray(host)
+    assert analyze.statistics(array, seed=3) == analyze.statistics(host, seed=3)
+    assert analyze.compare(array, FakeArray(other)) == analyze.compare(host, other)
+    flat = host.reshape(-1)
+    assert analyze.statistics(FakeArray(flat)) == analyze.statistics(flat)
+    shape = (40, 64, 3)
+    assert analyze.statistics(array, shape=shape) == analyze.statistics(host, shape=shape)
+    assert simulated == [(0, 0)] * 4
+    with pytest.raises(ValueError, match="both on the same GPU"):
+        analyze.compare(array, host)
+    with pytest.raises(ValueError, match="both on the same GPU"):
+        analyze.compare(host, array)
+
+
+def test_tensors_give_the_same_results_wherever_they_are():
+    torch = pytest.importorskip("torch")
+    data = torch.frombuffer(bytearray(RANDOM.randbytes(3 * 1000 * 30)), dtype=torch.uint8)
+    image = data.reshape(30, 1000, 3)
+    other = image ^ (torch.arange(30).reshape(30, 1, 1) == 7)
+    expected = analyze.statistics(image.numpy())
+    assert analyze.statistics(image) == expected
+    compared = analyze.compare(image.numpy(), other.numpy())
+    assert compared.first == 7 * 3000
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    assert analyze.statistics(image.cuda()) == expected
+    assert analyze.compare(image.cuda(), other.cuda()) == compared
+    with torch.cuda.stream(torch.cuda.Stream()):
+        # Made on this stream just before.
+        assert analyze.statistics(image.cuda().clone()) == expected
+    # Any alignment.
+    cut = data.cuda()[5:]
+    assert analyze.statistics(cut) == analyze.statistics(data[5:].numpy())
+    with pytest.raises(ValueError, match="only samples of one size"):
+        analyze.compare(cut, cut[1:])
+    cupy = pytest.importorskip("cupy")
+    assert analyze.statistics(cupy.asarray(image.numpy())) == expected

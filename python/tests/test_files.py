@@ -96,6 +96,31 @@ def test_key_files_and_bare_streams():
         warplock.encrypt_file("a", "b.wl", key=raw, passphrase="x")
 
 
+def test_a_function_is_asked_for_the_key_each_time():
+    asked = []
+
+    def key():
+        asked.append(None)
+        return bytearray(range(32))
+
+    with open("a", "wb") as file:
+        file.write(b"told by a key service")
+    warplock.encrypt_file("a", "a.wl", key=key)
+    assert warplock.decrypt_file("a.wl", "b", key=bytes(range(32))) == 21
+    with warplock.open("a.wl", key=key) as file:
+        assert file.read() == b"told by a key service"
+    assert len(asked) == 2
+
+    def fails():
+        raise ConnectionError("the key service is away")
+
+    with pytest.raises(ConnectionError, match="away"):
+        warplock.decrypt_file("a.wl", "c", key=fails)
+    with pytest.raises(ValueError, match="32"):
+        warplock.decrypt_file("a.wl", "c", key=lambda: b"short")
+    assert not os.path.exists("c")
+
+
 def test_passphrases():
     pathlib.Path("a").write_bytes(b"text")
     warplock.encrypt_file("a", "a.wl", passphrase="correct horse")

@@ -115,6 +115,7 @@ def test_what_pyarrow_encrypts_comes_back(
         sealed = written(content, properties, **FORMS[form])
         plain = parquet.decrypt(sealed, key)
         same(plain, content)
+        assert parquet.open(sealed, key).read() == plain
         if GPUS:
             assert parquet.decrypt(sealed, key, device=0).tobytes() == plain
         # Byte for byte as if it had never been encrypted, but for offsets and sizes.
@@ -306,6 +307,62 @@ def test_where_it_comes_from_and_goes_to(tmp_path: pathlib.Path) -> None:
     sink = io.BytesIO()
     assert parquet.decrypt(sealed, KEYS[0], out=sink) == len(wanted)
     assert sink.getvalue() == wanted
+
+
+def test_an_open_file_is_decrypted_as_it_is_read(tmp_path: pathlib.Path) -> None:
+    content = table(3000)
+    options = {"row_group_size": 1000, "data_page_size": 2000, "use_dictionary": False}
+    sealed = written(content, uniform(), compression="none", **options)
+    plain = parquet.decrypt(sealed, KEYS[0])
+    path = tmp_path / "sealed"
+    path.write_bytes(sealed)
+    with parquet.open(path, KEYS[0]) as file:
+        assert file.readable() and file.seekable() and not file.writable()
+        assert file.seek(0, io.SEEK_END) == file.tell() == len(plain)
+        assert file.read() == file.read(5) == b""
+        for at, size in [(0, 4), (3, 2500), (len(plain) - 9, 100), (10_000, 1), (0, -1)]:
+            assert file.seek(at) == at
+            end = len(plain) if size < 0 else at + size
+            assert file.read(size) == plain[at:end]
+        file.seek(-8, io.SEEK_END)
+        room = bytearray(100)
+        assert file.readinto(room) == 8 and room[:8] == plain[-8:]
+        assert file.seek(-1, io.SEEK_CUR) == len(plain) - 1
+        with pytest.raises(ValueError, match="before the beginning"):
+            file.seek(-1)
+        assert file.seek(len(plain) + 5) and file.read() == b""
+    for act in (file.read, file.tell, lambda: file.seek(0)):
+        with pytest.raises(ValueError, match="closed"):
+            act()
+    for source in [sealed, bytearray(sealed), io.BytesIO(sealed), str(path)]:
+        assert parquet.open(source, KEYS[0]).read() == plain
+    with pytest.raises(warplock.WrongKeyError):
+        parquet.open(path, bytes(16))
+    path.write_bytes(b"")
+    with pytest.raises(warplock.FormatError):
+        parquet.open(path, KEYS[0])
+
+
+def test_a_read_of_one_column_takes_its_pages_alone() -> None:
+    # Readers of a footer read its last 64 KiB, and read small gaps as well.
+    content = table(30_000)
+    sealed = bytearray(written(content, uniform(), compression="none", use_dictionary=False))
+    file = pq.ParquetFile(parquet.open(sealed, KEYS[0]))
+    group = file.metadata.row_group(0)
+    names = [group.column(index).path_in_schema for index in range(group.num_columns)]
+    wrong = names.index("text")
+    before = sum(group.column(index).total_compressed_size for index in range(wrong))
+    sealed[4 + before + 100_000] ^= 1
+    assert pq.read_table(parquet.open(sealed, KEYS[0]), columns=["x", "list"]).equals(
+        content.select(["x", "list"])
+    )
+    with pytest.raises(warplock.CorruptedError, match="data page 0 of column 'text'"):
+        pq.read_table(parquet.open(sealed, KEYS[0]), columns=["text"])
+    with pytest.raises(warplock.CorruptedError, match="data page 0 of column 'text'"):
+        parquet.open(sealed, KEYS[0]).read()
+    # A page's header is verified at the opening.
+    with pytest.raises(warplock.CorruptedError):
+        parquet.open(bytes(sealed[:20]) + bytes(8) + bytes(sealed[28:]), KEYS[0])
 
 
 def test_gpus_take_every_source_and_say_what_is_wrong(tmp_path: pathlib.Path) -> None:
@@ -522,6 +579,121 @@ def test_pyarrow_finds_the_keys_of_columns(algorithm: str, plaintext_footer: boo
     # The statistics of a plaintext footer would tell of the content.
     largest = (499).to_bytes(8, "little")
     assert largest in plain[-4000:] and largest not in sealed
+
+
+class CountingKms(Kms):
+    """Wraps keys for two master keys, and counts what it is asked."""
+
+    def __init__(self, configuration: Any = None) -> None:
+        super().__init__(configuration)
+        self.asked = 0
+
+    def unwrap_key(self, wrapped: bytes, master: str) -> bytes:
+        self.asked += 1
+        assert base64.b64decode(wrapped).endswith(master.encode())
+        return super().unwrap_key(wrapped, master)
+
+
+@pytest.mark.parametrize("internal", [True, False], ids=["in the file", "next to it"])
+@pytest.mark.parametrize("double", [False, True], ids=["single", "double"])
+def test_key_tools_read_what_pyarrow_wraps(
+    double: bool, internal: bool, tmp_path: pathlib.Path
+) -> None:
+    fs = pytest.importorskip("pyarrow.fs")
+    content, path = table(), tmp_path / "sealed.parquet"
+    configuration = pe.EncryptionConfiguration(
+        footer_key="footer",
+        column_keys={"first": ["id", "list.list.element"], "second": ["struct.b.c"]},
+        double_wrapping=double,
+        internal_key_material=internal,
+        data_key_length_bits=256,
+    )
+    place = [] if internal else [str(path), fs.LocalFileSystem()]
+    properties = pe.CryptoFactory(Kms).file_encryption_properties(
+        pe.KmsConnectionConfig(), configuration, *place
+    )
+    path.write_bytes(written(content, properties))
+    kms = CountingKms()
+    if internal:
+        material = None
+    else:
+        material = tmp_path / "_KEY_MATERIAL_FOR_sealed.parquet.json"
+        with pytest.raises(warplock.WrongKeyError, match="give its path as material"):
+            parquet.decrypt(path, parquet.KeyTools(kms))
+    same(parquet.decrypt(path, parquet.KeyTools(kms, material=material)), content)
+    # Of the two columns with the same master key, double wrapping asks once.
+    assert kms.asked == (3 if double else 4)
+
+
+@pytest.mark.parametrize("double", [False, True], ids=["single", "double"])
+@pytest.mark.parametrize("bits", [128, 192, 256])
+def test_pyarrow_reads_what_key_tools_wrap(bits: Any, double: bool) -> None:
+    content = table()
+    plain = written(content, None)
+    tools = parquet.KeyTools(Kms(None))
+    columns = {"first": ["id", "list.list.element"], "second": ["struct.b.c"]}
+    made = [
+        tools.new_keys("footer", columns, double_wrapping=double, bits=bits) for _ in range(2)
+    ]
+    keys = [key for new in made for key in (new["key"], *new["column_keys"].values())]
+    assert len({bytes(key) for key in keys}) == 8
+    assert {len(key) for key in keys} == {bits // 8}
+    for new in made:
+        sealed = parquet.encrypt(plain, **new)
+        assert not any(key in sealed for key in keys)
+        properties = pe.CryptoFactory(Kms).file_decryption_properties(
+            pe.KmsConnectionConfig(), pe.DecryptionConfiguration()
+        )
+        file = pq.ParquetFile(pa.BufferReader(sealed), decryption_properties=properties)
+        assert file.read().equals(content)
+        kms = CountingKms()
+        same(parquet.decrypt(sealed, parquet.KeyTools(kms)), content)
+        assert kms.asked == (3 if double else 4)
+
+
+def test_key_tools_say_what_is_wrong(tmp_path: pathlib.Path) -> None:
+    plain = written(table(20), None)
+    tools = parquet.KeyTools(Kms(None))
+    new = tools.new_keys("footer", {"first": ["id"]})
+    material = json.loads(new["key_metadata"])
+    other = json.loads(tools.new_keys("other")["key_metadata"])
+
+    def refused(why: str, metadata: bytes | None) -> None:
+        sealed = parquet.encrypt(plain, **new | {"key_metadata": metadata})
+        with pytest.raises(warplock.WrongKeyError, match=why):
+            parquet.decrypt(sealed, tools)
+
+    not_stored = "the key of the footer was not stored by key tools"
+    for metadata in [None, b"", b"\xff", b"{", b"[]", b"7", b'"text"']:
+        refused(not_stored, metadata)
+    for name in material:
+        if name.startswith(("is", "kms")):
+            continue
+        less = {key: value for key, value in material.items() if key != name}
+        refused(not_stored, json.dumps(less).encode())
+    for name, value, why in [
+        ("wrappedDEK", "!", not_stored),
+        ("wrappedDEK", "", "does not open"),
+        ("wrappedDEK", other["wrappedDEK"], "does not open"),
+        ("keyEncryptionKeyID", other["keyEncryptionKeyID"], "does not open"),
+        ("wrappedKEK", other["wrappedKEK"], "does not open"),
+        ("internalStorage", False, "give its path"),
+    ]:
+        refused(why, json.dumps(material | {name: value}).encode())
+    path = tmp_path / "material"
+    path.write_text("{}")
+    sealed = parquet.encrypt(
+        plain, KEYS[0], key_metadata=json.dumps(material | {"internalStorage": False}).encode()
+    )
+    with pytest.raises(warplock.WrongKeyError, match=not_stored):
+        parquet.decrypt(sealed, parquet.KeyTools(Kms(None), material=path))
+
+    class Broken(Kms):
+        def unwrap_key(self, wrapped: bytes, master: str) -> bytes:
+            raise KeyError(master)
+
+    with pytest.raises(KeyError, match="footer"):
+        parquet.decrypt(parquet.encrypt(plain, **new), parquet.KeyTools(Broken(None)))
 
 
 def test_encryption_refuses_what_does_not_fit(tmp_path: pathlib.Path) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     _Recipients = _SomeRecipients | Iterable[_SomeRecipients]
     _SomeIdentities = _Path | Identity
     _Identities = _SomeIdentities | Iterable[_SomeIdentities]
-    _Key = _Path | Buffer
+    _Key = _Path | Buffer | Callable[[], Buffer]
     _Progress = Callable[[int], object]
 
 
@@ -43,8 +43,9 @@ def encrypt_file(
 
     `recipients` may open it: "age1..." or SSH public keys, `Recipient`, `Identity`, or paths of
     files of such lines; a text is always a recipient, and a path a `pathlib.Path`. `identities`: paths of identity files whose owners may. `passphrase`: text,
-    or a function that is asked for it. `key`: 32 bytes, or the path of a key file; then the file is
-    a bare stream without an envelope.
+    or a function that is asked for it. `key`: 32 bytes, the path of a key file, or a function that
+    returns 32 bytes, such as one that asks a key service; then the file is a bare stream without an
+    envelope.
 
     A path `dst` appears under its name when all of it is on the disk; an exception before that,
     KeyboardInterrupt included, leaves nothing new. An existing file is refused without `replace`.

@@ -14,6 +14,7 @@ __all__ = [
     "Engine",
     "Identity",
     "KeySet",
+    "LazyParquet",
     "NativeReader",
     "NativeWriter",
     "NonceCounter",
@@ -23,7 +24,9 @@ __all__ = [
     "__version__",
     "algorithms",
     "analyze_data",
+    "analyze_on_gpu",
     "compare_data",
+    "compare_on_gpu",
     "decrypt_file",
     "decrypt_parquet",
     "decrypt_parquet_to_gpu",
@@ -201,9 +204,35 @@ _Statistic = tuple[
 def analyze_data(
     object: Buffer, shape: tuple[int, int, int] | None, seed: int
 ) -> list[_Statistic]: ...
+def analyze_on_gpu(
+    place: tuple[int, int],
+    number: int,
+    address: int,
+    shape: tuple[int, int, int] | None,
+    seed: int,
+) -> list[_Statistic]: ...
 def compare_data(
     left: Buffer, right: Buffer, shape: tuple[int, int, int] | None
 ) -> tuple[list[_Statistic], int | None]: ...
+def compare_on_gpu(
+    left: tuple[int, int],
+    right: tuple[int, int],
+    number: int,
+    address: int,
+    shape: tuple[int, int, int] | None,
+) -> tuple[list[_Statistic], int | None]: ...
+@final
+class LazyParquet:
+    def __new__(
+        cls,
+        source: Buffer,
+        lookup: Callable[[bytes | None, str | None], Buffer | None],
+        aad_prefix: bytes | None,
+        engine: Engine | None,
+    ) -> LazyParquet: ...
+    def __len__(self) -> int: ...
+    def read(self, source: Buffer, offset: int, len: int) -> bytes: ...
+
 def decrypt_parquet(
     source: Any,
     lookup: Callable[[bytes | None, str | None], Buffer | None],

@@ -3,6 +3,9 @@ size at hand, critical values and p-values. docs/analyze.md says how to read eac
 
 Such tests find flaws and never show security: a cipher that passes all of them may be broken.
 
+Arrays in GPU memory (PyTorch, CuPy, JAX, DLPack, `__cuda_array_interface__`) are analysed where they
+lie, with the same results bit for bit.
+
 >>> import os
 >>> from warplock import analyze
 >>> results = analyze.statistics(os.urandom(256 * 256), shape=(256, 256))
@@ -14,12 +17,14 @@ True
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from warplock import _native
+from warplock._arrays import Host, library
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["Bounds", "Comparison", "Result", "compare", "statistics"]
 
@@ -64,18 +69,25 @@ class Comparison(NamedTuple):
     """The first byte that differs."""
 
 
-def statistics(data: Buffer, *, shape: Sequence[int] | None = None, seed: int = 0) -> list[Result]:
+def statistics(data: Any, *, shape: Sequence[int] | None = None, seed: int = 0) -> list[Result]:
     """Every statistic of a ciphertext that it is long enough for (1,280 bytes). Waits.
 
-    `data`: bytes, or an array of them. `shape`: rows and columns of an image, with channels last
-    (1 to 4), as NumPy and Pillow have them; without it, that of an array of 2 or 3 dimensions is
-    taken. `seed` chooses the sampled pairs and blocks.
+    `data`: bytes, or a contiguous array of them, in host memory or on a GPU. `shape`: rows and columns
+    of an image, with channels last (1 to 4), as NumPy and Pillow have them; without it, that of an
+    array of 2 or 3 dimensions is taken. `seed` chooses the sampled pairs and blocks.
     """
-    return [_result(each) for each in _native.analyze_data(data, _shape(data, shape), seed)]
+    array = _Array(data)
+    form = array.form(shape)
+    if array.device < 0:
+        told = _native.analyze_data(array.data, form, seed)
+    else:
+        told = _native.analyze_on_gpu(array.place, array.device, array.stream, form, seed)
+    return [_result(each) for each in told]
 
 
-def compare(left: Buffer, right: Buffer, *, shape: Sequence[int] | None = None) -> Comparison:
-    """NPCR, UACI and changed bits of two ciphertexts of one size. Waits.
+def compare(left: Any, right: Any, *, shape: Sequence[int] | None = None) -> Comparison:
+    """NPCR, UACI and changed bits of two ciphertexts of one size. Waits. Both are in host memory, or
+    on one GPU.
 
     What they mean depends on what differs: under one key and nonce, a changed pixel changes one byte
     in CTR and GCM, by design.
@@ -87,27 +99,57 @@ def compare(left: Buffer, right: Buffer, *, shape: Sequence[int] | None = None) 
     >>> found.first, found.results[0].name, round(found.results[0].value, 5)
     (7, 'npcr', 0.02441)
     """
-    results, first = _native.compare_data(left, right, _shape(left, shape))
+    one = _Array(left)
+    other = _Array(right, one.stream)
+    form = one.form(shape)
+    if one.device != other.device:
+        raise ValueError("both ciphertexts must be in host memory, or both on the same GPU")
+    if one.device < 0:
+        results, first = _native.compare_data(one.data, other.data, form)
+    else:
+        if other.stream != one.stream:
+            _native.synchronize(other.device, other.stream)
+        results, first = _native.compare_on_gpu(
+            one.place, other.place, one.device, one.stream, form
+        )
     return Comparison([_result(each) for each in results], first)
 
 
-def _shape(data: Buffer, shape: Sequence[int] | None) -> tuple[int, int, int] | None:
-    if shape is None:
-        found = memoryview(data).shape
-        if found is None or len(found) < 2:
-            return None
-        if memoryview(data).itemsize != 1:
-            raise ValueError(
-                "an image has 8 bits for each channel: give an array of uint8, or `shape` for raw "
-                "pixels"
-            )
-        shape = found
-    if len(shape) not in (2, 3):
-        raise ValueError(f"a shape is (rows, columns) or (rows, columns, channels), not {shape}")
-    rows, columns, channels = (*shape, 1)[:3]
-    if min(rows, columns, channels) < 1:
-        raise ValueError(f"a shape has numbers from 1 on, not {tuple(shape)}")
-    return rows, columns, channels
+class _Array:
+    """Bytes in host memory, or on a GPU."""
+
+    def __init__(self, data: Any, stream: int | None = None) -> None:
+        lib = library(data)
+        address, nbytes, self.device, shape, current = lib.view(data, stream)
+        self.data = data
+        self.stream = 0
+        if self.device >= 0:
+            self.stream = lib.stream(self.device) if current is None else current
+            self.place = (address, nbytes)
+        elif isinstance(lib, Host):
+            view = memoryview(data)
+            shape, nbytes = view.shape, view.nbytes
+        else:
+            # Such as a tensor of the CPU.
+            self.data = lib.host(data)
+            nbytes = memoryview(self.data).nbytes
+        self._shape = shape
+        self._nbytes = nbytes
+
+    def form(self, shape: Sequence[int] | None) -> tuple[int, int, int] | None:
+        """Rows, columns and channels."""
+        if shape is None:
+            if len(self._shape) < 2:
+                return None
+            if math.prod(self._shape) != self._nbytes:
+                raise ValueError("the array's items are not bytes: give bytes, or shape=")
+            shape = self._shape
+        if len(shape) not in (2, 3):
+            raise ValueError(f"a shape is (rows, columns) or (rows, columns, channels), not {shape}")
+        rows, columns, channels = (*shape, 1)[:3]
+        if min(rows, columns, channels) < 1:
+            raise ValueError(f"a shape has numbers from 1 on, not {tuple(shape)}")
+        return rows, columns, channels
 
 
 def _result(told: _native._Statistic) -> Result:

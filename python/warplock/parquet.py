@@ -17,6 +17,7 @@ import os
 from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 from warplock import _native
+from warplock._key_tools import KeyTools
 from warplock._native import DeviceFile
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     _Algorithm = Literal["AES_GCM_V1", "AES_GCM_CTR_V1"]
     _Lookup = Callable[[bytes | None, str | None], _Key | None]
 
-__all__ = ["DeviceFile", "decrypt", "encrypt", "open"]
+__all__ = ["DeviceFile", "KeyTools", "decrypt", "encrypt", "open"]
 
 
 @overload
@@ -84,8 +85,9 @@ def decrypt(
 
     `key` is the footer's key, which uniformly encrypted files have for their columns too, or a
     function: `key(metadata, column)` is called once for each key with what the writer stored to
-    find it (for key tools: JSON of wrapped keys), and with the column's path (`"a.list.element"`),
-    or None for the footer. `column_keys` has keys by column path.
+    find it, and with the column's path (`"a.list.element"`), or None for the footer. For files of
+    pyarrow's, Spark's and Java's key tools, `KeyTools` is that function. `column_keys` has keys by
+    column path.
 
     If the file was made with an AAD prefix, give it to make sure that it is the file that you
     expect.
@@ -118,14 +120,77 @@ def open(
     column_keys: Mapping[str, _Key] | None = None,
     aad_prefix: bytes | None = None,
     engine: Engine | None = None,
-) -> io.BytesIO:
-    """The plain Parquet file of an encrypted one as a file object, for pyarrow, pandas, polars.
+) -> io.RawIOBase:
+    """The plain Parquet file of an encrypted one as a file object, for pyarrow and pandas. Pages are
+    decrypted when they are read.
 
-    It is decrypted as a whole and held in memory; for larger files, `decrypt` to a path.
+    The footer, the headers of all pages, indexes and bloom filters are verified here, with the keys
+    of all columns; a page is when a part of it is read, which raises `CorruptedError` if the page was
+    changed. A path is mapped into memory: nothing may cut the file meanwhile. A file object is read
+    as a whole.
     """
-    return io.BytesIO(
-        decrypt(source, key, column_keys=column_keys, aad_prefix=aad_prefix, engine=engine)
-    )
+    return _PlainFile(source, _lookup(key, column_keys or {}), aad_prefix, engine)
+
+
+class _PlainFile(io.RawIOBase):
+    def __init__(
+        self,
+        source: _Source,
+        lookup: _Lookup,
+        aad_prefix: bytes | None,
+        engine: Engine | None,
+    ) -> None:
+        with contextlib.ExitStack() as stack:
+            self._data, _ = stack.enter_context(_bytes_of(source))
+            self._file = _native.LazyParquet(self._data, lookup, aad_prefix, engine)
+            self._unmap = stack.pop_all()
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        self._check()
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._check()
+        starts = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: len(self._file)}
+        place = starts[whence] + offset
+        if place < 0:
+            raise ValueError("a place before the beginning")
+        self._at = place
+        return place
+
+    def read(self, size: int | None = -1) -> bytes:
+        self._check()
+        if size is None or size < 0:
+            size = len(self._file)
+        data = self._file.read(self._data, self._at, size)
+        self._at += len(data)
+        return data
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def readinto(self, buffer: Any) -> int:
+        room = memoryview(buffer).cast("B")
+        data = self.read(len(room))
+        room[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            if hasattr(self, "_unmap"):
+                self._unmap.close()
+
+    def _check(self) -> None:
+        if self.closed:
+            raise ValueError("the file is closed")
 
 
 @overload
@@ -181,7 +246,7 @@ def encrypt(
     `key` is the key of the footer and of all columns but those in `column_keys`, by their paths
     (`"a.list.element"`). Take new keys for each file, or at least never encrypt more than 2^32 pages
     and headers with one. `key_metadata` and `column_key_metadata` are stored, not encrypted, for
-    readers to find the keys.
+    readers to find the keys. `KeyTools.new_keys` makes all four for a key management service.
 
     `AES_GCM_CTR_V1` does not authenticate pages. With `plaintext_footer`, schema and sizes can be
     read without a key; they are signed. `aad_prefix` names the file, so that it cannot be taken for

@@ -1,6 +1,6 @@
 //! Balance of bits, and repetition at a distance.
 
-use crate::correlation::{lagged_sums, totals};
+use crate::correlation::lagged_sums;
 use crate::distribution::{chi_square_critical, chi_square_upper};
 use crate::histogram::Histogram;
 use crate::tables::lagged_products;
@@ -78,19 +78,37 @@ impl Autocorrelation {
     /// Of the lags 1 to 32, and powers of two from 64 up to a quarter of the length; `None` for
     /// fewer than 256 bytes.
     pub fn of(bytes: &[u8], histogram: &Histogram) -> Option<Self> {
-        let len = bytes.len();
-        if len < 256 {
-            return None;
-        }
+        let lags = Autocorrelation::lags(bytes.len())?;
+        let products: Vec<_> = (lags.iter().map(|&lag| lagged_products(bytes, lag))).collect();
+        Some(Autocorrelation::from_products(
+            histogram, &lags, &products, bytes, bytes,
+        ))
+    }
+
+    /// The lags for data of this length.
+    pub(crate) fn lags(len: usize) -> Option<Vec<usize>> {
         let powers = (6..17).map(|power| 1 << power);
         let lags = (1..=32).chain(powers.take_while(|lag| *lag <= len / 4));
-        let total = totals(&histogram.counts);
-        let coefficient = |lag| {
-            let sums = lagged_sums(bytes, total, lag, lagged_products(bytes, lag));
+        (len >= 256).then(|| lags.collect())
+    }
+
+    /// From the sum of the products for each lag; `head` and `tail` are the first and the last bytes,
+    /// as many as the largest lag or more.
+    pub(crate) fn from_products(
+        histogram: &Histogram,
+        lags: &[usize],
+        products: &[u64],
+        head: &[u8],
+        tail: &[u8],
+    ) -> Self {
+        let coefficient = |(&lag, &product): (&usize, &u64)| {
+            let sums = lagged_sums(&histogram.counts, lag, product, head, tail);
             (lag, sums.coefficient())
         };
-        let coefficients = lags.map(coefficient).collect();
-        Some(Autocorrelation { coefficients, len })
+        Autocorrelation {
+            coefficients: lags.iter().zip(products).map(coefficient).collect(),
+            len: histogram.len() as usize,
+        }
     }
 
     /// The sum of the squares, each in units of its variance: chi-square with a degree of freedom

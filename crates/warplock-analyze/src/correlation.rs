@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::data::Plane;
+use crate::data::{Grid, Plane};
 use crate::distribution::normal_two_sided;
 use crate::random::Random;
 use crate::tables::Tables;
@@ -46,19 +46,19 @@ impl Direction {
     }
 
     /// Columns and rows whose pixels have a neighbour.
-    fn extent(self, plane: &Plane<'_>) -> (usize, usize) {
+    fn extent(self, grid: Grid) -> (usize, usize) {
         let (right, down) = self.step();
         (
-            plane.width().saturating_sub(right),
-            plane.height().saturating_sub(down),
+            grid.width.saturating_sub(right),
+            grid.height().saturating_sub(down),
         )
     }
 
     /// How many bytes later the neighbour is, if there are at least two pairs.
-    pub(crate) fn lag(self, plane: &Plane<'_>) -> Option<usize> {
-        let (columns, rows) = self.extent(plane);
+    pub(crate) fn lag(self, grid: Grid) -> Option<usize> {
+        let (columns, rows) = self.extent(grid);
         let (right, down) = self.step();
-        (columns * rows >= 2).then_some(down * plane.width() + right)
+        (columns * rows >= 2).then_some(down * grid.width + right)
     }
 }
 
@@ -74,7 +74,7 @@ pub struct Correlation {
 }
 
 /// Sums of pairs, from which the coefficient follows exactly.
-#[derive(Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) n: u64,
     pub(crate) x: u64,
@@ -105,61 +105,130 @@ impl Sums {
         self.xy += x * y;
     }
 
-    /// Takes out bytes that are the first, or the second, of no pair.
-    fn without<'a>(
-        &mut self,
-        first: impl Iterator<Item = &'a u8>,
-        second: impl Iterator<Item = &'a u8>,
-    ) {
-        for byte in first.map(|&byte| u64::from(byte)) {
-            self.x -= byte;
-            self.xx -= byte * byte;
+    /// Of all pairs of bytes `lag` places apart, before the ends are taken out.
+    fn of_all(counts: &[u64; 256], product: u64) -> Self {
+        let (sum, squares) = totals(counts);
+        Sums {
+            n: counts.iter().sum(),
+            x: sum,
+            y: sum,
+            xx: squares,
+            yy: squares,
+            xy: product,
         }
-        for byte in second.map(|&byte| u64::from(byte)) {
-            self.y -= byte;
-            self.yy -= byte * byte;
-        }
+    }
+
+    /// Takes out the bytes that are the first of no pair, and those that are the second of none.
+    fn without_ends(&mut self, last: &Sums, first: &Sums) {
+        self.n -= last.n;
+        self.x -= last.x;
+        self.xx -= last.xx;
+        self.y -= first.x;
+        self.yy -= first.xx;
+    }
+
+    /// Takes out pairs.
+    fn without(&mut self, pairs: &Sums) {
+        self.n -= pairs.n;
+        self.x -= pairs.x;
+        self.y -= pairs.y;
+        self.xx -= pairs.xx;
+        self.yy -= pairs.yy;
+        self.xy -= pairs.xy;
     }
 }
 
-/// The sums of the pairs of bytes `lag` places apart; `product` is that of [`lagged_products`].
+/// Bytes at even distances, each with the one `lag` places later; as the GPU's kernel has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Progression {
+    pub(crate) start: u64,
+    pub(crate) step: u64,
+    pub(crate) count: u64,
+    pub(crate) lag: u64,
+}
+
+impl Progression {
+    fn run(start: usize, count: usize) -> Self {
+        Progression {
+            start: start as u64,
+            step: 1,
+            count: count as u64,
+            lag: 0,
+        }
+    }
+
+    /// The bytes that are the first of no pair at this lag, those that are the second of none, and the
+    /// pairs that are none: of a row's last pixel and the first of a row below.
+    pub(crate) fn ends(grid: Grid, direction: Direction) -> Option<[Progression; 3]> {
+        let lag = direction.lag(grid)?;
+        let (Grid { len, width }, (right, _)) = (grid, direction.step());
+        let wraps = match right {
+            0 => Progression::default(),
+            _ => Progression {
+                start: width as u64 - 1,
+                step: width as u64,
+                count: (len - lag).saturating_sub(width - 1).div_ceil(width) as u64,
+                lag: lag as u64,
+            },
+        };
+        let last = Progression::run(len - lag, lag);
+        Some([last, Progression::run(0, lag), wraps])
+    }
+
+    /// The sums of its pairs.
+    pub(crate) fn sums(&self, bytes: &[u8]) -> Sums {
+        let mut sums = Sums::default();
+        for number in 0..self.count {
+            let place = self.start + number * self.step;
+            sums.add(bytes[place as usize], bytes[(place + self.lag) as usize]);
+        }
+        sums
+    }
+}
+
+/// The sums of the pairs of bytes `lag` places apart; `product` is that of [`lagged_products`]. `head`
+/// and `tail` are at least the first and the last `lag` bytes.
 ///
 /// [`lagged_products`]: crate::tables::lagged_products
-pub(crate) fn lagged_sums(bytes: &[u8], total: (u64, u64), lag: usize, product: u64) -> Sums {
-    let mut sums = Sums {
-        n: (bytes.len() - lag) as u64,
-        x: total.0,
-        y: total.0,
-        xx: total.1,
-        yy: total.1,
-        xy: product,
-    };
-    sums.without(bytes[bytes.len() - lag..].iter(), bytes[..lag].iter());
+pub(crate) fn lagged_sums(
+    counts: &[u64; 256],
+    lag: usize,
+    product: u64,
+    head: &[u8],
+    tail: &[u8],
+) -> Sums {
+    let mut sums = Sums::of_all(counts, product);
+    let last = Progression::run(tail.len() - lag, lag).sums(tail);
+    sums.without_ends(&last, &Progression::run(0, lag).sums(head));
     sums
 }
 
 impl Correlation {
     /// Of all adjacent pairs; `None` if there are fewer than two.
     pub fn of(plane: &Plane<'_>, tables: &Tables, direction: Direction) -> Option<Self> {
-        let lag = direction.lag(plane)?;
-        let (bytes, width) = (plane.as_bytes(), plane.width());
+        let ends = Progression::ends(plane.grid(), direction)?;
+        let ends = ends.map(|one| one.sums(plane.as_bytes()));
+        Some(Correlation::from_ends(tables, direction, &ends))
+    }
+
+    /// `ends` are the sums of [`Progression::ends`].
+    pub(crate) fn from_ends(tables: &Tables, direction: Direction, ends: &[Sums; 3]) -> Self {
         let place = Direction::ALL.iter().position(|&one| one == direction);
         let product = tables.products[place.expect("it is one of all")];
-        let mut sums = lagged_sums(bytes, totals(&tables.histogram.counts), lag, product);
-        let (right, _) = direction.step();
-        if right == 1 {
-            // Pairs of a row's last pixel and the first of a row below.
-            for last in (width - 1..bytes.len() - lag).step_by(width) {
-                sums.without([bytes[last]].iter(), [bytes[last + lag]].iter());
-                sums.xy -= u64::from(bytes[last]) * u64::from(bytes[last + lag]);
-                sums.n -= 1;
-            }
-        }
-        Some(Correlation {
+        let [last, first, wraps] = ends;
+        let mut sums = Sums::of_all(&tables.histogram.counts, product);
+        sums.without_ends(last, first);
+        sums.without(wraps);
+        Correlation::from_sums(direction, &sums)
+    }
+
+    fn from_sums(direction: Direction, sums: &Sums) -> Self {
+        Correlation {
             direction,
             pairs: sums.n,
             coefficient: sums.coefficient(),
-        })
+        }
     }
 
     /// The standard deviation for random data.
@@ -199,15 +268,13 @@ impl SampledCorrelation {
     /// Of `pairs` different pairs that `seed` draws; `None` if there are not more than these.
     pub fn of(plane: &Plane<'_>, direction: Direction, pairs: usize, seed: u64) -> Option<Self> {
         let chosen = sample(plane, direction, pairs, seed)?;
+        Some(SampledCorrelation::from_pairs(direction, chosen))
+    }
+
+    pub(crate) fn from_pairs(direction: Direction, pairs: impl Iterator<Item = (u8, u8)>) -> Self {
         let mut sums = Sums::default();
-        for (x, y) in chosen {
-            sums.add(x, y);
-        }
-        Some(SampledCorrelation(Correlation {
-            direction,
-            pairs: sums.n,
-            coefficient: sums.coefficient(),
-        }))
+        pairs.for_each(|(x, y)| sums.add(x, y));
+        SampledCorrelation(Correlation::from_sums(direction, &sums))
     }
 
     /// Whether neighbours are too similar or too different.
@@ -230,25 +297,34 @@ pub(crate) fn sample(
     pairs: usize,
     seed: u64,
 ) -> Option<impl Iterator<Item = (u8, u8)>> {
-    let lag = direction.lag(plane)?;
-    let (columns, rows) = direction.extent(plane);
+    let places = sample_places(plane.grid(), direction, pairs, seed)?;
+    let lag = direction.lag(plane.grid())?;
+    let bytes = plane.as_bytes();
+    Some((places.into_iter()).map(move |place| (bytes[place], bytes[place + lag])))
+}
+
+/// Where the first bytes of these pairs are.
+pub(crate) fn sample_places(
+    grid: Grid,
+    direction: Direction,
+    pairs: usize,
+    seed: u64,
+) -> Option<Vec<usize>> {
+    direction.lag(grid)?;
+    let (columns, rows) = direction.extent(grid);
     let all = columns * rows;
     if pairs < 2 || pairs >= all {
         return None;
     }
     let mut random = Random::new(seed);
-    let (bytes, width) = (plane.as_bytes(), plane.width());
     let mut drawn = HashSet::with_capacity(pairs);
-    Some((0..pairs).map(move |_| {
-        let pair = loop {
-            let pair = random.below(all);
-            if drawn.insert(pair) {
-                break pair;
-            }
-        };
-        let place = pair / columns * width + pair % columns;
-        (bytes[place], bytes[place + lag])
-    }))
+    let mut draw = || loop {
+        let pair = random.below(all);
+        if drawn.insert(pair) {
+            break pair / columns * grid.width + pair % columns;
+        }
+    };
+    Some((0..pairs).map(|_| draw()).collect())
 }
 
 /// The correlation of each byte of the ciphertext with that of the plaintext in its place; `None` if

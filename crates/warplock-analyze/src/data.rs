@@ -25,6 +25,17 @@ pub enum Error {
         /// Bytes of the second.
         right: usize,
     },
+    /// A GPU that cannot be used, or whose driver failed.
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    Gpu(#[from] warplock::Error),
+    /// More than the table of blocks on a GPU can number.
+    #[cfg(feature = "cuda")]
+    #[error("{found} bytes are too many to look for repeated blocks on a GPU: at most 64 GiB")]
+    TooLong {
+        /// Bytes.
+        found: usize,
+    },
     /// An image file that cannot be read or written.
     #[cfg(feature = "images")]
     #[error("not an image that can be read: {0}")]
@@ -64,13 +75,13 @@ impl Shape {
     }
 
     /// Whether there are pixels, and their number of bytes is one that memory can hold.
-    fn is_valid(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         let len = self.len();
         (1..=4).contains(&self.channels) && len > 0 && len <= isize::MAX as usize
     }
 
     /// The channels' names.
-    fn channel_names(&self) -> &'static [&'static str] {
+    pub(crate) fn channel_names(&self) -> &'static [&'static str] {
         match self.channels {
             1 => &["grey"],
             2 => &["grey", "alpha"],
@@ -217,6 +228,28 @@ impl<'a> Plane<'a> {
 
     /// Rows.
     pub fn height(&self) -> usize {
-        self.bytes.len() / self.width.max(1)
+        self.grid().height()
+    }
+
+    pub(crate) fn grid(&self) -> Grid {
+        Grid {
+            len: self.bytes.len(),
+            width: self.width,
+        }
+    }
+}
+
+/// The rows of a channel, wherever its bytes are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grid {
+    /// Bytes.
+    pub(crate) len: usize,
+    /// Bytes in a row.
+    pub(crate) width: usize,
+}
+
+impl Grid {
+    pub(crate) fn height(&self) -> usize {
+        self.len / self.width.max(1)
     }
 }

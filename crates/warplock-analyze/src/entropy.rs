@@ -2,7 +2,7 @@
 
 use std::f64::consts::LN_2;
 
-use crate::data::Plane;
+use crate::data::{Grid, Plane};
 use crate::distribution::{Discrete, chi_square_critical, chi_square_upper, normal_two_sided};
 use crate::histogram::Histogram;
 use crate::random::Random;
@@ -79,12 +79,18 @@ impl Entropy {
 
 fn bits(histogram: &Histogram) -> f64 {
     let n = histogram.len() as f64;
-    let counts = histogram.counts.iter().filter(|&&count| count > 0);
-    let sum: f64 = counts
-        .map(|&count| count as f64 * (count as f64 / n).log2())
-        .sum();
+    let counts = histogram.counts.iter();
+    let sum: f64 = counts.map(|&count| entropy_term(count, n)).sum();
     // Not -0.
     (-sum / n).max(0.0)
+}
+
+/// What a byte that occurs `count` times among `n` contributes, times -`n`.
+pub(crate) fn entropy_term(count: u64, n: f64) -> f64 {
+    match count {
+        0 => 0.0,
+        count => count as f64 * (count as f64 / n).log2(),
+    }
 }
 
 /// Mean and standard deviation of the entropy of `n` random bytes.
@@ -135,49 +141,63 @@ impl LocalEntropy {
     pub const BLOCKS: usize = 30;
     /// Pixels along a block's edge.
     pub const EDGE: usize = 44;
+    /// Bytes of a block.
+    const LEN: usize = LocalEntropy::EDGE * LocalEntropy::EDGE;
 
     /// Of blocks that `seed` chooses from a grid of squares, or where there are fewer than 30 of
     /// these, from runs of 1,936 bytes; `None` if there are fewer than 30 runs.
     pub fn of(plane: &Plane<'_>, seed: u64) -> Option<Self> {
-        let len = LocalEntropy::EDGE * LocalEntropy::EDGE;
-        let (bytes, width) = (plane.as_bytes(), plane.width());
+        let places = LocalEntropy::places(plane.grid(), seed)?;
+        let bytes = plane.as_bytes();
+        let bytes: Vec<_> = places.iter().map(|&place| bytes[place]).collect();
+        Some(LocalEntropy::from_bytes(&bytes))
+    }
+
+    /// The places of the bytes of these blocks.
+    pub(crate) fn places(grid: Grid, seed: u64) -> Option<Vec<usize>> {
+        let Grid { len, width } = grid;
         let columns = width / LocalEntropy::EDGE;
-        let squares = columns * (plane.height() / LocalEntropy::EDGE);
+        let squares = columns * (grid.height() / LocalEntropy::EDGE);
         let is_square = squares >= LocalEntropy::BLOCKS;
-        let blocks = if is_square {
-            squares
-        } else {
-            bytes.len() / len
+        let blocks = match is_square {
+            true => squares,
+            false => len / LocalEntropy::LEN,
         };
         if blocks < LocalEntropy::BLOCKS {
             return None;
         }
-        let block_counts = |block: usize| {
-            if !is_square {
-                return histogram(&bytes[block * len..][..len]);
-            }
-            let start = LocalEntropy::EDGE * (block / columns * width + block % columns);
-            let mut counts = [0; 256];
-            for row in 0..LocalEntropy::EDGE {
-                let row = &bytes[start + row * width..][..LocalEntropy::EDGE];
-                row.iter().for_each(|&byte| counts[byte as usize] += 1);
-            }
-            counts
+        // A block as rows of EDGE bytes.
+        let (columns, pitch) = match is_square {
+            true => (columns, width),
+            false => (1, LocalEntropy::EDGE),
         };
-        let mut places: Vec<usize> = (0..blocks).collect();
+        let mut numbers: Vec<usize> = (0..blocks).collect();
         let mut random = Random::new(seed);
-        let mut sum = 0.0;
+        let mut places = Vec::with_capacity(LocalEntropy::BLOCKS * LocalEntropy::LEN);
         for chosen in 0..LocalEntropy::BLOCKS {
-            places.swap(chosen, chosen + random.below(blocks - chosen));
-            let counts = block_counts(places[chosen]);
-            sum += bits(&Histogram { counts });
+            numbers.swap(chosen, chosen + random.below(blocks - chosen));
+            let (row, column) = (numbers[chosen] / columns, numbers[chosen] % columns);
+            let start = LocalEntropy::EDGE * (row * pitch + column);
+            let rows = (0..LocalEntropy::EDGE).map(|row| start + row * pitch);
+            places.extend(rows.flat_map(|start| start..start + LocalEntropy::EDGE));
         }
-        let (expected, deviation) = moments(len as u64);
-        Some(LocalEntropy {
+        Some(places)
+    }
+
+    /// From the bytes of the blocks, one after the other.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        let blocks = bytes.chunks_exact(LocalEntropy::LEN).map(|block| {
+            bits(&Histogram {
+                counts: histogram(block),
+            })
+        });
+        let sum: f64 = blocks.sum();
+        let (expected, deviation) = moments(LocalEntropy::LEN as u64);
+        LocalEntropy {
             bits: sum / LocalEntropy::BLOCKS as f64,
             expected,
             deviation: deviation / (LocalEntropy::BLOCKS as f64).sqrt(),
-        })
+        }
     }
 
     /// The chance that random data is at least as far off, to either side.

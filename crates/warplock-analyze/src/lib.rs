@@ -33,6 +33,8 @@ mod data;
 mod difference;
 mod distribution;
 mod entropy;
+#[cfg(feature = "cuda")]
+pub mod gpu;
 mod histogram;
 #[cfg(feature = "images")]
 mod image_file;
@@ -44,6 +46,7 @@ mod repeats;
 mod report;
 #[cfg(feature = "research")]
 pub mod research;
+mod source;
 mod tables;
 mod test;
 pub mod trials;

@@ -3,7 +3,7 @@
 use crate::test::{Bounds, Test};
 
 /// Bytes of a block.
-const BLOCK: usize = 16;
+pub(crate) const BLOCK: usize = 16;
 
 /// How many 16-byte blocks occur more than once.
 #[derive(Clone, Copy, Debug)]

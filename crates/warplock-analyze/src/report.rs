@@ -1,16 +1,17 @@
 //! All statistics of one ciphertext, or of two.
 
+use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
 
 use crate::bits::{Autocorrelation, BitBalance};
-use crate::correlation::{Correlation, Direction, SampledCorrelation};
-use crate::data::{Data, Error, Plane};
+use crate::correlation::{Correlation, Direction, Progression, SampledCorrelation, sample_places};
+use crate::data::{Data, Error};
 use crate::difference::Difference;
 use crate::entropy::{Entropy, LocalEntropy};
 use crate::histogram::Histogram;
 use crate::repeats::RepeatedBlocks;
-use crate::tables::{Tables, histogram};
+use crate::source::{OnHost, Source};
 use crate::test::Test;
 
 /// How to analyse.
@@ -68,22 +69,17 @@ impl Report {
 pub fn analyze(data: &Data<'_>, options: &Options) -> Report {
     let bytes = data.as_bytes();
     let planes = data.planes();
-    let channels: Vec<_> = planes
-        .iter()
-        .map(|(name, plane)| channel(name, plane, options))
-        .collect();
-    let whole = match &channels[..] {
-        [one] => one.histogram.clone(),
-        _ => Histogram {
-            counts: histogram(bytes),
-        },
-    };
-    let mut tests = Vec::new();
-    if whole.len() >= Histogram::MIN_LEN {
-        tests.push(BitBalance::of(&whole).test());
-        tests.extend(Autocorrelation::of(bytes, &whole).map(|found| found.test()));
-    }
-    tests.extend(RepeatedBlocks::of(bytes).map(|found| found.test()));
+    let channels = planes.iter().map(|(name, plane)| {
+        let Ok(found) = channel(name, &OnHost(plane, options.threads), options);
+        found
+    });
+    let channels: Vec<_> = channels.collect();
+    let autocorrelation = |whole: &Histogram| Autocorrelation::of(bytes, whole);
+    let Ok(tests) = whole_tests(
+        &channels,
+        |whole| Ok::<_, Infallible>(autocorrelation(whole)),
+        || Ok(RepeatedBlocks::of(bytes)),
+    );
     Report {
         len: bytes.len(),
         channels,
@@ -91,31 +87,66 @@ pub fn analyze(data: &Data<'_>, options: &Options) -> Report {
     }
 }
 
-fn channel(name: &'static str, plane: &Plane<'_>, options: &Options) -> Channel {
-    let tables = Tables::of(plane, options.threads);
+/// The results of all bytes in their order.
+pub(crate) fn whole_tests<E>(
+    channels: &[Channel],
+    autocorrelation: impl FnOnce(&Histogram) -> Result<Option<Autocorrelation>, E>,
+    repeats: impl FnOnce() -> Result<Option<RepeatedBlocks>, E>,
+) -> Result<Vec<Test>, E> {
+    let mut whole = Histogram { counts: [0; 256] };
+    for channel in channels {
+        let sums = whole.counts.iter_mut().zip(channel.histogram.counts);
+        sums.for_each(|(sum, count)| *sum += count);
+    }
+    let mut tests = Vec::new();
+    if whole.len() >= Histogram::MIN_LEN {
+        tests.push(BitBalance::of(&whole).test());
+        tests.extend(autocorrelation(&whole)?.map(|found| found.test()));
+    }
+    tests.extend(repeats()?.map(|found| found.test()));
+    Ok(tests)
+}
+
+/// The statistics of one channel.
+pub(crate) fn channel<S: Source>(
+    name: &'static str,
+    source: &S,
+    options: &Options,
+) -> Result<Channel, S::Error> {
+    let tables = source.tables()?;
     let histogram = tables.histogram.clone();
     let mut tests = Vec::new();
     // Of shorter data the distributions are not known well enough.
     if histogram.len() >= Histogram::MIN_LEN {
+        let grid = source.grid();
         tests.push(histogram.test());
         tests.push(histogram.evenness_test());
         tests.push(Entropy::of(&histogram).test());
-        tests.extend(LocalEntropy::of(plane, options.seed).map(|found| found.test()));
-        let all = Direction::ALL.iter();
-        tests.extend(
-            all.filter_map(|&direction| Some(Correlation::of(plane, &tables, direction)?.test())),
-        );
-        let all = Direction::ALL.iter();
-        tests.extend(all.filter_map(|&direction| {
-            let (pairs, seed) = (options.pairs, options.seed);
-            Some(SampledCorrelation::of(plane, direction, pairs, seed)?.test())
-        }));
+        if let Some(places) = LocalEntropy::places(grid, options.seed) {
+            let bytes = source.bytes_at(&places)?;
+            tests.push(LocalEntropy::from_bytes(&bytes).test());
+        }
+        let ends = Direction::ALL.map(|one| Some((one, Progression::ends(grid, one)?)));
+        let (directions, ends): (Vec<_>, Vec<_>) = ends.into_iter().flatten().unzip();
+        for (&direction, ends) in directions.iter().zip(source.sums(&ends)?) {
+            tests.push(Correlation::from_ends(&tables, direction, &ends).test());
+        }
+        for direction in Direction::ALL {
+            let Some(pairs) = sample_places(grid, direction, options.pairs, options.seed) else {
+                continue;
+            };
+            let lag = direction.lag(grid).expect("there are pairs");
+            let places: Vec<_> = pairs.iter().flat_map(|&one| [one, one + lag]).collect();
+            let bytes = source.bytes_at(&places)?;
+            let pairs = bytes.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+            tests.push(SampledCorrelation::from_pairs(direction, pairs).test());
+        }
     }
-    Channel {
+    Ok(Channel {
         name,
         histogram,
         tests,
-    }
+    })
 }
 
 /// The statistics of two ciphertexts in one channel.
@@ -127,6 +158,16 @@ pub struct ChannelPair {
     pub difference: Difference,
     /// NPCR, UACI, changed bits.
     pub tests: Vec<Test>,
+}
+
+impl ChannelPair {
+    pub(crate) fn of(name: &'static str, difference: Difference) -> Self {
+        ChannelPair {
+            name,
+            difference,
+            tests: difference.tests(),
+        }
+    }
 }
 
 /// The statistics of two ciphertexts.
@@ -161,11 +202,7 @@ pub fn compare(left: &Data<'_>, right: &Data<'_>) -> Result<Comparison, Error> {
     let planes = left.planes().into_iter().zip(right.planes());
     let channels = planes.map(|((name, left), (_, right))| {
         let difference = Difference::of(left.as_bytes(), right.as_bytes())?;
-        Ok(ChannelPair {
-            name,
-            difference,
-            tests: difference.tests(),
-        })
+        Ok(ChannelPair::of(name, difference))
     });
     Ok(Comparison {
         channels: channels.collect::<Result<_, Error>>()?,

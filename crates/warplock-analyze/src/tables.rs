@@ -25,7 +25,7 @@ impl Tables {
     /// Reads the channel with `threads` threads.
     pub fn of(plane: &Plane<'_>, threads: NonZeroUsize) -> Self {
         let bytes = plane.as_bytes();
-        let lags = Direction::ALL.map(|direction| direction.lag(plane));
+        let lags = Direction::ALL.map(|direction| direction.lag(plane.grid()));
         let pieces = bytes.len().div_ceil(CHUNK);
         let share = pieces.div_ceil(threads.get()) * CHUNK;
         if share >= bytes.len() {
@@ -181,7 +181,7 @@ mod tests {
                 let tables = Tables::of(&plane, threads);
                 assert_eq!(tables.histogram.counts, counts);
                 for (direction, product) in Direction::ALL.into_iter().zip(tables.products) {
-                    let Some(lag) = direction.lag(&plane) else {
+                    let Some(lag) = direction.lag(plane.grid()) else {
                         assert_eq!(product, 0);
                         continue;
                     };

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::num::NonZeroUsize;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
-use std::path::Path;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -14,7 +14,7 @@ use std::time::Instant;
 use rustix::fs::OFlags;
 use warplock_container::{
     self as container, Access, Envelope, ErrorKind, InputKey, OutputFile, Pipeline, Sink, Source,
-    content_len, open, open_bytes, seal, seal_bytes,
+    content_len, open, open_bytes, seal, seal_bytes, sync_folder,
 };
 use warplock_keyring::{AskPassphrase, Identities, MasterKey, Recipients, unwrap, wrap};
 use zeroize::Zeroizing;
@@ -31,6 +31,11 @@ pub struct Keys {
     /// Answers questions of recipients' plugins.
     pub prompt: Arc<dyn AskPassphrase>,
 }
+
+const CHANGED: &str = "it was changed while it was read: plan again";
+
+/// With this many units, work is spent once to save it on each.
+const MANY: u64 = 1000;
 
 /// Files up to this length are worked on in memory, each by one thread.
 const SMALL: u64 = 1 << 20;
@@ -74,12 +79,13 @@ pub fn run(
     let units = Mutex::new(job.units(path, shard));
     let work = || -> Result<Report> {
         let (mut report, key) = (Report::default(), key(job, keys)?);
+        let mut folder = OutputFolder(None);
         while !pipeline.monitor().is_cancelled() {
             let next = units.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(next) = next else { break };
             let (number, unit) = next?;
             let started = Instant::now();
-            let (status, message) = match worker.unit(number, &unit, &key) {
+            let (status, message) = match worker.unit(number, &unit, &key, &mut folder) {
                 Ok(status) => (status, None),
                 Err(Trouble(status, message)) => (status, Some(message)),
             };
@@ -145,6 +151,9 @@ fn key<'a>(job: &Job, keys: &'a Keys) -> Result<Key<'a>> {
         for recipient in &job.recipients {
             recipients.add(recipient)?;
         }
+        if job.units > MANY {
+            recipients.prepare_for_many();
+        }
         Ok(recipients)
     };
     let missing = || Error::Usage("name the identities that open the files".to_owned());
@@ -199,14 +208,20 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn unit(&self, number: u64, unit: &Unit, key: &Key<'_>) -> Done<Status> {
+    fn unit(
+        &self,
+        number: u64,
+        unit: &Unit,
+        key: &Key<'_>,
+        folder: &mut OutputFolder,
+    ) -> Done<Status> {
         let destination = self.job.destination_of(unit);
         if let Some(root) = &self.job.destination {
-            refuse_links(&root.0, &unit.path.0)?;
+            folder.enter(&root.0, &unit.path.0)?;
         }
         match (&unit.kind, destination) {
             (Kind::Skipped(reason), _) => Err(Trouble(Status::Skipped, reason.clone())),
-            (Kind::Folder, Some(to)) => folder(unit, &to),
+            (Kind::Folder, Some(to)) => make_folder(unit, &to),
             (Kind::Link, Some(to)) => link(&self.job.source_of(unit), &to),
             (Kind::Folder | Kind::Link, None) => Ok(Status::Skipped),
             (Kind::File, to) => self.file(number, unit, to.as_deref(), key),
@@ -255,7 +270,9 @@ impl Worker<'_> {
             }
             _ => {}
         }
-        let create = || OutputFile::create(to, self.force, Access::Owner);
+        // As with `cp -p`, but without the bits that make programs run as other users.
+        let access = Access::Mode(unit.mode & 0o777);
+        let create = || OutputFile::create(to, self.force, access);
         let output = match (create(), to.parent()) {
             // Its folder may be another thread's or shard's to make, which has not got there yet.
             (Err(container::Error::Create(error)), Some(folder))
@@ -268,11 +285,10 @@ impl Worker<'_> {
         };
         self.content(&source, unit, Some(&output), key)?;
         if !is_as_planned(&source, unit)? {
-            return Err(failed("it was changed while it was read: plan again"));
+            return Err(failed(CHANGED));
         }
         mark::set(output.file(), unit.mtime)?;
-        output.publish()?;
-        set_mode(to, unit, 0o600)?;
+        output.publish_among_others()?;
         Ok(Status::Done)
     }
 
@@ -362,30 +378,71 @@ impl Worker<'_> {
         output: Option<&OutputFile>,
         key: &Key<'_>,
     ) -> Done<()> {
-        // Room for all of it: growing would leave copies in memory.
-        let mut input = Zeroizing::new(Vec::with_capacity(unit.size as usize + 1));
-        source.take(unit.size + 1).read_to_end(&mut input)?;
+        // Of this length, as it was just looked at: what grows meanwhile is noticed afterwards.
+        let mut input = Zeroizing::new(vec![0; unit.size as usize]);
+        source
+            .read_exact_at(&mut input, 0)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => failed(CHANGED),
+                _ => error.into(),
+            })?;
         let engine = self.pipeline.engine();
-        let result = match key {
+        let write = |result: &[u8]| match output {
+            Some(output) => output.file().write_all(result),
+            None => Ok(()),
+        };
+        match key {
             Key::Encrypt(recipients) => {
                 let (key, envelope) = fresh(recipients)?;
                 let mut result = Vec::new();
                 envelope.write(&mut result)?;
                 result.extend(seal_bytes(&input, &InputKey::from(&key), engine)?);
-                Zeroizing::new(result)
+                write(&result)?;
             }
             Key::Open(identities) | Key::Rewrap(identities, _) => {
                 let mut sealed = &input[..];
                 let envelope = Envelope::read(&mut sealed)?;
                 let key = unwrap(envelope.wrapped(), identities)?;
-                Zeroizing::new(open_bytes(sealed, &InputKey::from(&key), engine)?)
+                write(&Zeroizing::new(open_bytes(
+                    sealed,
+                    &InputKey::from(&key),
+                    engine,
+                )?))?;
             }
-        };
-        if let Some(output) = output {
-            let mut file = output.file();
-            file.write_all(&result)?;
         }
         Ok(())
+    }
+}
+
+/// The folder of the destination in which a thread works. It is made durable when the thread goes to
+/// another one: for each file, that would take longer than the file.
+struct OutputFolder(Option<PathBuf>);
+
+impl OutputFolder {
+    /// Goes to the folder of the unit `path` in the destination `root`.
+    fn enter(&mut self, root: &Path, path: &Path) -> Done<()> {
+        let folder = path
+            .parent()
+            .map_or(root.to_owned(), |folder| root.join(folder));
+        if self.0.as_ref() == Some(&folder) {
+            return Ok(());
+        }
+        self.leave();
+        refuse_links(root, path)?;
+        self.0 = Some(folder);
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        if let Some(folder) = self.0.take() {
+            sync_folder(&folder);
+        }
+    }
+}
+
+impl Drop for OutputFolder {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 
@@ -431,7 +488,7 @@ fn set_mode(to: &Path, unit: &Unit, now: u32) -> io::Result<()> {
     }
 }
 
-fn folder(unit: &Unit, to: &Path) -> Done<Status> {
+fn make_folder(unit: &Unit, to: &Path) -> Done<Status> {
     if to.is_symlink() {
         return Err(failed(
             "a symbolic link has the folder's name in the destination",

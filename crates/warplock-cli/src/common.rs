@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use warplock::Engine;
+#[cfg(feature = "analyze")]
+use warplock::{BackendChoice, cuda::Device};
 use warplock_container::{Concurrency, Pipeline};
 use warplock_keyring::Exposed;
 
@@ -35,6 +37,20 @@ impl Common {
         builder
             .build()
             .map_err(|error| Failure::usage(format_args!("{error}{}", advice::engine(&error))))
+    }
+
+    /// The GPU that `--backend` names, the first of several; none without it.
+    #[cfg(feature = "analyze")]
+    pub(crate) fn gpu(&self) -> Result<Option<Device>> {
+        let number = match self.backend {
+            Some(BackendChoice::Cuda(number)) => number.unwrap_or(0),
+            Some(BackendChoice::Gpus(set)) => set.numbers().next().unwrap_or(0),
+            _ => return Ok(None),
+        };
+        let opened = Device::open(number);
+        let opened = opened
+            .map_err(|error| Failure::usage(format_args!("{error}{}", advice::engine(&error))))?;
+        Ok(Some(opened))
     }
 
     /// A pipeline, each of whose workers is one thread.

@@ -86,7 +86,7 @@ pub use layout::{
     chunk_offset, content_len, opened_len, sealed_len,
 };
 #[cfg(unix)]
-pub use output_file::{Access, OutputFile, close};
+pub use output_file::{Access, OutputFile, close, sync_folder};
 pub use part::PartSealer;
 pub use pipeline::{Concurrency, Monitor, Pipeline};
 pub use reader::Reader;

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fchmod, linkat, openat, stat};
@@ -27,6 +27,8 @@ pub enum Access {
     Usual,
     /// Its owner alone.
     Owner,
+    /// These permission bits, whatever the umask or the folder says.
+    Mode(u32),
 }
 
 /// An unfinished output file. Dropped without [`OutputFile::publish`], it leaves nothing behind.
@@ -109,6 +111,18 @@ impl OutputFile {
     /// [`Error::Write`], [`Error::Create`], and [`Error::OutputExists`] if another process has taken
     /// the name since. Then nothing is left behind.
     pub fn publish(self) -> Result<()> {
+        let folder = self.place.folder.clone();
+        self.publish_among_others()?;
+        sync_folder(&folder);
+        Ok(())
+    }
+
+    /// As [`OutputFile::publish`], but only the bytes are on the disk for sure: after a crash the
+    /// name can be missing. Call [`sync_folder`] when all of a folder's files are there.
+    ///
+    /// # Errors
+    /// Those of [`OutputFile::publish`].
+    pub fn publish_among_others(self) -> Result<()> {
         let OutputFile {
             place,
             draft,
@@ -136,6 +150,13 @@ impl OutputFile {
             let _ = fs::remove_file(path);
         }
         std::mem::forget(list);
+    }
+}
+
+/// Makes the names in a folder durable; file systems that cannot do this need no error.
+pub fn sync_folder(folder: &Path) {
+    if let Ok(folder) = File::open(folder) {
+        let _ = folder.sync_all();
     }
 }
 
@@ -193,7 +214,14 @@ enum Draft {
 
 impl Place {
     fn of(path: &Path, replace: bool, access: Access) -> Result<Self> {
-        match fs::metadata(path) {
+        let found = match fs::symlink_metadata(path) {
+            Ok(found) if found.is_symlink() => fs::metadata(path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Place::at(path.to_owned(), mode(access, None), replace);
+            }
+            found => found,
+        };
+        match found {
             Ok(found) if found.is_file() && !replace => Err(Error::OutputExists),
             Ok(found) if found.is_file() => {
                 let path = fs::canonicalize(path).map_err(Error::Create)?;
@@ -203,11 +231,10 @@ impl Place {
                 true => FOLDER,
                 false => "is a pipe or device, not a regular file",
             })),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::Create(error)),
-            Err(_) if fs::symlink_metadata(path).is_ok() => Err(Error::OutputUnusable(
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::OutputUnusable(
                 "is a symbolic link to nothing; remove it first",
             )),
-            Err(_) => Place::at(path.to_owned(), mode(access, None), replace),
+            Err(error) => Err(Error::Create(error)),
         }
     }
 
@@ -238,19 +265,30 @@ impl Place {
     #[cfg(target_os = "linux")]
     fn unnamed(&mut self) -> io::Result<Option<File>> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = match openat(CWD, &self.folder, flags, Mode::from_raw_mode(EXECUTABLE)) {
+        let mode = if self.limit.is_none() {
+            EXECUTABLE
+        } else {
+            OWNER
+        };
+        let file = match openat(CWD, &self.folder, flags, Mode::from_raw_mode(mode)) {
             Ok(file) => File::from(file),
             // By file system and kernel.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         // Without /proc there is no way to give it a name later.
-        if stat(descriptor_path(&file)).is_err() {
-            return Ok(None);
+        static HAS_PROC: OnceLock<()> = OnceLock::new();
+        if HAS_PROC.get().is_none() {
+            if stat(descriptor_path(&file)).is_err() {
+                return Ok(None);
+            }
+            let _ = HAS_PROC.set(());
         }
-        // Without a name it cannot have been opened by another process.
-        self.limit_to(file.metadata()?.mode());
-        let _ = fchmod(&file, Mode::from_raw_mode(OWNER));
+        if self.limit.is_none() {
+            // Without a name it cannot have been opened by another process.
+            self.limit_to(file.metadata()?.mode());
+            let _ = fchmod(&file, Mode::from_raw_mode(OWNER));
+        }
         Ok(Some(file))
     }
 
@@ -339,7 +377,6 @@ impl Place {
             Err(Errno::EXIST) => return Err(Error::OutputExists),
             Err(error) => return Err(Error::Create(error.into())),
         }
-        self.sync_folder();
         Ok(())
     }
 
@@ -359,16 +396,7 @@ impl Place {
             }
             Err(error) => return Err(Error::Create(error.error)),
         }
-        drop(list);
-        self.sync_folder();
         Ok(())
-    }
-
-    /// Makes the new name durable; file systems that cannot do this need no error.
-    fn sync_folder(&self) {
-        if let Ok(folder) = File::open(&self.folder) {
-            let _ = folder.sync_all();
-        }
     }
 }
 
@@ -376,6 +404,7 @@ impl Place {
 fn mode(access: Access, replaced: Option<&Metadata>) -> Option<u32> {
     match access {
         Access::Owner => Some(OWNER),
+        Access::Mode(mode) => Some(mode & 0o777),
         Access::Usual => replaced.map(|found| found.mode() & 0o777),
     }
 }

@@ -56,6 +56,7 @@ mod ssh;
 mod text;
 mod work;
 mod wrap;
+mod x25519;
 
 pub use age::secrecy::{ExposeSecret, SecretString};
 pub use attributes::{FileAttributes, attributes};

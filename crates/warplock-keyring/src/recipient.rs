@@ -17,6 +17,7 @@ use crate::passphrase::{AskPassphrase, PluginPrompts};
 use crate::ssh;
 use crate::text::{normalized, utf8, without_mark};
 use crate::work::{MAX_WORK, Work};
+use crate::x25519;
 
 /// The largest recipients file read, in bytes.
 const MAX_RECIPIENTS_FILE: usize = 1024 * 1024;
@@ -30,12 +31,27 @@ const WORK: u8 = 17;
 /// The recipients of a wrapped key: any number of them, or one passphrase.
 pub struct Recipients {
     prompt: Arc<dyn AskPassphrase>,
-    keys: Vec<Box<dyn age::Recipient + Send>>,
+    keys: Vec<Key>,
     plugins: Vec<age::plugin::Recipient>,
     passphrase: Option<SecretString>,
     work: u8,
     skips_unusable: bool,
     skipped: Vec<SkippedKey>,
+}
+
+/// One public key.
+enum Key {
+    Native(x25519::Recipient),
+    Other(Box<dyn age::Recipient + Send>),
+}
+
+impl Key {
+    fn as_recipient(&self) -> &dyn age::Recipient {
+        match self {
+            Key::Native(key) => key,
+            Key::Other(key) => &**key,
+        }
+    }
 }
 
 /// A key in a list of recipients that cannot be encrypted for, and was left out.
@@ -166,7 +182,8 @@ impl Recipients {
     /// # Errors
     /// As [`Identities::recipients`], but plugin identities are fine if the plugin is there.
     pub fn add_identities(&mut self, identities: &Identities) -> Result<()> {
-        self.keys.extend(identities.age_recipients()?);
+        let keys = identities.age_recipients()?;
+        self.keys.extend(keys.into_iter().map(Key::Other));
         Ok(())
     }
 
@@ -193,6 +210,18 @@ impl Recipients {
         self.work = log_n;
     }
 
+    /// Prepares for wrapping hundreds of keys: takes up to 2 ms and 30 KB for each `age1...` added
+    /// so far, and saves two fifths of the time of each [`wrap`](crate::wrap()) for it.
+    pub fn prepare_for_many(&mut self) {
+        // More would not stay in the caches.
+        const MOST: usize = 16;
+        let native = self.keys.iter_mut().filter_map(|key| match key {
+            Key::Native(key) => Some(key),
+            Key::Other(_) => None,
+        });
+        native.take(MOST).for_each(x25519::Recipient::make_table);
+    }
+
     /// Whether there is neither a recipient nor a passphrase.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.plugins.is_empty() && self.passphrase.is_none()
@@ -205,13 +234,14 @@ impl Recipients {
                 .into());
         }
         if ssh::looks_like_public_key(text) {
-            self.keys.push(Box::new(ssh::parse_recipient(text)?));
-        } else if let Ok(key) = text.parse::<age::x25519::Recipient>() {
-            self.keys.push(Box::new(key));
+            let key = ssh::parse_recipient(text)?;
+            self.keys.push(Key::Other(Box::new(key)));
+        } else if let Some(key) = x25519::Recipient::parse(text) {
+            self.keys.push(Key::Native(key?));
         } else if let Ok(key) = text.parse::<age::tag::Recipient>() {
-            self.keys.push(Box::new(key));
+            self.keys.push(Key::Other(Box::new(key)));
         } else if let Ok(key) = text.parse::<age::tagpq::Recipient>() {
-            self.keys.push(Box::new(key));
+            self.keys.push(Key::Other(Box::new(key)));
         } else if let Ok(key) = text.parse::<age::plugin::Recipient>() {
             self.plugins.push(key);
         } else {
@@ -259,11 +289,7 @@ impl Recipients {
         let all = (scrypt
             .iter()
             .map(|recipient| recipient as &dyn age::Recipient))
-        .chain(
-            self.keys
-                .iter()
-                .map(|recipient| &**recipient as &dyn age::Recipient),
-        )
+        .chain(self.keys.iter().map(Key::as_recipient))
         .chain(
             plugins
                 .iter()

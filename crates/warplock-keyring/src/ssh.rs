@@ -21,6 +21,7 @@ use crate::passphrase::AskPassphrase;
 use crate::pkcs8;
 use crate::text::forms;
 use crate::work::Work;
+use crate::x25519;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &ALPHABET,
@@ -76,8 +77,9 @@ pub(crate) fn parse_recipient(line: &str) -> std::result::Result<age::ssh::Recip
     if has_zero_integer(&mut blob.as_slice(), 2) {
         return Err(invalid());
     }
-    format!("{kind} {text}").parse().map_err(|error| {
-        match error {
+    let key = format!("{kind} {text}")
+        .parse()
+        .map_err(|error| match error {
             ParseRecipientKeyError::RsaModulusTooLarge => {
                 "RSA keys over 4096 bits are not supported"
             }
@@ -86,9 +88,13 @@ pub(crate) fn parse_recipient(line: &str) -> std::result::Result<age::ssh::Recip
                 "only ssh-ed25519 and ssh-rsa keys can be encrypted for"
             }
             _ => "this is not a valid SSH public key",
+        })?;
+    match &key {
+        age::ssh::Recipient::SshEd25519(_, point) if point.is_small_order() => {
+            Err(x25519::LOW_ORDER.into())
         }
-        .into()
-    })
+        _ => Ok(key),
+    }
 }
 
 /// An SSH private key, perhaps encrypted.

@@ -1,7 +1,7 @@
 //! An encrypted file to a plain one, column chunk by column chunk.
 
 use std::io::{Read, Seek, Write};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use warplock::Engine;
 
@@ -148,7 +148,7 @@ struct Moved<'a> {
 }
 
 enum Pages {
-    Opened(Rc<ModuleKey>, Written),
+    Opened(Arc<ModuleKey>, Written),
     /// Not encrypted: `len` bytes that lay at `from` and lie at `to`.
     Copied {
         from: u64,
@@ -158,9 +158,9 @@ enum Pages {
 }
 
 impl Pages {
-    fn key(&self) -> Option<Rc<ModuleKey>> {
+    fn key(&self) -> Option<Arc<ModuleKey>> {
         match self {
-            Pages::Opened(key, _) => Some(Rc::clone(key)),
+            Pages::Opened(key, _) => Some(Arc::clone(key)),
             Pages::Copied { .. } => None,
         }
     }
@@ -301,7 +301,7 @@ impl Work<'_, '_> {
     }
 
     /// The key of a column chunk, if it is encrypted.
-    fn key(&mut self, fields: &Struct<'_>, chunk: &mut Chunk) -> Result<Option<Rc<ModuleKey>>> {
+    fn key(&mut self, fields: &Struct<'_>, chunk: &mut Chunk) -> Result<Option<Arc<ModuleKey>>> {
         let malformed = |problem| Place::FOOTER.malformed(problem);
         let Some(crypto) = fields.inner(CRYPTO).map_err(malformed)? else {
             return match fields.has(ENCRYPTED_METADATA) {
@@ -318,7 +318,7 @@ impl Work<'_, '_> {
             return self.footer.keys.find(request).map(Some);
         }
         match crypto.has(1) {
-            true => Ok(Some(Rc::clone(&self.footer.key))),
+            true => Ok(Some(Arc::clone(&self.footer.key))),
             false => Err(malformed("a column's encryption is unknown")),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek, Write};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use warplock::Engine;
 
@@ -99,7 +99,8 @@ fn convert(
     if aad.len() > AAD_LEN {
         return Err(Error::AadPrefix("the AAD prefix has more than 4088 bytes"));
     }
-    let new_key = |key: &WriteKey, column| ModuleKey::new(&key.bytes, how.ctr, column).map(Rc::new);
+    let new_key =
+        |key: &WriteKey, column| ModuleKey::new(&key.bytes, how.ctr, column).map(Arc::new);
     let mut keys = BTreeMap::new();
     for (name, key) in &how.columns {
         keys.insert(name.clone(), new_key(key, Some(name.clone()))?);
@@ -146,8 +147,8 @@ fn convert(
 struct Work<'a> {
     how: &'a Encryption,
     cipher: Cipher<'a>,
-    footer_key: Rc<ModuleKey>,
-    keys: BTreeMap<String, Rc<ModuleKey>>,
+    footer_key: Arc<ModuleKey>,
+    keys: BTreeMap<String, Arc<ModuleKey>>,
     /// Columns with a key that were not met yet.
     missing: BTreeSet<String>,
     input: Input<'a>,
@@ -160,7 +161,7 @@ struct Work<'a> {
 /// A column chunk whose pages were written.
 struct Moved<'a> {
     chunk: Chunk,
-    key: Rc<ModuleKey>,
+    key: Arc<ModuleKey>,
     has_own_key: bool,
     fields: Struct<'a>,
     /// The new `ColumnMetaData`.
@@ -235,7 +236,7 @@ impl Work<'_> {
         self.missing.remove(&chunk.name);
         let own = self.keys.get(&chunk.name);
         let has_own_key = own.is_some();
-        let key = Rc::clone(own.unwrap_or(&self.footer_key));
+        let key = Arc::clone(own.unwrap_or(&self.footer_key));
         let place = whole(&chunk);
         let malformed = |problem| place.malformed(problem);
         let extent = Extent::of(&new).map_err(malformed)?;

@@ -1,6 +1,6 @@
 //! The end of an encrypted file: the algorithm, the AAD, and the footer itself, opened or verified.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use warplock::Engine;
 
@@ -22,7 +22,7 @@ pub(crate) struct Footer<'a> {
     pub(crate) metadata: Vec<u8>,
     pub(crate) cipher: Cipher<'a>,
     pub(crate) keys: Keys<'a>,
-    pub(crate) key: Rc<ModuleKey>,
+    pub(crate) key: Arc<ModuleKey>,
     /// Where the footer begins, and so the data end.
     pub(crate) start: u64,
 }

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::FileExt;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
@@ -180,7 +180,7 @@ fn upload(
 fn by_key(chunks: &[ChunkPages]) -> Vec<Vec<&ChunkPages>> {
     let mut groups: Vec<Vec<&ChunkPages>> = Vec::new();
     for chunk in chunks.iter().filter(|chunk| !chunk.texts.is_empty()) {
-        let same = |group: &&mut Vec<&ChunkPages>| Rc::ptr_eq(&group[0].key, &chunk.key);
+        let same = |group: &&mut Vec<&ChunkPages>| Arc::ptr_eq(&group[0].key, &chunk.key);
         match groups.iter_mut().find(same) {
             Some(group) => group.push(chunk),
             None => groups.push(vec![chunk]),

@@ -1,7 +1,7 @@
 //! The keys of a file's footer and columns.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use warplock::{Algorithm, Key};
 use zeroize::Zeroizing;
@@ -100,7 +100,7 @@ pub(crate) struct Keys<'a> {
     source: &'a mut dyn KeySource,
     /// Whether pages are encrypted in CTR mode.
     ctr: bool,
-    found: BTreeMap<Owner, Rc<ModuleKey>>,
+    found: BTreeMap<Owner, Arc<ModuleKey>>,
 }
 
 impl<'a> Keys<'a> {
@@ -112,19 +112,19 @@ impl<'a> Keys<'a> {
         }
     }
 
-    pub(crate) fn find(&mut self, request: KeyRequest<'_>) -> Result<Rc<ModuleKey>> {
+    pub(crate) fn find(&mut self, request: KeyRequest<'_>) -> Result<Arc<ModuleKey>> {
         let column = request.column.map(str::to_owned);
         let place = (column.clone(), request.metadata.map(<[u8]>::to_vec));
         if let Some(key) = self.found.get(&place) {
-            return Ok(Rc::clone(key));
+            return Ok(Arc::clone(key));
         }
         let bytes = match self.source.key(request) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Err(Error::NoKey { column }),
             Err(source) => return Err(Error::KeySource { column, source }),
         };
-        let key = Rc::new(ModuleKey::new(&bytes, self.ctr, column)?);
-        self.found.insert(place, Rc::clone(&key));
+        let key = Arc::new(ModuleKey::new(&bytes, self.ctr, column)?);
+        self.found.insert(place, Arc::clone(&key));
         Ok(key)
     }
 }

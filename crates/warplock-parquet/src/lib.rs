@@ -5,7 +5,7 @@
 //! and plaintext footers, keys of columns, plaintext columns, AAD prefixes in the file or given,
 //! pages of both versions, dictionaries, page indexes and bloom filters.
 //!
-//! [`gpu::GpuDecryption`] does the first into GPU memory.
+//! [`LazyFile`] decrypts only what is read, [`gpu::GpuDecryption`] all of it into GPU memory.
 //!
 //! ```no_run
 //! use std::fs::File;
@@ -28,6 +28,7 @@ mod footer;
 pub mod gpu;
 mod inspect;
 mod keys;
+mod lazy;
 mod module;
 mod pages;
 mod plain_pages;
@@ -39,3 +40,4 @@ pub use encrypt::{Encryption, WriteKey, encrypt, encrypt_slice};
 pub use error::{Error, Module, Place, Result};
 pub use inspect::{Inspection, inspect};
 pub use keys::{GivenKeys, KeyAnswer, KeyBytes, KeyRequest, KeySource};
+pub use lazy::LazyFile;

@@ -1,7 +1,7 @@
 //! The pages of an encrypted column chunk. They are found by the plain lengths before the modules,
 //! so that all headers are opened in one batch and all pages in another.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use warplock::Span;
 
@@ -46,7 +46,7 @@ pub(crate) const GROUP: usize = 16 << 20;
 /// Opens the chunk that `bytes` are, and writes its pages. `from` is where it lay in the file.
 pub(crate) fn open(
     cipher: &Cipher<'_>,
-    key: &Rc<ModuleKey>,
+    key: &Arc<ModuleKey>,
     chunk: &Chunk,
     has_dictionary: bool,
     bytes: &[u8],

@@ -1,8 +1,8 @@
 //! The layout of a plain file, for targets that are filled later: on a GPU all pages are opened at
-//! the same time, from the encrypted file that was uploaded as it is.
+//! the same time, from the encrypted file that was uploaded as it is; a lazy file opens what is read.
 
 use std::io;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use warplock::Span;
 
@@ -29,7 +29,7 @@ pub(crate) struct Sheet {
 
 /// The pages of a column chunk.
 pub(crate) struct ChunkPages {
-    pub(crate) key: Rc<ModuleKey>,
+    pub(crate) key: Arc<ModuleKey>,
     /// Where their ciphertexts lie in the encrypted file. A nonce of 12 bytes is before each, and a
     /// tag of 16 after it unless they are of CTR.
     pub(crate) texts: Vec<Span>,
@@ -89,14 +89,14 @@ impl Sheet {
     pub(crate) fn end_chunk(
         &mut self,
         cipher: &Cipher<'_>,
-        key: &Rc<ModuleKey>,
+        key: &Arc<ModuleKey>,
         chunk: &Chunk,
         modules: &[Sealed],
     ) {
         let (texts, to) = std::mem::take(&mut self.pages);
         let (aad, aad_spans) = cipher.aads(Some(chunk), modules);
         self.chunks.push(ChunkPages {
-            key: Rc::clone(key),
+            key: Arc::clone(key),
             texts,
             to,
             aad,
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::decrypt::convert;
     use crate::module::NONCE;
-    use crate::{GivenKeys, Options, decrypt_slice};
+    use crate::{GivenKeys, LazyFile, Options, decrypt_slice};
 
     /// What a GPU does with a sheet.
     fn fill(sheet: &Sheet, source: &[u8], engine: &Engine) -> Vec<u8> {
@@ -213,6 +213,22 @@ mod tests {
                 "{}",
                 path.display()
             );
+            for len in [1, 7, 100, 1000, sheet.len, sheet.len + 1] {
+                let lazy = LazyFile::open(&source, &mut keys, &options, &engine).unwrap();
+                assert_eq!(lazy.len(), wanted.len() as u64);
+                let mut found = Vec::new();
+                loop {
+                    let (at, mut part) = (found.len() as u64, vec![0xcc; len]);
+                    match lazy.read(&source, at, &mut part, &engine).unwrap() {
+                        0 => break,
+                        some => found.extend_from_slice(&part[..some]),
+                    }
+                }
+                assert!(found == wanted, "{} by {len}", path.display());
+                let beyond = lazy.read(&source, u64::MAX, &mut [0; 9], &engine);
+                assert_eq!(beyond.unwrap(), 0);
+                assert!(lazy.read(&source[1..], 0, &mut [0; 9], &engine).is_err());
+            }
             files += 1;
         }
         assert_eq!(files, 7);

@@ -74,6 +74,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::rewrap, module)?)?;
     module.add_function(wrap_pyfunction!(files::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(files::sealed_len, module)?)?;
+    module.add_class::<parquet::LazyParquet>()?;
     module.add_function(wrap_pyfunction!(parquet::decrypt_parquet, module)?)?;
     module.add_function(wrap_pyfunction!(parquet::encrypt_parquet, module)?)?;
     module.add_function(wrap_pyfunction!(analyze::analyze_data, module)?)?;

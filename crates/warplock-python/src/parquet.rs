@@ -4,12 +4,15 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
+use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use warplock_parquet::{Encryption, Error, KeyBytes, KeyRequest, KeySource, Options, WriteKey};
+use warplock_parquet::{
+    Encryption, Error, KeyBytes, KeyRequest, KeySource, LazyFile, Options, WriteKey,
+};
 use warplock_parquet::{decrypt, decrypt_into, decrypt_slice, encrypt, encrypt_slice};
 
 use crate::buffer::{Input, new_bytes};
@@ -112,6 +115,54 @@ pub(crate) fn decrypt_parquet<'py>(
     };
     let written = to_output(py, out, replace, &mut run)?;
     Ok(written.into_pyobject(py)?.into_any())
+}
+
+/// An encrypted file that is decrypted as it is read.
+#[pyclass(frozen, module = "warplock._native")]
+pub(crate) struct LazyParquet {
+    file: LazyFile,
+    engine: Arc<warplock::Engine>,
+}
+
+#[pymethods]
+impl LazyParquet {
+    #[new]
+    #[pyo3(signature = (source, lookup, aad_prefix, engine))]
+    fn new(
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        lookup: &Bound<'_, PyAny>,
+        aad_prefix: Option<Vec<u8>>,
+        engine: Option<PyRef<'_, Engine>>,
+    ) -> PyResult<Self> {
+        let engine = chosen(py, &engine)?.engine().clone();
+        let source = Input::of(source, "the source")?;
+        let (bytes, mut keys) = (source.bytes(), given_keys(lookup));
+        let options = Options { aad_prefix };
+        let file = py.detach(|| LazyFile::open(bytes, &mut keys, &options, &engine));
+        let file = file.map_err(|error| raised(py, error))?;
+        Ok(LazyParquet { file, engine })
+    }
+
+    fn __len__(&self) -> usize {
+        self.file.len() as usize
+    }
+
+    /// Up to `len` bytes at `offset`. `source` holds what it held at the opening.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        source: &Bound<'_, PyAny>,
+        offset: u64,
+        len: u64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let source = Input::of(source, "the source")?;
+        let bytes = source.bytes();
+        let len = len.min(self.file.len().saturating_sub(offset));
+        plain_bytes(py, len, |room| {
+            self.file.read(bytes, offset, room, &self.engine)
+        })
+    }
 }
 
 /// Asks a Python function for keys.

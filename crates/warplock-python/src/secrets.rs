@@ -282,14 +282,22 @@ impl Secrets<'_, '_> {
     }
 }
 
-/// The 32 bytes given, or those of a key file.
+/// The 32 bytes given, those of a key file, or those that a function returns.
 pub(crate) fn input_key(object: &Bound<'_, PyAny>) -> PyResult<InputKey> {
+    if object.is_callable() {
+        let bytes = object.call0()?;
+        return key_of_bytes(&bytes);
+    }
     let is_path = object.is_instance_of::<PyString>() || object.hasattr("__fspath__")?;
     if is_path {
         let file = read_key_file(object.extract::<PathBuf>()?)
             .map_err(|error| errors::keyring(object.py(), error))?;
         return Ok(InputKey::from(&file.key));
     }
+    key_of_bytes(object)
+}
+
+fn key_of_bytes(object: &Bound<'_, PyAny>) -> PyResult<InputKey> {
     let bytes = Input::of(object, "key")?;
     InputKey::new(Suite::Cobblestone256, bytes.bytes())
         .map_err(|error| errors::container(object.py(), error))

@@ -171,7 +171,7 @@ class Store:
         for some in self._pages():
             for meta in some:
                 path = meta["path"].removeprefix(self._prefix)
-                yield Listed(path, meta["size"], _listed_version(meta))
+                yield Listed(path, meta["size"], _object_version(self.store, meta))
 
     def _pages(self) -> Iterator[Sequence[ObjectMeta]]:
         try:
@@ -200,7 +200,7 @@ class Store:
                     raise FolderMarker from None
                 break
             raise Changed(_GONE) from None
-        if _listed_version(found) != version:
+        if _object_version(self.store, found) != version:
             raise Changed(_ANOTHER)
 
     def marks(self, path: str) -> dict[str, str] | None:
@@ -227,7 +227,7 @@ class Store:
             mode: Literal["overwrite", "create"] | UpdateVersion
             mode = "overwrite" if replace else "create"
             if isinstance(replace, str) and isinstance(self.store, AzureStore | MemoryStore):
-                mode = {"e_tag": replace, "version": None}
+                mode = {"e_tag": replace}
             try:
                 obstore.put(
                     self.store, self._prefix + path, whole, attributes=attributes, mode=mode
@@ -489,5 +489,11 @@ def _rename_new(old: str, new: str) -> None:
         os.unlink(old)
 
 
-def _listed_version(meta: ObjectMeta) -> str:
-    return meta["e_tag"] or meta["last_modified"].isoformat()
+def _object_version(store: ObjectStore, meta: ObjectMeta) -> str:
+    found = meta["e_tag"]
+    if not found:
+        return meta["last_modified"].isoformat()
+    # Azure's listings leave out the quotes that its answers to requests have, and wants to get.
+    if isinstance(store, AzureStore) and not found.startswith(('"', "W/")):
+        return f'"{found}"'
+    return found

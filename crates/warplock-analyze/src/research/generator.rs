@@ -6,9 +6,8 @@ use crate::random::Random;
 
 /// Steps before the first output, so that every bit of the key reaches every bit of the state.
 const WARM_UP: usize = 6;
-
 /// Operations of a step.
-const OPERATIONS: usize = 4;
+pub(super) const OPERATIONS: usize = 4;
 /// Added once a step, so that zeros do not stay zeros: 2^32 over the golden ratio.
 const CONSTANT: u32 = 0x9e37_79b9;
 
@@ -26,13 +25,13 @@ pub struct Generator {
 #[serde(deny_unknown_fields, try_from = "Unchecked")]
 pub struct Operation {
     /// Whether the two are added; otherwise XORed.
-    adds: bool,
+    pub(super) adds: bool,
     /// The word that changes.
-    to: u8,
+    pub(super) to: u8,
     /// Another word.
-    from: u8,
+    pub(super) from: u8,
     /// By how many bits it is rotated to the left.
-    rotate: u8,
+    pub(super) rotate: u8,
 }
 
 /// An operation as it comes from a file.
@@ -103,6 +102,9 @@ impl Operation {
 impl Generator {
     /// Bytes of key, IV, state and of each output.
     pub const BLOCK: usize = 16;
+    /// Bytes of the text whose pad one chain of states makes; each such segment has its own chain, so
+    /// that all of them can be worked on at the same time.
+    pub const SEGMENT: usize = 4096;
 
     /// A generator drawn at random: nearly all are poor.
     pub fn draw(random: &mut Random) -> Self {
@@ -124,27 +126,31 @@ impl Generator {
 
     /// Applies the pad of a key and an IV to a text.
     pub fn apply(&self, key: &[u8; 16], iv: &[u8; 16], text: &mut [u8]) {
-        let (key, iv) = (words(key), words(iv));
-        let mut state = [0, 1, 2, 3].map(|word| key[word] ^ iv[word]);
-        for _ in 0..WARM_UP {
-            self.step(&mut state);
-        }
-        for block in text.chunks_mut(Generator::BLOCK) {
-            self.step(&mut state);
-            let pad = state.iter().flat_map(|word| word.to_le_bytes());
-            block
-                .iter_mut()
-                .zip(pad)
-                .for_each(|(byte, pad)| *byte ^= pad);
+        let start = start(key, iv);
+        for (number, segment) in (0u64..).zip(text.chunks_mut(Generator::SEGMENT)) {
+            let mut state = of_segment(start, number);
+            for _ in 0..WARM_UP {
+                self.step(&mut state);
+            }
+            for block in segment.chunks_mut(Generator::BLOCK) {
+                self.step(&mut state);
+                let pad = state.iter().flat_map(|word| word.to_le_bytes());
+                block
+                    .iter_mut()
+                    .zip(pad)
+                    .for_each(|(byte, pad)| *byte ^= pad);
+            }
         }
     }
 
     /// The key that with this IV has `pad` as block `index` of its pad. There is exactly one.
     pub(crate) fn key_of(&self, pad: &[u8; 16], index: u64, iv: &[u8; 16]) -> [u8; 16] {
+        const BLOCKS: u64 = (Generator::SEGMENT / Generator::BLOCK) as u64;
         let mut state = words(pad);
-        for _ in 0..index + 1 + WARM_UP as u64 {
+        for _ in 0..index % BLOCKS + 1 + WARM_UP as u64 {
             self.step_back(&mut state);
         }
+        let state = of_segment(state, index / BLOCKS);
         let iv = words(iv);
         let mut key = [0; 16];
         for (word, bytes) in key.chunks_exact_mut(4).enumerate() {
@@ -152,6 +158,19 @@ impl Generator {
         }
         key
     }
+}
+
+/// The state before all segments' numbers are added.
+pub(super) fn start(key: &[u8; 16], iv: &[u8; 16]) -> [u32; 4] {
+    let (key, iv) = (words(key), words(iv));
+    [0, 1, 2, 3].map(|word| key[word] ^ iv[word])
+}
+
+/// The state in which a segment begins; its own inverse.
+fn of_segment(mut state: [u32; 4], number: u64) -> [u32; 4] {
+    state[2] ^= (number >> 32) as u32;
+    state[3] ^= number as u32;
+    state
 }
 
 fn words(bytes: &[u8; 16]) -> [u32; 4] {

@@ -7,8 +7,12 @@
 
 mod evolution;
 mod generator;
+#[cfg(feature = "cuda")]
+mod gpu;
 mod pad;
 
 pub use evolution::{Evolved, cost, evolve};
 pub use generator::{Generator, Operation};
+#[cfg(feature = "cuda")]
+pub use gpu::GpuResearch;
 pub use pad::{KEY_LEN, decrypt, encrypt, recover_key};

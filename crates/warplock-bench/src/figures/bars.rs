@@ -157,7 +157,7 @@ pub(super) fn questions(table: &Table<'_>) -> Vec<Panel> {
         factor && size && table.number(row, "bits") == Some(128.0)
     };
     let shown = table.rows().filter(|row| is_paper(row));
-    let equal = Some(("as fast".to_owned(), 1.0));
+    let equal = Some(("equally fast".to_owned(), 1.0));
     panel(
         "AES-128, times as fast",
         shown.filter_map(bar).collect(),

@@ -9,7 +9,7 @@ use self::bars::{calls, files, fs, kernels, peers, questions};
 use self::lines::{aead_batch, cbc_batch, entries, file_sizes, host, sizes};
 use crate::Error;
 use crate::error::Result;
-use crate::plot::{Figure, Point, Series};
+use crate::plot::{Figure, Panel, Point, Series};
 use crate::report::{Report, Value};
 
 /// The figure of a report, with its origin in the caption.
@@ -51,14 +51,16 @@ pub(crate) fn figure(report: &Report) -> Result<Figure> {
         ),
         other => return Err(Error::Plot(format!("the suite {other} has no figure"))),
     };
+    let caption = caption(report, panels.iter().any(Panel::has_quoted));
     Ok(Figure {
         title: title.to_owned(),
         panels,
-        caption: caption(report),
+        caption,
     })
 }
 
-fn caption(report: &Report) -> Vec<String> {
+/// `quotes`: whether the figure shows numbers of others.
+fn caption(report: &Report, quotes: bool) -> Vec<String> {
     let mut lines = vec![report.title.clone(), report.machine.caption()];
     let mut state = Vec::new();
     if report.stopped {
@@ -69,6 +71,9 @@ fn caption(report: &Report) -> Vec<String> {
     }
     state.push("Points are medians; whiskers: 10th to 90th percentile of the runs.");
     lines.push(state.join(" "));
+    if !quotes {
+        return lines;
+    }
     let mut sources: Vec<&str> = Vec::new();
     let quoted = report
         .columns

@@ -39,6 +39,16 @@ pub(crate) struct Panel {
     pub(crate) chart: Chart,
 }
 
+impl Panel {
+    /// Whether it shows published numbers of others.
+    pub(crate) fn has_quoted(&self) -> bool {
+        match &self.chart {
+            Chart::Lines(lines) => lines.series.iter().any(|series| series.quoted),
+            Chart::Bars(bars) => bars.bars.iter().any(|bar| bar.quoted),
+        }
+    }
+}
+
 /// How a panel shows its numbers.
 #[derive(Clone, Debug)]
 pub(crate) enum Chart {

@@ -19,7 +19,8 @@ use warplock_analyze::pictures::Picture;
 ///
 /// Each result has its expected value for random data of this size, bounds, a p-value and a
 /// sentence; docs/analyze.md tells how to read them. Such tests find flaws and never show security:
-/// whatever the results, the exit code is 0.
+/// whatever the results, the exit code is 0. With --backend cuda the statistics are computed on a
+/// GPU; the results are the same.
 #[derive(Args, Debug)]
 #[command(after_help = ANALYZE_EXAMPLES)]
 pub(crate) struct Analyze {

@@ -10,6 +10,7 @@ use crate::value::Value;
 ///
 /// Papers on image encryption optimise a generator until its output passes their statistics, and XOR
 /// pictures with it. Here is such a cipher: it passes them, and sixteen known bytes give its key.
+/// `evolve` and `pad` work on a GPU with --backend cuda; the results are the same.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Research {
     /// Optimise a generator with a genetic algorithm; the same seed gives the same generator

@@ -9,7 +9,7 @@ use serde_json::json;
 use warplock::fill_random;
 use warplock_analyze::pictures::Picture;
 use warplock_analyze::research::{
-    Evolved, Generator, KEY_LEN, decrypt, encrypt, evolve, recover_key,
+    Evolved, Generator, GpuResearch, KEY_LEN, decrypt, encrypt, evolve, recover_key,
 };
 use warplock_analyze::trials::Trials;
 use warplock_analyze::{Data, Options, Random, Shape, analyze, compare};
@@ -32,8 +32,8 @@ pub(super) fn run(command: Research, common: &Common) -> Result<Exit> {
     say("warplock: warning: not secure: for study");
     match command {
         Research::Evolve(options) => evolution(&options, common),
-        Research::Pad(PadDirection::Encrypt(options)) => pad(&options, true),
-        Research::Pad(PadDirection::Decrypt(options)) => pad(&options, false),
+        Research::Pad(PadDirection::Encrypt(options)) => pad(&options, common, true),
+        Research::Pad(PadDirection::Decrypt(options)) => pad(&options, common, false),
         Research::Attack(options) => attack(&options, common),
         Research::Demo(options) => demo(&options, common),
     }
@@ -50,11 +50,22 @@ fn evolution(options: &Evolve, common: &Common) -> Result<Exit> {
         options.force,
         None,
     )?;
-    let evolved = evolve(options.seed, options.generations, threads(common));
+    let (seed, generations) = (options.seed, options.generations);
+    let evolved = match gpu(common)? {
+        Some(gpu) => gpu.evolve(seed, generations).map_err(Failure::error)?,
+        None => evolve(seed, generations, threads(common)),
+    };
     let mut text = serde_json::to_string_pretty(&evolved).expect("numbers and texts are JSON");
     text.push('\n');
     write(output, text.as_bytes())?;
     Ok(Exit::Done)
+}
+
+/// The GPU that the options name, if they name one.
+fn gpu(common: &Common) -> Result<Option<GpuResearch>> {
+    let device = common.gpu()?;
+    let gpu = device.as_ref().map(GpuResearch::new);
+    gpu.transpose().map_err(Failure::error)
 }
 
 fn write(output: Output, bytes: &[u8]) -> Result<()> {
@@ -80,7 +91,7 @@ fn generator(path: &Path) -> Result<Generator> {
     Ok(evolved.generator)
 }
 
-fn pad(options: &PadOptions, encrypting: bool) -> Result<Exit> {
+fn pad(options: &PadOptions, common: &Common, encrypting: bool) -> Result<Exit> {
     let dash = Path::new("-");
     let input = options.input.as_deref().unwrap_or(dash);
     stdin_once(&[
@@ -105,15 +116,27 @@ fn pad(options: &PadOptions, encrypting: bool) -> Result<Exit> {
     let (text, input) = read(input)?;
     let output = options.output.as_deref().unwrap_or(dash);
     let output = Output::create(output, options.force, Some(&input))?;
+    let gpu = gpu(common)?;
     let result = match encrypting {
         true => {
             let mut iv = [0; 16];
             fill_random(&mut iv)?;
-            encrypt(&generator, &key, &iv, &text)
+            Some(match &gpu {
+                Some(gpu) => gpu
+                    .encrypt(&generator, &key, &iv, &text)
+                    .map_err(Failure::error)?,
+                None => encrypt(&generator, &key, &iv, &text),
+            })
         }
-        false => decrypt(&generator, &key, &text)
-            .ok_or_else(|| Failure::error("shorter than an IV of 16 bytes").about(&input.name))?,
+        false => match &gpu {
+            Some(gpu) => gpu
+                .decrypt(&generator, &key, &text)
+                .map_err(Failure::error)?,
+            None => decrypt(&generator, &key, &text),
+        },
     };
+    let result = result
+        .ok_or_else(|| Failure::error("shorter than an IV of 16 bytes").about(&input.name))?;
     write(output, &result)?;
     Ok(Exit::Done)
 }

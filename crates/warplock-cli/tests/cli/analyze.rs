@@ -225,3 +225,38 @@ fn what_is_left_out_is_said() {
     let failed = folder.run(["analyze", "--json", "missing"]).code(1);
     assert_eq!(failed.json()[0]["file"], "missing");
 }
+
+#[test]
+fn a_gpu_gives_the_same_results() {
+    let folder = Folder::new();
+    folder.write("bytes", [&[7; 5000][..], &[9; 3001]].concat());
+    folder.write("other", [7; 8001]);
+    for arguments in [
+        &[
+            "--picture",
+            "photograph",
+            "--image",
+            "130x91x3",
+            "--seed",
+            "5",
+        ][..],
+        &["--against", "other", "bytes"],
+        &["--image", "40x50x4", "bytes"],
+        &["--trials", "4", "bytes"],
+    ] {
+        let mut arguments = [&["analyze", "--json"], arguments].concat();
+        if arguments.contains(&"--picture") {
+            arguments.extend(["--algorithm", "aes-128-ctr"]);
+        }
+        let expected = folder.run(&arguments).code(0).json();
+        arguments.extend(["--backend", "cuda"]);
+        let output = folder.command(&arguments).output().unwrap();
+        if output.status.code() == Some(2) {
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(text.contains("cannot be used"), "{text}");
+            println!("skipped: no GPU: {text}");
+            return;
+        }
+        assert_eq!(folder.run(&arguments).code(0).json(), expected);
+    }
+}

@@ -83,3 +83,36 @@ fn the_demonstration_passes_the_statistics_and_finds_the_key() {
     );
     assert!(!text.contains("a flaw"), "{text}");
 }
+
+#[test]
+fn a_gpu_gives_the_same_generator_and_pad() {
+    let folder = Folder::new();
+    let evolve = |file: &'static str| {
+        let sizes = ["--generations", "2", "--seed", "5", "-o", file];
+        [&["research", "evolve"], &sizes[..]].concat()
+    };
+    folder.run(evolve("cpu.json")).code(0);
+    let on_gpu = [&evolve("gpu.json")[..], &["--backend", "cuda"]].concat();
+    let output = folder.command(on_gpu).output().unwrap();
+    if output.status.code() == Some(2) {
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("cannot be used"), "{text}");
+        println!("skipped: no GPU: {text}");
+        return;
+    }
+    assert_eq!(folder.read("gpu.json"), folder.read("cpu.json"));
+    folder.write("plain", pattern(50_000));
+    // Each opens what the other has sealed.
+    for (one, other) in [("cpu", "cuda"), ("cuda", "cpu")] {
+        for (direction, input, output, backend) in [
+            ("encrypt", "plain", "cipher", one),
+            ("decrypt", "cipher", "opened", other),
+        ] {
+            let pad = ["research", "pad", direction, "--generator", "cpu.json"];
+            let files = ["--key", KEY, "-i", input, "-o", output, "--force"];
+            let backend = ["--backend", backend];
+            folder.run([&pad[..], &files, &backend].concat()).code(0);
+        }
+        assert_eq!(folder.read("opened"), pattern(50_000));
+    }
+}

@@ -69,11 +69,12 @@ fn the_program_opens_ours() {
     let new = NewIdentity::generate();
     warplock_keyring::write_secret_file(&me, new.file_text().as_bytes(), false).unwrap();
     let key = MasterKey::generate().unwrap();
-    let all = recipients(&[
+    let mut all = recipients(&[
         &new.recipient(),
         &data_text("ssh_ed25519.pub"),
         &data_text("ssh_rsa.pub"),
     ]);
+    all.prepare_for_many();
     // It passes over a stanza that it does not know.
     let attributes = FileAttributes {
         mode: 0o644,

@@ -160,6 +160,32 @@ fn rsa_integers_at_the_edges() {
     Recipients::new(Arc::new(NoPrompt)).add(&fine).unwrap();
 }
 
+/// Points with which every secret gives the same result: age 0.12 panics on the first, and encrypts
+/// for anyone with the second.
+#[test]
+fn recipients_of_low_order() {
+    use base64::Engine;
+    let mut blob = [&b"\0\0\0\x0bssh-ed25519\0\0\0\x20\x01"[..], &[0; 31]].concat();
+    let line = |blob: &[u8]| {
+        let text = base64::prelude::BASE64_STANDARD.encode(blob);
+        format!("ssh-ed25519 {text}")
+    };
+    for text in [
+        "age1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq5cu47z",
+        &line(&blob),
+    ] {
+        let error = Recipients::new(Arc::new(NoPrompt)).add(text).unwrap_err();
+        assert!(error.to_string().contains("low order"), "{text}: {error}");
+    }
+    // The base point.
+    blob.truncate(19);
+    blob.extend([0x58]);
+    blob.extend([0x66; 31]);
+    Recipients::new(Arc::new(NoPrompt))
+        .add(&line(&blob))
+        .unwrap();
+}
+
 /// Parsers and `unwrap` on mutations of every good input: none may panic.
 #[test]
 fn mutations_never_panic() {

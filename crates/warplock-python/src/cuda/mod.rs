@@ -1,5 +1,6 @@
 //! Batches in GPU memory. The interface that users see is `warplock.cuda`.
 
+mod analyze;
 mod batch;
 mod device;
 mod dlpack;
@@ -18,6 +19,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::DevicePlan>()?;
     module.add_class::<parquet::DeviceFile>()?;
     module.add_function(wrap_pyfunction!(parquet::decrypt_parquet_to_gpu, module)?)?;
+    module.add_function(wrap_pyfunction!(analyze::analyze_on_gpu, module)?)?;
+    module.add_function(wrap_pyfunction!(analyze::compare_on_gpu, module)?)?;
     module.add_function(wrap_pyfunction!(device::gpus, module)?)?;
     module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::describe, module)?)?;

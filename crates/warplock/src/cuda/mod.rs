@@ -21,6 +21,8 @@ mod tests;
 pub use driver::devices::{Devices, Gpu, devices};
 pub use driver::link_rates::{LinkRates, link_rates};
 pub(crate) use host::backend::CudaBackend;
+#[doc(hidden)]
+pub use resident::Kernels;
 pub use resident::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKey, DeviceKeys, DevicePlaces,
     DeviceTags, DeviceText, DeviceVerdicts, Event, NonceCounter, PinnedBuffer, Plan, Region,

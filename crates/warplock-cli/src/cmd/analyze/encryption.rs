@@ -1,10 +1,11 @@
 //! The plaintext encrypted here, and again with one thing changed.
 
 use warplock::{Algorithm, Direction, Engine, Key, MessageStream, Mode, fill_random, pkcs7};
-use warplock_analyze::{Data, Random, compare};
+use warplock_analyze::{Data, Random};
 use zeroize::Zeroizing;
 
 use super::Pair;
+use super::statistics::Statistics;
 use crate::args::Change;
 use crate::failure::{Failure, Result};
 
@@ -92,6 +93,7 @@ impl<'a> Encryption<'a> {
         change: Change,
         cipher: &Data<'_>,
         random: &mut Randomness,
+        statistics: &Statistics,
     ) -> Result<Option<Pair>> {
         let mut plain = self.plain.as_bytes().to_vec();
         let (mut key, mut iv) = (self.key.clone(), self.iv.clone());
@@ -113,7 +115,8 @@ impl<'a> Encryption<'a> {
             }
         };
         let other = self.encrypt(plain, &key, &iv)?;
-        let comparison = compare(cipher, &other).map_err(Failure::error)?;
+        let comparison = statistics.compare(cipher, &other);
+        let comparison = comparison.map_err(Failure::error)?;
         Ok(Some(Pair {
             change: Some(change),
             what,

@@ -2,6 +2,7 @@
 
 mod encryption;
 mod show;
+mod statistics;
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -9,11 +10,10 @@ use std::path::{Path, PathBuf};
 use warplock::Algorithm;
 use warplock_analyze::page::{Section, Table, page};
 use warplock_analyze::trials::{Summary, Trials};
-use warplock_analyze::{
-    Comparison, Data, Options, Report, Shape, Test, analyze, compare, with_plaintext,
-};
+use warplock_analyze::{Comparison, Data, Options, Report, Shape, Test, with_plaintext};
 
 use self::encryption::{Encryption, Randomness};
+use self::statistics::Statistics;
 use super::inputs::stdin_once;
 use crate::args::{Analyze, Change, Choice, Common};
 use crate::console::print;
@@ -74,22 +74,25 @@ pub(super) fn run(options: &Analyze, common: &Common) -> Result<Exit> {
         Some(path) => Some(Output::create(path, options.force, None)?),
         None => None,
     };
+    let statistics = Statistics::new(common)?;
     let plain = plaintext(options, common)?;
     let findings = match &plain {
         Some((name, data)) if !options.algorithm.is_empty() => {
-            encrypted(name, data, options, common)?
+            encrypted(name, data, options, common, &statistics)?
         }
         _ => vec![given(
             plain.as_ref().map(|(_, data)| data),
             options,
             common,
+            &statistics,
         )?],
     };
     if let Some(output) = output {
         let settings = settings(options, common);
-        let plain = plain
-            .as_ref()
-            .map(|(name, data)| (name, data, analyze(data, &settings)));
+        let plain = match &plain {
+            Some((name, data)) => Some((name, data, statistics.analyze(data, &settings)?)),
+            None => None,
+        };
         write_page(output, plain.as_ref(), &findings)?;
     }
     if common.json {
@@ -188,7 +191,12 @@ fn load(
 }
 
 /// A ciphertext that was given, alone or with its plaintext.
-fn given(plain: Option<&Data<'_>>, options: &Analyze, common: &Common) -> Result<Finding<'static>> {
+fn given(
+    plain: Option<&Data<'_>>,
+    options: &Analyze,
+    common: &Common,
+    statistics: &Statistics,
+) -> Result<Finding<'static>> {
     let path = options.files.last().expect("there is a file or a picture");
     let shape = plain.and_then(Data::shape);
     let data = load(path, options.image, shape, common)?;
@@ -215,7 +223,7 @@ fn given(plain: Option<&Data<'_>>, options: &Analyze, common: &Common) -> Result
             }
             let mut trials = Trials::default();
             for part in data.as_bytes().chunks_exact(part) {
-                let report = analyze(&Data::bytes(part), &settings);
+                let report = statistics.analyze(&Data::bytes(part), &settings)?;
                 report.tests().for_each(|test| trials.add("", test));
             }
             Some(trials.summaries())
@@ -225,7 +233,7 @@ fn given(plain: Option<&Data<'_>>, options: &Analyze, common: &Common) -> Result
     let pairs = match &options.against {
         Some(path) => {
             let other = load(path, options.image, data.shape(), common)?;
-            let comparison = compare(&data, &other);
+            let comparison = statistics.compare(&data, &other);
             vec![Pair {
                 change: None,
                 what: format!("against {}", input_name(path)),
@@ -240,7 +248,7 @@ fn given(plain: Option<&Data<'_>>, options: &Analyze, common: &Common) -> Result
     Ok(Finding {
         name,
         algorithm: None,
-        report: analyze(&data, &settings),
+        report: statistics.analyze(&data, &settings)?,
         with_plaintext: plain.and_then(|plain| with_plaintext(plain.as_bytes(), data.as_bytes())),
         data,
         pairs,
@@ -254,6 +262,7 @@ fn encrypted(
     plain: &Data<'_>,
     options: &Analyze,
     common: &Common,
+    statistics: &Statistics,
 ) -> Result<Vec<Finding<'static>>> {
     let engine = common.engine()?;
     let settings = settings(options, common);
@@ -273,10 +282,10 @@ fn encrypted(
         for _ in 0..options.trials.map_or(1, |count| count.get()) {
             let encryption = Encryption::new(&engine, algorithm, plain, &mut random)?;
             let data = encryption.run()?;
-            let report = analyze(&data, &settings);
+            let report = statistics.analyze(&data, &settings)?;
             let mut pairs = Vec::new();
             for &change in changes {
-                pairs.extend(encryption.changed(change, &data, &mut random)?);
+                pairs.extend(encryption.changed(change, &data, &mut random, statistics)?);
             }
             if options.trials.is_some() {
                 for channel in &report.channels {
