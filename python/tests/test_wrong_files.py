@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import os
 import pathlib
+import signal
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -98,4 +101,30 @@ def test_what_is_no_file_is_refused_in_words() -> None:
             call("a\0b")
     with pytest.raises(TypeError, match="a binary file object, not int"):
         parquet.decrypt(5, bytes(16))  # type: ignore[call-overload]
+    prefix: Any = "v1"
+    for function in (parquet.decrypt, parquet.encrypt, parquet.open):
+        with pytest.raises(TypeError, match="aad_prefix must be bytes, not str"):
+            function(b"", bytes(16), aad_prefix=prefix)
+    with pytest.raises(TypeError, match="key_metadata must be bytes, not str"):
+        parquet.encrypt(b"", bytes(16), key_metadata=prefix)
     assert not pathlib.Path("out").exists()
+
+
+def test_no_table_appears_after_ctrl_c() -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"a": pa.array(range(8_000_000))})
+    pq.write_table(table, "plain", compression="none", use_dictionary=False)
+    # The signal may come between the appearance of the file and the return of the call.
+    for _ in range(5):
+        timer = threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            parquet.encrypt("plain", bytes(16), out="sealed", replace=True)
+            time.sleep(10)
+        timer.join()
+        if not pathlib.Path("sealed").exists():
+            break
+        os.remove("sealed")
+    else:
+        pytest.fail("the file appeared in spite of Ctrl-C")
