@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from warplock import _native
 from warplock._errors import CorruptedError
+from warplock._keys_kept import refuse_key_files
 from warplock._native import Engine
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def encrypt_file(
     >>> warplock.decrypt_file("a.txt.wl", "b.txt", identities=me)
     12
     """
+    if replace:
+        refuse_key_files(dst, recipients, identities, key)
     return _native.encrypt_file(
         src, dst, recipients, identities, passphrase, key, replace, attributes, progress, engine
     )
@@ -99,6 +102,8 @@ def decrypt_file(
     bytes as they come: only when this function returns is it certain that none is missing. For
     `replace`, `progress` and exceptions see `encrypt_file`.
     """
+    if replace:
+        refuse_key_files(dst, identities, key)
     return _native.decrypt_file(
         src, dst, identities, passphrase, key, range, replace, attributes, max_work, progress, engine
     )
@@ -362,6 +367,8 @@ def open(
         native = _native.NativeReader(file, identities, passphrase, key, max_work, engine)
         return io.BufferedReader(Reader(native), 1 << 16)
     if mode in ("wb", "w", "xb", "x"):
+        if mode[0] == "w":
+            refuse_key_files(file, recipients, identities, key)
         writer = _native.NativeWriter(
             file, recipients, identities, passphrase, key, mode[0] == "w", engine
         )

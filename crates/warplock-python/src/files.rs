@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Bound as End;
 use std::path::{Path, PathBuf};
 
-use pyo3::exceptions::{PyFileExistsError, PyOSError, PyValueError};
+use pyo3::exceptions::{PyFileExistsError, PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use warplock_container::{
@@ -30,9 +30,15 @@ impl Place {
         // fsspec's local files have both a path and the methods of a file.
         let is_path = object.is_instance_of::<PyString>()
             || object.hasattr("__fspath__")? && !object.hasattr("seek")?;
-        match is_path {
-            true => object.extract().map(Place::Path),
-            false => Ok(Place::Object(PythonFile::new(object.clone()))),
+        if is_path {
+            return object.extract().map(Place::Path);
+        }
+        match object.hasattr("read")? || object.hasattr("write")? {
+            true => Ok(Place::Object(PythonFile::new(object.clone()))),
+            false => Err(PyTypeError::new_err(format!(
+                "a file must be a str, a path or a binary file object, not {}",
+                object.get_type().name()?
+            ))),
         }
     }
 }
@@ -104,8 +110,15 @@ impl Output {
 }
 
 pub(crate) fn open_file(py: Python<'_>, path: &Path) -> PyResult<File> {
-    py.detach(|| File::open(path))
-        .map_err(|error| named(py, &error, path))
+    let opened = py.detach(|| {
+        let file = File::open(path)?;
+        // A folder would be refused only when it is read.
+        match file.metadata()?.is_dir() {
+            true => Err(io::Error::from_raw_os_error(libc::EISDIR)),
+            false => Ok(file),
+        }
+    });
+    opened.map_err(|error| named(py, &error, path))
 }
 
 pub(crate) fn create_file(py: Python<'_>, path: &Path, replace: bool) -> PyResult<OutputFile> {
@@ -117,12 +130,19 @@ pub(crate) fn create_file(py: Python<'_>, path: &Path, replace: bool) -> PyResul
             path.as_os_str().to_owned(),
         ))),
         Err(Error::Create(source)) => Err(named(py, &source, path)),
+        Err(Error::OutputUnusable(_)) if path.is_dir() => {
+            let error = io::Error::from_raw_os_error(libc::EISDIR);
+            Err(named(py, &error, path))
+        }
         Err(other) => Err(errors::container(py, other)),
     }
 }
 
 /// An `OSError` about a file.
 fn named(py: Python<'_>, error: &io::Error, path: &Path) -> PyErr {
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return PyValueError::new_err("embedded null byte");
+    }
     let number = error.raw_os_error().unwrap_or(libc::EIO);
     let text = py
         .import("os")
