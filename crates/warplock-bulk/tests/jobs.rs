@@ -1,4 +1,4 @@
-//! Jobs as a library: shards, logs, and who may run. The command line's tests do the rest.
+//! Jobs as a library: shards, logs, and which runs are refused. The command line's tests do the rest.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write;

@@ -199,10 +199,7 @@ pub(crate) fn distinct<'a>(
     let reads: Vec<&Path> = reads.into_iter().filter(|path| !is_dash(path)).collect();
     for output in outputs {
         if earlier.iter().any(|other| is_same(other, output)) {
-            return refuse(
-                "would be two outputs at once; name another file for one",
-                output,
-            );
+            return refuse("would be two outputs; name another file for one", output);
         }
         if reads
             .iter()

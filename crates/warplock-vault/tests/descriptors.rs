@@ -31,7 +31,7 @@ fn limit(current: u64) {
 /// More folders than can be open, each with a new file that has a long name.
 fn fill(vault: &Vault<Posix>, round: u64) {
     let long = OsStr::new(
-        "a name that is so long that it takes a file of its own beside the entry, \
+        "a name that is so long that it takes a file of its own next to the entry, \
          because encrypted and in letters and digits it is longer than names in the store may be, \
          which are limited to 255 bytes just as this one is",
     );
@@ -121,7 +121,7 @@ fn few_descriptors_are_enough() {
 
 /// A check of more files with several names than a process may have open.
 #[test]
-fn files_with_several_names_are_not_all_open_at_once() {
+fn files_with_several_names_are_not_all_open_at_the_same_time() {
     const OPEN: u64 = 100;
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();

@@ -216,7 +216,7 @@ impl<S: Storage> Check<'_, S> {
                 state.dirty = true;
                 core.commit(content, &mut state, true)?;
             }
-            let actions = ["written anew", "check --repair writes it anew"];
+            let actions = ["written again", "check --repair writes it again"];
             self.written(path, "one of its two headers is damaged", repair, actions);
         }
         // What could be written to is in order since it was opened.
@@ -271,7 +271,7 @@ impl<S: Storage> Check<'_, S> {
                         "it keeps the others",
                         "check --repair lets it keep the others",
                     ];
-                    let problem = "one of its names is gone, but nobody removed it in the vault";
+                    let problem = "one of its names is gone, but it was not removed in the vault";
                     self.written(&path, problem, done, actions);
                 }
                 Err(error) => self.unread(&path, error)?,

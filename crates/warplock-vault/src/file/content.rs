@@ -335,7 +335,7 @@ impl<S: Storage> Core<S> {
 
     /// Which of `count` blocks from `first` on stand in the journal, and where; and the seal of the
     /// newest version of each.
-    #[allow(clippy::type_complexity, reason = "two lists, used at once")]
+    #[allow(clippy::type_complexity, reason = "two lists that are used together")]
     fn newest(
         &self,
         content: &Content<S>,

@@ -107,7 +107,7 @@ impl Config {
                 let found = storage.attributes(At::Name(root, OsStr::new(CONFIG)));
                 if found.is_ok_and(|found| !is_regular(&found)) {
                     return Err(broken(
-                        "it is not a regular file, and was put there by somebody else; restore it \
+                        "it is not a regular file, and the vault did not make it; restore it \
                          from a backup",
                     ));
                 }

@@ -206,7 +206,7 @@ pub(super) fn room<F: FileSystem>(fs: &F) -> u64 {
     stat.map_or(u64::MAX, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// How long the kernel may accept writes without asking if there is so much room.
+/// How long the kernel may accept writes without asking if there are `room` bytes.
 fn until_full(room: u64) -> Duration {
     match Duration::from_nanos(room / FASTEST) {
         long if long > KERNEL_TICK => long - KERNEL_TICK,

@@ -11,7 +11,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let files = PassThrough::open("/srv/files")?;
 //! let mount = Mount::new(Arc::new(files), "/mnt".as_ref(), &Options::default())?;
-//! // ... until somebody unmounts it:
+//! // ... until it is unmounted:
 //! mount.wait()?;
 //! # Ok(())
 //! # }

@@ -73,7 +73,7 @@ impl Writers {
         self.lock().contains_key(&node)
     }
 
-    /// Notes that so much was written; whether it is time to look for room again.
+    /// Notes that `len` bytes were written; whether it is time to look for room again.
     pub(super) fn wrote(&self, len: usize) -> bool {
         let before = self.written.fetch_add(len as u64, Ordering::Relaxed);
         before / LOOK_AGAIN != (before + len as u64) / LOOK_AGAIN
@@ -87,7 +87,7 @@ impl Writers {
         self.forget_attributes(node);
     }
 
-    /// Whether accepted pages of a file found no room, nobody was told, and there is no more now.
+    /// Whether accepted pages of a file found no room, no program was told, and there is no more now.
     pub(super) fn take_full(&self, node: Node, room: u64) -> bool {
         let mut open = self.lock();
         let full = open.get_mut(&node).and_then(|open| open.full.take());

@@ -100,13 +100,13 @@ impl Memory {
             return Ok(self.store.is_none());
         };
         let judged = self.past(self.crashes()).judge_same(&occupant, (kind, id));
-        Ok(judged == Some(Verdict::Same) && !self.is_behind(&pending, &occupant, spot, stamp)?)
+        Ok(judged == Some(Verdict::Same) && !self.needs_note(&pending, &occupant, spot, stamp)?)
     }
 
     /// Whether a spot must be noted again with the state in which its occupant was found: the
     /// occupant's own record covers only the place that it names, and only until it is found
     /// elsewhere. Changes by this machine alone put nothing else there in between.
-    fn is_behind(
+    fn needs_note(
         &self,
         pending: &Pending,
         occupant: &Occupant,
@@ -176,7 +176,7 @@ impl Memory {
         let mut verdict = self.unless_accepted(judged, what)?;
         if verdict == Verdict::Same
             && let Some(occupant) = &occupant
-            && self.is_behind(pending, occupant, &spot, state.stamp)?
+            && self.needs_note(pending, occupant, &spot, state.stamp)?
         {
             verdict = Verdict::Newer;
         }

@@ -237,7 +237,7 @@ mod tests {
 
     /// A user who may read the store may lock its folder and what can be read in it.
     #[test]
-    fn a_reader_of_the_folder_holds_nobody() {
+    fn a_reader_of_the_folder_does_not_block_others() {
         let dir = tempfile::tempdir().unwrap();
         drop(locked(dir.path(), true).unwrap());
         let lock = dir.path().join(LOCK);

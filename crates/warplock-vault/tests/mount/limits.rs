@@ -39,7 +39,7 @@ impl SmallDisk {
         assert!(mount.status().unwrap().success(), "remount,{how}");
     }
 
-    /// Takes it out of the tree, whoever uses it.
+    /// Takes it out of the tree, even if it is in use.
     pub(crate) fn unplug(&self) {
         let _ = warplock_vault::fuse::unmount(&self.0, true);
     }

@@ -37,7 +37,7 @@ fn many_processes() {
             let rounds = number("WARPLOCK_STRESS_ROUNDS", 10);
             let standing = place.mount();
             fs::create_dir(standing.path("shared")).unwrap();
-            all_at_once(&standing, rounds);
+            all_at_the_same_time(&standing, rounds);
             assert_eq!(count(&standing), 8 * rounds);
             standing.end();
             let standing = place.mount();
@@ -52,7 +52,7 @@ fn count(standing: &Standing) -> u64 {
 }
 
 /// Eight processes, each of which runs the script.
-fn all_at_once(standing: &Standing, rounds: u64) {
+fn all_at_the_same_time(standing: &Standing, rounds: u64) {
     let processes: Vec<_> = (0..8)
         .map(|number| {
             Command::new("sh")
@@ -81,11 +81,11 @@ fn many_processes_for_long() {
         let limit = Duration::from_secs(number("WARPLOCK_STRESS_SECONDS", 3600));
         let standing = place.mount();
         let start = Instant::now();
-        let mut settled = None;
+        let mut at_first = None;
         let mut passes = 0;
         while start.elapsed() < limit {
             fs::create_dir(standing.path("shared")).unwrap();
-            all_at_once(&standing, 10);
+            all_at_the_same_time(&standing, 10);
             assert_eq!(count(&standing), 80);
             for entry in fs::read_dir(standing.root()).unwrap() {
                 fs::remove_dir_all(entry.unwrap().path()).unwrap();
@@ -93,14 +93,14 @@ fn many_processes_for_long() {
             passes += 1;
             if passes == 3 || passes % 100 == 0 {
                 let now = standing.memory();
-                settled.get_or_insert(now);
+                at_first.get_or_insert(now);
                 println!("{:?}, pass {passes}: {now:?}", start.elapsed());
             }
         }
         let now = standing.memory();
-        let settled = settled.unwrap_or(now);
-        println!("{passes} passes: {settled:?} then {now:?}");
-        assert!(now.resident < settled.resident + (16 << 20), "it grew");
+        let at_first = at_first.unwrap_or(now);
+        println!("{passes} passes: {at_first:?} then {now:?}");
+        assert!(now.resident < at_first.resident + (16 << 20), "it grew");
         standing.end();
     });
 }

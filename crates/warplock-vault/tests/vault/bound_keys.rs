@@ -190,7 +190,7 @@ fn a_name_and_a_key_are_bound_as_they_stand() {
 }
 
 #[test]
-fn a_planted_key_keeps_nobody_out() {
+fn a_planted_key_keeps_no_user_out() {
     let vault = Shared::new();
     let (head, keys) = vault.parts();
     let foreign = MasterKey::generate().unwrap();
@@ -385,7 +385,7 @@ fn another_change_is_waited_for_but_not_for_ever() {
 }
 
 #[test]
-fn something_else_in_the_files_place_is_an_error_at_once() {
+fn something_else_in_the_files_place_is_an_error_without_delay() {
     let vault = Shared::new();
     let config = vault.config();
     let (aside, good) = (vault.path().join("aside"), fs::read(&config).unwrap());

@@ -124,7 +124,7 @@ fn a_vault_needs_an_empty_folder_and_known_settings() {
 
 /// No change is lost, and the remains of an interrupted one are tidied up.
 #[test]
-fn several_at_once() {
+fn several_at_the_same_time() {
     const COUNT: usize = 8;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path();

@@ -1,5 +1,5 @@
 //! Vaults without a mount, most of them in memory: one program, since what each store takes of the
-//! vault is compiled anew in every program.
+//! vault is compiled again for every program.
 
 mod adversary;
 #[cfg(target_os = "linux")]

@@ -450,7 +450,7 @@ fn acls_go_with_permissions() {
 /// A file that its owner made read-only can be used as on other file systems, also after mounting
 /// again.
 #[test]
-fn files_that_are_new_have_their_owner_at_once() {
+fn new_files_have_their_owner_from_the_start() {
     let (mem, key) = new_vault(&Settings::default());
     let vault = open(mem.clone(), &key);
     let made = vault

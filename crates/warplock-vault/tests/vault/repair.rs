@@ -245,7 +245,7 @@ fn what_is_not_ours_is_not_removed() {
         disk.object(dir).entries.insert("my.name".into(), 1 << 50);
     }
     let vault = open(mem.clone(), &key);
-    // What no mount shows is in nobody's way, and goes nowhere.
+    // What no mount shows hinders no one, and stays.
     vault.rmdir(ROOT, OsStr::new("dir")).unwrap();
     inodes.retain(|inode| *inode != dir);
     assert_eq!(entry(&mem, TOP, "dir"), None);
@@ -435,9 +435,9 @@ fn a_journal_of_a_file_that_cannot_be_written() {
 }
 
 /// A journal whose header was written already, when the older header is damaged: that is written
-/// anew, too.
+/// again, too.
 #[test]
-fn an_older_header_beside_a_journal() {
+fn an_older_header_next_to_a_journal() {
     let mut repaired = 0;
     let (mem, key) = new_vault(&Settings::default());
     let vault = open(mem.clone(), &key);

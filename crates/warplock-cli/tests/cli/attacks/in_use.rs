@@ -90,7 +90,7 @@ fn a_spoilt_file_is_saved_over() {
     zeros.write_all_at(&[0; 4096], 0).unwrap();
     // Of a file from elsewhere nothing is overwritten, either.
     let outside = world.0.path("outside");
-    fs::write(&outside, "somebody's").unwrap();
+    fs::write(&outside, "another's").unwrap();
     remove(&at("linked"));
     fs::hard_link(&outside, at("linked")).unwrap();
     let before = Kept::of(&world.store());
@@ -231,7 +231,7 @@ impl Drop for Detached {
     }
 }
 
-/// The disk with the machine's memory is filled by somebody else: nothing is changed that the memory
+/// The disk with the machine's memory is filled by another program: nothing is changed that the memory
 /// could not note, and unmounting does not say that all is well.
 #[test]
 fn the_disk_of_the_memory_is_full() {

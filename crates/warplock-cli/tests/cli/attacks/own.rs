@@ -502,7 +502,7 @@ fn with_files_from_elsewhere() {
         "AAAAAAAAAAAAAAAAAAAAAAAAAAAA",
     ] {
         world.copy("store now", "store");
-        fs::write(&victim, "somebody's").unwrap();
+        fs::write(&victim, "another's").unwrap();
         fs::set_permissions(&victim, Permissions::from_mode(0o640)).unwrap();
         let linked = world.store().join(name);
         fs::hard_link(&victim, &linked).unwrap();
@@ -514,7 +514,7 @@ fn with_files_from_elsewhere() {
         let mode = fs::metadata(&victim).unwrap().permissions().mode();
         assert_eq!(
             (fs::read(&victim).unwrap(), mode & 0o777),
-            (b"somebody's".to_vec(), 0o640)
+            (b"another's".to_vec(), 0o640)
         );
     }
 }

@@ -34,7 +34,7 @@ const KEY: usize = 20;
 const ALL: usize = LINES * LINE;
 
 /// The master key of the vault in the folder `path` and what else its `warplock.vault` cannot be
-/// made without, to be printed. A person who has this can read and change the vault, even after all
+/// made without, to be printed. Anyone with this can read and change the vault, even after all
 /// its keys were changed.
 ///
 /// # Errors

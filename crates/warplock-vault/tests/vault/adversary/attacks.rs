@@ -74,7 +74,7 @@ fn is_entry(entry: &Entry) -> bool {
 }
 
 /// Puts link counts right; false if the folders are no tree any more.
-fn settle(disk: &mut Disk) -> bool {
+fn count_links(disk: &mut Disk) -> bool {
     let mut links: HashMap<u64, u32> = HashMap::new();
     let mut seen = BTreeSet::from([TOP]);
     let mut folders = vec![TOP];
@@ -150,7 +150,7 @@ impl Attack {
             refused: attacker.refused,
             harmless: attacker.harmless,
         };
-        if !settle(&mut changed) {
+        if !count_links(&mut changed) {
             return None;
         }
         *disk = changed;

@@ -1,7 +1,7 @@
 //! The promise itself: unless something is reported, the tree is what its owner made.
 //!
 //! Random histories of honest work on one machine or two, with crashes, and between and during them
-//! an attacker without a key, who changes the store at random and has old copies of all of it.
+//! an attacker without a key, that changes the store at random and has old copies of all of it.
 //! Excused is only what `docs/vault-format.md` lists: attributes that are missing or old (`xattrs`
 //! in [`oracle::Ask`]); without a memory, whatever is an older state or missing
 //! ([`model::Window`]); after a crash, what was not synced. Not tried: exchanges in sessions that
