@@ -3,12 +3,11 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::world::{World, copy, remove};
+use super::world::{Detached, World, copy, remove};
 use super::{Kept, places};
 use crate::vault::can_mount;
 
@@ -90,7 +89,7 @@ fn a_spoilt_file_is_saved_over() {
     zeros.write_all_at(&[0; 4096], 0).unwrap();
     // Of a file from elsewhere nothing is overwritten, either.
     let outside = world.0.path("outside");
-    fs::write(&outside, "somebody's").unwrap();
+    fs::write(&outside, "another's").unwrap();
     remove(&at("linked"));
     fs::hard_link(&outside, at("linked")).unwrap();
     let before = Kept::of(&world.store());
@@ -222,16 +221,7 @@ fn two_volumes_in_the_store() {
     world.check(&[]).nothing();
 }
 
-/// Takes a file system out of the tree, however a test ends.
-struct Detached(PathBuf);
-
-impl Drop for Detached {
-    fn drop(&mut self) {
-        let _ = warplock_vault::fuse::unmount(&self.0, true);
-    }
-}
-
-/// The disk with the machine's memory is filled by somebody else: nothing is changed that the memory
+/// The disk with the machine's memory is filled by another program: nothing is changed that the memory
 /// could not note, and unmounting does not say that all is well.
 #[test]
 fn the_disk_of_the_memory_is_full() {

@@ -106,7 +106,7 @@ fn with_permissions_and_leftovers() {
                 chown(a.at(path), NOBODY, NOBODY).unwrap();
             }
         }),
-        attack("an access list for somebody", |a| {
+        attack("an access list for another user", |a| {
             // Where this program is missing, nothing is attacked.
             let list = Command::new("setfacl")
                 .args(["-m", "u:65534:rwx"])
@@ -124,11 +124,11 @@ fn with_permissions_and_leftovers() {
             }
         })
         .passes("change times, an ACL within the permissions of the group"),
-        attack("an empty file that nobody made", |a| {
+        attack("an empty file that the vault did not make", |a| {
             a.plant(&a.at("").join("notes.txt"), File);
         })
         .found("none of the vault's files"),
-        attack("a fifo that nobody made", |a| {
+        attack("a fifo that the vault did not make", |a| {
             a.plant(&a.at("dir").join("notes"), Fifo)
         })
         .found("none of the vault's files"),

@@ -103,7 +103,7 @@ fn a_memory_that_others_prepared() {
         .max_by_key(|path| path.metadata().unwrap().len())
         .unwrap();
     let victim = world.0.path("victim");
-    fs::write(&victim, "somebody's").unwrap();
+    fs::write(&victim, "another's").unwrap();
     let kept = fs::read(&table).unwrap();
     for kind in [Kind::Fifo, Kind::Folder, Kind::Socket] {
         remove(&table);
@@ -121,7 +121,7 @@ fn a_memory_that_others_prepared() {
     world.0.run(check).code(1);
     fs::set_permissions(&id, fs::Permissions::from_mode(0o700)).unwrap();
     world.0.run(check).code(0);
-    assert_eq!(fs::read(victim).unwrap(), b"somebody's");
+    assert_eq!(fs::read(victim).unwrap(), b"another's");
 }
 
 /// A machine that is resumed twice from one snapshot seals with other nonces each time.
