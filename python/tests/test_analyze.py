@@ -38,6 +38,14 @@ def test_shapes_are_those_of_arrays():
     names = {result.channel for result in analyze.statistics(array)}
     assert names == {"red", "green", "blue", ""}
     assert analyze.statistics(array) == analyze.statistics(array.tobytes(), shape=(64, 40, 3))
+    for wide in (np.zeros((64, 64)), np.zeros((64, 64, 3), "u2")):
+        with pytest.raises(ValueError, match="items are not bytes"):
+            analyze.statistics(wide)
+        with pytest.raises(ValueError, match="items are not bytes"):
+            analyze.compare(wide, wide)
+    for shape in [(-1, 64), (64, 0), (64, 64, -3)]:
+        with pytest.raises(ValueError, match="numbers from 1 on"):
+            analyze.statistics(array, shape=shape)
     with pytest.raises(ValueError, match="needs 7680 bytes"):
         analyze.statistics(array.tobytes()[:-1], shape=(64, 40, 3))
     with pytest.raises(ValueError, match="rows, columns"):

@@ -27,6 +27,7 @@ def lacks(need):
         ("README.md", PACKAGES),
         ("docs/python.md", PACKAGES),
         ("docs/tensors.md", PACKAGES),
+        ("docs/analyze.md", ("numpy",)),
         ("docs/parquet.md", ("pyarrow.parquet.encryption",)),
         ("docs/gpu-python.md", ("torch",)),
         ("docs/bulk.md", ("obstore",)),

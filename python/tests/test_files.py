@@ -53,6 +53,37 @@ def test_a_file_there_and_back():
         )  # fmt: skip
 
 
+def test_permissions_and_times_come_back():
+    me = Identity.generate()
+    when, a, b = 1_234_567_890_123_456_789, pathlib.Path("a"), pathlib.Path("b")
+    a.write_bytes(b"text")
+    a.chmod(0o750)
+    os.utime(a, ns=(when, when))
+    umask = os.umask(0o027)
+    try:
+        for kept, restored in ((True, True), (True, False), (False, True)):
+            warplock.encrypt_file(a, "a.wl", recipients=me, replace=True, attributes=kept)
+            warplock.decrypt_file("a.wl", b, identities=me, attributes=restored)
+            found = b.stat()
+            as_before = (found.st_mode & 0o777, found.st_mtime_ns) == (0o750, when)
+            assert as_before == (kept and restored)
+            b.unlink()
+        # Never looser than the umask.
+        a.chmod(0o666)
+        warplock.encrypt_file(a, "a.wl", recipients=me, replace=True)
+        os.umask(0o077)
+        warplock.decrypt_file("a.wl", b, identities=me)
+        assert b.stat().st_mode & 0o777 == 0o600
+        # A part is not the file, and a passphrase leaves no room.
+        warplock.decrypt_file("a.wl", b, identities=me, range=(1, 2), replace=True)
+        assert b.stat().st_mtime_ns != when
+        warplock.encrypt_file(a, "a.wl", passphrase="words", replace=True)
+        warplock.decrypt_file("a.wl", b, passphrase="words", replace=True)
+        assert b.stat().st_mtime_ns != when
+    finally:
+        os.umask(umask)
+
+
 def test_the_command_line_is_the_same():
     write_identity("key.txt")
     (recipient,) = recipients_of("key.txt")

@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from warplock import _native
 from warplock._errors import CorruptedError
+from warplock._keys_kept import refuse_key_files
 from warplock._native import Engine
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def encrypt_file(
     passphrase: _Passphrase | None = None,
     key: _Key | None = None,
     replace: bool = False,
+    attributes: bool = True,
     progress: _Progress | None = None,
     engine: Engine | None = None,
 ) -> int:
@@ -45,6 +47,9 @@ def encrypt_file(
     or a function that is asked for it. `key`: 32 bytes, the path of a key file, or a function that
     returns 32 bytes, such as one that asks a key service; then the file is a bare stream without an
     envelope.
+
+    The permissions and the time of modification of a path `src` go with it, encrypted, unless
+    `attributes` is false; next to a passphrase or under a `key` there is no room for them.
 
     A path `dst` appears under its name when all of it is on the disk; an exception before that,
     KeyboardInterrupt included, leaves nothing new. An existing file is refused without `replace`.
@@ -63,8 +68,10 @@ def encrypt_file(
     >>> warplock.decrypt_file("a.txt.wl", "b.txt", identities=me)
     12
     """
+    if replace:
+        refuse_key_files(dst, recipients, identities, key)
     return _native.encrypt_file(
-        src, dst, recipients, identities, passphrase, key, replace, progress, engine
+        src, dst, recipients, identities, passphrase, key, replace, attributes, progress, engine
     )
 
 
@@ -77,6 +84,7 @@ def decrypt_file(
     key: _Key | None = None,
     range: tuple[int, int | None] | None = None,
     replace: bool = False,
+    attributes: bool = True,
     max_work: int | None = None,
     progress: _Progress | None = None,
     engine: Engine | None = None,
@@ -85,14 +93,19 @@ def decrypt_file(
 
     `identities`: `Identity` or paths of identity files, SSH private keys included. `passphrase`
     opens the file, or encrypted identity files. `range`: only the plaintext from (start, stop).
-    `max_work`: the most work of a passphrase, as base-2 logarithm of scrypt's.
+    `max_work`: the most work of a passphrase, as base-2 logarithm of scrypt's. A path `dst` gets the
+    permissions and the time of modification that came with the file, but no permission that the
+    umask, or a file that is replaced, does not give; not with a `range`, or if `attributes` is
+    false.
 
     A path appears under its name only when all of it was verified. A file object gets verified
     bytes as they come: only when this function returns is it certain that none is missing. For
     `replace`, `progress` and exceptions see `encrypt_file`.
     """
+    if replace:
+        refuse_key_files(dst, identities, key)
     return _native.decrypt_file(
-        src, dst, identities, passphrase, key, range, replace, max_work, progress, engine
+        src, dst, identities, passphrase, key, range, replace, attributes, max_work, progress, engine
     )
 
 
@@ -108,7 +121,7 @@ def verify_file(
 ) -> int:
     """Verifies every byte of `src`, and keeps none; returns the bytes of plaintext."""
     return _native.decrypt_file(
-        src, None, identities, passphrase, key, None, False, max_work, progress, engine
+        src, None, identities, passphrase, key, None, False, False, max_work, progress, engine
     )
 
 
@@ -354,6 +367,8 @@ def open(
         native = _native.NativeReader(file, identities, passphrase, key, max_work, engine)
         return io.BufferedReader(Reader(native), 1 << 16)
     if mode in ("wb", "w", "xb", "x"):
+        if mode[0] == "w":
+            refuse_key_files(file, recipients, identities, key)
         writer = _native.NativeWriter(
             file, recipients, identities, passphrase, key, mode[0] == "w", engine
         )

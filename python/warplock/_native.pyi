@@ -270,6 +270,7 @@ def encrypt_file(
     passphrase: Any,
     key: Any,
     replace: bool,
+    attributes: bool,
     progress: Callable[[int], object] | None,
     engine: Engine | None,
 ) -> int: ...
@@ -281,6 +282,7 @@ def decrypt_file(
     key: Any,
     range: tuple[int, int | None] | None,
     replace: bool,
+    attributes: bool,
     max_work: int | None,
     progress: Callable[[int], object] | None,
     engine: Engine | None,

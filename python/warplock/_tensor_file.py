@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any, TypedDict
 
 from warplock import _frameworks, _native, _tensors
 from warplock._errors import CorruptedError, FormatError
+from warplock._keys_kept import refuse_key_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,6 +136,8 @@ def save(
     described = ((name, one.dtype, one.shape) for name, one in given.items())
     header, order = _tensors.write(described, metadata)
     recipients, identities, passphrase, key, engine = _values(LockArguments, {**keys})
+    if replace:
+        refuse_key_files(dst, recipients, identities, key)
     _native.save_tensors(
         dst,
         [header, *(given[name].part for name in order)],

@@ -147,6 +147,8 @@ class _Array:
         if len(shape) not in (2, 3):
             raise ValueError(f"a shape is (rows, columns) or (rows, columns, channels), not {shape}")
         rows, columns, channels = (*shape, 1)[:3]
+        if min(rows, columns, channels) < 1:
+            raise ValueError(f"a shape has numbers from 1 on, not {tuple(shape)}")
         return rows, columns, channels
 
 

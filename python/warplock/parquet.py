@@ -101,6 +101,7 @@ def decrypt(
     `__cuda_array_interface__`, `ptr` and `nbytes`, for cuDF, CuPy and PyTorch. It waits until all is
     verified. A path is mapped into memory: nothing may cut the file meanwhile.
     """
+    _check_bytes(aad_prefix=aad_prefix)
     if device is not None:
         if out is not None:
             raise ValueError("out and device are two places: give one")
@@ -129,6 +130,7 @@ def open(
     changed. A path is mapped into memory: nothing may cut the file meanwhile. A file object is read
     as a whole.
     """
+    _check_bytes(aad_prefix=aad_prefix)
     return _PlainFile(source, _lookup(key, column_keys or {}), aad_prefix, engine)
 
 
@@ -254,6 +256,7 @@ def encrypt(
     """
     if algorithm not in ("AES_GCM_V1", "AES_GCM_CTR_V1"):
         raise ValueError("algorithm must be AES_GCM_V1 or AES_GCM_CTR_V1")
+    _check_bytes(aad_prefix=aad_prefix, key_metadata=key_metadata)
     metadata: dict[str | None, bytes] = {} if key_metadata is None else {None: key_metadata}
     metadata.update((column_key_metadata or {}).items())
     return _native.encrypt_parquet(
@@ -269,6 +272,12 @@ def encrypt(
         replace,
         engine,
     )
+
+
+def _check_bytes(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None and not isinstance(value, (bytes, bytearray)):
+            raise TypeError(f"{name} must be bytes, not {type(value).__name__}")
 
 
 @contextlib.contextmanager

@@ -44,10 +44,11 @@ fn main() -> Result<()> {
     let (a, b) = (left.region(), right.region());
     println!("{} with {mib} MiB", device.gpu().name);
 
-    // SAFETY: here and below, all memory lives until the stream has been waited for, and each call is
-    // the only one that uses it.
     let copy = least(&device, &stream, || {
-        Ok(unsafe { right.copy_from(&left, &stream)? })
+        // SAFETY: here and below, all memory lives until the stream has been waited for, and each
+        // call is the only one that uses it.
+        unsafe { right.copy_from(&left, &stream)? };
+        Ok(())
     })?;
     let copy = len as f64 / copy;
     let show = |what: &str, bytes: usize, seconds: f64| {

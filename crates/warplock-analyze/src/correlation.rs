@@ -158,8 +158,8 @@ impl Progression {
         }
     }
 
-    /// The bytes that are the first of no pair at this lag, those that are the second of none, and the
-    /// pairs that are none: of a row's last pixel and the first of a row below.
+    /// At this direction's lag: the bytes that are the first of no pair, those that are the second of no
+    /// pair, and what must not count: a row's last pixel with the first of a row below.
     pub(crate) fn ends(grid: Grid, direction: Direction) -> Option<[Progression; 3]> {
         let lag = direction.lag(grid)?;
         let (Grid { len, width }, (right, _)) = (grid, direction.step());

@@ -223,7 +223,7 @@ fn repeated_blocks_and_lags_are_those_of_the_cpu() {
     let mut numbers = Random::new(5);
     for len in [0, 15, 16, 32, 255, 256, 1000, 4096, 100_000, 300_001] {
         for kinds in [1, 2, 50, 1 << 20] {
-            // Blocks of so many kinds, in random order.
+            // Blocks of `kinds` kinds, in random order.
             let block = |_| random(numbers.below(kinds) as u64, 16);
             let mut bytes: Vec<u8> = (0..len / 16).flat_map(block).collect();
             bytes.resize(len, 1);

@@ -17,7 +17,8 @@ use crate::job::{Job, Name, Shard};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Its result is on the disk, or it was verified.
+    /// Its result is complete, or it was verified. The result's name is on the disk when the run
+    /// ends.
     Done,
     /// Its result existed already.
     Unchanged,

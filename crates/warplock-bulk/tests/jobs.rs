@@ -1,8 +1,9 @@
 //! Jobs as a library: shards, logs, and who may run. The command line's tests do the rest.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write;
 use std::num::NonZeroUsize;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use warplock_bulk::{Error, Job, Keys, Operation, Plan, Report, Row, Shard, plan, report, run};
 use warplock_container::Pipeline;
-use warplock_keyring::{NewIdentity, NoPrompt};
+use warplock_keyring::{Identities, NewIdentity, NoPrompt};
 
 struct Case {
     folder: TempDir,
@@ -120,4 +121,66 @@ fn an_incomplete_job_is_refused() {
         Err(Error::Io { .. })
     ));
     assert!(Job::open(Path::new("/nonexistent")).is_err());
+}
+
+/// Enough files for a table of the recipient; in folders that are left and entered again.
+#[test]
+fn many_files_come_back_with_their_modes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let me = NewIdentity::generate();
+    let name = |index: u32| format!("{}/{}/{index}", index % 3, index % 2);
+    for index in 0..1001 {
+        let file = path("src").join(name(index));
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, index.to_le_bytes()).unwrap();
+        // More and less than what a usual umask leaves.
+        let mode = [0o666, 0o400][index as usize % 2];
+        fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+    }
+    for (operation, from, to) in [
+        (Operation::Encrypt, "src", "sealed"),
+        (Operation::Decrypt, "sealed", "plain"),
+    ] {
+        let options = Plan {
+            operation,
+            source: path(from),
+            destination: Some(path(to)),
+            recipients: match operation {
+                Operation::Encrypt => vec![me.recipient()],
+                _ => vec![],
+            },
+            include: vec![],
+            exclude: vec![],
+        };
+        let job = path(&format!("job-{from}"));
+        let planned = plan(&options, &job).unwrap();
+        let mut identities = Identities::new(Arc::new(NoPrompt));
+        identities.add("me", me.file_text().as_bytes()).unwrap();
+        let keys = Keys {
+            identities: Some(identities),
+            prompt: Arc::new(NoPrompt),
+        };
+        let (pipeline, threads) = (Pipeline::new().unwrap(), NonZeroUsize::new(3).unwrap());
+        let counter = AtomicU64::new(0);
+        let sum = run(
+            &job,
+            &planned,
+            Shard::WHOLE,
+            &keys,
+            false,
+            &pipeline,
+            threads,
+            &counter,
+            &|_| (),
+        );
+        assert_eq!(sum.unwrap().failed, 0);
+    }
+    for index in 0..1001 {
+        let [source, plain] = ["src", "plain"].map(|root| path(root).join(name(index)));
+        assert_eq!(fs::read(&plain).unwrap(), index.to_le_bytes());
+        let [source, plain] = [source, plain].map(|file| fs::metadata(file).unwrap());
+        assert_eq!(source.mode(), plain.mode());
+        assert_eq!(source.modified().unwrap(), plain.modified().unwrap());
+    }
 }

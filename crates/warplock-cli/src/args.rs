@@ -481,7 +481,12 @@ fn one_line(error: &clap::Error) -> String {
     };
     match (error.kind(), given(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(argument)) => return unknown(argument),
-        (ErrorKind::TooManyValues, Some(option)) => return without_value(option),
+        (ErrorKind::TooManyValues, Some(option)) if option.starts_with('-') => {
+            return without_value(option);
+        }
+        (ErrorKind::TooManyValues, Some(files)) => {
+            return format!("there are too many arguments for {files}; --help tells more");
+        }
         _ => {}
     }
     let mut text = error.render().to_string();

@@ -216,6 +216,15 @@ impl From<warplock::Error> for Failure {
             warplock::Error::Authentication { .. } => Failure::authentication(
                 "authentication failed: wrong key, IV or associated data, or the data was changed",
             ),
+            // The engine's sentence names what programs call.
+            warplock::Error::NonceReuse {
+                first,
+                second,
+                what,
+            } => Failure::error(format_args!(
+                "messages {first} and {second} have {what} under the same key: give each its own"
+            ))
+            .coded("engine"),
             other => {
                 Failure::error(format_args!("{other}{}", advice::engine(&other))).coded("engine")
             }

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use warplock_container::Source;
+use warplock_container::{Source, attributes_of};
 use warplock_keyring::{FileAttributes, shown_name};
 
 use crate::failure::{Failure, Result};
@@ -102,10 +102,7 @@ impl Input {
 
     /// The permissions and time of a file that was named.
     pub(crate) fn attributes(&self, path: &Path) -> Option<FileAttributes> {
-        let modified = self.metadata.modified().ok()?;
-        let mode = self.metadata.mode() & 0o777;
-        let is_named = self.metadata.is_file() && !is_dash(path);
-        is_named.then_some(FileAttributes { mode, modified })
+        attributes_of(&self.file).filter(|_| !is_dash(path))
     }
 
     /// The input for a pipeline, from the file's current position on.

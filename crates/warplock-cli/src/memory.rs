@@ -3,6 +3,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Cursor, Write};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::exit::Exit;
@@ -49,12 +50,13 @@ fn end(size: usize) -> ! {
     static TOLD: AtomicBool = AtomicBool::new(false);
     // When memory runs out, it does so in several threads.
     if !TOLD.swap(true, Ordering::Relaxed) {
-        /// With the default work; nothing else needs this much at a time.
-        const PASSPHRASE: usize = 100 << 20;
+        /// With the default work, and with the most that is accepted. Large files that are held in
+        /// memory may need as much.
+        const PASSPHRASE: RangeInclusive<usize> = 100 << 20..=5 << 30;
         let mut line = Cursor::new([0; 256]);
-        let what = match size {
-            PASSPHRASE.. => ", for stretching a passphrase",
-            _ => "",
+        let what = match PASSPHRASE.contains(&size) {
+            true => ", perhaps for stretching a passphrase",
+            false => "",
         };
         let _ = writeln!(
             line,

@@ -12,7 +12,7 @@ use warplock_container::{OutputFile, Sink};
 use warplock_keyring::{FileAttributes, shown_name};
 
 use crate::failure::{Failure, Result};
-use crate::input::{Input, is_dash};
+use crate::input::{Input, is_dash, place};
 use crate::startup::was_closed;
 
 pub(crate) use warplock_container::{Access, close};
@@ -108,8 +108,7 @@ impl Output {
     /// encrypted.
     pub(crate) fn restore(&mut self, attributes: &FileAttributes) {
         if let Kind::File(output) = &mut self.kind {
-            output.set_mode(attributes.mode);
-            output.set_modified(attributes.modified);
+            output.restore(attributes);
         }
     }
 
@@ -186,6 +185,56 @@ fn target(path: &Path, force: bool, input: Option<&Input>, access: Access) -> Re
         _ => {}
     }
     Ok(Target::File(OutputFile::create(path, force, access)?))
+}
+
+/// Refuses an output of a command that is another output, or a file that it also reads: `--force` is
+/// for older results, not for keys. What it is made from is left to [`Output::create`].
+pub(crate) fn distinct<'a>(
+    outputs: impl IntoIterator<Item = &'a Path>,
+    reads: impl IntoIterator<Item = &'a Path>,
+) -> Result<()> {
+    let refuse =
+        |why: &str, path| Err(Failure::error(why).about(output_name(path, shown_name(path))));
+    let mut earlier: Vec<&Path> = Vec::new();
+    let reads: Vec<&Path> = reads.into_iter().filter(|path| !is_dash(path)).collect();
+    for output in outputs {
+        if earlier.iter().any(|other| is_same(other, output)) {
+            return refuse(
+                "would be two outputs at once; name another file for one",
+                output,
+            );
+        }
+        if reads
+            .iter()
+            .any(|read| !is_stdout(output) && is_same(read, output))
+        {
+            return refuse(
+                "is read as well, so the output cannot have this name; name another file",
+                output,
+            );
+        }
+        earlier.push(output);
+    }
+    Ok(())
+}
+
+/// Whether two paths are the same place, if they exist, or will be. What is written to a pipe or a
+/// device under two names is not lost.
+fn is_same(one: &Path, other: &Path) -> bool {
+    if is_stdout(one) || is_stdout(other) {
+        return is_stdout(one) && is_stdout(other);
+    }
+    match (fs::metadata(one), fs::metadata(other)) {
+        (Ok(one), Ok(other)) => place(&one).is_some_and(|one| Some(one) == place(&other)),
+        (Err(_), Err(_)) => {
+            let folder = |path: &Path| match path.parent() {
+                Some(folder) if folder != Path::new("") => fs::canonicalize(folder).ok(),
+                _ => fs::canonicalize(".").ok(),
+            };
+            one.file_name() == other.file_name() && folder(one) == folder(other)
+        }
+        _ => false,
+    }
 }
 
 /// Whether `path` on the command line means standard output.

@@ -41,6 +41,11 @@ impl Value {
         self.0.as_str() == "@-"
     }
 
+    /// The file that the value is read from.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.0.strip_prefix('@').map(Path::new)
+    }
+
     /// The bytes: hex digits, or the content of the file after `@`. `option` is for errors.
     pub(crate) fn read(&self, option: &str) -> Result<Bytes> {
         match self.0.strip_prefix('@') {

@@ -1,9 +1,12 @@
 //! Whole `.wl` files by their names: one call each.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use warplock_keyring::{Identities, MasterKey, Recipients, unwrap, wrap};
+use warplock_keyring::{
+    FileAttributes, Identities, MasterKey, Recipients, attributes, unwrap, wrap_with,
+};
 
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
@@ -18,7 +21,8 @@ use crate::stream::{open, seal};
 /// `recipients`. Returns the length of the plaintext in bytes.
 ///
 /// The output appears under its name only when it is complete and on the disk; an existing file is
-/// refused (use [`OutputFile`] to replace it). Its usual suffix is `.wl`; the command `warplock
+/// refused (use [`OutputFile`] to replace it). The input's permissions and time of modification go
+/// with it, encrypted; next to a passphrase there is no room for them. Its usual suffix is `.wl`; the command `warplock
 /// decrypt` opens it.
 ///
 /// ```
@@ -55,7 +59,8 @@ pub fn encrypt_file(
     let output = OutputFile::create(output, false, Access::Usual)?;
     let source = Source::file(&input).map_err(Error::Read)?;
     let key = MasterKey::generate()?;
-    let envelope = Envelope::new(wrap(&key, recipients)?)?;
+    let attributes = attributes_of(&input);
+    let envelope = Envelope::new(wrap_with(&key, recipients, attributes.as_ref())?)?;
     let mut sink = output.sink()?;
     envelope.write(&mut sink)?;
     let written = seal(source, sink, &InputKey::from(&key), pipeline)?;
@@ -67,7 +72,8 @@ pub fn encrypt_file(
 /// Returns the length of the plaintext in bytes.
 ///
 /// The output appears under its name only when all of it was verified and is on the disk; an
-/// existing file is refused. See [`encrypt_file`] for an example.
+/// existing file is refused. It gets the permissions, as far as the umask allows them, and the time
+/// of modification that the encrypted file had. See [`encrypt_file`] for an example.
 ///
 /// # Errors
 /// Those of kind [`crate::ErrorKind::Authentication`] if no identity fits or anything was changed;
@@ -80,8 +86,11 @@ pub fn decrypt_file(
     pipeline: &Pipeline,
 ) -> Result<u64> {
     let input = File::open(input).map_err(Error::Read)?;
-    let output = OutputFile::create(output, false, Access::Usual)?;
-    let len = open_envelope(&input, output.sink()?, identities, pipeline)?;
+    let mut output = OutputFile::create(output, false, Access::Usual)?;
+    let (len, found) = open_envelope(&input, output.sink()?, identities, pipeline)?;
+    if let Some(found) = found {
+        output.restore(&found);
+    }
     output.publish()?;
     Ok(len)
 }
@@ -97,7 +106,16 @@ pub fn verify_file(
     pipeline: &Pipeline,
 ) -> Result<u64> {
     let input = File::open(input).map_err(Error::Read)?;
-    open_envelope(&input, Sink::nowhere(), identities, pipeline)
+    Ok(open_envelope(&input, Sink::nowhere(), identities, pipeline)?.0)
+}
+
+/// The permissions and the time of modification of an open file, to be kept by
+/// [`wrap_with`](warplock_keyring::wrap_with()); `None` for pipes, devices and other things.
+pub fn attributes_of(file: &File) -> Option<FileAttributes> {
+    let found = file.metadata().ok().filter(Metadata::is_file)?;
+    let modified = found.modified().ok()?;
+    let mode = found.permissions().mode() & 0o777;
+    Some(FileAttributes { mode, modified })
 }
 
 fn open_envelope(
@@ -105,9 +123,10 @@ fn open_envelope(
     sink: Sink<'_>,
     identities: &Identities,
     pipeline: &Pipeline,
-) -> Result<u64> {
+) -> Result<(u64, Option<FileAttributes>)> {
     let mut source = Source::file(input).map_err(Error::Read)?;
     let envelope = Envelope::read(&mut source)?;
     let key = unwrap(envelope.wrapped(), identities)?;
-    open(source, sink, &InputKey::from(&key), pipeline)
+    let found = attributes(envelope.wrapped(), &key)?;
+    Ok((open(source, sink, &InputKey::from(&key), pipeline)?, found))
 }

@@ -77,7 +77,7 @@ pub use engines::Engines;
 pub use envelope::Envelope;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(unix)]
-pub use files::{decrypt_file, encrypt_file, verify_file};
+pub use files::{attributes_of, decrypt_file, encrypt_file, verify_file};
 pub use foreign::Foreign;
 pub use inspect::{Format, Inspection, Length, StreamInfo, WrappedKey, inspect};
 pub use key::{InputKey, Suite};

@@ -10,12 +10,13 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fchmod, linkat, openat, stat};
+use rustix::fs::{AtFlags, CWD, linkat};
 use rustix::io::Errno;
 use tempfile::{NamedTempFile, TempPath};
+use warplock_keyring::FileAttributes;
 
 use crate::error::{Error, Result};
 use crate::sink::Sink;
@@ -80,6 +81,13 @@ impl OutputFile {
     /// Gives the finished file this time of modification.
     pub fn set_modified(&mut self, time: SystemTime) {
         self.modified = Some(time);
+    }
+
+    /// Gives the finished file what was kept of another one: see [`set_mode`](Self::set_mode) and
+    /// [`set_modified`](Self::set_modified).
+    pub fn restore(&mut self, attributes: &FileAttributes) {
+        self.set_mode(attributes.mode);
+        self.set_modified(attributes.modified);
     }
 
     /// The draft, to be written to.
@@ -264,6 +272,8 @@ impl Place {
     /// A file without a name, or `None` where there is no such thing.
     #[cfg(target_os = "linux")]
     fn unnamed(&mut self) -> io::Result<Option<File>> {
+        use rustix::fs::{Mode, OFlags, fchmod, openat, stat};
+
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let mode = if self.limit.is_none() {
             EXECUTABLE
@@ -277,7 +287,7 @@ impl Place {
             Err(error) => return Err(error.into()),
         };
         // Without /proc there is no way to give it a name later.
-        static HAS_PROC: OnceLock<()> = OnceLock::new();
+        static HAS_PROC: std::sync::OnceLock<()> = std::sync::OnceLock::new();
         if HAS_PROC.get().is_none() {
             if stat(descriptor_path(&file)).is_err() {
                 return Ok(None);

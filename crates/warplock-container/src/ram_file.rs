@@ -7,7 +7,7 @@
 //!
 //! It is fast only while the kernel has huge pages at hand. In a virtual machine whose host takes
 //! free memory back, one costs up to ten times as much; so each is timed, and after a slow one
-//! the next stretches are left to `pwrite`, more of them each time.
+//! the next stretches are left to `pwrite`, more of them each time; in the next files as well.
 //!
 //! The mapping is touched only where the kernel has just confirmed that pages are there: a full
 //! disk stays an error of `pwrite` and never becomes a SIGBUS. The caller promises that the file is
@@ -28,6 +28,9 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::sink::is_on_tmpfs;
 
+/// The crate libc lacks it for musl.
+const MADV_COLLAPSE: libc::c_int = 25;
+
 /// A huge page.
 const STRETCH: usize = 2 << 20;
 /// Stretches of the shortest file for which the mapping is made.
@@ -45,11 +48,12 @@ pub(crate) struct RamFile<'a> {
     mapping: Mapping,
     /// The whole stretches that the file will have.
     stretches: Vec<Stretch>,
-    /// No huge pages are made before this stretch.
-    resting_until: AtomicUsize,
-    /// The length of the next rest.
-    rest: AtomicUsize,
 }
+
+/// How many of the next stretches, of all files, no huge page is made for.
+static LEFT_OUT: AtomicUsize = AtomicUsize::new(0);
+/// How many it will be after the next slow one.
+static NEXT_REST: AtomicUsize = AtomicUsize::new(REST);
 
 #[derive(Default)]
 struct Stretch {
@@ -76,8 +80,6 @@ impl<'a> RamFile<'a> {
             file,
             mapping,
             stretches: (0..count).map(|_| Stretch::default()).collect(),
-            resting_until: AtomicUsize::new(0),
-            rest: AtomicUsize::new(REST),
         })
     }
 
@@ -118,22 +120,24 @@ impl<'a> RamFile<'a> {
 
     /// Makes a stretch one huge page, unless that was slow lately.
     fn make_huge(&self, index: usize) -> bool {
-        if index < self.resting_until.load(Ordering::Relaxed) {
+        let one_less = |left: usize| left.checked_sub(1);
+        if LEFT_OUT
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+            .is_ok()
+        {
             return false;
         }
         let offset = index * STRETCH;
         let started = Instant::now();
         // The kernel collapses only what has a page. On a full disk there is none.
         let made = fallocate(self.file, FallocateFlags::KEEP_SIZE, offset as u64, 1).is_ok()
-            && self.mapping.advise(offset, libc::MADV_COLLAPSE);
+            && self.mapping.advise(offset, MADV_COLLAPSE);
         if made && started.elapsed() < SLOW {
-            self.rest.store(REST, Ordering::Relaxed);
+            NEXT_REST.store(REST, Ordering::Relaxed);
         } else {
-            let rest = self.rest.load(Ordering::Relaxed);
-            self.resting_until
-                .store(index + 1 + rest, Ordering::Relaxed);
-            self.rest
-                .store((2 * rest).min(LONGEST_REST), Ordering::Relaxed);
+            let rest = NEXT_REST.load(Ordering::Relaxed);
+            LEFT_OUT.store(rest, Ordering::Relaxed);
+            NEXT_REST.store((2 * rest).min(LONGEST_REST), Ordering::Relaxed);
         }
         made
     }
@@ -239,6 +243,16 @@ mod tests {
         file.read_exact_at(&mut start, 0).unwrap();
         assert_eq!(&start, b"before");
         assert_eq!(file.metadata().unwrap().len(), END);
+    }
+
+    #[test]
+    fn what_is_left_out_after_a_slow_page_goes_on_in_the_next_file() {
+        let Some(file) = unnamed() else { return };
+        // Other tests write whatever they get.
+        LEFT_OUT.store(1000, Ordering::Relaxed);
+        let ram = RamFile::reserve(&file, END).unwrap();
+        assert!(ram.memory(0, STRETCH).is_none());
+        assert!(LEFT_OUT.swap(0, Ordering::Relaxed) < 1000);
     }
 
     #[test]

@@ -275,8 +275,8 @@ impl Target {
         let envelope = match Envelope::read(&mut from) {
             Err(Error::NotWarplock { looks_like: None }) => {
                 return Err(Error::NotRewrappable(
-                    "it has no envelope: the key of a bare stream (--key-file) is kept elsewhere, \
-                     and only encrypting again changes it",
+                    "it has no envelope: it is no encrypted file, or a bare stream, whose key \
+                     (--key-file) only encrypting again changes",
                 ));
             }
             read => read?,

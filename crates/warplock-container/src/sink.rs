@@ -1,7 +1,9 @@
 //! Destinations of output: anything that can be written at a position, or only front to back.
 
 use std::fs::File;
-use std::io::{self, Seek, Write};
+#[cfg(unix)]
+use std::io::Seek;
+use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -106,6 +108,7 @@ pub(crate) enum Kind<'a> {
 pub(crate) enum Memory<'a> {
     No,
     /// Known when its length is.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "what makes it is for Unix"))]
     Perhaps(&'a File),
     Yes(RamFile<'a>),
     /// The caller's own.

@@ -1,7 +1,10 @@
 //! Sources of input: anything that can be read at a position, or only front to back.
 
+#[cfg(unix)]
 use std::fs::File;
-use std::io::{self, Read, Seek};
+#[cfg(unix)]
+use std::io::Seek;
+use std::io::{self, Read};
 use std::ops::Range;
 
 /// Input that can be read at any position, by many threads at the same time.

@@ -173,6 +173,12 @@
 #define WL_REKEY 2
 
 /**
+ * For `flags` of wl_encrypt_file and wl_decrypt_file: the permissions and the time of modification of
+ * the file go with it, encrypted, and come back.
+ */
+#define WL_ATTRIBUTES 4
+
+/**
  * Bytes of a tag.
  */
 #define WL_TAG_LEN 16
@@ -812,8 +818,10 @@ size_t wl_last_error(char *buffer,
 /**
  * Encrypts the file `input` to the file `output`, under a fresh key that is wrapped for
  * `recipients`. The output appears under its name only when it is complete and on the disk; an
- * existing file is refused with WL_ERR_EXISTS unless `flags` is WL_REPLACE. `progress` and
- * `plain_len` (gets the bytes of plaintext) may be NULL. Waits for the end.
+ * existing file is refused with WL_ERR_EXISTS unless `flags` has WL_REPLACE. With WL_ATTRIBUTES, the
+ * input's permissions and time of modification go with it, encrypted (next to a passphrase there is
+ * no room for them). `progress` and `plain_len` (gets the bytes of plaintext) may be NULL. Waits for
+ * the end.
  */
 wl_status wl_encrypt_file(const wl_engine *engine,
                           const char *input,
@@ -827,8 +835,10 @@ wl_status wl_encrypt_file(const wl_engine *engine,
 /**
  * Decrypts the file `input` to the file `output`, with the first of `identities` that opens it. The
  * output appears under its name only when every byte of it was verified and it is on the disk; an
- * existing file is refused with WL_ERR_EXISTS unless `flags` is WL_REPLACE. `progress` and
- * `plain_len` (gets the bytes of plaintext) may be NULL. Waits for the end.
+ * existing file is refused with WL_ERR_EXISTS unless `flags` has WL_REPLACE. With WL_ATTRIBUTES, it
+ * gets the permissions and the time of modification that came with the file, but no permission that
+ * the umask, or a file that is replaced, does not give. `progress` and `plain_len` (gets the bytes of
+ * plaintext) may be NULL. Waits for the end.
  */
 wl_status wl_decrypt_file(const wl_engine *engine,
                           const char *input,

@@ -10,10 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use warplock_container::{
-    Access, Envelope, Error, InputKey, Monitor, OutputFile, Sink, Source, open, rekey_file,
-    rewrap_file, seal,
+    Access, Envelope, Error, InputKey, Monitor, OutputFile, Sink, Source, attributes_of, open,
+    rekey_file, rewrap_file, seal,
 };
-use warplock_keyring::{Identities, MasterKey, Recipients, unwrap, wrap};
+use warplock_keyring::{
+    FileAttributes, Identities, MasterKey, Recipients, attributes, unwrap, wrap_with,
+};
 
 use crate::engine::wl_engine;
 use crate::fault::{Fault, Result, run};
@@ -27,6 +29,10 @@ pub const WL_REPLACE: u32 = 1;
 
 /// For `flags` of wl_rewrap_file: encrypt the content again under a fresh key.
 pub const WL_REKEY: u32 = 2;
+
+/// For `flags` of wl_encrypt_file and wl_decrypt_file: the permissions and the time of modification of
+/// the file go with it, encrypted, and come back.
+pub const WL_ATTRIBUTES: u32 = 4;
 
 /// Called with `context` and the bytes of input that are done, about 20 times a second, and once at
 /// the end; always by the thread that called the library. Returns 0 to continue, anything else to
@@ -92,6 +98,16 @@ pub(crate) fn open_file(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| Fault::from(Error::Read(error)).about(path))
 }
 
+/// Whether an existing file is replaced, and whether attributes are kept.
+fn file_flags(flags: u32) -> Result<(bool, bool)> {
+    match flags & !(WL_REPLACE | WL_ATTRIBUTES) {
+        0 => Ok((flags & WL_REPLACE != 0, flags & WL_ATTRIBUTES != 0)),
+        other => Err(Fault::argument(format!(
+            "the flags have {other}: take 0, WL_REPLACE, WL_ATTRIBUTES or both"
+        ))),
+    }
+}
+
 /// The output, unless the callback asked to stop.
 fn publish(output: OutputFile, monitor: &Monitor) -> warplock_container::Result<()> {
     match monitor.is_cancelled() {
@@ -103,16 +119,19 @@ fn publish(output: OutputFile, monitor: &Monitor) -> warplock_container::Result<
 /// A fresh key, and the envelope with it for recipients.
 pub(crate) fn enveloped(
     recipients: &Mutex<Recipients>,
+    attributes: Option<&FileAttributes>,
 ) -> warplock_container::Result<(MasterKey, Envelope)> {
     let key = MasterKey::generate()?;
-    let envelope = Envelope::new(wrap(&key, &lock(recipients))?)?;
+    let envelope = Envelope::new(wrap_with(&key, &lock(recipients), attributes)?)?;
     Ok((key, envelope))
 }
 
 /// Encrypts the file `input` to the file `output`, under a fresh key that is wrapped for
 /// `recipients`. The output appears under its name only when it is complete and on the disk; an
-/// existing file is refused with WL_ERR_EXISTS unless `flags` is WL_REPLACE. `progress` and
-/// `plain_len` (gets the bytes of plaintext) may be NULL. Waits for the end.
+/// existing file is refused with WL_ERR_EXISTS unless `flags` has WL_REPLACE. With WL_ATTRIBUTES, the
+/// input's permissions and time of modification go with it, encrypted (next to a passphrase there is
+/// no room for them). `progress` and `plain_len` (gets the bytes of plaintext) may be NULL. Waits for
+/// the end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wl_encrypt_file(
     engine: *const wl_engine,
@@ -137,13 +156,14 @@ pub unsafe extern "C" fn wl_encrypt_file(
             function: progress,
             context,
         };
-        let replace = replaces(flags)?;
+        let (replace, keeps) = file_flags(flags)?;
         let file = open_file(input)?;
+        let attributes = attributes_of(&file).filter(|_| keeps);
         let draft = OutputFile::create(to, replace, Access::Usual);
         let draft = draft.map_err(|error| Fault::from(error).about(to))?;
         let monitor = pipeline.monitor();
         let sealed = progress.watch(monitor, || {
-            let (key, envelope) = enveloped(recipients)?;
+            let (key, envelope) = enveloped(recipients, attributes.as_ref())?;
             let mut sink = draft.sink()?;
             envelope.write(&mut sink)?;
             let source = Source::file(&file).map_err(Error::Read)?;
@@ -161,8 +181,10 @@ pub unsafe extern "C" fn wl_encrypt_file(
 
 /// Decrypts the file `input` to the file `output`, with the first of `identities` that opens it. The
 /// output appears under its name only when every byte of it was verified and it is on the disk; an
-/// existing file is refused with WL_ERR_EXISTS unless `flags` is WL_REPLACE. `progress` and
-/// `plain_len` (gets the bytes of plaintext) may be NULL. Waits for the end.
+/// existing file is refused with WL_ERR_EXISTS unless `flags` has WL_REPLACE. With WL_ATTRIBUTES, it
+/// gets the permissions and the time of modification that came with the file, but no permission that
+/// the umask, or a file that is replaced, does not give. `progress` and `plain_len` (gets the bytes of
+/// plaintext) may be NULL. Waits for the end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wl_decrypt_file(
     engine: *const wl_engine,
@@ -175,7 +197,7 @@ pub unsafe extern "C" fn wl_decrypt_file(
     plain_len: *mut u64,
 ) -> wl_status {
     run(|| {
-        let replace = replaces(flags)?;
+        let (replace, keeps) = file_flags(flags)?;
         // SAFETY: by this function's documentation.
         let to = unsafe { memory::path(output, "the output's path")? };
         // SAFETY: as above.
@@ -185,8 +207,11 @@ pub unsafe extern "C" fn wl_decrypt_file(
             context,
         };
         let draft = OutputFile::create(to, replace, Access::Usual);
-        let draft = draft.map_err(|error| Fault::from(error).about(to))?;
-        let len = reading.run(&progress, || draft.sink())?;
+        let mut draft = draft.map_err(|error| Fault::from(error).about(to))?;
+        let (len, found) = reading.run(&progress, || draft.sink())?;
+        if let Some(found) = found.filter(|_| keeps) {
+            draft.restore(&found);
+        }
         let published = publish(draft, reading.pipeline.monitor());
         published.map_err(|error| Fault::from(error).about(to))?;
         // SAFETY: as above.
@@ -212,7 +237,7 @@ pub unsafe extern "C" fn wl_verify_file(
             function: progress,
             context,
         };
-        let len = reading.run(&progress, || Ok(Sink::nowhere()))?;
+        let (len, _) = reading.run(&progress, || Ok(Sink::nowhere()))?;
         // SAFETY: as above.
         unsafe { memory::put_if_wanted(plain_len, len, "plain_len") }
     })
@@ -295,23 +320,25 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Bytes of plaintext, all of which went to the sink.
+    /// Bytes of plaintext, all of which went to the sink, and what was kept of the file.
     fn run<'s>(
         &self,
         progress: &Progress,
         sink: impl FnOnce() -> warplock_container::Result<Sink<'s>> + Send,
-    ) -> Result<u64> {
+    ) -> Result<(u64, Option<FileAttributes>)> {
         let monitor = self.pipeline.monitor();
-        let len = progress.watch(monitor, || {
+        let done = progress.watch(monitor, || {
             let mut source = Source::file(&self.file).map_err(Error::Read)?;
             let envelope = Envelope::read(&mut source)?;
             let key = unwrap(envelope.wrapped(), self.identities)?;
-            open(source, sink()?, &InputKey::from(&key), &self.pipeline)
+            let found = attributes(envelope.wrapped(), &key)?;
+            let len = open(source, sink()?, &InputKey::from(&key), &self.pipeline)?;
+            Ok((len, found))
         })?;
         if !progress.tell(monitor.done()) {
             monitor.cancel();
             return Err(Error::Cancelled.into());
         }
-        Ok(len)
+        Ok(done)
     }
 }

@@ -58,7 +58,7 @@ pub unsafe extern "C" fn wl_envelope_new(
     run(|| {
         // SAFETY: by this function's documentation.
         let recipients = unsafe { handle::get(recipients)? };
-        let (made, wrapped) = enveloped(recipients)?;
+        let (made, wrapped) = enveloped(recipients, None)?;
         let mut encoded = Vec::new();
         wrapped.write(&mut encoded)?;
         // SAFETY: as above.

@@ -2,7 +2,7 @@
 //!
 //! Wrapping a key multiplies the recipient's point by a fresh secret. With a table of multiples of
 //! that point, as for the base point, this takes a third of the time. The table takes as long as
-//! sixty multiplications, so only those who wrap many keys have it made.
+//! sixty multiplications, so it is made only where many keys are wrapped.
 
 use std::collections::HashSet;
 use std::io;

@@ -5,12 +5,13 @@ use std::io;
 use std::ops::Bound as End;
 use std::path::{Path, PathBuf};
 
-use pyo3::exceptions::{PyFileExistsError, PyOSError, PyValueError};
+use pyo3::exceptions::{PyFileExistsError, PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use warplock_container::{
-    Access, Envelope, Error, Format, Length, OutputFile, Result, Sink, Source,
+    Access, Envelope, Error, Format, Length, OutputFile, Result, Sink, Source, attributes_of,
 };
+use warplock_keyring::FileAttributes;
 
 use crate::engine::{Engine, chosen};
 use crate::errors;
@@ -29,9 +30,15 @@ impl Place {
         // fsspec's local files have both a path and the methods of a file.
         let is_path = object.is_instance_of::<PyString>()
             || object.hasattr("__fspath__")? && !object.hasattr("seek")?;
-        match is_path {
-            true => object.extract().map(Place::Path),
-            false => Ok(Place::Object(PythonFile::new(object.clone()))),
+        if is_path {
+            return object.extract().map(Place::Path);
+        }
+        match object.hasattr("read")? || object.hasattr("write")? {
+            true => Ok(Place::Object(PythonFile::new(object.clone()))),
+            false => Err(PyTypeError::new_err(format!(
+                "a file must be a str, a path or a binary file object, not {}",
+                object.get_type().name()?
+            ))),
         }
     }
 }
@@ -54,6 +61,14 @@ impl Input {
         match self {
             Input::File(file) => Source::file(file).map_err(Error::Read),
             Input::Object(object) => Ok(Source::sequential(object.clone())),
+        }
+    }
+
+    /// What is kept of a file that was named.
+    fn attributes(&self) -> Option<FileAttributes> {
+        match self {
+            Input::File(file) => attributes_of(file),
+            Input::Object(_) => None,
         }
     }
 }
@@ -79,6 +94,13 @@ impl Output {
         }
     }
 
+    /// Gives a file what was kept of the encrypted one.
+    fn restore(&mut self, attributes: &FileAttributes) {
+        if let Output::File(file) = self {
+            file.restore(attributes);
+        }
+    }
+
     pub(crate) fn publish(self) -> Result<()> {
         match self {
             Output::File(file) => file.publish(),
@@ -88,8 +110,15 @@ impl Output {
 }
 
 pub(crate) fn open_file(py: Python<'_>, path: &Path) -> PyResult<File> {
-    py.detach(|| File::open(path))
-        .map_err(|error| named(py, &error, path))
+    let opened = py.detach(|| {
+        let file = File::open(path)?;
+        // A folder would be refused only when it is read.
+        match file.metadata()?.is_dir() {
+            true => Err(io::Error::from_raw_os_error(libc::EISDIR)),
+            false => Ok(file),
+        }
+    });
+    opened.map_err(|error| named(py, &error, path))
 }
 
 pub(crate) fn create_file(py: Python<'_>, path: &Path, replace: bool) -> PyResult<OutputFile> {
@@ -101,12 +130,19 @@ pub(crate) fn create_file(py: Python<'_>, path: &Path, replace: bool) -> PyResul
             path.as_os_str().to_owned(),
         ))),
         Err(Error::Create(source)) => Err(named(py, &source, path)),
+        Err(Error::OutputUnusable(_)) if path.is_dir() => {
+            let error = io::Error::from_raw_os_error(libc::EISDIR);
+            Err(named(py, &error, path))
+        }
         Err(other) => Err(errors::container(py, other)),
     }
 }
 
 /// An `OSError` about a file.
 fn named(py: Python<'_>, error: &io::Error, path: &Path) -> PyErr {
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return PyValueError::new_err("embedded null byte");
+    }
     let number = error.raw_os_error().unwrap_or(libc::EIO);
     let text = py
         .import("os")
@@ -117,7 +153,7 @@ fn named(py: Python<'_>, error: &io::Error, path: &Path) -> PyErr {
 
 /// Encrypts a file; returns the bytes of plaintext.
 #[pyfunction]
-#[pyo3(signature = (src, dst, recipients, identities, passphrase, key, replace, progress, engine))]
+#[pyo3(signature = (src, dst, recipients, identities, passphrase, key, replace, attributes, progress, engine))]
 #[expect(
     clippy::too_many_arguments,
     reason = "one caller, which names them all"
@@ -131,6 +167,7 @@ pub(crate) fn encrypt_file(
     passphrase: Option<&Bound<'_, PyAny>>,
     key: Option<&Bound<'_, PyAny>>,
     replace: bool,
+    attributes: bool,
     progress: Option<&Bound<'_, PyAny>>,
     engine: Option<PyRef<'_, Engine>>,
 ) -> PyResult<u64> {
@@ -149,7 +186,8 @@ pub(crate) fn encrypt_file(
     let running = &pipeline;
     let work = move || {
         let mut sink = output.sink()?;
-        let key = lock.begin(&mut sink)?;
+        let kept = input.attributes().filter(|_| attributes);
+        let key = lock.begin(&mut sink, kept.as_ref())?;
         let written = warplock_container::seal(input.source()?, sink, &key, running)?;
         refuse_cancelled(running)?;
         output.publish()?;
@@ -160,7 +198,7 @@ pub(crate) fn encrypt_file(
 
 /// Decrypts a file, or with no `dst` only verifies it; returns the bytes of plaintext.
 #[pyfunction]
-#[pyo3(signature = (src, dst, identities, passphrase, key, range, replace, max_work, progress, engine))]
+#[pyo3(signature = (src, dst, identities, passphrase, key, range, replace, attributes, max_work, progress, engine))]
 #[expect(
     clippy::too_many_arguments,
     reason = "one caller, which names them all"
@@ -174,6 +212,7 @@ pub(crate) fn decrypt_file(
     key: Option<&Bound<'_, PyAny>>,
     range: Option<(u64, Option<u64>)>,
     replace: bool,
+    attributes: bool,
     max_work: Option<u8>,
     progress: Option<&Bound<'_, PyAny>>,
     engine: Option<PyRef<'_, Engine>>,
@@ -196,12 +235,12 @@ pub(crate) fn decrypt_file(
     let work = || {
         let mut source = input.source()?;
         let unwrapped;
-        let key = match &unlock {
-            Unlock::Key(key) => key,
+        let (key, kept) = match &unlock {
+            Unlock::Key(key) => (key, None),
             Unlock::Identities(identities) => {
                 let envelope = Envelope::read(&mut source)?;
                 unwrapped = opened(&envelope, identities)?;
-                &unwrapped
+                (&unwrapped.0, unwrapped.1.filter(|_| attributes))
             }
         };
         let sink = match &output {
@@ -217,7 +256,10 @@ pub(crate) fn decrypt_file(
             }
         };
         refuse_cancelled(&pipeline)?;
-        if let Some(output) = output {
+        if let Some(mut output) = output {
+            if let Some(kept) = kept.filter(|_| range.is_none()) {
+                output.restore(&kept);
+            }
             output.publish()?;
         }
         Ok(len)

@@ -195,6 +195,8 @@ fn to_output(
         Output::Object(object) => work(object),
     });
     let written = done.map_err(|error| raised(py, error))?;
+    // After Ctrl-C nothing appears.
+    py.check_signals()?;
     py.detach(|| output.publish())
         .map_err(|error| errors::container(py, error))?;
     Ok(written)

@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use warplock_container::{Envelope, InputKey, Suite};
 use warplock_keyring::{
-    AskPassphrase, Error, ExposeSecret, Identities, MasterKey, NewIdentity, NoPrompt, Recipients,
-    SecretString, read_key_file, unwrap, wrap,
+    AskPassphrase, Error, ExposeSecret, FileAttributes, Identities, MasterKey, NewIdentity,
+    NoPrompt, Recipients, SecretString, attributes, read_key_file, unwrap, wrap_with,
 };
 use zeroize::Zeroizing;
 
@@ -170,12 +170,16 @@ pub(crate) enum Lock {
 }
 
 impl Lock {
-    /// The key of a new stream; writes the envelope, if there is one.
-    pub(crate) fn begin(self, to: &mut impl Write) -> warplock_container::Result<InputKey> {
+    /// The key of a new stream; writes the envelope, if there is one, with a file's attributes.
+    pub(crate) fn begin(
+        self,
+        to: &mut impl Write,
+        attributes: Option<&FileAttributes>,
+    ) -> warplock_container::Result<InputKey> {
         match self {
             Lock::Key(key) => Ok(key),
             Lock::Recipients(recipients) => {
-                let (key, envelope) = enveloped(&recipients)?;
+                let (key, envelope) = enveloped(&recipients, attributes)?;
                 envelope.write(to)?;
                 Ok(InputKey::from(&key))
             }
@@ -348,7 +352,7 @@ pub(crate) fn new_envelope<'py>(
         unreachable!("no key was given");
     };
     let (key, envelope) = py
-        .detach(move || enveloped(&recipients))
+        .detach(move || enveloped(&recipients, None))
         .map_err(|error| errors::container(py, error))?;
     let mut bytes = Vec::new();
     envelope
@@ -359,18 +363,23 @@ pub(crate) fn new_envelope<'py>(
 }
 
 /// A fresh key, and its envelope.
-fn enveloped(recipients: &Recipients) -> warplock_container::Result<(MasterKey, Envelope)> {
+fn enveloped(
+    recipients: &Recipients,
+    attributes: Option<&FileAttributes>,
+) -> warplock_container::Result<(MasterKey, Envelope)> {
     let key = MasterKey::generate()?;
-    let envelope = Envelope::new(wrap(&key, recipients)?)?;
+    let envelope = Envelope::new(wrap_with(&key, recipients, attributes)?)?;
     Ok((key, envelope))
 }
 
-/// The key of an envelope.
+/// The key of an envelope, and the attributes of the file that it was made for.
 pub(crate) fn opened(
     envelope: &Envelope,
     identities: &Identities,
-) -> warplock_container::Result<InputKey> {
-    Ok(InputKey::from(&unwrap(envelope.wrapped(), identities)?))
+) -> warplock_container::Result<(InputKey, Option<FileAttributes>)> {
+    let key = unwrap(envelope.wrapped(), identities)?;
+    let attributes = attributes(envelope.wrapped(), &key)?;
+    Ok((InputKey::from(&key), attributes))
 }
 
 /// The recipients of identity files or identities.

@@ -105,7 +105,7 @@ impl Opened {
             let key = match unlock {
                 Unlock::Key(key) => key,
                 Unlock::Identities(identities) => {
-                    opened(&Envelope::read(&mut cursor)?, &identities)?
+                    opened(&Envelope::read(&mut cursor)?, &identities)?.0
                 }
             };
             let start = cursor.position;
@@ -314,7 +314,7 @@ impl NativeWriter {
             }
         };
         let writer = py.detach(|| {
-            let key = lock.begin(&mut target)?;
+            let key = lock.begin(&mut target, None)?;
             Writer::new(target, &key, engine)
         });
         let writer = writer.map_err(|error| errors::container(py, error))?;

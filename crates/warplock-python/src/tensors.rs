@@ -216,7 +216,7 @@ pub(crate) fn save_tensors(
     let (parts, running) = (&parts[..], &pipeline);
     let work = move || {
         let mut sink = output.sink()?;
-        let key = lock.begin(&mut sink)?;
+        let key = lock.begin(&mut sink, None)?;
         let written = match device {
             // SAFETY: by this function's contract; the stream is synchronized.
             Some((ordinal, stream)) => with_ring(ordinal, stream, |ring| unsafe {

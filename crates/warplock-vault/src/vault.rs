@@ -98,7 +98,7 @@ impl Vault<Posix> {
             lock.note_open();
         }
         let store = store.granting(write).holding(lock);
-        let store = if write { store.probed() } else { store };
+        let store = if write { store.probed()? } else { store };
         // By which the memory tells it from others.
         let path = path.canonicalize().map_err(|source| Error::Store {
             what: "cannot open the store".into(),

@@ -1,5 +1,5 @@
-//! Every suite's figure, drawn from recorded results (those of GPUs are made up, in the shape of a
-//! run): no text overlaps another or leaves the figure.
+//! Every suite's figure, drawn from recorded results (those with a GPU: an H200's, of which the longest
+//! runs were stopped before their end): no text overlaps another or leaves the figure.
 
 use super::*;
 use crate::plot::overlap::{overlaps, texts};

@@ -49,7 +49,7 @@ Examples:
   warplock parquet decrypt -k footer.key --column-key card.number=card.key -o plain.parquet t.parquet
   warplock parquet encrypt -k footer.key --aad-prefix table-7 -o sealed.parquet plain.parquet
 
-A key file holds 16, 24 or 32 bytes, as they are or as hex digits.";
+A key file holds 16, 24 or 32 bytes, as they are or as hex digits: 32 hex digits are a key of 16 bytes.";
 
 /// What is read and written.
 #[derive(Args, Debug)]

@@ -32,6 +32,7 @@ fn errors_are_one_line_and_show_no_secret() {
             "[possible values: pkcs7, none]",
         ),
         (&["raw", "encrypt", "--pad", "pcks"], "invalid value 'pcks'"),
+        (&["analyze", "a", "b", secret], "too many arguments for"),
         (&["devices", "--backend", secret], "take auto, cpu,"),
         (&["decrypt", "--range", secret], "a range is A..B"),
     ] {

@@ -29,7 +29,7 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
         } => {
             let recipients = recipients(&keys, common)?;
             let plan = plan(Operation::Encrypt, dir, Some(out), recipients, selection);
-            plan_and_run(&plan, None, force, common)
+            finish(&plan_and_run(&plan, None, force, common)?, common)
         }
         Bulk::Decrypt {
             dir,
@@ -39,7 +39,7 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
             force,
         } => {
             let plan = plan(Operation::Decrypt, dir, Some(out), vec![], selection);
-            plan_and_run(&plan, Some(&keys), force, common)
+            finish(&plan_and_run(&plan, Some(&keys), force, common)?, common)
         }
         Bulk::Rewrap {
             dir,
@@ -54,7 +54,9 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
                 recipients(&new, common)?,
                 selection,
             );
-            plan_and_run(&plan, Some(&keys), false, common)
+            let sum = plan_and_run(&plan, Some(&keys), false, common)?;
+            refuse_nothing(&sum, &plan, "rewrapped")?;
+            finish(&sum, common)
         }
         Bulk::Verify {
             dir,
@@ -62,7 +64,9 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
             selection,
         } => {
             let plan = plan(Operation::Verify, dir, None, vec![], selection);
-            plan_and_run(&plan, Some(&keys), false, common)
+            let sum = plan_and_run(&plan, Some(&keys), false, common)?;
+            refuse_nothing(&sum, &plan, "verified")?;
+            finish(&sum, common)
         }
         Bulk::Plan(options) => {
             let operation = match options.op {
@@ -89,7 +93,8 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
         Bulk::Run(options) => {
             let shard = options.shard.unwrap_or(Shard::WHOLE);
             let keys = Some(&options.keys);
-            run_job(&options.job, shard, keys, options.force, common)
+            let sum = run_job(&options.job, shard, keys, options.force, common)?;
+            finish(&sum, common)
         }
         Bulk::Report(options) => {
             let job = Job::open(&options.job)?;
@@ -149,7 +154,7 @@ fn plan_and_run(
     keys: Option<&WithIdentities>,
     force: bool,
     common: &Common,
-) -> Result<Exit> {
+) -> Result<Report> {
     let folder = tempfile::tempdir().map_err(|error| Failure::io("cannot create a job", &error))?;
     let job = folder.path().join("job");
     warplock_bulk::plan(plan, &job)?;
@@ -162,7 +167,7 @@ fn run_job(
     given: Option<&WithIdentities>,
     force: bool,
     common: &Common,
-) -> Result<Exit> {
+) -> Result<Report> {
     let job = Job::open(path)?;
     let identities = match (job.operation, given) {
         (Operation::Encrypt, _) => None,
@@ -194,7 +199,18 @@ fn run_job(
         path, &job, shard, &keys, force, &pipeline, threads, &small, &ended,
     );
     drop(progress);
-    finish(&sum?, common)
+    Ok(sum?)
+}
+
+/// A folder that is empty, or another one than was meant, is no success.
+fn refuse_nothing(sum: &Report, plan: &Plan, what: &str) -> Result<()> {
+    match sum.done + sum.unchanged + sum.failed + sum.authentication {
+        0 => Err(Failure::error(format_args!(
+            "no file there was chosen whose name ends in .wl, so nothing was {what}"
+        ))
+        .about(shown_name(&plan.source))),
+        _ => Ok(()),
+    }
 }
 
 /// Reports a unit that was not done.

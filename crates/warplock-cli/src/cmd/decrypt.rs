@@ -22,7 +22,10 @@ pub(super) fn run(options: &Decrypt, common: &Common) -> Result<Exit> {
     unlock_uses_stdin(&inputs, &options.unlock)?;
     check_output(options, &inputs)?;
     let (given, force) = (options.output.as_deref(), options.force);
-    let outputs = Outputs::new(&inputs, given, force, |input| {
+    let unlock = &options.unlock;
+    let keys = unlock.identity.iter().chain(&unlock.from.passphrase_file);
+    let keys = keys.chain(&unlock.key_file).map(PathBuf::as_path).collect();
+    let outputs = Outputs::new(&inputs, given, force, keys, |input| {
         match (input.extension(), input.file_stem()) {
             (Some(extension), Some(_)) if extension == "wl" => Ok(input.with_extension("")),
             _ => Err(Failure::usage(

@@ -31,7 +31,12 @@ pub(super) fn run(options: &Encrypt, common: &Common) -> Result<Exit> {
         ("--key-file", optional(&options.key_file).is_some_and(dash)),
     ])?;
     let (given, force) = (options.output.as_deref(), options.force);
-    let outputs = Outputs::new(&inputs, given, force, |input| {
+    let keys = options.recipients_file.iter().chain(&options.identity);
+    let keys = keys
+        .chain(&options.from.passphrase_file)
+        .chain(&options.key_file);
+    let keys = keys.map(PathBuf::as_path).collect();
+    let outputs = Outputs::new(&inputs, given, force, keys, |input| {
         let mut name = input.as_os_str().to_owned();
         name.push(".wl");
         Ok(PathBuf::from(name))

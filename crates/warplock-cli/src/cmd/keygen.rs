@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};
 use crate::keys::read_identities;
-use crate::output::{Access, Output, is_stdout};
+use crate::output::{Access, Output, distinct, is_stdout};
 use crate::passphrase::PassphraseSource;
 
 /// Makes a key and prints or writes it.
@@ -107,6 +107,7 @@ fn recipients(identity: &Path, options: &Keygen, common: &Common) -> Result<()> 
         // Before the prompt for the identity's passphrase.
         Some(path) => {
             let input = Input::check(identity)?;
+            distinct([path], options.from.passphrase_file.as_deref())?;
             Some(Output::create(path, options.force, input.as_ref())?)
         }
     };

@@ -114,6 +114,15 @@ fn subject(command: &Command) -> Value {
             file_object(entries.options().input.as_deref().unwrap_or(Path::new("-")))
         }
         Command::Vault(command) => vault::subject(command),
+        Command::Parquet(Parquet::Decrypt { files, .. } | Parquet::Encrypt { files, .. }) => {
+            file_object(&files.input)
+        }
+        Command::Parquet(Parquet::Inspect { input }) => file_object(input),
+        #[cfg(feature = "analyze")]
+        Command::Analyze(options) => match options.files.last() {
+            Some(file) => file_object(file),
+            None => json!({}),
+        },
         _ => json!({}),
     }
 }

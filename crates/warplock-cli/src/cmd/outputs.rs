@@ -15,7 +15,7 @@ use crate::console::say;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash, place};
-use crate::output::Output;
+use crate::output::{Output, distinct};
 use crate::startup::was_closed;
 
 /// The destinations of a command's results.
@@ -28,6 +28,8 @@ pub(super) struct Outputs<'a, N> {
     force: bool,
     /// Makes the output's name from the input's.
     name: N,
+    /// Files that the command reads besides its inputs: keys, recipients, a passphrase.
+    keys: Vec<&'a Path>,
     several: bool,
     /// Whether the user was told where the results are.
     noted: Cell<bool>,
@@ -40,6 +42,7 @@ impl<'a, N: Fn(&Path) -> Result<PathBuf>> Outputs<'a, N> {
         inputs: &[PathBuf],
         given: Option<&'a Path>,
         force: bool,
+        keys: Vec<&'a Path>,
         name: N,
     ) -> Result<Self> {
         let several = inputs.len() > 1;
@@ -70,6 +73,7 @@ impl<'a, N: Fn(&Path) -> Result<PathBuf>> Outputs<'a, N> {
             folder,
             force,
             name,
+            keys,
             several,
             noted: Cell::new(false),
         };
@@ -126,6 +130,7 @@ impl<'a, N: Fn(&Path) -> Result<PathBuf>> Outputs<'a, N> {
 
     /// Opens the output for `input`.
     pub(super) fn create(&self, path: &Path, input: &Input) -> Result<Output> {
+        distinct([path], self.keys.iter().copied())?;
         Output::create(path, self.force, Some(input))
     }
 
@@ -136,6 +141,7 @@ impl<'a, N: Fn(&Path) -> Result<PathBuf>> Outputs<'a, N> {
         let refused = each(&inputs, common, file_object, |input| {
             let output = self.of(input)?;
             let opened = Input::check(input)?;
+            distinct([&*output], self.keys.iter().copied())?;
             if let Some(output) = Output::check(&output, self.force, opened.as_ref())? {
                 self.refuse_terminal(&output)?;
             }

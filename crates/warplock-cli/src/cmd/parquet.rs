@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use warplock::Engine;
 use warplock_keyring::shown_name;
 use warplock_parquet::{
     Encryption, Error, GivenKeys, Inspection, KeyBytes, Options, WriteKey, decrypt, encrypt,
@@ -18,7 +19,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 use crate::hex;
 use crate::input::Input;
-use crate::output::Output;
+use crate::output::{Output, distinct};
 
 /// Runs the command.
 pub(super) fn run(command: Parquet, common: &Common) -> Result<Exit> {
@@ -28,12 +29,15 @@ pub(super) fn run(command: Parquet, common: &Common) -> Result<Exit> {
                 footer: footer(&keys)?,
                 columns: columns(&keys)?,
             };
-            let aad_prefix = keys.aad_prefix.map(String::into_bytes);
+            let aad_prefix = keys.aad_prefix.clone().map(String::into_bytes);
             let options = Options { aad_prefix };
-            convert(&files, "decrypted", common, |input, output| {
-                decrypt(input, output, &mut given, &options, &common.engine()?)
-                    .map_err(Failure::from)
-            })
+            convert(
+                &files,
+                &keys,
+                "decrypted",
+                common,
+                |input, output, engine| decrypt(input, output, &mut given, &options, engine),
+            )
         }
         Parquet::Encrypt {
             files,
@@ -55,12 +59,16 @@ pub(super) fn run(command: Parquet, common: &Common) -> Result<Exit> {
                     .collect(),
                 ctr,
                 plaintext_footer,
-                aad_prefix: keys.aad_prefix.map(String::into_bytes),
+                aad_prefix: keys.aad_prefix.clone().map(String::into_bytes),
                 omit_aad_prefix,
             };
-            convert(&files, "encrypted", common, |input, output| {
-                encrypt(input, output, &how, &common.engine()?).map_err(Failure::from)
-            })
+            convert(
+                &files,
+                &keys,
+                "encrypted",
+                common,
+                |input, output, engine| encrypt(input, output, &how, engine),
+            )
         }
         Parquet::Inspect { input } => show(&input, common),
     }
@@ -68,15 +76,24 @@ pub(super) fn run(command: Parquet, common: &Common) -> Result<Exit> {
 
 fn convert(
     files: &ParquetFiles,
+    keys: &ParquetKeys,
     what: &str,
     common: &Common,
-    work: impl FnOnce(&File, &File) -> Result<u64>,
+    work: impl FnOnce(&File, &File, &Engine) -> warplock_parquet::Result<u64>,
 ) -> Result<Exit> {
     let input = seekable(&files.input)?;
+    let columns = keys.column_key.iter().map(|(_, file)| file);
+    let key_files = keys.key_file.iter().chain(columns);
+    distinct([&*files.output], key_files.map(PathBuf::as_path))?;
     let output = Output::create(&files.output, files.force, Some(&input))?;
-    let written = work(&input.file, output.file());
-    let written = written.map_err(|failure| failure.about(shown_name(&files.input)))?;
     let name = output.name.clone();
+    let written = work(&input.file, output.file(), &common.engine()?).map_err(|error| {
+        let about = match error {
+            Error::Write(_) => name.clone(),
+            _ => shown_name(&files.input),
+        };
+        Failure::from(error).about(about)
+    })?;
     output.publish()?;
     common.note(format_args!("{name}: {what}, {written} bytes"));
     if common.json {
@@ -192,7 +209,9 @@ fn describe(name: &str, found: &Inspection) -> String {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
-            Error::Footer | Error::Changed(_) => Failure::authentication(error),
+            Error::Footer | Error::AadPrefix(_) => Failure::wrong_key(error),
+            Error::NoKey { .. } => Failure::wrong_key(error).coded("no_key"),
+            Error::Changed(_) => Failure::authentication(error),
             Error::Read(error) => Failure::io("cannot read", &error),
             Error::Write(error) => Failure::writing(&error),
             error => Failure::error(error),

@@ -17,7 +17,7 @@ use crate::args::{Common, Pad, Raw, RawOptions};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};
-use crate::output::Output;
+use crate::output::{Output, distinct};
 use crate::progress::Progress;
 use crate::pump::{End, pump};
 use crate::transform::{Parameters, Transform};
@@ -47,6 +47,13 @@ pub(super) fn run(raw: Raw, common: &Common) -> Result<Exit> {
         ("--aad", from_stdin(&options.aad)),
         ("the input", is_dash(input)),
     ])?;
+    let values = [
+        Some(&options.key),
+        options.iv.as_ref(),
+        options.aad.as_ref(),
+    ];
+    let read = values.into_iter().flatten().filter_map(Value::file);
+    distinct(options.output.as_deref(), read)?;
     let (key, parameters) = parameters(&options, direction, equal_halves)?;
     let engine = common.engine()?;
 

@@ -21,7 +21,7 @@ use crate::console::{print, say};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};
-use crate::output::Output;
+use crate::output::{Output, distinct};
 
 /// Keys for which the demonstration measures.
 const TRIALS: usize = 200;
@@ -99,6 +99,8 @@ fn pad(options: &PadOptions, common: &Common, encrypting: bool) -> Result<Exit> 
         ("--key", options.key.is_stdin()),
         ("the input", is_dash(input)),
     ])?;
+    let read_too = [Some(&*options.generator), options.key.file()];
+    distinct(options.output.as_deref(), read_too.into_iter().flatten())?;
     let generator = generator(&options.generator)?;
     let key = options.key.read("--key")?;
     let key: Zeroizing<[u8; KEY_LEN]> = match key.bytes.as_slice().try_into() {
@@ -145,6 +147,10 @@ fn attack(options: &Attack, common: &Common) -> Result<Exit> {
         ("--known", is_dash(&options.known)),
         ("the ciphertext", is_dash(&options.cipher)),
     ])?;
+    distinct(
+        options.output.as_deref(),
+        [&*options.generator, &*options.known],
+    )?;
     let generator = generator(&options.generator)?;
     let (known, _) = read(&options.known)?;
     let (cipher, input) = read(&options.cipher)?;

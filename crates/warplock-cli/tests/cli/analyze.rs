@@ -199,6 +199,34 @@ fn what_cannot_be_analysed_is_refused() {
 }
 
 #[test]
+fn what_is_left_out_is_said() {
+    let folder = Folder::new();
+    folder.write("plain.pgm", [&b"P5 64 64 255\n"[..], &[7; 4096]].concat());
+    folder.write("cipher", vec![7; 6000]);
+    folder.write("photo.jpg", vec![7; 2000]);
+    let cases: [(&[&str], &str); 3] = [
+        (
+            &["plain.pgm", "cipher"],
+            "cipher: has 6000 bytes to compare and the plaintext 4096",
+        ),
+        (
+            &["--image", "64x64", "cipher"],
+            "cipher: 1904 bytes after the raw pixels",
+        ),
+        (&["photo.jpg"], "photo.jpg: these are the bytes of the file"),
+    ];
+    for (args, says) in cases {
+        folder.run([&["analyze"], args].concat()).code(0).says(says);
+    }
+    // A tag is no reason to say anything.
+    folder.write("cipher", vec![7; 4096 + 16]);
+    let quiet = folder.run(["analyze", "plain.pgm", "cipher"]).code(0);
+    assert_eq!(quiet.stderr(), "");
+    let failed = folder.run(["analyze", "--json", "missing"]).code(1);
+    assert_eq!(failed.json()[0]["file"], "missing");
+}
+
+#[test]
 fn a_gpu_gives_the_same_results() {
     let folder = Folder::new();
     folder.write("bytes", [&[7; 5000][..], &[9; 3001]].concat());

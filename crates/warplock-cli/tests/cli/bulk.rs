@@ -332,3 +332,21 @@ fn killed_at_any_time_and_resumed() {
     folder.run(DECRYPT).code(0);
     assert_eq!(content(&folder.path("src")), content(&folder.path("back")));
 }
+
+#[test]
+fn nothing_verified_is_no_success() {
+    let folder = tree();
+    fs::create_dir(folder.path("empty")).unwrap();
+    let identity = ["-i", "key.txt"];
+    for dir in ["empty", "src"] {
+        let verify = [&["bulk", "verify"], &identity[..], &[dir]].concat();
+        let says = format!("{dir}: no file there was chosen whose name ends in .wl");
+        folder.run(verify).code(1).says(&says);
+        let to = ["-R", "recipient.txt", dir];
+        let rewrap = [&["bulk", "rewrap"], &identity[..], &to].concat();
+        folder.run(rewrap).code(1).says("nothing was rewrapped");
+    }
+    // A tree without files has a result: its folders.
+    let encrypt = ["bulk", "encrypt", "-R", "recipient.txt", "empty", "out"];
+    folder.run(encrypt).code(0);
+}

@@ -19,6 +19,7 @@ mod man;
 mod mounts;
 mod nonsense;
 mod openssl;
+mod overwrites;
 mod parquet;
 mod passphrases;
 mod prompts;

@@ -314,3 +314,49 @@ fn a_store_on_sshfs() {
         "#
     ));
 }
+
+/// On bindfs, a time that is set without the other is not set.
+#[test]
+fn a_store_on_bindfs() {
+    if !can_mount() || !has("bindfs") {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    folder.shell(
+        r#"
+        mkdir under below; bindfs under below; trap "umount -l below" EXIT
+        $W vault init below/store -R recipient.txt
+        $W vault mount below/store plain -i key.txt 2> /dev/null
+        echo content > plain/file; touch -a -d @1000000000 plain/file
+        [ "$(stat -c %X plain/file)" = 1000000000 ]
+        touch -m -d @1100000000 plain/file
+        [ "$(stat -c '%X %Y' plain/file)" = "1000000000 1100000000" ]
+        $W vault unmount plain
+        $W vault check below/store -i key.txt > checked; grep -q "nothing wrong" checked
+        "#,
+    );
+}
+
+/// A mount by rclone loses the files of a folder that is renamed.
+#[test]
+fn a_store_that_cannot_hold_a_vault_is_refused() {
+    if !can_mount() || !has("rclone") {
+        return;
+    }
+    let folder = vault();
+    let _guard = Guard(&folder);
+    folder.shell(
+        r#"
+        mkdir under below; export HOME="$(pwd)"
+        rclone mount --vfs-cache-mode full --cache-dir cache --daemon "$(pwd)/under" below 2> log
+        trap "umount -l below" EXIT
+        ! $W vault init below/store -R recipient.txt 2> error
+        grep -q "loses the files of a folder that is renamed" error
+        cp -r store below/copied; ! $W vault mount below/copied plain -i key.txt 2> error
+        grep -q "loses the files of a folder that is renamed" error
+        $W vault mount --read-only below/copied plain -i key.txt 2> /dev/null
+        $W vault unmount plain
+        "#,
+    );
+}

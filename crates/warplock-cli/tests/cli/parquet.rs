@@ -108,8 +108,8 @@ fn what_is_wrong_is_said_and_leaves_nothing() {
         folder.run(arguments).code(code).says(says);
         assert!(!folder.path("out").exists());
     };
-    refused(&[], 1, "AAD prefix that is not stored");
-    refused(&["--aad-prefix", "another"], 3, "does not verify");
+    refused(&[], 4, "AAD prefix that is not stored");
+    refused(&["--aad-prefix", "another"], 4, "does not verify");
     let only = [
         "parquet",
         "decrypt",
@@ -121,8 +121,12 @@ fn what_is_wrong_is_said_and_leaves_nothing() {
     let only = [&only[..], &["-o", "out", name]].concat();
     folder
         .run(only)
-        .code(1)
+        .code(4)
         .says("there is no key for column '");
+    folder
+        .run(call("decrypt", "/dev/full", "uniform_encryption.parquet"))
+        .code(1)
+        .says("/dev/full: cannot write");
     refused(
         &["--column-key", "float_field=double.key"],
         2,

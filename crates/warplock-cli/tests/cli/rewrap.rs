@@ -68,7 +68,7 @@ fn what_cannot_be_rewrapped_is_refused() {
     folder
         .run(REWRAP.iter().chain(&["bare"]))
         .code(1)
-        .says("bare: cannot be rewrapped: it has no envelope");
+        .says("bare: cannot be rewrapped: it has no envelope: it is no encrypted file, or");
     folder.run(REWRAP.iter().chain(&["a"])).code(1);
     folder
         .run(REWRAP.iter().chain(&["missing"]))

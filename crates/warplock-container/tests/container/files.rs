@@ -1,7 +1,10 @@
 //! Whole files by their names: nothing is replaced, nothing unverified or incomplete appears.
 
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
 use warplock_container::{
@@ -36,11 +39,18 @@ fn files_come_back() {
     for len in [0, 1, 16_383, 16_384, 1_000_000] {
         let text: Vec<u8> = (0..len).map(|i: u32| (i % 251) as u8).collect();
         fs::write(path("a"), &text).unwrap();
+        fs::set_permissions(path("a"), fs::Permissions::from_mode(0o440)).unwrap();
+        let when = SystemTime::UNIX_EPOCH + Duration::new(1_234_567_890, 123_456_789);
+        File::open(path("a")).unwrap().set_modified(when).unwrap();
         let sealed = encrypt_file(path("a"), path("a.wl"), &recipients, &pipeline).unwrap();
         let verified = verify_file(path("a.wl"), &identities, &pipeline).unwrap();
         let opened = decrypt_file(path("a.wl"), path("b"), &identities, &pipeline).unwrap();
         assert_eq!([sealed, verified, opened], [u64::from(len); 3]);
         assert_eq!(fs::read(path("b")).unwrap(), text);
+        let found = fs::metadata(path("b")).unwrap();
+        assert_eq!(found.permissions().mode() & 0o777, 0o440);
+        assert_eq!(found.modified().unwrap(), when);
+        fs::remove_file(path("a")).unwrap();
         fs::remove_file(path("a.wl")).unwrap();
         fs::remove_file(path("b")).unwrap();
     }

@@ -1,10 +1,13 @@
 /* What callers do wrong gives a status and a sentence; what they may do works. The argument "freed"
  * adds the use of freed handles, which memory checkers report. Usage: misuse FOLDER [freed] */
+#define _POSIX_C_SOURCE 200809L
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <warplock.h>
 
 static int checks;
@@ -361,6 +364,26 @@ static void files(const char *folder) {
     OK(wl_identities_add_file(identities, id));
     OK(wl_verify_file(engine, sealed, identities, NULL, NULL, &len));
     OK(wl_decrypt_file(engine, sealed, opened, identities, 0, NULL, NULL, NULL));
+
+    /* Permissions and times, for who asks on both sides. */
+    {
+        struct timespec when[2] = {{1234567890, 123456789}, {1234567890, 123456789}};
+        uint32_t keeps = WL_REPLACE | WL_ATTRIBUTES;
+        struct stat found;
+        TRUE(!chmod(plain, 0640) && !utimensat(AT_FDCWD, plain, when, 0));
+        OK(wl_encrypt_file(engine, plain, sealed, recipients, keeps, NULL, NULL, NULL));
+        remove(opened);
+        OK(wl_decrypt_file(engine, sealed, opened, identities, WL_ATTRIBUTES, NULL, NULL, NULL));
+        TRUE(!stat(opened, &found) && found.st_mtim.tv_sec == when[0].tv_sec);
+        TRUE(found.st_mtim.tv_nsec == when[0].tv_nsec && (found.st_mode & 0777) == 0640);
+        OK(wl_decrypt_file(engine, sealed, opened, identities, WL_REPLACE, NULL, NULL, NULL));
+        TRUE(!stat(opened, &found) && found.st_mtim.tv_sec != when[0].tv_sec);
+        OK(wl_encrypt_file(engine, plain, sealed, recipients, WL_REPLACE, NULL, NULL, NULL));
+        OK(wl_decrypt_file(engine, sealed, opened, identities, keeps, NULL, NULL, NULL));
+        TRUE(!stat(opened, &found) && found.st_mtim.tv_sec != when[0].tv_sec);
+        EXPECT(wl_encrypt_file(engine, plain, sealed, recipients, 8, NULL, NULL, NULL),
+               WL_ERR_ARGUMENT, "WL_ATTRIBUTES");
+    }
 
     OK(wl_reader_open(engine, sealed, identities, &reader));
     OK(wl_reader_len(reader, &len));

@@ -330,7 +330,10 @@ pub fn init(
 ) -> Result<MasterKey> {
     let store = open_store(path)?;
     let _lock = lock_store(&store, path, true)?;
-    init_on(&store, settings, key_name, recipients).inspect_err(|_| {
+    let made = store
+        .probed()
+        .and_then(|store| init_on(&store, settings, key_name, recipients));
+    made.inspect_err(|_| {
         let _ = std::fs::remove_file(path.join(LOCK));
     })
 }

@@ -1,6 +1,7 @@
 //! A file system as the FUSE crate wants it, and what several kinds of requests share.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use fuser::{FileAttr, FileHandle, FopenFlags, Generation, ReplyAttr, ReplyEntry, Request};
@@ -12,7 +13,7 @@ use super::request::caller;
 use super::umask;
 use super::writers::Writers;
 use super::{Options, Shown};
-use crate::fs::{Access, Attributes, Changes, FileSystem, NewNode, Node, Result};
+use crate::fs::{Access, Attributes, Changes, Errno, FileSystem, NewNode, Node, Result};
 
 /// A file system in the terms of the FUSE crate.
 pub(super) struct Adapter<F: FileSystem> {
@@ -26,12 +27,14 @@ pub(super) struct Adapter<F: FileSystem> {
     /// Nothing but this mount changes the files: the kernel may keep what it has read.
     pub(super) sole: bool,
     shown: Shown,
-    /// Whether the kernel can map files into memory that are written through.
-    pub(super) maps_direct: bool,
 }
 
 /// Less room than this is short: about as much as the kernel keeps of one mount to write later.
 const SHORT: u64 = 1 << 30;
+/// Programs write no faster than this into the kernel's page cache, in bytes in a nanosecond.
+const FASTEST: u64 = 4;
+/// The kernel's clock for timeouts may tick no more often.
+const KERNEL_TICK: Duration = Duration::from_millis(10);
 
 impl<F: FileSystem> Adapter<F> {
     pub(super) fn new(
@@ -50,7 +53,6 @@ impl<F: FileSystem> Adapter<F> {
             timeout,
             sole: options.sole,
             shown: options.shown,
-            maps_direct: false,
         }
     }
 
@@ -113,27 +115,110 @@ impl<F: FileSystem> Adapter<F> {
     }
 
     /// How the kernel is to treat a file that is opened.
-    ///
-    /// What it keeps in its cache to write later it accepts without asking: that there is no room
-    /// shows at fsync or close, or never. So where room is short, files are written through.
-    pub(super) fn file_flags(&self, access: Access) -> FopenFlags {
-        let through = access.write && self.maps_direct && self.is_short_of_room();
-        match (through, self.sole) {
-            (true, _) => FopenFlags::FOPEN_DIRECT_IO,
-            (false, true) => FopenFlags::FOPEN_KEEP_CACHE,
-            (false, false) => FopenFlags::empty(),
+    pub(super) fn file_flags(&self) -> FopenFlags {
+        match self.sole {
+            true => FopenFlags::FOPEN_KEEP_CACHE,
+            false => FopenFlags::empty(),
         }
     }
 
-    fn is_short_of_room(&self) -> bool {
-        let stat = self.fs.stat_fs();
-        stat.is_ok_and(|stat| stat.f_bavail.saturating_mul(stat.f_frsize) < SHORT)
+    /// Whether the kernel is to ask before each write to a file, so that a program hears in time
+    /// that there is no room.
+    ///
+    /// Not by `FOPEN_DIRECT_IO`: with it and a write-back cache, the kernel shows the time of
+    /// modification that a file had before.
+    pub(super) fn asks_before_writes(&self) -> bool {
+        room(&*self.fs) < SHORT
+    }
+
+    /// How long the kernel may believe the attributes of a node.
+    pub(super) fn timeout_of(&self, node: Node) -> Duration {
+        match self.writers.has(node) && self.asks_before_writes() {
+            true => Duration::ZERO,
+            false => self.timeout,
+        }
+    }
+
+    /// Answers with the attributes of an open file. Before a write where room is short, once all
+    /// that the kernel holds of the file is written; then, for a while, it need not ask.
+    pub(super) fn attributes_of_open(&self, node: Node, file: FileHandle, reply: ReplyAttr) {
+        let file = self.files.get(file.0).ok();
+        if self.writers.take_full(node, room(&*self.fs)) {
+            return reply.error(fuser::Errno::ENOSPC);
+        }
+        let timeout = match self.timeout_of(node) {
+            Duration::ZERO => self.writers.may_accept_for(node),
+            timeout => timeout,
+        };
+        if !timeout.is_zero() {
+            return match self.fs.attributes(node, file.as_deref()) {
+                Ok(found) => reply.attr(&timeout, &self.attributes(&found)),
+                Err(error) => reply.error(errno(error)),
+            };
+        }
+        let (fs, writers, shown) = (self.fs.clone(), self.writers.clone(), self.shown);
+        // If no thread can start, the reply is dropped, which answers EIO.
+        let _ = thread::Builder::new()
+            .name("room".to_owned())
+            .spawn(move || {
+                // Programs that sync hear of its errors.
+                let _ = writers.write_back(node);
+                let room = room(&*fs);
+                let found = match writers.take_full(node, room) {
+                    true => Err(Errno::NOSPC),
+                    false => fs.attributes(node, file.as_deref()),
+                };
+                // The kernel takes no attributes from before a write-back. It asks again.
+                writers.accept_for(node, until_full(room));
+                match found {
+                    Ok(found) => reply.attr(&Duration::ZERO, &shown.attributes(&found)),
+                    Err(error) => reply.error(errno(error)),
+                }
+            });
     }
 
     /// Attributes as this mount shows them.
     pub(super) fn attributes(&self, found: &Attributes) -> FileAttr {
+        self.shown.attributes(found)
+    }
+
+    pub(super) fn entry(&self, outcome: Result<Attributes>, reply: ReplyEntry) {
+        match outcome {
+            Ok(found) => {
+                let timeout = self.timeout_of(found.node);
+                reply.entry(&timeout, &self.attributes(&found), Generation(0));
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    pub(super) fn attr(&self, outcome: Result<Attributes>, reply: ReplyAttr) {
+        match outcome {
+            Ok(found) => reply.attr(&self.timeout_of(found.node), &self.attributes(&found)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+}
+
+/// Bytes that can be written to the store.
+pub(super) fn room<F: FileSystem>(fs: &F) -> u64 {
+    let stat = fs.stat_fs();
+    stat.map_or(u64::MAX, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// How long the kernel may accept writes without asking if there is so much room.
+fn until_full(room: u64) -> Duration {
+    match Duration::from_nanos(room / FASTEST) {
+        long if long > KERNEL_TICK => long - KERNEL_TICK,
+        _ => Duration::ZERO,
+    }
+}
+
+impl Shown {
+    /// Attributes as they are shown.
+    fn attributes(self, found: &Attributes) -> FileAttr {
         let mut found = attributes(found);
-        let Shown { uid, gid, umask } = self.shown;
+        let Shown { uid, gid, umask } = self;
         found.uid = uid.unwrap_or(found.uid);
         found.gid = gid.unwrap_or(found.gid);
         if uid.is_some() || gid.is_some() {
@@ -148,19 +233,5 @@ impl<F: FileSystem> Adapter<F> {
             found.perm = all & !(umask as u16);
         }
         found
-    }
-
-    pub(super) fn entry(&self, outcome: Result<Attributes>, reply: ReplyEntry) {
-        match outcome {
-            Ok(found) => reply.entry(&self.timeout, &self.attributes(&found), Generation(0)),
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    pub(super) fn attr(&self, outcome: Result<Attributes>, reply: ReplyAttr) {
-        match outcome {
-            Ok(found) => reply.attr(&self.timeout, &self.attributes(&found)),
-            Err(error) => reply.error(errno(error)),
-        }
     }
 }

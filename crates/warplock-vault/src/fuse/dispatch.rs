@@ -13,7 +13,7 @@ use fuser::{
 };
 use rustix::fs::{OFlags, XattrFlags};
 
-use super::adapter::Adapter;
+use super::adapter::{Adapter, room};
 use super::convert::{attributes, errno, set_time};
 use super::request::{MAX_REQUEST, access, caller, empty, with_buffer, xattr};
 use crate::fs::{Attributes, Changes, Errno, FileSystem};
@@ -39,8 +39,6 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
         ] {
             let _ = config.add_capabilities(wanted);
         }
-        let maps_direct = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
-        self.maps_direct = maps_direct.is_ok();
         let _ = config.set_max_write(MAX_REQUEST);
         let _ = config.set_max_background(MAX_BACKGROUND);
         if let Err(largest) = config.set_max_readahead(MAX_REQUEST) {
@@ -70,8 +68,10 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
     }
 
     fn getattr(&self, _: &Request, node: INodeNo, file: Option<FileHandle>, reply: ReplyAttr) {
-        let file = file.and_then(|file| self.files.get(file.0).ok());
-        self.attr(self.fs.attributes(node.0, file.as_deref()), reply);
+        match file {
+            Some(file) => self.attributes_of_open(node.0, file, reply),
+            None => self.attr(self.fs.attributes(node.0, None), reply),
+        }
     }
 
     fn setattr(
@@ -200,7 +200,13 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
             Ok(file)
         });
         match opened {
-            Ok(file) => reply.opened(self.opened(node.0, file, access), self.file_flags(access)),
+            Ok(file) => {
+                let handle = self.opened(node.0, file, access);
+                if access.write && self.asks_before_writes() {
+                    self.writers.forget_attributes(node.0);
+                }
+                reply.opened(handle, self.file_flags());
+            }
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -230,13 +236,8 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
             Ok((made, file)) => {
                 let handle = self.opened(made.node, file, access);
                 let made = self.attributes(&made);
-                reply.created(
-                    &self.timeout,
-                    &made,
-                    Generation(0),
-                    handle,
-                    self.file_flags(access),
-                );
+                let timeout = self.timeout_of(made.ino.0);
+                reply.created(&timeout, &made, Generation(0), handle, self.file_flags());
             }
             Err(error) => reply.error(errno(error)),
         }
@@ -284,9 +285,18 @@ impl<F: FileSystem> Filesystem for Adapter<F> {
             }
             Ok(())
         };
-        match self.with_file(file, write) {
+        let written = self.with_file(file, write);
+        if self.writers.wrote(data.len()) && self.asks_before_writes() {
+            self.writers.ask_before_writes();
+        }
+        match written {
             Ok(()) => reply.written(data.len() as u32),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => {
+                if error == Errno::NOSPC && flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+                    self.writers.note_full(node.0, room(&*self.fs));
+                }
+                reply.error(errno(error));
+            }
         }
     }
 

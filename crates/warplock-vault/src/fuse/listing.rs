@@ -40,7 +40,7 @@ impl<F: FileSystem> Adapter<F> {
                 false => self.fs.lookup_listed(&dir, node, &entry),
             };
             let (ttl, attr) = match found {
-                Ok(found) => (self.timeout, self.attributes(&found)),
+                Ok(found) => (self.timeout_of(found.node), self.attributes(&found)),
                 Err(Errno::NOENT) if !dots => return true,
                 // What cannot be looked up is listed all the same. Its number means nothing,
                 // and is believed not even for a moment.

@@ -3,20 +3,44 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use fuser::{INodeNo, Notifier};
 
+use super::request::MAX_REQUEST;
 use crate::fs::Node;
 
-/// Counts how often each file is open for writing.
+/// After this many bytes, the room in the store is looked at again.
+const LOOK_AGAIN: u64 = 16 << 20;
+
+/// A file that is open for writing.
+#[derive(Debug, Default)]
+struct Open {
+    /// How often.
+    count: u32,
+    /// How much room there was when pages that the kernel had accepted found too little, until a
+    /// program is told.
+    full: Option<u64>,
+    /// Until then there is room for all that a program can write.
+    roomy: Option<Instant>,
+}
+
+/// The files that are open for writing.
 ///
 /// The kernel keeps what programs write in its page cache, but asks us where a file has holes
 /// without sending us those pages first: a copy made with `SEEK_DATA` would miss them.
+///
+/// What it keeps it accepts without asking whether there is room. But before each write it wants to
+/// know the file's attributes, if those it has are not valid, and if it gets an error instead, the
+/// write fails with it.
 #[derive(Debug, Default)]
 pub(super) struct Writers {
-    open: Mutex<HashMap<Node, u32>>,
+    open: Mutex<HashMap<Node, Open>>,
     kernel: OnceLock<Notifier>,
+    /// How many bytes were written.
+    written: AtomicU64,
 }
 
 impl Writers {
@@ -25,27 +49,72 @@ impl Writers {
         let _ = self.kernel.set(kernel);
     }
 
+    fn lock(&self) -> MutexGuard<'_, HashMap<Node, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A file was opened for writing.
     pub(super) fn add(&self, node: Node) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        *open.entry(node).or_default() += 1;
+        self.lock().entry(node).or_default().count += 1;
     }
 
     /// The file was closed.
     pub(super) fn remove(&self, node: Node) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Entry::Occupied(mut count) = open.entry(node) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
+        if let Entry::Occupied(mut open) = self.lock().entry(node) {
+            open.get_mut().count -= 1;
+            if open.get().count == 0 {
+                open.remove();
             }
         }
     }
 
     /// Whether the kernel may have unwritten pages. It writes all of a file when it is closed.
     pub(super) fn has(&self, node: Node) -> bool {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.contains_key(&node)
+        self.lock().contains_key(&node)
+    }
+
+    /// Notes that so much was written; whether it is time to look for room again.
+    pub(super) fn wrote(&self, len: usize) -> bool {
+        let before = self.written.fetch_add(len as u64, Ordering::Relaxed);
+        before / LOOK_AGAIN != (before + len as u64) / LOOK_AGAIN
+    }
+
+    /// Pages that the kernel had accepted found no room: the file's next write is to fail.
+    pub(super) fn note_full(&self, node: Node, room: u64) {
+        if let Some(open) = self.lock().get_mut(&node) {
+            open.full = Some(room);
+        }
+        self.forget_attributes(node);
+    }
+
+    /// Whether accepted pages of a file found no room, nobody was told, and there is no more now.
+    pub(super) fn take_full(&self, node: Node, room: u64) -> bool {
+        let mut open = self.lock();
+        let full = open.get_mut(&node).and_then(|open| open.full.take());
+        full.is_some_and(|before| room < before + u64::from(MAX_REQUEST))
+    }
+
+    /// Notes that for some time, there is room for all that a program can write.
+    pub(super) fn accept_for(&self, node: Node, time: Duration) {
+        if let Some(open) = self.lock().get_mut(&node) {
+            open.roomy = Some(Instant::now() + time);
+        }
+    }
+
+    /// How long there is.
+    pub(super) fn may_accept_for(&self, node: Node) -> Duration {
+        let roomy = self.lock().get(&node).and_then(|open| open.roomy);
+        roomy.map_or(Duration::ZERO, |until| {
+            until.saturating_duration_since(Instant::now())
+        })
+    }
+
+    /// Makes the kernel ask before the next write to each file.
+    pub(super) fn ask_before_writes(&self) {
+        let nodes: Vec<Node> = self.lock().keys().copied().collect();
+        for node in nodes {
+            self.forget_attributes(node);
+        }
     }
 
     /// Makes the kernel ask for a file's attributes again, which changed without its knowledge.

@@ -10,7 +10,7 @@ use rustix::fs::{self as sys, AtFlags, CWD, FallocateFlags, Gid, Mode, OFlags, S
 use rustix::io::Errno;
 
 use crate::format::times::{stat_time, timespec};
-use crate::fs::{Attributes, Changes, FileType, RenameFlags, StatVfs, XattrFlags};
+use crate::fs::{Attributes, Changes, FileType, RenameFlags, SetTime, StatVfs, XattrFlags};
 use crate::store::permissions::{granting, hold, set_mode};
 use crate::store::probe::Lacks;
 use crate::store::storage::{At, Listed, Storage};
@@ -57,9 +57,13 @@ impl Posix {
     }
 
     /// Finds out what the file system lacks.
-    pub(crate) fn probed(mut self) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Store`](crate::Error::Store) if a vault cannot do without.
+    pub(crate) fn probed(mut self) -> crate::Result<Self> {
         self.lacks = Lacks::probe(&self.root);
-        self
+        self.lacks.check_usable()?;
+        Ok(self)
     }
 
     /// Holds a lock until it is dropped.
@@ -300,9 +304,15 @@ impl Storage for Posix {
             }?;
         }
         if changes.accessed.is_some() || changes.modified.is_some() {
+            let (mut accessed, mut modified) = (changes.accessed, changes.modified);
+            if self.lacks.single_times && (accessed.is_none() || modified.is_none()) {
+                let found = self.attributes(at)?;
+                accessed = accessed.or(Some(SetTime::To(found.accessed)));
+                modified = modified.or(Some(SetTime::To(found.modified)));
+            }
             let times = sys::Timestamps {
-                last_access: timespec(changes.accessed),
-                last_modification: timespec(changes.modified),
+                last_access: timespec(accessed),
+                last_modification: timespec(modified),
             };
             match at {
                 At::File(fd) | At::Dir(fd) => sys::futimens(fd, &times),

@@ -2,13 +2,14 @@
 //! without; they are told once, in addition to an error number whenever they try.
 
 use std::os::fd::OwnedFd;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{self as sys, AtFlags, Gid, Mode, OFlags, Uid, XattrFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::core::hex;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::keys::random;
 use crate::format::times::timespec;
 use crate::fs::SetTime;
@@ -31,6 +32,11 @@ pub(crate) struct Lacks {
     /// Owners or permissions are not what they are set to. A mount does not need that: it shows
     /// what is sealed.
     pub(crate) owners: bool,
+    /// A time of modification or of access that is set without the other stays as it is (old versions
+    /// of libfuse).
+    pub(crate) single_times: bool,
+    /// Files in a folder that was renamed cannot be read (as on mounts by rclone).
+    renames: bool,
 }
 
 impl Lacks {
@@ -46,11 +52,12 @@ impl Lacks {
             Ok(()) => lacks.symlink_attributes = !has_attributes(root, &symlink),
             Err(error) => lacks.symlinks = error != Errno::NOSPC,
         }
+        let _ = sys::unlinkat(root, &symlink, AtFlags::empty());
         if sys::mkdirat(root, &folder, Mode::RWXU).is_ok() {
             let _ = lacks.probe_folder(root, &folder);
-            let _ = sys::unlinkat(root, &folder, AtFlags::REMOVEDIR);
+            // The symlink's name is free again.
+            let _ = lacks.probe_renames(root, &folder, &symlink);
         }
-        let _ = sys::unlinkat(root, &symlink, AtFlags::empty());
         lacks
     }
 
@@ -73,7 +80,63 @@ impl Lacks {
         let found = sys::fstat(&file)?;
         let kept = !others || (found.st_uid, found.st_gid) == OTHER;
         self.owners = found.st_mode & 0o7777 != MODE || !kept;
+        const SECOND: u64 = 1_000_000_000;
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(SECOND);
+        let times = sys::Timestamps {
+            last_access: timespec(None),
+            last_modification: timespec(Some(SetTime::To(time))),
+        };
+        let set = sys::futimens(&file, &times);
+        let found = sys::fstat(&file)?;
+        self.single_times = set.is_ok() && u64::try_from(found.st_mtime) != Ok(SECOND);
         sys::unlinkat(&dir, RECORD_NEW, AtFlags::empty())
+    }
+
+    /// Makes a file in the folder `from`, renames that to `to`, reads the file, and removes both.
+    fn probe_renames(&mut self, root: &OwnedFd, from: &str, to: &str) -> rustix::io::Result<()> {
+        const CONTENT: &[u8] = b"a folder's record";
+        let open = |folder, flags, mode| {
+            let folder_flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let dir = sys::openat(root, folder, folder_flags, Mode::empty())?;
+            let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let file = sys::openat(&dir, RECORD, flags, mode)?;
+            Ok((dir, file))
+        };
+        let remove = |folder: &str| {
+            let _ = sys::unlinkat(root, format!("{folder}/{RECORD}"), AtFlags::empty());
+            sys::unlinkat(root, folder, AtFlags::REMOVEDIR)
+        };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let made = open(from, flags, Mode::RUSR | Mode::WUSR).and_then(|(_, file)| {
+            rustix::io::pwrite(&file, CONTENT, 0)?;
+            sys::fsync(&file)
+        });
+        if made
+            .and_then(|()| sys::renameat(root, from, root, to))
+            .is_err()
+        {
+            return remove(from);
+        }
+        let mut found = [0; CONTENT.len()];
+        let read = open(to, OFlags::RDONLY, Mode::empty())
+            .and_then(|(_, file)| rustix::io::pread(&file, &mut found, 0));
+        self.renames = read != Ok(CONTENT.len()) || found != CONTENT;
+        remove(to)
+    }
+
+    /// Refuses a file system that a vault cannot be written to on.
+    pub(crate) fn check_usable(&self) -> Result<()> {
+        if !self.renames {
+            return Ok(());
+        }
+        Err(Error::Store {
+            what:
+                "the store's file system loses the files of a folder that is renamed, so a vault \
+                   in it can only be mounted with --read-only; keep the store on another one and \
+                   copy it there (for example with `rclone sync`)"
+                    .into(),
+            source: Errno::OPNOTSUPP.into(),
+        })
     }
 
     /// A sentence about it, unless nothing is missing.

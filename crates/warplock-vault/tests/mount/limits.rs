@@ -188,6 +188,23 @@ fn a_full_disk_keeps_what_it_accepted() {
     assert!(found[..1 << 20] == data && found[written - 4096..] == data[..4096]);
 }
 
+/// Writes until there is an error, which must be that there is no room; how much was written.
+#[track_caller]
+fn fill(file: &mut File, most: usize) -> usize {
+    let data = Random::new(5).bytes(1 << 20);
+    let mut written = 0;
+    loop {
+        match file.write(&data) {
+            Ok(len) => written += len,
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+                return written;
+            }
+        }
+        assert!(written < most, "{written} bytes are written");
+    }
+}
+
 /// Programs hear that the disk is full when they write, not only those that sync.
 #[test]
 fn a_full_disk_is_told_at_write() {
@@ -196,22 +213,27 @@ fn a_full_disk_is_told_at_write() {
             return;
         };
         let standing = place.mount();
-        let mut file = File::create(standing.path("large")).unwrap();
-        let data = Random::new(5).bytes(1 << 20);
-        let mut written = 0;
-        let error = loop {
-            match file.write(&data) {
-                Ok(len) => written += len,
-                Err(error) => break error,
-            }
-            assert!(written < 200 << 20, "{written} bytes are written");
-        };
-        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
-        assert!(written > 70 << 20, "{written}");
-        drop(file);
+        fs::write(standing.path("large"), "x").unwrap();
+        for opened in [
+            File::create(standing.path("large")),
+            File::create_new(standing.path("new")),
+            File::options()
+                .read(true)
+                .write(true)
+                .open(standing.path("large")),
+        ] {
+            let mut file = opened.unwrap();
+            let written = fill(&mut file, 90 << 20);
+            assert!(written > 70 << 20, "{written}");
+            // What is there is no less than what was accepted, and can be read.
+            assert!(file.metadata().unwrap().len() >= written as u64);
+            file.set_len(0).unwrap();
+            let _ = file.sync_all();
+            file.write_all(b"there is room again").unwrap();
+        }
         fs::remove_file(standing.path("large")).unwrap();
 
-        // What is written through can be mapped, and read by others.
+        // It can be mapped, too.
         let file = File::options()
             .create(true)
             .truncate(true)
@@ -240,5 +262,53 @@ fn a_full_disk_is_told_at_write() {
         assert_eq!(fs::read(standing.path("mapped")).unwrap()[5000], 7);
         drop(file);
         standing.end();
+    });
+}
+
+/// A file that was opened while there was much room; the kernel may accept what it keeps of a mount.
+#[test]
+fn a_disk_that_becomes_full_is_told_at_write() {
+    limited(|| {
+        let Some((_folder, disk, place)) = on_disk("3g") else {
+            return;
+        };
+        let standing = place.mount();
+        let mut file = File::create(standing.path("large")).unwrap();
+        file.write_all(b"x").unwrap();
+        disk.remount("size=60m");
+        fill(&mut file, 1 << 30);
+        drop(file);
+        fs::remove_file(standing.path("large")).unwrap();
+        standing.end();
+    });
+}
+
+/// Whatever room there is.
+#[test]
+fn a_write_moves_the_time_of_modification() {
+    limited(|| {
+        for size in ["40m", "2g"] {
+            let Some((_folder, _disk, place)) = on_disk(size) else {
+                return;
+            };
+            let standing = place.mount();
+            let path = standing.path("file");
+            let modified = || fs::metadata(&path).unwrap().modified().unwrap();
+            let mut file = File::create(&path).unwrap();
+            let mut last = modified();
+            for _ in 0..3 {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                file.write_all(b"written").unwrap();
+                let now = modified();
+                assert!(now > last, "{size}: the time stays");
+                last = now;
+            }
+            drop(file);
+            assert_eq!(modified(), last, "{size}: closed");
+            standing.end();
+            let standing = place.mount();
+            assert_eq!(modified(), last, "{size}: mounted again");
+            standing.end();
+        }
     });
 }

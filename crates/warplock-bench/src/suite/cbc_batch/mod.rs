@@ -95,6 +95,7 @@ impl Suite for CbcBatch {
         let mut report = self.report(&contenders, machine);
         // Both directions' profiles, at their largest counts.
         let mut profiles: Vec<(Shape, Parts)> = Vec::new();
+        let notes = report.notes.clone();
         for &direction in &self.directions {
             let mut last = None;
             for &count in &self.counts {
@@ -130,14 +131,12 @@ impl Suite for CbcBatch {
                 last = Some((shape, parts));
             }
             profiles.extend(last);
+            // Now, so that a run that is stopped has those of its first direction.
+            report.notes = maxima(&report, contenders.gpu.as_ref(), &profiles);
+            let profiles = profiles.iter();
+            let lines = profiles.flat_map(|(shape, parts)| profile(shape, parts));
+            report.notes.extend(lines.chain(notes.iter().cloned()));
         }
-        let mut first = maxima(&report, contenders.gpu.as_ref(), &profiles);
-        first.extend(
-            profiles
-                .iter()
-                .flat_map(|(shape, parts)| profile(shape, parts)),
-        );
-        report.notes.splice(0..0, first);
         Ok(report)
     }
 }

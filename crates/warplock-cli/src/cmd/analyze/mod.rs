@@ -5,7 +5,7 @@ mod show;
 mod statistics;
 
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use warplock::Algorithm;
 use warplock_analyze::page::{Section, Table, page};
@@ -20,7 +20,7 @@ use crate::console::print;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, input_name, is_dash};
-use crate::output::Output;
+use crate::output::{Output, distinct};
 
 /// The most padding or tag that raw pixels of a plaintext's shape may have after them.
 const MAX_TAIL: usize = 32;
@@ -68,12 +68,14 @@ pub(super) fn run(options: &Analyze, common: &Common) -> Result<Exit> {
         ));
     }
     // Before the work is done.
+    let read = options.files.iter().chain(&options.against);
+    distinct(options.report.as_deref(), read.map(PathBuf::as_path))?;
     let output = match &options.report {
         Some(path) => Some(Output::create(path, options.force, None)?),
         None => None,
     };
     let statistics = Statistics::new(common)?;
-    let plain = plaintext(options)?;
+    let plain = plaintext(options, common)?;
     let findings = match &plain {
         Some((name, data)) if !options.algorithm.is_empty() => {
             encrypted(name, data, options, common, &statistics)?
@@ -128,7 +130,7 @@ fn settings(options: &Analyze, common: &Common) -> Options {
 }
 
 /// The plaintext with its name, if there is one.
-fn plaintext(options: &Analyze) -> Result<Option<(String, Data<'static>)>> {
+fn plaintext(options: &Analyze, common: &Common) -> Result<Option<(String, Data<'static>)>> {
     if let Some(picture) = options.picture {
         let shape = options.image.unwrap_or(PICTURE);
         let data = picture.draw(shape, options.seed.unwrap_or(0));
@@ -136,14 +138,20 @@ fn plaintext(options: &Analyze) -> Result<Option<(String, Data<'static>)>> {
     }
     match &options.files[..] {
         [plain, ..] if options.files.len() == 2 || !options.algorithm.is_empty() => {
-            Ok(Some((input_name(plain), load(plain, options.image, None)?)))
+            let data = load(plain, options.image, None, common)?;
+            Ok(Some((input_name(plain), data)))
         }
         _ => Ok(None),
     }
 }
 
 /// Reads a file: an image, raw pixels, or bytes of any kind. `of_plain` is the plaintext's shape.
-fn load(path: &Path, image: Option<Shape>, of_plain: Option<Shape>) -> Result<Data<'static>> {
+fn load(
+    path: &Path,
+    image: Option<Shape>,
+    of_plain: Option<Shape>,
+    common: &Common,
+) -> Result<Data<'static>> {
     let mut input = Input::open(path)?;
     let mut bytes = Vec::new();
     let read = input.file.read_to_end(&mut bytes);
@@ -153,11 +161,25 @@ fn load(path: &Path, image: Option<Shape>, of_plain: Option<Shape>) -> Result<Da
     }
     let ends = [".png", ".pgm", ".ppm", ".pnm", ".bmp", ".tif", ".tiff"];
     let lower = input.name.to_lowercase();
+    let ends_with = |ends: &[&str]| ends.iter().any(|end| lower.ends_with(end));
     let data = if let Some(shape) = image {
+        let tail = bytes.len().saturating_sub(shape.len());
+        if tail > MAX_TAIL {
+            common.warn(format_args!(
+                "{}: {tail} bytes after the raw pixels of --image are left out",
+                input.name
+            ));
+        }
         Data::image(bytes, shape)
-    } else if ends.iter().any(|end| lower.ends_with(end)) {
+    } else if ends_with(&ends) {
         Data::decode(&bytes)
     } else {
+        if ends_with(&[".jpg", ".jpeg", ".gif", ".webp"]) {
+            common.warn(format_args!(
+                "{}: these are the bytes of the file, not its pixels; for those, convert it to PNG",
+                input.name
+            ));
+        }
         match of_plain {
             Some(shape) if (shape.len()..=shape.len() + MAX_TAIL).contains(&bytes.len()) => {
                 Data::image(bytes, shape)
@@ -177,8 +199,18 @@ fn given(
 ) -> Result<Finding<'static>> {
     let path = options.files.last().expect("there is a file or a picture");
     let shape = plain.and_then(Data::shape);
-    let data = load(path, options.image, shape)?;
+    let data = load(path, options.image, shape, common)?;
     let name = input_name(path);
+    if let Some(plain) = plain
+        && plain.as_bytes().len() != data.as_bytes().len()
+    {
+        common.warn(format_args!(
+            "{name}: has {} bytes to compare and the plaintext {}, so that the correlation with the \
+             plaintext is left out",
+            data.as_bytes().len(),
+            plain.as_bytes().len()
+        ));
+    }
     let settings = settings(options, common);
     let trials = match options.trials {
         Some(count) => {
@@ -200,7 +232,7 @@ fn given(
     };
     let pairs = match &options.against {
         Some(path) => {
-            let other = load(path, options.image, data.shape())?;
+            let other = load(path, options.image, data.shape(), common)?;
             let comparison = statistics.compare(&data, &other);
             vec![Pair {
                 change: None,

@@ -3,6 +3,7 @@
 mod streams;
 mod work;
 
+use std::iter;
 use std::path::Path;
 use std::time::Instant;
 
@@ -17,7 +18,8 @@ use crate::args::{Common, Entries, RawBatch};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::{Input, is_dash};
-use crate::output::Output;
+use crate::output::{Output, distinct};
+use crate::value::Value;
 
 /// Bytes of a block.
 const BLOCK: usize = 16;
@@ -36,9 +38,10 @@ pub(super) fn entries(command: Entries, common: &Common) -> Result<Exit> {
         ("--keys", is_dash(&options.keys)),
         ("the input", is_dash(input)),
     ])?;
+    distinct(options.output.as_deref(), [&*options.keys])?;
     let text = Input::open(input)?;
     let keys = Input::open(&options.keys)?;
-    let output = output(options.output.as_deref(), options.force, &[&text, &keys])?;
+    let output = output(options.output.as_deref(), options.force, &text)?;
     let streams = Streams::new(vec![
         Part::new("keys", algorithm.key_len(), keys)?,
         Part::new("blocks", BLOCK, text)?,
@@ -83,19 +86,26 @@ pub(super) fn raw(command: RawBatch, common: &Common) -> Result<Exit> {
     let input = options.input.as_deref().unwrap_or(dash);
     let is_stdin = |path: &Option<std::path::PathBuf>| path.as_deref().is_some_and(is_dash);
     stdin_once(&[
-        (
-            "--key",
-            options
-                .key
-                .as_ref()
-                .is_some_and(crate::value::Value::is_stdin),
-        ),
+        ("--key", options.key.as_ref().is_some_and(Value::is_stdin)),
         ("--keys", is_stdin(&options.keys)),
         ("--ivs", is_stdin(&options.ivs)),
         ("--aad", is_stdin(&options.aad)),
         ("--tags", is_stdin(&options.tags)),
         ("the input", is_dash(input)),
     ])?;
+    let (tags_out, tags_in) = match direction {
+        Direction::Encrypt => (options.tags.as_deref(), None),
+        Direction::Decrypt => (None, options.tags.as_deref()),
+    };
+    let output_path = options.output.as_deref().unwrap_or(dash);
+    let parts = [&options.keys, &options.ivs, &options.aad];
+    let read = parts.into_iter().filter_map(|path| path.as_deref());
+    let key = options.key.as_ref().and_then(Value::file);
+    distinct(
+        iter::once(output_path).chain(tags_out),
+        read.chain(key).chain(tags_in),
+    )?;
+    distinct(tags_out, [input])?;
     let key = match &options.key {
         Some(value) => Some(read_key(options.algorithm, value)?),
         None => None,
@@ -118,12 +128,12 @@ pub(super) fn raw(command: RawBatch, common: &Common) -> Result<Exit> {
         add("tags", work::TAG, &options.tags)?;
     }
     add("messages", options.len, &Some(input.to_owned()))?;
-    let inputs: Vec<&Input> = parts.iter().map(Part::input).collect();
     let tags = match (direction, &options.tags) {
         (Direction::Encrypt, Some(path)) => Some(Output::create(path, options.force, None)?),
         _ => None,
     };
-    let output = output(options.output.as_deref(), options.force, &inputs)?;
+    let text = parts.last().expect("the messages were added").input();
+    let output = output(options.output.as_deref(), options.force, text)?;
     let task = Task {
         algorithm: options.algorithm,
         direction,
@@ -133,7 +143,7 @@ pub(super) fn raw(command: RawBatch, common: &Common) -> Result<Exit> {
     run(&task, Streams::new(parts)?, output, tags, common)
 }
 
-fn read_key(algorithm: Algorithm, value: &crate::value::Value) -> Result<Key> {
+fn read_key(algorithm: Algorithm, value: &Value) -> Result<Key> {
     let key = value.read("--key")?;
     if key.bytes.len() != algorithm.key_len() {
         return Err(Failure::usage(format_args!(
@@ -146,19 +156,10 @@ fn read_key(algorithm: Algorithm, value: &crate::value::Value) -> Result<Key> {
     Ok(Key::new(algorithm, &key.bytes)?)
 }
 
-/// The output, which must be none of the inputs.
-fn output(path: Option<&Path>, force: bool, inputs: &[&Input]) -> Result<Output> {
+/// The output for `text`.
+fn output(path: Option<&Path>, force: bool, text: &Input) -> Result<Output> {
     let explicit = path.is_some();
-    let path = path.unwrap_or(Path::new("-"));
-    let (last, others) = inputs.split_last().expect("there is a text");
-    if let Ok(found) = std::fs::metadata(path)
-        && !is_dash(path)
-        && others.iter().any(|input| input.is_same_file(&found))
-    {
-        let same = "is read as well; give another name with -o";
-        return Err(Failure::error(same).about(path.display()));
-    }
-    let output = Output::create(path, force, Some(last))?;
+    let output = Output::create(path.unwrap_or(Path::new("-")), force, Some(text))?;
     match output.is_terminal() && !explicit {
         true => Err(terminal_refused()),
         false => Ok(output),

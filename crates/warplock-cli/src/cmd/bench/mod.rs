@@ -14,7 +14,7 @@ use crate::args::{Bench, BenchSuite, Common};
 use crate::console::print;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::output::Output;
+use crate::output::{Output, distinct};
 
 /// Runs a suite.
 pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
@@ -23,6 +23,17 @@ pub(super) fn run(options: Bench, common: &Common) -> Result<Exit> {
     }
     let defaults = Context::default();
     // Refused now, not after minutes of work.
+    let data = match &options.suite {
+        BenchSuite::Entries { dir, .. } => ["keys.bin", "plains.bin", "ciphers.bin"]
+            .map(|name| dir.join(name))
+            .into(),
+        _ => Vec::new(),
+    };
+    let files = options.output.iter().chain(&options.plot);
+    distinct(
+        files.map(PathBuf::as_path),
+        data.iter().map(PathBuf::as_path),
+    )?;
     let create = |path: &Path| Output::create(path, options.force, None);
     let outputs = Outputs {
         json: options.output.as_deref().map(create).transpose()?,
@@ -77,6 +88,7 @@ fn report(results: &[PathBuf], options: &Bench, common: &Common) -> Result<Exit>
     if options.plot.is_some() {
         return Err(Failure::usage("the page has all figures: leave --plot out"));
     }
+    distinct([&**path], results.iter().map(PathBuf::as_path))?;
     let mut sections = Vec::new();
     for path in results {
         let about = |failure: Failure| failure.about(path.display());

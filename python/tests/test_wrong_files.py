@@ -1,0 +1,130 @@
+"""Files that cannot be what they are given for."""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import warplock
+from warplock import parquet
+from warplock.keys import Identity, recipients_of, write_identity, write_key_file
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_no_key_is_replaced_by_what_it_encrypts_or_opens() -> None:
+    write_identity("key.txt")
+    (me,) = recipients_of("key.txt")
+    write_key_file("raw.key")
+    team = pathlib.Path("team.txt")
+    team.write_text(f"{me}\n")
+    pathlib.Path("text").write_text("a long story")
+    warplock.encrypt_file("text", "text.wl", recipients=me)
+    os.link("key.txt", "link")
+    files = ["key.txt", "raw.key", "team.txt"]
+    before = {name: pathlib.Path(name).read_bytes() for name in files}
+    calls: list[Callable[[], Any]] = [
+        lambda: warplock.encrypt_file("text", "team.txt", recipients=[team], replace=True),
+        lambda: warplock.encrypt_file("text", "key.txt", identities="key.txt", replace=True),
+        lambda: warplock.encrypt_file("text", "raw.key", key="raw.key", replace=True),
+        lambda: warplock.decrypt_file("text.wl", "key.txt", identities="key.txt", replace=True),
+        lambda: warplock.decrypt_file("text.wl", "link", identities=["key.txt"], replace=True),
+        lambda: warplock.open("./team.txt", "wb", recipients=team),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="is read as well, for its keys"):
+            call()
+    for name in files:
+        assert pathlib.Path(name).read_bytes() == before[name]
+    with pytest.raises(FileExistsError):
+        warplock.encrypt_file("text", team, recipients=team)
+    warplock.encrypt_file("text", io.BytesIO(), recipients=team, replace=True)
+
+
+def test_tensors_do_not_replace_their_key() -> None:
+    np = pytest.importorskip("numpy")
+    from warplock.safetensors import save_file
+
+    write_key_file("raw.key")
+    before = pathlib.Path("raw.key").read_bytes()
+    with pytest.raises(ValueError, match="is read as well, for its keys"):
+        save_file({"a": np.zeros(4, "f4")}, "raw.key", key="raw.key")
+    assert pathlib.Path("raw.key").read_bytes() == before
+
+
+def test_folders_are_named_by_their_error() -> None:
+    me = Identity.generate()
+    os.mkdir("d")
+    pathlib.Path("text").write_text("a long story")
+    calls: list[Callable[[], Any]] = [
+        lambda: warplock.encrypt_file("d", "out", recipients=me),
+        lambda: warplock.encrypt_file("text", "d", recipients=me),
+        lambda: warplock.decrypt_file("d", "out", identities=me),
+        lambda: warplock.verify_file("d", identities=me),
+        lambda: warplock.inspect("d"),
+        lambda: warplock.open("d", identities=me),
+        lambda: warplock.open("d", "wb", recipients=me),
+        lambda: parquet.decrypt("d", bytes(16)),
+        lambda: parquet.encrypt("d", bytes(16)),
+    ]
+    for call in calls:
+        with pytest.raises(IsADirectoryError) as raised:
+            call()
+        assert raised.value.filename == "d"
+    assert not pathlib.Path("out").exists()
+
+
+def test_what_is_no_file_is_refused_in_words() -> None:
+    me = Identity.generate()
+    calls: list[Callable[[Any], Any]] = [
+        lambda file: warplock.encrypt_file(file, "out", recipients=me),
+        lambda file: warplock.encrypt_file(io.BytesIO(), file, recipients=me),
+        lambda file: warplock.open(file, identities=me),
+        lambda file: warplock.inspect(file),
+    ]
+    for call in calls:
+        for wrong in (b"name", 5, None, ["name"]):
+            with pytest.raises(TypeError, match="a str, a path or a binary file object, not "):
+                call(wrong)
+        with pytest.raises(ValueError, match="embedded null byte"):
+            call("a\0b")
+    with pytest.raises(TypeError, match="a binary file object, not int"):
+        parquet.decrypt(5, bytes(16))  # type: ignore[call-overload]
+    prefix: Any = "v1"
+    for function in (parquet.decrypt, parquet.encrypt, parquet.open):
+        with pytest.raises(TypeError, match="aad_prefix must be bytes, not str"):
+            function(b"", bytes(16), aad_prefix=prefix)
+    with pytest.raises(TypeError, match="key_metadata must be bytes, not str"):
+        parquet.encrypt(b"", bytes(16), key_metadata=prefix)
+    assert not pathlib.Path("out").exists()
+
+
+def test_no_table_appears_after_ctrl_c() -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"a": pa.array(range(8_000_000))})
+    pq.write_table(table, "plain", compression="none", use_dictionary=False)
+    # The signal may come between the appearance of the file and the return of the call.
+    for _ in range(5):
+        timer = threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            parquet.encrypt("plain", bytes(16), out="sealed", replace=True)
+            time.sleep(10)
+        timer.join()
+        if not pathlib.Path("sealed").exists():
+            break
+        os.remove("sealed")
+    else:
+        pytest.fail("the file appeared in spite of Ctrl-C")
