@@ -3,12 +3,11 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::world::{World, copy, remove};
+use super::world::{Detached, World, copy, remove};
 use super::{Kept, places};
 use crate::vault::can_mount;
 
@@ -222,6 +221,7 @@ fn two_volumes_in_the_store() {
     world.check(&[]).nothing();
 }
 
+<<<<<<< HEAD
 /// Takes a file system out of the tree, however a test ends.
 struct Detached(PathBuf);
 
@@ -231,6 +231,8 @@ impl Drop for Detached {
     }
 }
 
+=======
+>>>>>>> b38a92387866c6ec99beb47acbd3d42288249e1f
 /// The disk with the machine's memory is filled by another program: nothing is changed that the memory
 /// could not note, and unmounting does not say that all is well.
 #[test]

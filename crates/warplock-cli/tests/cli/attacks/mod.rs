@@ -12,6 +12,7 @@ mod kinds;
 mod machines;
 mod names;
 mod own;
+mod planted;
 mod programs;
 mod story;
 mod tree;

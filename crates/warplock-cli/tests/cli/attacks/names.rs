@@ -45,7 +45,7 @@ fn record(a: &Attacker<'_>, path: &str) -> PathBuf {
     a.at(path).join("warplock.dir")
 }
 
-fn beside(a: &Attacker<'_>) -> PathBuf {
+fn name_file(a: &Attacker<'_>) -> PathBuf {
     let entry = a.at(LONG_NAME).into_os_string().into_string().unwrap();
     entry.replace(".long", ".name").into()
 }
@@ -149,14 +149,14 @@ fn on_entries() {
         })
         .noticed(Open, &["short"], "came back")
         .but_alone_passes("put a file, a folder's record, a symlink or a removed object back"),
-        attack("remove the name of a long name", |a| remove(&beside(a)))
+        attack("remove the name of a long name", |a| remove(&name_file(a)))
             .told("the file with its name is missing"),
         attack("change the name of a long name", |a| {
-            rewrite(&beside(a), |data| data[20] ^= 1);
+            rewrite(&name_file(a), |data| data[20] ^= 1);
         })
         .told(FORM),
         attack("a fifo for the name of a long name", |a| {
-            a.plant(&beside(a), Kind::Fifo);
+            a.plant(&name_file(a), Kind::Fifo);
         })
         .told("no regular file"),
     ]);

@@ -406,3 +406,12 @@ pub(super) fn copy(from: &Path, to: &Path) {
         .arg(to);
     assert!(copy.status().unwrap().success());
 }
+
+/// Takes a file system out of the tree, however a test ends.
+pub(super) struct Detached(pub(super) PathBuf);
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        let _ = warplock_vault::fuse::unmount(&self.0, true);
+    }
+}
