@@ -1,5 +1,6 @@
 //! `warplock bulk`.
 
+use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -169,6 +170,9 @@ fn run_job(
     common: &Common,
 ) -> Result<Report> {
     let job = Job::open(path)?;
+    if let (true, Some(given), Some(to)) = (force, given, &job.destination) {
+        refuse_keys_inside(&to.0, given)?;
+    }
     let identities = match (job.operation, given) {
         (Operation::Encrypt, _) => None,
         (_, Some(given)) if !given.identity.is_empty() => Some(read_identities(
@@ -200,6 +204,23 @@ fn run_job(
     );
     drop(progress);
     Ok(sum?)
+}
+
+/// With `--force`, a result may replace any file of the destination.
+fn refuse_keys_inside(destination: &Path, given: &WithIdentities) -> Result<()> {
+    let Ok(destination) = fs::canonicalize(destination) else {
+        return Ok(());
+    };
+    let files = given.identity.iter().chain(&given.from.passphrase_file);
+    let inside =
+        |file: &&PathBuf| fs::canonicalize(file).is_ok_and(|file| file.starts_with(&destination));
+    match files.into_iter().find(inside) {
+        None => Ok(()),
+        Some(file) => Err(Failure::error(
+            "is in the destination, where --force may replace it; move it elsewhere first",
+        )
+        .about(shown_name(file))),
+    }
 }
 
 /// A folder that is empty, or another one than was meant, is no success.

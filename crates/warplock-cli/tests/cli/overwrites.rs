@@ -118,3 +118,21 @@ fn what_is_measured_is_no_output() {
     }
     assert!(folder.read("d/keys.bin") == keys);
 }
+
+#[test]
+fn a_tree_is_not_decrypted_over_the_identity_that_opens_it() {
+    let folder = Folder::new();
+    for name in ["tree", "home"] {
+        fs::create_dir(folder.path(name)).unwrap();
+        fs::copy(folder.path("key.txt"), folder.path(name).join("key.txt")).unwrap();
+    }
+    folder
+        .run("bulk encrypt -R recipient.txt tree sealed".split(' '))
+        .code(0);
+    let inside = "bulk decrypt -i home/key.txt sealed home";
+    refused(&folder, inside, "is in the destination");
+    folder.run(inside.split(' ')).code(1);
+    folder
+        .run("bulk decrypt -i key.txt sealed home --force".split(' '))
+        .code(0);
+}

@@ -221,18 +221,6 @@ fn two_volumes_in_the_store() {
     world.check(&[]).nothing();
 }
 
-<<<<<<< HEAD
-/// Takes a file system out of the tree, however a test ends.
-struct Detached(PathBuf);
-
-impl Drop for Detached {
-    fn drop(&mut self) {
-        let _ = warplock_vault::fuse::unmount(&self.0, true);
-    }
-}
-
-=======
->>>>>>> b38a92387866c6ec99beb47acbd3d42288249e1f
 /// The disk with the machine's memory is filled by another program: nothing is changed that the memory
 /// could not note, and unmounting does not say that all is well.
 #[test]

@@ -124,19 +124,11 @@ fn with_permissions_and_leftovers() {
             }
         })
         .passes("change times, an ACL within the permissions of the group"),
-<<<<<<< HEAD
-        attack("an empty file that no mount made", |a| {
-            a.plant(&a.at("").join("notes.txt"), File);
-        })
-        .found("none of the vault's files"),
-        attack("a fifo that no mount made", |a| {
-=======
         attack("an empty file that the vault did not make", |a| {
             a.plant(&a.at("").join("notes.txt"), File);
         })
         .found("none of the vault's files"),
         attack("a fifo that the vault did not make", |a| {
->>>>>>> b38a92387866c6ec99beb47acbd3d42288249e1f
             a.plant(&a.at("dir").join("notes"), Fifo)
         })
         .found("none of the vault's files"),
