@@ -13,11 +13,12 @@ from warplock._native import AESGCM
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    class Kms(Protocol):
-        """pyarrow's `KmsClient`, or anything with its methods."""
 
-        def wrap_key(self, key_bytes: bytes, master_key_identifier: str) -> bytes | str: ...
-        def unwrap_key(self, wrapped_key: Any, master_key_identifier: str) -> bytes: ...
+class Kms(Protocol):
+    """pyarrow's `KmsClient`, or anything with its methods."""
+
+    def wrap_key(self, key_bytes: bytes, master_key_identifier: str) -> bytes | str: ...
+    def unwrap_key(self, wrapped_key: Any, master_key_identifier: str) -> bytes: ...
 
 
 _TYPE = "PKMT1"
