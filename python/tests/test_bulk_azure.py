@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 obstore = pytest.importorskip("obstore")
+pytest.importorskip("moto")
+
 from bulk_tools import MIB, opened, tree
 
 from warplock import bulk
