@@ -138,13 +138,11 @@ impl Bars {
             .clone()
             .chain(self.limit.iter().map(|limit| limit.1))
             .fold(f64::MIN_POSITIVE, f64::max);
+        let least = values.fold(1.0, f64::min).max(f64::MIN_POSITIVE);
+        let extent = (most.max(1.0) / least).ln().max(f64::MIN_POSITIVE);
         let share = |value: f64| match self.origin {
             Origin::Zero => value / most,
-            Origin::One => {
-                let least = values.clone().fold(1.0, f64::min).max(f64::MIN_POSITIVE);
-                let width = (most.max(1.0) / least).ln().max(f64::MIN_POSITIVE);
-                (value.max(least) / least).ln() / width
-            }
+            Origin::One => (value.max(least) / least).ln() / extent,
         };
         let long = |value: f64| (share(value) * f64::from(room)).round() as i32;
         let origin = match self.origin {
