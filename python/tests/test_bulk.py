@@ -318,6 +318,10 @@ def test_folders_to_buckets_and_patterns(client: Any, bucket: str, tmp_path: pat
     assert planned(exclude=["deep"]) == ["a.jpg", "b.txt", "raw/c.jpg"]
     assert planned(include=["raw/*.jpg"]) == ["raw/c.jpg"]
     assert planned(include=["raw/**"], exclude=["[!c].jpg"]) == ["raw/c.jpg"]
+    within = bulk.plan(source, source / "raw", "encrypt", recipients=[me], include=["*.jpg"])
+    told = {unit["path"]: unit["skipped"] for unit in within.units()}
+    assert told["a.jpg"] is None and told["raw/"] == "it is the destination"
+    assert "raw/c.jpg" not in told
     job = bulk.plan(source, f"s3://{bucket}/x", "encrypt", recipients=[me])
     total = bulk.run(job)
     assert (total.done, total.skipped) == (4, 2)

@@ -1,6 +1,6 @@
 //! Planning: a tree is listed once, in a fixed order, without keeping the list in memory.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirEntry, File, Metadata};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -67,13 +67,20 @@ pub fn plan(options: &Plan, job: &Path) -> Result<Job> {
     }
     let (include, exclude) = (patterns(&options.include)?, patterns(&options.exclude)?);
     fs::create_dir(job).map_err(Error::io(job))?;
-    let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
-    let own = [Some(job), destination.as_deref()];
+    let identity = |path: &Path| {
+        let found = fs::metadata(path).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    let own = [
+        (Some(job), "it is the folder of the job"),
+        (destination.as_deref(), "it is the destination"),
+    ];
+    let own = own.into_iter().filter_map(|(path, what)| Some((identity(path?)?, what)));
     let mut walk = Walk {
         operation: *operation,
         include,
         exclude,
-        avoid: own.into_iter().flatten().flat_map(identity).collect(),
+        own: own.collect(),
         source: source.clone(),
         job,
         out: None,
@@ -131,8 +138,8 @@ struct Walk<'a> {
     operation: Operation,
     include: Vec<Pattern>,
     exclude: Vec<Pattern>,
-    /// Devices and inodes of folders that are the job's own.
-    avoid: HashSet<(u64, u64)>,
+    /// Folders that are the job's own, by device and inode, and what each is.
+    own: HashMap<(u64, u64), &'static str>,
     source: PathBuf,
     job: &'a Path,
     out: Option<BufWriter<File>>,
@@ -169,7 +176,10 @@ impl Walk<'_> {
                     continue;
                 }
             };
-            if found.is_dir() && self.avoid.contains(&(found.dev(), found.ino())) {
+            let own = self.own.get(&(found.dev(), found.ino()));
+            if let Some(what) = own.filter(|_| found.is_dir()) {
+                // Said, as a folder of the tree was perhaps named by mistake.
+                self.unit(&path, Kind::Skipped((*what).to_owned()), Some(&found))?;
                 continue;
             }
             if !found.is_dir() && !self.include.is_empty() && !matches_any(&self.include, &path) {

@@ -130,10 +130,13 @@ def plan_job(
     unwanted = [_pattern(each, folders=True) for each in exclude]
     origin = place(source)
     target = None if destination is None else place(destination)
-    own = [inside(origin, each) for each in (target, place(folder)) if each is not None]
-    if "" in own:
-        raise ValueError(f"{source}: the results and the job cannot be in the source itself")
-    avoided = tuple(f"{each}/" for each in own if each is not None)
+    own: dict[str, str] = {}
+    for each, what in ((target, "it is the destination"), (place(folder), "it is the job's folder")):
+        name = None if each is None else inside(origin, each)
+        if name == "":
+            raise ValueError(f"{source}: the results and the job cannot be in the source itself")
+        if name is not None:
+            own[f"{name}/"] = what
     os.makedirs(folder, exist_ok=True)
     if os.path.exists(os.path.join(folder, "job.json")):
         raise FileExistsError(f"{folder} holds a job already")
@@ -145,11 +148,15 @@ def plan_job(
     file: IO[str] | None = None
     try:
         for found in origin.list():
-            if found.path.startswith(avoided):
-                continue
-            if wanted and not any(match(found.path) for match in wanted):
-                continue
             if any(match(found.path) for match in unwanted):
+                continue
+            ours = next((each for each in own if found.path.startswith(each)), None)
+            if ours in seen:
+                continue
+            if ours is not None:
+                # Said once, as a folder of the source was perhaps named by mistake.
+                found = found._replace(path=ours, size=0, skipped=own[ours])
+            elif wanted and not any(match(found.path) for match in wanted):
                 continue
             skipped = found.skipped
             if operation != "encrypt" and not found.path.endswith(".wl"):

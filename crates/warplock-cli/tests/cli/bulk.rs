@@ -98,6 +98,19 @@ fn a_tree_comes_back_as_it_was() {
 }
 
 #[test]
+fn a_destination_in_the_tree_is_left_out_and_told() {
+    let folder = tree();
+    let into = ["bulk", "encrypt", "-R", "recipient.txt", "src", "src/a/b"];
+    folder
+        .run(into)
+        .code(0)
+        .says("a/b: skipped: it is the destination");
+    // Found there before, and not taken for results.
+    assert!(!folder.path("src/a/b/a/b/0.dat.wl").exists());
+    assert!(folder.path("src/a/b/a/7.wl").exists());
+}
+
+#[test]
 fn what_fails_is_a_row_and_not_the_end() {
     let folder = tree();
     folder.run(ENCRYPT).code(0);
