@@ -94,14 +94,15 @@ def test_results_and_jobs_are_no_sources(client: Any, bucket: str, tmp_path: pat
     (tmp_path / "link").symlink_to(source)
     for turn in range(2):
         job = bulk.plan(f"s3://{bucket}/p", f"s3://{bucket}/p/out", "encrypt", recipients=me)
-        assert [unit["path"] for unit in job.units()] == ["a", "out", "out-2/b"]
+        found = ["a", "out", "out-2/b", "out/"]
+        assert [unit["path"] for unit in job.units()] == found[: 3 + turn]
         assert bulk.run(job).exit_code == 0
         where = source / f"job{turn}"
         job = bulk.plan(source, tmp_path / "link" / "out", "encrypt", recipients=me, job=where)
         paths = [unit["path"] for unit in job.units()]
         assert paths == ["job0/job.json", "job0/log-00000-of-00001.jsonl", "job0/units-00000.jsonl"][
             : 3 * turn
-        ] + ["sub/a"]
+        ] + ["out/", "sub/a"][1 - turn :]
         assert bulk.run(job).exit_code == 0
     for place in (f"s3://{bucket}/p", str(source), "memory://one"):
         with pytest.raises(ValueError, match="in the source itself"):
@@ -257,7 +258,7 @@ def test_folders_that_cannot_be_listed_are_told(tmp_path: pathlib.Path, monkeypa
 
     monkeypatch.setattr(os, "scandir", refused)
     code, rows = run(tmp_path / "in", tmp_path / "out", "encrypt")
-    assert (code, rows) == (0, {"a/x": "done", "b": "skipped", "a/\\xff": "skipped"})
+    assert (code, rows) == (1, {"a/x": "done", "b": "failed", "a/\\xff": "failed"})
     with pytest.raises(PermissionError):
         run(tmp_path / "in" / "b", tmp_path / "out", "encrypt")
 

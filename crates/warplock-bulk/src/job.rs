@@ -103,8 +103,10 @@ pub(crate) enum Kind {
     Folder,
     /// A symbolic link to be made again, with the same text.
     Link,
-    /// Nothing is done, for this reason.
+    /// Nothing is to be done, for this reason.
     Skipped(String),
+    /// It should be worked on, and cannot be, for this reason.
+    Failed(String),
 }
 
 /// One line of a file of units.

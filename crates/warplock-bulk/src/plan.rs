@@ -1,6 +1,6 @@
 //! Planning: a tree is listed once, in a fixed order, without keeping the list in memory.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs::{self, DirEntry, File, Metadata};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -33,7 +33,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// [`Error::Usage`] for patterns, places and recipients that make no sense, [`Error::Io`]. What
-/// cannot be read inside the tree is a unit that is skipped.
+/// cannot be read inside the tree is a unit that fails.
 pub fn plan(options: &Plan, job: &Path) -> Result<Job> {
     let Plan {
         operation, source, ..
@@ -71,16 +71,12 @@ pub fn plan(options: &Plan, job: &Path) -> Result<Job> {
         let found = fs::metadata(path).ok()?;
         Some((found.dev(), found.ino()))
     };
-    let own = [
-        (Some(job), "it is the folder of the job"),
-        (destination.as_deref(), "it is the destination"),
-    ];
-    let own = own.into_iter().filter_map(|(path, what)| Some((identity(path?)?, what)));
     let mut walk = Walk {
         operation: *operation,
         include,
         exclude,
-        own: own.collect(),
+        own: identity(job),
+        results: destination.as_deref().and_then(identity),
         source: source.clone(),
         job,
         out: None,
@@ -138,8 +134,9 @@ struct Walk<'a> {
     operation: Operation,
     include: Vec<Pattern>,
     exclude: Vec<Pattern>,
-    /// Folders that are the job's own, by device and inode, and what each is.
-    own: HashMap<(u64, u64), &'static str>,
+    /// Device and inode of the job's folder, and of the destination.
+    own: Option<(u64, u64)>,
+    results: Option<(u64, u64)>,
     source: PathBuf,
     job: &'a Path,
     out: Option<BufWriter<File>>,
@@ -159,7 +156,7 @@ impl Walk<'_> {
             Err(error) if path.as_os_str().is_empty() => return Err(Error::io(&full)(error)),
             Err(error) => {
                 let reason = format!("its content cannot be listed: {error}");
-                return self.unit(path, Kind::Skipped(reason), None);
+                return self.unit(path, Kind::Failed(reason), None);
             }
         };
         entries.sort_by_key(DirEntry::file_name);
@@ -172,14 +169,18 @@ impl Walk<'_> {
             let found = match entry.metadata() {
                 Ok(found) => found,
                 Err(error) => {
-                    self.unit(&path, Kind::Skipped(error.to_string()), None)?;
+                    self.unit(&path, Kind::Failed(error.to_string()), None)?;
                     continue;
                 }
             };
-            let own = self.own.get(&(found.dev(), found.ino()));
-            if let Some(what) = own.filter(|_| found.is_dir()) {
-                // Said, as a folder of the tree was perhaps named by mistake.
-                self.unit(&path, Kind::Skipped((*what).to_owned()), Some(&found))?;
+            let identity = Some((found.dev(), found.ino()));
+            if found.is_dir() && identity == self.own {
+                continue;
+            }
+            if found.is_dir() && identity == self.results {
+                // Told, as a folder of the tree was perhaps named by mistake.
+                let reason = "it is the destination".to_owned();
+                self.unit(&path, Kind::Skipped(reason), Some(&found))?;
                 continue;
             }
             if !found.is_dir() && !self.include.is_empty() && !matches_any(&self.include, &path) {
@@ -192,7 +193,7 @@ impl Walk<'_> {
             };
             let is_new = result.is_none_or(|result| results.insert(result));
             if !is_new {
-                kind = Kind::Skipped("its result would have the name of another's".to_owned());
+                kind = Kind::Failed("its result would have the name of another's".to_owned());
             }
             let enter = kind == Kind::Folder;
             self.unit(&path, kind, Some(&found))?;

@@ -221,6 +221,7 @@ impl Worker<'_> {
         }
         match (&unit.kind, destination) {
             (Kind::Skipped(reason), _) => Err(Trouble(Status::Skipped, reason.clone())),
+            (Kind::Failed(reason), _) => Err(failed(reason)),
             (Kind::Folder, Some(to)) => make_folder(unit, &to),
             (Kind::Link, Some(to)) => link(&self.job.source_of(unit), &to),
             (Kind::Folder | Kind::Link, None) => Ok(Status::Skipped),

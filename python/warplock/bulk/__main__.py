@@ -166,7 +166,9 @@ class _Progress:
     def __call__(self, row: Row, unit: Unit) -> None:
         self._units += 1
         self._bytes += unit["size"]
-        if row["status"] in ("changed", "failed", "authentication"):
+        # What was left out of a source has no encrypted copy.
+        left_out = self._job.operation == "encrypt" and unit["skipped"] is not None
+        if left_out or row["status"] in ("changed", "failed", "authentication"):
             self.clear()
             _tell(row)
         now = time.monotonic()

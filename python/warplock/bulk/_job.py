@@ -9,7 +9,7 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from warplock.bulk._places import inside, place
+from warplock.bulk._places import Listed, inside, place
 from warplock.bulk._unit import Row, Settings, Unit
 from warplock.keys import new_envelope
 
@@ -63,12 +63,17 @@ class Job(NamedTuple):
             with open(name, encoding="utf-8") as lines:
                 for line in lines:
                     try:
-                        path, size, version, skipped = json.loads(line)
+                        path, size, version, skipped, failed = json.loads(line)
                     except ValueError as error:
                         raise ValueError(f"{name} is damaged: {error}; plan again") from None
                     if before * count // total == index:
                         yield Unit(
-                            unit=number, path=path, size=size, version=version, skipped=skipped
+                            unit=number,
+                            path=path,
+                            size=size,
+                            version=version,
+                            skipped=skipped,
+                            failed=failed,
                         )
                     before += size + _OVERHEAD
                     number += 1
@@ -130,13 +135,11 @@ def plan_job(
     unwanted = [_pattern(each, folders=True) for each in exclude]
     origin = place(source)
     target = None if destination is None else place(destination)
-    own: dict[str, str] = {}
-    for each, what in ((target, "it is the destination"), (place(folder), "it is the job's folder")):
-        name = None if each is None else inside(origin, each)
-        if name == "":
-            raise ValueError(f"{source}: the results and the job cannot be in the source itself")
-        if name is not None:
-            own[f"{name}/"] = what
+    own = [inside(origin, each) for each in (target, place(folder)) if each is not None]
+    if "" in own:
+        raise ValueError(f"{source}: the results and the job cannot be in the source itself")
+    avoided = tuple(f"{each}/" for each in own if each is not None)
+    results = None if target is None else f"{inside(origin, target)}/"
     os.makedirs(folder, exist_ok=True)
     if os.path.exists(os.path.join(folder, "job.json")):
         raise FileExistsError(f"{folder} holds a job already")
@@ -150,20 +153,19 @@ def plan_job(
         for found in origin.list():
             if any(match(found.path) for match in unwanted):
                 continue
-            ours = next((each for each in own if found.path.startswith(each)), None)
-            if ours in seen:
-                continue
-            if ours is not None:
-                # Said once, as a folder of the source was perhaps named by mistake.
-                found = found._replace(path=ours, size=0, skipped=own[ours])
+            if found.path.startswith(avoided):
+                if results is None or results in seen or not found.path.startswith(results):
+                    continue
+                # Told once, as a folder of the source was perhaps named by mistake.
+                found = Listed(results, 0, "", skipped="it is the destination")
             elif wanted and not any(match(found.path) for match in wanted):
                 continue
-            skipped = found.skipped
+            skipped, failed = found.skipped, found.failed
             if operation != "encrypt" and not found.path.endswith(".wl"):
                 skipped = skipped or "its name does not end in .wl"
             # Keys such as "a//b" and "a/b" are one to obstore.
             if found.path in seen or found.path == "":
-                skipped = skipped or "its key cannot be told from another's"
+                failed = failed or "its key cannot be told from another's"
             seen.add(found.path)
             if units % _PER_FILE == 0:
                 if file is not None:
@@ -171,7 +173,7 @@ def plan_job(
                 name = f"units-{units // _PER_FILE:05}.jsonl"
                 file = open(os.path.join(folder, name), "w", encoding="utf-8")
             assert file is not None
-            line = json.dumps([found.path, found.size, found.version, skipped])
+            line = json.dumps([found.path, found.size, found.version, skipped, failed])
             file.write(line + "\n")
             units += 1
             total += found.size

@@ -85,7 +85,9 @@ class Listed(NamedTuple):
     version: str
     """Changes whenever the object does."""
     skipped: str | None = None
-    """Why nothing is done with it."""
+    """Why nothing is to be done with it."""
+    failed: str | None = None
+    """Why it cannot be worked on, although it should be."""
 
 
 class Place(Protocol):
@@ -339,12 +341,13 @@ class Folder:
                 skipped = None if stat.S_ISREG(status.st_mode) else "not a regular file"
                 if _is_temporary(name):
                     skipped = "its name is that of an unfinished result"
-                if _text(path) != path:
-                    path, skipped = _text(path), "its name is not UTF-8"
-                yield Listed(path, status.st_size, _version(status), skipped)
+                plain = _text(path)
+                failed = None if plain == path else "its name is not UTF-8"
+                yield Listed(plain, status.st_size, _version(status), skipped, failed)
         for error in unlisted:
             path = os.path.relpath(error.filename, self.path)
-            yield Listed(_text(path), 0, "", f"the folder cannot be listed: {error.strerror}")
+            reason = f"the folder cannot be listed: {error.strerror}"
+            yield Listed(_text(path), 0, "", failed=reason)
 
     def read(self, path: str, size: int, version: str) -> Pinned:
         """Opens a file in a known version."""

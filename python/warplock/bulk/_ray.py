@@ -42,6 +42,7 @@ class _Actor:
             size=int(told["size"]),
             version=str(told["version"]),
             skipped=str(told["skipped"]) or None,
+            failed=str(told["failed"]) or None,
         )
         row: dict[str, Any] = dict(self._worker(unit))
         # Columns of one type.
@@ -55,7 +56,10 @@ def on_ray(
     """The rows of units, as they end."""
     while window := list(itertools.islice(units, _WINDOW)):
         by_number = {unit["unit"]: unit for unit in window}
-        plain = [{**unit, "skipped": unit["skipped"] or ""} for unit in window]
+        plain = [
+            {**unit, "skipped": unit["skipped"] or "", "failed": unit["failed"] or ""}
+            for unit in window
+        ]
         data = ray.data.from_items(
             plain, override_num_blocks=min(len(plain), max(workers, len(plain) // _BATCH))
         ).map_batches(

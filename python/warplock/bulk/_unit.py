@@ -33,6 +33,7 @@ class Unit(TypedDict):
     size: int
     version: str
     skipped: str | None
+    failed: str | None
 
 
 class Row(TypedDict):
@@ -74,9 +75,10 @@ class Worker:
     def __call__(self, unit: Unit) -> Row:
         """Does a unit; what fails is in the row."""
         start = time.monotonic()
-        status, message = "skipped", unit["skipped"]
+        planned = unit["skipped"] or unit["failed"]
+        status, message = "skipped" if unit["skipped"] else "failed", planned
         for attempt in range(1, _ATTEMPTS + 1):
-            if unit["skipped"] is not None:
+            if planned is not None:
                 break
             try:
                 status, message = self._do(unit), None

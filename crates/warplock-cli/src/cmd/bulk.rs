@@ -99,7 +99,8 @@ pub(super) fn run(command: Bulk, common: &Common) -> Result<Exit> {
         }
         Bulk::Report(options) => {
             let job = Job::open(&options.job)?;
-            let sum = warplock_bulk::report(&options.job, &job, |row| tell(row, common))?;
+            let sum =
+                warplock_bulk::report(&options.job, &job, |row| tell(row, job.operation, common))?;
             finish(&sum, common)
         }
     }
@@ -198,7 +199,7 @@ fn run_job(
         let total = (shard == Shard::WHOLE).then_some(job.bytes);
         Progress::start(&shown_name(path), total, done, !common.quiet)
     };
-    let ended = |row: &Row| tell(row, common);
+    let ended = |row: &Row| tell(row, job.operation, common);
     let sum = warplock_bulk::run(
         path, &job, shard, &keys, force, &pipeline, threads, &small, &ended,
     );
@@ -235,13 +236,20 @@ fn refuse_nothing(sum: &Report, plan: &Plan, what: &str) -> Result<()> {
 }
 
 /// Reports a unit that was not done.
-fn tell(row: &Row, common: &Common) {
+fn tell(row: &Row, operation: Operation, common: &Common) {
     let message = row.message.as_deref().unwrap_or_default();
     let name = shown_name(&row.path.0);
     let failure = match row.status {
         Status::Failed => Failure::error(message),
         Status::Authentication => Failure::authentication(message),
-        Status::Skipped => return common.note(format_args!("{name}: skipped: {message}")),
+        Status::Skipped => {
+            let told = format_args!("{name}: skipped: {message}");
+            return match operation {
+                // Part of the tree has no encrypted copy.
+                Operation::Encrypt => common.warn(told),
+                _ => common.note(told),
+            };
+        }
         Status::Done | Status::Unchanged => return,
     };
     let failure = failure.about(&name);

@@ -111,6 +111,25 @@ fn a_destination_in_the_tree_is_left_out_and_told() {
 }
 
 #[test]
+fn what_has_no_encrypted_copy_is_told() {
+    let folder = tree();
+    fs::create_dir(folder.path("src/closed")).unwrap();
+    let closed = |mode| {
+        fs::set_permissions(folder.path("src/closed"), Permissions::from_mode(mode)).unwrap();
+    };
+    closed(0);
+    // Nothing is closed to root.
+    let is_root = fs::read_dir(folder.path("src/closed")).is_ok();
+    let run = folder.run(ENCRYPT);
+    closed(0o755);
+    let run = run.says("pipe: skipped: it is a pipe");
+    match is_root {
+        true => run.code(0),
+        false => run.code(1).says("closed: its content cannot be listed"),
+    };
+}
+
+#[test]
 fn what_fails_is_a_row_and_not_the_end() {
     let folder = tree();
     folder.run(ENCRYPT).code(0);
