@@ -2,7 +2,7 @@
 
 /// Of the whole program.
 pub(super) fn program() -> String {
-    format!("{PROGRAM}{VAULT}{PROGRAM_END}")
+    format!("{PROGRAM}{VAULT}{EXIT_CODES} {PIPES}\n\n{VARIABLES}")
 }
 
 const PROGRAM: &str = "\
@@ -19,11 +19,19 @@ const VAULT: &str = match cfg!(target_os = "linux") {
     false => "",
 };
 
-const PROGRAM_END: &str = "
+const EXIT_CODES: &str = "
 Exit codes: 0 done: all verified, all written; 1 error; 2 wrong usage; 3 changed or cut data;
-4 another one's key, identity or passphrase. If the reader of a pipe ends early, the command dies
-by SIGPIPE (a shell shows 141): in scripts, use `set -o pipefail`.
+4 another one's key, identity or passphrase.";
 
+const PIPES: &str = match cfg!(unix) {
+    true => {
+        "If the reader of a pipe ends early, the command dies\n\
+         by SIGPIPE (a shell shows 141): in scripts, use `set -o pipefail`."
+    }
+    false => "A reader of a pipe that ends early is an error.",
+};
+
+const VARIABLES: &str = "\
 The variable WARPLOCK_PASSPHRASE, or else the file warplock.passphrase in $CREDENTIALS_DIRECTORY
 (systemd's LoadCredential=), is used where a passphrase would be asked for. For a new one that
 replaces another it is WARPLOCK_NEW_PASSPHRASE or warplock.new-passphrase.";

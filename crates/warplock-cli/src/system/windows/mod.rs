@@ -107,8 +107,8 @@ impl Descriptor {
     }
 }
 
-/// The permission bits of a file that is open to other users. Here the folder decides: a new
-/// folder of a user is open to nobody else, and files of keys (`-o`) are their owner's alone.
+/// The permission bits of a file that is open to other users. There are none here: what a shell
+/// made has its folder's access list, and files of keys (`-o`) are their owner's alone.
 pub(crate) fn mode_for_others(_: &File) -> io::Result<Option<u32>> {
     Ok(None)
 }
