@@ -8,6 +8,8 @@ mod hex;
 #[allow(dead_code, reason = "the command line reads the fields")]
 #[path = "../../crates/warplock-cli/src/range.rs"]
 mod range;
+#[path = "../../crates/warplock-cli/src/size.rs"]
+mod size;
 
 /// Whether any of the parsers took the input.
 pub(crate) fn check(data: &[u8]) -> bool {

@@ -40,6 +40,15 @@ pub enum Error {
     #[cfg(feature = "images")]
     #[error("not an image that can be read: {0}")]
     Image(#[from] image::ImageError),
+    /// An image file that ends before its last pixel.
+    #[cfg(feature = "images")]
+    #[error(
+        "the image was cut short: the file ends after {found} bytes, before its last pixel; fetch it again"
+    )]
+    ImageCut {
+        /// Bytes.
+        found: usize,
+    },
     /// A plot that cannot be drawn.
     #[cfg(feature = "page")]
     #[error("cannot draw a plot: {0}")]

@@ -1,9 +1,9 @@
 //! Files of images.
 
-use std::io::Cursor;
+use std::io::{Cursor, ErrorKind};
 
 use image::codecs::png::PngEncoder;
-use image::{ColorType, DynamicImage, ExtendedColorType, ImageEncoder, ImageReader};
+use image::{ColorType, DynamicImage, ExtendedColorType, ImageEncoder, ImageError, ImageReader};
 
 use crate::data::{Data, Error, Shape};
 
@@ -12,13 +12,17 @@ impl Data<'static> {
     /// to colour profiles; palettes are expanded.
     ///
     /// # Errors
-    /// [`Error::Image`] if the file is damaged or of another kind, [`Error::Depth`] unless a channel has 8 bits.
+    /// [`Error::ImageCut`] if the file was cut, [`Error::Image`] if it is damaged or of another kind,
+    /// [`Error::Depth`] unless a channel has 8 bits.
     pub fn decode(file: &[u8]) -> Result<Self, Error> {
         let reader = ImageReader::new(Cursor::new(file));
-        let reader = reader
-            .with_guessed_format()
-            .map_err(image::ImageError::from)?;
-        let image = reader.decode()?;
+        let reader = reader.with_guessed_format().map_err(ImageError::from)?;
+        let image = reader.decode().map_err(|error| match error {
+            ImageError::IoError(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                Error::ImageCut { found: file.len() }
+            }
+            error => error.into(),
+        })?;
         let channels = match image.color() {
             ColorType::L8 => 1,
             ColorType::La8 => 2,

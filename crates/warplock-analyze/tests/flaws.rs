@@ -1,7 +1,7 @@
 //! Ciphers with flaws are flagged by the statistics that should.
 
 use warplock_analyze::pictures::Picture;
-use warplock_analyze::{Data, Options, Random, Report, Shape, analyze};
+use warplock_analyze::{Data, Error, Options, Random, Report, Shape, analyze};
 
 const SHAPE: Shape = Shape {
     width: 512,
@@ -153,8 +153,16 @@ fn images_come_back_from_their_files() {
         assert_eq!(back.shape(), Some(shape));
         assert_eq!(back.as_bytes(), plain.as_bytes());
         // A damaged file is an error, not bytes of any kind.
-        assert!(Data::decode(&file[..file.len() / 2]).is_err());
+        for len in [20, file.len() / 2, file.len() - 20] {
+            let cut = Data::decode(&file[..len]).unwrap_err();
+            assert!(
+                matches!(cut, Error::ImageCut { found } if found == len),
+                "{cut}"
+            );
+        }
     }
+    let cut = Data::decode(b"P5 2 2 255\n\x01\x02").unwrap_err();
+    assert!(matches!(cut, Error::ImageCut { found: 13 }), "{cut}");
     assert_eq!(
         Data::decode(b"P5 2 1 255\n\x01\x02").unwrap().as_bytes(),
         [1, 2]

@@ -1,6 +1,5 @@
 //! Files for the suite `entries`: keys, plaintexts and ciphertexts of 16 bytes per entry.
 
-use std::fs;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -12,6 +11,7 @@ use warplock::{
 
 use crate::buffer::Buffer;
 use crate::error::Result;
+use crate::leftovers::ResultFolder;
 use crate::output::{Output, check_room};
 use crate::{Error, random, workers};
 
@@ -75,7 +75,8 @@ impl Generate {
     pub fn run(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Generated> {
         let bytes = self.check()?;
         check_room(&self.dir, bytes)?;
-        fs::create_dir_all(&self.dir).map_err(Error::file("create", &self.dir))?;
+        // Dropped last: a folder without files does not stay.
+        let _folder = ResultFolder::new(&self.dir).map_err(Error::file("create", &self.dir))?;
         let paths = [KEYS, PLAINS, CIPHERS].map(|name| self.dir.join(name));
         let existing = paths.iter().find(|path| path.exists());
         if let (Some(path), false) = (existing, self.force) {

@@ -18,6 +18,7 @@ static LEFTOVERS: Mutex<Leftovers> = Mutex::new(Leftovers {
     folders: Vec::new(),
     files: Vec::new(),
     points: Vec::new(),
+    made: Vec::new(),
 });
 
 struct Leftovers {
@@ -25,6 +26,8 @@ struct Leftovers {
     files: Vec<PathBuf>,
     /// Folders where something may be mounted.
     points: Vec<PathBuf>,
+    /// Folders that are to stay if something is in them at the end.
+    made: Vec<PathBuf>,
 }
 
 fn leftovers() -> MutexGuard<'static, Leftovers> {
@@ -56,6 +59,7 @@ pub fn abandon() {
         }
         thread::sleep(TRIES.1);
     }
+    remove_empty(&list.made);
     std::mem::forget(list);
 }
 
@@ -72,6 +76,44 @@ fn tear_down(point: &Path) {
     let flags = UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
     if rustix::mount::unmount(point, flags).is_err() {
         let _ = fuse::unmount(point, true);
+    }
+}
+
+fn remove_empty(folders: &[PathBuf]) {
+    for folder in folders {
+        // What is in one stays.
+        let _ = fs::remove_dir(folder);
+    }
+}
+
+/// A folder for results, with those above it that were missing too. When dropped, those that are
+/// empty are removed.
+pub(crate) struct ResultFolder {
+    /// From the innermost on.
+    made: Vec<PathBuf>,
+}
+
+impl ResultFolder {
+    /// Makes `dir` if it is not there.
+    pub(crate) fn new(dir: &Path) -> io::Result<Self> {
+        let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let missing = dir.ancestors().take_while(is_missing);
+        let made: Vec<_> = missing.map(Path::to_owned).collect();
+        let mut list = leftovers();
+        list.made.extend_from_slice(&made);
+        let created = fs::create_dir_all(dir);
+        drop(list);
+        let folder = ResultFolder { made };
+        created.map(|()| folder)
+    }
+}
+
+impl Drop for ResultFolder {
+    fn drop(&mut self) {
+        remove_empty(&self.made);
+        leftovers()
+            .made
+            .retain(|folder| !self.made.contains(folder));
     }
 }
 

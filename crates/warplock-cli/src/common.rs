@@ -18,7 +18,7 @@ use crate::console::{closed, print, report, say};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::json;
-use crate::startup::was_closed;
+use crate::system::startup::was_closed;
 
 impl Common {
     /// The engine that the options ask for.

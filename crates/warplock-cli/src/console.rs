@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
-use crate::signals;
-use crate::startup::was_closed;
+use crate::system::signals;
+use crate::system::startup::was_closed;
 
 /// Prints a failure as one line; returns its exit code.
 pub(crate) fn report(failure: &Failure) -> Exit {

@@ -8,7 +8,7 @@ use warplock_container::CHUNK_LEN;
 
 use crate::advice;
 use crate::exit::Exit;
-use crate::startup::ignores_sigpipe;
+use crate::system::startup::ignores_sigpipe;
 
 /// The result of a command.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
@@ -194,13 +194,8 @@ pub(crate) fn is_invisible(c: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
-/// A sentence of the system or a library as one line for people.
-pub(crate) fn one_line(sentence: &str) -> String {
-    escaped(&without_numbers(sentence.to_owned()))
-}
-
 /// Removes what Rust appends to the system's reasons: "(os error 2)".
-fn without_numbers(mut text: String) -> String {
+pub(crate) fn without_numbers(mut text: String) -> String {
     while let Some(start) = text.find(" (os error ") {
         let Some(len) = text[start..].find(')') else {
             break;
@@ -228,15 +223,6 @@ impl From<warplock::Error> for Failure {
             other => {
                 Failure::error(format_args!("{other}{}", advice::engine(&other))).coded("engine")
             }
-        }
-    }
-}
-
-impl From<warplock_bench::Error> for Failure {
-    fn from(error: warplock_bench::Error) -> Self {
-        match error {
-            warplock_bench::Error::Engine(error) => Failure::from(error),
-            error => Failure::error(error),
         }
     }
 }
@@ -272,26 +258,6 @@ impl From<warplock_keyring::Error> for Failure {
             Some(code) => failure.coded(code),
             None => failure,
         }
-    }
-}
-
-impl From<warplock_vault::Error> for Failure {
-    fn from(error: warplock_vault::Error) -> Self {
-        use warplock_vault::{Error, ErrorKind};
-        match (error.kind(), error) {
-            (_, Error::Engine(error)) => error.into(),
-            (_, Error::Keyring(error)) => error.into(),
-            (_, error @ Error::Locked { .. }) => Failure::error(error).coded("in_use"),
-            (ErrorKind::Authentication, error) => Failure::authentication(error).coded("altered"),
-            (ErrorKind::Usage, error) => Failure::usage(error),
-            (ErrorKind::Failure, error) => Failure::error(error),
-        }
-    }
-}
-
-impl From<warplock_vault::fuse::Error> for Failure {
-    fn from(error: warplock_vault::fuse::Error) -> Self {
-        Failure::error(error)
     }
 }
 

@@ -216,7 +216,17 @@ fn offering<T>(
 
 fn refused(error: container::Error, prompt: &FilePrompt, nothing_given: bool) -> Failure {
     match error {
-        container::Error::Keyring(error @ Error::NoMatch { .. }) if nothing_given => {
+        container::Error::Keyring(Error::NoMatch {
+            wanted,
+            had_identities,
+            ..
+        }) if nothing_given => {
+            // A passphrase was only offered in case that the file needs one.
+            let error = Error::NoMatch {
+                wanted,
+                had_identities,
+                had_passphrase: false,
+            };
             let advice = advice::keyring(&error);
             Failure::usage(format_args!("{error}{advice}"))
         }

@@ -12,31 +12,30 @@ mod hex;
 mod input;
 mod json;
 mod keys;
+mod launcher;
 mod memory;
 mod output;
 mod passphrase;
 mod progress;
 mod pump;
 mod range;
-mod signals;
-mod startup;
+mod size;
+mod system;
 mod transform;
 mod value;
 
 use std::ffi::OsString;
 
 pub use crate::memory::Allocator;
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-use signal_hook::consts::SIGPIPE;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::system::signals;
 
 /// Parses the arguments, of which the first is the program's name, runs and reports; gives the exit
 /// code. A broken pipe ends the process by SIGPIPE instead.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    // No core dump shall hold keys. Where the system refuses, there is nothing better to do.
-    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    system::forbid_core_dumps();
     let exit = match args::parse(arguments) {
         Err(exit) => exit,
         Ok(cli) => match signals::install() {
@@ -46,7 +45,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     // Only now is everything dropped that would leave a temporary file.
     if exit == Exit::Pipe {
-        signals::die(SIGPIPE);
+        signals::die_of_pipe();
     }
     exit as u8
 }
@@ -54,6 +53,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 /// [`run`] in a process of another program, such as Python's interpreter. `launcher` are the words
 /// that start this command line there (`python -m warplock`), for a mount in the background.
 pub fn run_embedded(launcher: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
-    startup::embed(launcher, &arguments);
+    system::startup::embed();
+    launcher::embed(launcher, &arguments);
     run(arguments)
 }

@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::exit::Exit;
+use crate::system;
 
 /// The system's allocator, but it gives memory or ends the process: for the program, not for a process
 /// that only embeds the command line.
@@ -65,8 +66,7 @@ fn end(size: usize) -> ! {
             size.div_ceil(1024)
         );
         let len = line.position() as usize;
-        let _ = rustix::io::write(rustix::stdio::stderr(), &line.get_ref()[..len]);
+        system::write_error(&line.get_ref()[..len]);
     }
-    // SAFETY: it ends the process, and runs nothing of it before that.
-    unsafe { libc::_exit(Exit::Error as i32) }
+    system::exit_now(Exit::Error as i32)
 }

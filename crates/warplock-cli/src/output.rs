@@ -1,19 +1,17 @@
 //! Outputs. A regular file appears only when it is complete, and an existing one is replaced only
 //! on request; everything else (standard output, pipes, devices) is written directly.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal};
-use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{OFlags, fcntl_getfl};
-use rustix::io::{FdFlags, fcntl_getfd};
 use warplock_container::{OutputFile, Sink};
 use warplock_keyring::{FileAttributes, shown_name};
 
 use crate::failure::{Failure, Result};
-use crate::input::{Input, is_dash, place};
-use crate::startup::was_closed;
+use crate::input::{Input, is_dash};
+use crate::system::startup::was_closed;
+use crate::system::{self, Descriptor, Place, place};
 
 pub(crate) use warplock_container::{Access, close};
 
@@ -126,13 +124,9 @@ impl Output {
     pub(crate) fn publish(self) -> Result<()> {
         let Output { name, kind } = self;
         let published = match kind {
-            Kind::Direct(file) => match file.sync_all() {
-                // Pipes, terminals and most devices have nothing to wait for.
-                Err(error) if error.kind() != io::ErrorKind::InvalidInput => {
-                    Err(Failure::writing(&error))
-                }
-                _ => close(file).map_err(|error| Failure::writing(&error)),
-            },
+            Kind::Direct(file) => system::sync(&file)
+                .and_then(|()| close(file))
+                .map_err(|error| Failure::writing(&error)),
             Kind::File(output) => output.publish().map_err(Failure::from),
         };
         published.map_err(|failure| failure.about(name))
@@ -159,25 +153,18 @@ fn target(path: &Path, force: bool, input: Option<&Input>, access: Access) -> Re
         if was_closed(1) {
             return Err(Failure::error("is closed; name a file with -o"));
         }
-        return shared(io::stdout().as_fd(), input);
+        let stdout = system::stdout();
+        return shared(
+            stdout.map_err(|error| Failure::io("cannot write", &error))?,
+            input,
+        );
     }
     // A descriptor that is named was opened for this purpose.
-    if let Some(number) = descriptor(path) {
-        let not_open = "is not open; let the shell open it, as in: 3> FILE";
-        let is_open = || Path::new("/dev/fd").join(number.to_string()).exists();
-        if was_closed(number) || !is_open() {
-            return Err(Failure::error(not_open));
-        }
-        // SAFETY: it is open, and no code here closes it: this program's own are refused below.
-        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-        // Our own are closed on exec; none that was inherited can be.
-        return match fcntl_getfd(descriptor) {
-            Ok(flags) if !flags.contains(FdFlags::CLOEXEC) => shared(descriptor, input),
-            _ => Err(Failure::error(not_open)),
-        };
+    if let Some(descriptor) = Descriptor::of(path) {
+        return shared(descriptor.file()?, input);
     }
     match fs::metadata(path) {
-        Ok(found) if is_input(input, &found) => return Err(same_file()),
+        Ok(_) if is_input(input, place(path)) => return Err(same_file()),
         Ok(found) if found.is_dir() => return Err(is_directory()),
         Ok(found) if !found.is_file() => return Ok(Target::Direct(path.to_owned())),
         // What has no file name ends in `..` or is a folder's.
@@ -222,7 +209,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
         return is_stdout(one) && is_stdout(other);
     }
     match (fs::metadata(one), fs::metadata(other)) {
-        (Ok(one), Ok(other)) => place(&one).is_some_and(|one| Some(one) == place(&other)),
+        (Ok(_), Ok(_)) => place(one).is_some_and(|one| Some(one) == place(other)),
         (Err(_), Err(_)) => {
             let folder = |path: &Path| match path.parent() {
                 Some(folder) if folder != Path::new("") => fs::canonicalize(folder).ok(),
@@ -236,7 +223,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 /// Whether `path` on the command line means standard output.
 pub(crate) fn is_stdout(path: &Path) -> bool {
-    is_dash(path) || descriptor(path) == Some(1)
+    is_dash(path) || Descriptor::of(path).is_some_and(Descriptor::is_stdout)
 }
 
 /// The name of an output in messages.
@@ -254,7 +241,7 @@ fn is_directory() -> Failure {
     )
 }
 
-fn is_input(input: Option<&Input>, output: &Metadata) -> bool {
+fn is_input(input: Option<&Input>, output: Option<Place>) -> bool {
     input.is_some_and(|input| input.is_same_file(output))
 }
 
@@ -262,31 +249,13 @@ fn same_file() -> Failure {
     Failure::error("input and output are the same file; give another name with -o")
 }
 
-/// The number of the open descriptor that `path` stands for.
-///
-/// Linux would open its file again: without the position, without appending.
-fn descriptor(path: &Path) -> Option<RawFd> {
-    let folders = ["/dev/fd", "/proc/self/fd"];
-    let name = match path.to_str()? {
-        "/dev/stdout" => "1",
-        "/dev/stderr" => "2",
-        _ => folders
-            .iter()
-            .find_map(|folder| path.strip_prefix(folder).ok())?
-            .to_str()?,
-    };
-    name.parse().ok().filter(|&number| number >= 0)
-}
-
 /// An output that shares its position with other users of the descriptor.
-fn shared(descriptor: BorrowedFd<'_>, input: Option<&Input>) -> Result<Target> {
+fn shared(file: File, input: Option<&Input>) -> Result<Target> {
     let failed = |error: io::Error| Failure::io("cannot write", &error);
-    let file = File::from(descriptor.try_clone_to_owned().map_err(failed)?);
-    if is_input(input, &file.metadata().map_err(failed)?) {
+    if is_input(input, system::place_of(&file)) {
         return Err(same_file());
     }
-    let mode = fcntl_getfl(&file).map_err(|error| failed(error.into()))? & OFlags::RWMODE;
-    if mode == OFlags::RDONLY {
+    if system::is_read_only(&file).map_err(failed)? {
         return Err(Failure::error(
             "is open for reading only; open it for writing, or name a file with -o",
         ));

@@ -11,9 +11,9 @@ use zeroize::Zeroizing;
 use crate::args::{NewPassphraseFrom, PassphraseFrom};
 
 /// The variable with a passphrase.
-const VARIABLE: &str = "WARPLOCK_PASSPHRASE";
+pub(crate) const VARIABLE: &str = "WARPLOCK_PASSPHRASE";
 /// The variable with a new one, where there may be both.
-const NEW_VARIABLE: &str = "WARPLOCK_NEW_PASSPHRASE";
+pub(crate) const NEW_VARIABLE: &str = "WARPLOCK_NEW_PASSPHRASE";
 /// The names of systemd's credentials (`LoadCredential=` in a unit).
 const CREDENTIAL: &str = "warplock.passphrase";
 const NEW_CREDENTIAL: &str = "warplock.new-passphrase";
@@ -59,16 +59,6 @@ impl PassphraseSource {
             "use --new-passphrase-file FILE, --new-passphrase-command COMMAND or the variable \
              WARPLOCK_NEW_PASSPHRASE",
         )
-    }
-
-    /// As [`PassphraseSource::of_new`], where there is no other passphrase, so that the variable for
-    /// one may be meant.
-    pub(crate) fn of_first(options: &NewPassphraseFrom) -> Self {
-        let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
-        match !options.is_given() && !is_set(NEW_VARIABLE) && is_set(VARIABLE) {
-            true => PassphraseSource::Variable(VARIABLE),
-            false => PassphraseSource::of_new(options),
-        }
     }
 
     /// Without an option.

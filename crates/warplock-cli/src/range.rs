@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use warplock_bench::size;
+use super::size;
 
 /// From `start` up to, but not including, `end`, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Whole `.wl` files by their names: one call each.
 
-use std::fs::{File, Metadata};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::File;
 use std::path::Path;
 
 use warplock_keyring::{
@@ -16,6 +15,7 @@ use crate::pipeline::Pipeline;
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::stream::{open, seal};
+use crate::system;
 
 /// Encrypts the file `input` to the file `output`, under a fresh key that is wrapped for
 /// `recipients`. Returns the length of the plaintext in bytes.
@@ -112,9 +112,9 @@ pub fn verify_file(
 /// The permissions and the time of modification of an open file, to be kept by
 /// [`wrap_with`](warplock_keyring::wrap_with()); `None` for pipes, devices and other things.
 pub fn attributes_of(file: &File) -> Option<FileAttributes> {
-    let found = file.metadata().ok().filter(Metadata::is_file)?;
+    let found = system::regular(file).ok().flatten()?;
     let modified = found.modified().ok()?;
-    let mode = found.permissions().mode() & 0o777;
+    let mode = system::mode(&found);
     Some(FileAttributes { mode, modified })
 }
 

@@ -47,7 +47,6 @@ mod engines;
 mod envelope;
 mod error;
 mod feed;
-#[cfg(unix)]
 mod files;
 mod foreign;
 #[cfg(feature = "cuda")]
@@ -56,19 +55,18 @@ mod inspect;
 mod key;
 mod layout;
 mod outcome;
-#[cfg(unix)]
 mod output_file;
 mod part;
 mod pipeline;
 #[cfg_attr(not(target_os = "linux"), path = "no_ram_file.rs")]
 mod ram_file;
 mod reader;
-#[cfg(unix)]
 mod rewrap;
 mod salvage;
 mod sink;
 mod source;
 mod stream;
+mod system;
 mod workers;
 mod writer;
 
@@ -76,7 +74,6 @@ pub use bytes::{open_bytes, seal_bytes};
 pub use engines::Engines;
 pub use envelope::Envelope;
 pub use error::{Error, ErrorKind, Result};
-#[cfg(unix)]
 pub use files::{attributes_of, decrypt_file, encrypt_file, verify_file};
 pub use foreign::Foreign;
 pub use inspect::{Format, Inspection, Length, StreamInfo, WrappedKey, inspect};
@@ -85,15 +82,12 @@ pub use layout::{
     CHUNK_LEN, HEADER_LEN, Header, MAX_CHUNKS, SEALED_CHUNK_LEN, TAG_LEN, chunk_count,
     chunk_offset, content_len, opened_len, sealed_len,
 };
-#[cfg(unix)]
 pub use output_file::{Access, OutputFile, close, sync_folder};
 pub use part::PartSealer;
 pub use pipeline::{Concurrency, Monitor, Pipeline};
 pub use reader::Reader;
-#[cfg(unix)]
 pub use rewrap::{Rewrapped, interrupted_rewrap, rekey_file, rewrap_file};
 pub use salvage::{Salvaged, salvage};
-#[cfg(unix)]
 pub use sink::SparseFile;
 pub use sink::{Sink, WriteAt};
 pub use source::{ReadAt, Source};

@@ -7,19 +7,18 @@
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use rustix::fs::{AtFlags, CWD, linkat};
-use rustix::io::Errno;
 use tempfile::{NamedTempFile, TempPath};
 use warplock_keyring::FileAttributes;
 
 use crate::error::{Error, Result};
 use crate::sink::Sink;
+use crate::system::{self, unnamed};
+
+pub use crate::system::close;
 
 /// The readers of a finished output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +103,7 @@ impl OutputFile {
     /// [`Error::Write`]: what the system says about the draft.
     pub fn sink(&self) -> Result<Sink<'_>> {
         match &self.draft {
-            Draft::Named(file) => Sink::file(file.as_file()),
+            Draft::Named(file) => Sink::draft(file.as_file()),
             // SAFETY: this process made it, no other has it, and nothing here sets its length
             // before it is published.
             Draft::Unnamed(file) => unsafe { Sink::exclusive_file(file) },
@@ -138,12 +137,12 @@ impl OutputFile {
         } = self;
         match draft {
             Draft::Unnamed(file) => {
-                place.finish(&file, modified)?;
+                place.finish(&file, None, modified)?;
                 place.link(&file)
             }
             Draft::Named(file) => {
                 let (file, temporary) = file.into_parts();
-                place.finish(&file, modified)?;
+                place.finish(&file, Some(&temporary), modified)?;
                 close(file).map_err(Error::Write)?;
                 place.rename(temporary)
             }
@@ -165,23 +164,6 @@ impl OutputFile {
 pub fn sync_folder(folder: &Path) {
     if let Ok(folder) = File::open(folder) {
         let _ = folder.sync_all();
-    }
-}
-
-/// Closes `file`, and says what dropping it would not: file systems that write late, such as
-/// network file systems, may report a failed write only here.
-///
-/// # Errors
-/// What the system says.
-pub fn close(file: File) -> io::Result<()> {
-    // SAFETY: the descriptor was owned by `file` alone, which has just given it up.
-    if unsafe { libc::close(file.into_raw_fd()) } == 0 {
-        return Ok(());
-    }
-    match io::Error::last_os_error() {
-        // Linux has closed it all the same.
-        error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-        error => Err(error),
     }
 }
 
@@ -270,41 +252,20 @@ impl Place {
     }
 
     /// A file without a name, or `None` where there is no such thing.
-    #[cfg(target_os = "linux")]
     fn unnamed(&mut self) -> io::Result<Option<File>> {
-        use rustix::fs::{Mode, OFlags, fchmod, openat, stat};
-
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let mode = if self.limit.is_none() {
             EXECUTABLE
         } else {
             OWNER
         };
-        let file = match openat(CWD, &self.folder, flags, Mode::from_raw_mode(mode)) {
-            Ok(file) => File::from(file),
-            // By file system and kernel.
-            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return Ok(None),
-            Err(error) => return Err(error.into()),
+        let Some(file) = unnamed::create(&self.folder, mode)? else {
+            return Ok(None);
         };
-        // Without /proc there is no way to give it a name later.
-        static HAS_PROC: std::sync::OnceLock<()> = std::sync::OnceLock::new();
-        if HAS_PROC.get().is_none() {
-            if stat(descriptor_path(&file)).is_err() {
-                return Ok(None);
-            }
-            let _ = HAS_PROC.set(());
-        }
         if self.limit.is_none() {
-            // Without a name it cannot have been opened by another process.
-            self.limit_to(file.metadata()?.mode());
-            let _ = fchmod(&file, Mode::from_raw_mode(OWNER));
+            self.limit_to(system::mode(&file.metadata()?));
+            unnamed::set_mode(&file, OWNER);
         }
         Ok(Some(file))
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn unnamed(&mut self) -> io::Result<Option<File>> {
-        Ok(None)
     }
 
     /// Remembers what the umask or the folder made of [`EXECUTABLE`].
@@ -317,19 +278,13 @@ impl Place {
     fn draft_named(&mut self) -> io::Result<Draft> {
         let mut list = named();
         let (prefix, folder) = (self.hidden_prefix(), self.folder.clone());
-        let make = |mode| {
-            tempfile::Builder::new()
-                .prefix(&prefix)
-                .permissions(fs::Permissions::from_mode(mode))
-                .tempfile_in(&folder)
-        };
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&prefix);
         if self.mode.is_none() {
-            // Another file, which stays empty, shows what the umask or the folder makes of the
-            // mode.
-            let shown = make(EXECUTABLE)?.as_file().metadata()?.mode();
+            let shown = system::shown_mode(&mut builder, &folder, EXECUTABLE)?;
             self.limit_to(shown);
         }
-        let file = make(OWNER)?;
+        let file = system::named(&mut builder, &folder, OWNER)?;
         list.push(file.path().to_owned());
         Ok(Draft::Named(file))
     }
@@ -348,25 +303,28 @@ impl Place {
 
     /// Gives a complete draft its final mode and brings everything to the disk, so that no crash
     /// can leave a name without its bytes.
-    fn finish(&self, file: &File, modified: Option<SystemTime>) -> Result<()> {
+    fn finish(
+        &self,
+        file: &File,
+        draft: Option<&Path>,
+        modified: Option<SystemTime>,
+    ) -> Result<()> {
         if let Some(time) = modified {
             // Best effort: some file systems cannot store every time.
             let _ = file.set_modified(time);
         }
         if let Some(mode) = self.mode {
-            // Best effort: some file systems have no permissions.
-            let _ = file.set_permissions(fs::Permissions::from_mode(mode));
+            let replaced = self.replace.then_some(&*self.path);
+            system::set_mode(file, mode, draft, replaced);
         }
         file.sync_all().map_err(Error::Write)
     }
 
     /// Gives the unnamed `file` its name.
     fn link(&self, file: &File) -> Result<()> {
-        let source = descriptor_path(file);
-        let give = |name: &Path| linkat(CWD, &source, CWD, name, AtFlags::SYMLINK_FOLLOW);
-        match give(&self.path) {
+        match unnamed::link(file, &self.path) {
             Ok(()) => {}
-            Err(Errno::EXIST) if self.replace => {
+            Err(error) if is_taken(&error) && self.replace => {
                 // No system call replaces a named file by an unnamed one, so it gets a name just
                 // before.
                 let mut list = named();
@@ -375,7 +333,7 @@ impl Place {
                     .prefix(&self.hidden_prefix())
                     .make_in(&self.folder, |name| {
                         list.push(name.to_owned());
-                        give(name).map_err(io::Error::from)
+                        unnamed::link(file, name)
                     })
                     .map_err(Error::Create)?;
                 // The lock is held: a signal waits until this is done.
@@ -384,8 +342,8 @@ impl Place {
                     .map_err(|error| Error::Create(error.error))?;
                 list.truncate(before);
             }
-            Err(Errno::EXIST) => return Err(Error::OutputExists),
-            Err(error) => return Err(Error::Create(error.into())),
+            Err(error) if is_taken(&error) => return Err(Error::OutputExists),
+            Err(error) => return Err(Error::Create(error)),
         }
         Ok(())
     }
@@ -395,19 +353,22 @@ impl Place {
         let mut list = named();
         list.retain(|path| **path != *draft);
         let renamed = if self.replace {
-            draft.persist(&self.path)
+            system::replace(draft, &self.path)
         } else {
-            draft.persist_noclobber(&self.path)
+            draft
+                .persist_noclobber(&self.path)
+                .map_err(|error| error.error)
         };
         match renamed {
-            Ok(()) => {}
-            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(Error::OutputExists);
-            }
-            Err(error) => return Err(Error::Create(error.error)),
+            Err(error) if is_taken(&error) => Err(Error::OutputExists),
+            renamed => renamed.map_err(Error::Create),
         }
-        Ok(())
     }
+}
+
+/// Whether another file has a name.
+fn is_taken(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AlreadyExists
 }
 
 /// The finished file's mode, as far as it is known before there is a draft.
@@ -415,18 +376,15 @@ fn mode(access: Access, replaced: Option<&Metadata>) -> Option<u32> {
     match access {
         Access::Owner => Some(OWNER),
         Access::Mode(mode) => Some(mode & 0o777),
-        Access::Usual => replaced.map(|found| found.mode() & 0o777),
+        Access::Usual => replaced.and_then(system::replaced_mode),
     }
 }
 
-fn descriptor_path(file: impl AsFd) -> String {
-    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
-}
-
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use std::io::Write;
     use std::os::fd::FromRawFd;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 

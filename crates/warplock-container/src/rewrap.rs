@@ -1,13 +1,11 @@
 //! Other keys for a `.wl` file: a new envelope before the same stream.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, Gid, Uid, fchown, flock};
 use warplock_keyring::{
     FileAttributes, Identities, MasterKey, Recipients, StanzaKind, attributes, inspect_wrapped,
     unwrap, wrap_with,
@@ -19,9 +17,10 @@ use crate::error::{Error, Result};
 use crate::key::InputKey;
 use crate::output_file::{Access, OutputFile};
 use crate::pipeline::Pipeline;
-use crate::sink::Sink;
+use crate::sink::{Sink, WriteAt};
 use crate::source::Source;
 use crate::stream::{open, seal};
+use crate::system;
 
 /// How [`rewrap_file`] replaced the envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,20 +235,16 @@ impl Target {
         let file = file.map_err(Error::Write)?;
         let busy = Error::NotRewrappable("another process rewraps it; try again later");
         // File systems without locks have one user at a time.
-        if flock(&file, FlockOperation::NonBlockingLockExclusive)
-            == Err(rustix::io::Errno::WOULDBLOCK)
-        {
+        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(busy);
         }
-        let metadata = file.metadata().map_err(Error::Read)?;
-        let named = fs::metadata(&path).map_err(Error::Read)?;
-        if (metadata.dev(), metadata.ino()) != (named.dev(), named.ino()) {
+        if !system::has_name(&file, &path).map_err(Error::Read)? {
             return Err(busy);
         }
         Ok(Target {
             path,
-            len: metadata.len(),
-            links: metadata.nlink(),
+            len: file.metadata().map_err(Error::Read)?.len(),
+            links: system::link_count(&file).map_err(Error::Read)?,
             file,
         })
     }
@@ -332,10 +327,7 @@ impl Target {
     }
 
     fn replace_by(&self, output: OutputFile) -> Result<()> {
-        let old = self.file.metadata().map_err(Error::Read)?;
-        let (user, group) = (Uid::from_raw(old.uid()), Gid::from_raw(old.gid()));
-        // A process that may not change owners becomes the owner, as of any other file it replaces.
-        let _ = fchown(output.file(), Some(user), Some(group));
+        system::copy_owner(&self.file, output.file()).map_err(Error::Read)?;
         output.publish()
     }
 
@@ -362,7 +354,7 @@ impl Target {
     fn overwrite(&self, envelope: &Envelope) -> Result<()> {
         let mut bytes = Vec::new();
         envelope.write(&mut bytes)?;
-        self.file.write_all_at(&bytes, 0).map_err(Error::Write)?;
+        (&self.file).write_all_at(&bytes, 0).map_err(Error::Write)?;
         self.file.sync_data().map_err(Error::Write)
     }
 

@@ -1,13 +1,12 @@
 //! Destinations of output: anything that can be written at a position, or only front to back.
 
 use std::fs::File;
-#[cfg(unix)]
-use std::io::Seek;
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use crate::ram_file::RamFile;
+use crate::system;
 
 /// Output that can be written at any position, by many threads at the same time.
 pub trait WriteAt: Sync {
@@ -16,6 +15,15 @@ pub trait WriteAt: Sync {
     /// # Errors
     /// What the system says; `Interrupted` is tried again.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes all of `bytes` from byte `offset` on.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let write = |rest: &[u8], done| self.write_at(rest, offset + done);
+        write_full(write, bytes, || false)
+    }
 
     /// Called once the length is known, before the first write: bytes up to `end` will come.
     ///
@@ -27,10 +35,10 @@ pub trait WriteAt: Sync {
     }
 }
 
-#[cfg(unix)]
+/// On Windows, this also moves the file's own position.
 impl WriteAt for &File {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        std::os::unix::fs::FileExt::write_at(*self, bytes, offset)
+        system::write_at(self, bytes, offset)
     }
 
     /// Allocates the space on the disk, so that a full disk is noticed before any work and the file
@@ -62,11 +70,9 @@ pub(crate) fn is_on_tmpfs(file: &File) -> bool {
 
 /// A new file in which runs of zeros become holes: they are not written. The caller sets the file's
 /// length at the end ([`File::set_len`]), which makes a hole of the zeros there.
-#[cfg(unix)]
 #[derive(Clone, Copy, Debug)]
 pub struct SparseFile<'a>(pub &'a File);
 
-#[cfg(unix)]
 impl WriteAt for SparseFile<'_> {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         /// The unit of holes in common file systems, counted from the start of the file.
@@ -108,7 +114,6 @@ pub(crate) enum Kind<'a> {
 pub(crate) enum Memory<'a> {
     No,
     /// Known when its length is.
-    #[cfg_attr(not(unix), expect(dead_code, reason = "what makes it is for Unix"))]
     Perhaps(&'a File),
     Yes(RamFile<'a>),
     /// The caller's own.
@@ -152,20 +157,23 @@ impl WriteAt for Bytes<'_> {
 impl<'a> Sink<'a> {
     /// An open file, from its current position on: a regular file is written by many threads at the
     /// same time, anything else (a pipe, a terminal, a file opened to append) from front to back.
+    /// Windows does not say which file was opened to append, so there it is this for all of them.
     ///
     /// While it is written, a regular file may have holes. If an error comes back, what it holds
     /// is to be thrown away.
     ///
     /// # Errors
     /// What the system says about the file.
-    #[cfg(unix)]
     pub fn file(file: &'a File) -> io::Result<Self> {
-        use rustix::fs::{OFlags, fcntl_getfl};
-        if !file.metadata()?.is_file() || fcntl_getfl(file)?.contains(OFlags::APPEND) {
+        if !system::is_positioned(file)? {
             return Ok(Sink::sequential(file));
         }
-        let start = (&mut &*file).stream_position()?;
-        Ok(Sink::positioned(file, start))
+        Sink::draft(file)
+    }
+
+    /// As [`Sink::file`], for a regular file that was not opened to append.
+    pub(crate) fn draft(mut file: &'a File) -> io::Result<Self> {
+        Ok(Sink::positioned(file, file.stream_position()?))
     }
 
     /// As [`Sink::file`]; one without a name on a RAM disk is filled in place, which is faster.
@@ -176,7 +184,6 @@ impl<'a> Sink<'a> {
     ///
     /// # Errors
     /// What the system says about the file.
-    #[cfg(unix)]
     pub unsafe fn exclusive_file(file: &'a File) -> io::Result<Self> {
         let mut sink = Sink::file(file)?;
         if let Kind::Positioned { memory, .. } = &mut sink.0 {

@@ -1,11 +1,10 @@
 //! Sources of input: anything that can be read at a position, or only front to back.
 
-#[cfg(unix)]
 use std::fs::File;
-#[cfg(unix)]
-use std::io::Seek;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::ops::Range;
+
+use crate::system;
 
 /// Input that can be read at any position, by many threads at the same time.
 pub trait ReadAt: Sync {
@@ -15,12 +14,24 @@ pub trait ReadAt: Sync {
     /// # Errors
     /// What the system says; `Interrupted` is tried again.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Fills `buffer` from byte `offset` on.
+    ///
+    /// # Errors
+    /// What the system says; `UnexpectedEof` if there are not as many bytes.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let read = |rest: &mut [u8], done| self.read_at(rest, offset + done);
+        match read_full(read, buffer, || false)? {
+            len if len == buffer.len() => Ok(()),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
 }
 
-#[cfg(unix)]
+/// On Windows, this also moves the file's own position.
 impl ReadAt for &File {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        std::os::unix::fs::FileExt::read_at(*self, buffer, offset)
+        system::read_at(self, buffer, offset)
     }
 }
 
@@ -55,14 +66,13 @@ impl<'a> Source<'a> {
     ///
     /// # Errors
     /// What the system says about the file.
-    #[cfg(unix)]
     pub fn file(file: &'a File) -> io::Result<Self> {
-        let metadata = file.metadata()?;
-        if !metadata.is_file() || !has_length(file, metadata.len()) {
+        let len = system::regular(file)?.map(|metadata| metadata.len());
+        let Some(len) = len.filter(|&len| system::has_length(file, len)) else {
             return Ok(Source::sequential(file));
-        }
+        };
         let start = (&mut &*file).stream_position()?;
-        Ok(Source::positioned(file, start..metadata.len()))
+        Ok(Source::positioned(file, start..len))
     }
 
     /// The bytes `range` of something that can be read at any position.
@@ -92,16 +102,6 @@ impl<'a> Source<'a> {
             Kind::Sequential(_) => None,
         }
     }
-}
-
-/// Whether a file has a byte at the end of the length that it claims.
-#[cfg(unix)]
-fn has_length(file: &File, len: u64) -> bool {
-    let Some(last) = len.checked_sub(1) else {
-        return false;
-    };
-    let read = |byte: &mut [u8], _| ReadAt::read_at(&file, byte, last);
-    matches!(read_full(read, &mut [0], || false), Ok(1))
 }
 
 impl Read for Source<'_> {

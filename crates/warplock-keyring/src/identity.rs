@@ -232,6 +232,12 @@ impl Entry {
     }
 }
 
+/// Whether a line is a public key of age or SSH.
+fn is_recipient(line: &str) -> bool {
+    let starts = ["age1", "ssh-ed25519 ", "ssh-rsa "];
+    starts.iter().any(|start| line.starts_with(start))
+}
+
 /// The text of an age identity file, which was found to be one.
 struct PlainFile {
     file: String,
@@ -244,7 +250,14 @@ impl PlainFile {
             file: file.into(),
             text: Zeroizing::new(text.to_vec()),
         };
-        utf8(text).map_err(|why| plain.error(why))?;
+        let lines = utf8(text).map_err(|why| plain.error(why))?.lines();
+        let mut lines = lines.map(str::trim).filter(|line| !line.is_empty());
+        if lines.any(is_recipient) {
+            return Err(plain.error(
+                "it holds recipients, which are public keys and open nothing; give the file with \
+                 the secret key (AGE-SECRET-KEY-1..., or an SSH private key) instead",
+            ));
+        }
         age::IdentityFile::from_buffer(text).map_err(|error| plain.error(&error.to_string()))?;
         let mut lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
         if lines.all(|line| line.is_empty() || line.starts_with(b"#")) {

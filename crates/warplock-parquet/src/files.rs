@@ -1,6 +1,7 @@
 //! The source of an encrypted file, and the destination of the plain one: streams, or memory, which
 //! saves copies.
 
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use crate::error::{Error, Place, Result};
@@ -53,6 +54,26 @@ impl Source for &[u8] {
         let part = rest.and_then(|rest| rest.get(..len));
         part.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
+}
+
+/// Fills `buffer` from byte `offset` of a file on, whatever other threads read.
+#[cfg(unix)]
+pub(crate) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
+}
+
+/// As on Unix.
+#[cfg(windows)]
+pub(crate) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    use std::os::windows::fs::FileExt;
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.seek_read(&mut buffer[done..], offset + done as u64)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => done += read,
+        }
+    }
+    Ok(())
 }
 
 /// Where the plain file goes, from front to back.

@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::num::NonZeroUsize;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
@@ -16,6 +15,7 @@ use warplock::{Algorithm, Batch, Direction, Engine, Ivs, Key, Keys, Span, Spans,
 
 use crate::decrypt::{Options, convert};
 use crate::error::{Error, Result};
+use crate::files::read_exact_at;
 use crate::keys::{KeySource, ModuleKey};
 use crate::module::{NONCE, counters, packed};
 use crate::sheet::{ChunkPages, Sheet};
@@ -140,9 +140,7 @@ fn upload(
         let bytes = &source[start..source.len().min(start + PART)];
         let pinned = &mut lane.pinned[..bytes.len()];
         match file {
-            Some(file) => file
-                .read_exact_at(pinned, start as u64)
-                .map_err(Error::Read)?,
+            Some(file) => read_exact_at(file, pinned, start as u64).map_err(Error::Read)?,
             None => pinned.copy_from_slice(bytes),
         }
         // SAFETY: nothing else uses this part of the memory, and the pinned bytes stay until the

@@ -1,4 +1,4 @@
-//! `warplock bench`.
+//! `warplock bench` and `warplock gen`.
 
 use std::path::PathBuf;
 
@@ -65,7 +65,7 @@ pub(crate) enum BenchSuite {
         algorithm: Algorithm,
         /// Buffers. [default: the 27 of the published comparison]
         #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
-        #[arg(value_parser = warplock_bench::size::parse)]
+        #[arg(value_parser = crate::size::parse)]
         size: Vec<u64>,
     },
     /// One file into another and back, in one warm process, next to a plain copy
@@ -79,7 +79,7 @@ pub(crate) enum BenchSuite {
         #[arg(value_parser = algorithm_parser())]
         algorithm: Algorithm,
         /// Bytes of the file. [default: 102,800,000, the largest of a published comparison]
-        #[arg(long, value_parser = warplock_bench::size::parse)]
+        #[arg(long, value_parser = crate::size::parse)]
         size: Option<u64>,
     },
     /// AES-128 with a key for each 16-byte entry, from files to a file
@@ -90,7 +90,7 @@ pub(crate) enum BenchSuite {
         /// Buffers of the simple loop. [default: 1kB to 1GB in steps of ten and 4GB, as far as the
         /// files are that long]
         #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
-        #[arg(value_parser = warplock_bench::size::parse)]
+        #[arg(value_parser = crate::size::parse)]
         chunk: Vec<u64>,
         /// Read from the disk, not from memory that caches it, and wait until all is written.
         #[arg(long)]
@@ -124,7 +124,7 @@ pub(crate) enum BenchSuite {
         algorithm: Vec<Algorithm>,
         /// Bytes to work on. [default: 64MiB,256MiB,1GiB]
         #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
-        #[arg(value_parser = warplock_bench::size::parse)]
+        #[arg(value_parser = crate::size::parse)]
         size: Vec<u64>,
     },
     /// Speed against size, 64 bytes to 4 GiB: CPU, GPU and auto, and where they cross
@@ -139,7 +139,7 @@ pub(crate) enum BenchSuite {
         algorithm: Vec<Algorithm>,
         /// Sizes in bytes. [default: 64 to 64MiB in steps of four, and 4GiB for two of the rows]
         #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
-        #[arg(value_parser = warplock_bench::size::parse)]
+        #[arg(value_parser = crate::size::parse)]
         size: Vec<u64>,
     },
     /// A paper's questions about AES on GPUs, answered for this machine: yes or no, how many times
@@ -147,7 +147,7 @@ pub(crate) enum BenchSuite {
         /// Sizes besides the paper's 32,000, 160,000 and 5 x 32,000 bytes.
         /// [default: 1KiB,16KiB,1MiB,64MiB]
         #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
-        #[arg(value_parser = warplock_bench::size::parse)]
+        #[arg(value_parser = crate::size::parse)]
         sizes: Vec<u64>,
         /// How often everything is measured.
         #[arg(long, value_name = "N", default_value_t = 5)]
@@ -157,7 +157,7 @@ pub(crate) enum BenchSuite {
     Kernels {
         /// Bytes to work on; sizes that the GPU has no room for are left out. [default: 1GiB,4GiB]
         #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
-        #[arg(value_parser = warplock_bench::size::parse)]
+        #[arg(value_parser = crate::size::parse)]
         size: Vec<u64>,
     },
     /// Batches in GPU memory as programs have them: many lengths, at any byte
@@ -169,7 +169,7 @@ pub(crate) enum BenchSuite {
         messages: Vec<usize>,
         /// Bytes of a message.
         #[arg(long, value_name = "SIZE", default_value = "16KiB")]
-        #[arg(value_parser = warplock_bench::size::parse)]
+        #[arg(value_parser = crate::size::parse)]
         text: u64,
         /// How many streams of the GPU take batches in turn. [default: 1,4]
         #[arg(long, value_name = "N,..", value_delimiter = ',')]
@@ -190,14 +190,14 @@ pub(crate) enum BenchSuite {
         dir: Option<PathBuf>,
         /// Length of the one large file.
         #[arg(long, value_name = "SIZE", default_value = "512MiB")]
-        #[arg(value_parser = warplock_bench::size::parse)]
+        #[arg(value_parser = crate::size::parse)]
         size: u64,
         /// How many small files.
         #[arg(long, value_name = "N", default_value_t = 4000)]
         files: usize,
         /// Bytes of a request to write or read the large file. [default: 1MiB]
         #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
-        #[arg(value_parser = warplock_bench::size::parse)]
+        #[arg(value_parser = crate::size::parse)]
         requests: Vec<u64>,
         /// How many large files are written or read at the same time; they share the length.
         /// [default: 1]
@@ -224,4 +224,23 @@ pub(crate) enum BenchSuite {
     },
     /// The usual alternatives: other libraries, on the same buffers
     Peers,
+}
+
+/// Fill a folder with keys.bin, plains.bin and ciphers.bin: 16 bytes an entry, a key each.
+///
+/// For `warplock bench entries`. The keys follow from the seed and protect nothing.
+#[derive(Args, Debug)]
+pub(crate) struct Gen {
+    /// How many entries (10M: ten million).
+    #[arg(short = 'n', long, value_name = "N", value_parser = crate::size::parse)]
+    pub(crate) entries: u64,
+    /// The same seed gives the same files. [default: a random one, which is printed]
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// Replace existing files.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// The folder; it is made if it does not exist.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
 }

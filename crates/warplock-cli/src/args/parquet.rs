@@ -68,7 +68,7 @@ pub(crate) struct Files {
 /// Keys, and what belongs to them.
 #[derive(Args, Debug)]
 pub(crate) struct Keys {
-    /// The key of the footer, and of columns without one of their own.
+    /// The key of the footer, and of columns without one of their own (- for stdin).
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) key_file: Option<PathBuf>,
     /// The key of a column, which is named by its path with dots; may be repeated.

@@ -128,7 +128,7 @@ pub(crate) struct RawBatchOptions {
 const LONGEST: u64 = 1 << 30;
 
 fn length(text: &str) -> Result<usize, String> {
-    match warplock_bench::size::parse(text).map_err(|error| error.to_string())? {
+    match crate::size::parse(text)? {
         len @ 1..=LONGEST => Ok(len as usize),
         _ => Err("give 1 byte to 1GiB".to_owned()),
     }

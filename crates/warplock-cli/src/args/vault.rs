@@ -69,7 +69,7 @@ pub(crate) struct VaultInit {
     /// Bytes that are encrypted together: 4KiB, 16KiB, 64KiB or 1MiB. Small ones suit small
     /// changes, large ones large files. It cannot be changed later.
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
-    #[arg(value_parser = warplock_bench::size::parse)]
+    #[arg(value_parser = crate::size::parse)]
     pub(crate) block_size: u64,
     #[command(flatten)]
     pub(crate) memory: MemoryPlace,

@@ -1,7 +1,6 @@
 //! `warplock keygen`: identities as age-keygen makes them, and key files.
 
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use crate::input::{Input, is_dash};
 use crate::keys::read_identities;
 use crate::output::{Access, Output, distinct, is_stdout};
 use crate::passphrase::PassphraseSource;
+use crate::system;
 
 /// Makes a key and prints or writes it.
 pub(super) fn run(options: &Keygen, common: &Common) -> Result<Exit> {
@@ -82,9 +82,7 @@ fn identity(output: Output, json_key: bool, common: &Common) -> Result<()> {
 /// Writes texts one after the other; no copy of them is left in memory.
 fn write_secret(output: Output, parts: &[&str], common: &Common) -> Result<()> {
     let failed = |error: io::Error| Failure::writing(&error).about(&output.name);
-    let found = output.file().metadata().map_err(failed)?;
-    let mode = found.mode() & 0o7777;
-    if found.is_file() && mode & 0o077 != 0 {
+    if let Some(mode) = system::mode_for_others(output.file()).map_err(failed)? {
         common.warn(format_args!(
             "{}: a secret key goes to a file that is open to other users (mode {mode:04o}); name a \
              file with -o, or chmod 600",

@@ -161,9 +161,11 @@ fn environment(command: &Command, path: &[&Command]) -> Vec<(&'static str, &'sta
     ));
     entries.push((
         "XDG_CACHE_HOME",
-        "The result of calibrating is in warplock in this folder, by default ~/.cache.",
+        "The result of calibrating is in warplock in this folder, by default ~/.cache \
+         (Windows: %LOCALAPPDATA%).",
     ));
-    if path.len() == 1 || is_under(path, "vault") {
+    let has_vaults = cfg!(target_os = "linux") && path.len() == 1;
+    if has_vaults || is_under(path, "vault") {
         entries.push((
             "XDG_STATE_HOME",
             "This machine's memory of vaults is in warplock in this folder, by default \

@@ -3,12 +3,15 @@
 #[cfg(feature = "analyze")]
 mod analyze;
 mod batch;
+#[cfg(target_os = "linux")]
 mod bench;
+#[cfg(unix)]
 mod bulk;
 mod calibrate;
 mod decrypt;
 mod devices;
 mod encrypt;
+#[cfg(target_os = "linux")]
 mod generate;
 mod inputs;
 mod inspect;
@@ -22,12 +25,11 @@ mod research;
 mod rewrap;
 mod salvage;
 mod summary;
+#[cfg(target_os = "linux")]
 mod vault;
 mod verify;
 
-use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -41,7 +43,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::is_dash;
 use crate::output::{self, is_stdout};
-use crate::startup::was_closed;
+use crate::system::{self, startup::was_closed};
 
 /// Runs the command and reports what failed.
 pub(crate) fn run(cli: Cli) -> Exit {
@@ -59,18 +61,22 @@ pub(crate) fn run(cli: Cli) -> Exit {
         Command::Inspect(options) => inspect::run(&options, common),
         Command::Verify(options) => verify::run(&options, common),
         Command::Rewrap(options) => rewrap::run(&options, common),
+        #[cfg(unix)]
         Command::Bulk(command) => bulk::run(command, common),
         Command::Parquet(command) => parquet::run(command, common),
         Command::Raw(raw) => raw::run(raw, common),
         Command::Entries(entries) => batch::entries(entries, common),
+        #[cfg(target_os = "linux")]
         Command::Vault(command) => vault::run(command, common),
         Command::Devices(options) => devices::run(&options, common),
         Command::Calibrate(options) => calibrate::run(&options, common),
+        #[cfg(target_os = "linux")]
         Command::Bench(options) => bench::run(options, common),
         #[cfg(feature = "analyze")]
         Command::Analyze(options) => analyze::run(&options, common),
         #[cfg(feature = "research")]
         Command::Research(command) => research::run(command, common),
+        #[cfg(target_os = "linux")]
         Command::Gen(options) => generate::run(options, common),
         Command::Completions { shell } => completions(shell),
         Command::Man { dir } => man::run(&dir),
@@ -113,6 +119,7 @@ fn subject(command: &Command) -> Value {
         Command::Entries(entries) => {
             file_object(entries.options().input.as_deref().unwrap_or(Path::new("-")))
         }
+        #[cfg(target_os = "linux")]
         Command::Vault(command) => vault::subject(command),
         Command::Parquet(Parquet::Decrypt { files, .. } | Parquet::Encrypt { files, .. }) => {
             file_object(&files.input)
@@ -133,8 +140,7 @@ fn close_stdout() -> Exit {
     if was_closed(1) {
         return Exit::Done;
     }
-    let copy = io::stdout().as_fd().try_clone_to_owned();
-    match copy.and_then(|copy| output::close(File::from(copy))) {
+    match system::stdout().and_then(output::close) {
         Ok(()) => Exit::Done,
         Err(error) => report(&Failure::writing(&error).about("stdout")),
     }

@@ -2,11 +2,8 @@
 
 use std::cell::Cell;
 use std::collections::HashSet;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, is_separator};
 
-use rustix::fs::{FileType, fstat};
 use warplock_keyring::shown_name;
 
 use super::inputs::{each, file_object};
@@ -14,9 +11,9 @@ use crate::args::Common;
 use crate::console::say;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::input::{Input, is_dash, place};
+use crate::input::{Input, is_dash};
 use crate::output::{Output, distinct};
-use crate::startup::was_closed;
+use crate::system::{place, stdout_is_read};
 
 /// The destinations of a command's results.
 pub(super) struct Outputs<'a, N> {
@@ -47,9 +44,9 @@ impl<'a, N: Fn(&Path) -> Result<PathBuf>> Outputs<'a, N> {
     ) -> Result<Self> {
         let several = inputs.len() > 1;
         let names_folder = |path: &&Path| match path.as_os_str().as_encoded_bytes() {
-            // That is hardly meant as a folder.
-            b"/" => false,
-            name => name.ends_with(b"/"),
+            // A separator alone is hardly meant as a folder.
+            [_, .., last] => is_separator(char::from(*last)),
+            _ => false,
         };
         let folder = given.filter(names_folder);
         if several && given.is_some() && folder.is_none() {
@@ -86,11 +83,10 @@ impl<'a, N: Fn(&Path) -> Result<PathBuf>> Outputs<'a, N> {
 
     /// `--force` is for older outputs, not for what is still to be read.
     fn refuse_inputs(&self, inputs: &[PathBuf]) -> Result<()> {
-        let place_of = |path: &Path| fs::metadata(path).ok().and_then(|found| place(&found));
-        let read: HashSet<_> = inputs.iter().filter_map(|path| place_of(path)).collect();
+        let read: HashSet<_> = inputs.iter().filter_map(|path| place(path)).collect();
         // An input whose output has no name is refused in its turn.
         for output in inputs.iter().filter_map(|input| self.of(input).ok()) {
-            if place_of(&output).is_some_and(|place| read.contains(&place)) {
+            if place(&output).is_some_and(|place| read.contains(&place)) {
                 let sentence = "is an input, and --force would replace it by the output of \
                                 another; do one after the other";
                 return Err(Failure::usage(sentence).about(shown_name(&output)));
@@ -185,14 +181,4 @@ pub(super) fn terminal_refused() -> Failure {
     Failure::usage(
         "refusing to write ciphertext to a terminal; name a file with -o (-o - writes it anyway)",
     )
-}
-
-/// Whether standard output is a file or a pipe, and not a terminal or /dev/null.
-fn stdout_is_read() -> bool {
-    let kind = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode);
-    !was_closed(1)
-        && matches!(
-            fstat(io::stdout()).map(kind),
-            Ok(FileType::RegularFile | FileType::Fifo | FileType::Socket)
-        )
 }

@@ -14,17 +14,19 @@ use warplock_parquet::{
 };
 use zeroize::Zeroizing;
 
+use super::inputs::stdin_once;
 use crate::args::{Common, Parquet, ParquetFiles, ParquetKeys};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, escaped};
 use crate::hex;
-use crate::input::Input;
+use crate::input::{Input, input_name, is_dash};
 use crate::output::{Output, distinct};
 
 /// Runs the command.
 pub(super) fn run(command: Parquet, common: &Common) -> Result<Exit> {
     match command {
         Parquet::Decrypt { files, keys } => {
+            keys_use_stdin(&files, &keys)?;
             let mut given = GivenKeys {
                 footer: footer(&keys)?,
                 columns: columns(&keys)?,
@@ -46,6 +48,7 @@ pub(super) fn run(command: Parquet, common: &Common) -> Result<Exit> {
             plaintext_footer,
             omit_aad_prefix,
         } => {
+            keys_use_stdin(&files, &keys)?;
             let key = |bytes| WriteKey {
                 bytes,
                 metadata: None,
@@ -114,6 +117,17 @@ fn seekable(path: &Path) -> Result<Input> {
     }
 }
 
+/// Refuses to read several things from standard input.
+fn keys_use_stdin(files: &ParquetFiles, keys: &ParquetKeys) -> Result<()> {
+    let mut uses = vec![
+        ("the input", is_dash(&files.input)),
+        ("--key-file", keys.key_file.as_deref().is_some_and(is_dash)),
+    ];
+    let columns = keys.column_key.iter();
+    uses.extend(columns.map(|(_, file)| ("--column-key", is_dash(file))));
+    stdin_once(&uses)
+}
+
 fn footer(keys: &ParquetKeys) -> Result<Option<KeyBytes>> {
     keys.key_file.as_deref().map(read_key).transpose()
 }
@@ -132,11 +146,12 @@ fn columns(keys: &ParquetKeys) -> Result<BTreeMap<String, KeyBytes>> {
 
 /// A key of 16, 24 or 32 bytes; as hex digits, if the file has as many for one.
 fn read_key(path: &Path) -> Result<KeyBytes> {
-    let about = |failure: Failure| failure.about(shown_name(path));
+    let about = |failure: Failure| failure.about(input_name(path));
     // Room for all of it: growing would leave copies in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(128));
-    File::open(path)
-        .and_then(|file| file.take(100).read_to_end(&mut bytes))
+    let file = Input::open(path)?.file;
+    file.take(100)
+        .read_to_end(&mut bytes)
         .map_err(|error| about(Failure::io("cannot read", &error)))?;
     if let Ok(text) = std::str::from_utf8(&bytes) {
         let digits = text.trim_end();

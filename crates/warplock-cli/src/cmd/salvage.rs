@@ -1,10 +1,9 @@
 //! `warplock decrypt --salvage`.
 
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use warplock_container::{Error, Pipeline, Salvaged, salvage};
+use warplock_container::{Error, Pipeline, Salvaged, WriteAt, salvage};
 
 use super::inputs::about_one_of;
 use super::outputs::Outputs;

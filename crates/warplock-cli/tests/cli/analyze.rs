@@ -179,6 +179,10 @@ fn what_cannot_be_analysed_is_refused() {
     ] {
         folder.run([&["analyze"], arguments].concat()).code(code);
     }
+    // Of a picture that was cut, how much is there.
+    folder.write("cut.pgm", "P5 40 40 255\n1234567");
+    let cut = folder.run(["analyze", "cut.pgm"]).code(1);
+    cut.says("cut.pgm: the image was cut short: the file ends after 20 bytes");
     // And a verdict on so little is not given.
     folder.write("tiny", [7; 5]);
     for name in ["short", "tiny"] {

@@ -368,3 +368,23 @@ fn signals_leave_no_mounts() {
         warplock_vault::fuse::mounted_at(&point).unwrap().is_some()
     });
 }
+
+#[test]
+fn a_signal_leaves_no_empty_folder_of_generated_files() {
+    receive_signals();
+    let folder = Folder::new();
+    fs::create_dir(folder.path("old")).unwrap();
+    // The new folder, and what is left after the signal.
+    for (dir, left) in [("new/er", &["old"][..]), ("old", &["old"])] {
+        let mut command = folder.command(["gen", "-n", "10M", "-q", dir]);
+        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+        while !folder.path(dir).exists() {
+            assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
+            thread::sleep(Duration::from_millis(5));
+        }
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        assert_eq!(wait(&mut child).signal(), Some(Signal::INT.as_raw()));
+        assert_eq!(folder.names(), left, "{dir}");
+        assert_eq!(fs::read_dir(folder.path("old")).unwrap().count(), 0);
+    }
+}

@@ -154,3 +154,19 @@ fn what_is_wrong_is_said_and_leaves_nothing() {
         .code(1)
         .says("text");
 }
+
+#[test]
+fn a_key_may_come_from_stdin_once() {
+    let folder = keys();
+    let name = "uniform_encryption.parquet";
+    let with = |more: &[&'static str]| {
+        let call = ["parquet", "decrypt", "-k", "-"];
+        [&call[..], more, &["-o", "out", name]].concat()
+    };
+    let twice = with(&["--column-key", "double_field=-"]);
+    let refused = folder.pipe(twice, FOOTER).code(2);
+    refused.says("not for --key-file and --column-key");
+    assert!(!folder.path("out").exists());
+    folder.pipe(with(&[]), FOOTER).code(0);
+    assert!(folder.read("out").starts_with(b"PAR1"));
+}

@@ -168,3 +168,26 @@ fn protected_identities_take_the_same_options() {
     .says("the identity files have no passphrase");
     assert!(!folder.path("a.wl").exists());
 }
+
+#[test]
+fn without_a_key_the_message_names_the_key_that_is_missing() {
+    let folder = Folder::new();
+    folder.write("f", "text");
+    folder.run(["encrypt", "-R", "recipient.txt", "f"]).code(0);
+    let refused = folder.run(["decrypt", "-o", "out", "f.wl"]).code(2);
+    let told = refused
+        .says("needs an identity (it is for: ")
+        .says("-i IDENTITY")
+        .stderr();
+    assert!(!told.contains("passphrase"), "{told}");
+    // A public key in place of the secret one.
+    folder.write("ssh.pub", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI me@here\n");
+    for public in ["recipient.txt", "ssh.pub"] {
+        let refused = folder.run(["decrypt", "-i", public, "-o", "out", "f.wl"]);
+        refused
+            .code(1)
+            .says("public keys and open nothing")
+            .says(public);
+    }
+    assert!(!folder.path("out").exists());
+}

@@ -1,8 +1,8 @@
 //! The inputs of a batch: files or pipes with equally many items.
 
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::FileExt;
 
+use warplock_container::ReadAt;
 use zeroize::Zeroizing;
 
 use crate::failure::{Failure, Result};

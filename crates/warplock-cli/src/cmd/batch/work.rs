@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::num::NonZeroUsize;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -11,6 +10,7 @@ use std::thread;
 use warplock::{
     Aad, Algorithm, Batch, Direction, Engine, Error, Ivs, Key, Keys, Spans, Tags, Text,
 };
+use warplock_container::WriteAt;
 
 use super::streams::{Piece, Streams};
 use crate::args::Common;

@@ -11,7 +11,7 @@ use crate::args::Common;
 use crate::console::{print, say};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use crate::signals;
+use crate::system::signals;
 
 /// Where the results go, and those so far. Shared with the thread that waits for signals.
 #[derive(Clone)]

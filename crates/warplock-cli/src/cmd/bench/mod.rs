@@ -142,3 +142,12 @@ fn choice(common: &Common) -> Result<Option<BackendChoice>> {
         (choice, _) => Ok(choice),
     }
 }
+
+impl From<warplock_bench::Error> for Failure {
+    fn from(error: warplock_bench::Error) -> Self {
+        match error {
+            warplock_bench::Error::Engine(error) => Failure::from(error),
+            error => Failure::error(error),
+        }
+    }
+}

@@ -194,7 +194,7 @@ fn peers(context: &Context<'_>) -> Result<Box<dyn Suite>> {
     if let Some((name, value)) = Peers::wants(context)? {
         use std::os::unix::process::CommandExt;
 
-        let error = crate::startup::again().env(name, value).exec();
+        let error = crate::launcher::again().env(name, value).exec();
         return Err(Failure::io("cannot restart", &error));
     }
     Ok(Box::new(Peers))

@@ -15,8 +15,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::signals;
-use crate::startup::again;
+use crate::launcher::again;
+use crate::system::signals;
 
 /// Names the descriptor of the pipe to the process in the background.
 const VARIABLE: &str = "WARPLOCK_READY_FD";

@@ -10,11 +10,11 @@ use warplock_vault::{
     CONFIG, CheckOptions, Class, Finding, Options, Report, Unlocked, Vault, check,
 };
 
-use super::{in_use, memory, refuse_used, unlock};
+use super::{in_use, memory, one_line, refuse_used, unlock};
 use crate::args::{Common, VaultCheck};
 use crate::console::{print, say};
 use crate::exit::Exit;
-use crate::failure::{Failure, Result, escaped, one_line};
+use crate::failure::{Failure, Result, escaped};
 
 /// Checks, prints what is wrong, and returns the exit code for the worst finding.
 pub(super) fn run(options: &VaultCheck, common: &Common) -> Result<Exit> {

@@ -12,6 +12,7 @@ mod notify;
 mod recovery;
 mod unmount;
 
+use std::env;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -25,12 +26,14 @@ use warplock_vault::{
 };
 
 use self::keys::{given_recipients, opener, recipients};
-use crate::args::{Common, Vault, VaultInfo, VaultInit, VaultMemory, VaultUnlock};
+use crate::args::{
+    Common, NewPassphraseFrom, Vault, VaultInfo, VaultInit, VaultMemory, VaultUnlock,
+};
 use crate::console::{print, say};
 use crate::exit::Exit;
-use crate::failure::{Failure, Result, escaped};
+use crate::failure::{Failure, Result, escaped, without_numbers};
 use crate::keys::{FilePrompt, read_identities};
-use crate::passphrase::PassphraseSource;
+use crate::passphrase::{NEW_VARIABLE, PassphraseSource, VARIABLE};
 
 /// Runs one of the commands.
 pub(super) fn run(command: Vault, common: &Common) -> Result<Exit> {
@@ -102,7 +105,7 @@ fn make(options: &VaultInit, common: &Common) -> Result<Exit> {
     check_new(dir, &settings).map_err(named)?;
     // Asked for before anything is made.
     let given = given_recipients(&keys, common)?;
-    let source = PassphraseSource::of_first(&keys.new_from);
+    let source = first_passphrase(&keys.new_from);
     let recipients = recipients(given, &source, common)?;
     let made = match fs::create_dir(dir) {
         Ok(()) => true,
@@ -263,4 +266,38 @@ fn master_key(dir: &Path, options: &VaultUnlock, common: &Common) -> Result<Mast
         ));
     }
     Ok(unlocked.master)
+}
+
+/// The source of a vault's first passphrase: as there is no other, the variable for one may be meant.
+fn first_passphrase(options: &NewPassphraseFrom) -> PassphraseSource {
+    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+    match !options.is_given() && !is_set(NEW_VARIABLE) && is_set(VARIABLE) {
+        true => PassphraseSource::Variable(VARIABLE),
+        false => PassphraseSource::of_new(options),
+    }
+}
+
+/// A sentence of the system or a library as one line for people.
+fn one_line(sentence: &str) -> String {
+    escaped(&without_numbers(sentence.to_owned()))
+}
+
+impl From<warplock_vault::Error> for Failure {
+    fn from(error: warplock_vault::Error) -> Self {
+        use warplock_vault::{Error, ErrorKind};
+        match (error.kind(), error) {
+            (_, Error::Engine(error)) => error.into(),
+            (_, Error::Keyring(error)) => error.into(),
+            (_, error @ Error::Locked { .. }) => Failure::error(error).coded("in_use"),
+            (ErrorKind::Authentication, error) => Failure::authentication(error).coded("altered"),
+            (ErrorKind::Usage, error) => Failure::usage(error),
+            (ErrorKind::Failure, error) => Failure::error(error),
+        }
+    }
+}
+
+impl From<warplock_vault::fuse::Error> for Failure {
+    fn from(error: warplock_vault::fuse::Error) -> Self {
+        Failure::error(error)
+    }
 }

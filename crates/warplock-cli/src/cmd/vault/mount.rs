@@ -21,7 +21,7 @@ use crate::args::{Cache, Common, VaultMount};
 use crate::console::say;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::signals;
+use crate::system::signals;
 
 /// Mounts, and serves the mount until it is unmounted.
 pub(super) fn run(options: &VaultMount, common: &Common) -> Result<Exit> {

@@ -14,8 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::log::Log;
+use super::one_line;
 use crate::console::say;
-use crate::failure::one_line;
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// The most sentences per minute.

@@ -8,14 +8,13 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::keys::{given_recipients, recipients};
-use super::master_key;
+use super::{first_passphrase, master_key};
 use crate::args::{Common, VaultExportKey, VaultRecover};
 use crate::cmd::inputs::stdin_once;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::input::is_dash;
 use crate::output::{Access, Output};
-use crate::passphrase::PassphraseSource;
 
 /// More than the lines take, with text around them.
 const MOST: u64 = 64 << 10;
@@ -70,11 +69,7 @@ pub(super) fn recover(options: &VaultRecover, common: &Common) -> Result<Exit> {
     ])?;
     let lines = read(&options.file)?;
     let given = given_recipients(&options.keys, common)?;
-    let to = recipients(
-        given,
-        &PassphraseSource::of_first(&options.keys.new_from),
-        common,
-    )?;
+    let to = recipients(given, &first_passphrase(&options.keys.new_from), common)?;
     warplock_vault::recover(&options.dir, &lines, &options.name, &to)
         .map_err(|error| Failure::from(error).about(options.dir.display()))?;
     common.note(format_args!(

@@ -8,11 +8,13 @@ use std::time::Duration;
 use std::{io, thread};
 
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use warplock_container::OutputFile;
+
+use super::startup::is_ignored;
 
 /// What to do instead of dying; whether it was done.
 type Instead = Box<dyn Fn() -> bool + Send + Sync>;
@@ -32,19 +34,33 @@ static RECEIVED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Makes signals do something else than end this process; if that returns false, they do. The first
 /// caller's function is used.
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "there are no mounts")
+)]
 pub(crate) fn instead(work: Instead) {
     let _ = INSTEAD.set(work);
 }
 
 /// Makes signals do something before they end this process, such as printing what there is. The
 /// first caller's function is used.
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "there are no benchmarks")
+)]
 pub(crate) fn before_death(work: Last) {
     let _ = LAST.set(work);
+}
+
+/// Ends this process as one whose reader is gone.
+pub(crate) fn die_of_pipe() {
+    die(SIGPIPE);
 }
 
 /// Removes temporary files and ends this process by `signal`.
 pub(crate) fn die(signal: i32) {
     OutputFile::abandon_all();
+    #[cfg(target_os = "linux")]
     warplock_bench::abandon();
     let _ = emulate_default_handler(signal);
 }
@@ -60,12 +76,9 @@ pub(crate) fn wait_if_ending() {
 /// Starts the thread that waits for signals. A thread can act while all others are blocked in
 /// reads and writes, and may do what a signal handler must not.
 pub(crate) fn install() -> io::Result<()> {
-    let ignored = ignored_signals();
     let ending = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
-    let wanted = ending.into_iter().filter(|signal| {
-        // `nohup` and background jobs of scripts count on this.
-        ignored & (1 << (signal - 1)) == 0
-    });
+    // `nohup` and background jobs of scripts count on what is ignored.
+    let wanted = ending.into_iter().filter(|&signal| !is_ignored(signal));
     let wanted: Vec<_> = wanted.collect();
     for &signal in &wanted {
         flag::register(signal, Arc::clone(&RECEIVED))?;
@@ -95,17 +108,4 @@ pub(crate) fn install() -> io::Result<()> {
             }
         })?;
     Ok(())
-}
-
-/// The signals that this process was started with as ignored, bit 0 for signal 1.
-fn ignored_signals() -> u64 {
-    std::fs::read_to_string("/proc/self/status")
-        .ok()
-        .and_then(|status| {
-            let mask = status
-                .lines()
-                .find_map(|line| line.strip_prefix("SigIgn:"))?;
-            u64::from_str_radix(mask.trim(), 16).ok()
-        })
-        .unwrap_or(0)
 }
