@@ -250,13 +250,13 @@ impl PlainFile {
             file: file.into(),
             text: Zeroizing::new(text.to_vec()),
         };
-        let lines = utf8(text).map_err(|why| plain.error(why))?.lines();
-        let mut lines = lines.map(str::trim).filter(|line| !line.is_empty());
-        if lines.any(is_recipient) {
-            return Err(plain.error(
-                "it holds recipients, which are public keys and open nothing; give the file with \
-                 the secret key (AGE-SECRET-KEY-1..., or an SSH private key) instead",
-            ));
+        let mut lines = utf8(text).map_err(|why| plain.error(why))?.lines();
+        if let Some(place) = lines.position(|line| is_recipient(line.trim())) {
+            return Err(plain.error(&format!(
+                "line {} is a recipient, which is a public key and opens nothing; give the file \
+                 with the secret key (AGE-SECRET-KEY-1..., or an SSH private key) instead",
+                place + 1
+            )));
         }
         age::IdentityFile::from_buffer(text).map_err(|error| plain.error(&error.to_string()))?;
         let mut lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);

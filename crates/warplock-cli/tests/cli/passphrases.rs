@@ -186,7 +186,7 @@ fn without_a_key_the_message_names_the_key_that_is_missing() {
         let refused = folder.run(["decrypt", "-i", public, "-o", "out", "f.wl"]);
         refused
             .code(1)
-            .says("public keys and open nothing")
+            .says("line 1 is a recipient, which is a public key and opens")
             .says(public);
     }
     assert!(!folder.path("out").exists());

@@ -207,10 +207,10 @@ fn identity_files_that_cannot_be_used() {
     let cases: &[(&[u8], &str)] = &[
         (b"", "holds no identity"),
         (b"# nothing\n\n", "holds no identity"),
-        (alice.as_bytes(), "line 1"),
+        (alice.as_bytes(), "line 1 is a recipient"),
         (b"# comment\nAGE-SECRET-KEY-1HELLO\n", "line 2"),
         (b"\xff\xfe\x00", "UTF-8"),
-        (&data("ssh_ed25519.pub"), "line 1"),
+        (&data("ssh_ed25519.pub"), "line 1 is a recipient"),
         (&data("ssh_rsa_pem_encrypted"), "ssh-keygen -o -p"),
         (&data("ssh_rsa")[..900], "not a valid SSH private key"),
         (
