@@ -263,13 +263,13 @@ impl Work<'_, '_> {
                 )
             }
             Some(key) => {
-                let bytes = self.input.part(from, len, &mut self.buffer, &place)?;
+                let mut bytes = self.input.chunk(from, len, &mut self.buffer, &place)?;
                 let written = pages::open(
                     &self.footer.cipher,
                     &key,
                     &chunk,
                     dictionary,
-                    bytes,
+                    &mut bytes,
                     from,
                     &mut self.output,
                 )?;

@@ -3,8 +3,10 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 
 use crate::error::{Error, Place, Result};
+use crate::pages::GROUP;
 use crate::sheet::Sheet;
 
 /// The bytes of a file.
@@ -18,6 +20,16 @@ pub(crate) trait Source {
         len: usize,
         buffer: &'b mut Vec<u8>,
     ) -> io::Result<&'b [u8]>;
+
+    /// A column chunk that lies inside; `buffer` has memory for it.
+    fn chunk<'b>(
+        &'b mut self,
+        start: u64,
+        len: usize,
+        buffer: &'b mut Vec<u8>,
+    ) -> io::Result<ChunkBytes<'b>> {
+        self.part(start, len, buffer).map(ChunkBytes::Whole)
+    }
 }
 
 pub(crate) struct Stream<R>(pub(crate) R);
@@ -74,6 +86,79 @@ pub(crate) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::
         }
     }
     Ok(())
+}
+
+/// A mapping, for targets that are filled later: of the file, if it is given, a few bytes are read
+/// faster than a page fault takes.
+pub(crate) struct Mapped<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) file: Option<&'a File>,
+}
+
+impl Source for Mapped<'_> {
+    fn len(&mut self) -> io::Result<u64> {
+        Ok(self.bytes.len() as u64)
+    }
+
+    fn part<'b>(
+        &'b mut self,
+        start: u64,
+        len: usize,
+        buffer: &'b mut Vec<u8>,
+    ) -> io::Result<&'b [u8]> {
+        self.bytes.part(start, len, buffer)
+    }
+
+    fn chunk<'b>(
+        &'b mut self,
+        from: u64,
+        len: usize,
+        buffer: &'b mut Vec<u8>,
+    ) -> io::Result<ChunkBytes<'b>> {
+        let Some(file) = self.file else {
+            return self.part(from, len, buffer).map(ChunkBytes::Whole);
+        };
+        if buffer.len() < len {
+            // The system gives memory only to what is written.
+            *buffer = vec![0; len];
+        }
+        let buffer = &mut buffer[..len];
+        Ok(ChunkBytes::Sparse { file, from, buffer })
+    }
+}
+
+/// The bytes of a column chunk.
+pub(crate) enum ChunkBytes<'a> {
+    Whole(&'a [u8]),
+    /// Only what was looked at is there.
+    Sparse {
+        file: &'a File,
+        /// Where the chunk begins.
+        from: u64,
+        buffer: &'a mut [u8],
+    },
+}
+
+impl ChunkBytes<'_> {
+    pub(crate) fn all(&self) -> &[u8] {
+        match self {
+            ChunkBytes::Whole(bytes) => bytes,
+            ChunkBytes::Sparse { buffer, .. } => buffer,
+        }
+    }
+
+    /// Makes sure that this part is there, as far as the chunk goes.
+    pub(crate) fn look(&mut self, part: Range<usize>) -> Result<()> {
+        let ChunkBytes::Sparse { file, from, buffer } = self else {
+            return Ok(());
+        };
+        let part = part.start..part.end.min(buffer.len());
+        if part.is_empty() {
+            return Ok(());
+        }
+        let place = *from + part.start as u64;
+        read_exact_at(file, &mut buffer[part], place).map_err(Error::Read)
+    }
 }
 
 /// Where the plain file goes, from front to back.
@@ -212,6 +297,20 @@ impl<'a> Input<'a> {
         }
     }
 
+    /// A column chunk; `buffer` has memory for it.
+    pub(crate) fn chunk<'b>(
+        &'b mut self,
+        from: u64,
+        len: u64,
+        buffer: &'b mut Vec<u8>,
+        place: &Place,
+    ) -> Result<ChunkBytes<'b>> {
+        match self.claim(from, len, place)? {
+            0 => Ok(ChunkBytes::Whole(&[])),
+            len => self.source.chunk(from, len, buffer).map_err(Error::Read),
+        }
+    }
+
     pub(crate) fn read(&mut self, start: u64, len: u64, place: &Place) -> Result<Vec<u8>> {
         let mut buffer = Vec::new();
         let part = self.part(start, len, &mut buffer, place)?;
@@ -246,13 +345,18 @@ impl<'a> Input<'a> {
         place: &Place,
     ) -> Result<()> {
         let mut left = self.claim(start, len, place)?;
-        if let Some(sheet) = output.target.sheet() {
-            sheet.copy(start, left);
-            output.at += left as u64;
-            return Ok(());
-        }
         let mut buffer = Vec::new();
         while left > 0 {
+            let some = left.min(GROUP);
+            let noted = output.note(|sheet| {
+                sheet.copy(start, some);
+                some
+            });
+            if noted.is_some() {
+                start += some as u64;
+                left -= some;
+                continue;
+            }
             let some = left.min(GATHER);
             let bytes = self.source.part(start, some, &mut buffer);
             output.write(bytes.map_err(Error::Read)?)?;

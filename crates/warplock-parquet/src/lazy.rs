@@ -45,7 +45,6 @@ impl LazyFile {
         let source_len = source.len();
         let mut sheet = Sheet::default();
         convert(&mut source, &mut sheet, keys, options, engine)?;
-        sheet.chunks.retain(|chunk| !chunk.texts.is_empty());
         let host_starts = sheet.runs.iter().scan(0, |at, run| {
             *at += run.len;
             Some(*at - run.len)

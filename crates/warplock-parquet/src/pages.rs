@@ -6,7 +6,7 @@ use std::sync::Arc;
 use warplock::Span;
 
 use crate::error::{Module, Place, Result};
-use crate::files::Output;
+use crate::files::{ChunkBytes, Output};
 use crate::keys::ModuleKey;
 use crate::module::{Chunk, Cipher, Modules, PREFIX, Sealed, TAG, length, packed};
 use crate::thrift::{I32, I64, Problem, STRUCT, Struct};
@@ -49,12 +49,13 @@ pub(crate) fn open(
     key: &Arc<ModuleKey>,
     chunk: &Chunk,
     has_dictionary: bool,
-    bytes: &[u8],
+    bytes: &mut ChunkBytes<'_>,
     from: u64,
     output: &mut Output<'_>,
 ) -> Result<Written> {
     let tag = key.page_tag();
     let (headers, pages) = walk(bytes, chunk, has_dictionary, tag)?;
+    let bytes = bytes.all();
     let new = open_headers(cipher, key, chunk, bytes, &headers, &pages, tag)?;
     let mut written = Written {
         pages: Vec::with_capacity(pages.len()),
@@ -71,17 +72,6 @@ pub(crate) fn open(
         written.uncompressed += new.bytes.len() as i64 + new.uncompressed;
         at += len as u64;
     }
-    let noted = output.note(|sheet| {
-        for (page, new) in pages.iter().zip(&new) {
-            sheet.bytes(&new.bytes);
-            sheet.page(from + page.text(tag).start as u64, page.text(tag).len());
-        }
-        sheet.end_chunk(cipher, key, chunk, &pages);
-        at as usize
-    });
-    if noted.is_some() {
-        return Ok(written);
-    }
     let mut first = 0;
     while first < pages.len() {
         let begin = written.pages[first].to;
@@ -89,6 +79,18 @@ pub(crate) fn open(
         let more = written.pages[first + 1..].iter();
         let group = first..first + 1 + more.take_while(|page| len_to(page) <= GROUP).count();
         let len = len_to(&written.pages[group.end - 1]);
+        first = group.end;
+        let noted = output.note(|sheet| {
+            for (page, new) in pages[group.clone()].iter().zip(&new[group.clone()]) {
+                sheet.bytes(&new.bytes);
+                sheet.page(from + page.text(tag).start as u64, page.text(tag).len());
+            }
+            sheet.end_chunk(cipher, key, chunk, &pages[group.clone()]);
+            len
+        });
+        if noted.is_some() {
+            continue;
+        }
         let texts: Vec<_> = (group.clone())
             .map(|index| Span {
                 offset: (written.pages[index].to - begin) as usize + new[index].bytes.len(),
@@ -110,7 +112,6 @@ pub(crate) fn open(
                 None => cipher.open(key, Some(chunk), &modules, room),
             }
         })?;
-        first = group.end;
     }
     Ok(written)
 }
@@ -142,16 +143,22 @@ fn open_headers(
     .collect()
 }
 
+/// Bytes at the start of a header that are looked at first: most are shorter, with the length of
+/// the page after it.
+const LOOK: usize = 192;
+
 /// The modules of a chunk: headers, and the page of each.
 fn walk(
-    bytes: &[u8],
+    bytes: &mut ChunkBytes<'_>,
     chunk: &Chunk,
     has_dictionary: bool,
     page_tag: usize,
 ) -> Result<(Vec<Sealed>, Vec<Sealed>)> {
     let (mut headers, mut pages) = (Vec::new(), Vec::new());
     let mut at = 0;
-    while at < bytes.len() {
+    while at < bytes.all().len() {
+        let looked = at + LOOK;
+        bytes.look(at..looked)?;
         let data_pages = headers.len() - usize::from(has_dictionary && !headers.is_empty());
         let (kinds, number) = match has_dictionary && headers.is_empty() {
             true => ([Module::DictionaryPageHeader, Module::DictionaryPage], None),
@@ -169,11 +176,14 @@ fn walk(
             (kinds[0], TAG, &mut headers),
             (kinds[1], page_tag, &mut pages),
         ] {
-            let Some(len) = length(bytes, at, tag) else {
+            let Some(len) = length(bytes.all(), at, tag) else {
                 let place = chunk.place(module, number);
                 return Err(place.malformed("its length does not fit into the column chunk"));
             };
             let end = at + PREFIX + len;
+            if module == kinds[0] {
+                bytes.look(looked..end + PREFIX)?;
+            }
             list.push(Sealed {
                 bytes: at..end,
                 module,

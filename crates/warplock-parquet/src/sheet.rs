@@ -1,5 +1,5 @@
-//! The layout of a plain file, for targets that are filled later: on a GPU all pages are opened at
-//! the same time, from the encrypted file that was uploaded as it is; a lazy file opens what is read.
+//! The layout of a plain file, for targets that are filled later: a GPU opens many pages at the same
+//! time, a lazy file those that are read.
 
 use std::io;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Sheet {
     pub(crate) len: usize,
 }
 
-/// The pages of a column chunk.
+/// Pages of a column chunk, one after the other, at least one.
 pub(crate) struct ChunkPages {
     pub(crate) key: Arc<ModuleKey>,
     /// Where their ciphertexts lie in the encrypted file. A nonce of 12 bytes is before each, and a
@@ -52,6 +52,15 @@ impl ChunkPages {
 }
 
 impl Sheet {
+    /// What was noted since the last time; the rest continues it.
+    pub(crate) fn take(&mut self) -> Sheet {
+        let rest = Sheet {
+            len: self.len,
+            ..Sheet::default()
+        };
+        std::mem::replace(self, rest)
+    }
+
     /// The next bytes, which the host has.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.host.extend_from_slice(bytes);

@@ -2,11 +2,11 @@
 
 use std::ffi::c_void;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use warplock::cuda::{Device, Region};
+use warplock::cuda::Region;
 use warplock_container::gpu::{Part, Ring};
 use warplock_container::{
     Error, HEADER_LEN, InputKey, Monitor, ReadAt, Result, Sink, Source, content_len,
@@ -14,6 +14,7 @@ use warplock_container::{
 use zeroize::Zeroize;
 
 use crate::buffer::{View, advise_huge, new_bytes};
+use crate::cuda::Idle;
 use crate::engine::{Engine, chosen};
 use crate::errors;
 use crate::files::{Output, Place, refuse_cancelled};
@@ -125,16 +126,14 @@ impl TensorFile {
         stream: usize,
     ) -> PyResult<()> {
         let monitor = Monitor::default();
-        watch(py, &monitor, None, || {
-            with_ring(ordinal, stream, |ring| {
-                let source = Source::positioned(Shared(&self.handle), self.start..self.end);
-                let range = offset..offset + len as u64;
-                // SAFETY: by this function's contract; the stream is synchronized.
-                unsafe {
-                    let to = Region::new(address, len);
-                    ring.open(source, &self.key, range, to, &monitor).map(drop)
-                }
-            })
+        with_ring(py, (ordinal, stream), &monitor, |ring| {
+            let source = Source::positioned(Shared(&self.handle), self.start..self.end);
+            let range = offset..offset + len as u64;
+            // SAFETY: by this function's contract; the stream is synchronized.
+            unsafe {
+                let to = Region::new(address, len);
+                ring.open(source, &self.key, range, to, &monitor).map(drop)
+            }
         })
     }
 }
@@ -214,14 +213,12 @@ pub(crate) fn save_tensors(
     let pipeline = pipeline.map_err(|error| errors::engine(py, error))?;
     let output = Output::create(py, Place::of(dst)?, replace)?;
     let (parts, running) = (&parts[..], &pipeline);
-    let work = move || {
+    let work = move |ring: Option<&mut Ring>| {
         let mut sink = output.sink()?;
         let key = lock.begin(&mut sink, None)?;
-        let written = match device {
+        let written = match ring {
             // SAFETY: by this function's contract; the stream is synchronized.
-            Some((ordinal, stream)) => with_ring(ordinal, stream, |ring| unsafe {
-                ring.seal(parts, sink, &key, running.monitor())
-            })?,
+            Some(ring) => unsafe { ring.seal(parts, sink, &key, running.monitor())? },
             None => {
                 let gathered = Gathered::new(parts);
                 let end = gathered.len();
@@ -233,7 +230,10 @@ pub(crate) fn save_tensors(
         output.publish()?;
         Ok(written)
     };
-    watch(py, pipeline.monitor(), None, work)
+    match device {
+        Some(stream) => with_ring(py, stream, running.monitor(), |ring| work(Some(ring))),
+        None => watch(py, running.monitor(), None, || work(None)),
+    }
 }
 
 /// Buffers as one input.
@@ -279,33 +279,26 @@ impl ReadAt for Gathered<'_> {
     }
 }
 
-/// Idle rings, by their GPU: their pinned memory, which is slow to allocate, holds no plaintext.
-static RINGS: Mutex<Vec<(u32, Ring)>> = Mutex::new(Vec::new());
+/// Their pinned memory holds no plaintext.
+static RINGS: Idle<Ring> = Idle::new();
 
-/// Waits for a stream of a GPU and lends a ring on it.
-fn with_ring<T>(
-    ordinal: u32,
-    stream: usize,
-    work: impl FnOnce(&mut Ring) -> Result<T>,
-) -> Result<T> {
-    let rings = || RINGS.lock().unwrap_or_else(PoisonError::into_inner);
-    let idle = {
-        let mut rings = rings();
-        let found = rings.iter().position(|(number, _)| *number == ordinal);
-        found.map(|index| rings.swap_remove(index).1)
-    };
-    let mut ring = match idle {
-        Some(ring) => ring,
-        None => Ring::new(&Device::open(ordinal)?),
-    };
-    // SAFETY: the callers promise a stream of this GPU.
-    let stream = unsafe { ring.device().stream_from_raw(stream as *mut c_void) };
-    stream.synchronize()?;
-    drop(stream);
-    let result = work(&mut ring);
-    // One that failed may not work again.
-    if !matches!(result, Err(Error::Engine(_))) {
-        rings().push((ordinal, ring));
-    }
-    result
+/// Waits for a stream, given by its GPU and address, and calls `work` with a ring on that GPU.
+fn with_ring<T: Send>(
+    py: Python<'_>,
+    (ordinal, stream): (u32, usize),
+    monitor: &Monitor,
+    work: impl FnOnce(&mut Ring) -> Result<T> + Send,
+) -> PyResult<T> {
+    RINGS.with(py, ordinal, Ring::new, |ring| {
+        let mut works = true;
+        let done = watch(py, monitor, None, || {
+            // SAFETY: the callers promise a stream of this GPU.
+            let stream = unsafe { ring.device().stream_from_raw(stream as *mut c_void) };
+            let waited = stream.synchronize().map_err(Error::from);
+            let result = waited.and_then(|()| work(ring));
+            works = !matches!(result, Err(Error::Engine(_)));
+            result
+        });
+        (done, works)
+    })?
 }

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use warplock::cuda::{
-    Device, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKey, DeviceText, DeviceVerdicts,
-    PinnedBuffer, Region, Stream,
+    self, Device, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKey, DeviceText, DeviceVerdicts,
+    Region, Scratch, Stream,
 };
 use warplock::{Direction, Spans};
 
@@ -47,10 +47,10 @@ impl Gpu for Cuda {
     fn lane(&self, len: usize) -> Result<CudaLane> {
         Ok(CudaLane {
             stream: self.0.stream()?,
-            pinned: self.0.pinned(len)?,
+            pinned: cuda::Lane::new(&self.0, len)?,
             sealed: self.0.alloc(len)?,
-            plain: None,
-            workspace: None,
+            plain: Scratch::default(),
+            workspace: Scratch::default(),
             device: self.0.clone(),
         })
     }
@@ -75,10 +75,10 @@ impl Memory for DeviceBuffer {
 
 pub(crate) struct CudaLane {
     stream: Stream,
-    pinned: PinnedBuffer,
+    pinned: cuda::Lane,
     sealed: DeviceBuffer,
-    plain: Option<DeviceBuffer>,
-    workspace: Option<DeviceBuffer>,
+    plain: Scratch,
+    workspace: Scratch,
     device: Device,
 }
 
@@ -86,8 +86,11 @@ impl Lane for CudaLane {
     type Key = DeviceKey;
 
     fn ready(&mut self) -> Result<&mut [u8]> {
-        self.stream.synchronize()?;
-        Ok(&mut self.pinned)
+        Ok(self.pinned.ready()?)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(self.stream.synchronize()?)
     }
 
     fn sealed(&self) -> Region {
@@ -95,17 +98,17 @@ impl Lane for CudaLane {
     }
 
     fn plain(&mut self, len: usize) -> Result<Region> {
-        grown(&self.device, &self.stream, &mut self.plain, len)
+        Ok(self.plain.region(&self.device, &self.stream, len)?)
     }
 
     unsafe fn upload(&mut self, part: Range<usize>, to: Region) -> Result<()> {
-        // SAFETY: by this function's contract; the pinned buffer is given out again after a wait.
-        Ok(unsafe { self.stream.upload(to, &self.pinned[part]) }?)
+        // SAFETY: by this function's contract.
+        Ok(unsafe { self.pinned.upload(part, to, &self.stream) }?)
     }
 
     unsafe fn download(&mut self, from: Region) -> Result<()> {
         // SAFETY: as above.
-        Ok(unsafe { (self.stream).download(&mut self.pinned[..from.len()], from) }?)
+        Ok(unsafe { self.pinned.download(from, &self.stream) }?)
     }
 
     unsafe fn copy(&mut self, to: Region, from: Region) -> Result<()> {
@@ -116,7 +119,7 @@ impl Lane for CudaLane {
     unsafe fn run(&mut self, key: &DeviceKey, chunks: &Chunks<'_>) -> Result<()> {
         let batch = batch(key, chunks);
         let needed = key.workspace_len(&batch)?;
-        let workspace = grown(&self.device, &self.stream, &mut self.workspace, needed)?;
+        let workspace = (self.workspace).region(&self.device, &self.stream, needed)?;
         let verdicts = match chunks.verdicts {
             Some((each, refused)) => DeviceVerdicts {
                 each: Some(each),
@@ -129,9 +132,9 @@ impl Lane for CudaLane {
     }
 
     fn wipe(&mut self) -> Result<()> {
-        match &self.plain {
+        match self.plain.get() {
             // SAFETY: it is this lane's, and dropped after a wait.
-            Some(plain) => Ok(unsafe { self.stream.fill(plain.region(), 0) }?),
+            Some(plain) => Ok(unsafe { self.stream.fill(plain, 0) }?),
             None => Ok(()),
         }
     }
@@ -164,23 +167,4 @@ fn batch<'a>(key: &'a DeviceKey, chunks: &Chunks<'a>) -> DeviceBatch<'a> {
         base: chunks.base,
         first: chunks.first,
     })
-}
-
-/// All of `memory`, which has at least `len` bytes afterwards.
-fn grown(
-    device: &Device,
-    stream: &Stream,
-    memory: &mut Option<DeviceBuffer>,
-    len: usize,
-) -> Result<Region> {
-    match memory {
-        Some(memory) if memory.len() >= len => Ok(memory.region()),
-        _ => {
-            stream.synchronize()?;
-            // More than needed, so that slowly growing sizes seldom wait.
-            Ok(memory
-                .insert(device.alloc(len.next_power_of_two())?)
-                .region())
-        }
-    }
 }

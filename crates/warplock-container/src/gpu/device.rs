@@ -37,8 +37,10 @@ pub(crate) trait Memory: Sync {
 pub(crate) trait Lane: Send {
     type Key;
 
-    /// Waits for everything queued; returns the pinned buffer.
+    /// Waits until no copy uses the pinned buffer, and returns it.
     fn ready(&mut self) -> Result<&mut [u8]>;
+    /// Waits for everything queued.
+    fn finish(&mut self) -> Result<()>;
     /// The device's buffer for sealed chunks.
     fn sealed(&self) -> Region;
     /// Memory of the device for `len` bytes of plaintext; [`Lane::wipe`] wipes it.
@@ -47,7 +49,7 @@ pub(crate) trait Lane: Send {
     /// Queues a copy of a part of the pinned buffer.
     ///
     /// # Safety
-    /// The region lives, and nothing outside this lane uses it, until [`Lane::ready`].
+    /// The region lives, and nothing outside this lane uses it, until [`Lane::finish`].
     unsafe fn upload(&mut self, part: Range<usize>, to: Region) -> Result<()>;
     /// Queues a copy to the pinned buffer's start.
     ///

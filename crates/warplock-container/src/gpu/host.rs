@@ -119,6 +119,10 @@ impl Lane for HostLane {
         Ok(&mut self.pinned)
     }
 
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     fn sealed(&self) -> Region {
         self.sealed.0
     }

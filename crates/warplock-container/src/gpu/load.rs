@@ -56,7 +56,7 @@ impl<G: Gpu> Load<'_, G> {
         for lane in lanes {
             // All lanes, so that nothing is under way when the run has ended.
             let wiped = lane.wipe();
-            if let Err(error) = wiped.and(lane.ready().map(drop)) {
+            if let Err(error) = wiped.and(lane.finish()) {
                 self.outcome.stop(u64::MAX, error);
             }
         }

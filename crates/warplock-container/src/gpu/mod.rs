@@ -16,7 +16,7 @@ use std::ops::{Bound, Range, RangeBounds};
 use std::sync::atomic::AtomicU64;
 use std::thread;
 
-use warplock::cuda::{Device, Region};
+use warplock::cuda::{Device, Pairs, Region};
 
 use self::cuda::Cuda;
 use self::device::Gpu;
@@ -154,17 +154,16 @@ impl Ring {
 pub(crate) struct Lanes<G: Gpu> {
     gpu: G,
     concurrency: Concurrency,
-    /// Two for each worker, made by the worker at its first use.
-    pairs: Vec<Option<[G::Lane; 2]>>,
+    /// Two for each worker.
+    pairs: Pairs<G::Lane>,
 }
 
 impl<G: Gpu> Lanes<G> {
     pub(crate) fn new(gpu: G, concurrency: Concurrency) -> Self {
-        let pairs = (0..concurrency.workers.get()).map(|_| None).collect();
         Lanes {
             gpu,
             concurrency,
-            pairs,
+            pairs: Pairs::new(concurrency.workers.get()),
         }
     }
 
@@ -275,31 +274,10 @@ impl<G: Gpu> Lanes<G> {
     fn run(&mut self, workers: u64, outcome: &Outcome, work: impl Fn(&mut [G::Lane; 2]) + Sync) {
         let workers = usize::try_from(workers).unwrap_or(usize::MAX);
         let len = self.concurrency.segment_chunks.get() * SEALED_CHUNK_LEN;
-        let gpu = &self.gpu;
-        let start = |pair: &mut Option<[G::Lane; 2]>| {
-            if pair.is_none() {
-                match gpu.lane(len).and_then(|lane| Ok([lane, gpu.lane(len)?])) {
-                    Ok(made) => *pair = Some(made),
-                    Err(error) => return outcome.stop(u64::MAX, error),
-                }
-            }
-            if let Some(lanes) = pair {
-                work(lanes);
-            }
-        };
-        thread::scope(|scope| {
-            let mut pairs = self.pairs.iter_mut().take(workers);
-            let first = pairs.next();
-            for pair in pairs {
-                let worker = thread::Builder::new().spawn_scoped(scope, || start(pair));
-                // Where no more threads may start, those that run do the work.
-                if worker.is_err() {
-                    break;
-                }
-            }
-            if let Some(pair) = first {
-                start(pair);
-            }
+        let make = || self.gpu.lane(len);
+        self.pairs.run(workers, make, |lanes| match lanes {
+            Ok(lanes) => work(lanes),
+            Err(error) => outcome.stop(u64::MAX, error),
         });
     }
 

@@ -80,7 +80,7 @@ impl<G: Gpu> Save<'_, G> {
                 self.stop(index, error);
             }
             let wiped = lanes[turn].wipe();
-            if let Err(error) = wiped.and(lanes[turn].ready().map(drop)) {
+            if let Err(error) = wiped.and(lanes[turn].finish()) {
                 self.stop(u64::MAX, error);
             }
         }
@@ -141,7 +141,6 @@ impl<G: Gpu> Save<'_, G> {
         let start = segment.start * CHUNK_LEN as u64;
         let end = (segment.end * CHUNK_LEN as u64).min(self.plain_len());
         let len = (end - start) as usize;
-        lane.ready()?;
         let plain = lane.plain(self.segment_chunks as usize * CHUNK_LEN)?;
         // SAFETY: by this function's contract.
         unsafe { self.gather(lane, start..end, plain)? };
@@ -192,7 +191,6 @@ impl<G: Gpu> Save<'_, G> {
                     unsafe { lane.copy(to, region.part(from as usize, len))? };
                 }
                 Part::Host(bytes) => {
-                    // Nothing reads the pinned buffer: the lane is synchronized.
                     let pinned = lane.ready()?;
                     pinned[offset..][..len].copy_from_slice(&bytes[from as usize..][..len]);
                     // SAFETY: both are the lane's.

@@ -5,11 +5,13 @@ mod batch;
 mod device;
 mod dlpack;
 mod fork;
+mod idle;
 mod key;
 mod nonces;
 mod parquet;
 mod plan;
 
+pub(crate) use idle::Idle;
 use pyo3::prelude::*;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

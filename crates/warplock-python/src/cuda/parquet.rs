@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
-use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -10,8 +9,8 @@ use warplock::cuda::DeviceBuffer;
 use warplock_parquet::gpu::GpuDecryption;
 use warplock_parquet::{Error, Options};
 
-use super::device::device;
 use super::fork::OfThisProcess;
+use super::idle::Idle;
 use crate::buffer::Input;
 use crate::engine::{Engine, chosen};
 use crate::parquet::{given_keys, raised};
@@ -68,8 +67,8 @@ impl DeviceFile {
     }
 }
 
-/// Idle ones, by their GPU: their pinned memory, which is slow to allocate, holds ciphertext only.
-static IDLE: Mutex<Vec<(u32, OfThisProcess<GpuDecryption>)>> = Mutex::new(Vec::new());
+/// Their pinned memory holds ciphertext only.
+static DECRYPTIONS: Idle<GpuDecryption> = Idle::new();
 
 /// Decrypts `source` (an object with the buffer protocol) to memory of a GPU. `descriptor`: of the file
 /// that it is a mapping of.
@@ -84,7 +83,6 @@ pub(crate) fn decrypt_parquet_to_gpu(
     engine: Option<PyRef<'_, Engine>>,
 ) -> PyResult<DeviceFile> {
     let engine = chosen(py, &engine)?.engine().clone();
-    let device = device(py, number)?;
     let source = Input::of(source, "the source")?;
     let bytes = source.bytes();
     // SAFETY: Python's caller has it open, and it is only used to make another one.
@@ -95,22 +93,12 @@ pub(crate) fn decrypt_parquet_to_gpu(
         .map(File::from);
     let mut keys = given_keys(lookup);
     let options = Options { aad_prefix };
-    let idle = || IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = {
-        let mut idle = idle();
-        let place = idle.iter().position(|(of, _)| *of == number);
-        place.map(|place| idle.swap_remove(place).1)
-    };
-    let mut decryption = match found {
-        Some(found) => found,
-        None => OfThisProcess::new(GpuDecryption::new(&device)),
-    };
-    let work = decryption.get_mut(py)?;
-    let decrypted = py.detach(|| work.decrypt(bytes, file.as_ref(), &mut keys, &options, &engine));
-    // One that failed may not work again.
-    if !matches!(decrypted, Err(Error::Engine(_))) {
-        idle().push((number, decryption));
-    }
+    let decrypted = DECRYPTIONS.with(py, number, GpuDecryption::new, |work| {
+        let decrypt = || work.decrypt(bytes, file.as_ref(), &mut keys, &options, &engine);
+        let decrypted = py.detach(decrypt);
+        let works = !matches!(decrypted, Err(Error::Engine(_)));
+        (decrypted, works)
+    })?;
     let memory = decrypted.map_err(|error| raised(py, error))?;
     Ok(DeviceFile {
         memory: OfThisProcess::new(memory),

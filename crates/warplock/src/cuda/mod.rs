@@ -25,8 +25,8 @@ pub(crate) use host::backend::CudaBackend;
 pub use resident::Kernels;
 pub use resident::{
     Device, DeviceAad, DeviceBatch, DeviceBuffer, DeviceIvs, DeviceKey, DeviceKeys, DevicePlaces,
-    DeviceTags, DeviceText, DeviceVerdicts, Event, NonceCounter, PinnedBuffer, Plan, Region,
-    Statuses, Stream,
+    DeviceTags, DeviceText, DeviceVerdicts, Event, Lane, NonceCounter, Pairs, PinnedBuffer, Plan,
+    Region, Scratch, Statuses, Stream,
 };
 
 /// Pinned memory for measurements.

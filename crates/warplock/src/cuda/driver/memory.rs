@@ -53,6 +53,11 @@ impl DeviceMemory {
             context: Arc::clone(context),
         })
     }
+
+    /// Makes it shorter; an empty one is not freed, so one byte stays.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len.max(1));
+    }
 }
 
 impl DeviceBytes for DeviceMemory {

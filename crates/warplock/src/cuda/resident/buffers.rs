@@ -34,6 +34,12 @@ impl DeviceBuffer {
         self.len() == 0
     }
 
+    /// Makes it shorter, without giving memory back. What comes after the new end is not wiped when
+    /// the buffer is dropped.
+    pub fn truncate(&mut self, len: usize) {
+        self.memory.truncate(len);
+    }
+
     /// All of it, for a plan. Does not synchronise.
     pub fn region(&self) -> Region {
         // SAFETY: the memory is this device's; users of the region must keep it alive by their own

@@ -28,6 +28,14 @@ impl Stream {
             .call(|_| self.stream.wait("waiting for the GPU"))
     }
 
+    /// Makes everything queued from now on wait for an event of another stream. Does not synchronise.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if the driver fails.
+    pub fn wait_for(&self, event: &Event) -> Result<(), Error> {
+        self.device.call(|_| self.stream.wait_for(&event.event))
+    }
+
     /// Whether what is queued becomes part of a graph instead of running. Does not synchronise.
     ///
     /// # Errors
@@ -154,6 +162,14 @@ impl Event {
     /// [`Error::Backend`] if the driver fails.
     pub fn record(&self, stream: &Stream) -> Result<(), Error> {
         self.device.call(|_| self.event.record(stream.inner()))
+    }
+
+    /// Waits until everything before the mark is done.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if anything of it failed.
+    pub fn wait(&self) -> Result<(), Error> {
+        self.device.call(|_| self.event.wait("waiting for the GPU"))
     }
 
     /// Seconds on the device's clock from another recorded event to this one. Waits for both.
