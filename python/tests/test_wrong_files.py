@@ -63,6 +63,38 @@ def test_tensors_do_not_replace_their_key() -> None:
     assert pathlib.Path("raw.key").read_bytes() == before
 
 
+def test_models_of_several_files_do_not_replace_their_key() -> None:
+    np = pytest.importorskip("numpy")
+    from warplock.safetensors import save_sharded
+
+    tensors = {"a": np.zeros(4, "f4"), "b": np.zeros(4, "f4")}
+    for name, most in (
+        ("model.safetensors.wl", 1000),
+        ("model.safetensors.index.json.wl", 16),
+        ("model-00001-of-00002.safetensors.wl", 16),
+        ("model-00003-of-00003.safetensors.wl", 16),
+    ):
+        write_key_file(name)
+        pathlib.Path("model.safetensors.index.json.wl").touch()
+        before = {file: file.read_bytes() for file in pathlib.Path().glob("model*")}
+        with pytest.raises(ValueError, match="is read as well, for its keys"):
+            save_sharded(tensors, ".", max_shard_size=most, key=name)
+        assert {file: file.read_bytes() for file in pathlib.Path().glob("model*")} == before
+        for file in before:
+            file.unlink()
+
+
+def test_fsspec_does_not_replace_its_key() -> None:
+    pytest.importorskip("fsspec")
+    from warplock.fs import WarplockFileSystem
+
+    write_key_file("raw.key")
+    before = pathlib.Path("raw.key").read_bytes()
+    with pytest.raises(ValueError, match="is read as well, for its keys"):
+        WarplockFileSystem(key="raw.key").open("raw.key", "wb")
+    assert pathlib.Path("raw.key").read_bytes() == before
+
+
 def test_folders_are_named_by_their_error() -> None:
     me = Identity.generate()
     os.mkdir("d")
