@@ -209,5 +209,10 @@ def test_engines():
         assert sealed == pyca(bytes(16)).encrypt(bytes(12), bytes(100_000), None)
     with pytest.raises(warplock.NoBackendError):
         warplock.Engine("cpu:nothing")
-    with pytest.raises(ValueError):
-        warplock.Engine(threads=0)
+    for threads in (0, -1, -(1 << 70)):
+        with pytest.raises(ValueError, match="threads must be at least 1"):
+            warplock.Engine("cpu", threads=threads)
+    with pytest.raises(ValueError, match="threads is larger"):
+        warplock.Engine("cpu", threads=1 << 70)
+    with pytest.raises(TypeError):
+        warplock.Engine("cpu", threads="two")  # type: ignore[arg-type]

@@ -377,6 +377,14 @@ def test_acorn_vectors(vectors):
     assert tried == 100
 
 
+def test_a_number_of_keys_is_not_negative():
+    for count in (-1, -(1 << 70)):
+        with pytest.raises(BatchError, match="count must be at least 0"):
+            Keys.generate("aes-128-gcm", count)
+    with pytest.raises(BatchError, match="count is larger"):
+        Keys.generate("aes-128-gcm", 1 << 70)
+
+
 def test_what_is_more_than_its_bytes_is_refused():
     key, keys = Key.generate("aes-256-gcm"), Keys.generate("aes-128-gcm", 1)
     objects = [

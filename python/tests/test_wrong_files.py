@@ -63,6 +63,38 @@ def test_tensors_do_not_replace_their_key() -> None:
     assert pathlib.Path("raw.key").read_bytes() == before
 
 
+def test_models_of_several_files_do_not_replace_their_key() -> None:
+    np = pytest.importorskip("numpy")
+    from warplock.safetensors import save_sharded
+
+    tensors = {"a": np.zeros(4, "f4"), "b": np.zeros(4, "f4")}
+    for name, most in (
+        ("model.safetensors.wl", 1000),
+        ("model.safetensors.index.json.wl", 16),
+        ("model-00001-of-00002.safetensors.wl", 16),
+        ("model-00003-of-00003.safetensors.wl", 16),
+    ):
+        write_key_file(name)
+        pathlib.Path("model.safetensors.index.json.wl").touch()
+        before = {file: file.read_bytes() for file in pathlib.Path().glob("model*")}
+        with pytest.raises(ValueError, match="is read as well, for its keys"):
+            save_sharded(tensors, ".", max_shard_size=most, key=name)
+        assert {file: file.read_bytes() for file in pathlib.Path().glob("model*")} == before
+        for file in before:
+            file.unlink()
+
+
+def test_fsspec_does_not_replace_its_key() -> None:
+    pytest.importorskip("fsspec")
+    from warplock.fs import WarplockFileSystem
+
+    write_key_file("raw.key")
+    before = pathlib.Path("raw.key").read_bytes()
+    with pytest.raises(ValueError, match="is read as well, for its keys"):
+        WarplockFileSystem(key="raw.key").open("raw.key", "wb")
+    assert pathlib.Path("raw.key").read_bytes() == before
+
+
 def test_folders_are_named_by_their_error() -> None:
     me = Identity.generate()
     os.mkdir("d")
@@ -107,6 +139,12 @@ def test_what_is_no_file_is_refused_in_words() -> None:
             function(b"", bytes(16), aad_prefix=prefix)
     with pytest.raises(TypeError, match="key_metadata must be bytes, not str"):
         parquet.encrypt(b"", bytes(16), key_metadata=prefix)
+    keys: Any = [bytes(16)]
+    for function in (parquet.decrypt, parquet.encrypt, parquet.open):
+        with pytest.raises(TypeError, match="column_keys must be a dict by column path .* not list"):
+            function(b"", bytes(16), column_keys=keys)
+    with pytest.raises(TypeError, match="column_key_metadata must be a dict"):
+        parquet.encrypt(b"", bytes(16), column_key_metadata=keys)
     assert not pathlib.Path("out").exists()
 
 
@@ -128,3 +166,36 @@ def test_no_table_appears_after_ctrl_c() -> None:
         os.remove("sealed")
     else:
         pytest.fail("the file appeared in spite of Ctrl-C")
+
+
+def test_ctrl_c_ends_work_on_tables_early() -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    # Constant-time code, in ten row groups: half a second and more.
+    engine = warplock.Engine("cpu:portable", threads=1)
+    table = pa.table({"a": pa.array(range(4_000_000))})
+    pq.write_table(table, "plain", compression="none", use_dictionary=False, row_group_size=400_000)
+    calls: list[Callable[[], Any]] = [
+        lambda: parquet.encrypt("plain", bytes(16), out="sealed", engine=engine),
+        lambda: parquet.decrypt("sealed", bytes(16), out="opened", engine=engine),
+    ]
+    for call in calls:
+        start = time.monotonic()
+        call()
+        whole = time.monotonic() - start
+        made = {file.name for file in pathlib.Path().iterdir()}
+        for name in made - {"plain", "sealed"}:
+            os.remove(name)
+        sealed = pathlib.Path("sealed").rename("kept") if call is calls[0] else None
+        timer = threading.Timer(whole / 10, os.kill, (os.getpid(), signal.SIGINT))
+        start = time.monotonic()
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            call()
+            time.sleep(10)
+        took = time.monotonic() - start
+        timer.join()
+        assert took < 0.7 * whole
+        if sealed is not None:
+            sealed.rename("sealed")
+    assert not pathlib.Path("opened").exists()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from warplock import _files, _frameworks, _tensors
 from warplock._errors import CorruptedError, FormatError
+from warplock._keys_kept import refuse_key_files
 from warplock._tensor_file import File, LockArguments, Path, UnlockArguments, save
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ def save_sharded(
     if old and not replace:
         what = "the folder has a model of this name already; give replace=True to replace it"
         raise FileExistsError(errno.EEXIST, what, str(top / min(old)))
+    for file in old:
+        # It is replaced or removed.
+        refuse_key_files(top / file, *(again.get(what) for what in ("recipients", "identities", "key")))
     index = f"{name}.safetensors.index.json"
     # A foreign index that is not encrypted stays: an encrypted one takes precedence.
     if len(shards) == 1 and index not in before:

@@ -25,10 +25,12 @@ from typing import Any
 import fsspec
 from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.chained import ChainedFileSystem
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
 from warplock._files import open as _open
+from warplock._keys_kept import refuse_key_files
 
 __all__ = ["WarplockFileSystem"]
 
@@ -99,6 +101,8 @@ class WarplockFileSystem(ChainedFileSystem):  # type: ignore[misc]
                 raise
         if mode not in ("wb", "xb"):
             raise NotImplementedError(f"mode {mode!r}: encrypted files are read or written whole")
+        if mode == "wb" and isinstance(self.fs, LocalFileSystem):
+            refuse_key_files(under, self._recipients, *self._unlock.values())
         late: Any = _Late()
         lock = dict(self._unlock, recipients=self._recipients)
         writer = _open(late, "wb", **lock)

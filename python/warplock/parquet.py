@@ -14,6 +14,7 @@ import contextlib
 import io
 import mmap
 import os
+from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 from warplock import _native
@@ -21,7 +22,7 @@ from warplock._key_tools import KeyTools
 from warplock._native import DeviceFile
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Callable, Iterator, Mapping
+    from collections.abc import Buffer, Callable, Iterator
 
     from warplock._native import Engine
 
@@ -107,10 +108,10 @@ def decrypt(
             raise ValueError("out and device are two places: give one")
         with _bytes_of(source) as (data, descriptor):
             return _native.decrypt_parquet_to_gpu(
-                data, descriptor, _lookup(key, column_keys or {}), aad_prefix, device, engine
+                data, descriptor, _lookup(key, column_keys), aad_prefix, device, engine
             )
     return _native.decrypt_parquet(
-        source, _lookup(key, column_keys or {}), aad_prefix, out, replace, engine
+        source, _lookup(key, column_keys), aad_prefix, out, replace, engine
     )
 
 
@@ -131,7 +132,7 @@ def open(
     as a whole.
     """
     _check_bytes(aad_prefix=aad_prefix)
-    return _PlainFile(source, _lookup(key, column_keys or {}), aad_prefix, engine)
+    return _PlainFile(source, _lookup(key, column_keys), aad_prefix, engine)
 
 
 class _PlainFile(io.RawIOBase):
@@ -258,11 +259,11 @@ def encrypt(
         raise ValueError("algorithm must be AES_GCM_V1 or AES_GCM_CTR_V1")
     _check_bytes(aad_prefix=aad_prefix, key_metadata=key_metadata)
     metadata: dict[str | None, bytes] = {} if key_metadata is None else {None: key_metadata}
-    metadata.update((column_key_metadata or {}).items())
+    metadata.update(_by_column(column_key_metadata=column_key_metadata))
     return _native.encrypt_parquet(
         source,
         key,
-        list((column_keys or {}).items()),
+        list(_by_column(column_keys=column_keys).items()),
         metadata,
         algorithm == "AES_GCM_CTR_V1",
         plaintext_footer,
@@ -300,10 +301,22 @@ def _bytes_of(source: _Source) -> Iterator[tuple[Buffer, int | None]]:
     yield data, None
 
 
-def _lookup(key: _Key | _Lookup | None, column_keys: Mapping[str, _Key]) -> _Lookup:
+def _by_column(**given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    [(name, found)] = given.items()
+    if found is None:
+        return {}
+    if not isinstance(found, Mapping):
+        what = type(found).__name__
+        raise TypeError(f"{name} must be a dict by column path ('a.list.element'), not {what}")
+    return found
+
+
+def _lookup(key: _Key | _Lookup | None, column_keys: Mapping[str, _Key] | None) -> _Lookup:
+    keys = _by_column(column_keys=column_keys)
+
     def lookup(metadata: bytes | None, column: str | None) -> _Key | None:
-        if column is not None and column in column_keys:
-            return column_keys[column]
+        if column is not None and column in keys:
+            return keys[column]  # type: ignore[no-any-return]
         if callable(key):
             return key(metadata, column)
         return key if column is None else None

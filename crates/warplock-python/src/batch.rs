@@ -67,12 +67,17 @@ impl KeySet {
     /// Random keys.
     #[staticmethod]
     #[pyo3(signature = (algorithm, count))]
-    fn generate(py: Python<'_>, algorithm: &str, count: Option<usize>) -> PyResult<Self> {
+    fn generate(
+        py: Python<'_>,
+        algorithm: &str,
+        count: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
         let failed = |error| errors::engine(py, error);
         let algorithm: Algorithm = algorithm.parse().map_err(failed)?;
         let kind = match count {
             None => Kind::One(Key::generate(algorithm).map_err(failed)?),
             Some(count) => {
+                let count = errors::number(count, "count", 0)?;
                 let len = count.checked_mul(algorithm.key_len()).ok_or_else(|| {
                     errors::batch(py, format!("there is no memory for {count} keys"))
                 })?;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Once};
 use pyo3::prelude::*;
 use warplock_container::Engines;
 
-use crate::errors;
+use crate::errors::{self, number};
 
 /// Where batches run: "auto" (the default), "cpu", "cpu:NAME", "cuda", "cuda:N" or "cuda:N,M".
 ///
@@ -71,13 +71,15 @@ pub(crate) fn chosen<'a>(
 impl Engine {
     #[new]
     #[pyo3(signature = (backend=None, *, threads=None))]
-    fn new(py: Python<'_>, backend: Option<&str>, threads: Option<usize>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        backend: Option<&str>,
+        threads: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
         let threads = threads
-            .map(|count| {
-                NonZeroUsize::new(count)
-                    .ok_or_else(|| errors::batch(py, "threads must be at least 1"))
-            })
+            .map(|given| number(given, "threads", 1))
             .transpose()?;
+        let threads = threads.and_then(NonZeroUsize::new);
         // GPUs may take a second to start.
         let set = py.detach(|| Engines::new(backend, threads));
         let set = Arc::new(set.map_err(|error| errors::engine(py, error))?);

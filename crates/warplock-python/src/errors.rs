@@ -1,7 +1,9 @@
 //! From the crates' errors to Python's exceptions. The classes are Python's (`warplock._errors`),
 //! as an extension of the stable ABI of 3.11 cannot make exceptions with attributes.
 
-use pyo3::exceptions::{PyFileExistsError, PyKeyboardInterrupt, PyOSError, PyValueError};
+use pyo3::exceptions::{
+    PyFileExistsError, PyKeyboardInterrupt, PyOSError, PyOverflowError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyModule;
@@ -42,6 +44,17 @@ pub(crate) fn engine(py: Python<'_>, error: warplock::Error) -> PyErr {
 /// A batch whose parts do not fit together.
 pub(crate) fn batch(py: Python<'_>, text: impl Into<String>) -> PyErr {
     raise(py, "BatchError", (text.into(), py.None()))
+}
+
+/// A number of things, which is at least `least`.
+pub(crate) fn number(given: &Bound<'_, PyAny>, what: &str, least: usize) -> PyResult<usize> {
+    let py = given.py();
+    match given.extract() {
+        Ok(number) if number >= least => Ok(number),
+        Err(error) if !error.is_instance_of::<PyOverflowError>(py) => Err(error),
+        _ if given.lt(least)? => Err(batch(py, format!("{what} must be at least {least}"))),
+        _ => Err(batch(py, format!("{what} is larger than any memory"))),
+    }
 }
 
 /// A GPU that cannot be used.

@@ -20,6 +20,7 @@ use crate::engine::{Engine, chosen};
 use crate::errors;
 use crate::files::{Output, Place, open_file};
 use crate::python_file::PythonFile;
+use crate::watch::Interruptible;
 
 enum Source<'a> {
     Bytes(&'a [u8]),
@@ -102,7 +103,10 @@ pub(crate) fn decrypt_parquet<'py>(
                 Source::Bytes(bytes) => {
                     return decrypt_into(bytes, room, &mut keys, &options, &engine);
                 }
-                Source::File(file) => decrypt(file, &mut room, &mut keys, &options, &engine),
+                Source::File(file) => {
+                    let mut room = Interruptible::new(&mut room);
+                    decrypt(file, &mut room, &mut keys, &options, &engine)
+                }
                 Source::Object(object) => decrypt(object, &mut room, &mut keys, &options, &engine),
             };
             written.map(|written| written as usize)
@@ -191,8 +195,8 @@ fn to_output(
 ) -> PyResult<u64> {
     let mut output = Output::create(py, Place::of(out)?, replace)?;
     let done = py.detach(|| match &mut output {
-        Output::File(file) => work(&mut file.file()),
-        Output::Object(object) => work(object),
+        Output::File(file) => work(&mut Interruptible::new(file.file())),
+        Output::Object(object) => work(&mut Interruptible::new(object)),
     });
     let written = done.map_err(|error| raised(py, error))?;
     // After Ctrl-C nothing appears.
@@ -262,7 +266,7 @@ pub(crate) fn encrypt_parquet<'py>(
         }
         None => {
             let mut sealed = Vec::new();
-            py.detach(|| run(&mut sealed))
+            py.detach(|| run(&mut Interruptible::new(&mut sealed)))
                 .map_err(|error| raised(py, error))?;
             Ok(PyBytes::new(py, &sealed).into_any())
         }

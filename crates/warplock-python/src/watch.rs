@@ -1,9 +1,10 @@
 //! Long work that Ctrl-C stops, and that reports its progress.
 
+use std::io::{self, Write};
 use std::panic::resume_unwind;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use warplock_container::{Monitor, Result};
@@ -57,4 +58,32 @@ pub(crate) fn watch<T: Send>(
     let result = result.map_err(|error| errors::container(py, error))?;
     tell(py)?;
     Ok(result)
+}
+
+/// A writer that looks for signals now and then, and fails by what a handler raises. For work on the
+/// thread that Python called.
+pub(crate) struct Interruptible<W> {
+    writer: W,
+    looked: Instant,
+}
+
+impl<W> Interruptible<W> {
+    pub(crate) fn new(writer: W) -> Self {
+        let looked = Instant::now();
+        Interruptible { writer, looked }
+    }
+}
+
+impl<W: Write> Write for Interruptible<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.looked.elapsed() >= BEAT {
+            Python::attach(|py| py.check_signals()).map_err(io::Error::other)?;
+            self.looked = Instant::now();
+        }
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
 }
