@@ -73,6 +73,55 @@ fn is_piece(mode: Mode, len: usize, small: bool) -> bool {
     mode != Mode::Acorn && (len > 0 || small)
 }
 
+/// How texts in GPU memory are cut into pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Bytes of each piece but the last; none: texts are not cut.
+    each: Option<usize>,
+}
+
+impl Cut {
+    /// Texts stay whole.
+    pub(crate) const NONE: Cut = Cut { each: None };
+
+    /// For texts of these lengths with `total` bytes.
+    pub(crate) fn of(
+        mode: Mode,
+        total: u64,
+        mut lens: impl Iterator<Item = usize>,
+        policy: &Policy,
+    ) -> Self {
+        let fair = usize::try_from(total.div_ceil(policy.xts_pieces)).unwrap_or(usize::MAX);
+        let each = fair.max(policy.xts_piece).next_multiple_of(ROW);
+        let cuts = mode == Mode::Xts && lens.any(|len| is_long(len, each));
+        Cut {
+            each: cuts.then_some(each),
+        }
+    }
+
+    /// Whether any text is cut.
+    pub(crate) fn is_any(self) -> bool {
+        self.each.is_some()
+    }
+
+    /// Where the pieces of a text of `len` bytes begin, and their lengths. The last has what is left
+    /// over, so that the two blocks from which XTS steals are in one piece.
+    pub(crate) fn pieces(self, len: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
+        let each = self.each.unwrap_or(usize::MAX);
+        let count = if is_long(len, each) { len / each } else { 1 };
+        (0..count).map(move |number| {
+            let before = number * each;
+            let is_last = number + 1 == count;
+            (before, if is_last { len - before } else { each })
+        })
+    }
+}
+
+/// Whether a text of `len` bytes is cut into pieces of `each` bytes.
+fn is_long(len: usize, each: usize) -> bool {
+    len / 4 > each
+}
+
 /// What a sheet must know of the lengths of texts that are all pieces.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lens {

@@ -61,6 +61,11 @@ pub(crate) struct Policy {
     /// From this many rows of 32 blocks on, a piece of CTR uses the kernel in which each warp does
     /// many rows.
     pub(crate) ctr_long: u64,
+    /// In GPU memory, messages of XTS with more than four times as many bytes are cut into pieces of
+    /// this many: a warp counts its tweak up from the start of a piece. A multiple of [`ROW`].
+    pub(crate) xts_piece: usize,
+    /// The most pieces of all cut messages of a batch; the pieces grow for it.
+    pub(crate) xts_pieces: u64,
     /// Batches in GPU memory with at least this many bytes of text under one key may take the GCM
     /// kernels with multiprocessors that only hash; none: never. This is the one switch for
     /// `kernels/hopper`.
@@ -94,6 +99,9 @@ impl Policy {
         gcm_long: 2048,
         // 32 MiB.
         ctr_long: 64 << 10,
+        // Two steps of 2,048 blocks and 31 of 32 from the start to the end of a piece.
+        xts_piece: 64 << 10,
+        xts_pieces: 4096,
         // At this size they are as fast as the others with AES-128, and faster with AES-256 (H100);
         // with less text, the start and the end, where one side waits, cost more than they bring.
         gcm_split: Some(256 << 20),

@@ -10,7 +10,7 @@ use super::split::HashersAt;
 use super::spread::SpreadPlaces;
 use crate::cuda::launch::abi::{Address, Piece, TABLE_KEY, Verdict, split_bytes};
 use crate::cuda::launch::keys::OneKey;
-use crate::cuda::launch::pieces::{Message, Messages, Pieces, Places, Unit};
+use crate::cuda::launch::pieces::{Cut, Message, Messages, Pieces, Places, Unit};
 use crate::cuda::launch::policy::{self, Policy};
 use crate::cuda::launch::sheet::{Located, Split};
 use crate::{Cipher, Direction, Key, Keys, Mode, Span, Spans};
@@ -28,6 +28,8 @@ pub(super) struct PlanSheet {
     /// Bytes that the device needs.
     pub(super) device_len: usize,
     pub(super) pieces: Pieces,
+    /// How texts are cut into pieces.
+    pub(super) cut: Cut,
     /// IVs that the host writes: XTS's numbers of sectors, counted nonces.
     pub(super) own_ivs: usize,
     /// The offset of the counter value of the first nonce.
@@ -86,7 +88,9 @@ impl PlanSheet {
 
         let mut places = Places(0);
         let texts = if blocks { 0 } else { count };
+        let cut = cut(batch, policy);
         let lens = (0..texts).map(|index| batch.input_spans.get(index).len);
+        let lens = lens.flat_map(|len| cut.pieces(len)).map(|(_, len)| len);
         let pieces = Pieces::new(&mut places, (mode, unit, small), lens);
         let own_ivs = places.take(batch.own_ivs_len());
         let lens = (0..count).map(|index| {
@@ -128,6 +132,7 @@ impl PlanSheet {
             len,
             device_len: places.0,
             pieces,
+            cut,
             own_ivs,
             counted,
             raw_keys,
@@ -194,17 +199,19 @@ impl PlanSheet {
                 self.messages.put(host, number, &message);
             }
             self.write_own_iv(batch, number, host);
-            let piece = Piece {
-                input,
-                output,
-                len: from.len as u64,
-                before: 0,
-                iv: iv.0,
-                key,
-                message: number as u32,
-                after: 0,
-            };
-            pieces.put(host, piece);
+            for (before, len) in self.cut.pieces(from.len) {
+                let piece = Piece {
+                    input: input + before as Address,
+                    output: output + before as Address,
+                    len: len as u64,
+                    before: before as u64,
+                    iv: iv.0,
+                    key,
+                    message: number as u32,
+                    after: (from.len - before - len) as u64,
+                };
+                pieces.put(host, piece);
+            }
         }
         pieces.finish(host);
     }
@@ -311,6 +318,12 @@ impl PlanSheet {
             }),
         }
     }
+}
+
+/// How a batch's texts are cut.
+pub(super) fn cut(batch: &Checked<'_>, policy: &Policy) -> Cut {
+    let lens = (0..batch.count()).map(|index| batch.input_spans.get(index).len);
+    Cut::of(batch.info.mode, batch.text_bytes(), lens, policy)
 }
 
 /// Whether the first text and its result begin at multiples of 16.

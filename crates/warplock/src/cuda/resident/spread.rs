@@ -5,12 +5,12 @@ use super::batch::{DeviceAad, DeviceBatch, DeviceIvs, DeviceKeys, DeviceTags, De
 use super::check::Checked;
 use super::device::Device;
 use super::indirect::DevicePlaces;
-use super::sheet::{PlanSheet, are_blocks, is_aligned};
+use super::sheet::{PlanSheet, are_blocks, cut, is_aligned};
 use super::split::HashersAt;
 use crate::cuda::driver::memory::DeviceBytes;
 use crate::cuda::launch::abi::{Address, GcmMessage, Piece, split_bytes};
 use crate::cuda::launch::link::Link;
-use crate::cuda::launch::pieces::{Lens, Messages, Pieces, Places, Unit};
+use crate::cuda::launch::pieces::{Cut, Lens, Messages, Pieces, Places, Unit};
 use crate::cuda::launch::policy::Policy;
 use crate::cuda::launch::spread::{Column, OwnIv, Spread, TagPlace, sums};
 use crate::{Algorithm, AlgorithmInfo, Direction, Error, Key, Keys, Mode, Span, Spans};
@@ -36,6 +36,10 @@ pub(super) fn spreads(batch: &Checked<'_>, policy: &Policy) -> bool {
         return false;
     }
     if !pays && batch.count() < policy.spread {
+        return false;
+    }
+    // The device makes one piece of each message. Batches with messages to cut have few.
+    if cut(batch, policy).is_any() {
         return false;
     }
     // A chain has at least a block.
@@ -179,6 +183,7 @@ impl PlanSheet {
             blocks: false,
             small: shape.small,
             long: false,
+            cut: Cut::NONE,
             len,
             device_len: places.0,
             pieces,

@@ -136,6 +136,50 @@ fn sectors_count_up_and_keys_are_in_a_table() {
 }
 
 #[test]
+fn long_messages_of_xts_are_cut_into_pieces() {
+    let key = Key::new(Algorithm::Aes128Xts, &[[1; 16], [2; 16]].concat()).unwrap();
+    let each = Policy::DEFAULT.xts_piece;
+    // The last has the blocks from which is stolen, and what is left over.
+    let lens = [4 * each, 5 * each + 17, 100];
+    let wanted = [
+        vec![4 * each],
+        vec![each, each, each, each, each + 17],
+        vec![100],
+    ];
+    let spans: Vec<Span> = (lens.iter().zip([0, 5 * each, 11 * each]))
+        .map(|(&len, offset)| Span { offset, len })
+        .collect();
+    let text = DeviceText::InPlace {
+        buffer: region(0x100_0000, 12 * each),
+        spans: Spans::Ragged(&spans),
+    };
+    let (sheet, host, batch) =
+        sheet(DeviceBatch::encrypt(&key, text).ivs(DeviceIvs::Sectors { first: 1 }));
+    let located = sheet.located(&batch, SHEET);
+    assert_eq!(located.work.count, 7);
+    let pieces = (located.work.pieces - SHEET) as usize;
+    let (mut index, mut units) = (0, 0);
+    for (span, wanted) in spans.iter().zip(wanted) {
+        let mut before = 0;
+        for len in wanted {
+            let at = pieces + index * size_of::<Piece>();
+            let field = |field: usize| number(&host, at + field);
+            let place = 0x100_0000 + (span.offset + before) as u64;
+            assert_eq!(field(offset_of!(Piece, input)), place);
+            assert_eq!(field(offset_of!(Piece, output)), place);
+            assert_eq!(field(offset_of!(Piece, len)), len as u64);
+            assert_eq!(field(offset_of!(Piece, before)), before as u64);
+            let starts = (located.work.starts - SHEET) as usize;
+            assert_eq!(number(&host, starts + 8 * index), units);
+            (before, index) = (before + len, index + 1);
+            units += (len / 16 - usize::from(len % 16 > 0)) as u64;
+        }
+        assert_eq!(before, span.len);
+    }
+    assert_eq!(units, located.work.units);
+}
+
+#[test]
 fn single_blocks_with_device_keys_need_no_sheet() {
     let keys = DeviceKeys::Each {
         algorithm: Algorithm::Aes128Ecb,

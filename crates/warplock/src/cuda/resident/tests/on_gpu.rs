@@ -193,7 +193,7 @@ fn plans_agree_with_the_cpu() {
 }
 
 /// So long that warps start a second round: shares of several portions in GCM, rows beyond those
-/// prepared in CTR.
+/// prepared in CTR; in XTS, several pieces of a message.
 #[test]
 fn very_long_messages_agree_with_the_cpu() {
     let Some((device, _alone)) = device() else {
@@ -207,6 +207,10 @@ fn very_long_messages_agree_with_the_cpu() {
             &[(80 << 20) + 5],
             0,
         );
+        for algorithm in [Algorithm::Aes128Xts, Algorithm::Aes256Xts] {
+            let lens = [(20 << 20) + 5, 100, (3 << 20) + 16, (1 << 20) + 31];
+            compare(&device, algorithm, direction, &lens, 0);
+        }
         for aad in [0, 33] {
             compare(
                 &device,

@@ -159,7 +159,8 @@ impl There {
     }
 
     /// Launches a plan on other contents, then on those given; returns what was refused. One-key
-    /// CTR also runs on the kernel for one long piece, however short it is.
+    /// CTR also runs on the kernel for one long piece, however short it is, and messages of XTS are
+    /// cut into pieces of a row.
     fn run(
         &mut self,
         device: &Device,
@@ -178,6 +179,7 @@ impl There {
                 } else {
                     let policy = Policy {
                         ctr_long: 0,
+                        xts_piece: 512,
                         ..Policy::DEFAULT
                     };
                     let plan = |device: &Device| Plan::by_policy(device, &batch, &policy, None);
@@ -219,6 +221,9 @@ impl There {
         }
         let mut key = DeviceKey::new(device, &setup.keys[0]).unwrap();
         key.policy.spread = [0, usize::MAX][usize::from(from_host)];
+        if from_host {
+            key.policy.xts_piece = 512;
+        }
         let mut batch = self.batch(setup, direction);
         batch.keys = DeviceKeys::from(&key);
         self.write(given, [&setup.ivs, &setup.aad, &setup.raw_keys]);
