@@ -1,6 +1,6 @@
 //! Every way to replace an envelope, and what a crash leaves at each of its steps.
 
-use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::sync::Arc;
 
 use tempfile::TempDir;

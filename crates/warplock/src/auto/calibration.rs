@@ -165,14 +165,17 @@ impl Lines<'_> {
 
 impl Calibration {
     /// The file of this user's calibration: `warplock/calibration` in `XDG_CACHE_HOME`, or in
-    /// `~/.cache`; none if neither is known.
+    /// `~/.cache` (Windows: `%LOCALAPPDATA%`); none if neither is known.
     pub fn path() -> Option<PathBuf> {
         let absolute = |name| {
             let path = PathBuf::from(std::env::var_os(name)?);
             path.is_absolute().then_some(path)
         };
-        let cache =
-            absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+        let usual = || match cfg!(windows) {
+            true => absolute("LOCALAPPDATA"),
+            false => Some(absolute("HOME")?.join(".cache")),
+        };
+        let cache = absolute("XDG_CACHE_HOME").or_else(usual)?;
         Some(cache.join("warplock").join("calibration"))
     }
 
@@ -318,9 +321,8 @@ impl Calibration {
     /// # Errors
     /// If no cache folder is known, or the file cannot be written.
     pub fn save(&self) -> io::Result<PathBuf> {
-        let path = Calibration::path().ok_or_else(|| {
-            io::Error::other("no cache folder is known: set HOME or XDG_CACHE_HOME")
-        })?;
+        let path = Calibration::path()
+            .ok_or_else(|| io::Error::other("no cache folder is known: set XDG_CACHE_HOME"))?;
         self.save_to(&path)?;
         Ok(path)
     }
