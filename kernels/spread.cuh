@@ -33,6 +33,7 @@ struct Spread {
     uint64_t* sums;       // units of each block of this launch, if there are starts
     uint8_t* own_ivs;     // where counted IVs are written, `own_len` bytes each
     uint64_t first[2];    // number of the first counted IV; its high half
+    unsigned long long* next; // counter that the first number is taken from instead; null: none
     uint8_t base[16];     // of counted IVs
     uint32_t own;         // an OwnIv
     uint32_t own_len;
@@ -48,14 +49,14 @@ struct Spread {
         if (steals) return len % 16 ? len / 16 - 1 : len / 16;
         return (len + unit - 1) / unit;
     }
-    __device__ __forceinline__ void write_own_iv(uint64_t number) const {
+    __device__ __forceinline__ void write_own_iv(uint64_t number, uint64_t start) const {
         uint8_t* to = own_ivs + number * own_len;
         if (own == OWN_SECTOR) {
-            const uint64_t low = first[0] + number, high = first[1] + (low < number);
+            const uint64_t low = start + number, high = first[1] + (low < number);
             for (uint32_t i = 0; i < 16; i++) to[i] = uint8_t((i < 8 ? low : high) >> 8 * (i % 8));
             return;
         }
-        const uint64_t value = first[0] + number;
+        const uint64_t value = start + number;
         uint32_t carry = 0;
         for (uint32_t i = 0; i < own_len; i++) {
             const uint32_t place = own_len - 1 - i;
@@ -99,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(SPREAD_THREADS)
     if (threadIdx.x == 0) spread.sums[blockIdx.x] = sum;
 }
 
-// A thread a message.
+// A thread a message. With a counter, there is only one block.
 extern "C" __global__ void __launch_bounds__(SPREAD_THREADS)
     spread_messages(const __grid_constant__ Spread spread) {
     const uint64_t number = uint64_t(blockIdx.x) * SPREAD_THREADS + threadIdx.x;
@@ -113,8 +114,12 @@ extern "C" __global__ void __launch_bounds__(SPREAD_THREADS)
         if (active) spread.starts[number] = lower + before;
         if (number + 1 == spread.count) spread.starts[number + 1] = lower + before + units;
     }
+    __shared__ uint64_t start;
+    if (threadIdx.x == 0)
+        start = spread.next ? atomicAdd(spread.next, spread.count) : spread.first[0];
+    __syncthreads();
     if (!active) return;
-    if (spread.own != OWN_NONE) spread.write_own_iv(number);
+    if (spread.own != OWN_NONE) spread.write_own_iv(number, start);
     const uint64_t input = spread.input.at(number), output = spread.output.at(number);
     const uint64_t len = spread.input.len_of(number);
     const uint8_t* iv = spread.own != OWN_NONE ? spread.own_ivs + number * spread.own_len

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import torch
 
-from warplock._gpu import prepare
+from warplock._gpu import Arguments, prepare
 from warplock.cuda import Key
 
 try:
@@ -135,14 +135,13 @@ def engine_time(key: Key, src: torch.Tensor, sealed: object, encrypts: bool) -> 
 
     lib, on = library(src), key._on(0)
     at = lib.stream(0)
-    given = (None, None) if encrypts else (sealed.nonces, sealed.tags)  # type: ignore[attr-defined]
-    call = prepare(
-        key, on, lib, src, lib.view(src), at, encrypts, True, given[0], None, None, None, None,
-        None, given[1], 16, None, None, None,
-    )  # fmt: skip
+    given = Arguments(encrypts, True, src)
+    if not encrypts:
+        given = given._replace(nonces=sealed.nonces, tags=sealed.tags)  # type: ignore[attr-defined]
+    call = prepare(key, on, lib, given, lib.view(src), at)
     words = lib.words(call.messages, 0, at)
     words_at = None if encrypts else lib.at(words)
-    need = on.native.workspace_len(call.parts)
+    need = on.native.enqueue(call.parts, words_at, None, (0, 0), at)
     workspace = torch.empty(need, dtype=torch.uint8, device="cuda")
     workspace_at = lib.at(workspace)
     return on_host(lambda: on.native.enqueue(call.parts, words_at, None, workspace_at, at))

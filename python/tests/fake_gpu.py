@@ -66,17 +66,15 @@ class Key:
         self.counter = Counter(device, keys.algorithm, None) if keys.is_aead else None
         self.asked = 0
 
-    def workspace_len(self, parts):
-        self.asked += 1
-        return self.WORKSPACE + count_of(parts[2])
-
     def enqueue(self, parts, statuses, refused, workspace, stream):
-        if workspace[1] < self.WORKSPACE + count_of(parts[2]):
-            return self.WORKSPACE + count_of(parts[2])
+        count = count_of(parts[1][1])
+        if workspace[1] < self.WORKSPACE + count:
+            self.asked += 1
+            return self.WORKSPACE + count
         failed = run(self.keys, parts)
         if statuses is not None:
             words = memoryview(memory(statuses)).cast("B").cast("I")
-            for i in range(count_of(parts[2])):
+            for i in range(count):
                 words[i] = i in failed
         if refused is not None:
             memoryview(memory(refused)).cast("B").cast("I")[0] += len(failed)
@@ -87,7 +85,7 @@ class Plan:
 
     def __init__(self, keys, device, parts):
         self.keys, self.parts, self.refused = keys, parts, []
-        self.words = (ctypes.c_uint * (2 * count_of(parts[2])))()
+        self.words = (ctypes.c_uint * (2 * count_of(parts[1][1])))()
 
     def launch(self, stream):
         self.refused = run(self.keys, self.parts)
@@ -105,9 +103,9 @@ class Plan:
 
 
 def run(keys, parts):
-    encrypts, src, layout, out, out_layout, ivs, iv_len, counts, aad, aad_layout, tags, tag_len = (
-        parts
-    )
+    encrypts, (src, layout), out, (ivs, iv_len, counts), aad, (tags, tag_len) = parts
+    out, out_layout = out or (None, layout)
+    aad, aad_layout = aad or (None, None)
     count = count_of(layout)
     sector, nonces = None, ivs
     if isinstance(counts, Counter):
@@ -124,7 +122,7 @@ def run(keys, parts):
     target = None if out is None else memory(out)
     try:
         keys.run(
-            encrypts, keys.is_aead, data, layout, target, layout if out is None else out_layout,
+            encrypts, keys.is_aead, data, layout, target, out_layout,
             given, iv_len if given is not None else None, False, sector,
             None if aad is None else memory(aad), aad_layout,
             None if tags is None else memory(tags), tag_len, None, None,

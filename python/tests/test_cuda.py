@@ -136,7 +136,7 @@ class FakeTorch(Torch):
         super().__init__("cpu")
         kind = _arrays.Torch
         view = kind.view
-        on_gpu = lambda self, array, stream=None: (*view(self, array)[:2], 0, array.shape, None)
+        on_gpu = lambda self, array, stream=None: (*view(self, array)[:2], 0, array.shape, None, False)
         monkeypatch.setattr(kind, "view", on_gpu)
         monkeypatch.setattr(kind, "stream", lambda self, device: 0)
         monkeypatch.setattr(kind, "_device", lambda self, device: self._torch.device("cpu"))
@@ -154,6 +154,9 @@ def lib(request, monkeypatch):
     if name != "numpy" and name != "fake":
         pytest.importorskip(name.removeprefix("fake-").partition("-")[0])
     if name.startswith("fake"):
+        # What the others keep is in memory of a real GPU.
+        monkeypatch.setattr(_arrays, "_found", {})
+        monkeypatch.setattr(_arrays, "_made", {})
         monkeypatch.setattr(_native, "gpus", lambda: ["a simulated GPU"])
         monkeypatch.setattr(_native, "DeviceKey", fake_gpu.Key)
         monkeypatch.setattr(_native, "DevicePlan", fake_gpu.Plan)

@@ -412,7 +412,7 @@ def test_a_fork_after_cuda_started_is_refused(gpu):
         "sys.stdout.flush()\n"
         "if (child := os.fork()) == 0:\n"
         "    try:\n"
-        "        key._devices[0].native.workspace_len(plan._call.parts)\n"
+        "        key._devices[0].native.enqueue(plan._call.parts, None, None, (0, 0), 0)\n"
         "    except warplock.BackendError as error:\n"
         "        print('refused' if 'spawn' in str(error) else error)\n"
         "    try:\n"

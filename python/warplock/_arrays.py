@@ -14,9 +14,23 @@ from warplock import _native
 from warplock._errors import BatchError, CaptureError
 from warplock._layout import buffer, is_numpy
 
-View = tuple[int, int, int, Any, "int | None"]
-"""An array's address, bytes, GPU (negative: host memory), shape, and the stream to work on if that
-is not the current one of its library."""
+View = tuple[int, int, int, Any, "int | None", bool]
+"""An array's address, bytes, GPU (negative: host memory), shape, the stream to work on if that is
+not the current one of its library, and whether it may only be read."""
+
+# An array that was made here to work in, and its address and bytes.
+_Room = tuple[Any, tuple[int, int]]
+
+
+class _Rooms(threading.local):
+    """One thread's workspaces, by GPU and stream."""
+
+    def __init__(self) -> None:
+        self.by_stream: dict[tuple[int, int], _Room] = {}
+
+
+# Shapes of tensors whose making is prepared.
+_MOST_TEMPLATES = 1024
 
 _Allocator = Callable[[int, int], Any]
 _allocator: _Allocator | None = None
@@ -66,13 +80,18 @@ class Torch:
         self._bytes = self._torch.uint8
         self._words = self._torch.int32
         self._devices: dict[int, Any] = {}
+        self._like = self._torch.empty_like
+        self._templates: dict[Any, Any] = {}
+        self._rooms = _Rooms()
         # Faster than asking for each attribute.
         self._has_exchange = hasattr(self._torch.Tensor, "__dlpack_c_exchange_api__")
         # What current_stream() asks, without its object.
         self._raw_stream = getattr(self._torch._C, "_cuda_getCurrentRawStream", None)
 
     def view(self, array: Any, stream: int | None = None) -> View:
-        refuse_special(array)
+        # Dense bytes are all that DLPack takes of this type.
+        if array.dtype is not self._bytes:
+            refuse_special(array)
         if self._has_exchange:
             try:
                 found = _native.describe(array, stream)
@@ -80,11 +99,12 @@ class Torch:
                 # DLPack does not have every type.
                 found = None
             if found is not None:
-                return found[0], found[1], found[3], found[2], found[5]
+                return found
+        refuse_special(array)
         if not array.is_contiguous():
             raise BatchError("the tensor is not contiguous: make a copy that is")
         device = array.get_device() if array.is_cuda else -1
-        return array.data_ptr(), array.nbytes, device, array.shape, None
+        return array.data_ptr(), array.nbytes, device, array.shape, None, False
 
     def at(self, array: Any) -> tuple[int, int]:
         """Address and bytes of an array that was made here."""
@@ -104,11 +124,26 @@ class Torch:
             device = self._devices[number] = self._torch.device("cuda", number)
         return device
 
+    def rooms(self) -> dict[tuple[int, int], _Room]:
+        """This thread's workspaces, which its calls may leave here for those that follow."""
+        return self._rooms.by_stream
+
+    def _new(self, shape: tuple[int, ...], kind: Any, device: int) -> Any:
+        # empty_like() has fewer arguments to look at; its templates have one item each.
+        wanted = (shape, kind, device)
+        template = self._templates.get(wanted)
+        if template is not None:
+            return self._like(template)
+        on = self._device(device)
+        if len(self._templates) < _MOST_TEMPLATES and 0 not in shape:
+            self._templates[wanted] = self._empty((), dtype=kind, device=on).expand(shape)
+        return self._empty(shape, dtype=kind, device=on)
+
     def empty(self, shape: tuple[int, ...], device: int, stream: int) -> Any:
-        return self._empty(shape, dtype=self._bytes, device=self._device(device))
+        return self._new(shape, self._bytes, device)
 
     def words(self, count: int, device: int, stream: int) -> Any:
-        return self._empty((count,), dtype=self._words, device=self._device(device))
+        return self._new((count,), self._words, device)
 
     def upload(self, data: Any, device: int, stream: int) -> Any:
         host = bytearray(memoryview(data).cast("B"))
@@ -197,11 +232,12 @@ class CuPy:
 
     def __init__(self) -> None:
         self._cupy: Any = sys.modules["cupy"]
+        self._rooms = _Rooms()
 
     def view(self, array: Any, stream: int | None = None) -> View:
         if not array.flags.c_contiguous:
             raise BatchError("the array is not contiguous: use cupy.ascontiguousarray")
-        return array.data.ptr, array.nbytes, array.device.id, array.shape, None
+        return array.data.ptr, array.nbytes, array.device.id, array.shape, None, False
 
     def at(self, array: Any) -> tuple[int, int]:
         return array.data.ptr, array.nbytes
@@ -216,6 +252,9 @@ class CuPy:
     def is_capturing(self) -> bool:
         stream = self._cupy.cuda.get_current_stream()
         return bool(stream.is_capturing()) if stream.ptr else False
+
+    def rooms(self) -> dict[tuple[int, int], _Room]:
+        return self._rooms.by_stream
 
     def _new(self, shape: tuple[int, ...], kind: str, device: int) -> Any:
         if self.is_capturing():
@@ -307,13 +346,13 @@ class Jax:
     def view(self, array: Any, stream: int | None = None) -> View:
         kind, device = array.__dlpack_device__()
         if kind == 1:
-            return 0, array.nbytes, -1, array.shape, None
+            return 0, array.nbytes, -1, array.shape, None, False
         if stream is None:
             stream = self._maker().stream(device)
         # The stream waits for what makes the array.
         found = _native.describe(array, stream)
         assert found is not None
-        return found[0], found[1], found[3], array.shape, None
+        return *found[:4], None, False
 
     def __getattr__(self, name: str) -> Any:
         # Streams and new memory are the helper's.
@@ -353,7 +392,7 @@ class Host:
     immutable = False
 
     def view(self, array: Any, stream: int | None = None) -> View:
-        return 0, 0, -1, (), None
+        return 0, 0, -1, (), None, False
 
     def host(self, array: Any) -> Any:
         view = buffer(array, "the array")
@@ -413,7 +452,7 @@ class Other:
                 f"{type(array).__name__} is no array: it has neither DLPack, nor "
                 "__cuda_array_interface__, nor the buffer protocol"
             )
-        address, nbytes, shape, device, _, current, _ = found
+        address, nbytes, device, shape, current, read_only = found
         if device == -2:
             # __cuda_array_interface__ does not say it.
             if len(_native.gpus()) != 1:
@@ -422,7 +461,7 @@ class Other:
                     "DLPack"
                 )
             device = 0
-        return address, nbytes, device, shape, current
+        return address, nbytes, device, shape, current, read_only
 
     def at(self, array: Any) -> tuple[int, int]:
         return self.view(array)[:2]
@@ -432,6 +471,10 @@ class Other:
 
     def is_capturing(self) -> bool:
         return False
+
+    def rooms(self) -> dict[tuple[int, int], _Room]:
+        """The caller's allocator knows best."""
+        return {}
 
     def _new(self, shape: tuple[int, ...], kind: str, stream: int) -> Block:
         if _allocator is None:

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 # Associated data of a key that stays in GPU memory.
 _MOST_UPLOADS = 64
-# Shapes whose workspace's length is remembered.
+# Numbers of messages whose workspace's length is remembered.
 _MOST_LENGTHS = 1024
+# Bytes and number of the workspaces that a thread keeps.
+_MOST_KEPT = 1 << 20
+_MOST_ROOMS = 64
 
 
 class OnDevice:
@@ -27,20 +30,44 @@ class OnDevice:
     def __init__(self, keys: _native.KeySet, device: int) -> None:
         self.native = _native.DeviceKey(keys, device)
         self.counter = self.native.counter
-        # The workspace that calls of a shape need.
-        self.lengths: dict[Any, int] = {}
+        # The workspace that calls with a number of messages needed.
+        self.lengths: dict[int, int] = {}
         # Associated data that was uploaded, by library and content.
         self.uploads: dict[Any, Any] = {}
+
+
+class Arguments(NamedTuple):
+    """What a call or a plan was given."""
+
+    encrypts: bool
+    authenticated: bool
+    src: Any
+    nonces: Any = None
+    nonces_out: Any = None
+    sector: int | None = None
+    aad: Any = None
+    aad_offsets: Any = None
+    out: Any = None
+    tags: Any = None
+    tag_len: int = 16
+    offsets: Any = None
+    sizes: Any = None
+    out_offsets: Any = None
+    statuses: Any = None
+    refused: Any = None
+    stream: Any = None
+
+    @property
+    def appends(self) -> bool:
+        """Whether tags lie after their ciphertexts."""
+        return self.tags is not None and is_appended(self.authenticated, self.tags)
 
 
 class Call(NamedTuple):
     """A batch for the engine, and its arrays."""
 
     parts: tuple[Any, ...]
-    shape: Any
-    """What mainly determines its workspace's length."""
-    is_even: bool
-    """Whether it depends on nothing else."""
+    """`_native.DeviceKey.enqueue` says what they are."""
     messages: int
     out: Any
     tags: Any
@@ -54,45 +81,27 @@ class Call(NamedTuple):
     """Whether places and lengths are in GPU memory."""
 
 
-def prepare(
-    key: Key,
-    on: OnDevice,
-    lib: Any,
-    src: Any,
-    view: Any,
-    stream: int,
-    encrypts: bool,
-    authenticated: bool,
-    nonces: Any,
-    nonces_out: Any,
-    sector: int | None,
-    aad: Any,
-    aad_offsets: Any,
-    out: Any,
-    tags: Any,
-    tag_len: int,
-    offsets: Any,
-    sizes: Any,
-    out_offsets: Any,
-) -> Call:
-    address, nbytes, device, shape, _ = view
+def prepare(key: Key, on: OnDevice, lib: Any, given: Arguments, view: Any, stream: int) -> Call:
+    address, nbytes, device, shape, _, read_only = view
+    encrypts, authenticated, src, nonces = given[:4]
+    out, tags, offsets = given.out, given.tags, given.offsets
     keep: list[Any] = []
 
     # Where texts and results lie.
     if authenticated and not key._is_aead:
         raise BatchError(f"{key.algorithm} does not authenticate: use encrypt and decrypt")
-    appended = tags is not None and is_appended(authenticated, tags)
+    appended = given.appends
     out_at = None
     if out is not None and out is not src:
         out_at = place(out, device, stream, "out", True)
         if out_at == (address, nbytes) and nbytes:
             out_at = None
-    elif out is not None and lib.immutable:
+    elif out is not None and (lib.immutable or read_only):
         raise BatchError(f"{type(src).__name__} cannot be written: give another out")
     in_place = out is not None and out_at is None
     rows = shape[0] if len(shape) > 1 else None
     out_shape: tuple[int, ...]
-    if offsets is None and sizes is None and not appended and out_at is None:
+    if offsets is None and given.sizes is None and not appended and out_at is None:
         count = 1 if rows is None else rows
         width = nbytes // count if count else 0
         source = target = (count, width, width)
@@ -100,11 +109,11 @@ def prepare(
         out_shape = (nbytes,) if rows is None else (count, width)
     else:
         each = None if rows is None else (rows, nbytes // rows if rows else 0)
-        layout = Layout(nbytes, each, on_host(offsets), on_host(sizes))
+        layout = Layout(nbytes, each, on_host(offsets), on_host(given.sizes))
         count = layout.count
         source, target, out_shape, made_offsets = layout.places(
-            encrypts, tag_len if appended else 0, in_place,
-            None if out_at is None else out_at[1], on_host(out_offsets),
+            encrypts, given.tag_len if appended else 0, in_place,
+            None if out_at is None else out_at[1], on_host(given.out_offsets),
         )  # fmt: skip
     many = rows is not None or offsets is not None
     out_is_new = out is None
@@ -112,10 +121,9 @@ def prepare(
         out = lib.empty(out_shape, device, stream)
         out_at = lib.at(out)
 
-    if sector is not None:
-        check_sectors(sector, count, nonces)
-
     # Nonces: what they are, or where.
+    if given.sector is not None:
+        check_sectors(given.sector, count, nonces)
     ivs_is_new = False
     counts: Any = None
     ivs: Any = nonces
@@ -126,8 +134,8 @@ def prepare(
             if not encrypts:
                 raise BatchError("opening needs the nonces of the sealing")
             counts, ivs_is_new = on.counter, True
-        elif sector is not None:
-            counts = sector
+        elif given.sector is not None:
+            counts = given.sector
         elif iv_len and encrypts:
             ivs = _upload(lib, os.urandom(iv_len * count), device, stream)
             ivs = ivs.reshape(count, iv_len) if many else ivs
@@ -145,23 +153,24 @@ def prepare(
         iv_len = given_nonces(
             getattr(nonces, "shape", ()), ivs_at[1], count, iv_len, encrypts and authenticated
         )
-    if nonces_out is not None:
+    if given.nonces_out is not None:
         if not ivs_is_new:
             raise BatchError("nonces_out is for new nonces, not for given ones")
-        ivs, ivs_is_new = nonces_out, False
+        ivs, ivs_is_new = given.nonces_out, False
         ivs_at = place(ivs, device, stream, "nonces_out", True)
     elif ivs_is_new:
         ivs = lib.empty((count, iv_len) if many else (iv_len,), device, stream)
         ivs_at = lib.at(ivs)
 
     # Associated data.
-    aad_at = aad_layout = None
-    if aad is not None:
-        aad_at, aad_layout = _aad(on, lib, aad, aad_offsets, count, device, stream, keep)
+    aad = None
+    if given.aad is not None:
+        aad = _aad(on, lib, given.aad, given.aad_offsets, count, device, stream, keep)
 
     # Tags.
     tags_is_new = False
     tags_at = None
+    tag_len = given.tag_len
     if authenticated and not appended:
         if tags is not None:
             check_rows(getattr(tags, "shape", ()), count, "tags")
@@ -174,17 +183,11 @@ def prepare(
             tags_at = lib.at(tags)
 
     parts = (
-        encrypts, (address, nbytes), source, out_at, target, ivs_at, iv_len, counts, aad_at,
-        aad_layout, tags_at, tag_len,
-    )  # fmt: skip
-    even = offsets is None and aad_offsets is None
-    kind = (
-        encrypts, count, source if even else None, iv_len, type(counts), tags_at is None, tag_len,
-        address % 16, None if out_at is None else out_at[0] % 16,
-        None if aad_at is None else aad_at[1], aad_layout if even else None,
+        encrypts, ((address, nbytes), source), None if out_at is None else (out_at, target),
+        (ivs_at, iv_len, counts), aad, (tags_at, tag_len),
     )  # fmt: skip
     is_new = (out_is_new, tags_is_new, ivs_is_new)
-    return Call(parts, kind, even, count, out, tags, ivs, made_offsets, keep, is_new)
+    return Call(parts, count, out, tags, ivs, made_offsets, keep, is_new)
 
 
 def on_host(values: Any) -> Any:
@@ -238,9 +241,9 @@ def place(
     """Where an array's bytes are on the GPU; what is only read may be in host memory, and is then
     uploaded as one of `lib`'s arrays."""
     own = library(array)
-    address, nbytes, where, _, _ = own.view(array, stream)
+    address, nbytes, where, _, _, read_only = own.view(array, stream)
     if where == device:
-        if writes and own.immutable:
+        if writes and (own.immutable or read_only):
             raise BatchError(f"{what} ({type(array).__name__}) cannot be written")
         return address, nbytes
     if where >= 0:
@@ -307,17 +310,27 @@ def enqueue(
     on: OnDevice, lib: Any, call: Call, device: int, words: Any, refused: Any, stream: int
 ) -> None:
     queue = on.native.enqueue_indirect if call.is_indirect else on.native.enqueue
-    guess = on.lengths.get(call.shape)
-    need: int | None = guess
-    if guess is None:
-        need = 0 if call.is_indirect else on.native.workspace_len(call.parts)
-    length = 0
-    while need is not None:
-        length = need
-        workspace = lib.empty((length,), device, stream)
-        need = queue(call.parts, words, refused, lib.at(workspace), stream)
-    if length != guess:
+    # The thread's calls on a stream use one workspace, each after the other.
+    rooms = lib.rooms()
+    at = (device, stream)
+    _, room = rooms.get(at, _NO_ROOM)
+    length = on.lengths.get(call.messages, 0)
+    made = None
+    while True:
+        if room[1] < length:
+            made = lib.empty((length,), device, stream)
+            room = lib.at(made)
+        need = queue(call.parts, words, refused, room, stream)
+        if need is None:
+            break
         if len(on.lengths) >= _MOST_LENGTHS:
             on.lengths.clear()
         # Ragged messages need about the same the next time.
-        on.lengths[call.shape] = length if call.is_even else length + length // 8
+        length = on.lengths[call.messages] = need + need // 8
+    if made is not None and length <= _MOST_KEPT:
+        if len(rooms) >= _MOST_ROOMS:
+            rooms.clear()
+        rooms[at] = made, room
+
+
+_NO_ROOM = None, (0, 0)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from warplock._arrays import library
 from warplock._errors import BatchError
-from warplock._gpu import Call, OnDevice, place
-from warplock._layout import is_appended
+from warplock._gpu import Arguments, Call, OnDevice, place
 
 if TYPE_CHECKING:
     from warplock.cuda import Key
@@ -21,39 +20,24 @@ def are_on_gpu(values: Any) -> bool:
 
 
 def prepare_indirect(
-    key: Key,
-    on: OnDevice,
-    lib: Any,
-    src: Any,
-    view: Any,
-    stream: int,
-    encrypts: bool,
-    authenticated: bool,
-    nonces: Any,
-    nonces_out: Any,
-    sector: int | None,
-    aad: Any,
-    aad_offsets: Any,
-    out: Any,
-    tags: Any,
-    tag_len: int,
-    offsets: Any,
-    sizes: Any,
-    out_offsets: Any,
+    key: Key, on: OnDevice, lib: Any, given: Arguments, view: Any, stream: int
 ) -> Call:
     """As `prepare`, where the offsets are in GPU memory."""
-    address, nbytes, device, _, _ = view
-    for what, given in (("sizes", sizes), ("out_offsets", out_offsets)):
-        if given is not None and not are_on_gpu(given):
+    address, nbytes, device, *_ = view
+    encrypts, authenticated, src, nonces = given[:4]
+    out, tags, aad = given.out, given.tags, given.aad
+    offsets, sizes, out_offsets = given.offsets, given.sizes, given.out_offsets
+    for what, array in (("sizes", sizes), ("out_offsets", out_offsets)):
+        if array is not None and not are_on_gpu(array):
             raise BatchError(f"{what} must be in GPU memory, as the offsets are")
     if lib.immutable or not hasattr(lib, "plus"):
         raise BatchError("offsets in GPU memory are for arrays of PyTorch and CuPy")
-    if not hasattr(nonces, "shape") or nonces_out is not None or sector is not None:
+    if not hasattr(nonces, "shape") or given.nonces_out is not None or given.sector is not None:
         raise BatchError("with offsets in GPU memory, give an array of nonces")
-    if aad_offsets is not None or tag_len != 16:
+    if given.aad_offsets is not None or given.tag_len != 16:
         raise BatchError("with offsets in GPU memory, aad has rows, and tags have 16 bytes")
-    for what, given in (("offsets", offsets), ("sizes", sizes), ("out_offsets", out_offsets)):
-        if given is not None and (len(given.shape) != 1 or "int" not in str(given.dtype)):
+    for what, array in (("offsets", offsets), ("sizes", sizes), ("out_offsets", out_offsets)):
+        if array is not None and (len(array.shape) != 1 or "int" not in str(array.dtype)):
             raise BatchError(f"{what} must be an array of integers in one dimension")
     if sizes is None:
         if not len(offsets):
@@ -62,7 +46,7 @@ def prepare_indirect(
             )
         offsets, sizes = offsets[:-1], offsets[1:] - offsets[:-1]
     count = len(offsets)
-    appended = is_appended(authenticated, tags)
+    appended = given.appends
     if appended and encrypts and out_offsets is None and out is not src:
         raise BatchError("with appended tags, messages change their length: give out_offsets")
     lens = lib.plus(sizes, -16 if appended and not encrypts else 0)
@@ -115,9 +99,6 @@ def prepare_indirect(
         encrypts, count, nbytes, lib.at(inputs), lib.at(lens), outputs_at, nonces_at, aad_at,
         tags_at,
     )  # fmt: skip
-    shape = ("indirect", encrypts, count, nbytes, aad_at is None, tags_at is None)
     made_offsets = offsets if out_is_new else out_offsets
-    return Call(
-        places, shape, True, count, out, tags, nonces, made_offsets, keep,
-        (out_is_new, tags_is_new, False), True,
-    )  # fmt: skip
+    is_new = (out_is_new, tags_is_new, False)
+    return Call(places, count, out, tags, nonces, made_offsets, keep, is_new, True)

@@ -120,7 +120,7 @@ class _Array:
 
     def __init__(self, data: Any, stream: int | None = None) -> None:
         lib = library(data)
-        address, nbytes, self.device, shape, current = lib.view(data, stream)
+        address, nbytes, self.device, shape, current, _ = lib.view(data, stream)
         self.data = data
         self.stream = 0
         if self.device >= 0:

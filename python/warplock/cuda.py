@@ -21,9 +21,19 @@ from warplock._arrays import handle, library, set_allocator
 from warplock._batch import Encrypted, Sealed
 from warplock._batch import Key as _HostKey
 from warplock._errors import BatchError, CaptureError, InvalidTag
-from warplock._gpu import Call, OnDevice, check_words, enqueue, of_host, on_host, place, prepare
+from warplock._gpu import (
+    Arguments,
+    Call,
+    OnDevice,
+    check_words,
+    enqueue,
+    of_host,
+    on_host,
+    place,
+    prepare,
+)
 from warplock._indirect import are_on_gpu, prepare_indirect
-from warplock._layout import Layout, empty, flat, is_appended
+from warplock._layout import Layout, empty, flat
 from warplock._native import CountedNonces
 from warplock._nonces import Counter, add32_nonces, xor_nonces
 from warplock._overlaps import refuse_overlaps
@@ -150,13 +160,12 @@ class Key:
         "appended" to have each after its ciphertext. `stream`: an int or a stream object; otherwise
         the current one of the array's library.
         """
-        return Sealed(
-            *self._run(
-                True, True, src, nonces=nonces, nonces_out=nonces_out, aad=aad, aad_offsets=aad_offsets,
-                out=out, tags=tags, tag_len=tag_len, offsets=offsets, sizes=sizes,
-                out_offsets=out_offsets, stream=stream,
-            )[:4]
+        given = Arguments(
+            True, True, src, nonces, nonces_out, aad=aad, aad_offsets=aad_offsets, out=out, tags=tags,
+            tag_len=tag_len, offsets=offsets, sizes=sizes, out_offsets=out_offsets, stream=stream,
         )  # fmt: skip
+        out, tags, nonces, offsets, _ = self._run(given)
+        return Sealed(out, tags, nonces, offsets)
 
     def open(
         self,
@@ -182,11 +191,12 @@ class Key:
         messages is added, over any number of calls.
         """
         src, tags, nonces, offsets = _unpack(src, tags, nonces, offsets)
-        out, _, _, _, status = self._run(
-            False, True, src, nonces=nonces, aad=aad, aad_offsets=aad_offsets, out=out, tags=tags,
+        given = Arguments(
+            False, True, src, nonces, aad=aad, aad_offsets=aad_offsets, out=out, tags=tags,
             tag_len=tag_len, offsets=offsets, sizes=sizes, out_offsets=out_offsets,
             statuses=statuses, refused=refused, stream=stream,
         )  # fmt: skip
+        out, _, _, _, status = self._run(given)
         return Opened(out, status)
 
     def encrypt(
@@ -203,10 +213,11 @@ class Key:
         """Encryption that detects no changes: ECB, CBC (without padding), CTR and XTS. IVs that are
         not given are drawn on the host. For XTS, `sector` is the number of the first message."""
         self._host._refuse_aead()
-        out, _, ivs, _, _ = self._run(
-            True, False, src, nonces=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
+        given = Arguments(
+            True, False, src, ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
             stream=stream,
         )  # fmt: skip
+        out, _, ivs, _, _ = self._run(given)
         return Encrypted(out, ivs)
 
     def decrypt(
@@ -222,10 +233,11 @@ class Key:
     ) -> Any:
         """The opposite of `encrypt`. Nothing is verified."""
         self._host._refuse_aead()
-        return self._run(
-            False, False, src, nonces=ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
+        given = Arguments(
+            False, False, src, ivs, sector=sector, out=out, offsets=offsets, sizes=sizes,
             stream=stream,
-        )[0]  # fmt: skip
+        )  # fmt: skip
+        return self._run(given)[0]
 
     def plan(
         self,
@@ -262,60 +274,38 @@ class Key:
             raise BatchError(f"{type(src).__name__} never changes, so it needs no plan")
         on = self._on(view[2], lib)
         stream = lib.stream(view[2]) if view[4] is None else view[4]
-        call = prepare(
-            self, on, lib, src, view, stream, direction in ("seal", "encrypt"), authenticated, nonces,
-            None, sector, aad, aad_offsets, out, tags, tag_len, offsets, sizes, out_offsets,
+        given = Arguments(
+            direction in ("seal", "encrypt"), authenticated, src, nonces, sector=sector, aad=aad,
+            aad_offsets=aad_offsets, out=out, tags=tags, tag_len=tag_len, offsets=offsets,
+            sizes=sizes, out_offsets=out_offsets,
         )  # fmt: skip
+        call = prepare(self, on, lib, given, view, stream)
         # The plan's making waits for a stream of its own; what was uploaded must be there before.
         _native.synchronize(view[2], stream)
         native = _native.DevicePlan(self._host._keys, view[2], call.parts)
         return Plan(native, lib, view[2], call, self)
 
-    def _run(
-        self,
-        encrypts: bool,
-        authenticated: bool,
-        src: Any,
-        *,
-        nonces: Any = None,
-        nonces_out: Any = None,
-        sector: int | None = None,
-        aad: Any = None,
-        aad_offsets: Any = None,
-        out: Any = None,
-        tags: Any = None,
-        tag_len: int = _TAG_LEN,
-        offsets: Any = None,
-        sizes: Any = None,
-        out_offsets: Any = None,
-        statuses: Any = None,
-        refused: Any = None,
-        stream: Any = None,
-    ) -> tuple[Any, Any, Any, Any, Any]:
+    def _run(self, given: Arguments) -> tuple[Any, Any, Any, Any, Any]:
         """Results, tags, nonces, offsets and status."""
+        src = given.src
         lib = library(src)
-        given = None if stream is None else handle(stream)
-        view = lib.view(src, given)
+        stream = None if given.stream is None else handle(given.stream)
+        view = lib.view(src, stream)
         device = view[2]
         if device < 0:
-            return self._run_on_host(
-                lib, src, encrypts, authenticated, nonces, nonces_out, sector, aad, aad_offsets,
-                out, tags, tag_len, offsets, sizes, out_offsets, statuses, refused,
-            )  # fmt: skip
+            return self._run_on_host(lib, given)
         on = self._devices.get(device) or self._on(device, lib)
         current = view[4]
         if current is None:
             current = lib.stream(device)
-        at = current if given is None else given
+        at = current if stream is None else stream
         # Memory belongs to the stream on which it is used.
         with lib.on(at, device) if at != current else _SAME_STREAM:
-            made_of = prepare_indirect if are_on_gpu(offsets) else prepare
-            call = made_of(
-                self, on, lib, src, view, at, encrypts, authenticated, nonces, nonces_out, sector,
-                aad, aad_offsets, out, tags, tag_len, offsets, sizes, out_offsets,
-            )  # fmt: skip
+            made_of = prepare_indirect if are_on_gpu(given.offsets) else prepare
+            call = made_of(self, on, lib, given, view, at)
             words_at = refused_at = status = None
-            if authenticated and not encrypts:
+            statuses, refused = given.statuses, given.refused
+            if given.authenticated and not given.encrypts:
                 if statuses is None:
                     words = lib.words(call.messages, device, at)
                     words_at = lib.at(words)
@@ -339,35 +329,20 @@ class Key:
             lib.record([src, out, tags, ivs, statuses, refused, *call.keep], at, device)
         return out, tags, ivs, call.offsets, status
 
-    def _run_on_host(
-        self,
-        lib: Any,
-        src: Any,
-        encrypts: bool,
-        authenticated: bool,
-        nonces: Any,
-        nonces_out: Any,
-        sector: int | None,
-        aad: Any,
-        aad_offsets: Any,
-        out: Any,
-        tags: Any,
-        tag_len: int,
-        offsets: Any,
-        sizes: Any,
-        out_offsets: Any,
-        statuses: Any,
-        refused: Any,
-    ) -> tuple[Any, Any, Any, Any, Any]:
+    def _run_on_host(self, lib: Any, given: Arguments) -> tuple[Any, Any, Any, Any, Any]:
+        encrypts, authenticated, src, nonces = given[:4]
+        out, tags = given.out, given.tags
         if out is not None and library(out).immutable:
             raise BatchError(f"{type(out).__name__} cannot be written: give another out")
         data = lib.host(src)
         target = data if out is src else None if out is None else of_host(out)
-        offsets, sizes, out_offsets = on_host(offsets), on_host(sizes), on_host(out_offsets)
+        offsets, sizes, out_offsets = (
+            on_host(given.offsets), on_host(given.sizes), on_host(given.out_offsets),
+        )  # fmt: skip
         layout = Layout.of(data, offsets, sizes)
-        appended = is_appended(authenticated, tags)
+        appended = given.appends
         places = layout.places(
-            encrypts, tag_len if appended else 0, target is data,
+            encrypts, given.tag_len if appended else 0, target is data,
             None if target is None else memoryview(target).nbytes, out_offsets,
         )  # fmt: skip
         made_offsets = places.offsets
@@ -376,21 +351,22 @@ class Key:
             if made_offsets is not None and out_offsets is None:
                 out_offsets = made_offsets
         ivs: Any = nonces
-        given: Any
+        raw: Any
         if isinstance(nonces, Counter):
             if not encrypts:
                 raise BatchError("opening needs the nonces of the sealing, not a counter")
-            raw = nonces._host_nonces(layout.count, self._host)
-            given = ivs = None
-            if raw is not None:
+            counted = nonces._host_nonces(layout.count, self._host)
+            raw = ivs = None
+            if counted is not None:
                 many = layout.rows is not None or layout.ragged is not None
-                given = empty(data, (layout.count, self._iv_len) if many else (self._iv_len,))
-                flat(given)[:] = raw
+                raw = empty(data, (layout.count, self._iv_len) if many else (self._iv_len,))
+                flat(raw)[:] = counted
         elif isinstance(nonces, CountedNonces):
-            given = nonces.bytes(layout.count)
+            raw = nonces.bytes(layout.count)
         else:
-            given = None if nonces is None else of_host(nonces)
+            raw = None if nonces is None else of_host(nonces)
         late = []
+        nonces_out, statuses, refused = given.nonces_out, given.statuses, given.refused
         if nonces_out is not None:
             if nonces is not None and not isinstance(nonces, Counter):
                 raise BatchError("nonces_out is for new nonces, not for given ones")
@@ -407,23 +383,23 @@ class Key:
                 late.append((what, _writable(words, what)))
                 if late[-1][1].nbytes < 4 * least:
                     raise BatchError(f"{what} has room for fewer than {least} integers")
-        aad = None if aad is None else of_host(aad)
+        aad = None if given.aad is None else of_host(given.aad)
         given_tags = tags if tags is None or appended else of_host(tags)
         if late:
             refuse_overlaps(
                 late,
                 [
-                    ("the source", data), ("out", target), ("the nonces", given), ("aad", aad),
+                    ("the source", data), ("out", target), ("the nonces", raw), ("aad", aad),
                     ("the tags", None if appended else given_tags),
                 ],
             )  # fmt: skip
         failed: list[int] = []
         try:
             _, made_tags, made_ivs, _ = self._host._run(
-                encrypts, authenticated, data, ivs=given, sector=sector,
-                aad=aad, aad_offsets=on_host(aad_offsets),
+                encrypts, authenticated, data, ivs=raw, sector=given.sector,
+                aad=aad, aad_offsets=on_host(given.aad_offsets),
                 out=target, tags=given_tags,
-                tag_len=tag_len, offsets=offsets, sizes=sizes, out_offsets=out_offsets,
+                tag_len=given.tag_len, offsets=offsets, sizes=sizes, out_offsets=out_offsets,
             )  # fmt: skip
         except InvalidTag as error:
             failed = error.failed

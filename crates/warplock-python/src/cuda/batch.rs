@@ -13,23 +13,20 @@ use crate::errors;
 /// An address in GPU memory, and bytes from there on.
 pub(super) type At = (u64, usize);
 
-/// How `warplock.cuda` describes a batch: whether it encrypts; input, layout; output and layout, or
-/// none for a batch in place; where nonces are or go, their length, and what they are if they are
-/// not read there; associated data and layout; tags, or none if they are appended; their length.
-/// Layouts are those of [`crate::batch::KeySet::run`].
+/// Bytes on the GPU, and where messages lie in them, as [`crate::batch::KeySet::run`] says it.
+type Placed<Layout> = (At, Layout);
+
+/// How `warplock.cuda` describes a batch: whether it encrypts; the input; the output, or none for a
+/// batch in place; where nonces are or go, their length, and what they are if they are not read
+/// there; associated data, all of it for each message if there is no layout; tags, or none if they are
+/// appended, and their length.
 pub(super) type Parts<'py> = (
     bool,
-    At,
-    Bound<'py, PyAny>,
-    Option<At>,
-    Option<Bound<'py, PyAny>>,
-    Option<At>,
-    usize,
-    Option<Bound<'py, PyAny>>,
-    Option<At>,
-    Option<Bound<'py, PyAny>>,
-    Option<At>,
-    usize,
+    Placed<Bound<'py, PyAny>>,
+    Option<Placed<Bound<'py, PyAny>>>,
+    (Option<At>, usize, Option<Bound<'py, PyAny>>),
+    Option<Placed<Option<Bound<'py, PyAny>>>>,
+    (Option<At>, usize),
 );
 
 /// A batch that owns its layouts.
@@ -38,7 +35,7 @@ pub(super) struct Batch {
     direction: Direction,
     input: Region,
     layout: Layout,
-    output: Option<(Region, Option<Layout>)>,
+    output: Option<(Region, Layout)>,
     ivs: Option<Region>,
     iv_len: usize,
     source: Source,
@@ -82,7 +79,7 @@ impl Batch {
         info: &'static AlgorithmInfo,
         parts: &Parts<'_>,
     ) -> PyResult<Self> {
-        let (encrypts, input, layout, output, to, ivs, iv_len, source, aad, aad_at, tags, tag_len) =
+        let (encrypts, (input, layout), output, (ivs, iv_len, source), aad, (tags, tag_len)) =
             parts;
         // SAFETY: by this function's contract.
         let region = |at: &At| unsafe { region(py, *at) };
@@ -98,17 +95,14 @@ impl Batch {
             Direction::Encrypt => (0, appended),
             Direction::Decrypt => (appended, 0),
         };
-        let layout_of = |layout: &Option<Bound<'_, PyAny>>, less: usize| {
-            let layout = layout.as_ref().map(|layout| Layout::of(layout, less));
-            layout.transpose()
-        };
         let output = match output {
             None => None,
-            Some(output) => Some((region(output)?, layout_of(to, tag_out)?)),
+            Some((at, layout)) => Some((region(at)?, Layout::of(layout, tag_out)?)),
         };
         let aad = match aad {
             None => None,
-            Some(aad) => Some((region(aad)?, layout_of(aad_at, 0)?)),
+            Some((at, None)) => Some((region(at)?, None)),
+            Some((at, Some(layout))) => Some((region(at)?, Some(Layout::of(layout, 0)?))),
         };
         let source = match source {
             None => Source::Given,
@@ -151,7 +145,7 @@ impl Batch {
                 input: self.input,
                 input_spans: spans,
                 output: *output,
-                output_spans: layout.as_ref().unwrap_or(&self.layout).spans(),
+                output_spans: layout.spans(),
             },
         };
         let missing = || errors::batch(py, "the batch has no place for its nonces");

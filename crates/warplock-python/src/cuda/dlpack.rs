@@ -11,17 +11,9 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::errors;
 
-/// An array's address, bytes, shape, GPU (-1: host memory, -2: not said), whether it may only be
-/// read, the current stream of its library if that says so, and what must be kept meanwhile.
-type Description<'py> = (
-    u64,
-    usize,
-    Bound<'py, PyTuple>,
-    i32,
-    bool,
-    Option<usize>,
-    Option<Bound<'py, PyAny>>,
-);
+/// An array's address, bytes, GPU (-1: host memory, -2: not said), shape, the current stream of its
+/// library if that says so, and whether it may only be read.
+type Description<'py> = (u64, usize, i32, Bound<'py, PyTuple>, Option<usize>, bool);
 
 // As in the header of DLPack 1.x.
 const CPU: c_int = 1;
@@ -94,7 +86,7 @@ pub(super) fn describe<'py>(
             }
             let current = exchange.stream_of(py, &tensor)?;
             // SAFETY: the object is alive, and with it what the tensor points to.
-            return unsafe { tensor.describe(object, false, current, None) }.map(Some);
+            return unsafe { tensor.describe(object, false, current) }.map(Some);
         }
     }
     if object.hasattr(intern!(py, "__dlpack__"))? {
@@ -193,7 +185,7 @@ fn by_capsule<'py>(
     };
     let read_only = flags & READ_ONLY != 0;
     // SAFETY: the capsule keeps what the tensor points to.
-    unsafe { tensor.describe(object, read_only, None, Some(capsule.clone())) }
+    unsafe { tensor.describe(object, read_only, None) }
 }
 
 impl Tensor {
@@ -219,7 +211,6 @@ impl Tensor {
         object: &Bound<'py, PyAny>,
         read_only: bool,
         stream: Option<usize>,
-        keep: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Description<'py>> {
         let py = object.py();
         let list = |pointer: *const i64| -> &[i64] {
@@ -247,7 +238,7 @@ impl Tensor {
         let len = contiguous(object, shape, list(self.strides), 1)? * (bits / 8);
         let address = self.data.addr() as u64 + self.byte_offset;
         let shape = PyTuple::new(py, shape)?;
-        Ok((address, len, shape, device, read_only, stream, keep))
+        Ok((address, len, device, shape, stream, read_only))
     }
 }
 
@@ -277,15 +268,8 @@ fn by_interface<'py>(
         item as i64,
     )?;
     let shape = PyTuple::new(py, shape)?;
-    Ok((
-        address.unwrap_or(0),
-        count * item,
-        shape,
-        -2,
-        read_only,
-        stream,
-        None,
-    ))
+    let address = address.unwrap_or(0);
+    Ok((address, count * item, -2, shape, stream, read_only))
 }
 
 /// The number of items, if they are contiguous in C order, which no strides mean as well.

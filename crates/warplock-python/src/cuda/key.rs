@@ -78,16 +78,6 @@ impl DeviceKey {
         self.counter.as_ref().map(|counter| counter.clone_ref(py))
     }
 
-    /// Bytes of GPU memory that a call with this batch works in.
-    fn workspace_len(&self, py: Python<'_>, parts: Parts<'_>) -> PyResult<usize> {
-        let key = self.key.get(py)?;
-        // SAFETY: nothing is read or written there.
-        let batch = unsafe { Batch::new(py, self.info, &parts)? };
-        let batch = batch.of(py, key)?;
-        let found = py.detach(|| key.workspace_len(&batch));
-        found.map_err(|error| errors::engine(py, error))
-    }
-
     /// Queues a batch on a stream; or if the workspace is too small, returns the bytes that it
     /// needs, and queues nothing. `statuses`, `refused`: where to write and to count what was
     /// refused.

@@ -283,6 +283,7 @@ impl Sheet {
             scratch: at(self.scratch),
             powers: at(self.powers),
             split: None,
+            verdicts_to: [0; 2],
         }
     }
 
@@ -345,6 +346,9 @@ pub(crate) struct Located {
     pub(crate) powers: Address,
     /// If some multiprocessors only hash.
     pub(crate) split: Option<Split>,
+    /// Where the kernel that compares GCM's tags writes verdicts in addition, and where it counts them;
+    /// 0: nowhere.
+    pub(crate) verdicts_to: [Address; 2],
 }
 
 /// The additional parameters of GCM's kernels with multiprocessors that only hash.

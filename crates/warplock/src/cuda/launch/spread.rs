@@ -60,6 +60,8 @@ pub(crate) struct Spread {
     pub(crate) own_ivs: Address,
     /// A number of 128 bits: its low half, its high half.
     pub(crate) first: [u64; 2],
+    /// A counter that the first number is taken from instead, for at most [`THREADS`] messages; 0: none.
+    pub(crate) next: Address,
     pub(crate) base: [u8; 16],
     pub(crate) own: OwnIv,
     pub(crate) own_len: u32,
@@ -71,7 +73,7 @@ pub(crate) struct Spread {
 }
 
 /// Threads of a block, and so messages.
-const THREADS: usize = 256;
+pub(crate) const THREADS: usize = 256;
 
 /// Bytes of [`Spread::sums`].
 pub(crate) fn sums(count: usize) -> usize {
@@ -102,6 +104,6 @@ impl Spread {
 
 // The kernels check the same numbers.
 const _: () = {
-    assert!(size_of::<Column>() == 48 && size_of::<Spread>() == 344);
-    assert!(std::mem::offset_of!(Spread, base) == 304);
+    assert!(size_of::<Column>() == 48 && size_of::<Spread>() == 352);
+    assert!(std::mem::offset_of!(Spread, base) == 312);
 };

@@ -407,6 +407,8 @@ impl Launcher {
                 Parameter::Address(at.powers),
                 Parameter::Number(tag_len as u32),
                 Parameter::Number(u32::from(opens)),
+                Parameter::Address(at.verdicts_to[0]),
+                Parameter::Address(at.verdicts_to[1]),
             ],
         }
     }

@@ -23,8 +23,9 @@ use crate::cuda::launch::keys::OneKey;
 use crate::cuda::launch::link::Link;
 use crate::cuda::launch::parts::verdict;
 use crate::cuda::launch::policy::Policy;
+use crate::cuda::launch::sheet::Located;
 use crate::cuda::launch::spread::Spread;
-use crate::cuda::launch::steps::{Grid, Launcher, Parameter, Step};
+use crate::cuda::launch::steps::{Grid, Launcher, Parameter, Step, finishes};
 use crate::{AlgorithmInfo, BatchProblem, Direction, Error, Key, Keys, Mode};
 
 /// A key made ready on one GPU, once, for any number of calls: expanded, with its powers of H, its
@@ -69,6 +70,13 @@ pub struct DeviceKey {
     hashers: Option<HashersAt>,
     pub(super) policy: Policy,
     device: Device,
+}
+
+impl DeviceVerdicts {
+    /// 0: left out.
+    fn addresses(&self) -> [Address; 2] {
+        [self.each, self.refused].map(|region| region.map_or(0, |region| region.address()))
+    }
 }
 
 /// The offset of the powers in a key's memory.
@@ -167,8 +175,8 @@ impl DeviceKey {
             .call(|device| device.slots().reserve(device, len, calls))
     }
 
-    /// Queues a batch whose keys are this one: copies, kernels, and the wiping of the workspace.
-    /// Nothing is allocated, waited for or freed, as long as there is room for one more call
+    /// Queues a batch whose keys are this one: copies and kernels, which leave nothing secret in the
+    /// workspace. Nothing is allocated, waited for or freed, as long as there is room for one more call
     /// ([`DeviceKey::reserve`]). The messages' places are copied in the call; texts,
     /// nonces, associated data and tags are read in stream order. Refused messages are zeros
     /// before anything that is queued later.
@@ -203,7 +211,10 @@ impl DeviceKey {
         }
         let at = workspace.address();
         let spread = layout.spread_of(&batch, at);
-        let mut first = counter::steps(&batch, &layout, at);
+        let mut first = match &spread {
+            Some(Spread { next: 1.., .. }) => Vec::new(),
+            _ => counter::steps(&batch, &layout, at),
+        };
         first.extend(spread.iter().flat_map(Spread::steps));
         let work = Work {
             direction: batch.direction,
@@ -265,7 +276,6 @@ impl DeviceKey {
         stream: &Stream,
     ) -> Result<(), Failure> {
         let (stream, info) = (stream.inner(), self.info());
-        let launcher = Launcher::of(info, work.direction, work.tag_len);
         let mut located = work
             .layout
             .located_without_keys(info.cipher, workspace.address());
@@ -275,18 +285,17 @@ impl DeviceKey {
             // SAFETY: by this function's contract.
             unsafe { memory::fill(stream, split.at, 0, split_bytes(&split.work))? };
         }
-        let mut steps = kernels(info.mode, &launcher, &located, self.one.as_ref());
-        if work.direction == Direction::Decrypt && info.algorithm.is_aead() {
-            let count = work.count as u64;
-            steps.push(give_verdicts(info.mode, located.verdicts, count, verdicts));
-        }
+        let steps = work.steps(info, &mut located, self.one.as_ref(), verdicts);
         for step in work.first.iter().chain(&steps) {
             // SAFETY: as above.
             unsafe { self.device.link().launch(stream, step)? };
         }
-        // It holds masks of tags.
-        // SAFETY: as above.
-        unsafe { memory::fill(stream, workspace.address(), 0, work.layout.device_len) }
+        // Sums of hashes, or tweaks; other kernels leave nothing secret.
+        if located.split.is_some() || info.mode == Mode::Xts {
+            // SAFETY: as above.
+            unsafe { memory::fill(stream, workspace.address(), 0, work.layout.device_len)? };
+        }
+        Ok(())
     }
 
     /// Its algorithm.
@@ -335,13 +344,37 @@ impl DeviceKey {
 }
 
 /// What is queued for a batch.
-struct Work<'a> {
-    direction: Direction,
-    tag_len: usize,
-    count: usize,
-    layout: &'a PlanSheet,
+pub(super) struct Work<'a> {
+    pub(super) direction: Direction,
+    pub(super) tag_len: usize,
+    pub(super) count: usize,
+    pub(super) layout: &'a PlanSheet,
     /// Before its own steps.
-    first: Vec<Step<'a>>,
+    pub(super) first: Vec<Step<'a>>,
+}
+
+impl Work<'_> {
+    /// Its own steps, which also say where `verdicts` are wanted what was refused.
+    pub(super) fn steps<'k>(
+        &self,
+        info: &AlgorithmInfo,
+        located: &mut Located,
+        key: Option<&'k OneKey>,
+        verdicts: DeviceVerdicts,
+    ) -> Vec<Step<'k>> {
+        let launcher = Launcher::of(info, self.direction, self.tag_len);
+        let opens = self.direction == Direction::Decrypt && info.algorithm.is_aead();
+        if opens {
+            located.verdicts_to = verdicts.addresses();
+        }
+        let mut steps = kernels(info.mode, &launcher, located, key);
+        let compares = info.mode == Mode::Gcm && !located.small && !finishes(located);
+        if opens && !compares {
+            let count = self.count as u64;
+            steps.push(give_verdicts(info.mode, located.verdicts, count, verdicts));
+        }
+        steps
+    }
 }
 
 /// Checks the regions that a call works in, and returns them with their names.
@@ -386,7 +419,7 @@ fn refuse_small(workspace: &Region, layout: &PlanSheet) -> Result<(), Error> {
 /// Copies the verdicts of `count` messages to where the caller wants them.
 fn give_verdicts(mode: Mode, at: Address, count: u64, to: DeviceVerdicts) -> Step<'static> {
     let (first, stride) = verdict(mode);
-    let address = |region: Option<Region>| region.map_or(0, |region| region.address());
+    let [each, refused] = to.addresses();
     Step {
         name: "give_verdicts".to_owned(),
         family: Family::Plain,
@@ -395,8 +428,8 @@ fn give_verdicts(mode: Mode, at: Address, count: u64, to: DeviceVerdicts) -> Ste
             Parameter::Address(at + first as Address),
             Parameter::Count(stride as u64),
             Parameter::Count(count),
-            Parameter::Address(address(to.each)),
-            Parameter::Address(address(to.refused)),
+            Parameter::Address(each),
+            Parameter::Address(refused),
         ],
     }
 }

@@ -88,6 +88,16 @@ impl NonceCounter {
         Ok(counter)
     }
 
+    /// Where the next number is.
+    pub(super) fn next(&self) -> Address {
+        self.memory.address()
+    }
+
+    /// The bytes before the number; zeros follow.
+    pub(super) fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
     /// Refuses an algorithm with nonces of another kind.
     pub(super) fn check(&self, info: &AlgorithmInfo) -> Result<(), Error> {
         match info.algorithm.is_aead() && info.iv_len() == self.nonce_len {

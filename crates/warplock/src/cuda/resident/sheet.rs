@@ -316,6 +316,7 @@ impl PlanSheet {
                 places: hashers.places,
                 hashers: policy::hashers(cipher).min(hashers.count),
             }),
+            verdicts_to: [0; 2],
         }
     }
 }

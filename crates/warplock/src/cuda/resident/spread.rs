@@ -12,7 +12,7 @@ use crate::cuda::launch::abi::{Address, GcmMessage, Piece, split_bytes};
 use crate::cuda::launch::link::Link;
 use crate::cuda::launch::pieces::{Cut, Lens, Messages, Pieces, Places, Unit};
 use crate::cuda::launch::policy::Policy;
-use crate::cuda::launch::spread::{Column, OwnIv, Spread, TagPlace, sums};
+use crate::cuda::launch::spread::{Column, OwnIv, Spread, THREADS, TagPlace, sums};
 use crate::{Algorithm, AlgorithmInfo, Direction, Error, Key, Keys, Mode, Span, Spans};
 
 /// What [`PlanSheet`] has in addition: offsets in the sheet.
@@ -292,6 +292,11 @@ impl PlanSheet {
             DeviceIvs::Sectors { first } => from(OwnIv::Sector, &[], first),
             DeviceIvs::Xor { base, first } => from(OwnIv::Xor, base, first.into()),
             DeviceIvs::Add32 { base, first } => from(OwnIv::Add32, base, first.into()),
+            DeviceIvs::Counter { counter, nonces } if batch.count() <= THREADS => {
+                from(OwnIv::Xor, counter.prefix(), 0);
+                spread.next = counter.next();
+                spread.own_ivs = nonces.address();
+            }
             _ => {}
         }
         Some(spread)
@@ -378,8 +383,8 @@ fn is_plain(batch: &Checked<'_>, lens: &Lens) -> bool {
     batch.info.mode == Mode::Gcm && batch.count() > 0 && lens.shortest > 0 && no_aad && nonces
 }
 
-/// Whether the device makes the tables that the host would write, of a few hundred messages at made-up
-/// places.
+/// Whether the device makes the tables that the host would write, of messages at made-up places: of a
+/// few hundred, and of a few with nonces from a counter.
 pub(super) fn test(device: &Device) -> Result<(), Error> {
     const PLACES: Address = 1 << 40;
     // SAFETY: nothing is launched that reads or writes it.
@@ -388,17 +393,19 @@ pub(super) fn test(device: &Device) -> Result<(), Error> {
         offset: i << 13,
         len: 1 + i * 37 % 8000,
     };
-    let count = 2 * 256 + 1;
-    let spans: Vec<Span> = (0..count).map(span).collect();
+    let spans: Vec<Span> = (0..2 * THREADS + 1).map(span).collect();
     let spans = Spans::Ragged(&spans);
     let key = Key::new(Algorithm::Aes128Gcm, &[0; 16])?;
-    let text = DeviceText::Apart {
-        input: region(1),
-        input_spans: spans,
-        output: region(2),
-        output_spans: spans,
+    let batch = |spans| {
+        let text = DeviceText::Apart {
+            input: region(1),
+            input_spans: spans,
+            output: region(2),
+            output_spans: spans,
+        };
+        DeviceBatch::encrypt(&key, text)
     };
-    let batch = DeviceBatch::encrypt(&key, text)
+    let many = batch(spans)
         .ivs(DeviceIvs::Ragged {
             bytes: region(3),
             spans,
@@ -407,46 +414,61 @@ pub(super) fn test(device: &Device) -> Result<(), Error> {
             bytes: region(4),
             spans,
         });
+    let few = batch(Spans::Even {
+        count: 3,
+        len: 5000,
+        stride: 6000,
+    });
+    let first = 0x0102_0304_05FF_FFFE;
+    let base = &[7; 12];
+    let counted = few.ivs(DeviceIvs::Xor { base, first });
+    let right = makes_tables(device, many, None)? && makes_tables(device, counted, Some(first))?;
+    match right {
+        true => Ok(()),
+        false => Err(device.failed("its kernels make wrong tables")),
+    }
+}
+
+/// `next`: what a counter has that the first number is taken from.
+fn makes_tables(device: &Device, batch: DeviceBatch<'_>, next: Option<u64>) -> Result<bool, Error> {
     let batch = Checked::new(batch)?;
     let host = PlanSheet::new(&batch, &Policy::DEFAULT, 1, None);
-    let mut wanted = vec![0; host.len];
-    host.write_places(&batch, &mut wanted, 0);
     let sheet = PlanSheet::spread(&batch, &Policy::DEFAULT, 1, None);
-    let mut found = vec![0; sheet.device_len];
+    let (mut wanted, mut found) = (vec![0; host.len], vec![0; sheet.device_len]);
     sheet.write_places(&batch, &mut found[..sheet.len], 0);
-    device.call(|device| {
-        let memory = device.link().device(sheet.device_len)?;
-        let at = memory.address();
-        let spread = sheet.spread_of(&batch, at).expect("many messages");
+    let at = device.call(|device| {
+        let memory = device.link().device(sheet.device_len + size_of::<u64>())?;
+        let (at, counter) = (memory.address(), memory.address() + found.len() as Address);
+        let mut spread = sheet.spread_of(&batch, at).expect("the device makes them");
         let stream = device.own_stream();
         // SAFETY: the memory is this function's own, and lives until the copy has completed.
         unsafe {
             device.write(at, &found[..sheet.len])?;
+            if let Some(next) = next {
+                device.write(counter, &next.to_le_bytes())?;
+                (spread.next, spread.first) = (counter, [0; 2]);
+            }
             for step in spread.steps() {
                 device.link().launch(stream, &step)?;
             }
             stream.wait("testing the kernels of tables")?;
-            device.read(&mut found, at)
+            device.read(&mut found, at)?;
         }
+        Ok(at)
     })?;
+    // Where counted nonces have the same addresses.
+    let moved = at + sheet.own_ivs as Address - host.own_ivs as Address;
+    host.write_places(&batch, &mut wanted, moved);
     let tables = |sheet: &PlanSheet| {
         let work = sheet.pieces.work(0);
-        let pieces = (work.pieces, count * size_of::<Piece>());
-        let starts = (work.starts, (count + 1) * 8);
-        let messages = (
-            sheet.messages.at as Address,
-            count * size_of::<GcmMessage>(),
-        );
-        [pieces, starts, messages]
+        let (count, starts) = (batch.count(), (batch.count() + 1) * size_of::<u64>());
+        [
+            (work.pieces as usize, count * size_of::<Piece>()),
+            (work.starts as usize, if work.each > 0 { 0 } else { starts }),
+            (sheet.messages.at, count * size_of::<GcmMessage>()),
+            (sheet.own_ivs, batch.own_ivs_len()),
+        ]
     };
-    let equal = tables(&sheet)
-        .into_iter()
-        .zip(tables(&host))
-        .all(|((made, len), (right, _))| {
-            found[made as usize..][..len] == wanted[right as usize..][..len]
-        });
-    match equal {
-        true => Ok(()),
-        false => Err(device.failed("its kernels make wrong tables")),
-    }
+    let mut pairs = tables(&sheet).into_iter().zip(tables(&host));
+    Ok(pairs.all(|((made, len), (right, _))| found[made..][..len] == wanted[right..][..len]))
 }

@@ -295,10 +295,9 @@ pub(super) unsafe fn run(launch: &Launch) {
                 for number in 0..launch.number(1) {
                     let at = launch.number(0) + 112 * number;
                     let (tag_len, open) = (launch.number(3), launch.number(4) == 1);
-                    write(
-                        at,
-                        gcm::finish(read(at), read(launch.number(2)), tag_len, open),
-                    );
+                    let done = gcm::finish(read(at), read(launch.number(2)), tag_len, open);
+                    let state = [[0; 16]; 3];
+                    write(at, GcmMessage { state, ..done });
                 }
             }
             "gcm_wipe" => {

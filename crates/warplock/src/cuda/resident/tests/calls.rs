@@ -1,11 +1,67 @@
 //! Calls, on a GPU: what random plans do not cover.
 
+use super::super::call::Work;
+use super::super::check::Checked;
+use super::super::sheet::PlanSheet;
 use super::super::{
     Device, DeviceBatch, DeviceIvs, DeviceKey, DeviceTags, DeviceText, DeviceVerdicts, Plan,
 };
 use super::on_gpu::{cpu, device, random, read, uploaded};
+use super::{apart, region};
 use crate::cuda::driver::api::RawEvent;
-use crate::{Algorithm, Batch, BatchProblem, Error, Ivs, Key, Keys, Span, Spans, Tags, Text};
+use crate::cuda::launch::keys::OneKey;
+use crate::cuda::launch::policy::Policy;
+use crate::{
+    Algorithm, Batch, BatchProblem, Cipher, Direction, Error, Ivs, Key, Keys, Span, Spans, Tags,
+    Text,
+};
+
+/// Each launch costs the host 2 to 3 us.
+#[test]
+fn a_call_takes_few_launches() {
+    let key = Key::new(Algorithm::Aes256Gcm, &[1; 32]).unwrap();
+    let one = OneKey::of(&key);
+    let names = |direction, count, len| {
+        let batch = DeviceBatch::new(direction, &key, apart(count, len))
+            .ivs(DeviceIvs::Each(region(0x100, 12 * count)))
+            .tags(DeviceTags::Apart(region(0x2000, 16 * count)));
+        let batch = Checked::new(batch).unwrap();
+        let layout = PlanSheet::spread(&batch, &Policy::DEFAULT, 132, None);
+        let spread = layout.spread_of(&batch, 0x1000).unwrap();
+        let work = Work {
+            direction,
+            tag_len: 16,
+            count,
+            layout: &layout,
+            first: spread.steps(),
+        };
+        let mut located = layout.located_without_keys(Cipher::Aes256, 0x1000);
+        located.table = Some(0x3000);
+        let steps = work.steps(
+            key.algorithm().info(),
+            &mut located,
+            Some(&one),
+            DeviceVerdicts::default(),
+        );
+        let all = work.first.iter().chain(&steps);
+        all.map(|step| step.name.clone()).collect::<Vec<_>>()
+    };
+    let (seal, open) = (Direction::Encrypt, Direction::Decrypt);
+    let tables = "spread_messages";
+    assert_eq!(
+        names(seal, 1, 1 << 20),
+        [tables, "gcm_long_encrypt_256", "gcm_finish"]
+    );
+    assert_eq!(
+        names(open, 1, 1 << 20),
+        [tables, "gcm_long_decrypt_256", "gcm_finish", "gcm_wipe"]
+    );
+    assert_eq!(names(seal, 64, 1024), [tables, "gcm_small_encrypt"]);
+    assert_eq!(
+        names(open, 64, 1024),
+        [tables, "gcm_small_decrypt", "give_verdicts"]
+    );
+}
 
 /// Frames as Parquet and others have them: a length, the nonce, the text, the tag, at any byte.
 #[test]

@@ -1,5 +1,6 @@
 //! Plans against the CPU, on a GPU.
 
+use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
 
 use cudarc::driver::sys;
@@ -48,6 +49,28 @@ pub(super) fn uploaded(device: &Device, bytes: &[u8]) -> DeviceBuffer {
     let mut buffer = device.alloc(bytes.len()).unwrap();
     buffer.write(0, bytes).unwrap();
     buffer
+}
+
+/// Whether memory has the mask of a GCM tag in it: the encryption of a nonce of 96 bits and a 1.
+pub(super) fn has_mask<'a>(
+    memory: &[u8],
+    key: &Key,
+    nonces: impl Iterator<Item = &'a [u8]>,
+) -> bool {
+    let ecb = match key.bytes().len() {
+        16 => Algorithm::Aes128Ecb,
+        24 => Algorithm::Aes192Ecb,
+        _ => Algorithm::Aes256Ecb,
+    };
+    let nonces = nonces.filter(|nonce| nonce.len() == 12);
+    let mut masks: Vec<u8> = nonces
+        .flat_map(|nonce| [nonce, &[0, 0, 0, 1]].concat())
+        .collect();
+    let key = Key::new(ecb, key.bytes()).unwrap();
+    let text = Text::in_place(&mut masks);
+    cpu().run(Batch::encrypt(Keys::One(&key), text)).unwrap();
+    let masks: HashSet<&[u8]> = masks.chunks(16).collect();
+    memory.chunks(16).any(|block| masks.contains(block))
 }
 
 /// Whether a plan for these messages equals the CPU, with one key and with several, in place and
