@@ -3,7 +3,7 @@
 use zeroize::{Zeroize, Zeroizing};
 
 use super::bits::InLines;
-use super::{GhashKey, Sliced, SlicedEach, expand, xts_double};
+use super::{GhashKey, Sliced, SlicedEach, expand, schedule, xts_double};
 use crate::Direction;
 use crate::cpu::InstructionSet;
 use crate::cpu::kernels::{Chain, CounterBits, GcmCounter, Io, Kernels};
@@ -82,9 +82,11 @@ impl Kernels for Portable {
         InstructionSet::Portable
     }
 
-    fn expand(&self, key: &[u8], _inverse: bool, to: &mut AesKey) {
-        // The bitsliced inverse cipher takes the keys as they are.
+    fn expand(&self, key: &[u8], inverse: bool, to: &mut AesKey) {
         (to.enc, to.rounds) = expand(key);
+        if inverse {
+            to.dec = schedule::inverse(&to.enc, to.rounds);
+        }
     }
 
     fn ghash_key(&self, h: [u8; 16], _blocks: usize, to: &mut Option<PreparedGhashKey>) {

@@ -47,6 +47,29 @@ pub(crate) fn expand(key: &[u8]) -> (RoundKeys, usize) {
     (keys, rounds)
 }
 
+/// The round keys of the equivalent inverse cipher (FIPS 197, section 5.3.5). The bitsliced cipher
+/// does without them; GPUs take them.
+pub(super) fn inverse(keys: &RoundKeys, rounds: usize) -> RoundKeys {
+    let mut inverse = [[0; 16]; 15];
+    for (to, from) in inverse.iter_mut().zip(keys[..=rounds].iter().rev()) {
+        *to = *from;
+    }
+    for column in inverse[1..rounds].as_flattened_mut().as_chunks_mut().0 {
+        *column = inv_mix_column(u32::from_le_bytes(*column)).to_le_bytes();
+    }
+    inverse
+}
+
+/// InvMixColumns of one column, without tables.
+fn inv_mix_column(column: u32) -> u32 {
+    // Each byte times x in AES's field.
+    let double = |a: u32| ((a & 0x7f7f_7f7f) << 1) ^ (((a >> 7) & 0x0101_0101) * 0x1b);
+    // The inverse matrix is the forward one times circ(5, 0, 4, 0).
+    let a = column ^ double(double(column ^ column.rotate_right(16)));
+    let b = double(a);
+    b ^ (a ^ b).rotate_right(8) ^ a.rotate_right(16) ^ a.rotate_right(24)
+}
+
 /// Expands many keys of `key_len` bytes, which lie one after the other in `keys`.
 ///
 /// # Panics

@@ -93,6 +93,32 @@ fn sbox_by_definition(x: u8) -> u8 {
     (0..5).fold(0x63, |sum, i| sum ^ inverse.rotate_left(i))
 }
 
+/// GPUs take these keys, also where the processor has no AES instructions.
+#[test]
+fn inverse_keys_follow_the_definition() {
+    let mut noise = Noise(8);
+    for len in [16, 24, 32] {
+        let key = AesKey::of(&Portable, &noise.bytes(len), true);
+        let rounds = len / 4 + 6;
+        let mut expected = [[0; 16]; 15];
+        for (round, expected) in expected[..=rounds].iter_mut().enumerate() {
+            let keys = key.enc[rounds - round];
+            *expected = match round {
+                0 => keys,
+                _ if round == rounds => keys,
+                _ => std::array::from_fn(|i| {
+                    let column = i / 4 * 4;
+                    let products = [14, 11, 13, 9].into_iter().enumerate();
+                    products.fold(0, |sum, (j, by)| {
+                        sum ^ aes_mul(keys[column + (i + j) % 4], by)
+                    })
+                }),
+            };
+        }
+        assert_eq!(key.dec, expected, "{len} bytes");
+    }
+}
+
 #[test]
 fn sbox_circuits_follow_the_definition() {
     assert_eq!(
