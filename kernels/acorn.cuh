@@ -35,7 +35,7 @@ struct Line {
 };
 
 // What a block of 32 steps takes in.
-enum class Acorn { ABSORB, CUT_ABSORB, SEAL, OPEN, PAD, CUT_PAD, STREAM };
+enum class Acorn { ABSORB, CUT_ABSORB, SEAL, OPEN, EITHER, PAD, CUT_PAD, STREAM };
 
 struct AcornState {
     Line a, b, c, d, e, g;
@@ -44,9 +44,10 @@ struct AcornState {
     __device__ __forceinline__ AcornState()
         : a{0, 0}, b{0, 0}, c{0, 0}, d{0, 0}, e{0, 0}, g{0, 0}, f(0) {}
 
-    // 32 steps; returns the text that comes out, or the key stream.
+    // 32 steps; returns the text that comes out, or the key stream. `opens`: which of SEAL and OPEN
+    // EITHER is.
     template <Acorn KIND>
-    __device__ __forceinline__ uint32_t block(uint32_t m) {
+    __device__ __forceinline__ uint32_t block(uint32_t m, bool opens = false) {
         const uint32_t a38 = a.lag<38>(), a61 = a.lag<61>(),
                        a49 = a.lag<49>();
         const uint32_t b41 = b.lag<41>(), b46 = b.lag<46>();
@@ -74,6 +75,10 @@ struct AcornState {
         case Acorn::OPEN:
             out = logic<XOR3>(m, k, l);
             next = logic<XOR3>(next, e34, out);
+            break;
+        case Acorn::EITHER:
+            out = logic<XOR3>(m, k, l);
+            next = logic<XOR3>(next, e34, opens ? out : m);
             break;
         case Acorn::PAD: next = logic<XOR3>(next, e34, m); break;
         case Acorn::CUT_PAD: next = next ^ m; break;
@@ -165,12 +170,14 @@ struct AcornTiles {
     }
 
     // Fetches at most a tile of what is left at `at`, for this lane alone.
+    template <bool ANY_BYTE>
     __device__ __forceinline__ void fetch_own(uint32_t to, const uint8_t* at,
                                               uint64_t left) const {
         const uint32_t bytes = left < BYTES ? uint32_t(left) : BYTES;
 #pragma unroll 1
         for (uint32_t c = 0; 16 * c < bytes; c++)
-            fetch(to + place(lane, c), at + 16 * c, bytes - 16 * c < 16 ? bytes - 16 * c : 16);
+            fetch<ANY_BYTE>(to + place(lane, c), at + 16 * c,
+                            bytes - 16 * c < 16 ? bytes - 16 * c : 16);
     }
 
     // Fetches what is left of each message, at most a tile; `at` is this lane's.
@@ -182,10 +189,12 @@ struct AcornTiles {
             const uint32_t m = row(i), bytes = __shfl_sync(~0u, mine, m);
             const uint8_t* from = of_lane(at, m) + 16 * part;
             if (16 * part < bytes)
-                fetch(to + place(m, part), from, bytes - 16 * part < 16 ? bytes - 16 * part : 16);
+                fetch<false>(to + place(m, part), from,
+                             bytes - 16 * part < 16 ? bytes - 16 * part : 16);
         }
     }
 
+    template <bool ANY_BYTE>
     static __device__ __forceinline__ void fetch(uint32_t to, const uint8_t* from, uint32_t len) {
 #if __CUDA_ARCH__ >= 800
         if (aligned(from, 16)) {
@@ -193,7 +202,7 @@ struct AcornTiles {
             return;
         }
 #endif
-        store_shared(to, load_in_words(from, len));
+        store_shared(to, ANY_BYTE ? load_lines(from, len) : load_in_words(from, len));
     }
 
     static __device__ __forceinline__ void fetch_whole(uint32_t to, const uint8_t* from) {
@@ -271,7 +280,61 @@ __device__ __forceinline__ uint64_t warp_min(uint64_t value) {
 }
 __device__ __forceinline__ uint64_t warp_max(uint64_t value) { return ~warp_min(~value); }
 
-// 32 messages a warp.
+// Takes in each lane's associated data, of which `tile` has the first 64 bytes; those of the text
+// are on their way to `other`, which is the tile afterwards.
+template <bool ANY_BYTE>
+__device__ __forceinline__ void acorn_absorb(AcornState& state, const AcornTiles& tiles,
+                                             uint32_t& tile, uint32_t& other, const uint8_t* aad,
+                                             uint64_t aad_len, uint64_t longest_aad) {
+    constexpr uint32_t TILE = AcornTiles::BYTES;
+#pragma unroll 1
+    for (uint64_t at = 0; at < longest_aad; at += TILE) {
+        acorn_await<1>();
+        const uint64_t left = aad_len > at ? aad_len - at : 0;
+        acorn_some<Acorn::ABSORB>(state, tile, tiles.lane, left < TILE ? uint32_t(left) : TILE);
+        __syncwarp();
+        if (at + TILE < longest_aad) {
+            tiles.fetch_own<ANY_BYTE>(tile, aad + at + TILE, left > TILE ? left - TILE : 0);
+            end_group();
+            acorn_await<0>();
+        } else {
+            const uint32_t swap = tile;
+            tile = other, other = swap;
+        }
+    }
+}
+
+// Stores the tag, or compares it and wipes text that did not verify. All lanes take part.
+template <bool ANY_BYTE>
+__device__ __forceinline__ void acorn_finish(bool opens, AcornState& state,
+                                             const AcornMessage& message, uint8_t* output,
+                                             uint64_t len, bool active, uint32_t* failed) {
+    state.pad<Acorn::PAD, Acorn::CUT_PAD>();
+    const uint4 tag = state.tag();
+    if (!opens) {
+        if (active && ANY_BYTE) store(message.tag, tag);
+        else if (active) store_in_words(message.tag, tag);
+        return;
+    }
+    const uint4 given = ANY_BYTE ? load(message.tag) : load_in_words(message.tag);
+    const bool wrong = ((tag.x ^ given.x) | (tag.y ^ given.y) | (tag.z ^ given.z) |
+                        (tag.w ^ given.w)) != 0;
+    if (active) failed[message.number] = wrong;
+    // Text that did not verify is wiped.
+    __syncwarp();
+    const uint32_t lane = threadIdx.x & 31;
+    uint32_t refused = __ballot_sync(~0u, active && wrong);
+    while (refused) {
+        const uint32_t m = __ffs(refused) - 1;
+        refused &= refused - 1;
+        const uint64_t bytes = __shfl_sync(~0u, len, m);
+        uint8_t* start = AcornTiles::of_lane(output, m);
+        for (uint64_t i = 16 * lane; i < bytes; i += 512)
+            store_in_words(start + i, make_uint4(0, 0, 0, 0), block_len(bytes, i));
+    }
+}
+
+// 32 messages a warp. Texts at other places than multiples of 16 take time (acorn_any_byte.cuh).
 template <bool OPENS>
 __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t count,
                                       const uint8_t* keys, uint32_t* failed) {
@@ -320,27 +383,13 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
     };
 
     if (longest_aad > 0) {
-        tiles.fetch_own(tile, aad, aad_len);
+        tiles.fetch_own<false>(tile, aad, aad_len);
         end_group();
     }
     fetch_text(longest_aad > 0 ? other : tile, 0);
     AcornState state;
     state.start(key, nonce);
-#pragma unroll 1
-    for (uint64_t at = 0; at < longest_aad; at += TILE) {
-        acorn_await<1>();
-        const uint64_t left = aad_len > at ? aad_len - at : 0;
-        acorn_some<Acorn::ABSORB>(state, tile, lane, left < TILE ? uint32_t(left) : TILE);
-        __syncwarp();
-        if (at + TILE < longest_aad) {
-            tiles.fetch_own(tile, aad + at + TILE, left > TILE ? left - TILE : 0);
-            end_group();
-            acorn_await<0>();
-        } else {
-            const uint32_t swap = tile;
-            tile = other, other = swap;
-        }
-    }
+    acorn_absorb<false>(state, tiles, tile, other, aad, aad_len, longest_aad);
     state.pad<Acorn::ABSORB, Acorn::CUT_ABSORB>();
 
     uint64_t at = 0;
@@ -377,28 +426,7 @@ __device__ __forceinline__ void acorn(const AcornMessage* messages, uint64_t cou
         __syncwarp();
         fetch_text(tile, at + TILE);
     }
-    state.pad<Acorn::PAD, Acorn::CUT_PAD>();
-    const uint4 tag = state.tag();
-
-    if (!OPENS) {
-        if (active) store_in_words(message.tag, tag);
-        return;
-    }
-    const uint4 given = load_in_words(message.tag);
-    const bool wrong = ((tag.x ^ given.x) | (tag.y ^ given.y) | (tag.z ^ given.z) |
-                        (tag.w ^ given.w)) != 0;
-    if (active) failed[message.number] = wrong;
-    // Text that did not verify is wiped.
-    __syncwarp();
-    uint32_t refused = __ballot_sync(~0u, active && wrong);
-    while (refused) {
-        const uint32_t m = __ffs(refused) - 1;
-        refused &= refused - 1;
-        const uint64_t bytes = __shfl_sync(~0u, len, m);
-        uint8_t* start = AcornTiles::of_lane(output, m);
-        for (uint64_t i = 16 * lane; i < bytes; i += 512)
-            store_in_words(start + i, make_uint4(0, 0, 0, 0), block_len(bytes, i));
-    }
+    acorn_finish<false>(OPENS, state, message, output, len, active, failed);
 }
 
 #define WARPLOCK_ACORN(WAY, OPENS)                                                             \

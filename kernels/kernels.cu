@@ -1,6 +1,7 @@
 // All kernels, one module.
 #include "abi_sizes.cuh"
 #include "acorn.cuh"
+#include "acorn_any_byte.cuh"
 #include "cbc_encrypt.cuh"
 #include "ctr.cuh"
 #include "ctr_long.cuh"

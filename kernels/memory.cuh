@@ -77,6 +77,13 @@ __device__ __forceinline__ uint4 load_across(const uint8_t* at) {
     return across(load_aligned(line), load_aligned(line + (shift ? 16 : 0)), shift);
 }
 
+// The first `len` bytes of a block, 1 to 16, and whatever follows them in their lines.
+__device__ __forceinline__ uint4 load_lines(const uint8_t* at, uint32_t len) {
+    const uint32_t shift = shift_of(at);
+    const uint8_t* line = at - shift;
+    return across(load_aligned(line), load_aligned(line + (shift + len > 16 ? 16 : 0)), shift);
+}
+
 // A block, or its first `len` bytes and zeros.
 __device__ __forceinline__ uint4 load(const uint8_t* at, uint32_t len = 16) {
     if (len < 16) return load_slowly(at, len);
@@ -130,6 +137,20 @@ __device__ __forceinline__ void store_end(uint8_t* at, uint4 block) {
 // The part of a block that lies in the line after the one in which it begins: `shift` bytes.
 __device__ __forceinline__ uint4 carried(uint4 block, uint32_t shift) {
     return across(block, make_uint4(0, 0, 0, 0), 16 - shift);
+}
+
+// The bytes of a line from `from` to before `to`, 16 at most, if there are any.
+__device__ __forceinline__ void store_part(uint8_t* line, uint4 block, uint32_t from, uint32_t to) {
+    if (from >= to) return;
+    if (from == 0 && to == 16) {
+        store_aligned(line, block);
+    } else if (from == 0) {
+        store_start(line, block, to);
+    } else {
+        const uint4 rest = across(block, make_uint4(0, 0, 0, 0), from);
+        if (to == 16) store_end(line + from, rest);
+        else store_slowly(line + from, rest, to - from);
+    }
 }
 
 // A block, or its first `len` bytes, by this lane alone.

@@ -40,6 +40,8 @@ pub(crate) enum Shape {
     SplitPlain,
     /// The same with plain messages of one unit each.
     SplitUnits,
+    /// ACORN of texts at any byte; in GPU memory alone.
+    AnyByte,
 }
 
 impl Shape {
@@ -144,6 +146,7 @@ impl Case {
                 names
             }
             Mode::Gcm => vec![format!("gcm_small_{way}")],
+            Mode::Acorn if self.shape == Shape::AnyByte => vec!["acorn_any_byte".to_owned()],
             Mode::Acorn => vec![format!("acorn_{way}")],
         };
         if table && info.mode != Mode::Acorn {
@@ -169,6 +172,11 @@ impl Case {
             // Some rows for each warp.
             (Mode::Ctr, Shape::Long) => &[(4 << 20) + 77],
             (Mode::Ctr, _) => &[1, 16, 33, 500, 512, 513, 4127],
+            // As below, but for a second warp with other places of the results.
+            (Mode::Acorn, Shape::AnyByte) => {
+                let lens = (0..64).map(|lane| 250 - lane / 32 * 50 + 5 * (lane % 7));
+                return lens.chain([0, 1, 16, 33, 63, 100, 191]).collect();
+            }
             // A warp whose lanes all have whole tiles of 64 bytes, and one with other lengths.
             (Mode::Acorn, _) => {
                 let lens = (0..32).map(|lane| 192 + 5 * (lane % 7));

@@ -280,6 +280,7 @@ impl Sheet {
             verdicts: at(self.verdicts),
             small: self.small,
             plain: self.messages.plain,
+            any_byte: false,
             scratch: at(self.scratch),
             powers: at(self.powers),
             split: None,
@@ -340,6 +341,8 @@ pub(crate) struct Located {
     pub(crate) small: bool,
     /// Whether GCM's messages are plain ([`Messages`]).
     pub(crate) plain: bool,
+    /// Whether ACORN's texts lie at any byte; those of chunks lie at multiples of 16.
+    pub(crate) any_byte: bool,
     /// Scratch for the blocks that CBC decryption passes between pieces, or for the tweaks of XTS's
     /// pieces.
     pub(crate) scratch: Address,

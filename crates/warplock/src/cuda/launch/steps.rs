@@ -449,16 +449,23 @@ impl Launcher {
 
     /// ACORN: one kernel does everything.
     pub(crate) fn acorn(&self, at: &Located) -> Step<'static> {
+        let name = match at.any_byte {
+            true => "acorn_any_byte".to_owned(),
+            false => format!("acorn_{}", self.direction.name()),
+        };
+        let opens = u32::from(self.direction == Direction::Decrypt);
+        let more = at.any_byte.then_some(Parameter::Number(opens));
+        let parameters = [
+            Parameter::Address(at.messages),
+            Parameter::Count(at.message_count),
+            Parameter::Address(at.table.expect("its keys are a table, too")),
+            Parameter::Address(at.verdicts),
+        ];
         Step {
-            name: format!("acorn_{}", self.direction.name()),
+            name,
             family: Family::Acorn,
             grid: Grid::Spread(at.message_count),
-            parameters: vec![
-                Parameter::Address(at.messages),
-                Parameter::Count(at.message_count),
-                Parameter::Address(at.table.expect("its keys are a table, too")),
-                Parameter::Address(at.verdicts),
-            ],
+            parameters: parameters.into_iter().chain(more).collect(),
         }
     }
 

@@ -46,7 +46,8 @@ pub(super) fn key_cases(algorithm: Algorithm, hashers: bool) -> Vec<Case> {
         Mode::Gcm => &[Shape::One, Shape::Small, Shape::Long, Shape::Plain],
         Mode::Ctr => &[Shape::One, Shape::Long],
         Mode::Cbc => &[Shape::One, Shape::Many],
-        Mode::Ecb | Mode::Xts | Mode::Acorn => &[Shape::One],
+        Mode::Acorn => &[Shape::One, Shape::AnyByte],
+        Mode::Ecb | Mode::Xts => &[Shape::One],
     };
     let split: &[Shape] = match hashers {
         true => &[Shape::Split, Shape::SplitPlain, Shape::SplitUnits],
@@ -85,7 +86,10 @@ fn shapes(batch: &Checked<'_>, located: &Located) -> Vec<Shape> {
     let many = chains && located.work.count > FEW_CHAINS;
     let gcm = batch.info.mode == Mode::Gcm;
     if batch.info.mode == Mode::Acorn {
-        return vec![Shape::One];
+        return vec![match located.any_byte {
+            true => Shape::AnyByte,
+            false => Shape::One,
+        }];
     }
     if let Some(split) = &located.split {
         let mut shapes = match located.plain {
@@ -113,9 +117,19 @@ fn shapes(batch: &Checked<'_>, located: &Located) -> Vec<Shape> {
 pub(super) fn run(device: &Device, case: Case, job: &Job<'_>) -> Result<Vec<usize>, Error> {
     let messages: Vec<Message<'_>> = (0..job.count()).map(|index| job.message(index)).collect();
     let split = case.shape.splits();
+    let acorn = case.algorithm.info().mode == Mode::Acorn;
     // Elsewhere at odd places, too.
-    let to = if split { 16 } else { 1 };
-    let (spans, size) = side_by_side(messages.iter().map(|message| message.len), to);
+    let aligned = split || acorn && case.shape != Shape::AnyByte;
+    let lens = messages.iter().map(|message| message.len);
+    let (spans, size) = side_by_side(lens, if aligned { 16 } else { 1 });
+    // ACORN's warps whose results are as far into their lines as their texts take a way of their own.
+    let ahead = |number: usize| 5 * usize::from(acorn && !aligned && number >= 32);
+    let out_spans: Vec<Span> = (spans.iter().enumerate())
+        .map(|(number, span)| Span {
+            offset: span.offset + ahead(number),
+            len: span.len,
+        })
+        .collect();
     let (iv_spans, _) = side_by_side(messages.iter().map(|message| message.iv.bytes().len()), 1);
     let mut text = vec![0; size];
     let mut tags = vec![0; 16 * messages.len()];
@@ -141,25 +155,26 @@ pub(super) fn run(device: &Device, case: Case, job: &Job<'_>) -> Result<Vec<usiz
         }
         Ok(buffer)
     };
-    let (input, output) = (uploaded(&text)?, uploaded(&vec![0xA5; size])?);
+    text.resize(size + 16, 0);
+    let (input, output) = (uploaded(&text)?, uploaded(&vec![0xA5; size + 16])?);
     let (ivs, tags_there) = (uploaded(&ivs)?, uploaded(&tags)?);
     let aad = uploaded(messages[0].aad)?;
-    let spans_there = match case.shape {
+    let [from, to] = [&spans, &out_spans].map(|spans| match case.shape {
         Shape::Blocks => Spans::Even {
             count: spans.len(),
             len: 16,
             stride: 16,
         },
-        _ => Spans::Ragged(&spans),
-    };
+        _ => Spans::Ragged(spans),
+    });
     let mut batch = DeviceBatch::new(
         case.direction,
         DeviceKeys::Host(*job.keys()),
         DeviceText::Apart {
             input: input.region(),
-            input_spans: spans_there,
+            input_spans: from,
             output: output.region(),
-            output_spans: spans_there,
+            output_spans: to,
         },
     );
     batch = batch.ivs(given_ivs(case, ivs.region(), &iv_spans));
@@ -188,7 +203,7 @@ pub(super) fn run(device: &Device, case: Case, job: &Job<'_>) -> Result<Vec<usiz
     output.read(0, &mut text)?;
     tags_there.read(0, &mut tags)?;
     for (number, message) in messages.iter().enumerate() {
-        let result = &text[spans[number].offset..][..message.len];
+        let result = &text[out_spans[number].offset..][..message.len];
         // SAFETY: as above; nothing else uses what the case's job borrows.
         unsafe {
             message

@@ -30,6 +30,8 @@ pub(super) struct PlanSheet {
     pub(super) pieces: Pieces,
     /// How texts are cut into pieces.
     pub(super) cut: Cut,
+    /// Whether ACORN's texts lie at any byte.
+    pub(super) any_byte: bool,
     /// IVs that the host writes: XTS's numbers of sectors, counted nonces.
     pub(super) own_ivs: usize,
     /// The offset of the counter value of the first nonce.
@@ -133,6 +135,7 @@ impl PlanSheet {
             device_len: places.0,
             pieces,
             cut,
+            any_byte: acorn && is_at_any_byte(batch),
             own_ivs,
             counted,
             raw_keys,
@@ -308,6 +311,7 @@ impl PlanSheet {
             verdicts: at(self.verdicts),
             small: self.small,
             plain: self.messages.plain,
+            any_byte: self.any_byte,
             scratch: at(self.scratch),
             powers: at(self.powers),
             split: self.split.map(|(place, hashers)| Split {
@@ -335,6 +339,27 @@ pub(super) fn is_aligned(batch: &Checked<'_>) -> bool {
         at(batch.output, &batch.output_spans),
     ];
     places.iter().all(|place| place.is_multiple_of(16))
+}
+
+/// Whether a text or its result begins elsewhere than at a multiple of 16. The kernel for such texts
+/// counts their tiles in 32 bits; with longer ones, the kernel for aligned texts does the batch, slowly.
+fn is_at_any_byte(batch: &Checked<'_>) -> bool {
+    let mut unaligned = false;
+    for number in 0..batch.count() {
+        let (from, to) = (
+            batch.input_spans.get(number),
+            batch.output_spans.get(number),
+        );
+        if from.len as u64 >= 1 << 37 {
+            return false;
+        }
+        let places = [
+            batch.input.address() + from.offset as Address,
+            batch.output.address() + to.offset as Address,
+        ];
+        unaligned |= from.len > 0 && places.iter().any(|place| !place.is_multiple_of(16));
+    }
+    unaligned
 }
 
 /// Whether messages are single blocks to encrypt without gaps, each with a key of its own.

@@ -184,6 +184,7 @@ impl PlanSheet {
             small: shape.small,
             long: false,
             cut: Cut::NONE,
+            any_byte: false,
             len,
             device_len: places.0,
             pieces,

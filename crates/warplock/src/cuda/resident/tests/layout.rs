@@ -180,6 +180,29 @@ fn long_messages_of_xts_are_cut_into_pieces() {
 }
 
 #[test]
+fn acorn_at_any_byte_has_a_kernel_of_its_own() {
+    let key = Key::new(Algorithm::Acorn128, &[1; 16]).unwrap();
+    let any_byte = |input: u64, output: u64, len: usize| {
+        let text = DeviceText::Apart {
+            input: region(input, 2 * len),
+            input_spans: even(2, len),
+            output: region(output, 2 * len),
+            output_spans: even(2, len),
+        };
+        let batch = DeviceBatch::encrypt(&key, text)
+            .ivs(DeviceIvs::Each(region(0x101, 32)))
+            .tags(DeviceTags::Apart(region(0x207, 32)));
+        let (sheet, _, batch) = sheet(batch);
+        sheet.located(&batch, SHEET).any_byte
+    };
+    assert!(!any_byte(0x1000, 0x2000, 32));
+    assert!(any_byte(0x1001, 0x2000, 32));
+    assert!(any_byte(0x1000, 0x2008, 32));
+    assert!(any_byte(0x1000, 0x2000, 24));
+    assert!(!any_byte(0x1001, 0x2001, 0));
+}
+
+#[test]
 fn single_blocks_with_device_keys_need_no_sheet() {
     let keys = DeviceKeys::Each {
         algorithm: Algorithm::Aes128Ecb,

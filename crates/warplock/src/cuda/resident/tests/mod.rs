@@ -1,6 +1,7 @@
 //! Batches in GPU memory: tests of refusals and of sheets need no GPU; results are compared with
 //! the CPU's where there is one.
 
+mod any_byte;
 mod calls;
 mod counted;
 mod indirect;

@@ -206,7 +206,7 @@ fn all_cases_pass_on_a_gpu() {
                     Shape::Table,
                     Shape::Small,
                 ],
-                Mode::Acorn => &[Shape::One],
+                Mode::Acorn => &[Shape::One, Shape::AnyByte],
             };
             for &shape in shapes {
                 let case = Case {
