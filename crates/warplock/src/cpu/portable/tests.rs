@@ -93,7 +93,7 @@ fn sbox_by_definition(x: u8) -> u8 {
     (0..5).fold(0x63, |sum, i| sum ^ inverse.rotate_left(i))
 }
 
-/// GPUs take these keys, also where the processor has no AES instructions.
+/// GPUs take these keys, also where the CPU has no AES instructions.
 #[test]
 fn inverse_keys_follow_the_definition() {
     let mut noise = Noise(8);
