@@ -164,7 +164,9 @@ def plan_job(
             if operation != "encrypt" and not found.path.endswith(".wl"):
                 skipped = skipped or "its name does not end in .wl"
             # Keys such as "a//b" and "a/b" are one to obstore.
-            if found.path in seen or found.path == "":
+            if found.path == "":
+                skipped = "its key stands for the place itself"
+            elif found.path in seen:
                 failed = failed or "its key cannot be told from another's"
             seen.add(found.path)
             if units % _PER_FILE == 0:
