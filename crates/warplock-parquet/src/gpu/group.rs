@@ -29,7 +29,7 @@ pub(super) struct Group {
     /// Bytes that the host made, and their place after those parts.
     own: Vec<u8>,
     own_at: usize,
-    /// Parts of [`Group::part_len`] bytes that are not queued yet.
+    /// Parts of [`PART`] bytes that are not queued yet.
     pub(super) left: AtomicUsize,
     /// What is plain already, and where it goes.
     pub(super) copies: Vec<(Span, usize)>,
