@@ -34,6 +34,9 @@ mod pages;
 mod plain_pages;
 mod sheet;
 mod thrift;
+#[cfg(test)]
+#[path = "../tests/common/vectors.rs"]
+mod vectors;
 
 pub use decrypt::{Options, decrypt, decrypt_into, decrypt_slice};
 pub use encrypt::{Encryption, WriteKey, encrypt, encrypt_slice};

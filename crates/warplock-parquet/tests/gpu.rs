@@ -1,6 +1,7 @@
 //! Into GPU memory. Where there is no GPU, these tests say so.
 
-use std::path::{Path, PathBuf};
+#[path = "common/vectors.rs"]
+mod vectors;
 
 use warplock::Engine;
 use warplock::cuda::Device;
@@ -8,6 +9,8 @@ use warplock_parquet::gpu::GpuDecryption;
 use warplock_parquet::{
     Encryption, Error, GivenKeys, Options, WriteKey, decrypt_slice, encrypt_slice,
 };
+
+use crate::vectors::{files, keys};
 
 fn device() -> Option<Device> {
     let found = Device::open(0);
@@ -20,35 +23,6 @@ fn device() -> Option<Device> {
 fn engine() -> Engine {
     let engine = Engine::builder().backend("cpu".parse().unwrap());
     engine.build().unwrap()
-}
-
-fn keys() -> GivenKeys {
-    let key = |text: &str| text.as_bytes().to_vec().into();
-    GivenKeys {
-        footer: Some(key("0123456789012345")),
-        columns: [
-            ("double_field".to_owned(), key("1234567890123450")),
-            ("float_field".to_owned(), key("1234567890123451")),
-        ]
-        .into(),
-    }
-}
-
-fn files() -> Vec<(PathBuf, Options)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/parquet");
-    let paths = std::fs::read_dir(folder).unwrap();
-    let paths = paths.map(|entry| entry.unwrap().path());
-    let mut found: Vec<_> = paths
-        .filter(|path| path.extension().is_some_and(|end| end == "parquet"))
-        .map(|path| {
-            let needs_prefix = path.to_string_lossy().contains("disable_aad_storage");
-            let aad_prefix = needs_prefix.then(|| b"tester".to_vec());
-            (path, Options { aad_prefix })
-        })
-        .collect();
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    assert_eq!(found.len(), 7);
-    found
 }
 
 #[test]
