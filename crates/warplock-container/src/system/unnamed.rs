@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fchmod, linkat, openat, stat};
 use rustix::io::Errno;
@@ -20,12 +20,12 @@ pub(crate) fn create(folder: &Path, mode: u32) -> io::Result<Option<File>> {
         Err(error) => return Err(error.into()),
     };
     // Without /proc there is no way to give it a name later.
-    static HAS_PROC: OnceLock<()> = OnceLock::new();
-    if HAS_PROC.get().is_none() {
+    static HAS_PROC: AtomicBool = AtomicBool::new(false);
+    if !HAS_PROC.load(Relaxed) {
         if stat(path_of(&file)).is_err() {
             return Ok(None);
         }
-        let _ = HAS_PROC.set(());
+        HAS_PROC.store(true, Relaxed);
     }
     Ok(Some(file))
 }
