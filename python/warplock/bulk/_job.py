@@ -135,11 +135,11 @@ def plan_job(
     unwanted = [_pattern(each, folders=True) for each in exclude]
     origin = place(source)
     target = None if destination is None else place(destination)
-    own = [inside(origin, each) for each in (target, place(folder)) if each is not None]
+    results = None if target is None else inside(origin, target)
+    own = [each for each in (results, inside(origin, place(folder))) if each is not None]
     if "" in own:
         raise ValueError(f"{source}: the results and the job cannot be in the source itself")
-    avoided = tuple(f"{each}/" for each in own if each is not None)
-    results = None if target is None else f"{inside(origin, target)}/"
+    avoided = tuple(f"{each}/" for each in own)
     os.makedirs(folder, exist_ok=True)
     if os.path.exists(os.path.join(folder, "job.json")):
         raise FileExistsError(f"{folder} holds a job already")
@@ -154,10 +154,11 @@ def plan_job(
             if any(match(found.path) for match in unwanted):
                 continue
             if found.path.startswith(avoided):
-                if results is None or results in seen or not found.path.startswith(results):
+                marker = f"{results}/"
+                if results is None or marker in seen or not found.path.startswith(marker):
                     continue
                 # Told once, as a folder of the source was perhaps named by mistake.
-                found = Listed(results, 0, "", skipped="it is the destination")
+                found = Listed(marker, 0, "", skipped="it is the destination")
             elif wanted and not any(match(found.path) for match in wanted):
                 continue
             skipped, failed = found.skipped, found.failed
