@@ -12,6 +12,7 @@ mod log;
 mod mark;
 mod plan;
 mod run;
+mod unit;
 
 pub use error::{Error, Result};
 pub use job::{Job, Name, Operation, Shard};
