@@ -306,27 +306,85 @@ def _aad(
     return at, (count, width, width)
 
 
+def anew(key: Key, encrypts: bool, src: Any, tags: Any, nonces: Any) -> tuple[Any, ...] | None:
+    """A call that was given only what it needs, which most are: results, tags, nonces and verdicts in
+    new arrays. It does what `prepare` does with less to ask, as small calls wait for the
+    interpreter. None, and nothing is queued, if the call is of another kind."""
+    lib = library(src)
+    if lib.immutable or not key._is_aead:
+        return None
+    address, nbytes, device, shape, stream, _ = lib.view(src)
+    on = key._devices.get(device)
+    if on is None:
+        return None
+    if stream is None:
+        stream = lib.stream(device)
+    keep: list[Any] = []
+    words = words_at = None
+    iv_len = key._iv_len
+    out_shape: tuple[int, ...]
+    # Of nonces and tags: a row for each message, if there can be several.
+    rows: tuple[int, ...]
+    if len(shape) > 1:
+        count = shape[0]
+        width = nbytes // count if count else 0
+        out_shape, rows = (count, width), (count,)
+    else:
+        count, width = 1, nbytes
+        out_shape, rows = (nbytes,), ()
+    if encrypts:
+        counter = on.counter
+        nonces = lib.empty((*rows, iv_len), device, stream)
+        nonces_at = lib.at(nonces)
+        tags = lib.empty((*rows, 16), device, stream)
+        tags_at = lib.at(tags)
+    else:
+        counter = None
+        nonces_at = place(nonces, device, stream, "nonces", False, lib, keep)
+        iv_len = given_nonces(getattr(nonces, "shape", ()), nonces_at[1], count, iv_len, False)
+        check_rows(getattr(tags, "shape", ()), count, "tags")
+        tags_at = place(tags, device, stream, "tags", False, lib, keep)
+        words = lib.words(count, device, stream)
+        words_at = lib.at(words)
+    out = lib.empty(out_shape, device, stream)
+    layout = (count, width, width)
+    parts = (
+        encrypts, ((address, nbytes), layout), (lib.at(out), layout),
+        (nonces_at, iv_len, counter), None, (tags_at, 16),
+    )  # fmt: skip
+    enqueue(on, lib, on.native.enqueue, parts, count, device, words_at, None, stream)
+    return out, tags, nonces, words, lib, device, stream, count
+
+
 def enqueue(
-    on: OnDevice, lib: Any, call: Call, device: int, words: Any, refused: Any, stream: int
+    on: OnDevice,
+    lib: Any,
+    queue: Any,
+    parts: tuple[Any, ...],
+    messages: int,
+    device: int,
+    words: Any,
+    refused: Any,
+    stream: int,
 ) -> None:
-    queue = on.native.enqueue_indirect if call.is_indirect else on.native.enqueue
+    """Queues a batch with a workspace that is large enough."""
     # The thread's calls on a stream use one workspace, each after the other.
     rooms = lib.rooms()
     at = (device, stream)
     _, room = rooms.get(at, _NO_ROOM)
-    length = on.lengths.get(call.messages, 0)
+    length = on.lengths.get(messages, 0)
     made = None
     while True:
         if room[1] < length:
             made = lib.empty((length,), device, stream)
             room = lib.at(made)
-        need = queue(call.parts, words, refused, room, stream)
+        need = queue(parts, words, refused, room, stream)
         if need is None:
             break
         if len(on.lengths) >= _MOST_LENGTHS:
             on.lengths.clear()
         # Ragged messages need about the same the next time.
-        length = on.lengths[call.messages] = need + need // 8
+        length = on.lengths[messages] = need + need // 8
     if made is not None and length <= _MOST_KEPT:
         if len(rooms) >= _MOST_ROOMS:
             rooms.clear()

@@ -25,6 +25,7 @@ from warplock._gpu import (
     Arguments,
     Call,
     OnDevice,
+    anew,
     check_words,
     enqueue,
     of_host,
@@ -160,6 +161,13 @@ class Key:
         "appended" to have each after its ciphertext. `stream`: an int or a stream object; otherwise
         the current one of the array's library.
         """
+        if (
+            nonces is nonces_out is aad is aad_offsets is out is tags is offsets is sizes
+            is out_offsets is stream is None and tag_len == 16
+        ):  # fmt: skip
+            made = anew(self, True, src, None, None)
+            if made is not None:
+                return Sealed(made[0], made[1], made[2], None)
         given = Arguments(
             True, True, src, nonces, nonces_out, aad=aad, aad_offsets=aad_offsets, out=out, tags=tags,
             tag_len=tag_len, offsets=offsets, sizes=sizes, out_offsets=out_offsets, stream=stream,
@@ -191,6 +199,14 @@ class Key:
         messages is added, over any number of calls.
         """
         src, tags, nonces, offsets = _unpack(src, tags, nonces, offsets)
+        if (
+            aad is aad_offsets is out is offsets is sizes is out_offsets is statuses is refused
+            is stream is None and tag_len == 16 and type(tags) is type(nonces) is type(src)
+        ):  # fmt: skip
+            made = anew(self, False, src, tags, nonces)
+            if made is not None:
+                out, _, _, words, lib, device, at, count = made
+                return Opened(out, Status(lib, words, device, at, count))
         given = Arguments(
             False, True, src, nonces, aad=aad, aad_offsets=aad_offsets, out=out, tags=tags,
             tag_len=tag_len, offsets=offsets, sizes=sizes, out_offsets=out_offsets,
@@ -317,7 +333,11 @@ class Key:
                 if refused is not None:
                     check_words(refused, "refused")
                     refused_at = place(refused, device, at, "refused", True)
-            enqueue(on, lib, call, device, words_at, refused_at, at)
+            native = on.native
+            queue = native.enqueue_indirect if call.is_indirect else native.enqueue
+            enqueue(
+                on, lib, queue, call.parts, call.messages, device, words_at, refused_at, at
+            )  # fmt: skip
             out, tags, ivs = call.out, call.tags, call.ivs
             if lib.immutable:
                 lib.keep([src, *call.keep], device)
