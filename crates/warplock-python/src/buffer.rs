@@ -7,7 +7,7 @@ use std::ops::Range;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyString};
 
 /// A C-contiguous buffer of an object that has the buffer protocol (bytes, bytearray, memoryview,
 /// mmap, NumPy arrays). While it lives, the object can be neither resized nor freed. Python must be
@@ -147,23 +147,34 @@ pub(crate) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     !a.is_empty() && !b.is_empty() && a.start < b.end && b.start < a.end
 }
 
+/// Whether an object has an attribute. Asked by the attribute's value, the many objects without it
+/// would make an exception, which takes longer than a small message.
+fn has(object: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) -> bool {
+    // SAFETY: both are alive; the call clears what the attribute may raise.
+    unsafe { ffi::PyObject_HasAttr(object.as_ptr(), name.as_ptr()) == 1 }
+}
+
 /// Refuses arrays of Python objects, whose bytes are addresses, and masked arrays, whose mask would be
 /// lost.
 fn refuse_objects(object: &Bound<'_, PyAny>, what: &str) -> PyResult<()> {
     let py = object.py();
-    let Some(kind) = object.getattr_opt(pyo3::intern!(py, "dtype"))? else {
-        let format = object.getattr_opt(pyo3::intern!(py, "format"))?;
-        let format = format.and_then(|format| format.extract::<String>().ok());
-        return match format.is_some_and(|format| format.contains('O')) {
+    let dtype = pyo3::intern!(py, "dtype");
+    if !has(object, dtype) {
+        let format = pyo3::intern!(py, "format");
+        if !has(object, format) {
+            return Ok(());
+        }
+        let format = object.getattr(format)?.extract::<String>();
+        return match format.is_ok_and(|format| format.contains('O')) {
             true => Err(objects(what)),
             false => Ok(()),
         };
-    };
-    let has = kind.getattr_opt(pyo3::intern!(py, "hasobject"))?;
-    if has.is_some_and(|has| has.is_truthy().unwrap_or(false)) {
+    }
+    let (kind, has_object) = (object.getattr(dtype)?, pyo3::intern!(py, "hasobject"));
+    if has(&kind, has_object) && kind.getattr(has_object)?.is_truthy().unwrap_or(false) {
         return Err(objects(what));
     }
-    match object.hasattr(pyo3::intern!(py, "mask"))? {
+    match has(object, pyo3::intern!(py, "mask")) {
         true => Err(PyTypeError::new_err(format!(
             "{what} is a masked array, whose mask would be lost: take its data and its mask apart"
         ))),
